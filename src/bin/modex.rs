@@ -1,0 +1,3 @@
+//! The `modex` command.
+
+fn main() {}

@@ -1,0 +1,4 @@
+//! modex: PMIx out of shared memory.
+
+
+pub mod types;

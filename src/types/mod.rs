@@ -1,0 +1,1 @@
+//! The vocabulary every other module speaks.
