@@ -1,4 +1,3 @@
 //! modex: PMIx out of shared memory.
 
-
 pub mod types;

@@ -1,1 +1,31 @@
-//! The vocabulary every other module speaks.
+//! The vocabulary every other module speaks: who (namespace, rank, process), what (key, value, data type),
+//! for whom (scope) and when (time).
+//!
+//! A value of one of these types is valid by construction: a [`Namespace`] is never empty or longer than the
+//! standard allows, a [`Rank`] is never a number whose meaning must be looked up, a [`Text`] never holds a NUL.
+//! Numbers and raw bytes become these types once, at the border (`bfrops`, `capi`), and are not checked again.
+//!
+//! Source: PMIx Standard, chapter "Data Structures and Types".
+
+mod data_type;
+mod key;
+mod namespace;
+mod rank;
+mod records;
+mod scope;
+mod text;
+mod time;
+mod value;
+
+pub use data_type::DataType;
+pub use key::{Key, KeyError};
+pub use namespace::{Namespace, NamespaceError};
+pub use rank::{ProcId, Rank, RankError};
+pub use records::{
+    App, Buffer, Coord, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid, NodeStats,
+    Pdata, ProcInfo, ProcStats, Query, Regattr, Regex2, ResourceUnit, Timeval, Topology,
+};
+pub use scope::Scope;
+pub use text::{Text, TextError};
+pub use time::Time;
+pub use value::{ArchivedValue, DataArray, Info, InfoFlags, Kval, Value};

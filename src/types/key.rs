@@ -1,0 +1,174 @@
+use std::borrow::{Borrow, Cow};
+use std::fmt;
+
+use rkyv::rancor::{Fallible, Source};
+use rkyv::ser::Writer;
+use rkyv::string::{ArchivedString, StringResolver};
+use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
+
+/// The name of a key: 1 to 511 bytes of UTF-8 without a NUL.
+///
+/// Source: PMIx Standard, "Data Structures and Types" (`pmix_key_t`).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Cow<'static, str>);
+
+/// Why a key was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// No bytes at all.
+    #[error("a key must not be empty")]
+    Empty,
+    /// Longer than the standard's limit.
+    #[error("key of {size_bytes} bytes exceeds the limit of {} bytes", Key::SIZE_BYTES_MAX)]
+    TooLong {
+        /// Length of the refused key.
+        size_bytes: usize,
+    },
+    /// A NUL byte or bytes that are not UTF-8.
+    #[error("key has an invalid byte at {position}; use UTF-8 without NUL")]
+    InvalidByte {
+        /// Index of the first invalid byte.
+        position: usize,
+    },
+    /// The application tried to set a key that belongs to the host and the library.
+    #[error("key {key:?} is reserved: only the host may set keys that begin with \"pmix\"")]
+    Reserved {
+        /// The reserved key.
+        key: String,
+    },
+}
+
+impl Key {
+    /// Longest key in bytes, without the terminating NUL.
+    pub const SIZE_BYTES_MAX: usize = 511;
+
+    /// Checks and takes a key.
+    ///
+    /// # Errors
+    /// [`KeyError`] when empty, too long, or holding a NUL.
+    pub fn new(key: impl Into<Cow<'static, str>>) -> Result<Self, KeyError> {
+        let key = key.into();
+        if key.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        if key.len() > Self::SIZE_BYTES_MAX {
+            return Err(KeyError::TooLong { size_bytes: key.len() });
+        }
+        match key.bytes().position(|b| b == 0) {
+            Some(position) => Err(KeyError::InvalidByte { position }),
+            None => Ok(Self(key)),
+        }
+    }
+
+    /// Checks and takes a key given as bytes.
+    ///
+    /// # Errors
+    /// [`KeyError`] when empty, too long, not UTF-8, or holding a NUL.
+    pub fn from_bytes(key: &[u8]) -> Result<Self, KeyError> {
+        match std::str::from_utf8(key) {
+            Ok(key) => Self::new(key.to_owned()),
+            Err(e) => Err(KeyError::InvalidByte { position: e.valid_up_to() }),
+        }
+    }
+
+    /// Takes a key that an application wants to put, which must not be a reserved one.
+    ///
+    /// # Errors
+    /// [`KeyError::Reserved`] for keys that begin with `pmix`, else as [`Key::new`].
+    pub fn for_put(key: impl Into<Cow<'static, str>>) -> Result<Self, KeyError> {
+        let key = Self::new(key)?;
+        if key.is_reserved() {
+            return Err(KeyError::Reserved { key: key.0.into_owned() });
+        }
+        Ok(key)
+    }
+
+    /// A key known at compile time to be valid. For tables of constants.
+    ///
+    /// # Panics
+    /// At compile time, when the text is empty or too long.
+    #[must_use]
+    pub const fn from_static(key: &'static str) -> Self {
+        assert!(!key.is_empty() && key.len() <= Self::SIZE_BYTES_MAX);
+        Self(Cow::Borrowed(key))
+    }
+
+    /// The key's text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether only the host and the library may set this key.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with("pmix")
+    }
+}
+
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Archive for Key {
+    type Archived = ArchivedString;
+    type Resolver = StringResolver;
+
+    fn resolve(&self, resolver: Self::Resolver, out: Place<Self::Archived>) {
+        ArchivedString::resolve_from_str(&self.0, resolver, out);
+    }
+}
+
+impl<S> Serialize<S> for Key
+where
+    S: Fallible + Writer + ?Sized,
+    S::Error: Source,
+    str: SerializeUnsized<S>,
+{
+    fn serialize(&self, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
+        ArchivedString::serialize_from_str(&self.0, serializer)
+    }
+}
+
+impl<D> Deserialize<Key, D> for ArchivedString
+where
+    D: Fallible + ?Sized,
+    D::Error: Source,
+{
+    fn deserialize(&self, _: &mut D) -> Result<Key, D::Error> {
+        Key::new(self.as_str().to_owned()).map_err(D::Error::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_511_bytes() {
+        assert!(Key::new("k".repeat(511)).is_ok());
+        assert_eq!(Key::new("k".repeat(512)), Err(KeyError::TooLong { size_bytes: 512 }));
+    }
+
+    #[test]
+    fn an_application_cannot_put_a_reserved_key() {
+        assert!(matches!(Key::for_put("pmix.rank"), Err(KeyError::Reserved { .. })));
+        assert!(matches!(Key::for_put("pmixed"), Err(KeyError::Reserved { .. })));
+        assert!(Key::for_put("btl.tcp").is_ok());
+    }
+}

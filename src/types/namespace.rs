@@ -1,0 +1,141 @@
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use rkyv::rancor::{Fallible, Source};
+use rkyv::ser::Writer;
+use rkyv::string::{ArchivedString, StringResolver};
+use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
+
+/// The name of a job: 1 to 255 bytes of UTF-8 without a NUL. Cheap to clone.
+///
+/// Source: PMIx Standard, "Data Structures and Types" (`pmix_nspace_t`).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Namespace(Arc<str>);
+
+/// Why a namespace was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NamespaceError {
+    /// No bytes at all.
+    #[error("a namespace must not be empty")]
+    Empty,
+    /// Longer than the standard's limit.
+    #[error("namespace of {size_bytes} bytes exceeds the limit of {} bytes", Namespace::SIZE_BYTES_MAX)]
+    TooLong {
+        /// Length of the refused name.
+        size_bytes: usize,
+    },
+    /// A NUL byte or bytes that are not UTF-8.
+    #[error("namespace has an invalid byte at {position}; use UTF-8 without NUL")]
+    InvalidByte {
+        /// Index of the first invalid byte.
+        position: usize,
+    },
+}
+
+impl Namespace {
+    /// Longest namespace in bytes, without the terminating NUL.
+    pub const SIZE_BYTES_MAX: usize = 255;
+
+    /// Checks and takes a name.
+    ///
+    /// # Errors
+    /// [`NamespaceError`] when empty, too long, or holding a NUL.
+    pub fn new(name: &str) -> Result<Self, NamespaceError> {
+        if name.is_empty() {
+            return Err(NamespaceError::Empty);
+        }
+        if name.len() > Self::SIZE_BYTES_MAX {
+            return Err(NamespaceError::TooLong { size_bytes: name.len() });
+        }
+        match name.bytes().position(|b| b == 0) {
+            Some(position) => Err(NamespaceError::InvalidByte { position }),
+            None => Ok(Self(name.into())),
+        }
+    }
+
+    /// Checks and takes a name given as bytes.
+    ///
+    /// # Errors
+    /// [`NamespaceError`] when empty, too long, not UTF-8, or holding a NUL.
+    pub fn from_bytes(name: &[u8]) -> Result<Self, NamespaceError> {
+        match std::str::from_utf8(name) {
+            Ok(name) => Self::new(name),
+            Err(e) => Err(NamespaceError::InvalidByte { position: e.valid_up_to() }),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Namespace {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+// Archived as a plain string: shared ownership means nothing inside a segment.
+impl Archive for Namespace {
+    type Archived = ArchivedString;
+    type Resolver = StringResolver;
+
+    fn resolve(&self, resolver: Self::Resolver, out: Place<Self::Archived>) {
+        ArchivedString::resolve_from_str(&self.0, resolver, out);
+    }
+}
+
+impl<S> Serialize<S> for Namespace
+where
+    S: Fallible + Writer + ?Sized,
+    S::Error: Source,
+    str: SerializeUnsized<S>,
+{
+    fn serialize(&self, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
+        ArchivedString::serialize_from_str(&self.0, serializer)
+    }
+}
+
+impl<D> Deserialize<Namespace, D> for ArchivedString
+where
+    D: Fallible + ?Sized,
+    D::Error: Source,
+{
+    fn deserialize(&self, _: &mut D) -> Result<Namespace, D::Error> {
+        Namespace::new(self.as_str()).map_err(D::Error::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_255_bytes() {
+        assert!(Namespace::new(&"n".repeat(255)).is_ok());
+        assert_eq!(Namespace::new(&"n".repeat(256)), Err(NamespaceError::TooLong { size_bytes: 256 }));
+    }
+
+    #[test]
+    fn empty_and_nul_are_refused() {
+        assert_eq!(Namespace::new(""), Err(NamespaceError::Empty));
+        assert_eq!(Namespace::new("a\0"), Err(NamespaceError::InvalidByte { position: 1 }));
+        assert_eq!(Namespace::from_bytes(b"ok\xff"), Err(NamespaceError::InvalidByte { position: 2 }));
+    }
+}

@@ -1,0 +1,319 @@
+use super::records::{
+    App, Buffer, Coord, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid, NodeStats,
+    Pdata, ProcInfo, ProcStats, Query, Regattr, Regex2, ResourceUnit, Timeval, Topology,
+};
+use super::{DataType, Key, Namespace, ProcId, Rank, Text};
+
+bitflags::bitflags! {
+    /// Flags of an [`Info`]. The upper 16 bits belong to the implementation that made it.
+    ///
+    /// Source: PMIx Standard, "Data Structures and Types" (`pmix_info_directives_t`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct InfoFlags: u32 {
+        /// The operation must fail if nobody honours this entry.
+        const REQUIRED = 0x1;
+        /// Last entry of an array (written by older libraries, ignored by everyone).
+        const ARRAY_END = 0x2;
+        /// Somebody honoured this entry.
+        const PROCESSED = 0x4;
+        /// The entry qualifies another one.
+        const QUALIFIER = 0x8;
+        /// The value belongs to somebody else.
+        const PERSISTENT = 0x10;
+        const _ = !0;
+    }
+}
+
+/// An array of values that all have `element_type`.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[rkyv(
+    serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
+    deserialize_bounds(__D::Error: rkyv::rancor::Source),
+    bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
+)]
+pub struct DataArray {
+    /// Type of every element.
+    pub element_type: DataType,
+    /// The elements; `element_type` of each must be the array's.
+    #[rkyv(omit_bounds)]
+    pub elements: Vec<Value>,
+}
+
+/// Key and value.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[rkyv(
+    serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
+    deserialize_bounds(__D::Error: rkyv::rancor::Source),
+    bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
+)]
+pub struct Kval {
+    /// The key.
+    #[rkyv(omit_bounds)]
+    pub key: Key,
+    /// Its value.
+    #[rkyv(omit_bounds)]
+    pub value: Value,
+}
+
+/// Key, flags and value: a directive, or one entry of a description.
+///
+/// Source: PMIx Standard, "Data Structures and Types" (`pmix_info_t`).
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[rkyv(
+    serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
+    deserialize_bounds(__D::Error: rkyv::rancor::Source),
+    bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
+)]
+pub struct Info {
+    /// The key.
+    #[rkyv(omit_bounds)]
+    pub key: Key,
+    /// [`InfoFlags`] as a number.
+    pub flags: u32,
+    /// The value.
+    #[rkyv(omit_bounds)]
+    pub value: Value,
+}
+
+impl Info {
+    /// An entry without flags.
+    #[must_use]
+    pub fn new(key: Key, value: impl Into<Value>) -> Self {
+        Self { key, flags: 0, value: value.into() }
+    }
+
+    /// The entry's flags.
+    #[must_use]
+    pub const fn flags(&self) -> InfoFlags {
+        InfoFlags::from_bits_retain(self.flags)
+    }
+}
+
+/// A value of any of the standard's data types.
+///
+/// Codes whose meaning the library does not interpret (states, ranges, persistence ...) are kept as their numbers;
+/// the constants are in [`super::codes`](crate::types).
+///
+/// Source: PMIx Standard, "Data Structures and Types" (`pmix_value_t`).
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[rkyv(
+    serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
+    deserialize_bounds(__D::Error: rkyv::rancor::Source),
+    bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
+)]
+#[expect(missing_docs, reason = "each variant is the data type of the same name, documented at DataType")]
+#[non_exhaustive]
+pub enum Value {
+    Undefined,
+    Bool(bool),
+    Byte(u8),
+    String(Text),
+    /// A `char *` that is NULL: type string, no text.
+    NullString,
+    Size(u64),
+    Pid(u32),
+    Int(i32),
+    Int8(i8),
+    Int16(i16),
+    Int32(i32),
+    Int64(i64),
+    Uint(u32),
+    Uint8(u8),
+    Uint16(u16),
+    Uint32(u32),
+    Uint64(u64),
+    Float(f32),
+    Double(f64),
+    Timeval(Timeval),
+    Time(u64),
+    Status(i32),
+    Value(#[rkyv(omit_bounds)] Box<Value>),
+    Proc(Box<ProcId>),
+    App(#[rkyv(omit_bounds)] Box<App>),
+    Info(#[rkyv(omit_bounds)] Box<Info>),
+    Pdata(#[rkyv(omit_bounds)] Box<Pdata>),
+    Buffer(Box<Buffer>),
+    ByteObject(Vec<u8>),
+    Kval(#[rkyv(omit_bounds)] Box<Kval>),
+    Persistence(u8),
+    /// Only that there was a pointer: its value never leaves the process that owns it.
+    Pointer,
+    Scope(u8),
+    DataRange(u8),
+    Command(u8),
+    InfoDirectives(u32),
+    DataType(u16),
+    ProcState(u8),
+    ProcInfo(Box<ProcInfo>),
+    DataArray(#[rkyv(omit_bounds)] Box<DataArray>),
+    ProcRank(Rank),
+    Query(#[rkyv(omit_bounds)] Box<Query>),
+    CompressedString(Vec<u8>),
+    AllocDirective(u8),
+    IofChannel(u16),
+    Envar(Box<Envar>),
+    Coord(Box<Coord>),
+    Regattr(Box<Regattr>),
+    Regex(Vec<u8>),
+    JobState(u8),
+    LinkState(u8),
+    /// Processors in list form (`0-3,8`); `None` when unbound.
+    ProcCpuset(Option<Text>),
+    Geometry(Box<Geometry>),
+    DeviceDistance(Box<DeviceDistance>),
+    Endpoint(Box<Endpoint>),
+    Topology(Box<Topology>),
+    DeviceType(u64),
+    LocalityType(u16),
+    CompressedByteObject(Vec<u8>),
+    ProcNamespace(Namespace),
+    ProcStats(Box<ProcStats>),
+    DiskStats(Box<DiskStats>),
+    NetStats(Box<NetStats>),
+    NodeStats(Box<NodeStats>),
+    DataBuffer(Vec<u8>),
+    StorageMedium(u64),
+    StorageAccess(u64),
+    StoragePersistence(u64),
+    StorageAccessType(u16),
+    Device(Box<Device>),
+    ResblockDirective(u8),
+    ResourceUnit(ResourceUnit),
+    NodePid(Box<NodePid>),
+    Regex2(Box<Regex2>),
+}
+
+macro_rules! data_type_of {
+    ($value:expr; $($variant:ident $(($pattern:tt))?),* $(,)?) => {
+        match $value {
+            Value::Undefined => DataType::Undefined,
+            Value::NullString => DataType::String,
+            Value::Pointer => DataType::Pointer,
+            $(Value::$variant(..) => DataType::$variant,)*
+        }
+    };
+}
+
+impl Value {
+    /// The type of this value.
+    #[must_use]
+    pub const fn data_type(&self) -> DataType {
+        data_type_of!(self;
+            Bool, Byte, String, Size, Pid, Int, Int8, Int16, Int32, Int64, Uint, Uint8, Uint16, Uint32, Uint64, Float,
+            Double, Timeval, Time, Status, Value, Proc, App, Info, Pdata, Buffer, ByteObject, Kval, Persistence, Scope,
+            DataRange, Command, InfoDirectives, DataType, ProcState, ProcInfo, DataArray, ProcRank, Query,
+            CompressedString, AllocDirective, IofChannel, Envar, Coord, Regattr, Regex, JobState, LinkState, ProcCpuset,
+            Geometry, DeviceDistance, Endpoint, Topology, DeviceType, LocalityType, CompressedByteObject, ProcNamespace,
+            ProcStats, DiskStats, NetStats, NodeStats, DataBuffer, StorageMedium, StorageAccess, StoragePersistence,
+            StorageAccessType, Device, ResblockDirective, ResourceUnit, NodePid, Regex2,
+        )
+    }
+
+    /// A value whose type is known but which holds nothing else, for a directive given without data: true.
+    #[must_use]
+    pub const fn flag() -> Self {
+        Self::Bool(true)
+    }
+
+    /// An array of infos.
+    #[must_use]
+    pub fn info_array(entries: Vec<Info>) -> Self {
+        let elements = entries.into_iter().map(|info| Self::Info(Box::new(info))).collect();
+        Self::DataArray(Box::new(DataArray { element_type: DataType::Info, elements }))
+    }
+
+    /// The value as a boolean, if it is one; a directive without data means true.
+    #[must_use]
+    pub const fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            Self::Undefined => Some(true),
+            _ => None,
+        }
+    }
+
+    /// The value as an unsigned number, if its type is an integer of any width and it is not negative.
+    ///
+    /// Hosts differ in the width they use for a count; readers of directives accept them all.
+    #[must_use]
+    pub fn as_u64(&self) -> Option<u64> {
+        match *self {
+            Self::Byte(v) | Self::Uint8(v) => Some(v.into()),
+            Self::Uint16(v) => Some(v.into()),
+            Self::Uint32(v) | Self::Uint(v) | Self::Pid(v) => Some(v.into()),
+            Self::Uint64(v) | Self::Size(v) | Self::Time(v) => Some(v),
+            Self::Int8(v) => v.try_into().ok(),
+            Self::Int16(v) => v.try_into().ok(),
+            Self::Int(v) | Self::Int32(v) => v.try_into().ok(),
+            Self::Int64(v) => v.try_into().ok(),
+            Self::ProcRank(rank) => rank.process().map(u64::from),
+            _ => None,
+        }
+    }
+
+    /// The value as a 32-bit unsigned number; see [`Value::as_u64`].
+    #[must_use]
+    pub fn as_u32(&self) -> Option<u32> {
+        self.as_u64().and_then(|v| v.try_into().ok())
+    }
+
+    /// The value as text, if it is a UTF-8 string.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => text.to_str().ok(),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! value_from {
+    ($($type:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        })*
+    };
+}
+
+value_from! {
+    bool => Bool, u8 => Uint8, u16 => Uint16, u32 => Uint32, u64 => Uint64, i8 => Int8, i16 => Int16, i32 => Int32,
+    i64 => Int64, f32 => Float, f64 => Double, &str => String, String => String, Text => String, Vec<u8> => ByteObject,
+    Rank => ProcRank, Box<ProcId> => Proc, Namespace => ProcNamespace,
+}
+
+impl From<ProcId> for Value {
+    fn from(proc: ProcId) -> Self {
+        Self::Proc(Box::new(proc))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stays_small_enough_to_pass_by_hand() {
+        assert!(size_of::<Value>() <= 32);
+    }
+
+    #[test]
+    fn numbers_of_any_width_are_read_and_negative_ones_are_not() {
+        assert_eq!(Value::Int(5).as_u32(), Some(5));
+        assert_eq!(Value::Int(-5).as_u32(), None);
+        assert_eq!(Value::Size(1 << 40).as_u32(), None);
+        assert_eq!(Value::ProcRank(Rank::Wildcard).as_u64(), None);
+    }
+
+    #[test]
+    fn a_nested_value_survives_its_archive() {
+        let value = Value::info_array(vec![
+            Info::new(Key::from_static("a"), 7u32),
+            Info::new(Key::from_static("b"), Value::info_array(vec![Info::new(Key::from_static("c"), "deep")])),
+        ]);
+        let bytes = rkyv::to_bytes::<rkyv::rancor::Error>(&value).unwrap();
+        let archived = rkyv::access::<ArchivedValue, rkyv::rancor::Error>(&bytes).unwrap();
+        assert_eq!(rkyv::deserialize::<Value, rkyv::rancor::Error>(archived).unwrap(), value);
+    }
+}
