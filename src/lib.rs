@@ -1,3 +1,5 @@
 //! modex: PMIx out of shared memory.
 
+pub mod gds;
+pub mod proto;
 pub mod types;

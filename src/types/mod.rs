@@ -13,6 +13,7 @@ mod namespace;
 mod rank;
 mod records;
 mod scope;
+mod status;
 mod text;
 mod time;
 mod value;
@@ -26,6 +27,7 @@ pub use records::{
     Pdata, ProcInfo, ProcStats, Query, Regattr, Regex2, ResourceUnit, Timeval, Topology,
 };
 pub use scope::Scope;
+pub use status::Status;
 pub use text::{Text, TextError};
 pub use time::Time;
 pub use value::{ArchivedValue, DataArray, Info, InfoFlags, Kval, Value};

@@ -1,0 +1,7 @@
+//! The datastore: what a namespace's segment holds and how it is written and read.
+
+mod publish;
+
+pub use publish::{
+    AsStatus, Audience, JobSummary, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, Publish, RealmRequest,
+};

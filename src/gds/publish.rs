@@ -1,0 +1,201 @@
+//! What the server core needs of a datastore, so that it can be driven with real segments or with a plain map.
+
+use crate::types::{Info, Key, Kval, Namespace, Rank, Scope, Status, Value};
+
+/// Where a block of values came from, which decides whose scope rules apply to readers on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A process on this node committed it: readers here see `local` and `global` values.
+    Local,
+    /// A fence or direct modex brought it from another node: readers here see `remote` and `global` values.
+    Remote,
+}
+
+/// For whom values are collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Processes on the publisher's node: `local` and `global` values.
+    SameNode,
+    /// Processes on other nodes: `remote` and `global` values.
+    OtherNodes,
+}
+
+/// One value that a process posted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Posted {
+    /// Who may see it. Never [`Scope::Internal`].
+    pub scope: Scope,
+    /// Its key.
+    pub key: Key,
+    /// The value.
+    pub value: Value,
+}
+
+/// Which realm a lookup is about when the key's own default is overridden.
+///
+/// Source: PMIx Standard, "Data Access and Sharing" (`PMIX_SESSION_INFO` ... `PMIX_PROC_INFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RealmRequest<'a> {
+    /// The realm the standard gives the key.
+    #[default]
+    Default,
+    /// The caller's session, or the one with this id.
+    Session(Option<u32>),
+    /// The job.
+    Job,
+    /// The application of the process asked about, or the one with this number.
+    App(Option<u32>),
+    /// A node.
+    Node(NodeSelector<'a>),
+}
+
+/// Which node a node-realm lookup is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeSelector<'a> {
+    /// The node this server runs on or, when a process is named, that process's node.
+    #[default]
+    Implied,
+    /// By number.
+    Id(u32),
+    /// By name or alias.
+    Name(&'a str),
+}
+
+/// A key with its hash, so that a key known at compile time is hashed once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRef<'a> {
+    /// The key's text.
+    pub name: &'a str,
+    /// XXH3-64 of the text, seed 0.
+    pub hash: u64,
+}
+
+impl<'a> KeyRef<'a> {
+    /// Hashes a key.
+    #[must_use]
+    pub fn new(name: &'a str) -> Self {
+        Self { name, hash: xxhash_rust::xxh3::xxh3_64(name.as_bytes()) }
+    }
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup<'a> {
+    /// Whose: a process, or the wildcard for the job, or undefined for a key unique in the namespace.
+    pub rank: Rank,
+    /// The key.
+    pub key: KeyRef<'a>,
+    /// Where to look.
+    pub realm: RealmRequest<'a>,
+    /// Only values visible to this audience; `None`: what a process on this node may see.
+    pub audience: Option<Audience>,
+}
+
+/// Why a lookup gave nothing.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LookupError {
+    /// Nothing is stored under that name.
+    #[error("key {key:?} of {whose} is not stored")]
+    NotFound {
+        /// The key.
+        key: String,
+        /// Namespace and rank or realm, for people.
+        whose: String,
+    },
+    /// There is a value, but not for this reader.
+    #[error("key {key:?} of {whose} was posted with a scope that excludes this reader")]
+    OutsideScope {
+        /// The key.
+        key: String,
+        /// Namespace and rank, for people.
+        whose: String,
+    },
+    /// The namespace is not known here.
+    #[error("namespace {namespace} is not registered with this server")]
+    UnknownNamespace {
+        /// The namespace.
+        namespace: Namespace,
+    },
+    /// The stored bytes are damaged.
+    #[error("segment of namespace {namespace} is damaged: {reason}")]
+    Damaged {
+        /// The namespace.
+        namespace: Namespace,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+/// What a registration told about the job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobSummary {
+    /// Number of processes of the job, if the host said so or the maps tell.
+    pub job_size: Option<u32>,
+    /// Number of nodes, if known.
+    pub node_count: Option<u32>,
+}
+
+/// A datastore as the server core sees it. Every call that fails leaves what was stored before untouched.
+pub trait Publish {
+    /// Why a registration or commit was refused; knows its PMIx status.
+    type Error: std::error::Error + AsStatus;
+
+    /// Makes the namespace's data visible, or replaces it by a newer description.
+    ///
+    /// # Errors
+    /// Malformed description, or no memory left.
+    fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, Self::Error>;
+
+    /// Publishes a block of values of one process. Returns whether anything changed.
+    ///
+    /// # Errors
+    /// Unknown namespace, rank out of range, or no memory left.
+    fn commit(
+        &mut self,
+        namespace: &Namespace,
+        rank: u32,
+        origin: Origin,
+        values: &[Posted],
+    ) -> Result<bool, Self::Error>;
+
+    /// Forgets the namespace. Readers that still map its segment keep a valid mapping. Returns whether it was known.
+    fn deregister(&mut self, namespace: &Namespace) -> bool;
+
+    /// Whether the namespace is registered.
+    fn is_registered(&self, namespace: &Namespace) -> bool;
+
+    /// One value, copied out.
+    ///
+    /// # Errors
+    /// [`LookupError`].
+    fn lookup(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<Value, LookupError>;
+
+    /// All that one process posted and the audience may see; newest value of each key; empty if it posted nothing.
+    ///
+    /// # Errors
+    /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
+    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError>;
+
+    /// All job-level information in the form peers without segments receive it (wire.md 7.1).
+    ///
+    /// # Errors
+    /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
+    fn job_entries(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError>;
+}
+
+/// An error that knows which PMIx status it means.
+pub trait AsStatus {
+    /// The status a peer receives.
+    fn status(&self) -> Status;
+}
+
+impl AsStatus for LookupError {
+    fn status(&self) -> Status {
+        match self {
+            Self::NotFound { .. } | Self::UnknownNamespace { .. } => Status::ERR_NOT_FOUND,
+            Self::OutsideScope { .. } => Status::ERR_EXISTS_OUTSIDE_SCOPE,
+            Self::Damaged { .. } => Status::ERROR,
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! What the peers say to each other after the handshake, as types.
+//!
+//! One request is one frame; its reply is one frame with the same tag. The bytes are made and read by the other files
+//! of this module; the cores see only these types.
+//!
+//! Source: OpenPMIx wire protocol 3.2 to 6.1 (commands 0 to 39).
+
+use crate::types::{
+    App, DeviceDistance, Info, Key, Kval, Pdata, ProcId, Query, ResourceUnit, Scope, Status, Text, Topology,
+};
+
+/// Matches a reply to its request, per connection. Requesters choose numbers from [`Tag::DYNAMIC_FIRST`] upwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u32);
+
+impl Tag {
+    /// Server to client: an event.
+    pub const NOTIFICATION: Self = Self(0);
+    /// Client to server: a heartbeat without payload or reply.
+    pub const HEARTBEAT: Self = Self(1);
+    /// Server to client: forwarded output.
+    pub const OUTPUT: Self = Self(2);
+    /// Server to a client that reads segments: [`SegmentNotice`] with the descriptor attached. Our own peers only.
+    pub const SEGMENT: Self = Self(64);
+    /// First tag for requests. The reference increments before use, so its first is 101.
+    pub const DYNAMIC_FIRST: Self = Self(101);
+    /// The connect message.
+    pub const CONNECT: Self = Self(u32::MAX);
+}
+
+/// Announces a segment whose read-only descriptor travels with this message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SegmentNotice {
+    /// Namespace whose data the segment holds.
+    pub namespace: crate::types::Namespace,
+    /// Layout of the segment; a reader with another layout uses the socket instead.
+    pub layout_id: u64,
+}
+
+/// A request of a client (or tool) to its server.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Request {
+    /// Job-level information of one's own namespace (REQ). Reply: [`Reply::JobInfo`].
+    JobInfo,
+    /// End processes (ABORT). Reply: status.
+    Abort(Abort),
+    /// Values put since the last commit (COMMIT). Reply: status.
+    Commit(Commit),
+    /// Barrier, with or without exchange of data (FENCENB). Reply: status.
+    Fence(Collective),
+    /// Data of a process or a job (GETNB). Reply: [`Reply::Data`].
+    Get(Get),
+    /// The client leaves in order (FINALIZE). Reply: status, or end of file.
+    Finalize,
+    /// PUBLISHNB. Reply: status.
+    Publish(Publish),
+    /// LOOKUPNB. Reply: [`Reply::Lookup`].
+    Lookup(Lookup),
+    /// UNPUBLISHNB. Reply: status.
+    Unpublish(Lookup),
+    /// SPAWNNB. Reply: [`Reply::Spawned`].
+    Spawn(Spawn),
+    /// CONNECTNB. Reply: [`Reply::Data`] shaped per namespace.
+    Connect(Collective),
+    /// DISCONNECTNB. Reply: status.
+    Disconnect(Collective),
+    /// NOTIFY. Reply: status.
+    Notify(Notify),
+    /// REGEVENTS; no codes: the default handler. Reply: status.
+    RegisterEvents(RegisterEvents),
+    /// DEREGEVENTS. No reply at all.
+    DeregisterEvents(Vec<Status>),
+    /// QUERY. Reply: [`Reply::Infos`].
+    Query(Vec<Query>),
+    /// LOG. Reply: status.
+    Log(Log),
+    /// ALLOC. Reply: [`Reply::Infos`].
+    Allocate(Allocate),
+    /// JOB_CONTROL. Reply: [`Reply::Infos`].
+    JobControl(JobControl),
+    /// MONITOR. Reply: [`Reply::Infos`].
+    Monitor(Monitor),
+    /// GET_CREDENTIAL. Reply: [`Reply::Credential`].
+    GetCredential(Vec<Info>),
+    /// VALIDATE_CRED. Reply: [`Reply::Infos`].
+    ValidateCredential(ValidateCredential),
+    /// IOF_PULL. Reply: [`Reply::IofPulled`].
+    IofPull(IofPull),
+    /// IOF_DEREG. Reply: status.
+    IofDeregister(IofDeregister),
+    /// IOF_PUSH; no bytes: close. Reply: status.
+    IofPush(IofPush),
+    /// GROUP_CONSTRUCT. Reply: [`Reply::Group`].
+    GroupConstruct(Group),
+    /// GROUP_DESTRUCT. Reply: status.
+    GroupDestruct(Group),
+    /// GROUP_JOIN, GROUP_INVITE, GROUP_LEAVE: reference servers answer "not supported". Reply: status.
+    GroupOther(Group),
+    /// FABRIC_REGISTER. Reply: [`Reply::Infos`].
+    FabricRegister(Vec<Info>),
+    /// FABRIC_UPDATE. Reply: [`Reply::Infos`].
+    FabricUpdate(u64),
+    /// COMPUTE_DEVICE_DISTANCES. Reply: [`Reply::Distances`].
+    ComputeDistances(ComputeDistances),
+    /// REFRESH_CACHE. Reply: [`Reply::Entries`].
+    RefreshCache(ProcId),
+    /// RESBLK. Reply: status.
+    ResourceBlock(ResourceBlock),
+    /// SESSION_CTRL. Reply: [`Reply::Infos`].
+    SessionControl(SessionControl),
+    /// RESOLVE_PEERS. Reply: [`Reply::Procs`].
+    ResolvePeers(ResolvePeers),
+    /// RESOLVE_NODE; `None` asks for every namespace. Reply: [`Reply::Nodes`].
+    ResolveNode(Option<Text>),
+    /// GDS_FALLBACK with the name of the module wanted. Reply: [`Reply::JobInfo`].
+    StoreFallback(Option<Text>),
+}
+
+macro_rules! body {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+    };
+}
+
+body! {
+    /// End processes.
+    Abort {
+        /// Status to report.
+        status: Status,
+        /// Message for people.
+        message: Option<Text>,
+        /// Whom to end; empty: the requester's whole namespace.
+        procs: Vec<ProcId>,
+    }
+}
+body! {
+    /// Values a process makes visible to others, by scope. A foreign client repeats global values under `Local` and
+    /// `Remote`; ours sends each value once under its own scope.
+    Commit {
+        /// Values by scope, in the order sent.
+        parts: Vec<(Scope, Vec<Kval>)>,
+    }
+}
+body! {
+    /// An operation in which every named process takes part.
+    Collective {
+        /// The participants as written.
+        procs: Vec<ProcId>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Wanted data.
+    Get {
+        /// Whose data; wildcard rank: the job's.
+        proc: ProcId,
+        /// Directives and qualifiers.
+        directives: Vec<Info>,
+        /// The key; `None`: everything.
+        key: Option<Key>,
+    }
+}
+body! {
+    /// Data to publish.
+    Publish {
+        /// The uid the requester claims; the server goes by the kernel's.
+        uid: u32,
+        /// Data and directives.
+        info: Vec<Info>,
+    }
+}
+body! {
+    /// Published keys to look up or to withdraw.
+    Lookup {
+        /// The uid the requester claims; the server goes by the kernel's.
+        uid: u32,
+        /// The keys.
+        keys: Vec<Text>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Processes to start.
+    Spawn {
+        /// Directives for the whole job.
+        job: Vec<Info>,
+        /// Applications.
+        apps: Vec<App>,
+    }
+}
+body! {
+    /// An event to pass on.
+    Notify {
+        /// What happened.
+        status: Status,
+        /// Range code.
+        range: u8,
+        /// Details.
+        info: Vec<Info>,
+    }
+}
+body! {
+    /// Interest in events.
+    RegisterEvents {
+        /// Which codes; empty: all.
+        codes: Vec<Status>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Data to log.
+    Log {
+        /// Seconds since the epoch; absent to and from peers older than 3.0.
+        timestamp: Option<u64>,
+        /// What to log.
+        data: Vec<Info>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Change of an allocation.
+    Allocate {
+        /// Directive code.
+        directive: u8,
+        /// Details.
+        info: Vec<Info>,
+    }
+}
+body! {
+    /// Control of processes.
+    JobControl {
+        /// Whom; empty: the requester's namespace.
+        targets: Vec<ProcId>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Something to watch.
+    Monitor {
+        /// What to watch.
+        monitor: Info,
+        /// Event to raise.
+        error: Status,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// A credential to check.
+    ValidateCredential {
+        /// The credential.
+        credential: Vec<u8>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Output to forward.
+    IofPull {
+        /// Whose output.
+        procs: Vec<ProcId>,
+        /// Directives.
+        directives: Vec<Info>,
+        /// Channel set.
+        channels: u16,
+        /// The requester's own number for it; absent from 3.2 peers.
+        local_id: Option<u64>,
+    }
+}
+body! {
+    /// End of forwarding.
+    IofDeregister {
+        /// Directives.
+        directives: Vec<Info>,
+        /// Number given by the server.
+        reference: u64,
+    }
+}
+body! {
+    /// Bytes for somebody's standard input.
+    IofPush {
+        /// Whose.
+        targets: Vec<ProcId>,
+        /// Directives.
+        directives: Vec<Info>,
+        /// The bytes.
+        bytes: Vec<u8>,
+    }
+}
+body! {
+    /// A group operation.
+    Group {
+        /// Command code (24 to 28).
+        command: u8,
+        /// The group's name.
+        id: Option<Text>,
+        /// Members; empty where the sender's version does not send them.
+        procs: Vec<ProcId>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Distances wanted.
+    ComputeDistances {
+        /// Topology of the requester.
+        topology: Topology,
+        /// Processors of the requester.
+        cpuset: Option<Text>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Change of a resource block.
+    ResourceBlock {
+        /// Directive code.
+        directive: u8,
+        /// Name of the block.
+        name: Option<Text>,
+        /// Units.
+        units: Vec<ResourceUnit>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Control of a session.
+    SessionControl {
+        /// The session.
+        session: u32,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+}
+body! {
+    /// Who runs on a node.
+    ResolvePeers {
+        /// The node; `None`: the requester's.
+        node: Option<Text>,
+        /// The namespace; `None`: all.
+        namespace: Option<Text>,
+    }
+}
+body! {
+    /// All that a reply says of one process.
+    RankData {
+        /// Whose data; wildcard rank: the job's.
+        proc: ProcId,
+        /// The values.
+        entries: Vec<Kval>,
+    }
+}
+
+/// A server's answer.
+///
+/// A failed command is answered with [`Reply::Status`] alone, whatever was asked.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// Only whether it worked.
+    Status(Status),
+    /// Job-level information: namespace and entries. Has no status field; a server that cannot answer closes instead.
+    JobInfo {
+        /// The requester's namespace.
+        namespace: Text,
+        /// Its data.
+        entries: Vec<Kval>,
+    },
+    /// Data found. To a peer that reads the segment an empty list says "published, look again".
+    Data(Vec<RankData>),
+    /// Published data found.
+    Lookup(Vec<Pdata>),
+    /// A started job.
+    Spawned {
+        /// Its namespace.
+        namespace: Text,
+        /// Its data, if known.
+        entries: Vec<Kval>,
+    },
+    /// Results as infos.
+    Infos(Vec<Info>),
+    /// A credential.
+    Credential {
+        /// The credential.
+        credential: Vec<u8>,
+        /// Details.
+        info: Vec<Info>,
+    },
+    /// The server's number for a forwarding request.
+    IofPulled(u64),
+    /// A constructed group.
+    Group {
+        /// The members, in rank order.
+        members: Vec<ProcId>,
+        /// Context id, if one was assigned.
+        context_id: Option<u64>,
+        /// Details (6.1 peers).
+        info: Vec<Info>,
+        /// Job data of the other participating namespaces (5.0 peers), each packed as namespace and entries.
+        jobs: Vec<(Text, Vec<Kval>)>,
+    },
+    /// Distances.
+    Distances(Vec<DeviceDistance>),
+    /// Refreshed values.
+    Entries(Vec<Kval>),
+    /// Processes.
+    Procs(Vec<ProcId>),
+    /// Node names, separated by commas.
+    Nodes(Text),
+}

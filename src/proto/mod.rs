@@ -1,0 +1,5 @@
+//! Typed messages of the client/server protocol and their bytes.
+
+mod message;
+
+pub use message::*;
