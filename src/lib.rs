@@ -1,6 +1,7 @@
 //! modex: PMIx out of shared memory.
 
 pub mod gds;
+pub mod keys;
 pub mod proto;
 pub mod ptl;
 pub mod types;
