@@ -1,0 +1,120 @@
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::codec::{Greeting, GreetingError, Inbox, Lines, ReceiveError};
+use crate::proto::{Reply, Tag};
+use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
+use crate::server::{Hello, Input, PeerId};
+use crate::types::Time;
+
+/// One client's connection, seen from the server.
+pub(super) struct Connection {
+    stream: Stream,
+    credentials: Credentials,
+    stage: Stage,
+    /// When it is dropped unless it has come further: while it introduces itself, and while it is being closed.
+    pub(super) deadline: Option<Time>,
+    /// Whether the poller reports when it becomes writable.
+    pub(super) is_write_watched: bool,
+}
+
+enum Stage {
+    /// It has not yet said who it is.
+    Greeting(Greeting),
+    /// The core knows it. `Lines` is how it wants to be spoken to.
+    Known { lines: Lines, inbox: Inbox, is_admitted: bool },
+    /// What it was told still has to reach it; nothing is read any more.
+    Closing,
+}
+
+/// Why a connection was dropped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(super) enum Drop {
+    /// The peer went away.
+    #[error("the peer closed the connection")]
+    End,
+    /// The socket failed.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The peer does not read.
+    #[error(transparent)]
+    Queue(#[from] QueueFull),
+    /// The introduction is not one.
+    #[error("the connect message can't be read: {0}")]
+    Greeting(#[from] GreetingError),
+    /// A message is not one.
+    #[error("a message can't be read: {0}")]
+    Message(#[from] ReceiveError),
+    /// It took too long.
+    #[error("the peer did not introduce itself, or did not read its refusal, in time")]
+    Deadline,
+    /// Others introduced themselves while it did not.
+    #[error("more than {handshakes_max} connections had not introduced themselves; this was the oldest")]
+    Crowded {
+        /// The bound.
+        handshakes_max: usize,
+    },
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream, credentials: Credentials, deadline: Time) -> Self {
+        Self {
+            stream,
+            credentials,
+            stage: Stage::Greeting(Greeting::default()),
+            deadline: Some(deadline),
+            is_write_watched: false,
+        }
+    }
+
+    pub(super) fn credentials(&self) -> Credentials {
+        self.credentials
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(super) fn is_greeting(&self) -> bool {
+        matches!(self.stage, Stage::Greeting(_))
+    }
+
+    /// Reads once and hands what it says to `deliver`. One buffer per turn and connection: the others come next.
+    pub(super) fn receive(
+        &mut self,
+        id: PeerId,
+        buffer: &mut [u8],
+        mut deliver: impl FnMut(Input),
+    ) -> Result<(), Drop> {
+        let count = match self.stream.receive(buffer)? {
+            Received::Bytes(count) => count,
+            Received::Nothing => return Ok(()),
+            Received::End => return Err(Drop::End),
+        };
+        let bytes = buffer.get(..count).unwrap_or_default();
+        if let Stage::Greeting(greeting) = &mut self.stage {
+            let Some((hello, lines, inbox)) = greeting.push(bytes, self.credentials)? else { return Ok(()) };
+            self.stage = Stage::Known { lines, inbox, is_admitted: false };
+            self.deadline = None;
+            deliver(Input::Connected(id, hello));
+        } else if let Stage::Known { inbox, .. } = &mut self.stage {
+            inbox.push(bytes);
+        }
+        self.deliver_requests(id, deliver)
+    }
+
+    fn deliver_requests(&mut self, id: PeerId, mut deliver: impl FnMut(Input)) -> Result<(), Drop> {
+        let Stage::Known { lines, inbox, .. } = &mut self.stage else { return Ok(()) };
+        while let Some(frame) = inbox.next()? {
+            if frame.tag == Tag::HEARTBEAT {
+                continue;
+            }
+            match lines.request(&frame)? {
+                Ok(request) => deliver(Input::Request(id, frame.tag, request)),
+                Err(refusal) => self.stream.queue(lines.reply(frame.tag, &refusal), None)?,
+            }
+        }
+        Ok(())
+    }
+}
