@@ -1,4 +1,8 @@
 //! modex: PMIx out of shared memory.
 
-
+#[expect(
+    unsafe_code,
+    reason = "mapped memory is reached through addresses; see the invariants in its docs"
+)]
+pub mod shmem;
 pub mod types;
