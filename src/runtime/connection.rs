@@ -2,20 +2,19 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::codec::{Greeting, GreetingError, Inbox, Lines, ReceiveError};
-use crate::proto::{Reply, Tag};
+use super::poller::{Poller, Token};
+use crate::proto::{Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
-use crate::server::{Hello, Input, PeerId};
-use crate::types::Time;
+use crate::server::{Input, PeerId, Refusal};
+use nix::errno::Errno;
 
 /// One client's connection, seen from the server.
 pub(super) struct Connection {
     stream: Stream,
     credentials: Credentials,
     stage: Stage,
-    /// When it is dropped unless it has come further: while it introduces itself, and while it is being closed.
-    pub(super) deadline: Option<Time>,
     /// Whether the poller reports when it becomes writable.
-    pub(super) is_write_watched: bool,
+    is_write_watched: bool,
 }
 
 enum Stage {
@@ -30,7 +29,7 @@ enum Stage {
 /// Why a connection was dropped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(super) enum Drop {
+pub(super) enum Dropped {
     /// The peer went away.
     #[error("the peer closed the connection")]
     End,
@@ -58,22 +57,17 @@ pub(super) enum Drop {
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, credentials: Credentials, deadline: Time) -> Self {
+    pub(super) fn new(stream: Stream, credentials: Credentials) -> Self {
         Self {
             stream,
             credentials,
             stage: Stage::Greeting(Greeting::default()),
-            deadline: Some(deadline),
             is_write_watched: false,
         }
     }
 
     pub(super) fn credentials(&self) -> Credentials {
         self.credentials
-    }
-
-    pub(super) fn stream(&self) -> &Stream {
-        &self.stream
     }
 
     pub(super) fn is_greeting(&self) -> bool {
@@ -86,17 +80,16 @@ impl Connection {
         id: PeerId,
         buffer: &mut [u8],
         mut deliver: impl FnMut(Input),
-    ) -> Result<(), Drop> {
+    ) -> Result<(), Dropped> {
         let count = match self.stream.receive(buffer)? {
             Received::Bytes(count) => count,
             Received::Nothing => return Ok(()),
-            Received::End => return Err(Drop::End),
+            Received::End => return Err(Dropped::End),
         };
         let bytes = buffer.get(..count).unwrap_or_default();
         if let Stage::Greeting(greeting) = &mut self.stage {
             let Some((hello, lines, inbox)) = greeting.push(bytes, self.credentials)? else { return Ok(()) };
             self.stage = Stage::Known { lines, inbox, is_admitted: false };
-            self.deadline = None;
             deliver(Input::Connected(id, hello));
         } else if let Stage::Known { inbox, .. } = &mut self.stage {
             inbox.push(bytes);
@@ -104,7 +97,7 @@ impl Connection {
         self.deliver_requests(id, deliver)
     }
 
-    fn deliver_requests(&mut self, id: PeerId, mut deliver: impl FnMut(Input)) -> Result<(), Drop> {
+    fn deliver_requests(&mut self, id: PeerId, mut deliver: impl FnMut(Input)) -> Result<(), Dropped> {
         let Stage::Known { lines, inbox, .. } = &mut self.stage else { return Ok(()) };
         while let Some(frame) = inbox.next()? {
             if frame.tag == Tag::HEARTBEAT {
@@ -114,6 +107,55 @@ impl Connection {
                 Ok(request) => deliver(Input::Request(id, frame.tag, request)),
                 Err(refusal) => self.stream.queue(lines.reply(frame.tag, &refusal), None)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Tells the peer that it may ask, and reads what it asked too early.
+    pub(super) fn admit(&mut self, index: u32) -> Result<(), Dropped> {
+        let Stage::Known { lines, is_admitted, .. } = &mut self.stage else { return Ok(()) };
+        *is_admitted = true;
+        Ok(self.stream.queue(lines.admission(index), None)?)
+    }
+
+    /// Tells the peer that it may not, as far as its version wants to know; then closes.
+    pub(super) fn refuse(&mut self, refusal: &Refusal) -> Result<(), Dropped> {
+        if let Stage::Known { lines, .. } = &self.stage
+            && let Some(bytes) = lines.refusal(refusal.status())
+        {
+            self.stream.queue(bytes, None)?;
+        }
+        self.close();
+        Ok(())
+    }
+
+    pub(super) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<(), Dropped> {
+        let Stage::Known { lines, .. } = &self.stage else { return Ok(()) };
+        Ok(self.stream.queue(lines.reply(tag, reply), None)?)
+    }
+
+    pub(super) fn send_segment(&mut self, notice: &SegmentNotice, descriptor: OwnedFd) -> Result<(), Dropped> {
+        let Stage::Known { lines, .. } = &self.stage else { return Ok(()) };
+        Ok(self.stream.queue(lines.segment(notice), Some(Arc::new(descriptor)))?)
+    }
+
+    /// Reads no more; what is queued still goes out.
+    pub(super) fn close(&mut self) {
+        self.stage = Stage::Closing;
+    }
+
+    /// Writes what is queued. Returns whether the connection is finished.
+    pub(super) fn flush(&mut self) -> Result<bool, Dropped> {
+        let flushed = self.stream.flush()?;
+        Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
+    }
+
+    /// Has the poller report room exactly while something waits for it.
+    pub(super) fn watch(&mut self, poller: &Poller, token: Token) -> Result<(), Errno> {
+        let is_wanted = self.stream.has_queued();
+        if is_wanted != self.is_write_watched {
+            poller.watch_writable(&self.stream, token, is_wanted)?;
+            self.is_write_watched = is_wanted;
         }
         Ok(())
     }

@@ -99,7 +99,7 @@ impl ServerLoop {
             Self::LISTENER => self.connections.accept(&self.listener, &self.poller, self.clock.now()),
             Token(number) => {
                 let now = self.clock.now();
-                self.connections.serve(PeerId(number), readiness, &self.poller, now);
+                self.connections.serve(PeerId(number), readiness);
                 self.feed(now);
             }
         }
@@ -129,7 +129,7 @@ impl ServerLoop {
                 self.execute_one(output);
             }
             let now = self.clock.now();
-            self.connections.flush(&self.poller, now);
+            self.connections.flush(&self.poller);
             if !self.connections.has_input() {
                 return;
             }
@@ -140,10 +140,10 @@ impl ServerLoop {
     fn execute_one(&mut self, output: Output) {
         match output {
             Output::Admit(peer, index) => self.connections.admit(peer, index),
-            Output::Refuse(peer, refusal) => self.connections.refuse(peer, &refusal),
+            Output::Refuse(peer, refusal) => self.connections.refuse(peer, &refusal, self.clock.now()),
             Output::Reply(peer, tag, reply) => self.connections.reply(peer, tag, &reply),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
-            Output::Close(peer, reason) => self.connections.close(peer, &reason),
+            Output::Close(peer, reason) => self.connections.close(peer, reason, self.clock.now()),
             Output::Upcall(id, upcall) => self.upcall(id, upcall),
             Output::Complete(id, result) => self.complete(id, result),
             // Readers are told by messages; none sleeps on a segment.
