@@ -2,4 +2,5 @@
 
 pub mod gds;
 pub mod proto;
+pub mod server;
 pub mod types;
