@@ -1,11 +1,13 @@
 //! modex: PMIx out of shared memory.
 
+mod api;
 pub mod client;
 pub mod gds;
 pub mod keys;
 pub mod proto;
 pub mod ptl;
 mod runtime;
+pub mod server;
 #[expect(
     unsafe_code,
     reason = "mapped memory is reached through addresses; see the invariants in its docs"
