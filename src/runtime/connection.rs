@@ -1,9 +1,12 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::codec::{Greeting, GreetingError, Inbox, Lines, ReceiveError};
+use super::greeting::{self, Greeted, Greeting, GreetingError};
+use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
-use crate::proto::{Reply, SegmentNotice, Tag};
+use crate::proto::frame::{FrameBuffer, FrameError};
+use crate::proto::request::RequestError;
+use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
 use nix::errno::Errno;
@@ -20,10 +23,19 @@ pub(super) struct Connection {
 enum Stage {
     /// It has not yet said who it is.
     Greeting(Greeting),
-    /// The core knows it. `Lines` is how it wants to be spoken to.
-    Known { lines: Lines, inbox: Inbox, is_admitted: bool },
+    /// The core knows it.
+    Known(Known),
     /// What it was told still has to reach it; nothing is read any more.
     Closing,
+}
+
+struct Known {
+    /// How it wants to be spoken to.
+    lines: Lines,
+    /// Whether it wants to read why it was refused.
+    wants_refusal: bool,
+    inbox: FrameBuffer,
+    open: OpenRequests,
 }
 
 /// Why a connection was dropped.
@@ -43,8 +55,14 @@ pub(super) enum Dropped {
     #[error("the connect message can't be read: {0}")]
     Greeting(#[from] GreetingError),
     /// A message is not one.
-    #[error("a message can't be read: {0}")]
-    Message(#[from] ReceiveError),
+    #[error("the stream of messages can't be read: {0}")]
+    Frame(#[from] FrameError),
+    /// Two requests under one tag.
+    #[error(transparent)]
+    Tag(#[from] TagInUse),
+    /// An answer that this peer has no encoding for.
+    #[error("an answer can't be written for this peer: {0}")]
+    Write(#[from] WriteError),
     /// It took too long.
     #[error("the peer did not introduce itself, or did not read its refusal, in time")]
     Deadline,
@@ -87,56 +105,70 @@ impl Connection {
             Received::End => return Err(Dropped::End),
         };
         let bytes = buffer.get(..count).unwrap_or_default();
-        if let Stage::Greeting(greeting) = &mut self.stage {
-            let Some((hello, lines, inbox)) = greeting.push(bytes, self.credentials)? else { return Ok(()) };
-            self.stage = Stage::Known { lines, inbox, is_admitted: false };
-            deliver(Input::Connected(id, hello));
-        } else if let Stage::Known { inbox, .. } = &mut self.stage {
-            inbox.push(bytes);
+        match &mut self.stage {
+            Stage::Greeting(greeting) => {
+                let Some(greeted) = greeting.push(bytes, self.credentials)? else { return Ok(()) };
+                let Greeted { hello, lines, wants_refusal, inbox } = greeted;
+                deliver(Input::Connected(id, hello));
+                self.stage = Stage::Known(Known { lines, wants_refusal, inbox, open: OpenRequests::default() });
+            }
+            Stage::Known(known) => known.inbox.feed(bytes),
+            Stage::Closing => return Ok(()),
         }
         self.deliver_requests(id, deliver)
     }
 
     fn deliver_requests(&mut self, id: PeerId, mut deliver: impl FnMut(Input)) -> Result<(), Dropped> {
-        let Stage::Known { lines, inbox, .. } = &mut self.stage else { return Ok(()) };
-        while let Some(frame) = inbox.next()? {
-            if frame.tag == Tag::HEARTBEAT {
+        let Stage::Known(Known { lines, inbox, open, .. }) = &mut self.stage else { return Ok(()) };
+        while let Some(frame) = inbox.next_frame()? {
+            let tag = frame.header.tag;
+            if tag == Tag::HEARTBEAT {
                 continue;
             }
-            match lines.request(&frame)? {
-                Ok(request) => deliver(Input::Request(id, frame.tag, request)),
-                Err(refusal) => self.stream.queue(lines.reply(frame.tag, &refusal), None)?,
+            match lines.read_request(&frame) {
+                Ok(request) => {
+                    open.open(tag, request.command())?;
+                    deliver(Input::Request(id, tag, request));
+                }
+                Err(error) => {
+                    tracing::warn!(peer = id.0, %error, "a request can't be read");
+                    if let Some(answer) = answer_to(&error) {
+                        self.stream.queue(lines.write_reply(tag, &answer, Command::Commit)?, None)?;
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    /// Tells the peer that it may ask, and reads what it asked too early.
+    /// Tells the peer that it may ask.
     pub(super) fn admit(&mut self, index: u32) -> Result<(), Dropped> {
-        let Stage::Known { lines, is_admitted, .. } = &mut self.stage else { return Ok(()) };
-        *is_admitted = true;
-        Ok(self.stream.queue(lines.admission(index), None)?)
+        Ok(self.stream.queue(greeting::admission(index), None)?)
     }
 
-    /// Tells the peer that it may not, as far as its version wants to know; then closes.
+    /// Tells the peer that it may not ask, as far as its version wants to know; then closes.
     pub(super) fn refuse(&mut self, refusal: &Refusal) -> Result<(), Dropped> {
-        if let Stage::Known { lines, .. } = &self.stage
-            && let Some(bytes) = lines.refusal(refusal.status())
-        {
-            self.stream.queue(bytes, None)?;
+        if matches!(&self.stage, Stage::Known(known) if known.wants_refusal) {
+            self.stream.queue(greeting::refusal(refusal.status()), None)?;
         }
         self.close();
         Ok(())
     }
 
     pub(super) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<(), Dropped> {
-        let Stage::Known { lines, .. } = &self.stage else { return Ok(()) };
-        Ok(self.stream.queue(lines.reply(tag, reply), None)?)
+        let Stage::Known(known) = &mut self.stage else { return Ok(()) };
+        let Some(command) = known.open.close(tag) else { return Ok(()) };
+        Ok(self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?)
     }
 
-    pub(super) fn send_segment(&mut self, notice: &SegmentNotice, descriptor: OwnedFd) -> Result<(), Dropped> {
-        let Stage::Known { lines, .. } = &self.stage else { return Ok(()) };
-        Ok(self.stream.queue(lines.segment(notice), Some(Arc::new(descriptor)))?)
+    /// Announces a segment; without a descriptor it says that there is none to be had.
+    pub(super) fn send_segment(
+        &mut self,
+        notice: &SegmentNotice,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        Ok(self.stream.queue(known.lines.write_segment(notice)?, descriptor.map(Arc::new))?)
     }
 
     /// Reads no more; what is queued still goes out.
@@ -159,4 +191,9 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// A lone status looks the same whatever was asked.
+fn answer_to(error: &RequestError) -> Option<Reply> {
+    error.expects_reply().then(|| Reply::Status(error.status()))
 }

@@ -150,15 +150,15 @@ impl Connections {
         self.write(id, |connection| connection.reply(tag, reply));
     }
 
-    /// Hands over a namespace's segment. A client that gets none asks over the socket.
+    /// Hands over a namespace's segment. A client that gets none is told so and asks over the socket.
     pub(super) fn send_segment(&mut self, id: PeerId, namespace: &Namespace, store: &Store) {
-        match store.share(namespace) {
-            Ok((layout_id, descriptor)) => {
-                let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
-                self.write(id, |connection| connection.send_segment(&notice, descriptor));
-            }
-            Err(error) => tracing::warn!(%namespace, %error, "a segment can't be handed over"),
-        }
+        let shared = store.share(namespace).map(|(layout_id, descriptor)| (layout_id, Some(descriptor)));
+        let (layout_id, descriptor) = shared.unwrap_or_else(|error| {
+            tracing::warn!(%namespace, %error, "a segment can't be handed over; its client will ask for each value");
+            (0, None)
+        });
+        let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
+        self.write(id, |connection| connection.send_segment(&notice, descriptor));
     }
 
     pub(super) fn close(&mut self, id: PeerId, reason: Reason, now: Time) {

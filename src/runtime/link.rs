@@ -15,6 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::clock::{Clock, wait_ms};
 use super::link_state::LinkState;
 use crate::client::{Call, CallError, CallId, Outcome};
+use crate::types::Time;
 
 /// The result of a call to the server.
 pub type CallResult = Result<Outcome, CallError>;
@@ -100,18 +101,20 @@ impl Link {
         }
     }
 
-    /// Waits until `is_reached` or the connection is lost. Returns whether it was reached.
-    pub(super) fn wait_until(&self, is_reached: impl Fn(&LinkState) -> bool) -> bool {
+    /// Waits until `is_reached`, the connection is lost, or the deadline. Returns whether it was reached.
+    pub(super) fn wait_until(&self, deadline: Time, is_reached: impl Fn(&LinkState) -> bool) -> bool {
         let mut state = self.state.lock();
+        // Bytes that came with the handshake are not announced by the socket.
+        state.digest(self.clock.now());
         loop {
             if is_reached(&state) {
                 self.leave(&state);
                 return true;
             }
-            if state.is_lost() {
+            if state.is_lost() || self.clock.now() >= deadline {
                 return false;
             }
-            self.step(&mut state);
+            self.step(&mut state, Some(deadline));
         }
     }
 
@@ -129,7 +132,7 @@ impl Link {
                 }
                 self.turn.wait(&mut state);
             } else {
-                self.step(&mut state);
+                self.step(&mut state, None);
             }
         }
     }
@@ -150,7 +153,7 @@ impl Link {
                 self.leave(state);
                 return result;
             }
-            self.step(state);
+            self.step(state, None);
         }
     }
 
@@ -162,8 +165,8 @@ impl Link {
     }
 
     /// Waits once, for the socket or for the leader, and digests what came.
-    fn step(&self, state: &mut MutexGuard<'_, LinkState>) {
-        let deadline = state.poll_timeout();
+    fn step(&self, state: &mut MutexGuard<'_, LinkState>, deadline: Option<Time>) {
+        let deadline = deadline.into_iter().chain(state.poll_timeout()).min();
         let has_queued = state.has_queued();
         if !state.is_led {
             let writable = if has_queued { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -183,7 +186,7 @@ impl Link {
         self.advance(state);
     }
 
-    fn poll(&self, flags: PollFlags, deadline: Option<crate::types::Time>) {
+    fn poll(&self, flags: PollFlags, deadline: Option<Time>) {
         let timeout = PollTimeout::try_from(wait_ms(self.clock.until(deadline))).unwrap_or(PollTimeout::MAX);
         let mut watched = [PollFd::new(self.socket.as_fd(), flags)];
         // An interrupted or failed wait is a short one: the caller looks at the socket anyway.

@@ -3,10 +3,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use super::codec::{Inbox, Lines};
+use super::lines::Lines;
 use super::link::Results;
 use crate::client::{Cache, CacheLimits, Call, CallId, Client, Config, Input, LossReason, Output};
-use crate::proto::{Frame, Request, SegmentNotice, Tag};
+use crate::proto::frame::{Frame, FrameBuffer};
+use crate::proto::{Request, Tag};
 use crate::ptl::{Received, Stream};
 use crate::types::{Namespace, ProcId, Time};
 
@@ -15,12 +16,12 @@ pub(super) struct LinkState {
     core: Client,
     stream: Stream,
     lines: Lines,
-    inbox: Inbox,
+    inbox: FrameBuffer,
     buffer: Box<[u8]>,
     next_call: u64,
     loss: Option<LossReason>,
-    /// Segments announced and not mapped yet.
-    segments: BTreeMap<Namespace, (SegmentNotice, OwnedFd)>,
+    /// Segments announced and not mapped yet; `None`: the server said that there is none to be had.
+    segments: BTreeMap<Namespace, Option<OwnedFd>>,
     /// Values that came over the socket.
     pub(super) cache: Cache,
     pub(super) results: Results,
@@ -31,7 +32,7 @@ pub(super) struct LinkState {
 
 impl LinkState {
     /// A conversation over a connection whose handshake is done. `inbox` holds what came after it.
-    pub(super) fn new(stream: Stream, own: ProcId, lines: Lines, inbox: Inbox, config: Config) -> Self {
+    pub(super) fn new(stream: Stream, own: ProcId, lines: Lines, inbox: FrameBuffer, config: Config) -> Self {
         Self {
             core: Client::new(own, config),
             stream,
@@ -65,11 +66,11 @@ impl LinkState {
     }
 
     /// The segment announced for a namespace, to be mapped by the caller.
-    pub(super) fn take_segment(&mut self, namespace: &Namespace) -> Option<(SegmentNotice, OwnedFd)> {
-        self.segments.remove(namespace)
+    pub(super) fn take_segment(&mut self, namespace: &Namespace) -> Option<OwnedFd> {
+        self.segments.remove(namespace).flatten()
     }
 
-    pub(super) fn has_segment(&self, namespace: &Namespace) -> bool {
+    pub(super) fn is_segment_announced(&self, namespace: &Namespace) -> bool {
         self.segments.contains_key(namespace)
     }
 
@@ -96,7 +97,7 @@ impl LinkState {
             }
             match self.stream.receive(&mut self.buffer) {
                 Ok(Received::Bytes(count)) => {
-                    self.inbox.push(self.buffer.get(..count).unwrap_or_default());
+                    self.inbox.feed(self.buffer.get(..count).unwrap_or_default());
                     self.digest(now);
                     if count < self.buffer.len() {
                         return;
@@ -141,7 +142,7 @@ impl LinkState {
         if self.loss.is_some() {
             return;
         }
-        let queued = match self.lines.request(tag, request) {
+        let queued = match self.lines.write_request(tag, request) {
             Ok(bytes) => self.stream.queue(bytes, None).map_err(|_| LossReason::Broken),
             Err(error) => {
                 // The server must not wait for a request that this process believes to have sent.
@@ -155,52 +156,53 @@ impl LinkState {
     }
 
     /// Turns received bytes into replies and segments.
-    fn digest(&mut self, now: Time) {
-        loop {
-            match self.inbox.next() {
+    pub(super) fn digest(&mut self, now: Time) {
+        // Frames borrow the inbox, and digesting one needs everything else.
+        let mut inbox = std::mem::replace(&mut self.inbox, FrameBuffer::new(0));
+        while self.loss.is_none() {
+            match inbox.next_frame() {
                 Ok(Some(frame)) => self.accept(now, &frame),
-                Ok(None) => return,
+                Ok(None) => break,
                 Err(error) => {
                     tracing::error!(%error, "the server sent something that is no message; closing the connection");
-                    return self.lose(now, LossReason::Malformed);
+                    self.lose(now, LossReason::Malformed);
                 }
             }
         }
+        self.inbox = inbox;
     }
 
-    fn accept(&mut self, now: Time, frame: &Frame) {
-        match frame.tag {
+    fn accept(&mut self, now: Time, frame: &Frame<'_>) {
+        match frame.header.tag {
             Tag::SEGMENT => self.accept_segment(now, frame),
-            Tag::NOTIFICATION | Tag::OUTPUT => tracing::debug!(tag = frame.tag.0, "nobody here takes this message"),
+            Tag::NOTIFICATION | Tag::OUTPUT => tracing::debug!(tag = frame.header.tag.0, "nobody here takes this"),
             tag => self.accept_reply(now, tag, frame),
         }
     }
 
-    fn accept_reply(&mut self, now: Time, tag: Tag, frame: &Frame) {
-        let Some(command) = self.core.command_of(tag) else {
-            return tracing::warn!(tag = tag.0, "a reply to nothing that was asked");
-        };
-        match self.lines.reply(command, frame) {
-            Ok(reply) => self.core.handle(now, Input::Reply(tag, reply)),
-            Err(error) => {
+    fn accept_reply(&mut self, now: Time, tag: Tag, frame: &Frame<'_>) {
+        let read = self.core.command_of(tag).and_then(|command| self.lines.read_reply(frame, command));
+        match read {
+            None => tracing::warn!(tag = tag.0, "a reply to nothing that was asked"),
+            Some(Ok(reply)) => self.core.handle(now, Input::Reply(tag, reply)),
+            Some(Err(error)) => {
                 tracing::error!(%error, "a reply of the server can't be read; closing the connection");
                 self.lose(now, LossReason::Malformed);
             }
         }
     }
 
-    fn accept_segment(&mut self, now: Time, frame: &Frame) {
-        let Some(descriptor) = self.stream.take_descriptor() else {
-            return tracing::warn!("a segment was announced without a descriptor");
+    fn accept_segment(&mut self, now: Time, frame: &Frame<'_>) {
+        let notice = match self.lines.read_segment(frame) {
+            Ok(notice) => notice,
+            Err(error) => return tracing::warn!(%error, "the announcement of a segment can't be read"),
         };
-        match self.lines.segment(frame) {
-            Ok(notice) => {
-                let namespace = notice.namespace.clone();
-                self.segments.insert(namespace.clone(), (notice, descriptor));
-                self.core.handle(now, Input::SegmentAvailable(namespace));
-            }
-            Err(error) => tracing::warn!(%error, "the announcement of a segment can't be read; using the socket"),
+        let namespace = notice.namespace;
+        let announced = self.stream.take_descriptor();
+        if announced.is_some() {
+            self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
         }
+        self.segments.insert(namespace, announced);
     }
 
     fn lose(&mut self, now: Time, reason: LossReason) {

@@ -27,8 +27,11 @@ pub struct Session {
     own: Option<NamespaceReader>,
     foreign: Mutex<BTreeMap<Namespace, Arc<NamespaceReader>>>,
     staging: Mutex<Staging>,
-    /// Whether `staging` was ever written. Until then a Get need not look there, and so takes no lock.
-    has_staged: AtomicBool,
+    /// Whether this process has put anything. Until then a Get of its own values need not look into `staging`.
+    has_put: AtomicBool,
+    /// Whether it stored anything for another process, which most never do. Until then a Get of other processes'
+    /// values need not look into `staging`, and so takes no lock.
+    has_stored: AtomicBool,
     link: Arc<Link>,
     /// Runs callbacks; started by the first one.
     progress: Mutex<Option<JoinHandle<()>>>,
@@ -57,7 +60,8 @@ impl Session {
             hostname,
             own,
             foreign: Mutex::default(),
-            has_staged: AtomicBool::new(false),
+            has_put: AtomicBool::new(false),
+            has_stored: AtomicBool::new(false),
             link: Arc::new(link),
             progress: Mutex::default(),
         }
@@ -86,7 +90,8 @@ impl Session {
     /// # Errors
     /// [`StagingError`].
     pub fn put(&self, scope: Scope, key: &str, value: Value) -> Result<(), StagingError> {
-        self.mark_staged();
+        // Release pairs with the Acquire in `may_be_staged`.
+        self.has_put.store(true, Ordering::Release);
         self.staging.lock().put(scope, key, value)
     }
 
@@ -95,7 +100,8 @@ impl Session {
     /// # Errors
     /// [`StagingError`].
     pub fn store_internal(&self, proc: &ProcId, key: Key, value: Value) -> Result<(), StagingError> {
-        self.mark_staged();
+        // Release pairs with the Acquire in `may_be_staged`.
+        self.has_stored.store(true, Ordering::Release);
         self.staging.lock().store_internal(proc, key, value)
     }
 
@@ -148,8 +154,7 @@ impl Session {
     /// is not there, or something this process stored itself might stand before it; [`Session::get`] then knows more.
     #[must_use]
     pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
-        // What a process stores itself is always for one process, never for the job.
-        if rank != Rank::Wildcard && self.has_staged() {
+        if self.may_be_staged(rank) {
             return None;
         }
         let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
@@ -206,7 +211,7 @@ impl Session {
     /// The segment of another namespace, if the server handed it over.
     pub(super) fn foreign_segment(&self, namespace: &Namespace) -> Option<Arc<NamespaceReader>> {
         let mut foreign = self.foreign.lock();
-        if let Some((_, descriptor)) = self.link.with(|state| state.take_segment(namespace)) {
+        if let Some(descriptor) = self.link.with(|state| state.take_segment(namespace)) {
             match NamespaceReader::attach(ReaderHandle::from_descriptor(descriptor)) {
                 Ok(reader) => drop(foreign.insert(namespace.clone(), Arc::new(reader))),
                 Err(error) => tracing::warn!(%namespace, %error, "a segment can't be read; asking the server instead"),
@@ -219,15 +224,18 @@ impl Session {
         self.staging.lock()
     }
 
-    pub(super) fn has_staged(&self) -> bool {
-        // Acquire pairs with the Release in `mark_staged`: a thread that learns of a put from the one that made it
-        // also finds the value. Threads that do not talk to each other see the put when they see it.
-        self.has_staged.load(Ordering::Acquire)
-    }
-
-    fn mark_staged(&self) {
-        // Release pairs with the Acquire in `has_staged`.
-        self.has_staged.store(true, Ordering::Release);
+    /// Whether something this process put or stored may stand before what the segment has for this rank of its own
+    /// namespace. What it stores is always for one process, never for the job.
+    pub(super) fn may_be_staged(&self, rank: Rank) -> bool {
+        // Acquire pairs with the Release in `put` and `store_internal`: a thread that learns of a put from the one
+        // that made it also finds the value. Threads that do not talk to each other see it when they see it.
+        match rank {
+            Rank::Wildcard => false,
+            rank if rank == self.proc.rank || rank == Rank::Undefined => {
+                self.has_put.load(Ordering::Acquire) || self.has_stored.load(Ordering::Acquire)
+            }
+            _ => self.has_stored.load(Ordering::Acquire),
+        }
     }
 
     fn start_progress(&self) -> std::io::Result<()> {

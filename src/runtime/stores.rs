@@ -13,7 +13,8 @@ impl<'a> Stores for SessionStores<'a> {
     type Value = Fetched<'a>;
 
     fn staged(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
-        if !self.0.has_staged() {
+        let is_own_namespace = question.namespace == &self.0.proc().namespace;
+        if is_own_namespace && !self.0.may_be_staged(question.rank) {
             return None;
         }
         let proc = ProcId::new(question.namespace.clone(), question.rank);
