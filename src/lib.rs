@@ -3,4 +3,9 @@
 pub mod gds;
 pub mod keys;
 pub mod proto;
+#[expect(
+    unsafe_code,
+    reason = "mapped memory is reached through addresses; see the invariants in its docs"
+)]
+pub mod shmem;
 pub mod types;

@@ -81,8 +81,8 @@ impl<'a> Memory<'a> {
     }
 
     /// The target of a root; `None` while nothing has been stored there.
-    pub(crate) fn root(self, root: RootIndex) -> Result<Option<u64>, Damage> {
-        Ok(self.0.root(root).map(Offset::get))
+    pub(crate) fn root(self, root: RootIndex) -> Option<u64> {
+        self.0.root(root).map(Offset::get)
     }
 
     /// The table of atomic cells that a root leads to.
@@ -95,7 +95,7 @@ impl<'a> Memory<'a> {
 
     /// A cell of a table. Acquires: what was published before the cell was stored is visible.
     pub(crate) fn cell(self, table: TableRef, index: u64) -> Result<u64, Damage> {
-        Ok(self.0.load(table, index)?)
+        Ok(self.0.cell(table, index)?)
     }
 
     /// Bytes.
@@ -109,7 +109,7 @@ impl<'a> Memory<'a> {
     }
 
     /// An array; an empty one needs no position.
-    pub(crate) fn array<T: FromBytes + Immutable>(self, array: Array) -> Result<&'a [T], Damage> {
+    pub(crate) fn array<T: FromBytes + Immutable + KnownLayout>(self, array: Array) -> Result<&'a [T], Damage> {
         if array.count == 0 {
             return Ok(&[]);
         }
