@@ -1,4 +1,4 @@
 //! modex: PMIx out of shared memory.
 
-
+pub mod regex;
 pub mod types;
