@@ -154,6 +154,15 @@ fn short_lists_are_raw_and_long_ones_blobs() {
 }
 
 #[test]
+fn numbers_of_more_than_nine_digits_are_not_compressed() {
+    let names = ["n999999999", "n1000000000", "n1000000001"];
+    assert_eq!(
+        generate_nodes_pmix(&list_of(&names)),
+        b"pmix[n[9:999999999],n1000000000,n1000000001]\0"
+    );
+}
+
+#[test]
 fn one_node_without_ranks_survives_packing() {
     let map = generate_ranks(&map_of(&[&[]]));
     let packed = [&map[..], b"more data\0"].concat();

@@ -63,6 +63,12 @@ fn names_that_resemble_an_identifier_are_plain_names() {
 }
 
 #[test]
+fn colon_without_an_identifier_before_it_frames_nothing() {
+    assert_eq!(nodes(b"2001:db8::1,::1").unwrap(), ["2001:db8::1", "::1"]);
+    assert_eq!(nodes(b"n1,fe80::1").unwrap(), ["n1", "fe80::1"]);
+}
+
+#[test]
 fn unknown_framings_are_never_split_on_commas() {
     for map in [
         "foo:n1,n2",
@@ -343,6 +349,12 @@ fn stream_without_its_end_or_with_a_bad_checksum_is_refused() {
     let mut bad_checksum = whole.clone();
     *bad_checksum.last_mut().unwrap() ^= 1;
     assert_eq!(nodes(&bad_checksum), Err(MapError::DamagedStream));
+    for (behind_stream, expected) in [(0, Ok(3)), (b'x', Err(MapError::DamagedStream))] {
+        let mut map = b"blob:\0component=zlib:\0size=21:\0".to_vec();
+        map.extend_from_slice(payload);
+        map.push(behind_stream);
+        assert_eq!(nodes(&map).map(|names| names.len()), expected);
+    }
 }
 
 #[test]
