@@ -3,4 +3,5 @@
 pub mod gds;
 pub mod keys;
 pub mod proto;
+pub mod regex;
 pub mod types;
