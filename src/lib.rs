@@ -4,4 +4,5 @@ pub mod gds;
 pub mod keys;
 pub mod proto;
 pub mod regex;
+pub mod topo;
 pub mod types;
