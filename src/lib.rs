@@ -1,5 +1,6 @@
 //! modex: PMIx out of shared memory.
 
+pub mod client;
 pub mod gds;
 pub mod keys;
 pub mod proto;
