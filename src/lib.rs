@@ -1,11 +1,11 @@
 //! modex: PMIx out of shared memory.
 
+pub mod client;
 pub mod gds;
 pub mod keys;
 pub mod proto;
-#[expect(
-    unsafe_code,
-    reason = "mapped memory is reached through addresses; see the invariants in its docs"
-)]
+pub mod regex;
+#[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
 pub mod shmem;
+pub mod topo;
 pub mod types;

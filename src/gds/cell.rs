@@ -38,7 +38,11 @@ impl<'v> Encoded<'v> {
         let encoded = if let Some(bits) = scalar_of(value) {
             Self::Scalar { data_type, bits }
         } else if let Some((bytes, is_text)) = bytes_of(value) {
-            bytes.map_or(Self::Null { data_type }, |bytes| Self::Bytes { data_type, bytes: Cow::Borrowed(bytes), is_text })
+            bytes.map_or(Self::Null { data_type }, |bytes| Self::Bytes {
+                data_type,
+                bytes: Cow::Borrowed(bytes),
+                is_text,
+            })
         } else {
             Self::Archive { data_type, bytes: archive(value)? }
         };

@@ -62,11 +62,6 @@ pub(crate) fn name(memory: Memory<'_>, id: KeyId) -> Result<&str, Damage> {
     std::str::from_utf8(text(memory, id, head)?).map_err(|_| Damage::Text { what: "key", len: head.len.into() })
 }
 
-/// What is known about a key by its id.
-pub(crate) fn known_by_id(memory: Memory<'_>, id: KeyId) -> Result<KnownKey, Damage> {
-    known(id, head(memory, id)?)
-}
-
 /// Ids of all keys, in the order of the table.
 pub(crate) fn ids<'a>(memory: Memory<'a>) -> Result<impl Iterator<Item = Result<KeyId, Damage>> + 'a, Damage> {
     let table = memory.root_table(root::KEYS)?;

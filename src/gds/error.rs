@@ -2,6 +2,7 @@
 
 use super::memory::Damage;
 use super::publish::AsStatus;
+use super::registration::RegisterError;
 use crate::shmem::{CreateError, GrowError, HandleError, WriteError};
 use crate::types::{DataType, Key, Namespace, Rank, Status};
 
@@ -53,7 +54,10 @@ pub enum StoreError {
         /// Why.
         reason: ValueError,
     },
-    /// The description of a job contradicts itself.
+    /// The host's description of the job was refused.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// A job record contradicts itself.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The namespace has used up what it may.
@@ -169,6 +173,7 @@ impl AsStatus for StoreError {
         match self {
             Self::UnknownNamespace { .. } => Status::ERR_NOT_FOUND,
             Self::RankOutOfRange { rank, .. } if *rank > Rank::PROCESS_MAX => Status::ERR_BAD_PARAM,
+            Self::Register(error) => error.status(),
             Self::InternalScope { .. } | Self::Record(_) => Status::ERR_BAD_PARAM,
             Self::RankOutOfRange { .. }
             | Self::TooManyEntries { .. }

@@ -151,6 +151,9 @@ pub(crate) struct JobHead {
 /// No such index.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// More nodes than this no record has.
+pub(crate) const NODES_MAX: u32 = 1 << 24;
+
 /// One application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

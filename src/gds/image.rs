@@ -31,6 +31,11 @@ impl Image {
         &self.bytes
     }
 
+    /// Whether the image was made for this place.
+    pub(crate) const fn is_at(&self, base: u64) -> bool {
+        self.base == base
+    }
+
     /// Number of bytes so far.
     pub(crate) fn size_bytes(&self) -> u64 {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)

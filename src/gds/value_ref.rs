@@ -110,7 +110,9 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub fn as_str(&self) -> Option<&'a str> {
         match self.data_type {
-            DataType::String | DataType::ProcNamespace | DataType::ProcCpuset => std::str::from_utf8(self.as_bytes()?).ok(),
+            DataType::String | DataType::ProcNamespace | DataType::ProcCpuset => {
+                std::str::from_utf8(self.as_bytes()?).ok()
+            }
             _ => None,
         }
     }
@@ -133,10 +135,10 @@ impl<'a> ValueRef<'a> {
     pub fn to_value(&self) -> Result<Value, Damage> {
         let code = self.data_type.to_raw();
         match self.body {
-            Body::Scalar(bits) => {
-                value_of_scalar(self.data_type, bits).ok_or(Damage::Number { data_type: code, bits })
+            Body::Scalar(bits) => value_of_scalar(self.data_type, bits).ok_or(Damage::Number { data_type: code, bits }),
+            Body::Null => {
+                null_of(self.data_type).ok_or(Damage::Code { what: "the type of a null value", code: code.into() })
             }
-            Body::Null => null_of(self.data_type).ok_or(Damage::Code { what: "the type of a null value", code: code.into() }),
             Body::Bytes(bytes) => value_of_bytes(self.data_type, bytes)
                 .ok_or(Damage::Text { what: self.data_type.name(), len: size_of_bytes(bytes) }),
             Body::Archive(bytes) => self.unarchived(bytes),

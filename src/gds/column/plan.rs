@@ -76,6 +76,7 @@ fn runs(numbers: &[u64], runs_max: usize) -> Option<Vec<Run>> {
     let mut step_is_open = false;
     for (index, &number) in (0_u32..).zip(numbers) {
         let growth = number.wrapping_sub(previous);
+        let is_full = runs.len() >= runs_max;
         previous = number;
         match runs.last_mut() {
             Some(run) if step_is_open => {
@@ -83,7 +84,7 @@ fn runs(numbers: &[u64], runs_max: usize) -> Option<Vec<Run>> {
                 step_is_open = false;
             }
             Some(run) if run.step == growth => {}
-            _ if runs.len() >= runs_max => return None,
+            _ if is_full => return None,
             _ => {
                 runs.push(Run { start: index, reserved: 0, base: number, step: 0 });
                 step_is_open = true;

@@ -7,6 +7,7 @@ use crate::gds::dictionary::KeyId;
 use crate::gds::format::{Array, Cell, ColumnHead, Entry, Run, function, meaning};
 use crate::gds::memory::{Damage, Memory};
 use crate::gds::value_ref::ValueRef;
+use crate::types::DataType;
 
 /// A column in a segment.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,18 @@ impl<'a> ColumnView<'a> {
             meaning::SCALAR => ValueRef::from_scalar(self.head.data_type, number).map(Some),
             meaning::CELL => self.cell_value(number),
             other => Err(Damage::Code { what: "the meaning of a column", code: other.into() }),
+        }
+    }
+
+    /// All numbers of a column whose numbers are its values; `None` if they are not.
+    pub(crate) fn numbers(&self) -> Result<Option<(DataType, Vec<u64>)>, Damage> {
+        let is_scalar = self.head.meaning == meaning::SCALAR && self.head.function <= function::RUNS;
+        match DataType::from_raw(self.head.data_type) {
+            Some(data_type) if is_scalar => {
+                let numbers = (0..self.head.count).map(|index| self.number(index));
+                Ok(Some((data_type, numbers.collect::<Result<_, _>>()?)))
+            }
+            _ => Ok(None),
         }
     }
 

@@ -132,7 +132,9 @@ impl<'a> ColumnWriter<'a> {
 
     fn planned(&mut self, plan: Plan, numbers: &[u64]) -> Result<ColumnHead, StoreError> {
         Ok(match plan {
-            Plan::Stride(Stride { base, div, modulo, factor }) => self.head(function::STRIDE, [base, div, modulo, factor]),
+            Plan::Stride(Stride { base, div, modulo, factor }) => {
+                self.head(function::STRIDE, [base, div, modulo, factor])
+            }
             Plan::Runs(runs) => {
                 let Array { offset, count } = self.image.push_array(&runs)?;
                 self.head(function::RUNS, [offset, count, 0, 0])
