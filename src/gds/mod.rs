@@ -28,7 +28,6 @@ mod memory;
 mod publish;
 mod reader;
 mod record;
-#[path = "registration_stub.rs"]
 pub mod registration;
 mod search;
 mod statistics;
