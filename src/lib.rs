@@ -1,11 +1,13 @@
 //! modex: PMIx out of shared memory.
 
 mod api;
+pub mod bfrops;
 pub mod client;
 pub mod gds;
 pub mod keys;
 pub mod proto;
 pub mod ptl;
+pub mod regex;
 mod runtime;
 pub mod server;
 #[expect(
@@ -14,3 +16,5 @@ pub mod server;
 )]
 pub mod shmem;
 pub mod types;
+
+pub use api::*;

@@ -28,9 +28,7 @@ impl Cells {
     /// Refuses another table if the header can't list it.
     pub(super) fn check_room(&self) -> Result<(), GrowError> {
         if self.extents.len() >= TABLE_COUNT_MAX {
-            return Err(GrowError::TooManyTables {
-                max: TABLE_COUNT_MAX,
-            });
+            return Err(GrowError::TooManyTables { max: TABLE_COUNT_MAX });
         }
         Ok(())
     }
@@ -42,29 +40,20 @@ impl Cells {
 
     /// Forgets tables that start at or above `end`. None of them is listed.
     pub(super) fn truncate(&mut self, end: u64) {
-        let kept = self
-            .extents
-            .partition_point(|extent| extent.table.offset.get() < end);
+        let kept = self.extents.partition_point(|extent| extent.table.offset.get() < end);
         self.extents.truncate(kept.max(self.listed));
     }
 
     /// Whether `table` is one of these.
     pub(super) fn contains(&self, table: TableRef) -> bool {
-        let found = self
-            .extents
-            .binary_search_by_key(&table.offset, |extent| extent.table.offset);
-        found
-            .ok()
-            .and_then(|at| self.extents.get(at))
-            .is_some_and(|extent| extent.table == table)
+        let found = self.extents.binary_search_by_key(&table.offset, |extent| extent.table.offset);
+        found.ok().and_then(|at| self.extents.get(at)).is_some_and(|extent| extent.table == table)
     }
 
     /// Whether any byte of `start..end` belongs to a table.
     pub(super) fn overlap(&self, start: u64, end: u64) -> bool {
         let after = self.extents.partition_point(|extent| extent.end <= start);
-        self.extents
-            .get(after)
-            .is_some_and(|extent| start < end && extent.table.offset.get() < end)
+        self.extents.get(after).is_some_and(|extent| start < end && extent.table.offset.get() < end)
     }
 
     /// Lists in the header what it does not list yet. To be called before the publication that covers the tables.
@@ -80,10 +69,7 @@ impl Cells {
             header.tables_end().store(extent.end, Ordering::Relaxed);
         }
         self.listed = self.extents.len();
-        header.table_count().store(
-            u32::try_from(self.listed).unwrap_or(u32::MAX),
-            Ordering::Relaxed,
-        );
+        header.table_count().store(u32::try_from(self.listed).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 }
 
@@ -96,9 +82,7 @@ pub(super) fn listed_overlap(header: HeaderWords<'_>, start: u64, end: u64) -> b
     }
     listed(header).any(|table| {
         let cells = table.cell_count.checked_mul(CELL_BYTES);
-        let table_end = cells
-            .and_then(|bytes| table.offset.get().checked_add(bytes))
-            .unwrap_or(u64::MAX);
+        let table_end = cells.and_then(|bytes| table.offset.get().checked_add(bytes)).unwrap_or(u64::MAX);
         start < table_end && table.offset.get() < end
     })
 }
@@ -115,9 +99,6 @@ fn listed(header: HeaderWords<'_>) -> impl Iterator<Item = TableRef> {
     (0..count.min(TABLE_COUNT_MAX)).filter_map(move |slot| {
         let (offset, cell_count) = header.extent(slot)?;
         let offset = Offset::from_raw(offset.load(Ordering::Relaxed))?;
-        Some(TableRef {
-            offset,
-            cell_count: cell_count.load(Ordering::Relaxed),
-        })
+        Some(TableRef { offset, cell_count: cell_count.load(Ordering::Relaxed) })
     })
 }

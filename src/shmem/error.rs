@@ -30,9 +30,7 @@ pub enum CreateError {
         max: u64,
     },
     /// This build lacks the backing.
-    #[error(
-        "this build has no {backing} backing; enable feature `posix-shm` or choose another backing"
-    )]
+    #[error("this build has no {backing} backing; enable feature `posix-shm` or choose another backing")]
     Unavailable {
         /// The backing asked for.
         backing: BackingKind,
@@ -41,9 +39,7 @@ pub enum CreateError {
     #[error("a segment in a file needs `SegmentOptions::directory`")]
     NoDirectory,
     /// Every name tried for the object was taken already.
-    #[error(
-        "{attempts} names for a new segment were all taken, the last was {last}; remove stale ones"
-    )]
+    #[error("{attempts} names for a new segment were all taken, the last was {last}; remove stale ones")]
     NamesTaken {
         /// How many were tried.
         attempts: u32,
@@ -61,9 +57,7 @@ pub enum CreateError {
         source: io::Error,
     },
     /// Not even the smallest span could be mapped.
-    #[error(
-        "cannot map {span_bytes} bytes for a segment; raise the limit on address space (ulimit -v)"
-    )]
+    #[error("cannot map {span_bytes} bytes for a segment; raise the limit on address space (ulimit -v)")]
     Map {
         /// The smallest span tried.
         span_bytes: u64,
@@ -80,9 +74,7 @@ pub enum CreateError {
 #[non_exhaustive]
 pub enum GrowError {
     /// The system has no memory for it.
-    #[error(
-        "segment needs {need_bytes} bytes but only {have_bytes} could be had in {location}; free or raise that"
-    )]
+    #[error("segment needs {need_bytes} bytes but only {have_bytes} could be had in {location}; free or raise that")]
     OutOfMemory {
         /// Bytes needed in all.
         need_bytes: u64,
@@ -94,9 +86,7 @@ pub enum GrowError {
         source: io::Error,
     },
     /// The process may not make files this large.
-    #[error(
-        "segment needs {need_bytes} bytes but files of this process are limited to {limit_bytes} (ulimit -f)"
-    )]
+    #[error("segment needs {need_bytes} bytes but files of this process are limited to {limit_bytes} (ulimit -f)")]
     FileSizeLimit {
         /// Bytes needed in all.
         need_bytes: u64,
@@ -104,9 +94,7 @@ pub enum GrowError {
         limit_bytes: u64,
     },
     /// The address space reserved for the segment is used up.
-    #[error(
-        "segment needs {need_bytes} bytes but its span is {span_bytes}; make it with a larger span"
-    )]
+    #[error("segment needs {need_bytes} bytes but its span is {span_bytes}; make it with a larger span")]
     SpanExhausted {
         /// Bytes needed in all (saturated).
         need_bytes: u64,
@@ -194,9 +182,7 @@ pub enum AttachError {
         mode: u32,
     },
     /// It is smaller than a header.
-    #[error(
-        "segment has {found} bytes, fewer than the {need} of its header; it is truncated or still being made"
-    )]
+    #[error("segment has {found} bytes, fewer than the {need} of its header; it is truncated or still being made")]
     TooSmall {
         /// Its size.
         found: u64,
@@ -210,9 +196,7 @@ pub enum AttachError {
         found: [u8; 8],
     },
     /// It was written by a machine of the other byte order.
-    #[error(
-        "segment has byte order mark {found:#010x}, not {ours:#010x}; it was written by another kind of machine"
-    )]
+    #[error("segment has byte order mark {found:#010x}, not {ours:#010x}; it was written by another kind of machine")]
     ByteOrder {
         /// The mark found.
         found: u32,
@@ -220,9 +204,7 @@ pub enum AttachError {
         ours: u32,
     },
     /// Its version is not ours.
-    #[error(
-        "segment layout version is {found}, ours is {ours}; use requests over the socket instead"
-    )]
+    #[error("segment layout version is {found}, ours is {ours}; use requests over the socket instead")]
     Version {
         /// The version found.
         found: u32,
@@ -345,9 +327,7 @@ pub enum Corrupt {
         object_bytes: u64,
     },
     /// The system refused to map what was published.
-    #[error(
-        "cannot map {bytes} bytes of a segment (errno {errno}); raise the limit on address space (ulimit -v)"
-    )]
+    #[error("cannot map {bytes} bytes of a segment (errno {errno}); raise the limit on address space (ulimit -v)")]
     Unmapped {
         /// How many.
         bytes: u64,

@@ -106,11 +106,7 @@ const _: () = {
     assert!(FIXED_BYTES as u64 <= PUBLISHED_AT);
     assert!(ROOTS_AT + ROOT_COUNT as u64 * ROOT_STRIDE == EXTENTS_AT);
     assert!(EXTENTS_AT + TABLE_COUNT_MAX as u64 * EXTENT_STRIDE <= HEADER_BYTES);
-    assert!(
-        PUBLISHED_AT.is_multiple_of(64)
-            && GENERATION_AT.is_multiple_of(64)
-            && STATE_AT.is_multiple_of(64)
-    );
+    assert!(PUBLISHED_AT.is_multiple_of(64) && GENERATION_AT.is_multiple_of(64) && STATE_AT.is_multiple_of(64));
 };
 
 /// Identifies a layout: reader and writer must agree on it before anything else is read.
@@ -209,29 +205,18 @@ pub(super) fn parse(bytes: &[u8], ours: Option<LayoutId>) -> Result<SegmentInfo,
         });
     };
     if header.magic != MAGIC {
-        return Err(AttachError::Magic {
-            found: header.magic,
-        });
+        return Err(AttachError::Magic { found: header.magic });
     }
     if header.byte_order != BYTE_ORDER {
-        return Err(AttachError::ByteOrder {
-            found: header.byte_order,
-            ours: BYTE_ORDER,
-        });
+        return Err(AttachError::ByteOrder { found: header.byte_order, ours: BYTE_ORDER });
     }
     if header.layout_version != LAYOUT_VERSION {
-        return Err(AttachError::Version {
-            found: header.layout_version,
-            ours: LAYOUT_VERSION,
-        });
+        return Err(AttachError::Version { found: header.layout_version, ours: LAYOUT_VERSION });
     }
     if let Some(ours) = ours
         && header.layout_id != ours.get()
     {
-        return Err(AttachError::Layout {
-            found: header.layout_id,
-            ours: ours.get(),
-        });
+        return Err(AttachError::Layout { found: header.layout_id, ours: ours.get() });
     }
     let unknown = header.flags & !FLAGS_KNOWN;
     if unknown != 0 {

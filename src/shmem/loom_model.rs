@@ -43,10 +43,7 @@ impl Model {
             // SAFETY: loom fails the test if this races with `fill`.
             unsafe { *at }
         });
-        assert_eq!(
-            found, VALUES[block],
-            "block {block} was found before it was written"
-        );
+        assert_eq!(found, VALUES[block], "block {block} was found before it was written");
     }
 }
 
@@ -57,14 +54,8 @@ fn follow_and_read(model: &Model, watermark: &Watermark) {
         return;
     }
     if !watermark.covers(end) {
-        let readable = watermark
-            .refresh(&model.published, || Ok::<_, ()>(2))
-            .unwrap()
-            .unwrap();
-        assert!(
-            readable >= end,
-            "offset {end} was found but only {readable} is published"
-        );
+        let readable = watermark.refresh(&model.published, || Ok::<_, ()>(2)).unwrap().unwrap();
+        assert!(readable >= end, "offset {end} was found but only {readable} is published");
     }
     model.check(usize::try_from(end).unwrap() - 1);
 }
@@ -145,10 +136,7 @@ fn loom_threads_of_a_reader_share_one_watermark() {
         });
         let writing = Arc::clone(&model);
         let writer = thread::spawn(move || write_block(&writing, 0));
-        let _ = watermark
-            .refresh(&model.published, || Ok::<_, ()>(2))
-            .unwrap()
-            .unwrap();
+        let _ = watermark.refresh(&model.published, || Ok::<_, ()>(2)).unwrap().unwrap();
         other.join().unwrap();
         writer.join().unwrap();
     });
@@ -161,9 +149,7 @@ fn loom_a_watermark_never_covers_more_than_the_object_has() {
         let shared = Arc::clone(&model);
         let writer = thread::spawn(move || publication::publish(&shared.published, 2));
         let watermark = Watermark::new();
-        let outcome = watermark
-            .refresh(&model.published, || Ok::<_, ()>(1))
-            .unwrap();
+        let outcome = watermark.refresh(&model.published, || Ok::<_, ()>(1)).unwrap();
         assert!(outcome.is_err() || outcome == Ok(0));
         assert!(!watermark.covers(1));
         writer.join().unwrap();

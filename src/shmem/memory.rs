@@ -36,10 +36,7 @@ unsafe impl Sync for Memory {}
 
 impl std::fmt::Debug for Memory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Memory")
-            .field("base", &self.base)
-            .field("len", &self.len)
-            .finish_non_exhaustive()
+        f.debug_struct("Memory").field("base", &self.base).field("len", &self.len).finish_non_exhaustive()
     }
 }
 
@@ -65,15 +62,9 @@ impl Memory {
 
     fn new(base: *mut u8, len: usize, keeper: Keeper) -> Option<Self> {
         let base = NonNull::new(base)?;
-        let len = u64::try_from(len)
-            .ok()
-            .filter(|&len| len >= header::HEADER_BYTES)?;
+        let len = u64::try_from(len).ok().filter(|&len| len >= header::HEADER_BYTES)?;
         // I5: everything below relies on the alignment of the base.
-        base.as_ptr().addr().is_multiple_of(64).then_some(Self {
-            base,
-            len,
-            _keeper: keeper,
-        })
+        base.as_ptr().addr().is_multiple_of(64).then_some(Self { base, len, _keeper: keeper })
     }
 
     /// Length of the mapping in bytes.
@@ -85,9 +76,7 @@ impl Memory {
     /// The address of a byte. Meaningful only for `offset <= len`.
     #[inline]
     fn at(&self, offset: u64) -> *mut u8 {
-        self.base
-            .as_ptr()
-            .wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX))
+        self.base.as_ptr().wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX))
     }
 
     /// Bytes that nobody writes while the reference lives.

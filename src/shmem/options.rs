@@ -54,9 +54,7 @@ pub struct ReaderOptions {
 
 impl Default for ReaderOptions {
     fn default() -> Self {
-        Self {
-            reservation_bytes_max: u64::MAX,
-        }
+        Self { reservation_bytes_max: u64::MAX }
     }
 }
 
@@ -114,18 +112,9 @@ pub enum Location {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Anonymous => f.write_str(
-                "anonymous shared memory (limited by the machine's memory and the cgroup)",
-            ),
-            Self::Name(name) => write!(
-                f,
-                "shared-memory object {name} (limited by the size of /dev/shm)"
-            ),
-            Self::Path(path) => write!(
-                f,
-                "file {} (limited by its file system and quota)",
-                path.display()
-            ),
+            Self::Anonymous => f.write_str("anonymous shared memory (limited by the machine's memory and the cgroup)"),
+            Self::Name(name) => write!(f, "shared-memory object {name} (limited by the size of /dev/shm)"),
+            Self::Path(path) => write!(f, "file {} (limited by its file system and quota)", path.display()),
             Self::Process => f.write_str("memory of this process"),
         }
     }

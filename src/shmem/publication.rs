@@ -85,10 +85,7 @@ pub(crate) struct Watermark {
 impl Watermark {
     /// A watermark that covers nothing yet.
     pub(crate) fn new() -> Self {
-        Self {
-            readable: AtomicU64::new(0),
-            object_bytes: AtomicU64::new(0),
-        }
+        Self { readable: AtomicU64::new(0), object_bytes: AtomicU64::new(0) }
     }
 
     /// Whether every byte below `end` is known to be readable.
@@ -117,10 +114,7 @@ impl Watermark {
             self.object_bytes.fetch_max(size, Ordering::Relaxed);
         }
         if published > size {
-            return Ok(Err(Overclaim {
-                published,
-                object_bytes: size,
-            }));
+            return Ok(Err(Overclaim { published, object_bytes: size }));
         }
         // Release pairs with the Acquire in `covers`; Acquire keeps the views of earlier refreshers in the chain,
         // so that the larger of two values always carries what belongs to it.

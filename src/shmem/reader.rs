@@ -30,26 +30,12 @@ pub struct SegmentReader {
 
 impl SegmentReader {
     /// Maps a segment for reading, after checking that it is one and has the layout `expected`.
-    pub fn attach(
-        handle: ReaderHandle,
-        expected: LayoutId,
-        options: &ReaderOptions,
-    ) -> Result<Self, AttachError> {
+    pub fn attach(handle: ReaderHandle, expected: LayoutId, options: &ReaderOptions) -> Result<Self, AttachError> {
         let (info, object_bytes) = examine(handle.source(), Some(expected))?;
         let source = handle.into_source();
         let protection = source.protection();
-        let region = Region::map(
-            source,
-            object_bytes,
-            info.span_bytes,
-            options.reservation_bytes_max,
-        )?;
-        let reader = Self {
-            region,
-            watermark: Watermark::new(),
-            info,
-            protection,
-        };
+        let region = Region::map(source, object_bytes, info.span_bytes, options.reservation_bytes_max)?;
+        let reader = Self { region, watermark: Watermark::new(), info, protection };
         reader.first_look()?;
         Ok(reader)
     }
@@ -73,48 +59,29 @@ impl SegmentReader {
 
     /// A published value, in place.
     #[inline]
-    pub fn read<T: FromBytes + KnownLayout + Immutable>(
-        &self,
-        offset: Offset,
-    ) -> Result<&T, Corrupt> {
+    pub fn read<T: FromBytes + KnownLayout + Immutable>(&self, offset: Offset) -> Result<&T, Corrupt> {
         let bytes = self.slice(offset, u64::try_from(size_of::<T>()).unwrap_or(u64::MAX))?;
         T::ref_from_bytes(bytes).map_err(|e| misfit::<T, _>(offset, 1, &e))
     }
 
     /// `count` published values in a row, in place.
     #[inline]
-    pub fn array<T: FromBytes + KnownLayout + Immutable>(
-        &self,
-        offset: Offset,
-        count: u64,
-    ) -> Result<&[T], Corrupt> {
+    pub fn array<T: FromBytes + KnownLayout + Immutable>(&self, offset: Offset, count: u64) -> Result<&[T], Corrupt> {
         let size = u64::try_from(size_of::<T>()).unwrap_or(u64::MAX);
         let Some(len) = size.checked_mul(count) else {
-            return Err(Corrupt::Count {
-                offset: offset.get(),
-                count,
-                size,
-            });
+            return Err(Corrupt::Count { offset: offset.get(), count, size });
         };
         let bytes = self.slice(offset, len)?;
         let elements = usize::try_from(count).unwrap_or(usize::MAX);
-        <[T]>::ref_from_bytes_with_elems(bytes, elements)
-            .map_err(|e| misfit::<T, _>(offset, count, &e))
+        <[T]>::ref_from_bytes_with_elems(bytes, elements).map_err(|e| misfit::<T, _>(offset, count, &e))
     }
 
     /// The table of cells that starts at `offset`.
     pub fn table(&self, offset: Offset) -> Result<TableRef, Corrupt> {
         // Makes sure that the list in the header covers the table, if there is one.
         self.readable(offset, CELL_BYTES)?;
-        let table = cells::listed_at(self.header(), offset).ok_or(Corrupt::NotATable {
-            offset: offset.get(),
-        })?;
-        let len = table
-            .cell_count
-            .checked_mul(CELL_BYTES)
-            .ok_or(Corrupt::NotATable {
-                offset: offset.get(),
-            })?;
+        let table = cells::listed_at(self.header(), offset).ok_or(Corrupt::NotATable { offset: offset.get() })?;
+        let len = table.cell_count.checked_mul(CELL_BYTES).ok_or(Corrupt::NotATable { offset: offset.get() })?;
         self.readable(offset, len)?;
         Ok(table)
     }
@@ -123,11 +90,7 @@ impl SegmentReader {
     #[inline]
     pub fn cell(&self, table: TableRef, index: u64) -> Result<u64, Corrupt> {
         let TableRef { offset, cell_count } = table;
-        let cell = table.cell(index).ok_or(Corrupt::NoCell {
-            table: offset,
-            cell_count,
-            index,
-        })?;
+        let cell = table.cell(index).ok_or(Corrupt::NoCell { table: offset, cell_count, index })?;
         self.load_acquire(cell)
     }
 
@@ -135,17 +98,12 @@ impl SegmentReader {
     #[inline]
     pub fn load_acquire(&self, offset: Offset) -> Result<u64, Corrupt> {
         if !offset.get().is_multiple_of(CELL_BYTES) {
-            return Err(Corrupt::Misaligned {
-                offset: offset.get(),
-                align: CELL_BYTES,
-            });
+            return Err(Corrupt::Misaligned { offset: offset.get(), align: CELL_BYTES });
         }
         let (memory, start, _) = self.readable(offset, CELL_BYTES)?;
         // SAFETY: within the mapping and the object (I4, checked), aligned (checked); a cell is only ever written
         // atomically (I2) and any other published word not at all (I1).
-        Ok(publication::follow::<AtomicU64>(unsafe {
-            memory.word64(start)
-        }))
+        Ok(publication::follow::<AtomicU64>(unsafe { memory.word64(start) }))
     }
 
     /// Where a root points to; `None` if it has not been set.
@@ -239,11 +197,7 @@ impl SegmentReader {
 
     #[cold]
     fn out_of_range(&self, offset: u64, len: u64) -> Corrupt {
-        Corrupt::Range {
-            offset,
-            len,
-            published: publication::observe(self.header().published()),
-        }
+        Corrupt::Range { offset, len, published: publication::observe(self.header().published()) }
     }
 
     /// Looks how much is published now.
@@ -251,41 +205,25 @@ impl SegmentReader {
     fn refresh(&self) -> Result<u64, Corrupt> {
         let size = || {
             let size = self.region.source().size_bytes();
-            size.map_err(|e| Corrupt::Size {
-                errno: e.raw_os_error().unwrap_or(0),
-            })
+            size.map_err(|e| Corrupt::Size { errno: e.raw_os_error().unwrap_or(0) })
         };
         match self.watermark.refresh(self.header().published(), size)? {
             Ok(readable) => Ok(readable),
-            Err(Overclaim {
-                published,
-                object_bytes,
-            }) => Err(Corrupt::Truncated {
-                published,
-                object_bytes,
-            }),
+            Err(Overclaim { published, object_bytes }) => Err(Corrupt::Truncated { published, object_bytes }),
         }
     }
 
     /// Refuses a segment whose `published` can't be.
     fn first_look(&self) -> Result<(), AttachError> {
         match self.refresh() {
-            Ok(published) if published < HEADER_BYTES => Err(AttachError::Field {
-                field: "published",
-                value: published,
-            }),
+            Ok(published) if published < HEADER_BYTES => {
+                Err(AttachError::Field { field: "published", value: published })
+            }
             Ok(_) => Ok(()),
-            Err(Corrupt::Truncated {
-                published,
-                object_bytes,
-            }) => Err(AttachError::Truncated {
-                published,
-                object_bytes,
-            }),
-            Err(other) => Err(AttachError::System {
-                step: "fstat",
-                source: std::io::Error::other(other),
-            }),
+            Err(Corrupt::Truncated { published, object_bytes }) => {
+                Err(AttachError::Truncated { published, object_bytes })
+            }
+            Err(other) => Err(AttachError::System { step: "fstat", source: std::io::Error::other(other) }),
         }
     }
 
@@ -322,14 +260,7 @@ where
 {
     let as_u64 = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     match error {
-        CastError::Alignment(_) => Corrupt::Misaligned {
-            offset: offset.get(),
-            align: as_u64(align_of::<T>()),
-        },
-        _ => Corrupt::Count {
-            offset: offset.get(),
-            count,
-            size: as_u64(size_of::<T>()),
-        },
+        CastError::Alignment(_) => Corrupt::Misaligned { offset: offset.get(), align: as_u64(align_of::<T>()) },
+        _ => Corrupt::Count { offset: offset.get(), count, size: as_u64(size_of::<T>()) },
     }
 }

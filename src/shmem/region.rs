@@ -39,16 +39,8 @@ impl Region {
         let first = source
             .map(wish)
             .or_else(|_| source.map(there))
-            .map_err(|source| AttachError::Map {
-                bytes: there,
-                source,
-            })?;
-        Ok(Self {
-            source,
-            span_bytes,
-            first,
-            later: [const { OnceLock::new() }; REMAP_COUNT_MAX],
-        })
+            .map_err(|source| AttachError::Map { bytes: there, source })?;
+        Ok(Self { source, span_bytes, first, later: [const { OnceLock::new() }; REMAP_COUNT_MAX] })
     }
 
     /// The mapping that holds the header.
@@ -75,9 +67,7 @@ impl Region {
     /// Number of mappings and bytes of address space they take.
     pub(super) fn mapped(&self) -> (usize, u64) {
         let later = self.later.iter().filter_map(OnceLock::get);
-        later.fold((1, self.first.len()), |(count, bytes), memory| {
-            (count + 1, bytes.saturating_add(memory.len()))
-        })
+        later.fold((1, self.first.len()), |(count, bytes), memory| (count + 1, bytes.saturating_add(memory.len())))
     }
 
     #[cold]
@@ -95,10 +85,7 @@ impl Region {
                 None => {}
             }
         }
-        Err(Corrupt::Unmapped {
-            bytes: end,
-            errno: 0,
-        })
+        Err(Corrupt::Unmapped { bytes: end, errno: 0 })
     }
 
     /// A mapping that reaches to `end` and, if the system allows, far beyond.
@@ -107,9 +94,6 @@ impl Region {
         self.source
             .map(generous)
             .or_else(|_| self.source.map(end))
-            .map_err(|e: io::Error| Corrupt::Unmapped {
-                bytes: end,
-                errno: e.raw_os_error().unwrap_or(0),
-            })
+            .map_err(|e: io::Error| Corrupt::Unmapped { bytes: end, errno: e.raw_os_error().unwrap_or(0) })
     }
 }

@@ -5,8 +5,7 @@ use super::cells::{Cells, Extent};
 use super::error::{Corrupt, CreateError, GrowError, HandleError, WriteError};
 use super::futex;
 use super::header::{
-    self, HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, STATE_LIVE, STATE_RETIRED,
-    SegmentInfo,
+    self, HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, STATE_LIVE, STATE_RETIRED, SegmentInfo,
 };
 use super::memory::HeaderWords;
 use super::offset::{Align, CELL_BYTES, Offset, RootIndex, TableRef};
@@ -43,13 +42,7 @@ impl SegmentWriter {
             label: options.label.clone(),
             owner: options.owner.clone(),
         });
-        let mut writer = Self {
-            backing,
-            layout_id,
-            allocated: 0,
-            published: 0,
-            cells: Cells::default(),
-        };
+        let mut writer = Self { backing, layout_id, allocated: 0, published: 0, cells: Cells::default() };
         writer.copy_in(0, fixed.as_bytes());
         writer.allocated = HEADER_BYTES;
         publication::set_state(writer.header().state(), STATE_LIVE);
@@ -67,10 +60,7 @@ impl SegmentWriter {
         let (offset, end) = match placed {
             Some((offset, end)) if end <= span_bytes => (offset, end),
             _ => {
-                return Err(GrowError::SpanExhausted {
-                    need_bytes: self.allocated.saturating_add(len),
-                    span_bytes,
-                });
+                return Err(GrowError::SpanExhausted { need_bytes: self.allocated.saturating_add(len), span_bytes });
             }
         };
         self.ensure_reserved(end)?;
@@ -89,17 +79,12 @@ impl SegmentWriter {
     /// On failure nothing has changed.
     pub fn alloc_table(&mut self, cell_count: u64) -> Result<TableRef, GrowError> {
         self.cells.check_room()?;
-        let bytes = cell_count
-            .checked_mul(CELL_BYTES)
-            .and_then(|bytes| bytes.checked_next_multiple_of(64));
+        let bytes = cell_count.checked_mul(CELL_BYTES).and_then(|bytes| bytes.checked_next_multiple_of(64));
         // A table of no cells still takes a line, so that no two tables start at the same offset.
         let bytes = bytes.unwrap_or(u64::MAX).max(64);
         let offset = self.alloc(bytes, Align::SixtyFour)?;
         let table = TableRef { offset, cell_count };
-        self.cells.push(Extent {
-            table,
-            end: self.allocated,
-        });
+        self.cells.push(Extent { table, end: self.allocated });
         Ok(table)
     }
 
@@ -114,17 +99,10 @@ impl SegmentWriter {
     pub fn unpublished_mut(&mut self, offset: Offset, len: u64) -> Result<&mut [u8], WriteError> {
         let (start, allocated) = (offset.get(), self.allocated);
         if start < self.published {
-            return Err(WriteError::Published {
-                offset: start,
-                published: self.published,
-            });
+            return Err(WriteError::Published { offset: start, published: self.published });
         }
         if start.checked_add(len).is_none_or(|end| end > allocated) {
-            return Err(WriteError::Unallocated {
-                offset: start,
-                len,
-                allocated,
-            });
+            return Err(WriteError::Unallocated { offset: start, len, allocated });
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let address = self.backing.memory().bytes_mut(start);
@@ -150,15 +128,9 @@ impl SegmentWriter {
     /// Bytes written earlier, published or not. Cells of tables are no bytes.
     pub fn slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
         let start = offset.get();
-        let end = start
-            .checked_add(len)
-            .filter(|&end| start >= HEADER_BYTES && end <= self.allocated);
+        let end = start.checked_add(len).filter(|&end| start >= HEADER_BYTES && end <= self.allocated);
         let Some(end) = end else {
-            return Err(Corrupt::Range {
-                offset: start,
-                len,
-                published: self.allocated,
-            });
+            return Err(Corrupt::Range { offset: start, len, published: self.allocated });
         };
         if self.cells.overlap(start, end) {
             return Err(Corrupt::Cells { offset: start, len });
@@ -183,11 +155,7 @@ impl SegmentWriter {
     /// Points a root to published data.
     pub fn set_root(&mut self, root: RootIndex, target: Offset) -> Result<(), WriteError> {
         if target.get() >= self.published {
-            return Err(WriteError::RootUnpublished {
-                root,
-                target,
-                published: self.published,
-            });
+            return Err(WriteError::RootUnpublished { root, target, published: self.published });
         }
         publication::link(self.header().root(root), target.get());
         Ok(())
@@ -218,10 +186,7 @@ impl SegmentWriter {
     pub fn truncate_to(&mut self, mark: Mark) -> Result<(), WriteError> {
         let Mark(end) = mark;
         if end < self.published {
-            return Err(WriteError::Published {
-                offset: end,
-                published: self.published,
-            });
+            return Err(WriteError::Published { offset: end, published: self.published });
         }
         if let (Some(start), Some(len)) = (Offset::from_raw(end), self.allocated.checked_sub(end)) {
             // What will be allocated there next must be zero.
@@ -285,20 +250,9 @@ impl SegmentWriter {
     }
 
     /// The atomic behind a cell of one of this segment's own tables.
-    fn cell(
-        &self,
-        table: TableRef,
-        index: u64,
-    ) -> Result<&super::sync::memory::AtomicU64, WriteError> {
-        let cell = if self.cells.contains(table) {
-            table.cell(index)
-        } else {
-            None
-        };
-        let cell = cell.ok_or(WriteError::NoCell {
-            table: table.offset,
-            index,
-        })?;
+    fn cell(&self, table: TableRef, index: u64) -> Result<&super::sync::memory::AtomicU64, WriteError> {
+        let cell = if self.cells.contains(table) { table.cell(index) } else { None };
+        let cell = cell.ok_or(WriteError::NoCell { table: table.offset, index })?;
         // SAFETY: the table is one of ours (checked), so the cell is allocated (I4), aligned, and accessed only
         // atomically while anybody can see it (I2).
         Ok(unsafe { self.backing.memory().word64(cell.get()) })
@@ -307,9 +261,7 @@ impl SegmentWriter {
     /// Copies into bytes that are allocated, or about to be, and not published.
     fn copy_in(&mut self, at: u64, bytes: &[u8]) {
         let to = self.backing.memory().bytes_mut(at);
-        debug_assert!(
-            at >= self.published && at + bytes.len() as u64 <= self.backing.reserved_bytes()
-        );
+        debug_assert!(at >= self.published && at + bytes.len() as u64 <= self.backing.reserved_bytes());
         // SAFETY: source and destination do not overlap, as the destination is unpublished segment memory that only
         // `self` gives out, exclusively; both callers have reserved `bytes.len()` bytes at `at` (I4); readers do not
         // look there (I3).
@@ -323,13 +275,8 @@ impl SegmentWriter {
             return Ok(());
         }
         let span_bytes = self.span_bytes();
-        let exact = end
-            .checked_next_multiple_of(PAGE_BYTES)
-            .unwrap_or(span_bytes)
-            .min(span_bytes);
-        self.backing
-            .reserve(next_reservation(have, end, span_bytes))
-            .or_else(|_| self.backing.reserve(exact))
+        let exact = end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(span_bytes).min(span_bytes);
+        self.backing.reserve(next_reservation(have, end, span_bytes)).or_else(|_| self.backing.reserve(exact))
     }
 }
 
@@ -347,21 +294,13 @@ fn page_rounded(span_bytes: u64) -> Result<u64, CreateError> {
     span_bytes
         .checked_next_multiple_of(PAGE_BYTES)
         .filter(|span| (SPAN_BYTES_MIN..=SPAN_BYTES_MAX).contains(span))
-        .ok_or(CreateError::Span {
-            found: span_bytes,
-            min: SPAN_BYTES_MIN,
-            max: SPAN_BYTES_MAX,
-        })
+        .ok_or(CreateError::Span { found: span_bytes, min: SPAN_BYTES_MIN, max: SPAN_BYTES_MAX })
 }
 
 /// Refuses a text that does not fit the header.
 fn fits(what: &'static str, text: &str, max: usize) -> Result<(), CreateError> {
     if text.len() > max {
-        return Err(CreateError::TextTooLong {
-            what,
-            found: text.len(),
-            max,
-        });
+        return Err(CreateError::TextTooLong { what, found: text.len(), max });
     }
     Ok(())
 }

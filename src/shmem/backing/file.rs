@@ -24,30 +24,17 @@ pub(super) struct FileBacking {
 
 impl FileBacking {
     /// Makes an empty one in `directory`.
-    pub(super) fn create(
-        directory: &Path,
-        label: &str,
-        span_bytes: u64,
-    ) -> Result<Self, CreateError> {
+    pub(super) fn create(directory: &Path, label: &str, span_bytes: u64) -> Result<Self, CreateError> {
         let (object, guard) = with_free_name(label, |name| {
             let path = directory.join(format!("{name}.segment"));
             match create_new(&path) {
                 Ok(made) => Ok(Some(made)),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(None),
-                Err(source) => Err(CreateError::Object {
-                    location: Location::Path(path),
-                    step: "open",
-                    source,
-                }),
+                Err(source) => Err(CreateError::Object { location: Location::Path(path), step: "open", source }),
             }
         })?;
         let memory = map_writable(&object, span_bytes)?;
-        Ok(Self {
-            memory,
-            object,
-            reserved_bytes: 0,
-            guard,
-        })
+        Ok(Self { memory, object, reserved_bytes: 0, guard })
     }
 }
 
@@ -74,9 +61,7 @@ impl Backing for FileBacking {
                 let handle = ReaderHandle::open_path(&self.guard.path)?;
                 match handle.identity() {
                     Some(identity) if identity == self.guard.identity => Ok(handle),
-                    _ => Err(HandleError::Replaced {
-                        location: self.location(),
-                    }),
+                    _ => Err(HandleError::Replaced { location: self.location() }),
                 }
             }
         }
@@ -101,8 +86,7 @@ struct Unlink {
 
 impl Drop for Unlink {
     fn drop(&mut self) {
-        let is_ours = fs::symlink_metadata(&self.path)
-            .is_ok_and(|found| (found.dev(), found.ino()) == self.identity);
+        let is_ours = fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.identity);
         if is_ours && let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove a segment; remove it by hand");
         }
@@ -112,19 +96,8 @@ impl Drop for Unlink {
 /// Makes a file that did not exist, for this user alone. `O_EXCL` does not follow a link in the last place either.
 fn create_new(path: &Path) -> io::Result<(File, Unlink)> {
     let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_CLOEXEC;
-    let object = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .custom_flags(flags.bits())
-        .open(path)?;
+    let object =
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(flags.bits()).open(path)?;
     let found = object.metadata()?;
-    Ok((
-        object,
-        Unlink {
-            path: path.to_owned(),
-            identity: (found.dev(), found.ino()),
-        },
-    ))
+    Ok((object, Unlink { path: path.to_owned(), identity: (found.dev(), found.ino()) }))
 }

@@ -30,29 +30,19 @@ const NAME_ATTEMPTS: u32 = 64;
 pub(in crate::shmem) fn next_reservation(have: u64, need: u64, span: u64) -> u64 {
     let step = (have / STEP_DIVISOR).max(STEP_BYTES_MIN);
     let wish = need.max(have.saturating_add(step));
-    wish.checked_next_multiple_of(PAGE_BYTES)
-        .unwrap_or(span)
-        .min(span)
+    wish.checked_next_multiple_of(PAGE_BYTES).unwrap_or(span).min(span)
 }
 
 /// Tries `map` with `span_bytes`, then with ever smaller spans; gives the first mapping granted.
-pub(super) fn largest_span<M>(
-    span_bytes: u64,
-    mut map: impl FnMut(usize) -> io::Result<M>,
-) -> Result<M, CreateError> {
+pub(super) fn largest_span<M>(span_bytes: u64, mut map: impl FnMut(usize) -> io::Result<M>) -> Result<M, CreateError> {
     let floor = span_bytes.min(SPAN_FALLBACK_BYTES_MIN);
     let mut span = span_bytes;
     loop {
-        let attempt = usize::try_from(span)
-            .map_err(io::Error::other)
-            .and_then(&mut map);
+        let attempt = usize::try_from(span).map_err(io::Error::other).and_then(&mut map);
         match attempt {
             Ok(mapping) => return Ok(mapping),
             Err(source) if span <= floor => {
-                return Err(CreateError::Map {
-                    span_bytes: span,
-                    source,
-                });
+                return Err(CreateError::Map { span_bytes: span, source });
             }
             Err(_) => span = (span / 2 / PAGE_BYTES * PAGE_BYTES).max(floor),
         }
@@ -62,10 +52,7 @@ pub(super) fn largest_span<M>(
 /// Maps a file or memory object writable, shared, for the largest span granted.
 pub(super) fn map_writable(object: &File, span_bytes: u64) -> Result<Memory, CreateError> {
     largest_span(span_bytes, |span| {
-        let map = MmapOptions::new()
-            .len(span)
-            .no_reserve_swap()
-            .map_raw(object)?;
+        let map = MmapOptions::new().len(span).no_reserve_swap().map_raw(object)?;
         into_memory(map)
     })
 }
@@ -76,12 +63,7 @@ pub(super) fn into_memory(map: MmapRaw) -> io::Result<Memory> {
 }
 
 /// Allocates the bytes of `object` from `have` to `to`, growing it.
-pub(super) fn allocate(
-    object: impl AsFd,
-    have: u64,
-    to: u64,
-    location: &Location,
-) -> Result<(), GrowError> {
+pub(super) fn allocate(object: impl AsFd, have: u64, to: u64, location: &Location) -> Result<(), GrowError> {
     if to <= have {
         return Ok(());
     }
@@ -113,10 +95,7 @@ pub(super) fn allocate(
 pub(super) fn within_file_size_limit(need_bytes: u64) -> Result<(), GrowError> {
     match getrlimit(Resource::RLIMIT_FSIZE) {
         Ok((limit_bytes, _)) if limit_bytes != RLIM_INFINITY && need_bytes > limit_bytes => {
-            Err(GrowError::FileSizeLimit {
-                need_bytes,
-                limit_bytes,
-            })
+            Err(GrowError::FileSizeLimit { need_bytes, limit_bytes })
         }
         _ => Ok(()),
     }
@@ -138,30 +117,20 @@ pub(super) fn with_free_name<T>(
         }
         last = name;
     }
-    Err(CreateError::NamesTaken {
-        attempts: NAME_ATTEMPTS,
-        last,
-    })
+    Err(CreateError::NamesTaken { attempts: NAME_ATTEMPTS, last })
 }
 
 /// Longest part of a label in a name; the whole stays far below the 255 bytes a file name may have.
 const LABEL_IN_NAME_MAX: usize = 128;
 
 /// Makes the names of one process differ.
-static SERIAL: crate::shmem::sync::memory::AtomicU64 =
-    crate::shmem::sync::memory::AtomicU64::new(0);
+static SERIAL: crate::shmem::sync::memory::AtomicU64 = crate::shmem::sync::memory::AtomicU64::new(0);
 
 /// `label` with everything but plain characters replaced, at most `bytes_max` bytes long.
 pub(super) fn plain(label: &str, bytes_max: usize) -> String {
     label
         .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "-_.@".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        })
+        .map(|c| if c.is_ascii_alphanumeric() || "-_.@".contains(c) { c } else { '_' })
         .take(bytes_max)
         .collect()
 }

@@ -27,16 +27,12 @@ impl ReaderHandle {
     /// A handle from a descriptor that was received from the writer's process, or inherited.
     #[must_use]
     pub fn from_descriptor(descriptor: OwnedFd) -> Self {
-        Self {
-            source: Source::Object(File::from(descriptor)),
-        }
+        Self { source: Source::Object(File::from(descriptor)) }
     }
 
     /// A handle to heap memory of this process.
     pub(super) fn from_heap(object: Arc<HeapObject>) -> Self {
-        Self {
-            source: Source::Heap(object),
-        }
+        Self { source: Source::Heap(object) }
     }
 
     /// Opens the file of a segment. A symbolic link in the last place of `path` is refused.
@@ -55,10 +51,7 @@ impl ReaderHandle {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         nix::sys::mman::shm_open(name, flags, nix::sys::stat::Mode::empty())
             .map(Self::from_descriptor)
-            .map_err(|errno| HandleError::Open {
-                location: Location::Name(name.to_owned()),
-                source: errno.into(),
-            })
+            .map_err(|errno| HandleError::Open { location: Location::Name(name.to_owned()), source: errno.into() })
     }
 
     /// The descriptor to pass to another process; `None` for heap memory.
@@ -82,10 +75,7 @@ impl ReaderHandle {
     /// Device and inode; `None` for heap memory or if they can't be had.
     pub(super) fn identity(&self) -> Option<(u64, u64)> {
         match &self.source {
-            Source::Object(object) => object
-                .metadata()
-                .ok()
-                .map(|found| (found.dev(), found.ino())),
+            Source::Object(object) => object.metadata().ok().map(|found| (found.dev(), found.ino())),
             Source::Heap(_) => None,
         }
     }
@@ -107,13 +97,8 @@ impl ReaderHandle {
             .read(true)
             .custom_flags(flags.bits())
             .open(path)
-            .map(|file| Self {
-                source: Source::Object(file),
-            })
-            .map_err(|source| HandleError::Open {
-                location: Location::Path(path.to_owned()),
-                source,
-            })
+            .map(|file| Self { source: Source::Object(file) })
+            .map_err(|source| HandleError::Open { location: Location::Path(path.to_owned()), source })
     }
 }
 
@@ -140,16 +125,10 @@ impl Source {
         let mut fixed = [0; FIXED_BYTES];
         match self {
             Self::Object(object) => {
-                object
-                    .read_exact_at(&mut fixed, 0)
-                    .map_err(|e| AttachError::System {
-                        step: "reading",
-                        source: e,
-                    })?;
+                object.read_exact_at(&mut fixed, 0).map_err(|e| AttachError::System { step: "reading", source: e })?;
             }
             Self::Heap(object) => {
-                if let (Some(memory), true) = (object.memory(), object.size_bytes() >= HEADER_BYTES)
-                {
+                if let (Some(memory), true) = (object.memory(), object.size_bytes() >= HEADER_BYTES) {
                     let len = u64::try_from(FIXED_BYTES).unwrap_or(HEADER_BYTES);
                     // SAFETY: the object has a header (checked) and its fixed part was written before anybody could
                     // get a handle and never changes (I1).
@@ -163,23 +142,14 @@ impl Source {
     /// Refuses what is no file, and what is too small for a header.
     pub(in crate::shmem) fn check(&self) -> Result<u64, AttachError> {
         if let Self::Object(object) = self {
-            let found = object.metadata().map_err(|e| AttachError::System {
-                step: "fstat",
-                source: e,
-            })?;
+            let found = object.metadata().map_err(|e| AttachError::System { step: "fstat", source: e })?;
             if !found.is_file() {
                 return Err(AttachError::NotAFile { mode: found.mode() });
             }
         }
-        let found = self.size_bytes().map_err(|e| AttachError::System {
-            step: "fstat",
-            source: e,
-        })?;
+        let found = self.size_bytes().map_err(|e| AttachError::System { step: "fstat", source: e })?;
         if found < HEADER_BYTES {
-            return Err(AttachError::TooSmall {
-                found,
-                need: HEADER_BYTES,
-            });
+            return Err(AttachError::TooSmall { found, need: HEADER_BYTES });
         }
         Ok(found)
     }
@@ -189,16 +159,9 @@ impl Source {
         match self {
             Self::Object(object) => {
                 let len = usize::try_from(len).map_err(io::Error::other)?;
-                into_memory(
-                    MmapOptions::new()
-                        .len(len)
-                        .no_reserve_swap()
-                        .map_raw_read_only(object)?,
-                )
+                into_memory(MmapOptions::new().len(len).no_reserve_swap().map_raw_read_only(object)?)
             }
-            Self::Heap(object) => object
-                .memory()
-                .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData)),
+            Self::Heap(object) => object.memory().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData)),
         }
     }
 
@@ -207,10 +170,7 @@ impl Source {
         match self {
             Self::Heap(_) => Protection::ProcessLocal,
             Self::Object(object) => match fcntl(object, FcntlArg::F_GET_SEALS) {
-                Ok(seals)
-                    if SealFlag::from_bits_retain(seals)
-                        .contains(SealFlag::F_SEAL_FUTURE_WRITE) =>
-                {
+                Ok(seals) if SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_FUTURE_WRITE) => {
                     Protection::SealedFutureWrite
                 }
                 _ => Protection::ReadOnlyDescriptor,

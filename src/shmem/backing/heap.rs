@@ -46,13 +46,8 @@ impl Heap {
     pub(super) fn create(span_bytes: u64) -> Result<Self, CreateError> {
         largest_span(span_bytes, |span| {
             let map = MmapRaw::from(MmapOptions::new().len(span).no_reserve_swap().map_anon()?);
-            let object = Arc::new(HeapObject {
-                map: Arc::new(map),
-                reserved_bytes: AtomicU64::new(0),
-            });
-            let memory = object
-                .memory()
-                .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+            let object = Arc::new(HeapObject { map: Arc::new(map), reserved_bytes: AtomicU64::new(0) });
+            let memory = object.memory().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
             Ok(Self { memory, object })
         })
     }
@@ -70,9 +65,7 @@ impl Backing for Heap {
     fn reserve(&mut self, to: u64) -> Result<(), GrowError> {
         let reserved_bytes = self.object.size_bytes().max(to);
         // Pairs with the Acquire in `size_bytes`.
-        self.object
-            .reserved_bytes
-            .store(reserved_bytes, Ordering::Release);
+        self.object.reserved_bytes.store(reserved_bytes, Ordering::Release);
         Ok(())
     }
 

@@ -34,12 +34,7 @@ impl Memfd {
         // The seal spares mappings that exist already, so ours has to be made first.
         let memory = map_writable(&object, span_bytes)?;
         let protection = seal(&object).map_err(|e| failed("sealing", e))?;
-        Ok(Self {
-            memory,
-            object,
-            reserved_bytes: 0,
-            protection,
-        })
+        Ok(Self { memory, object, reserved_bytes: 0, protection })
     }
 }
 
@@ -66,10 +61,7 @@ impl Backing for Memfd {
         };
         reopened
             .map(|file| ReaderHandle::from_descriptor(OwnedFd::from(file)))
-            .map_err(|source| HandleError::Open {
-                location: Location::Anonymous,
-                source,
-            })
+            .map_err(|source| HandleError::Open { location: Location::Anonymous, source })
     }
 
     fn protection(&self) -> Protection {
@@ -101,24 +93,15 @@ fn make(label: &str) -> Result<OwnedFd, Errno> {
 /// Forbids shrinking, new ways of writing, and further seals (one against growth would be a way to stop the writer).
 fn seal(object: &File) -> Result<Protection, Errno> {
     let always = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
-    match fcntl(
-        object,
-        FcntlArg::F_ADD_SEALS(always | SealFlag::F_SEAL_FUTURE_WRITE),
-    ) {
+    match fcntl(object, FcntlArg::F_ADD_SEALS(always | SealFlag::F_SEAL_FUTURE_WRITE)) {
         Ok(_) => Ok(Protection::SealedFutureWrite),
         // Before Linux 5.1.
-        Err(Errno::EINVAL) => {
-            fcntl(object, FcntlArg::F_ADD_SEALS(always)).map(|_| Protection::ReadOnlyDescriptor)
-        }
+        Err(Errno::EINVAL) => fcntl(object, FcntlArg::F_ADD_SEALS(always)).map(|_| Protection::ReadOnlyDescriptor),
         Err(errno) => Err(errno),
     }
 }
 
 /// The error for a system call that failed.
 fn failed(step: &'static str, errno: Errno) -> CreateError {
-    CreateError::Object {
-        location: Location::Anonymous,
-        step,
-        source: io::Error::from(errno),
-    }
+    CreateError::Object { location: Location::Anonymous, step, source: io::Error::from(errno) }
 }

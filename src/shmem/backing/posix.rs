@@ -41,24 +41,15 @@ impl Posix {
             let made = largest_span(span_bytes, |span| make(&name, span))?;
             Ok(made.map(|shmem| (name, shmem)))
         })?;
-        let failed = |step, source: io::Error| CreateError::Object {
-            location: Location::Name(name.clone()),
-            step,
-            source,
-        };
+        let failed =
+            |step, source: io::Error| CreateError::Object { location: Location::Name(name.clone()), step, source };
         let invalid = || failed("mapping", io::Error::from(io::ErrorKind::InvalidData));
         let memory = Memory::from_posix(shmem).ok_or_else(invalid)?;
         let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let object = shm_open(name.as_str(), flags, Mode::empty())
-            .map_err(|e| failed("shm_open", e.into()))?;
+        let object = shm_open(name.as_str(), flags, Mode::empty()).map_err(|e| failed("shm_open", e.into()))?;
         // From here on the size says how much memory there is; the mapping keeps the span.
         ftruncate(&object, 0).map_err(|e| failed("ftruncate", e.into()))?;
-        Ok(Self {
-            memory,
-            object: File::from(object),
-            name,
-            reserved_bytes: 0,
-        })
+        Ok(Self { memory, object: File::from(object), name, reserved_bytes: 0 })
     }
 }
 
@@ -83,14 +74,10 @@ impl Backing for Posix {
             // Without /proc: by name, if the name still is this object's.
             Err(_) => {
                 let handle = ReaderHandle::open_name(&self.name)?;
-                let ours = fstat(&self.object)
-                    .ok()
-                    .map(|found| (found.st_dev, found.st_ino));
+                let ours = fstat(&self.object).ok().map(|found| (found.st_dev, found.st_ino));
                 match handle.identity() {
                     Some(identity) if Some(identity) == ours => Ok(handle),
-                    _ => Err(HandleError::Replaced {
-                        location: self.location(),
-                    }),
+                    _ => Err(HandleError::Replaced { location: self.location() }),
                 }
             }
         }
@@ -111,8 +98,7 @@ fn make(name: &str, span: usize) -> io::Result<Option<Shmem>> {
         Ok(shmem) => Ok(Some(shmem)),
         Err(ShmemError::MappingIdExists) => Ok(None),
         Err(ShmemError::MapCreateFailed(errno) | ShmemError::UnknownOsError(errno)) => {
-            Err(i32::try_from(errno)
-                .map_or_else(io::Error::other, |raw| Errno::from_raw(raw).into()))
+            Err(i32::try_from(errno).map_or_else(io::Error::other, |raw| Errno::from_raw(raw).into()))
         }
         Err(other) => Err(io::Error::other(other)),
     }
