@@ -70,9 +70,9 @@ impl GetRequest {
         };
         let rank = proc.rank;
         // The reference answers "my rank" to the invalid rank: a process that does not know its rank asks that way.
-        let is_question_for_rank = key.as_ref().is_some_and(|key| is_about_self(key.as_str()));
+        let is_about_self = key.as_ref().is_some_and(|key| is_about_self(key.as_str(), &proc, own));
         match (rank, &key) {
-            (Rank::Invalid | Rank::LocalPeers | Rank::LocalNode, _) if !is_question_for_rank => {
+            (Rank::Invalid | Rank::LocalPeers | Rank::LocalNode, _) if !is_about_self => {
                 Err(Refusal::NoSuchRank { rank })
             }
             (Rank::Wildcard | Rank::Undefined, None) => Err(Refusal::EverythingOfRank { rank }),
@@ -206,8 +206,13 @@ fn about_self(request: &GetRequest, own: &ProcId) -> Option<Value> {
     }
 }
 
-fn is_about_self(key: &str) -> bool {
-    matches!(key, attribute::PROCESS_ID | attribute::NAMESPACE | attribute::RANK)
+fn is_about_self(key: &str, proc: &ProcId, own: &ProcId) -> bool {
+    match key {
+        attribute::PROCESS_ID => true,
+        attribute::NAMESPACE => proc.namespace == own.namespace,
+        attribute::RANK => proc.namespace == own.namespace && matches!(proc.rank, Rank::Invalid),
+        _ => false,
+    }
 }
 
 /// A reserved key is never "unique, publisher unknown": without a rank the job is meant.
