@@ -2,5 +2,10 @@
 
 pub mod client;
 pub mod gds;
+pub mod keys;
 pub mod proto;
+pub mod regex;
+#[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
+pub mod shmem;
+pub mod topo;
 pub mod types;

@@ -1,5 +1,6 @@
 //! The datastore: what a namespace's segment holds and how it is written and read.
 
+pub mod job_record;
 mod publish;
 
 pub use publish::{

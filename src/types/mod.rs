@@ -7,6 +7,7 @@
 //!
 //! Source: PMIx Standard, chapter "Data Structures and Types".
 
+pub mod codes;
 mod data_type;
 mod key;
 mod namespace;

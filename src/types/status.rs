@@ -1,194 +1,128 @@
 //! Status and event codes.
 
+use std::fmt;
+
+mod status_table;
+
+use status_table::NAMES;
+
 /// A status or event code of PMIx.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// Every value is legal: hosts define codes of their own below `PMIX_EXTERNAL_ERR_BASE`, and a peer of a newer version
+/// may send codes this version does not know. The constants are the codes of all released versions without the prefix
+/// `PMIX_`. Source: PMIx Standard, chapter "Data Structures and Types", section on return status codes, and the
+/// chapter on event notification.
+///
+/// ```
+/// use modex::types::Status;
+///
+/// assert_eq!(Status::from_raw(-46), Status::ERR_NOT_FOUND);
+/// assert_eq!(Status::ERR_NOT_FOUND.to_string(), "PMIX_ERR_NOT_FOUND (-46)");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
 pub struct Status(i32);
 
-#[expect(missing_docs, reason = "replaced by the generated table")]
 impl Status {
-    pub const ERR_BASE: Self = Self(0);
-    pub const SUCCESS: Self = Self(0);
-    pub const ERROR: Self = Self(-1);
-    pub const ERR_SILENT: Self = Self(-2);
-    pub const DEBUGGER_RELEASE: Self = Self(-3);
-    pub const ERR_DEBUGGER_RELEASE: Self = Self(-3);
-    pub const ERR_PROC_RESTART: Self = Self(-4);
-    pub const ERR_PROC_CHECKPOINT: Self = Self(-5);
-    pub const ERR_PROC_MIGRATE: Self = Self(-6);
-    pub const ERR_PROC_ABORTED: Self = Self(-7);
-    pub const ERR_PROC_REQUESTED_ABORT: Self = Self(-8);
-    pub const ERR_PROC_ABORTING: Self = Self(-9);
-    pub const ERR_SERVER_FAILED_REQUEST: Self = Self(-10);
-    pub const ERR_EXISTS: Self = Self(-11);
-    pub const EXISTS: Self = Self(-11);
-    pub const ERR_INVALID_CRED: Self = Self(-12);
-    pub const ERR_HANDSHAKE_FAILED: Self = Self(-13);
-    pub const ERR_READY_FOR_HANDSHAKE: Self = Self(-14);
-    pub const ERR_WOULD_BLOCK: Self = Self(-15);
-    pub const ERR_UNKNOWN_DATA_TYPE: Self = Self(-16);
-    pub const ERR_PROC_ENTRY_NOT_FOUND: Self = Self(-17);
-    pub const ERR_TYPE_MISMATCH: Self = Self(-18);
-    pub const ERR_UNPACK_INADEQUATE_SPACE: Self = Self(-19);
-    pub const ERR_UNPACK_FAILURE: Self = Self(-20);
-    pub const ERR_PACK_FAILURE: Self = Self(-21);
-    pub const ERR_PACK_MISMATCH: Self = Self(-22);
-    pub const ERR_NO_PERMISSIONS: Self = Self(-23);
-    pub const ERR_TIMEOUT: Self = Self(-24);
-    pub const ERR_UNREACH: Self = Self(-25);
-    pub const ERR_IN_ERRNO: Self = Self(-26);
-    pub const ERR_BAD_PARAM: Self = Self(-27);
-    pub const ERR_RESOURCE_BUSY: Self = Self(-28);
-    pub const ERR_OUT_OF_RESOURCE: Self = Self(-29);
-    pub const ERR_DATA_VALUE_NOT_FOUND: Self = Self(-30);
-    pub const ERR_INIT: Self = Self(-31);
-    pub const ERR_NOMEM: Self = Self(-32);
-    pub const ERR_INVALID_ARG: Self = Self(-33);
-    pub const ERR_INVALID_KEY: Self = Self(-34);
-    pub const ERR_INVALID_KEY_LENGTH: Self = Self(-35);
-    pub const ERR_INVALID_VAL: Self = Self(-36);
-    pub const ERR_INVALID_VAL_LENGTH: Self = Self(-37);
-    pub const ERR_INVALID_LENGTH: Self = Self(-38);
-    pub const ERR_INVALID_NUM_ARGS: Self = Self(-39);
-    pub const ERR_INVALID_ARGS: Self = Self(-40);
-    pub const ERR_INVALID_NUM_PARSED: Self = Self(-41);
-    pub const ERR_INVALID_KEYVALP: Self = Self(-42);
-    pub const ERR_INVALID_SIZE: Self = Self(-43);
-    pub const ERR_INVALID_NAMESPACE: Self = Self(-44);
-    pub const ERR_SERVER_NOT_AVAIL: Self = Self(-45);
-    pub const ERR_NOT_FOUND: Self = Self(-46);
-    pub const ERR_NOT_SUPPORTED: Self = Self(-47);
-    pub const ERR_NOT_IMPLEMENTED: Self = Self(-48);
-    pub const ERR_COMM_FAILURE: Self = Self(-49);
-    pub const ERROR_MIN: Self = Self(-50);
-    pub const ERR_UNPACK_READ_PAST_END_OF_BUFFER: Self = Self(-50);
-    pub const ERR_CONFLICTING_CLEANUP_DIRECTIVES: Self = Self(-51);
-    pub const ERR_PARTIAL_SUCCESS: Self = Self(-52);
-    pub const ERR_DUPLICATE_KEY: Self = Self(-53);
-    pub const PROCESS_SET_DEFINE: Self = Self(-55);
-    pub const PROCESS_SET_DELETE: Self = Self(-56);
-    pub const DEBUG_WAITING_FOR_NOTIFY: Self = Self(-58);
-    pub const READY_FOR_DEBUG: Self = Self(-58);
-    pub const ERR_PARAM_VALUE_NOT_SUPPORTED: Self = Self(-59);
-    pub const ERR_EMPTY: Self = Self(-60);
-    pub const ERR_LOST_CONNECTION: Self = Self(-61);
-    pub const ERR_EXISTS_OUTSIDE_SCOPE: Self = Self(-62);
-    pub const ERR_FATAL: Self = Self(-63);
-    pub const ERR_NOT_AVAILABLE: Self = Self(-64);
-    pub const ERR_VALUE_OUT_OF_BOUNDS: Self = Self(-65);
-    pub const ERR_NOT_A_MEMBER: Self = Self(-66);
-    pub const ERR_FILE_OPEN_FAILURE: Self = Self(-67);
-    pub const ERR_FILE_READ_FAILURE: Self = Self(-68);
-    pub const ERR_FILE_WRITE_FAILURE: Self = Self(-69);
-    pub const ERR_SYS_LIMITS_PIPES: Self = Self(-70);
-    pub const ERR_SYS_LIMITS_CHILDREN: Self = Self(-71);
-    pub const ERR_PIPE_SETUP_FAILURE: Self = Self(-72);
-    pub const ERR_EXE_NOT_ACCESSIBLE: Self = Self(-73);
-    pub const ERR_JOB_WDIR_NOT_ACCESSIBLE: Self = Self(-74);
-    pub const ERR_SYS_LIMITS_FILES: Self = Self(-75);
-    pub const ERR_V2X_BASE: Self = Self(-100);
-    pub const ERR_LOST_CONNECTION_TO_SERVER: Self = Self(-101);
-    pub const ERR_LOST_PEER_CONNECTION: Self = Self(-102);
-    pub const ERR_LOST_CONNECTION_TO_CLIENT: Self = Self(-103);
-    pub const QUERY_PARTIAL_SUCCESS: Self = Self(-104);
-    pub const NOTIFY_ALLOC_COMPLETE: Self = Self(-105);
-    pub const JCTRL_CHECKPOINT: Self = Self(-106);
-    pub const JCTRL_CHECKPOINT_COMPLETE: Self = Self(-107);
-    pub const JCTRL_PREEMPT_ALERT: Self = Self(-108);
-    pub const MONITOR_HEARTBEAT_ALERT: Self = Self(-109);
-    pub const MONITOR_FILE_ALERT: Self = Self(-110);
-    pub const PROC_TERMINATED: Self = Self(-111);
-    pub const ERR_INVALID_TERMINATION: Self = Self(-112);
-    pub const FABRIC_UPDATE_ENDPOINTS: Self = Self(-113);
-    pub const MONITOR_RESUSAGE_UPDATE: Self = Self(-114);
-    pub const ERR_OP_BASE: Self = Self(-130);
-    pub const ERR_EVENT_REGISTRATION: Self = Self(-144);
-    pub const ERR_JOB_TERMINATED: Self = Self(-145);
-    pub const EVENT_JOB_END: Self = Self(-145);
-    pub const ERR_UPDATE_ENDPOINTS: Self = Self(-146);
-    pub const MODEL_DECLARED: Self = Self(-147);
-    pub const GDS_ACTION_COMPLETE: Self = Self(-148);
-    pub const PROC_HAS_CONNECTED: Self = Self(-149);
-    pub const CONNECT_REQUESTED: Self = Self(-150);
-    pub const MODEL_RESOURCES: Self = Self(-151);
-    pub const OPENMP_PARALLEL_ENTERED: Self = Self(-152);
-    pub const OPENMP_PARALLEL_EXITED: Self = Self(-153);
-    pub const LAUNCH_DIRECTIVE: Self = Self(-154);
-    pub const LAUNCHER_READY: Self = Self(-155);
-    pub const OPERATION_IN_PROGRESS: Self = Self(-156);
-    pub const OPERATION_SUCCEEDED: Self = Self(-157);
-    pub const ERR_INVALID_OPERATION: Self = Self(-158);
-    pub const GROUP_INVITED: Self = Self(-159);
-    pub const GROUP_LEFT: Self = Self(-160);
-    pub const GROUP_INVITE_ACCEPTED: Self = Self(-161);
-    pub const GROUP_INVITE_DECLINED: Self = Self(-162);
-    pub const GROUP_INVITE_FAILED: Self = Self(-163);
-    pub const GROUP_MEMBERSHIP_UPDATE: Self = Self(-164);
-    pub const GROUP_CONSTRUCT_ABORT: Self = Self(-165);
-    pub const GROUP_CONSTRUCT_COMPLETE: Self = Self(-166);
-    pub const GROUP_LEADER_SELECTED: Self = Self(-167);
-    pub const GROUP_LEADER_FAILED: Self = Self(-168);
-    pub const GROUP_CONTEXT_ID_ASSIGNED: Self = Self(-169);
-    pub const GROUP_MEMBER_FAILED: Self = Self(-170);
-    pub const ERR_REPEAT_ATTR_REGISTRATION: Self = Self(-171);
-    pub const ERR_IOF_FAILURE: Self = Self(-172);
-    pub const ERR_IOF_COMPLETE: Self = Self(-173);
-    pub const LAUNCH_COMPLETE: Self = Self(-174);
-    pub const FABRIC_UPDATED: Self = Self(-175);
-    pub const FABRIC_UPDATE_PENDING: Self = Self(-176);
-    pub const ERR_JOB_APP_NOT_EXECUTABLE: Self = Self(-177);
-    pub const ERR_JOB_NO_EXE_SPECIFIED: Self = Self(-178);
-    pub const ERR_JOB_FAILED_TO_MAP: Self = Self(-179);
-    pub const ERR_JOB_CANCELED: Self = Self(-180);
-    pub const ERR_JOB_FAILED_TO_LAUNCH: Self = Self(-181);
-    pub const ERR_JOB_ABORTED: Self = Self(-182);
-    pub const ERR_JOB_KILLED_BY_CMD: Self = Self(-183);
-    pub const ERR_JOB_ABORTED_BY_SIG: Self = Self(-184);
-    pub const ERR_JOB_TERM_WO_SYNC: Self = Self(-185);
-    pub const ERR_JOB_SENSOR_BOUND_EXCEEDED: Self = Self(-186);
-    pub const ERR_JOB_NON_ZERO_TERM: Self = Self(-187);
-    pub const ERR_JOB_ALLOC_FAILED: Self = Self(-188);
-    pub const ERR_JOB_ABORTED_BY_SYS_EVENT: Self = Self(-189);
-    pub const ERR_JOB_EXE_NOT_FOUND: Self = Self(-190);
-    pub const EVENT_JOB_START: Self = Self(-191);
-    pub const EVENT_SESSION_START: Self = Self(-192);
-    pub const EVENT_SESSION_END: Self = Self(-193);
-    pub const ALLOC_TIMEOUT_WARNING: Self = Self(-194);
-    pub const DVM_IS_READY: Self = Self(-195);
-    pub const ERR_DVM_MOD: Self = Self(-196);
-    pub const ERR_PROC_TERM_WO_SYNC: Self = Self(-200);
-    pub const EVENT_PROC_TERMINATED: Self = Self(-201);
-    pub const ERR_SYS_BASE: Self = Self(-230);
-    pub const EVENT_SYS_BASE: Self = Self(-230);
-    pub const ERR_NODE_DOWN: Self = Self(-231);
-    pub const EVENT_NODE_DOWN: Self = Self(-231);
-    pub const ERR_NODE_OFFLINE: Self = Self(-232);
-    pub const EVENT_NODE_OFFLINE: Self = Self(-232);
-    pub const ERR_JOB_WDIR_NOT_FOUND: Self = Self(-233);
-    pub const ERR_JOB_INSUFFICIENT_RESOURCES: Self = Self(-234);
-    pub const ERR_JOB_SYS_OP_FAILED: Self = Self(-235);
-    pub const ERR_EVHDLR_BASE: Self = Self(-330);
-    pub const ERR_SYS_OTHER: Self = Self(-330);
-    pub const EVENT_SYS_OTHER: Self = Self(-330);
-    pub const EVENT_NO_ACTION_TAKEN: Self = Self(-331);
-    pub const EVENT_PARTIAL_ACTION_TAKEN: Self = Self(-332);
-    pub const EVENT_ACTION_DEFERRED: Self = Self(-333);
-    pub const EVENT_ACTION_COMPLETE: Self = Self(-334);
-    pub const ERR_LOST_PRECISION: Self = Self(-400);
-    pub const ERR_PROC_KILLED_BY_CMD: Self = Self(-400);
-    pub const ERR_CHANGE_SIGN: Self = Self(-401);
-    pub const ERR_PROC_FAILED_TO_START: Self = Self(-401);
-    pub const ERR_PROC_ABORTED_BY_SIG: Self = Self(-402);
-    pub const ERR_PROC_SENSOR_BOUND_EXCEEDED: Self = Self(-403);
-    pub const ERR_EXIT_NONZERO_TERM: Self = Self(-404);
-    pub const ERR_IOF_XOFF: Self = Self(-405);
-    pub const INTERNAL_ERR_BASE: Self = Self(-1330);
-    pub const EXTERNAL_ERR_BASE: Self = Self(-3000);
+    /// The code with this number.
     #[must_use]
     pub const fn from_raw(code: i32) -> Self {
         Self(code)
     }
+
+    /// The number of the code, as in `pmix_status_t`.
     #[must_use]
     pub const fn to_raw(self) -> i32 {
         self.0
+    }
+
+    /// Name in the standard, with the prefix `PMIX_`; `None` for a code no version of PMIx defines.
+    ///
+    /// Of several names for one number the preferred: one in use before one that is deprecated or gone, then the
+    /// oldest.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        let index = NAMES.partition_point(|&(code, _)| code < self.0);
+        let &(code, name) = NAMES.get(index)?;
+        (code == self.0).then_some(name)
+    }
+
+    /// Whether an operation that returned this code has succeeded: `SUCCESS` or `OPERATION_SUCCEEDED`.
+    ///
+    /// The second is what a non-blocking call returns when it finished at once; it is negative all the same.
+    #[must_use]
+    pub const fn is_success(self) -> bool {
+        self.0 == Self::SUCCESS.0 || self.0 == Self::OPERATION_SUCCEEDED.0
+    }
+
+    /// Whether an operation that returned this code has failed: negative and not a success.
+    ///
+    /// Only meaningful for results. Event codes are negative too, also those that report something good. A positive
+    /// number is neither success nor error: some calls return an identifier in place of a code.
+    #[must_use]
+    pub const fn is_error(self) -> bool {
+        self.0 < 0 && !self.is_success()
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name().unwrap_or("unnamed status");
+        write!(f, "{name} ({})", self.0)
+    }
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_prints_its_name_and_number() {
+        assert_eq!(Status::from_raw(-46).to_string(), "PMIX_ERR_NOT_FOUND (-46)");
+        assert_eq!(format!("{:?}", Status::SUCCESS), "PMIX_SUCCESS (0)");
+        assert_eq!(Status::from_raw(-4000).to_string(), "unnamed status (-4000)");
+    }
+
+    #[test]
+    fn of_several_names_the_oldest_in_use_is_printed() {
+        let aliases = [
+            (Status::ERR_BASE, "PMIX_SUCCESS"),
+            (Status::EXISTS, "PMIX_ERR_EXISTS"),
+            (Status::ERR_DEBUGGER_RELEASE, "PMIX_DEBUGGER_RELEASE"),
+            (Status::DEBUG_WAITING_FOR_NOTIFY, "PMIX_READY_FOR_DEBUG"),
+            (Status::ERR_JOB_TERMINATED, "PMIX_EVENT_JOB_END"),
+            (Status::ERROR_MIN, "PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER"),
+            (Status::ERR_LOST_PRECISION, "PMIX_ERR_PROC_KILLED_BY_CMD"),
+        ];
+        for (status, preferred) in aliases {
+            assert_eq!(status.name(), Some(preferred));
+        }
+    }
+
+    #[test]
+    fn numbers_between_and_beyond_the_named_ones_have_no_name() {
+        for code in [i32::MIN, -3001, -54, 1, i32::MAX] {
+            assert_eq!(Status::from_raw(code).name(), None, "{code}");
+        }
+    }
+
+    #[test]
+    fn an_operation_that_finished_at_once_is_a_success() {
+        assert!(Status::OPERATION_SUCCEEDED.is_success());
+        assert!(!Status::OPERATION_SUCCEEDED.is_error());
+        assert!(Status::SUCCESS.is_success() && !Status::SUCCESS.is_error());
+        assert!(Status::ERR_TIMEOUT.is_error() && !Status::ERR_TIMEOUT.is_success());
+        assert!(!Status::from_raw(7).is_error() && !Status::from_raw(7).is_success());
+    }
+
+    #[test]
+    fn names_are_sorted_by_number_without_duplicates() {
+        assert!(NAMES.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 }

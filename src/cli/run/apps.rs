@@ -1,0 +1,156 @@
+//! The command line of `modex run` cut into applications: `-n 2 prog a b : -n 1 --wdir /x other`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::{Args, Parser};
+
+/// Options that each application has for itself.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct AppOptions {
+    /// Number of processes to start
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    count: Option<u32>,
+
+    /// Set an environment variable, or pass on the launcher's value of it; repeatable
+    #[arg(short = 'x', value_name = "VAR[=VALUE]")]
+    environment: Vec<String>,
+
+    /// Directory to start the processes in
+    #[arg(long, value_name = "DIR")]
+    wdir: Option<PathBuf>,
+}
+
+/// One application behind a `:`, parsed with the same options.
+#[derive(Parser, Debug)]
+#[command(no_binary_name = true, disable_help_flag = true, name = "modex run ... :")]
+struct FurtherApp {
+    #[command(flatten)]
+    options: AppOptions,
+
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// One program and how to start it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct App {
+    /// How many processes.
+    pub(super) count: u32,
+    /// The program.
+    pub(super) program: OsString,
+    /// Its arguments, without its name.
+    pub(super) arguments: Vec<OsString>,
+    /// Variables to set beside the launcher's own.
+    pub(super) environment: Vec<(OsString, OsString)>,
+    /// Directory to start in; the launcher's if none.
+    pub(super) working_directory: Option<PathBuf>,
+}
+
+/// Why a command line can't be run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AppError {
+    /// Two colons in a row, or one at an end.
+    #[error("application {number} is empty; write a program on both sides of each ':'")]
+    Empty {
+        /// Which, from 1.
+        number: usize,
+    },
+    /// Options behind a colon that can't be read.
+    #[error(transparent)]
+    Options(#[from] clap::Error),
+    /// `-x NAME` of a variable that is not set.
+    #[error("-x {name}: the launcher has no such variable; write -x {name}=VALUE to set it")]
+    Unset {
+        /// The variable.
+        name: String,
+    },
+}
+
+/// Cuts the words behind the options into applications. `lookup` reads the launcher's own environment.
+pub(super) fn split(
+    first: &AppOptions,
+    words: &[OsString],
+    lookup: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<App>, AppError> {
+    let mut apps = Vec::new();
+    for (index, part) in words.split(|word| word == OsStr::new(":")).enumerate() {
+        if part.is_empty() {
+            return Err(AppError::Empty { number: index + 1 });
+        }
+        if index == 0 {
+            apps.push(app(first, part, &lookup)?);
+        } else {
+            let further = FurtherApp::try_parse_from(part)?;
+            apps.push(app(&further.options, &further.command, &lookup)?);
+        }
+    }
+    Ok(apps)
+}
+
+fn app(
+    options: &AppOptions,
+    command: &[OsString],
+    lookup: &impl Fn(&str) -> Option<OsString>,
+) -> Result<App, AppError> {
+    let (program, arguments) = command.split_first().ok_or(AppError::Empty { number: 1 })?;
+    let mut environment = Vec::new();
+    for setting in &options.environment {
+        let (name, value) = match setting.split_once('=') {
+            Some((name, value)) => (name, OsString::from(value)),
+            None => (setting.as_str(), lookup(setting).ok_or_else(|| AppError::Unset { name: setting.clone() })?),
+        };
+        environment.push((OsString::from(name), value));
+    }
+    Ok(App {
+        count: options.count.unwrap_or(1),
+        program: program.clone(),
+        arguments: arguments.to_vec(),
+        environment,
+        working_directory: options.wdir.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    fn options(count: u32) -> AppOptions {
+        AppOptions { count: Some(count), ..AppOptions::default() }
+    }
+
+    #[test]
+    fn one_program_keeps_its_own_options() {
+        let apps = split(&options(4), &words("prog -n 7 --help"), |_| None).unwrap();
+        assert_eq!(apps.len(), 1);
+        assert_eq!((apps[0].count, apps[0].arguments.len()), (4, 3));
+    }
+
+    #[test]
+    fn a_colon_starts_the_next_program_with_options_of_its_own() {
+        let apps = split(&options(2), &words("a x : -n 3 --wdir /tmp -x K=V b y z"), |_| None).unwrap();
+        assert_eq!(apps[1].program, "b");
+        assert_eq!(apps[1].count, 3);
+        assert_eq!(apps[1].working_directory, Some("/tmp".into()));
+        assert_eq!(apps[1].environment, vec![("K".into(), "V".into())]);
+        assert_eq!(apps[1].arguments, words("y z"));
+    }
+
+    #[test]
+    fn an_empty_application_is_named() {
+        let error = split(&options(1), &words("a : : b"), |_| None).unwrap_err();
+        assert_eq!(error.to_string(), "application 2 is empty; write a program on both sides of each ':'");
+    }
+
+    #[test]
+    fn a_variable_without_value_is_taken_from_the_launcher_or_refused() {
+        let wanted = AppOptions { environment: vec!["HOME".into()], ..AppOptions::default() };
+        let apps = split(&wanted, &words("a"), |_| Some("/root".into())).unwrap();
+        assert_eq!(apps[0].environment, vec![("HOME".into(), "/root".into())]);
+        assert!(matches!(split(&wanted, &words("a"), |_| None), Err(AppError::Unset { .. })));
+    }
+}

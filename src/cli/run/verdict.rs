@@ -1,0 +1,275 @@
+//! Decides what the end of a rank means for the job and for the launcher's own exit status. No processes here: facts
+//! in, decisions out.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::types::Time;
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It returned this exit status.
+    Exited(u8),
+    /// This signal killed it.
+    Signaled(i32),
+}
+
+impl Ending {
+    /// The shell's number for it: the exit status, or 128 + signal.
+    pub(super) fn shell_status(self) -> u8 {
+        match self {
+            Self::Exited(status) => status,
+            Self::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        }
+    }
+
+    const fn is_success(self) -> bool {
+        matches!(self, Self::Exited(0))
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "exited with status {status}"),
+            Self::Signaled(signal) => match nix::sys::signal::Signal::try_from(*signal) {
+                Ok(name) => write!(f, "was killed by {name}"),
+                Err(_) => write!(f, "was killed by signal {signal}"),
+            },
+        }
+    }
+}
+
+/// Why a job is being ended before its ranks ended it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A rank failed.
+    Rank {
+        /// Which.
+        rank: u32,
+        /// How.
+        ending: Ending,
+    },
+    /// A rank asked for it (`PMIx_Abort`).
+    Abort {
+        /// Who asked, for people.
+        requester: String,
+        /// The status it gave.
+        status: i32,
+        /// Its message.
+        message: String,
+    },
+    /// `--timeout` ran out.
+    Timeout(Duration),
+    /// Somebody sent the launcher this signal.
+    Signal(i32),
+}
+
+impl Cause {
+    /// The launcher's exit status.
+    fn shell_status(&self) -> u8 {
+        match self {
+            Self::Rank { ending, .. } => ending.shell_status(),
+            // Only eight bits reach the shell; a failure must not look like success.
+            Self::Abort { status, .. } => u8::try_from(status & 0xFF).ok().filter(|s| *s != 0).unwrap_or(1),
+            Self::Timeout(_) => 124,
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank { rank, ending } => write!(f, "rank {rank} {ending}"),
+            Self::Abort { requester, status, message } if message.is_empty() => {
+                write!(f, "{requester} aborted the job with status {status}")
+            }
+            Self::Abort { requester, status, message } => {
+                write!(f, "{requester} aborted the job with status {status}: {message}")
+            }
+            Self::Timeout(limit) => write!(f, "the job exceeded its time limit of {} s", limit.as_secs_f64()),
+            Self::Signal(signal) => match nix::sys::signal::Signal::try_from(*signal) {
+                Ok(name) => write!(f, "received {name}"),
+                Err(_) => write!(f, "received signal {signal}"),
+            },
+        }
+    }
+}
+
+/// What the launcher has to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Tell the user why the job ends and ask the remaining ranks to stop.
+    Stop {
+        /// What happened.
+        cause: Cause,
+        /// How many ranks are still running.
+        running: usize,
+    },
+    /// The grace period is over: kill what is left.
+    Kill,
+}
+
+/// The job's fate.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    endings: Vec<Option<Ending>>,
+    grace: Duration,
+    time_limit: Option<(Time, Duration)>,
+    stopped: Option<Stopped>,
+}
+
+#[derive(Debug)]
+struct Stopped {
+    cause: Cause,
+    kill_at: Time,
+    killed: bool,
+}
+
+impl Verdict {
+    /// A job of `rank_count` running ranks; after a failure the others get `grace` before they are killed.
+    pub(super) fn new(rank_count: usize, grace: Duration) -> Self {
+        Self { endings: vec![None; rank_count], grace, time_limit: None, stopped: None }
+    }
+
+    /// Ends the job if it still runs `limit` after `now`.
+    pub(super) fn limit_time(&mut self, now: Time, limit: Duration) {
+        self.time_limit = Some((now + limit, limit));
+    }
+
+    /// A rank ended.
+    #[must_use]
+    pub(super) fn ended(&mut self, now: Time, rank: u32, ending: Ending) -> Option<Action> {
+        if let Some(slot) = usize::try_from(rank).ok().and_then(|index| self.endings.get_mut(index)) {
+            *slot = Some(ending);
+        }
+        if ending.is_success() {
+            return None;
+        }
+        self.stop(now, Cause::Rank { rank, ending })
+    }
+
+    /// The job has to end. The first cause counts; a second signal from the user ends the grace period.
+    #[must_use]
+    pub(super) fn stop(&mut self, now: Time, cause: Cause) -> Option<Action> {
+        match &mut self.stopped {
+            None => {
+                let action = Action::Stop { cause: cause.clone(), running: self.running() };
+                self.stopped = Some(Stopped { cause, kill_at: now + self.grace, killed: false });
+                Some(action)
+            }
+            Some(stopped) if matches!(cause, Cause::Signal(_)) && !stopped.killed => {
+                stopped.killed = true;
+                Some(Action::Kill)
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Time has passed.
+    #[must_use]
+    pub(super) fn tick(&mut self, now: Time) -> Option<Action> {
+        if let Some(stopped) = &mut self.stopped {
+            if !stopped.killed && now >= stopped.kill_at {
+                stopped.killed = true;
+                return Some(Action::Kill);
+            }
+            return None;
+        }
+        match self.time_limit {
+            Some((end, limit)) if now >= end => self.stop(now, Cause::Timeout(limit)),
+            _ => None,
+        }
+    }
+
+    /// When [`Verdict::tick`] is due.
+    pub(super) fn next_tick(&self) -> Option<Time> {
+        match &self.stopped {
+            Some(stopped) if stopped.killed => None,
+            Some(stopped) => Some(stopped.kill_at),
+            None => self.time_limit.map(|(end, _)| end),
+        }
+    }
+
+    /// How many ranks have not ended.
+    pub(super) fn running(&self) -> usize {
+        self.endings.iter().filter(|ending| ending.is_none()).count()
+    }
+
+    /// How long the others get after a failure.
+    pub(super) const fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    /// The launcher's exit status once nothing runs any more: 0, or that of whatever ended the job first.
+    pub(super) fn shell_status(&self) -> u8 {
+        self.stopped.as_ref().map_or(0, |stopped| stopped.cause.shell_status())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(2);
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_job_whose_ranks_all_succeed_succeeds() {
+        let mut verdict = Verdict::new(2, GRACE);
+        assert_eq!(verdict.ended(at(0), 0, Ending::Exited(0)), None);
+        assert_eq!(verdict.ended(at(1), 1, Ending::Exited(0)), None);
+        assert_eq!((verdict.running(), verdict.shell_status()), (0, 0));
+    }
+
+    #[test]
+    fn the_first_failure_stops_the_others_and_gives_the_status() {
+        let mut verdict = Verdict::new(3, GRACE);
+        let cause = Cause::Rank { rank: 1, ending: Ending::Signaled(9) };
+        assert_eq!(verdict.ended(at(0), 1, Ending::Signaled(9)), Some(Action::Stop { cause, running: 2 }));
+        assert_eq!(verdict.ended(at(0), 0, Ending::Exited(3)), None);
+        assert_eq!(verdict.ended(at(0), 2, Ending::Signaled(15)), None);
+        assert_eq!(verdict.shell_status(), 137);
+    }
+
+    #[test]
+    fn ranks_that_ignore_the_request_are_killed_after_the_grace_period() {
+        let mut verdict = Verdict::new(2, GRACE);
+        assert!(verdict.ended(at(10), 0, Ending::Exited(1)).is_some());
+        assert_eq!(verdict.next_tick(), Some(at(12)));
+        assert_eq!(verdict.tick(at(11)), None);
+        assert_eq!(verdict.tick(at(12)), Some(Action::Kill));
+        assert_eq!(verdict.tick(at(13)), None);
+        assert_eq!(verdict.next_tick(), None);
+    }
+
+    #[test]
+    fn the_time_limit_ends_the_job_with_status_124() {
+        let mut verdict = Verdict::new(1, GRACE);
+        verdict.limit_time(at(0), Duration::from_secs(5));
+        assert_eq!(verdict.tick(at(4)), None);
+        assert!(matches!(verdict.tick(at(5)), Some(Action::Stop { cause: Cause::Timeout(_), running: 1 })));
+        assert_eq!(verdict.shell_status(), 124);
+    }
+
+    #[test]
+    fn a_second_signal_ends_the_grace_period() {
+        let mut verdict = Verdict::new(1, GRACE);
+        assert!(matches!(verdict.stop(at(0), Cause::Signal(2)), Some(Action::Stop { .. })));
+        assert_eq!(verdict.stop(at(0), Cause::Signal(2)), Some(Action::Kill));
+        assert_eq!(verdict.shell_status(), 130);
+    }
+
+    #[test]
+    fn an_abort_with_a_status_that_looks_like_success_is_still_a_failure() {
+        let mut verdict = Verdict::new(1, GRACE);
+        let cause = Cause::Abort { requester: "job:0".into(), status: 256, message: String::new() };
+        assert!(verdict.stop(at(0), cause).is_some());
+        assert_eq!(verdict.shell_status(), 1);
+    }
+}

@@ -1,0 +1,75 @@
+//! A job as the host described it, sorted into realms: what registration produces and the segment writer stores.
+//!
+//! Session, job and applications are small tables. What exists once per process or once per node is columnar from the
+//! start, so that a million ranks never become a million little tables.
+
+use crate::types::{DataType, Key, Value};
+
+/// A described job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobRecord {
+    /// Session-realm values.
+    pub session: Vec<(Key, Value)>,
+    /// The session's number, if the host told it.
+    pub session_id: Option<u32>,
+    /// Job-realm values.
+    pub job: Vec<(Key, Value)>,
+    /// Application-realm values, by application number, ascending.
+    pub apps: Vec<AppRecord>,
+    /// How many nodes the job has; the length of every full node column.
+    pub node_count: u32,
+    /// Node-realm columns, addressed by node index (position in the node map).
+    pub node_columns: Vec<Column>,
+    /// Index of the node this server runs on, if the job uses it.
+    pub own_node: Option<u32>,
+    /// Number of processes; the length of every full process column. Ranks are `0..rank_count`.
+    pub rank_count: u32,
+    /// Process-realm columns, addressed by rank.
+    pub proc_columns: Vec<Column>,
+}
+
+/// Values of one application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppRecord {
+    /// Its number.
+    pub number: u32,
+    /// Its values.
+    pub entries: Vec<(Key, Value)>,
+}
+
+/// One key for all processes (or all nodes).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// The key.
+    pub key: Key,
+    /// Its values.
+    pub values: ColumnValues,
+}
+
+/// The values of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ColumnValues {
+    /// The same for everyone.
+    Constant(Value),
+    /// Unsigned numbers (or ranks) of one type, one for each rank or node.
+    Numbers {
+        /// Type of each value: an unsigned integer type, `ProcRank` or `Pid`.
+        data_type: DataType,
+        /// The numbers, each within the type's range.
+        values: Vec<u64>,
+    },
+    /// Any values; `None` where the key is absent. As long as the column.
+    Values(Vec<Option<Value>>),
+    /// Few of many: index and value, ascending.
+    Sparse(Vec<(u32, Value)>),
+    /// Process columns only: the value that the process's node has under the same key.
+    OfNode,
+}
+
+impl JobRecord {
+    /// A value of the job realm.
+    #[must_use]
+    pub fn job_value(&self, key: &str) -> Option<&Value> {
+        self.job.iter().find(|(k, _)| k.as_str() == key).map(|(_, value)| value)
+    }
+}

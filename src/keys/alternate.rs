@@ -1,0 +1,60 @@
+//! Other spellings of key strings.
+//!
+//! The table holds the string that is in use in the field. The text of the standard prints a different one for a few
+//! attributes, and a few changed between versions. A peer or host of another version may use those.
+
+use super::attribute::{Attribute, by_macro};
+
+/// The attribute meant by a spelling that is not its key string, or `None` if the spelling is not a known one.
+///
+/// [`super::by_name`] does not know these spellings, so a caller decides whether to be lenient: ask `by_name` first.
+#[must_use]
+pub fn by_alternate(spelling: &str) -> Option<&'static Attribute> {
+    let (_, macro_name) = ALTERNATES.iter().find(|(known, _)| *known == spelling)?;
+    by_macro(macro_name)
+}
+
+/// Spelling and macro name.
+const ALTERNATES: &[(&str, &str)] = &[
+    // As printed in the standard, where the reference library has always used another string.
+    ("pmix.frkex.agnt", "PMIX_FORKEXEC_AGENT"),
+    ("pmix.srvr.strtime", "PMIX_SERVER_START_TIME"),
+    ("pmix.fab.coords", "PMIX_FABRIC_COORDINATES"),
+    ("pmix.strg.caplim", "PMIX_STORAGE_CAPACITY_LIMIT"),
+    ("pmix.strg.objlim", "PMIX_STORAGE_OBJECT_LIMIT"),
+    // PMIx 2.x.
+    ("pmix.set.envar", "PMIX_SET_ENVAR"),
+    ("pmix.unset.envar", "PMIX_UNSET_ENVAR"),
+    // The development line that becomes PMIx 7 gives attributes that shared a string one of their own.
+    ("pmix.fabdev.coord", "PMIX_FABRIC_DEVICE_COORDINATES"),
+    ("pmix.jctrl.ckpttime", "PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT"),
+    ("pmix.pthrdnm", "PMIX_PROGRESS_THREAD_NAME"),
+    ("pmix.qry.supqual", "PMIX_QUERY_SUPPORTED_QUALIFIERS"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::by_name;
+
+    #[test]
+    fn every_alternate_leads_to_an_attribute_with_another_key_string() {
+        for (spelling, macro_name) in ALTERNATES {
+            let attribute = by_alternate(spelling).unwrap();
+            assert_eq!(attribute.macro_name, *macro_name);
+            assert_ne!(attribute.name, *spelling);
+        }
+    }
+
+    #[test]
+    fn no_alternate_is_the_key_string_of_another_attribute() {
+        for (spelling, _) in ALTERNATES {
+            assert_eq!(by_name(spelling), None, "{spelling}");
+        }
+    }
+
+    #[test]
+    fn a_key_string_in_use_is_not_an_alternate() {
+        assert_eq!(by_alternate("pmix.job.size"), None);
+    }
+}

@@ -1,0 +1,270 @@
+//! One row of the attribute table, and the look-ups over all rows.
+
+use super::attributes_table::{ATTRIBUTES, BY_MACRO};
+
+/// What the standard says about one reserved key.
+///
+/// Source: PMIx Standard, the attribute descriptions of every chapter, gathered over all released versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attribute {
+    /// Name of the C macro, for example `PMIX_JOB_SIZE`. Unique.
+    pub macro_name: &'static str,
+    /// The key string, for example `pmix.job.size`. A few attributes share one: see [`rows_with_name`].
+    pub name: &'static str,
+    /// Type of the value that belongs to the key.
+    pub value_type: ValueKind,
+    /// First version of PMIx that had the attribute, for example `4.2` or `7.0-dev`.
+    pub since: &'static str,
+    /// Whether the attribute is still part of the standard.
+    pub standing: Standing,
+    /// What the value means, with its unit where it has one.
+    pub meaning: &'static str,
+    /// Data realm of the key, or the subject a directive belongs to.
+    pub realm: Realm,
+}
+
+impl Attribute {
+    /// Whether the attribute is neither deprecated, removed nor internal.
+    #[must_use]
+    pub const fn is_current(&self) -> bool {
+        matches!(self.standing, Standing::Current)
+    }
+}
+
+/// The realm of an attribute: one of the standard's five data realms, or the subject it serves.
+///
+/// This is the realm the attribute is listed under. Which realm a `Get` searches is [`super::default_realm`].
+/// Source: PMIx Standard, chapter "Data Access and Sharing", section on data realms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Realm {
+    /// The allocation that contains the jobs.
+    Session,
+    /// The namespace.
+    Job,
+    /// One application of a job.
+    Application,
+    /// One node.
+    Node,
+    /// One process.
+    Process,
+    /// No data realm: the subject as the table names it, for example `directive`, `event` or `iof`.
+    Other(&'static str),
+}
+
+/// Whether an attribute is still part of the standard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Standing {
+    /// In use.
+    Current,
+    /// Still defined, but new code should not use it.
+    Deprecated,
+    /// Used inside the reference library and never part of the standard.
+    Internal,
+    /// No longer defined; the version named is the last that had it.
+    RemovedAfter(&'static str),
+}
+
+/// Type of an attribute's value, as the standard states it.
+///
+/// Kinds that name the same Rust type stay apart here because they travel as different PMIx data types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ValueKind {
+    /// `bool`
+    Bool,
+    /// `char*`, a string
+    String,
+    /// `int`
+    Int,
+    /// `int32_t`
+    Int32,
+    /// `uint16_t`
+    Uint16,
+    /// `uint32_t`
+    Uint32,
+    /// `uint64_t`
+    Uint64,
+    /// `size_t`
+    Size,
+    /// `float`
+    Float,
+    /// `double`
+    Double,
+    /// `pid_t`
+    Pid,
+    /// `time_t`, seconds
+    Time,
+    /// `struct timeval`
+    Timeval,
+    /// `pmix_status_t`
+    Status,
+    /// `pmix_rank_t`
+    Rank,
+    /// `pmix_proc_t*`
+    Proc,
+    /// `pmix_data_array_t*`
+    Array,
+    /// `pmix_byte_object_t`
+    Bytes,
+    /// `pmix_envar_t*`
+    Envar,
+    /// `pmix_scope_t`
+    Scope,
+    /// `pmix_data_range_t`
+    Range,
+    /// `pmix_persistence_t`
+    Persistence,
+    /// `pmix_proc_state_t`
+    ProcState,
+    /// `pmix_link_state_t`
+    LinkState,
+    /// `pmix_device_type_t`
+    DeviceType,
+    /// `pmix_geometry_t`
+    Geometry,
+    /// `pmix_cpuset_t*`
+    Cpuset,
+    /// `pmix_topology_t*`
+    Topology,
+    /// `pmix_alloc_inheritance_t`
+    AllocInheritance,
+    /// `pmix_storage_medium_t`
+    StorageMedium,
+    /// `pmix_storage_accessibility_t`
+    StorageAccessibility,
+    /// `pmix_storage_persistence_t`
+    StoragePersistence,
+    /// `pmix_storage_access_type_t`
+    StorageAccessType,
+    /// An address inside the process that set it; it never travels.
+    Pointer,
+    /// Several types are legal.
+    Varies,
+    /// The attribute has no value.
+    None,
+    /// The key is the name of an environment variable, not of a stored value.
+    EnvironmentVariable,
+}
+
+/// All attributes, sorted by key string; rows that share a string are sorted by preference (see [`rows_with_name`]).
+#[must_use]
+pub fn attributes() -> &'static [Attribute] {
+    ATTRIBUTES
+}
+
+/// The attribute with this key string, or `None` if no version of PMIx defines it.
+///
+/// Of several attributes with the same string the preferred one: see [`rows_with_name`].
+#[must_use]
+pub fn by_name(key: &str) -> Option<&'static Attribute> {
+    rows_with_name(key).first()
+}
+
+/// All attributes with this key string, the preferred one first; empty if there is none.
+///
+/// Some strings belong to more than one attribute, mostly an old name and its successor. Current attributes come
+/// before others, then older before newer, then by macro name.
+#[must_use]
+pub fn rows_with_name(key: &str) -> &'static [Attribute] {
+    let start = ATTRIBUTES.partition_point(|row| row.name < key);
+    let end = ATTRIBUTES.partition_point(|row| row.name <= key);
+    ATTRIBUTES.get(start..end).unwrap_or_default()
+}
+
+/// The attribute with this macro name (`PMIX_JOB_SIZE`), or `None` if no version of PMIx defines it.
+#[must_use]
+pub fn by_macro(macro_name: &str) -> Option<&'static Attribute> {
+    let row_at = |index: u16| ATTRIBUTES.get(usize::from(index));
+    let start = BY_MACRO.partition_point(|&index| row_at(index).is_some_and(|row| row.macro_name < macro_name));
+    BY_MACRO.get(start).and_then(|&index| row_at(index)).filter(|row| row.macro_name == macro_name)
+}
+
+/// Builds one row; it keeps the generated table at one line per attribute.
+pub(super) const fn row(
+    macro_name: &'static str,
+    name: &'static str,
+    value_type: ValueKind,
+    since: &'static str,
+    standing: Standing,
+    realm: Realm,
+    meaning: &'static str,
+) -> Attribute {
+    Attribute { macro_name, name, value_type, since, standing, meaning, realm }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_successor_wins_over_the_deprecated_attribute_with_the_same_key() {
+        let preferred = |key| by_name(key).unwrap().macro_name;
+        assert_eq!(preferred("pmix.pdata"), "PMIX_PROC_INFO_ARRAY");
+        assert_eq!(preferred("pmix.alloc.net"), "PMIX_ALLOC_FABRIC");
+        assert_eq!(preferred("pmix.dbg.notify"), "PMIX_DEBUG_STOP_IN_APP");
+    }
+
+    #[test]
+    fn of_two_current_attributes_with_the_same_key_the_older_wins() {
+        let preferred = |key| by_name(key).unwrap().macro_name;
+        assert_eq!(preferred("pmix.evname"), "PMIX_EVENT_HDLR_NAME");
+        assert_eq!(preferred("pmix.fab.coord"), "PMIX_FABRIC_COORDINATES");
+        assert_eq!(preferred("pmix.jctrl.ckptsig"), "PMIX_JOB_CTRL_CHECKPOINT_SIGNAL");
+        assert_eq!(preferred("pmix.qry.quals"), "PMIX_QUERY_QUALIFIERS");
+    }
+
+    #[test]
+    fn every_attribute_is_found_by_macro_and_among_the_rows_of_its_key() {
+        for attribute in attributes() {
+            assert_eq!(by_macro(attribute.macro_name), Some(attribute));
+            assert!(rows_with_name(attribute.name).contains(attribute));
+            assert!(by_name(attribute.name).is_some());
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_not_found() {
+        for unknown in ["", "pmix", "pmix.job.siz", "pmix.job.size2", "zzz", "PMIX_", "\u{10ffff}"] {
+            assert_eq!(by_name(unknown), None, "{unknown}");
+            assert_eq!(by_macro(unknown), None, "{unknown}");
+            assert!(rows_with_name(unknown).is_empty(), "{unknown}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn look_ups_agree_with_a_scan_of_all_rows(
+            row in 0..attributes().len(),
+            length in 0..40_usize,
+            suffix in "[a-z._A-Z]{0,2}",
+        ) {
+            let cut = |text: &str| text.chars().take(length).chain(suffix.chars()).collect::<String>();
+            let (key, macro_name) = (cut(attributes()[row].name), cut(attributes()[row].macro_name));
+            let rows: Vec<&Attribute> = attributes().iter().filter(|row| row.name == key).collect();
+            prop_assert_eq!(rows_with_name(&key).iter().collect::<Vec<_>>(), rows);
+            let expected = attributes().iter().find(|row| row.macro_name == macro_name);
+            prop_assert_eq!(by_macro(&macro_name), expected);
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_key_and_current_rows_come_first() {
+        for pair in attributes().windows(2) {
+            assert!(pair[0].name <= pair[1].name, "{} before {}", pair[0].name, pair[1].name);
+            if pair[0].name == pair[1].name {
+                assert!(pair[0].is_current() || !pair[1].is_current(), "{}", pair[0].macro_name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_fits_the_key_length_of_the_standard() {
+        for attribute in attributes() {
+            assert!(!attribute.name.is_empty() && attribute.name.len() <= 511, "{}", attribute.name);
+        }
+    }
+}

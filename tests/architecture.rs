@@ -1,0 +1,215 @@
+//! The rules of ARCHITECTURE.md that the compiler does not check: which module may name which, how long a file and a
+//! function may be, where `unsafe`, sockets, threads and clocks may stand.
+//!
+//! The checks read the sources as text. rustfmt's layout (checked by `make test`) is what makes that reliable.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Module, and the modules below it that it may name. `architecture_md_lists_the_same_edges` holds the document to it.
+const EDGES: &[(&str, &[&str])] = &[
+    ("types", &[]),
+    ("keys", &["types"]),
+    ("regex", &["types"]),
+    ("bfrops", &["regex", "types", "keys"]),
+    ("shmem", &[]),
+    ("proto", &["bfrops", "types", "keys"]),
+    ("gds", &["shmem", "regex", "types", "keys"]),
+    ("server", &["gds", "proto", "regex", "types", "keys"]),
+    ("client", &["gds", "proto", "types", "keys"]),
+    ("ptl", &["proto", "bfrops", "types"]),
+    ("runtime", &["server", "client", "ptl", "gds", "proto", "bfrops", "shmem", "types", "keys"]),
+    ("api", &["runtime", "server", "client", "ptl", "gds", "shmem", "types", "keys"]),
+    ("topo", &["types", "keys"]),
+    ("cli", &["api", "topo", "gds", "shmem", "types", "keys"]),
+];
+
+/// Lines of code in a file, tests not counted. Generated tables (`*_table.rs`) are exempt.
+const FILE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 70;
+const UNSAFE_ALLOWED: &[&str] = &["shmem", "capi"];
+const SIDE_EFFECTS_ALLOWED: &[&str] = &["ptl", "runtime", "cli", "capi", "bin"];
+const SIDE_EFFECTS: &[&str] =
+    &["std::net", "std::os::unix::net", "std::thread", "Instant::now", "SystemTime::now", "std::env::var"];
+
+struct Source {
+    path: PathBuf,
+    /// First folder (or file stem) below `src`.
+    module: String,
+    /// The text up to the unit tests.
+    code: String,
+}
+
+#[test]
+fn modules_name_only_what_lies_below_them() {
+    let edges: BTreeMap<&str, &[&str]> = EDGES.iter().copied().collect();
+    let mut offences = Vec::new();
+    for source in sources() {
+        let Some(permitted) = edges.get(source.module.as_str()) else { continue };
+        for named in crate_modules_named(&source.code) {
+            if edges.contains_key(named.as_str()) && named != source.module && !permitted.contains(&named.as_str()) {
+                offences.push(format!("{}: {} -> {named}", source.path.display(), source.module));
+            }
+        }
+    }
+    assert!(offences.is_empty(), "edges that ARCHITECTURE.md does not permit:\n{}", offences.join("\n"));
+}
+
+#[test]
+fn every_module_has_its_edges_listed() {
+    let known: Vec<&str> = EDGES.iter().map(|(module, _)| *module).collect();
+    let unlisted: Vec<String> = sources()
+        .into_iter()
+        .map(|source| source.module)
+        .filter(|module| !known.contains(&module.as_str()) && !["lib", "bin"].contains(&module.as_str()))
+        .collect();
+    assert!(unlisted.is_empty(), "modules without an entry in EDGES: {unlisted:?}");
+}
+
+#[test]
+fn architecture_md_lists_the_same_edges() {
+    let document = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    for (module, permitted) in EDGES {
+        let targets = if permitted.is_empty() { "nothing".to_owned() } else { permitted.join(", ") };
+        let line = format!("{module} -> {targets}");
+        assert!(document.lines().any(|l| l.trim() == line), "ARCHITECTURE.md lacks the line: {line}");
+    }
+}
+
+#[test]
+fn files_can_be_held_in_the_head() {
+    let offences: Vec<String> = sources()
+        .iter()
+        .filter(|source| !source.path.to_string_lossy().ends_with("_table.rs"))
+        .map(|source| (source, source.code.lines().filter(|line| !line.trim().is_empty()).count()))
+        .filter(|(_, lines)| *lines > FILE_LINES_MAX)
+        .map(|(source, lines)| format!("{}: {lines} lines", source.path.display()))
+        .collect();
+    assert!(offences.is_empty(), "files over {FILE_LINES_MAX} lines:\n{}", offences.join("\n"));
+}
+
+#[test]
+fn functions_fit_on_a_screen() {
+    let mut offences = Vec::new();
+    for source in sources() {
+        for (name, lines) in function_lengths(&source.code) {
+            if lines > FUNCTION_LINES_MAX {
+                offences.push(format!("{}: {name} has {lines} lines", source.path.display()));
+            }
+        }
+    }
+    assert!(offences.is_empty(), "functions over {FUNCTION_LINES_MAX} lines:\n{}", offences.join("\n"));
+}
+
+#[test]
+fn unsafe_stands_only_where_memory_is_mapped() {
+    offences_of_word(&["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"], UNSAFE_ALLOWED);
+}
+
+#[test]
+fn sockets_threads_and_clocks_stay_at_the_edge() {
+    offences_of_word(SIDE_EFFECTS, SIDE_EFFECTS_ALLOWED);
+}
+
+#[test]
+fn the_readers_of_sources_see_what_they_should() {
+    let text = "impl A {\n    fn long(\n        x: u8,\n    ) {\n        a();\n    }\n}\nuse crate::gds::{X, Y};\nlet b = crate::shmem::Z;\n";
+    assert_eq!(function_lengths(text), vec![("fn long(".to_owned(), 5)]);
+    assert_eq!(crate_modules_named(text), vec!["gds".to_owned(), "shmem".to_owned()]);
+    assert_eq!(crate_modules_named("use crate::{keys, types::Rank};\n"), vec!["keys".to_owned(), "types".to_owned()]);
+}
+
+fn offences_of_word(words: &[&str], allowed: &[&str]) {
+    let mut offences = Vec::new();
+    for source in sources().iter().filter(|source| !allowed.contains(&source.module.as_str())) {
+        for (number, line) in source.code.lines().enumerate() {
+            let is_comment = line.trim_start().starts_with("//");
+            if let Some(word) = words.iter().find(|word| !is_comment && line.contains(**word)) {
+                offences.push(format!("{}:{}: {word}", source.path.display(), number + 1));
+            }
+        }
+    }
+    assert!(offences.is_empty(), "allowed only in {allowed:?}:\n{}", offences.join("\n"));
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources() -> Vec<Source> {
+    let src = root().join("src");
+    let mut pending = vec![src.clone()];
+    let mut found = Vec::new();
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if path.file_name().is_some_and(|name| name != "tests") {
+                    pending.push(path);
+                }
+            } else if path.extension().is_some_and(|e| e == "rs") && path.file_stem().is_some_and(|s| s != "tests") {
+                let below = path.strip_prefix(&src).unwrap().to_owned();
+                let first = below.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+                let text = fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned();
+                found.push(Source { path: below, module: first.trim_end_matches(".rs").to_owned(), code });
+            }
+        }
+    }
+    assert!(found.len() > 10, "the walk found only {} sources", found.len());
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// The modules that `crate::...` paths in code (not in comments) name first.
+fn crate_modules_named(code: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    for rest in code.split("crate::").skip(1) {
+        if let Some(list) = rest.strip_prefix('{') {
+            let mut depth = 0;
+            let mut item = String::new();
+            for c in list.chars() {
+                match c {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => names.push(leading_word(&std::mem::take(&mut item))),
+                    _ if depth == 0 => item.push(c),
+                    _ => {}
+                }
+            }
+            names.push(leading_word(&item));
+        } else {
+            names.push(leading_word(rest));
+        }
+    }
+    names.sort();
+    names.dedup();
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+fn leading_word(text: &str) -> String {
+    text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+/// Each function's first line and its number of lines, signature and braces included.
+fn function_lengths(code: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = code.lines().collect();
+    let mut lengths = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let is_function = line.split_whitespace().take_while(|word| !word.contains('(')).any(|word| word == "fn")
+            || line.trim_start().starts_with("fn ");
+        if !is_function || line.trim_start().starts_with("//") || line.trim_end().ends_with(';') {
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let closing = format!("{indent}}}");
+        if let Some(length) = lines[start..].iter().position(|l| *l == closing) {
+            lengths.push((line.trim().to_owned(), length + 1));
+        }
+    }
+    lengths
+}
