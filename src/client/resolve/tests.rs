@@ -1,6 +1,7 @@
 use std::cell::RefCell;
 
 use super::*;
+use crate::keys;
 use crate::types::{Info, Value};
 
 /// Stores that hold what a test says, under "where namespace:rank key".
@@ -133,6 +134,25 @@ fn without_a_process_the_rank_is_undefined_unless_a_rank_picks_the_realm() {
     assert_eq!(rank_for(flagged(attribute::NODE_INFO)), own().rank);
     assert_eq!(rank_for(flagged(attribute::APP_INFO)), own().rank);
     assert_eq!(rank_for(flagged(attribute::SESSION_INFO)), Rank::Undefined);
+}
+
+#[test]
+fn without_a_process_a_key_of_a_node_or_an_application_is_the_callers() {
+    let rank_for = |key: &'static str, directives| {
+        GetRequest::new(None, Some(Key::from_static(key)), directives, &own()).unwrap().proc.rank
+    };
+    for key in [keys::HOSTNAME.name(), keys::APP_SIZE.name()] {
+        assert_eq!(rank_for(key, GetDirectives::default()), own().rank);
+        assert_eq!(rank_for(key, flagged(attribute::JOB_INFO)), Rank::Undefined);
+    }
+    assert_eq!(rank_for(keys::JOB_SIZE.name(), GetDirectives::default()), Rank::Undefined);
+}
+
+#[test]
+fn a_session_number_names_the_session_of_a_session_key_only() {
+    let in_session = |key| get(proc("mine", 0), key, directives(&[(attribute::SESSION_ID, Value::Uint32(7))]));
+    assert_eq!(in_session(keys::UNIV_SIZE.name()).realm(), RealmRequest::Session(Some(7)));
+    assert_eq!(in_session(keys::JOB_SIZE.name()).realm(), RealmRequest::Default);
 }
 
 #[test]
