@@ -71,6 +71,23 @@ fn a_memfd_is_protected_even_from_a_writable_descriptor() {
 }
 
 #[test]
+fn segments_stay_out_of_core_files() {
+    let (mut options, _directory) = options(BackingKind::Memfd);
+    options.label = "kept-out-of-cores".to_owned();
+    let writer = SegmentWriter::create(&options, LAYOUT).unwrap();
+    let _reader = reader(&writer);
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut lines = maps.lines();
+    let mut found = 0;
+    while lines.any(|line| line.contains("/memfd:modex:kept-out-of-cores")) {
+        let flags = lines.find(|line| line.starts_with("VmFlags:")).unwrap();
+        assert!(flags.split(' ').any(|flag| flag == "dd"), "{flags}");
+        found += 1;
+    }
+    assert_eq!(found, 2, "one mapping each");
+}
+
+#[test]
 fn a_memfd_grows_in_spite_of_its_seals() {
     let (mut writer, _directory) = writer(BackingKind::Memfd);
     let reader = reader(&writer);

@@ -321,3 +321,50 @@ fn the_layout_id_depends_on_the_layout_above() {
     assert_ne!(LayoutId::of("a"), LayoutId::of("b"));
     assert_ne!(LayoutId::of(""), LayoutId::of("\n"));
 }
+
+/// A test vector: whoever changes the header changes this number, and the documents that describe the header.
+#[test]
+fn the_layout_of_the_header_is_the_documented_one() {
+    assert_eq!(LayoutId::of("vector").get(), 0x1db7_ad50_713c_889f);
+    let (mut writer, _directory) = writer(BackingKind::File);
+    let root = writer.append(&[1], Align::SixtyFour).unwrap();
+    let table = writer.alloc_table(9).unwrap();
+    writer.publish();
+    writer.set_root(RootIndex::of::<15>(), root).unwrap();
+    writer.bump_generation(false);
+    writer.retire();
+    let Location::Path(path) = writer.location() else {
+        panic!("a file has a path")
+    };
+    let bytes = fs::read(path).unwrap();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    assert_eq!(&bytes[..8], b"MODEXSEG");
+    assert_eq!(word(8), LayoutId::of(LAYOUT).get());
+    assert_eq!(word(16), 0x0102_0304_0000_0001, "version and byte order");
+    assert_eq!(word(24), u64::from(std::process::id()) << 32 | HEADER_BYTES);
+    assert_eq!(
+        (word(32), word(40), word(48), word(56)),
+        (0, 64 << 20, 1_700_000_000, 0)
+    );
+    assert_eq!(word(64), 8 << 32 | 10, "lengths of label and owner");
+    assert_eq!(
+        (&bytes[128..139], &bytes[448..457]),
+        (b"job-7@host\0".as_slice(), b"daemon.0\0".as_slice())
+    );
+    assert_eq!(
+        (word(1024), word(1088), word(1152)),
+        (writer.published_bytes(), 2, 1)
+    );
+    assert_eq!(
+        (word(1216), word(1224)),
+        (writer.allocated_bytes(), 1),
+        "end and number of tables"
+    );
+    assert_eq!((word(1280), word(1280 + 15 * 64)), (0, 4096), "roots");
+    assert_eq!(
+        (word(2304), word(2312)),
+        (table.offset().get(), 9),
+        "extents"
+    );
+    assert!(bytes[3328..4096].iter().all(|&byte| byte == 0));
+}
