@@ -1,6 +1,7 @@
 //! The datastore: what a namespace's segment holds and how it is written and read.
 
 pub mod job_record;
+pub mod model;
 mod publish;
 
 pub use publish::{
