@@ -10,11 +10,9 @@ pub mod ptl;
 pub mod regex;
 mod runtime;
 pub mod server;
-#[expect(
-    unsafe_code,
-    reason = "mapped memory is reached through addresses; see the invariants in its docs"
-)]
+#[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
 pub mod shmem;
+pub mod topo;
 pub mod types;
 
 pub use api::*;
