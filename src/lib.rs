@@ -1,5 +1,6 @@
 //! modex: PMIx out of shared memory.
 
+pub mod bfrops;
 pub mod gds;
 pub mod proto;
 pub mod types;
