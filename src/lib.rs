@@ -8,7 +8,7 @@ pub mod keys;
 pub mod proto;
 pub mod ptl;
 pub mod regex;
-mod runtime;
+pub mod runtime;
 pub mod server;
 #[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
 pub mod shmem;

@@ -247,11 +247,7 @@ impl Client {
     ///
     /// # Errors
     /// [`GetError`].
-    pub fn get<T: KeyType + ?Sized>(
-        &self,
-        rank: impl Into<Rank>,
-        key: TypedKey<T>,
-    ) -> Result<T::Output<'_>, GetError> {
+    pub fn get<T: KeyType + ?Sized>(&self, rank: impl Into<Rank>, key: TypedKey<T>) -> Result<T::Output<'_>, GetError> {
         let rank = rank.into();
         let hashed = KeyRef { name: key.name(), hash: key.hash() };
         let fetched = match self.session.peek(rank, hashed) {

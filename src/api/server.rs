@@ -5,9 +5,7 @@ use std::time::Duration;
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::ptl::SocketAccess;
 use crate::runtime::{self, Host, ServerHandle, ServerOptions, StartError, Stopped};
-use crate::server::{
-    Config, DirectModexRequest, HostCall, HostResult, RegisterClient, RegisterNamespace,
-};
+use crate::server::{Config, DirectModexRequest, HostCall, HostResult, RegisterClient, RegisterNamespace};
 use crate::shmem::BackingKind;
 use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Status};
 

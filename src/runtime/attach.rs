@@ -81,10 +81,7 @@ pub enum UnreachableReason {
 ///
 /// # Errors
 /// [`ConnectError`].
-pub fn connect<N, V>(
-    environment: impl IntoIterator<Item = (N, V)>,
-    time_max: Duration,
-) -> Result<Session, ConnectError>
+pub fn connect<N, V>(environment: impl IntoIterator<Item = (N, V)>, time_max: Duration) -> Result<Session, ConnectError>
 where
     N: AsRef<OsStr>,
     V: AsRef<OsStr>,

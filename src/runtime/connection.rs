@@ -76,12 +76,7 @@ pub(super) enum Dropped {
 
 impl Connection {
     pub(super) fn new(stream: Stream, credentials: Credentials) -> Self {
-        Self {
-            stream,
-            credentials,
-            stage: Stage::Greeting(Greeting::default()),
-            is_write_watched: false,
-        }
+        Self { stream, credentials, stage: Stage::Greeting(Greeting::default()), is_write_watched: false }
     }
 
     pub(super) fn credentials(&self) -> Credentials {
@@ -162,11 +157,7 @@ impl Connection {
     }
 
     /// Announces a segment; without a descriptor it says that there is none to be had.
-    pub(super) fn send_segment(
-        &mut self,
-        notice: &SegmentNotice,
-        descriptor: Option<OwnedFd>,
-    ) -> Result<(), Dropped> {
+    pub(super) fn send_segment(&mut self, notice: &SegmentNotice, descriptor: Option<OwnedFd>) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         Ok(self.stream.queue(known.lines.write_segment(notice)?, descriptor.map(Arc::new))?)
     }

@@ -1,8 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use nix::errno::Errno;
-
 use super::connection::{Connection, Dropped};
 use super::poller::{Poller, Readiness, Token};
 use super::server_loop::ServerLoop;
@@ -10,6 +8,7 @@ use crate::gds::Store;
 use crate::proto::{Reply, SegmentNotice, Tag};
 use crate::ptl::{Listener, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
+use crate::shmem::ReaderHandle;
 use crate::types::{Namespace, Time};
 
 /// Bounds of what clients can hold of the server's sockets.
@@ -152,11 +151,11 @@ impl Connections {
 
     /// Hands over a namespace's segment. A client that gets none is told so and asks over the socket.
     pub(super) fn send_segment(&mut self, id: PeerId, namespace: &Namespace, store: &Store) {
-        let shared = store.share(namespace).map(|(layout_id, descriptor)| (layout_id, Some(descriptor)));
-        let (layout_id, descriptor) = shared.unwrap_or_else(|error| {
+        let descriptor = store.handle(namespace).map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {
             tracing::warn!(%namespace, %error, "a segment can't be handed over; its client will ask for each value");
-            (0, None)
+            None
         });
+        let layout_id = store.reader(namespace).map_or(0, |reader| reader.segment().info().layout_id.get());
         let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
         self.write(id, |connection| connection.send_segment(&notice, descriptor));
     }

@@ -1,7 +1,6 @@
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
-    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Role, SECURITY_NATIVE,
-    connect_body_size,
+    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Role, SECURITY_NATIVE, connect_body_size,
 };
 use crate::proto::{Dialect, Version};
 use crate::ptl::Credentials;
@@ -39,11 +38,7 @@ pub(super) enum GreetingError {
 
 impl Greeting {
     /// Takes bytes from the stream. `None`: more are needed.
-    pub(super) fn push(
-        &mut self,
-        bytes: &[u8],
-        credentials: Credentials,
-    ) -> Result<Option<Greeted>, GreetingError> {
+    pub(super) fn push(&mut self, bytes: &[u8], credentials: Credentials) -> Result<Option<Greeted>, GreetingError> {
         self.bytes.extend_from_slice(bytes);
         let Some((header, rest)) = self.bytes.split_first_chunk::<CONNECT_HEADER_BYTES>() else { return Ok(None) };
         // Bounded: at most CONNECT_BYTES_MAX and what came with its last bytes.

@@ -42,11 +42,7 @@ impl Lines {
     }
 
     /// `None`: a command without replies.
-    pub(super) fn read_reply(
-        &self,
-        frame: &Frame<'_>,
-        command: client::Command,
-    ) -> Option<Result<Reply, DecodeError>> {
+    pub(super) fn read_reply(&self, frame: &Frame<'_>, command: client::Command) -> Option<Result<Reply, DecodeError>> {
         let command = Command::from_raw(command.0)?;
         Some(reply::decode(frame.payload, command, self.dialect, &self.limits))
     }

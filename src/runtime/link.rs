@@ -18,7 +18,7 @@ use crate::client::{Call, CallError, CallId, Outcome};
 use crate::types::Time;
 
 /// The result of a call to the server.
-pub type CallResult = Result<Outcome, CallError>;
+pub(super) type CallResult = Result<Outcome, CallError>;
 
 /// What to do with the result of a call, on the progress thread.
 pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;

@@ -1,8 +1,6 @@
 //! The server's one thread: waits for sockets, other threads and deadlines, and drives the core.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam::channel::Receiver;

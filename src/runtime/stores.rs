@@ -65,11 +65,7 @@ fn read<'a>(reader: &'a NamespaceReader, question: &Question<'_>) -> Result<Fetc
 }
 
 /// Everything a process posted, as an array of infos.
-fn read_all<'a>(
-    reader: &NamespaceReader,
-    rank: Rank,
-    audience: Option<Audience>,
-) -> Result<Fetched<'a>, Miss> {
+fn read_all<'a>(reader: &NamespaceReader, rank: Rank, audience: Option<Audience>) -> Result<Fetched<'a>, Miss> {
     let rank = rank.process().ok_or(Miss::NotFound)?;
     let audience = audience.unwrap_or(Audience::SameNode);
     let posted = reader.posted(rank, audience).map_err(miss)?;
