@@ -8,6 +8,7 @@
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use modex::types::{Info, Key, Namespace, ProcId, Value};
 use modex::{Client, Host, LocalHost, Server, keys};
@@ -40,7 +41,7 @@ pub(crate) fn description(job_size: u32, nodes: &[(&str, &str)]) -> Vec<Info> {
 
 /// A server in a directory of its own, and the processes of one job on its node.
 pub(crate) struct TestServer {
-    pub(crate) server: Server,
+    pub(crate) server: Arc<Server>,
     pub(crate) directory: tempfile::TempDir,
 }
 
@@ -49,7 +50,7 @@ impl TestServer {
         let directory = tempfile::tempdir().unwrap();
         let server =
             Server::builder().namespace("srv").hostname(hostname).tmpdir(directory.path()).start(host).unwrap();
-        Self { server, directory }
+        Self { server: Arc::new(server), directory }
     }
 
     pub(crate) fn local() -> Self {
