@@ -2,6 +2,7 @@
 
 pub mod job_record;
 mod publish;
+pub mod registration;
 
 pub use publish::{
     AsStatus, Audience, JobSummary, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, Publish, RealmRequest,
