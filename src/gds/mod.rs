@@ -27,7 +27,15 @@ mod limits;
 mod memory;
 pub mod model;
 mod publish;
+mod reader;
+mod record;
 pub mod registration;
+mod search;
+mod statistics;
+mod store;
+mod value_ref;
+pub mod walk;
+mod writer;
 
 #[cfg(test)]
 mod tests;
