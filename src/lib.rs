@@ -3,4 +3,5 @@
 pub mod bfrops;
 pub mod gds;
 pub mod proto;
+pub mod regex;
 pub mod types;

@@ -1,0 +1,164 @@
+//! The `blob:` framing: a header in text, then a length and a zlib stream.
+//!
+//! ```text
+//! blob: NUL component=zlib: NUL size=N: NUL | 4 bytes: length of the text | zlib stream
+//!                                             `------------- N bytes ------------------'
+//! ```
+//!
+//! The length is in the byte order of whoever wrote it, and nothing in the header says which.
+
+use std::io::Write as _;
+
+use flate2::write::ZlibEncoder;
+use flate2::{Compression, Decompress, FlushDecompress, Status};
+
+use super::error::{Excerpt, MapError};
+use super::limits::MapLimits;
+
+/// What every blob starts with, and no other framing does.
+pub(super) const IDENTIFIER: &[u8] = b"blob:";
+
+/// Splits a blob into its payload and the count of bytes it occupies, header included.
+///
+/// # Errors
+/// If the header is malformed, or `bytes` end before the payload does.
+pub(super) fn split(bytes: &[u8]) -> Result<(&[u8], usize), MapError> {
+    let malformed = MapError::BlobHeader {
+        start: Excerpt::of(bytes),
+    };
+    let sized = bytes.strip_prefix(PREAMBLE).ok_or(malformed)?;
+    let digits = sized
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let (digits, rest) = sized.split_at_checked(digits).ok_or(malformed)?;
+    let rest = rest.strip_prefix(b":\0").ok_or(malformed)?;
+    let declared: u64 = str::from_utf8(digits)
+        .ok()
+        .and_then(|digits| digits.parse().ok())
+        .ok_or(malformed)?;
+
+    let truncated = MapError::Truncated {
+        declared,
+        available: length(rest),
+    };
+    let payload = usize::try_from(declared)
+        .ok()
+        .and_then(|size| rest.get(..size))
+        .ok_or(truncated)?;
+    Ok((payload, bytes.len() - rest.len() + payload.len()))
+}
+
+/// Inflates the payload of a blob into its list.
+///
+/// # Errors
+/// If the payload declares or produces more than `limits` allow, is no whole zlib stream, or inflates to another
+/// length than it declares.
+pub(super) fn inflate(payload: &[u8], limits: &MapLimits) -> Result<Vec<u8>, MapError> {
+    let too_short = MapError::Truncated {
+        declared: 4,
+        available: length(payload),
+    };
+    let (declared, stream) = payload.split_first_chunk::<4>().ok_or(too_short)?;
+    let host_order = length_in_host_order(*declared);
+    let acceptable = [host_order, host_order.swap_bytes()]
+        .map(|length| Some(length).filter(|&length| length <= limits.inflated_bytes_max));
+
+    // Whichever order is right, the stream must not outgrow the larger length that is still acceptable.
+    let Some(bound) = acceptable.into_iter().flatten().max() else {
+        let (limit, found) = ("bytes of text", u64::from(host_order));
+        return Err(MapError::Limit {
+            limit,
+            found,
+            max: limits.inflated_bytes_max,
+        });
+    };
+    let text = inflate_bounded(stream, u64::from(bound))?;
+
+    let found = length(&text);
+    if acceptable
+        .into_iter()
+        .flatten()
+        .all(|length| u64::from(length) != found)
+    {
+        return Err(MapError::InflatedLength {
+            declared: host_order,
+            found,
+        });
+    }
+    Ok(text)
+}
+
+/// Inflates a whole stream, stopping at the first step that yields more than `bound` bytes.
+///
+/// # Errors
+/// [`MapError::DamagedStream`] if the stream is corrupt, does not end, or is followed by more than NULs.
+fn inflate_bounded(stream: &[u8], bound: u64) -> Result<Vec<u8>, MapError> {
+    // Not the reader adapter: that one takes a stream cut short for one that ended, unchecked.
+    let mut inflater = Decompress::new(true);
+    let mut text = Vec::new();
+    let mut rest = stream;
+    loop {
+        text.reserve(INFLATE_STEP_BYTES);
+        let before = (rest.len(), text.len());
+        let status = inflater
+            .decompress_vec(rest, &mut text, FlushDecompress::None)
+            .map_err(|_| MapError::DamagedStream)?;
+        rest = usize::try_from(inflater.total_in())
+            .ok()
+            .and_then(|consumed| stream.get(consumed..))
+            .ok_or(MapError::DamagedStream)?;
+        let is_stuck = before == (rest.len(), text.len());
+        match status {
+            Status::StreamEnd if rest.iter().all(|&byte| byte == 0) => return Ok(text),
+            Status::StreamEnd => return Err(MapError::DamagedStream),
+            // There was room for output, so only missing input can stop the inflater.
+            Status::Ok | Status::BufError if is_stuck => return Err(MapError::DamagedStream),
+            // One step past the bound is enough: the caller compares lengths, so this cannot pass.
+            Status::Ok | Status::BufError if length(&text) > bound => return Ok(text),
+            Status::Ok | Status::BufError => {}
+        }
+    }
+}
+
+/// Deflates a list into a whole blob; `None` if its length does not fit the four bytes for it.
+pub(super) fn deflate(text: &str) -> Option<Vec<u8>> {
+    let declared = u32::try_from(text.len()).ok()?;
+    let mut payload = bytes_in_host_order(declared).to_vec();
+    let mut deflater = ZlibEncoder::new(&mut payload, Compression::best());
+    deflater.write_all(text.as_bytes()).ok()?;
+    deflater.finish().ok()?;
+
+    let mut map = PREAMBLE.to_vec();
+    map.extend_from_slice(payload.len().to_string().as_bytes());
+    map.extend_from_slice(b":\0");
+    map.extend_from_slice(&payload);
+    Some(map)
+}
+
+fn length_in_host_order(bytes: [u8; 4]) -> u32 {
+    if cfg!(target_endian = "big") {
+        u32::from_be_bytes(bytes)
+    } else {
+        u32::from_le_bytes(bytes)
+    }
+}
+
+fn bytes_in_host_order(length: u32) -> [u8; 4] {
+    if cfg!(target_endian = "big") {
+        length.to_be_bytes()
+    } else {
+        length.to_le_bytes()
+    }
+}
+
+/// The length of a slice in the width that errors and limits use.
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+/// The header up to the size. Senders write "zlib" here whatever they compress with.
+const PREAMBLE: &[u8] = b"blob:\0component=zlib:\0size=";
+
+/// Room offered to the inflater at a time; with it, the memory used beyond the list itself.
+const INFLATE_STEP_BYTES: usize = 64 << 10;

@@ -1,0 +1,45 @@
+//! How much one map may cost.
+
+use super::error::MapError;
+
+/// Upper bounds for one node map or process map. All are inclusive.
+///
+/// A map is untrusted: thirty bytes can stand for four billion nodes, and a deflated list can grow a
+/// thousandfold. Each bound is checked before the memory it guards is allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapLimits {
+    /// Number of nodes in a node map, number of fields in a process map.
+    pub nodes_max: u32,
+    /// Number of ranks in a process map, summed over all nodes.
+    pub ranks_max: u32,
+    /// Length of one node name in bytes.
+    pub name_bytes_max: u32,
+    /// Length of all node names of a map together in bytes, one separator per name included.
+    pub names_bytes_max: u32,
+    /// Length in bytes of the text a `blob:` map inflates to.
+    pub inflated_bytes_max: u32,
+}
+
+impl Default for MapLimits {
+    /// Room for a million nodes and sixteen million ranks; node names as long as the DNS allows.
+    fn default() -> Self {
+        Self {
+            nodes_max: 1 << 20,
+            ranks_max: 1 << 24,
+            name_bytes_max: 255,
+            names_bytes_max: 64 << 20,
+            inflated_bytes_max: 256 << 20,
+        }
+    }
+}
+
+/// Passes `found` on if it is within `max`.
+///
+/// # Errors
+/// [`MapError::Limit`], naming `limit`, if it is not.
+pub(super) fn within(limit: &'static str, found: u64, max: u32) -> Result<u32, MapError> {
+    match u32::try_from(found) {
+        Ok(count) if count <= max => Ok(count),
+        _ => Err(MapError::Limit { limit, found, max }),
+    }
+}

@@ -1,0 +1,218 @@
+//! The expanded process map.
+
+use super::decimal;
+use super::error::MapError;
+use super::limits::{MapLimits, within};
+
+/// The first number that is no rank of a process: from here on the PMIx Standard reserves ranks for wildcards,
+/// local nodes and the like (chapter on data structures, "Rank").
+pub const RANK_END: u32 = u32::MAX - 50;
+
+/// The ranks each node hosts, in map order, stored as runs of consecutive ranks.
+///
+/// Never without a node; a node may be without ranks. Ranks placed in blocks cost eight bytes per node, ranks dealt
+/// in turns eight bytes each. Neighbouring runs never continue each other, so equal maps have equal runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankMap {
+    runs: Vec<RankRun>,
+    /// Where in `runs` the runs of each node end.
+    ends: Vec<u32>,
+    rank_count: u32,
+}
+
+/// Consecutive ranks on one node; at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankRun {
+    first: u32,
+    last: u32,
+}
+
+impl RankRun {
+    /// The smallest rank of the run.
+    #[must_use]
+    pub fn first(self) -> u32 {
+        self.first
+    }
+
+    /// The largest rank of the run, itself included.
+    #[must_use]
+    pub fn last(self) -> u32 {
+        self.last
+    }
+
+    /// Number of ranks; at least one.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        self.last - self.first + 1
+    }
+}
+
+impl RankMap {
+    /// Collects one list of ranks per node, in order.
+    ///
+    /// # Errors
+    /// If there are no nodes, a rank is not below [`RANK_END`], or `limits` are exceeded.
+    pub fn from_ranks<R: IntoIterator<Item = u32>>(
+        nodes: impl IntoIterator<Item = R>,
+        limits: &MapLimits,
+    ) -> Result<Self, MapError> {
+        let mut builder = RankMapBuilder::new(limits);
+        for ranks in nodes {
+            for rank in ranks {
+                builder.push_range(u64::from(rank), u64::from(rank))?;
+            }
+            builder.end_node()?;
+        }
+        builder.finish()
+    }
+
+    /// Number of nodes; at least one.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Number of ranks on all nodes together: the size of the job, if no rank is listed twice.
+    #[must_use]
+    pub fn rank_count(&self) -> u32 {
+        self.rank_count
+    }
+
+    /// The runs of the node at index `node`, in map order; none if there is no such node.
+    #[must_use]
+    pub fn runs_of(&self, node: usize) -> &[RankRun] {
+        let end_of = |node: usize| {
+            self.ends
+                .get(node)
+                .and_then(|&end| usize::try_from(end).ok())
+        };
+        let start = match node.checked_sub(1) {
+            None => Some(0),
+            Some(previous) => end_of(previous),
+        };
+        let runs = start
+            .zip(end_of(node))
+            .and_then(|(start, end)| self.runs.get(start..end));
+        runs.unwrap_or_default()
+    }
+
+    /// The ranks of the node at index `node`, in map order; none if there is no such node.
+    pub fn ranks_of(&self, node: usize) -> impl Iterator<Item = u32> {
+        self.runs_of(node)
+            .iter()
+            .flat_map(|run| run.first..=run.last)
+    }
+
+    /// Number of ranks of the node at index `node`; none if there is no such node.
+    #[must_use]
+    pub fn rank_count_of(&self, node: usize) -> u32 {
+        self.runs_of(node).iter().map(|run| run.count()).sum()
+    }
+
+    /// Appends the ranks of the node at index `node` to `text`, with a comma between them: the value of the local
+    /// peers key.
+    pub fn text_of(&self, node: usize, text: &mut String) {
+        for (index, rank) in self.ranks_of(node).enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            decimal::push_number(text, u64::from(rank));
+        }
+    }
+
+    /// Confirms that no rank is hosted twice, on one node or on two.
+    ///
+    /// Costs a sorted copy of the runs.
+    ///
+    /// # Errors
+    /// [`MapError::DuplicateRank`] with the smallest such rank.
+    pub fn check_distinct(&self) -> Result<(), MapError> {
+        let mut runs = self.runs.clone();
+        runs.sort_unstable_by_key(|run| run.first);
+        let neighbours = runs.iter().zip(runs.iter().skip(1));
+        // Up to the first overlap each run ends before the next begins, so comparing neighbours is enough.
+        match neighbours
+            .into_iter()
+            .find(|(run, next)| next.first <= run.last)
+        {
+            Some((_, next)) => Err(MapError::DuplicateRank { rank: next.first }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Collects ranks node by node, within limits.
+pub(super) struct RankMapBuilder<'a> {
+    map: RankMap,
+    /// Where the runs of the current node begin.
+    node_start: usize,
+    limits: &'a MapLimits,
+}
+
+impl<'a> RankMapBuilder<'a> {
+    pub(super) fn new(limits: &'a MapLimits) -> Self {
+        let map = RankMap {
+            runs: Vec::new(),
+            ends: Vec::new(),
+            rank_count: 0,
+        };
+        Self {
+            map,
+            node_start: 0,
+            limits,
+        }
+    }
+
+    /// Index of the current node.
+    pub(super) fn node(&self) -> u32 {
+        u32::try_from(self.map.ends.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Appends the ranks from `first` to `last`, both included, to the current node.
+    pub(super) fn push_range(&mut self, first: u64, last: u64) -> Result<(), MapError> {
+        let node = self.node();
+        let (first, last) = (as_rank(first, node)?, as_rank(last, node)?);
+        if first > last {
+            return Err(MapError::ReversedRange {
+                node,
+                first: u64::from(first),
+                last: u64::from(last),
+            });
+        }
+        let run = RankRun { first, last };
+        let rank_count = u64::from(self.map.rank_count) + u64::from(run.count());
+        self.map.rank_count = within("ranks", rank_count, self.limits.ranks_max)?;
+        let of_node = self.map.runs.get_mut(self.node_start..).unwrap_or_default();
+        match of_node.last_mut() {
+            Some(open) if open.last + 1 == first => open.last = last,
+            _ => self.map.runs.push(run),
+        }
+        Ok(())
+    }
+
+    /// Closes the current node and begins the next.
+    pub(super) fn end_node(&mut self) -> Result<(), MapError> {
+        within("nodes", u64::from(self.node()) + 1, self.limits.nodes_max)?;
+        self.node_start = self.map.runs.len();
+        // Each run has a rank, and ranks are limited: the count fits.
+        self.map
+            .ends
+            .push(u32::try_from(self.node_start).unwrap_or(u32::MAX));
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<RankMap, MapError> {
+        if self.map.ends.is_empty() {
+            return Err(MapError::NoNodes);
+        }
+        Ok(self.map)
+    }
+}
+
+fn as_rank(number: u64, node: u32) -> Result<u32, MapError> {
+    let reserved = MapError::ReservedRank { node, rank: number };
+    u32::try_from(number)
+        .ok()
+        .filter(|&rank| rank < RANK_END)
+        .ok_or(reserved)
+}
