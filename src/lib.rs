@@ -1,7 +1,12 @@
 //! modex: PMIx out of shared memory.
 
+pub mod client;
 pub mod gds;
 pub mod keys;
 pub mod proto;
 pub mod regex;
+pub mod server;
+#[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
+pub mod shmem;
+pub mod topo;
 pub mod types;

@@ -1,9 +1,52 @@
 //! The datastore: what a namespace's segment holds and how it is written and read.
+//!
+//! One segment per namespace, written by the server alone ([`Store`]) and read by everyone it was handed to
+//! ([`NamespaceReader`]). Four things hang on its roots:
+//!
+//! - the *key dictionary*, from the text of a key to its number;
+//! - the *job record*, which a registration makes and the next one replaces as a whole: tables for session, job and
+//!   applications, columns for nodes and processes;
+//! - the *modex table*, an atomic cell for each rank that leads to its newest block of posted values;
+//! - the *statistics*, a few counters.
+//!
+//! Whatever is written is put together outside the segment first, appended in one piece, published, and then linked by
+//! one release store. A call that fails leaves no trace but perhaps an interned key. Readers take no lock, make no
+//! system call and believe no offset, length or code they read.
 
+mod block;
+mod cell;
+mod column;
+mod dictionary;
+mod error;
+mod format;
+mod image;
+mod job;
+mod job_entries;
 pub mod job_record;
+mod limits;
+mod memory;
+pub mod model;
 mod publish;
+mod reader;
+mod record;
 pub mod registration;
+mod search;
+mod statistics;
+mod store;
+mod value_ref;
+pub mod walk;
+mod writer;
 
+#[cfg(test)]
+mod tests;
+
+pub use error::{RecordError, StoreError, ValueError};
+pub use limits::StoreLimits;
+pub use memory::Damage;
 pub use publish::{
     AsStatus, Audience, JobSummary, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, Publish, RealmRequest,
 };
+pub use reader::{NamespaceReader, ReadError};
+pub use statistics::{Section, Statistics};
+pub use store::{Store, StoreOptions};
+pub use value_ref::ValueRef;

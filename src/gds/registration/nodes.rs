@@ -40,6 +40,11 @@ struct Node {
     aliases: Vec<String>,
 }
 
+/// The key under which an application's record holds its node arrays: an array with one array of infos for each node.
+///
+/// It is not `PMIX_NODE_INFO_ARRAY`, because peers take the value of that for one array of infos without looking.
+pub const APP_NODES_KEY: &str = "modex.app.nodes";
+
 /// What a node array says about which node it means.
 #[derive(Debug, Default)]
 pub(super) struct Identity {

@@ -144,7 +144,7 @@ fn node_arrays_of_an_application_stay_there_without_repeats() {
         |name: &str, size: u32| Value::info_array(vec![info("pmix.hname", name), info("pmix.local.size", size)]);
     let elements = vec![of_node("n0", 3), of_node("n1", 2)];
     let expected = DataArray { element_type: DataType::DataArray, elements };
-    assert_eq!(app_value(&record, 0, "pmix.node.arr"), Some(Value::DataArray(Box::new(expected))));
+    assert_eq!(app_value(&record, 0, APP_NODES_KEY), Some(Value::DataArray(Box::new(expected))));
     assert_eq!(record.node_count, 0);
 }
 

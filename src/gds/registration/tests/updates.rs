@@ -90,3 +90,23 @@ fn a_loose_application_value_counts_the_earlier_applications() {
     let error = parse(&namespace(), &context(), &[info("pmix.wdir", "/x")], Some(&two)).unwrap_err();
     assert_eq!(error, RegisterError::WhichApp { key: "pmix.wdir".to_owned(), app_count: 2 });
 }
+
+#[test]
+fn a_new_node_map_alone_keeps_the_earlier_job_size() {
+    let before = record(&[info("pmix.job.size", 4_u32)]);
+    let after = update(&before, &[info("pmix.nmap", "n0,n1")]);
+    assert_eq!((after.rank_count, after.node_count), (4, 2));
+    assert_eq!(job_value(&after, "pmix.job.size"), Some(Value::Uint32(4)));
+}
+
+#[test]
+fn a_new_process_map_pairs_with_the_earlier_node_map() {
+    let after = update(&first(), &[info("pmix.pmap", "0;1,2,3")]);
+    assert_eq!(proc_value(&after, 3, "pmix.hname"), Some(Value::from("n1")));
+    assert_eq!(job_value(&after, "pmix.job.size"), Some(Value::Uint32(4)));
+}
+
+#[test]
+fn an_update_without_data_leaves_everything_as_it_was() {
+    assert_eq!(update(&first(), &[info("pmix.reg.nodata", true), info("pmix.jobid", "lost")]), first());
+}

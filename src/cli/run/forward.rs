@@ -1,0 +1,103 @@
+//! Passes the ranks' output on, whole lines at a time, and the launcher's input to the ranks that want it.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::ChildStdin;
+
+use nix::errno::Errno;
+
+use super::children::Channel;
+use super::lines::LineBuffer;
+
+/// Bytes taken from one rank in one turn, so that a chatty one does not starve the others.
+const READ_BYTES_MAX: usize = 64 * 1024;
+
+/// One output of one rank.
+#[derive(Debug)]
+pub(super) struct Stream {
+    source: OwnedFd,
+    channel: Channel,
+    prefix: Vec<u8>,
+    lines: LineBuffer,
+}
+
+/// Whether a stream may have more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Wait until it is readable again.
+    Open,
+    /// It has ended and everything was passed on.
+    Ended,
+}
+
+impl Stream {
+    /// A rank's output. With `tag`, each line begins with `[rank,channel] `.
+    pub(super) fn new(source: OwnedFd, rank: u32, channel: Channel, tag: bool) -> Self {
+        let name = match channel {
+            Channel::Out => "stdout",
+            Channel::Error => "stderr",
+        };
+        let prefix = if tag { format!("[{rank},{name}] ").into_bytes() } else { Vec::new() };
+        Self { source, channel, prefix, lines: LineBuffer::default() }
+    }
+
+    /// What to wait on.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.source.as_fd()
+    }
+
+    /// Passes on what has arrived.
+    pub(super) fn pump(&mut self) -> io::Result<Progress> {
+        let mut chunk = vec![0u8; READ_BYTES_MAX];
+        let mut ready = Vec::new();
+        let progress = match nix::unistd::read(&self.source, &mut chunk) {
+            Ok(0) => {
+                self.lines.finish(&self.prefix, &mut ready);
+                Progress::Ended
+            }
+            Ok(count) => {
+                self.lines.feed(chunk.get(..count).unwrap_or_default(), &self.prefix, &mut ready);
+                Progress::Open
+            }
+            Err(Errno::EAGAIN | Errno::EINTR) => Progress::Open,
+            Err(error) => return Err(error.into()),
+        };
+        self.write(&ready)?;
+        Ok(progress)
+    }
+
+    /// One write for all lines: other writers to the same terminal can't come between.
+    fn write(&self, lines: &[u8]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        match self.channel {
+            Channel::Out => {
+                let mut out = io::stdout().lock();
+                out.write_all(lines)?;
+                out.flush()
+            }
+            Channel::Error => io::stderr().lock().write_all(lines),
+        }
+    }
+}
+
+/// Copies the launcher's standard input to these ranks until it ends; a rank that has closed its end is left out.
+///
+/// Blocks, so it has a thread of its own: a terminal's descriptor is shared with the shell and must not be made
+/// non-blocking. The thread ends with the process.
+pub(super) fn copy_input(mut inputs: Vec<ChildStdin>) {
+    let mut chunk = vec![0u8; READ_BYTES_MAX];
+    let mut source = io::stdin().lock();
+    while !inputs.is_empty() {
+        match source.read(&mut chunk) {
+            Ok(0) => return,
+            Ok(count) => {
+                let bytes = chunk.get(..count).unwrap_or_default();
+                inputs.retain_mut(|input| input.write_all(bytes).and_then(|()| input.flush()).is_ok());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The core's doors as types.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::directives::FenceDirectives;
+use super::resolve::GetRequest;
+use crate::gds::AsStatus;
+use crate::proto::{Abort, Commit, RankData, Reply, Request, Tag};
+use crate::types::{Namespace, ProcId, Status};
+
+/// Names a call, chosen by the caller. Not to be used again before the call is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// What the process asks of its server.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Call {
+    /// Wait for every named process; an empty list means the caller's namespace. Outcome: [`Outcome::Complete`].
+    Fence {
+        /// The participants as written.
+        procs: Vec<ProcId>,
+        /// Directives.
+        directives: FenceDirectives,
+    },
+    /// Hand over what [`Staging::take_commit`](super::Staging::take_commit) gave. Outcome: [`Outcome::Complete`].
+    Commit(Commit),
+    /// Ask for what [`resolve`](super::resolve) did not find. Outcome: [`Outcome::Answered`] or
+    /// [`Outcome::LookAgain`]. Before asking again after the latter, reduce `directives.timeout` to what is left of
+    /// it: each call has a time limit of its own.
+    Get(GetRequest),
+    /// End processes. Outcome: [`Outcome::Complete`].
+    Abort(Abort),
+    /// Leave in order. Every later call is refused. Outcome: [`Outcome::Complete`], also when the server answers by
+    /// closing.
+    Finalize,
+    /// Any other request; the reply is passed on as it came, a status other than success as an error.
+    /// Outcome: [`Outcome::Reply`], or [`Outcome::Complete`] for a request that has no reply.
+    Exchange(Request),
+}
+
+/// How a call ended well.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It is done and there is nothing more to say.
+    Complete,
+    /// The server answered this very Get. Empty: published where the caller can read it.
+    Answered(Arc<[RankData]>),
+    /// Something about the process asked for has become available; resolve the Get from the start.
+    LookAgain,
+    /// The server's reply.
+    Reply(Reply),
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The server said so.
+    #[error("the server answered command {command:?} with status {}", status.to_raw())]
+    Refused {
+        /// What was asked.
+        command: Command,
+        /// The server's status.
+        status: Status,
+    },
+    /// No answer within the caller's time limit.
+    #[error("no answer to command {command:?} within the time limit of the call")]
+    TimedOut {
+        /// What was asked.
+        command: Command,
+    },
+    /// The connection ended before the answer came.
+    #[error("the connection to the server was lost ({reason:?}) before command {command:?} was answered")]
+    Lost {
+        /// What was asked.
+        command: Command,
+        /// How the connection ended.
+        reason: LossReason,
+    },
+    /// The process has finalized.
+    #[error("command {command:?} came after finalize; no call is possible any more")]
+    Finalized {
+        /// What was asked.
+        command: Command,
+    },
+    /// The answer has the shape of another command's.
+    #[error("the reply to command {command:?} has the wrong shape; the server does not speak our protocol")]
+    WrongReply {
+        /// What was asked.
+        command: Command,
+    },
+    /// More calls in flight than the core accepts.
+    #[error("{limit} calls are in flight already; wait for some of them before making command {command:?}")]
+    TooManyCalls {
+        /// What was asked.
+        command: Command,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl AsStatus for CallError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Refused { status, .. } => *status,
+            Self::TimedOut { .. } => Status::ERR_TIMEOUT,
+            Self::Lost { .. } => Status::ERR_LOST_CONNECTION,
+            Self::Finalized { .. } => Status::ERR_INIT,
+            Self::WrongReply { .. } => Status::ERR_COMM_FAILURE,
+            Self::TooManyCalls { .. } => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// The server closed it.
+    EndOfFile,
+    /// Reading or writing failed.
+    Broken,
+    /// The server sent bytes that are no message.
+    Malformed,
+    /// This process closed it, because it finalized.
+    Closed,
+}
+
+/// What happens to the core.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Input {
+    /// The process makes a call.
+    Call(CallId, Call),
+    /// The server answers; decoded according to [`Client::command_of`](super::Client::command_of).
+    Reply(Tag, Reply),
+    /// The connection has ended.
+    Lost(LossReason),
+    /// The time of [`Client::poll_timeout`](super::Client::poll_timeout) has come.
+    Timeout,
+    /// A segment of this namespace can be read now.
+    SegmentAvailable(Namespace),
+}
+
+/// What the core wants done, to be executed in order.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Output {
+    /// Send a request.
+    Send(Tag, Request),
+    /// Data of a reply that belong into the [`Cache`](super::Cache). Always before the calls they complete.
+    Received(Arc<[RankData]>),
+    /// A call has ended.
+    Done(CallId, Result<Outcome, CallError>),
+    /// The server did something that no correct server does; for the log.
+    Report(Anomaly),
+    /// Close the connection; nothing follows.
+    Close,
+}
+
+/// Something odd that costs nobody anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Anomaly {
+    /// A reply to nothing that was asked.
+    UnknownTag(Tag),
+    /// A call with the id of one that is still in flight; the newer one was dropped.
+    DuplicateCall(CallId),
+}
+
+/// Times and bounds of the core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How long after a call's own time limit the core waits for the server to report the expiry. The server starts
+    /// its clock later than the caller, and its answer says more.
+    pub timeout_grace: Duration,
+    /// How long a Get waits behind another one for the same process before it is sent on its own. Bounds the harm of
+    /// a first Get that asks for a key that never comes.
+    pub queue_patience: Duration,
+    /// How long finalize waits for the server; `None`: for ever.
+    pub finalize_wait: Option<Duration>,
+    /// Most calls in flight, counting abandoned ones whose answer is still due.
+    pub calls_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            timeout_grace: Duration::from_secs(1),
+            queue_patience: Duration::from_millis(50),
+            finalize_wait: Some(Duration::from_secs(10)),
+            calls_max: 1 << 16,
+        }
+    }
+}
+
+/// A command of the wire protocol, which tells the shape of its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Command(pub u8);
+
+/// The command a request is sent as.
+///
+/// Source: OpenPMIx wire protocol, command numbers 0 to 39.
+#[must_use]
+pub const fn command(request: &Request) -> Command {
+    Command(match request {
+        Request::JobInfo => 0,
+        Request::Abort(_) => 1,
+        Request::Commit(_) => 2,
+        Request::Fence(_) => 3,
+        Request::Get(_) => 4,
+        Request::Finalize => 5,
+        Request::Publish(_) => 6,
+        Request::Lookup(_) => 7,
+        Request::Unpublish(_) => 8,
+        Request::Spawn(_) => 9,
+        Request::Connect(_) => 10,
+        Request::Disconnect(_) => 11,
+        Request::Notify(_) => 12,
+        Request::RegisterEvents(_) => 13,
+        Request::DeregisterEvents(_) => 14,
+        Request::Query(_) => 15,
+        Request::Log(_) => 16,
+        Request::Allocate(_) => 17,
+        Request::JobControl(_) => 18,
+        Request::Monitor(_) => 19,
+        Request::GetCredential(_) => 20,
+        Request::ValidateCredential(_) => 21,
+        Request::IofPull(_) => 22,
+        Request::IofPush(_) => 23,
+        Request::GroupConstruct(_) => 24,
+        Request::GroupOther(group) => group.command,
+        Request::GroupDestruct(_) => 28,
+        Request::IofDeregister(_) => 29,
+        Request::FabricRegister(_) => 30,
+        Request::FabricUpdate(_) => 31,
+        Request::ComputeDistances(_) => 32,
+        Request::RefreshCache(_) => 33,
+        Request::ResourceBlock(_) => 34,
+        Request::SessionControl(_) => 35,
+        Request::ResolvePeers(_) => 37,
+        Request::ResolveNode(_) => 38,
+        Request::StoreFallback(_) => 39,
+    })
+}

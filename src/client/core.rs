@@ -1,0 +1,377 @@
+//! The conversation with the server.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::call::{Anomaly, Call, CallError, CallId, Command, Config, Input, LossReason, Outcome, Output, command};
+use super::gets::{Gets, Placement};
+use super::resolve::GetRequest;
+use super::tags::Tags;
+use crate::proto::{Collective, Get, RankData, Reply, Request, Tag};
+use crate::types::{ProcId, Rank, Status, Time};
+
+/// The client core: calls in, requests out, replies in, results out. See the module for its invariants.
+///
+/// Time must not run backwards between calls. Outputs are executed in the order they are polled.
+#[derive(Debug)]
+pub struct Client {
+    own: ProcId,
+    config: Config,
+    state: State,
+    tags: Tags,
+    calls: BTreeMap<CallId, InFlight>,
+    deadlines: BTreeSet<(Time, CallId)>,
+    requests: BTreeMap<Tag, Awaited>,
+    gets: Gets,
+    outputs: VecDeque<Output>,
+}
+
+/// How far the process has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Finalizing(CallId),
+    Finalized,
+    Lost(LossReason),
+}
+
+/// A call that is not done.
+#[derive(Debug)]
+struct InFlight {
+    command: Command,
+    deadline: Option<Time>,
+    /// The request that is the call's alone. Gets share theirs, see [`Gets`].
+    tag: Option<Tag>,
+}
+
+/// A request without its reply.
+#[derive(Debug)]
+struct Awaited {
+    command: Command,
+    shape: Shape,
+    /// `None` when the call has given up.
+    call: Option<CallId>,
+}
+
+/// What to make of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Only a status.
+    Status,
+    /// Data of processes; [`Gets`] knows who waits.
+    Data,
+    /// Whatever came is the result.
+    Any,
+}
+
+impl Client {
+    /// A core for a connection whose handshake is complete.
+    #[must_use]
+    pub const fn new(own: ProcId, config: Config) -> Self {
+        Self {
+            own,
+            state: State::Open,
+            tags: Tags::new(),
+            calls: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            requests: BTreeMap::new(),
+            gets: Gets::new(config.queue_patience),
+            outputs: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// Takes in what has happened. Poll the outputs afterwards.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Call(id, call) => self.start(now, id, call),
+            Input::Reply(tag, reply) => self.answer(tag, reply),
+            Input::Lost(reason) => self.lose(reason),
+            Input::Timeout => self.expire(now),
+            Input::SegmentAvailable(namespace) => {
+                for call in self.gets.wake_namespace(&namespace) {
+                    self.done(call, Ok(Outcome::LookAgain));
+                }
+            }
+        }
+    }
+
+    /// The next thing to do, until there is none.
+    #[must_use]
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to give [`Input::Timeout`], if nothing else happens before. A time in the past means at once.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
+        deadline.into_iter().chain(self.gets.next_overdue()).min()
+    }
+
+    /// The command that a reply with this tag answers, which tells how to decode it. `None`: the tag is unknown, and
+    /// the reply may be skipped.
+    #[must_use]
+    pub fn command_of(&self, tag: Tag) -> Option<Command> {
+        self.requests.get(&tag).map(|awaited| awaited.command)
+    }
+
+    /// This process.
+    #[must_use]
+    pub const fn own(&self) -> &ProcId {
+        &self.own
+    }
+
+    /// How many calls are not done.
+    #[must_use]
+    pub fn calls_in_flight(&self) -> usize {
+        self.calls.len()
+    }
+
+    fn start(&mut self, now: Time, id: CallId, call: Call) {
+        let command = command_of_call(&call);
+        if self.calls.contains_key(&id) {
+            return self.outputs.push_back(Output::Report(Anomaly::DuplicateCall(id)));
+        }
+        let is_finalize = matches!(call, Call::Finalize | Call::Exchange(Request::Finalize));
+        if let (true, State::Lost(_)) = (is_finalize, self.state) {
+            // The server knows that this process is gone; there is nobody to tell.
+            self.state = State::Finalized;
+            return self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
+        }
+        if let Some(error) = self.refusal(command, is_finalize) {
+            return self.outputs.push_back(Output::Done(id, Err(error)));
+        }
+        match call {
+            Call::Fence { procs, directives } => {
+                let deadline = self.deadline(now, directives.timeout);
+                let procs = if procs.is_empty() { vec![self.everyone()] } else { procs };
+                let fence = Collective { procs, directives: directives.upward };
+                self.ask(id, Request::Fence(fence), Shape::Status, deadline);
+            }
+            Call::Commit(commit) => self.ask(id, Request::Commit(commit), Shape::Status, None),
+            Call::Abort(abort) => self.ask(id, Request::Abort(abort), Shape::Status, None),
+            Call::Get(request) => self.start_get(now, id, request),
+            Call::Finalize | Call::Exchange(Request::Finalize) => {
+                self.state = State::Finalizing(id);
+                let deadline = self.config.finalize_wait.map(|wait| now + wait);
+                self.ask(id, Request::Finalize, Shape::Status, deadline);
+            }
+            Call::Exchange(request @ Request::DeregisterEvents(_)) => {
+                // The only request that is never answered.
+                let tag = self.next_tag();
+                self.outputs.push_back(Output::Send(tag, request));
+                self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
+            }
+            Call::Exchange(request) => self.ask(id, request, Shape::Any, None),
+        }
+    }
+
+    fn refusal(&self, command: Command, is_finalize: bool) -> Option<CallError> {
+        let limit = self.config.calls_max;
+        match self.state {
+            State::Finalizing(_) | State::Finalized => Some(CallError::Finalized { command }),
+            State::Lost(reason) => Some(CallError::Lost { command, reason }),
+            State::Open if is_finalize => None,
+            State::Open if self.calls.len().max(self.requests.len()) >= limit => {
+                Some(CallError::TooManyCalls { command, limit })
+            }
+            State::Open => None,
+        }
+    }
+
+    fn start_get(&mut self, now: Time, id: CallId, request: GetRequest) {
+        let deadline = self.deadline(now, request.directives.timeout);
+        self.accept(id, GET, deadline, None);
+        if let Placement::Send(request) = self.gets.place(now, id, request) {
+            self.send_get(id, request);
+        }
+    }
+
+    fn send_get(&mut self, id: CallId, request: GetRequest) {
+        let get =
+            Get { proc: request.proc.clone(), directives: request.directives.upward.clone(), key: request.key.clone() };
+        let tag = self.send(Request::Get(get), Shape::Data, None);
+        self.gets.sent(tag, id, request);
+    }
+
+    /// Sends a request that belongs to one call.
+    fn ask(&mut self, id: CallId, request: Request, shape: Shape, deadline: Option<Time>) {
+        let command = command(&request);
+        let tag = self.send(request, shape, Some(id));
+        self.accept(id, command, deadline, Some(tag));
+    }
+
+    fn accept(&mut self, id: CallId, command: Command, deadline: Option<Time>, tag: Option<Tag>) {
+        self.calls.insert(id, InFlight { command, deadline, tag });
+        self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
+    }
+
+    fn send(&mut self, request: Request, shape: Shape, call: Option<CallId>) -> Tag {
+        let tag = self.next_tag();
+        self.requests.insert(tag, Awaited { command: command(&request), shape, call });
+        self.outputs.push_back(Output::Send(tag, request));
+        tag
+    }
+
+    fn next_tag(&mut self) -> Tag {
+        let requests = &self.requests;
+        self.tags.next(|tag| requests.contains_key(&tag))
+    }
+
+    fn answer(&mut self, tag: Tag, reply: Reply) {
+        let Some(Awaited { command, shape, call }) = self.requests.remove(&tag) else {
+            return self.outputs.push_back(Output::Report(Anomaly::UnknownTag(tag)));
+        };
+        if shape == Shape::Data {
+            return self.answer_gets(tag, data_of(reply));
+        }
+        // Without a call: it has given up, and has been told so.
+        let Some(call) = call else { return };
+        let result = result_of(command, shape, reply);
+        if self.state == State::Finalizing(call) {
+            return self.leave(call, result);
+        }
+        self.done(call, result);
+    }
+
+    fn answer_gets(&mut self, tag: Tag, answer: Result<Arc<[RankData]>, CallError>) {
+        let Some((sent, held_back)) = self.gets.end(tag) else { return };
+        if let Ok(data) = &answer
+            && !data.is_empty()
+            && sent.request.directives.is_unqualified()
+        {
+            self.outputs.push_back(Output::Received(Arc::clone(data)));
+        }
+        for call in sent.waiters {
+            let result = match &answer {
+                // The server measured the leader's time; a call that joined later has some left.
+                Err(CallError::Refused { status: Status::ERR_TIMEOUT, .. }) if call != sent.leader => {
+                    Ok(Outcome::LookAgain)
+                }
+                answer => answer.clone().map(Outcome::Answered),
+            };
+            self.done(call, result);
+        }
+        for call in held_back {
+            self.done(call, Ok(Outcome::LookAgain));
+        }
+    }
+
+    fn lose(&mut self, reason: LossReason) {
+        match self.state {
+            State::Open => {
+                self.state = State::Lost(reason);
+                self.fail_all(reason);
+            }
+            // Some servers close instead of answering, and the process leaves either way.
+            State::Finalizing(call) => self.leave(call, Ok(Outcome::Complete)),
+            State::Finalized | State::Lost(_) => {}
+        }
+    }
+
+    /// Ends the finalize call and, before it, every call that is still open.
+    fn leave(&mut self, finalize: CallId, result: Result<Outcome, CallError>) {
+        self.state = State::Finalized;
+        self.retire(finalize);
+        self.fail_all(LossReason::Closed);
+        self.outputs.push_back(Output::Done(finalize, result));
+        self.outputs.push_back(Output::Close);
+    }
+
+    fn fail_all(&mut self, reason: LossReason) {
+        self.requests.clear();
+        self.gets.clear();
+        self.deadlines.clear();
+        for (id, call) in std::mem::take(&mut self.calls) {
+            let error = CallError::Lost { command: call.command, reason };
+            self.outputs.push_back(Output::Done(id, Err(error)));
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        while let Some(&(deadline, id)) = self.deadlines.first()
+            && deadline <= now
+        {
+            self.give_up(id);
+        }
+        while let Some((id, request)) = self.gets.take_overdue(now) {
+            self.send_get(id, request);
+        }
+    }
+
+    /// Ends a call whose time is over. Its request stays with the server, and the tag in use until the reply comes.
+    fn give_up(&mut self, id: CallId) {
+        let Some(InFlight { command, tag, .. }) = self.retire(id) else { return };
+        if let Some(awaited) = tag.and_then(|tag| self.requests.get_mut(&tag)) {
+            awaited.call = None;
+        }
+        self.gets.forget(id);
+        let result = Err(CallError::TimedOut { command });
+        if self.state == State::Finalizing(id) {
+            return self.leave(id, result);
+        }
+        self.outputs.push_back(Output::Done(id, result));
+    }
+
+    fn done(&mut self, id: CallId, result: Result<Outcome, CallError>) {
+        if self.retire(id).is_some() {
+            self.outputs.push_back(Output::Done(id, result));
+        }
+    }
+
+    /// Takes a call off the books. This is the only way to its [`Output::Done`], so there is only one.
+    fn retire(&mut self, id: CallId) -> Option<InFlight> {
+        let call = self.calls.remove(&id)?;
+        if let Some(deadline) = call.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Some(call)
+    }
+
+    fn deadline(&self, now: Time, timeout: Option<Duration>) -> Option<Time> {
+        timeout.map(|timeout| now + timeout + self.config.timeout_grace)
+    }
+
+    fn everyone(&self) -> ProcId {
+        ProcId { namespace: self.own.namespace.clone(), rank: Rank::Wildcard }
+    }
+}
+
+/// GETNB, for Gets that wait without a request of their own.
+const GET: Command = Command(4);
+
+fn command_of_call(call: &Call) -> Command {
+    match call {
+        Call::Fence { .. } => Command(3),
+        Call::Commit(_) => Command(2),
+        Call::Get(_) => GET,
+        Call::Abort(_) => Command(1),
+        Call::Finalize => Command(5),
+        Call::Exchange(request) => command(request),
+    }
+}
+
+fn result_of(command: Command, shape: Shape, reply: Reply) -> Result<Outcome, CallError> {
+    match (shape, reply) {
+        (_, Reply::Status(status)) if !is_success(status) => Err(CallError::Refused { command, status }),
+        (Shape::Status, Reply::Status(_)) => Ok(Outcome::Complete),
+        (Shape::Any, reply) => Ok(Outcome::Reply(reply)),
+        (Shape::Status | Shape::Data, _) => Err(CallError::WrongReply { command }),
+    }
+}
+
+fn data_of(reply: Reply) -> Result<Arc<[RankData]>, CallError> {
+    match reply {
+        Reply::Data(data) => Ok(data.into()),
+        Reply::Status(status) if is_success(status) => Ok(Arc::from([])),
+        Reply::Status(status) => Err(CallError::Refused { command: GET, status }),
+        _ => Err(CallError::WrongReply { command: GET }),
+    }
+}
+
+/// A host may say "done at once" where others say "done".
+fn is_success(status: Status) -> bool {
+    status == Status::SUCCESS || status == Status::OPERATION_SUCCEEDED
+}

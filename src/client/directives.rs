@@ -1,0 +1,291 @@
+//! Directives of Get and Fence: from arrays of infos to structures.
+
+use std::time::Duration;
+
+use super::attribute;
+use crate::gds::{AsStatus, NodeSelector, RealmRequest};
+use crate::types::{Info, InfoFlags, Key, Scope, Status, Value};
+
+/// Directives of a Get.
+///
+/// Source: PMIx Standard, "Data Access and Sharing" (`PMIx_Get`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GetDirectives {
+    /// Look only in the process's own stores.
+    pub optional: bool,
+    /// The server must answer from what it has.
+    pub immediate: bool,
+    /// Fetch again what may be cached.
+    pub refresh: bool,
+    /// Give up after this long; `None`: never.
+    pub timeout: Option<Duration>,
+    /// Only values posted with this scope.
+    pub scope: Option<Scope>,
+    /// The realm asked for.
+    pub realm: RealmDirective,
+    /// Node by name.
+    pub hostname: Option<String>,
+    /// Node by number.
+    pub node_id: Option<u32>,
+    /// Application by number.
+    pub app_number: Option<u32>,
+    /// Session by number.
+    pub session_id: Option<u32>,
+    /// Give a pointer into the store.
+    pub pointer_values: bool,
+    /// Fill the caller's storage.
+    pub static_values: bool,
+    /// What the server must be told: everything but the entries that are honoured here alone. Unknown entries,
+    /// required or not, are among them unchanged.
+    pub upward: Vec<Info>,
+}
+
+/// Which realm a Get names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RealmDirective {
+    /// None: the realm the standard gives the key.
+    #[default]
+    Default,
+    /// `PMIX_SESSION_INFO`.
+    Session,
+    /// `PMIX_JOB_INFO`.
+    Job,
+    /// `PMIX_APP_INFO`.
+    App,
+    /// `PMIX_NODE_INFO`.
+    Node,
+}
+
+/// Directives of a Fence.
+///
+/// Source: PMIx Standard, "Data Access and Sharing" (`PMIx_Fence`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FenceDirectives {
+    /// Exchange committed data, too.
+    pub collect: bool,
+    /// Whether job data computed by servers is exchanged; `None`: not said (the standard's default is yes).
+    pub collect_generated_job_info: Option<bool>,
+    /// Give up after this long; `None`: never.
+    pub timeout: Option<Duration>,
+    /// What the server must be told: every entry, unchanged.
+    pub upward: Vec<Info>,
+}
+
+/// Why directives were refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirectiveError {
+    /// The value has a type that this directive can't have, or is out of its range.
+    #[error("directive {key:?} needs {wanted}; the given value is not one")]
+    WrongValue {
+        /// The directive.
+        key: Key,
+        /// What it needs, for people.
+        wanted: &'static str,
+    },
+    /// Two directives exclude each other.
+    #[error("directive {second:?} contradicts {first:?}; give one of them")]
+    Conflict {
+        /// The one that came first.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+}
+
+impl AsStatus for DirectiveError {
+    fn status(&self) -> Status {
+        match self {
+            Self::WrongValue { .. } | Self::Conflict { .. } => Status::ERR_BAD_PARAM,
+        }
+    }
+}
+
+impl GetDirectives {
+    /// Reads the directives of a Get. Unknown entries are kept for the server, which is the one to refuse required
+    /// ones.
+    ///
+    /// # Errors
+    /// [`DirectiveError`] for a known directive with an impossible value, and for two realms at once.
+    pub fn parse(infos: &[Info]) -> Result<Self, DirectiveError> {
+        let mut directives = Self::default();
+        for info in infos {
+            match directives.apply(info)? {
+                Honoured::Here => {}
+                Honoured::Upward => directives.upward.push(info.clone()),
+                // OpenPMIx 4.2 to 6.1 recognise the session directive only as the first of all.
+                Honoured::UpwardFirst => directives.upward.insert(0, info.clone()),
+            }
+        }
+        if directives.pointer_values && directives.static_values {
+            return Err(DirectiveError::Conflict {
+                first: attribute::POINTER_VALUES,
+                second: attribute::STATIC_VALUES,
+            });
+        }
+        Ok(directives)
+    }
+
+    /// Sets the field that the entry is about, and says who else must see the entry.
+    fn apply(&mut self, info: &Info) -> Result<Honoured, DirectiveError> {
+        match info.key.as_str() {
+            attribute::OPTIONAL => return here(&mut self.optional, info),
+            attribute::POINTER_VALUES => return here(&mut self.pointer_values, info),
+            attribute::STATIC_VALUES => return here(&mut self.static_values, info),
+            attribute::IMMEDIATE => self.immediate = flag(info)?,
+            attribute::REFRESH_CACHE => self.refresh = flag(info)?,
+            attribute::TIMEOUT => self.timeout = timeout(info)?,
+            attribute::DATA_SCOPE => self.scope = scope(info)?,
+            attribute::SESSION_INFO => {
+                self.set_realm(RealmDirective::Session, info)?;
+                return Ok(Honoured::UpwardFirst);
+            }
+            attribute::JOB_INFO => self.set_realm(RealmDirective::Job, info)?,
+            attribute::APP_INFO => self.set_realm(RealmDirective::App, info)?,
+            attribute::NODE_INFO => self.set_realm(RealmDirective::Node, info)?,
+            attribute::HOSTNAME => self.hostname = Some(text(info)?),
+            attribute::NODE_ID => self.node_id = Some(number(info)?),
+            attribute::APP_NUMBER => self.app_number = Some(number(info)?),
+            attribute::SESSION_ID => self.session_id = Some(number(info)?),
+            _ => {}
+        }
+        Ok(Honoured::Upward)
+    }
+
+    fn set_realm(&mut self, realm: RealmDirective, info: &Info) -> Result<(), DirectiveError> {
+        if !flag(info)? {
+            return Ok(());
+        }
+        if self.realm != RealmDirective::Default && self.realm != realm {
+            return Err(DirectiveError::Conflict { first: self.realm.name(), second: realm.name() });
+        }
+        self.realm = realm;
+        Ok(())
+    }
+
+    /// The realm in the datastore's terms. A qualifier alone names its realm: a host name can only mean a node. A
+    /// session number alone does not, because it also says in which session a job is.
+    #[must_use]
+    pub fn realm_request(&self) -> RealmRequest<'_> {
+        match self.realm {
+            RealmDirective::Session => RealmRequest::Session(self.session_id),
+            RealmDirective::Job => RealmRequest::Job,
+            RealmDirective::App => RealmRequest::App(self.app_number),
+            RealmDirective::Node => RealmRequest::Node(self.node_selector()),
+            RealmDirective::Default => match self.node_selector() {
+                NodeSelector::Implied if self.app_number.is_some() => RealmRequest::App(self.app_number),
+                NodeSelector::Implied => RealmRequest::Default,
+                node => RealmRequest::Node(node),
+            },
+        }
+    }
+
+    /// Whether the answer is what anybody asking for the same key of the same process gets: no realm, qualifier or
+    /// scope narrows it. Only such answers may be cached.
+    #[must_use]
+    pub fn is_unqualified(&self) -> bool {
+        self.scope.is_none()
+            && self.session_id.is_none()
+            && self.realm_request() == RealmRequest::Default
+            && !self.upward.iter().any(|info| info.flags().contains(InfoFlags::QUALIFIER))
+    }
+
+    /// Makes the request one that the server answers from what it has.
+    pub(super) fn demand_immediate(&mut self) {
+        if !self.immediate {
+            self.immediate = true;
+            self.upward.retain(|info| info.key.as_str() != attribute::IMMEDIATE);
+            self.upward.push(Info::new(Key::from_static(attribute::IMMEDIATE), true));
+        }
+    }
+
+    // A host name wins over a number: it is the more precise of the two when a caller gives both.
+    fn node_selector(&self) -> NodeSelector<'_> {
+        match (&self.hostname, self.node_id) {
+            (Some(name), _) => NodeSelector::Name(name),
+            (None, Some(id)) => NodeSelector::Id(id),
+            (None, None) => NodeSelector::Implied,
+        }
+    }
+}
+
+impl RealmDirective {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "",
+            Self::Session => attribute::SESSION_INFO,
+            Self::Job => attribute::JOB_INFO,
+            Self::App => attribute::APP_INFO,
+            Self::Node => attribute::NODE_INFO,
+        }
+    }
+}
+
+impl FenceDirectives {
+    /// Reads the directives of a Fence. Unknown entries are kept for the server.
+    ///
+    /// # Errors
+    /// [`DirectiveError`] for a known directive with an impossible value.
+    pub fn parse(infos: &[Info]) -> Result<Self, DirectiveError> {
+        let mut directives = Self { upward: infos.to_vec(), ..Self::default() };
+        for info in infos {
+            match info.key.as_str() {
+                attribute::COLLECT_DATA => directives.collect = flag(info)?,
+                attribute::COLLECT_GENERATED_JOB_INFO => {
+                    directives.collect_generated_job_info = Some(flag(info)?);
+                }
+                attribute::TIMEOUT => directives.timeout = timeout(info)?,
+                _ => {}
+            }
+        }
+        Ok(directives)
+    }
+}
+
+/// Who needs to see an entry.
+enum Honoured {
+    Here,
+    Upward,
+    UpwardFirst,
+}
+
+fn here(field: &mut bool, info: &Info) -> Result<Honoured, DirectiveError> {
+    *field = flag(info)?;
+    Ok(Honoured::Here)
+}
+
+fn flag(info: &Info) -> Result<bool, DirectiveError> {
+    info.value.as_bool().ok_or_else(|| wrong(info, "a boolean or no value"))
+}
+
+fn number(info: &Info) -> Result<u32, DirectiveError> {
+    info.value.as_u32().ok_or_else(|| wrong(info, "a number from 0 to 2^32 - 1"))
+}
+
+fn text(info: &Info) -> Result<String, DirectiveError> {
+    info.value.as_str().map(str::to_owned).ok_or_else(|| wrong(info, "a UTF-8 string"))
+}
+
+fn timeout(info: &Info) -> Result<Option<Duration>, DirectiveError> {
+    let seconds = info.value.as_u64().ok_or_else(|| wrong(info, "a number of seconds, 0 for no limit"))?;
+    Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
+}
+
+fn scope(info: &Info) -> Result<Option<Scope>, DirectiveError> {
+    let Value::Scope(raw) = info.value else {
+        return Err(wrong(info, "a scope"));
+    };
+    // 0 is the standard's undefined scope: no restriction.
+    match (raw, Scope::from_raw(raw)) {
+        (0, _) => Ok(None),
+        (_, Some(scope)) => Ok(Some(scope)),
+        (_, None) => Err(wrong(info, "one of the standard's scopes")),
+    }
+}
+
+fn wrong(info: &Info, wanted: &'static str) -> DirectiveError {
+    DirectiveError::WrongValue { key: info.key.clone(), wanted }
+}
+
+#[cfg(test)]
+mod tests;

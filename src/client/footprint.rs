@@ -1,0 +1,90 @@
+//! How much memory a value takes, for limits.
+
+use crate::types::{DataArray, Info, Text, Value};
+
+/// Deepest nesting that is measured; what is deeper is no value anybody meant.
+const DEPTH_MAX: usize = 32;
+
+/// Size of the value in bytes: what it holds plus the fixed part of each value inside. `None` when it is nested deeper
+/// than any peer would decode.
+pub(super) fn footprint(value: &Value) -> Option<usize> {
+    measure(value, DEPTH_MAX)
+}
+
+fn measure(value: &Value, depth: usize) -> Option<usize> {
+    let depth = depth.checked_sub(1)?;
+    let held = match value {
+        Value::String(text) => text_size(text),
+        Value::ByteObject(bytes)
+        | Value::CompressedString(bytes)
+        | Value::CompressedByteObject(bytes)
+        | Value::Regex(bytes)
+        | Value::DataBuffer(bytes) => bytes.len(),
+        Value::Buffer(buffer) => buffer.bytes.len(),
+        Value::ProcCpuset(cpuset) => optional(cpuset.as_ref()),
+        Value::Topology(topology) => optional(topology.xml.as_ref()).saturating_add(topology.support.len()),
+        Value::Endpoint(endpoint) => endpoint.bytes.len(),
+        Value::Regex2(regex) => regex.bytes.len(),
+        Value::Envar(envar) => optional(envar.name.as_ref()).saturating_add(optional(envar.value.as_ref())),
+        Value::Value(inner) => measure(inner, depth)?,
+        Value::Info(info) => info_size(info, depth)?,
+        Value::Pdata(pdata) => pdata.key.as_str().len().saturating_add(measure(&pdata.value, depth)?),
+        Value::Kval(kval) => kval.key.as_str().len().saturating_add(measure(&kval.value, depth)?),
+        Value::DataArray(array) => array_size(array, depth)?,
+        Value::App(app) => {
+            let texts = app.argv.iter().chain(&app.environment).map(text_size);
+            texts.fold(infos_size(&app.info, depth)?, usize::saturating_add)
+        }
+        Value::Query(query) => {
+            query.keys.iter().map(text_size).fold(infos_size(&query.qualifiers, depth)?, usize::saturating_add)
+        }
+        // Everything else has a fixed size, or holds a few names.
+        _ => 0,
+    };
+    Some(held.saturating_add(size_of::<Value>()))
+}
+
+fn array_size(array: &DataArray, depth: usize) -> Option<usize> {
+    array.elements.iter().try_fold(0, |sum: usize, element| Some(sum.saturating_add(measure(element, depth)?)))
+}
+
+fn infos_size(infos: &[Info], depth: usize) -> Option<usize> {
+    infos.iter().try_fold(0, |sum: usize, info| Some(sum.saturating_add(info_size(info, depth)?)))
+}
+
+fn info_size(info: &Info, depth: usize) -> Option<usize> {
+    Some(info.key.as_str().len().saturating_add(measure(&info.value, depth)?))
+}
+
+fn text_size(text: &Text) -> usize {
+    text.as_bytes().len().saturating_add(size_of::<Text>())
+}
+
+fn optional(text: Option<&Text>) -> usize {
+    text.map_or(0, text_size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Key;
+
+    #[test]
+    fn bytes_count_with_what_surrounds_them() {
+        let flat = footprint(&Value::ByteObject(vec![0; 100])).unwrap();
+        assert_eq!(flat, 100 + size_of::<Value>());
+        let nested = Value::info_array(vec![Info::new(Key::from_static("k"), vec![0u8; 100])]);
+        assert!(footprint(&nested).unwrap() > flat);
+    }
+
+    #[test]
+    fn a_bottomless_value_has_no_size() {
+        let mut value = Value::Bool(true);
+        for _ in 0..DEPTH_MAX {
+            value = Value::Value(Box::new(value));
+        }
+        assert_eq!(footprint(&value), None);
+        let Value::Value(inner) = value else { unreachable!() };
+        assert!(footprint(&inner).is_some());
+    }
+}

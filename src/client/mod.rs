@@ -1,0 +1,64 @@
+//! What a client process decides, without sockets, clocks or threads.
+//!
+//! Two paths, which share nothing mutable:
+//!
+//! - *Reading.* [`resolve`] puts the places where a value may be in order: the process's own [`Staging`], the segments,
+//!   the [`Cache`] of values that came over the socket. It ends with a value, a status, or a [`GetRequest`] to ask for.
+//!   A hit touches neither the core nor a lock.
+//! - *Asking.* [`Client`] owns the conversation with the server: it numbers requests, matches replies, merges Gets for
+//!   one process, enforces time limits and ends every accepted call exactly once.
+//!
+//! ```text
+//!  Get ──► resolve(First) ── Found / Known / Refused ──► caller
+//!             ▲    └ Ask ─► Client::handle(Call::Get) ─► Send … Reply ─► Received ─► Cache
+//!             │                                                        └► Done(call)
+//!             ├── Answered(data): resolve(Round::Answered(&data)) ─────────┤
+//!             └── LookAgain:      resolve(Round::First) ───────────────────┘
+//! ```
+//!
+//! Invariants:
+//! - C1: every [`CallId`] given to [`Client::handle`] is in exactly one [`Output::Done`], in every history.
+//! - C2: a tag in use is never given to another request.
+//! - C3: data of a reply leave the core ([`Output::Received`]) before any call that waited for them is done.
+//!
+//! ```
+//! use modex::client::{Call, CallId, Client, Config, Input, Outcome, Output, Staging, StagingLimits};
+//! use modex::proto::Reply;
+//! use modex::types::{Namespace, ProcId, Scope, Status, Time, Value};
+//!
+//! let own = ProcId::new(Namespace::new("job")?, 0);
+//! let mut staging = Staging::new(own.clone(), StagingLimits::default());
+//! staging.put(Scope::Global, "endpoint", Value::from("10.0.0.1"))?;
+//! let staged = staging.take_commit().expect("something is new");
+//!
+//! let mut client = Client::new(own, Config::default());
+//! client.handle(Time::ZERO, Input::Call(CallId(1), Call::Commit(staged.commit)));
+//! let Some(Output::Send(tag, _request)) = client.poll_output() else { unreachable!() };
+//! client.handle(Time::ZERO, Input::Reply(tag, Reply::Status(Status::SUCCESS)));
+//! assert_eq!(client.poll_output(), Some(Output::Done(CallId(1), Ok(Outcome::Complete))));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Source: PMIx Standard, chapters "Data Access and Sharing" and "Process Management" (finalize, abort), and the
+//! behaviour of OpenPMIx peers at the other end of the socket.
+
+mod attribute;
+mod cache;
+mod call;
+mod core;
+mod directives;
+mod footprint;
+mod gets;
+mod resolve;
+mod staging;
+mod tags;
+
+pub use self::core::Client;
+pub use cache::{Cache, CacheLimits};
+pub use call::{Anomaly, Call, CallError, CallId, Command, Config, Input, LossReason, Outcome, Output, command};
+pub use directives::{DirectiveError, FenceDirectives, GetDirectives, RealmDirective};
+pub use resolve::{Decision, GetRequest, Miss, Question, Refusal, Round, Stores, resolve};
+pub use staging::{Staged, Staging, StagingError, StagingLimits, StagingMark};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! Where a Get looks, and in which order.
+
+use super::attribute;
+use super::directives::GetDirectives;
+use crate::gds::{AsStatus, KeyRef, RealmRequest};
+use crate::keys::{DefaultRealm, default_realm};
+use crate::proto::RankData;
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Value};
+
+/// What a process wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GetRequest {
+    /// Whose data; for a NULL process see [`GetRequest::new`].
+    pub proc: ProcId,
+    /// The key; `None`: everything about one process.
+    pub key: Option<Key>,
+    /// Directives.
+    pub directives: GetDirectives,
+}
+
+/// Why a request makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Everything about nobody in particular.
+    #[error("a get without a key needs a process; name one by namespace and rank")]
+    EverythingOfNobody,
+    /// Everything about a whole job, or about an unknown process.
+    #[error("a get without a key needs one process, not rank {rank}")]
+    EverythingOfRank {
+        /// The rank given.
+        rank: Rank,
+    },
+    /// A rank that names neither a process nor a job.
+    #[error("rank {rank} names no process; use a number, the wildcard or undefined")]
+    NoSuchRank {
+        /// The rank given.
+        rank: Rank,
+    },
+}
+
+impl AsStatus for Refusal {
+    fn status(&self) -> Status {
+        match self {
+            Self::EverythingOfNobody | Self::EverythingOfRank { .. } | Self::NoSuchRank { .. } => Status::ERR_BAD_PARAM,
+        }
+    }
+}
+
+impl GetRequest {
+    /// Takes the arguments of a Get. Without a process the caller's namespace is meant, and its own rank where the
+    /// realm is a node or an application, which a rank picks; else no rank in particular.
+    ///
+    /// # Errors
+    /// [`Refusal`] when a key is missing where there must be one, or the rank is one that no data belongs to.
+    pub fn new(
+        proc: Option<ProcId>,
+        key: Option<Key>,
+        directives: GetDirectives,
+        own: &ProcId,
+    ) -> Result<Self, Refusal> {
+        let Some(proc) = proc else {
+            if key.is_none() {
+                return Err(Refusal::EverythingOfNobody);
+            }
+            let mut request = Self { proc: ProcId { rank: Rank::Undefined, ..own.clone() }, key, directives };
+            if request.is_about_place() {
+                request.proc.rank = own.rank;
+            }
+            return Ok(request);
+        };
+        let rank = proc.rank;
+        // The reference answers "my rank" to the invalid rank: a process that does not know its rank asks that way.
+        let is_about_self = key.as_ref().is_some_and(|key| is_about_self(key.as_str(), &proc, own));
+        match (rank, &key) {
+            (Rank::Invalid | Rank::LocalPeers | Rank::LocalNode, _) if !is_about_self => {
+                Err(Refusal::NoSuchRank { rank })
+            }
+            (Rank::Wildcard | Rank::Undefined, None) => Err(Refusal::EverythingOfRank { rank }),
+            _ => Ok(Self { proc, key, directives }),
+        }
+    }
+
+    /// The realm in which to look. A session number says whose session only for a key that a session has.
+    #[must_use]
+    pub fn realm(&self) -> RealmRequest<'_> {
+        let directives = &self.directives;
+        match directives.realm_request() {
+            RealmRequest::Default if directives.session_id.is_some() && self.is_by_default(DefaultRealm::Session) => {
+                RealmRequest::Session(directives.session_id)
+            }
+            realm => realm,
+        }
+    }
+
+    /// Whether the answer depends on where a process runs or which application it belongs to.
+    fn is_about_place(&self) -> bool {
+        match self.realm() {
+            RealmRequest::Node(_) | RealmRequest::App(_) => true,
+            RealmRequest::Session(_) | RealmRequest::Job => false,
+            RealmRequest::Default => {
+                self.is_by_default(DefaultRealm::Node) || self.is_by_default(DefaultRealm::Application)
+            }
+        }
+    }
+
+    fn is_by_default(&self, realm: DefaultRealm) -> bool {
+        self.key.as_ref().is_some_and(|key| default_realm(key.as_str()) == realm)
+    }
+
+    fn is_reserved(&self) -> bool {
+        self.key.as_ref().is_some_and(Key::is_reserved)
+    }
+}
+
+/// What is looked for in one of the stores.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The namespace.
+    pub namespace: &'a Namespace,
+    /// The rank: a process, the wildcard (the job), or undefined (a key unique in the namespace).
+    pub rank: Rank,
+    /// The key; `None`: everything about the process.
+    pub key: Option<KeyRef<'a>>,
+    /// The realm.
+    pub realm: RealmRequest<'a>,
+    /// Only values posted with this scope.
+    pub scope: Option<Scope>,
+}
+
+/// Why a segment gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Miss {
+    /// There is no such value.
+    NotFound,
+    /// There is one, but its scope excludes this process.
+    OutsideScope,
+    /// This process has no segment of the namespace.
+    NotMapped,
+    /// The segment can't be trusted.
+    Damaged,
+}
+
+/// The places where a value may be without asking anybody.
+pub trait Stores {
+    /// A value, perhaps borrowed from where it is.
+    type Value;
+
+    /// What this process put or stored itself.
+    fn staged(&self, question: &Question<'_>) -> Option<Self::Value>;
+
+    /// What the server published in the segment of the namespace.
+    ///
+    /// # Errors
+    /// [`Miss`] says why there is no value.
+    fn published(&self, question: &Question<'_>) -> Result<Self::Value, Miss>;
+
+    /// What came over the socket. Only asked unqualified questions.
+    fn cached(&self, question: &Question<'_>) -> Option<Self::Value>;
+
+    /// Whether the segment of this namespace can be read.
+    fn is_mapped(&self, namespace: &Namespace) -> bool;
+
+    /// Whether there is a server to ask.
+    fn is_connected(&self) -> bool;
+}
+
+/// How far a Get has come.
+#[derive(Clone, Copy, Debug)]
+pub enum Round<'a> {
+    /// Nobody was asked yet, or something has changed since.
+    First,
+    /// The server answered this very request with these data.
+    Answered(&'a [RankData]),
+}
+
+/// What becomes of a Get.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision<V> {
+    /// It is in one of the stores.
+    Found(V),
+    /// It follows from who the caller is, or was in the server's answer.
+    Known(Value),
+    /// There is no such value, or none that this process may see.
+    NotFound(Status),
+    /// Ask the server for this.
+    Ask(GetRequest),
+}
+
+/// Decides what becomes of a Get. Pure: the same request and stores give the same decision.
+///
+/// The order is: what the caller is itself; the server's answer, if this is about one; what the process staged; the
+/// segment; the cache; and only then the server.
+///
+/// Source: PMIx Standard, "Data Access and Sharing" (`PMIx_Get`, retrieval rules for reserved and other keys).
+pub fn resolve<S: Stores>(request: &GetRequest, own: &ProcId, round: Round<'_>, stores: &S) -> Decision<S::Value> {
+    if let Some(value) = about_self(request, own) {
+        return Decision::Known(value);
+    }
+    let rank = aimed_rank(request);
+    match round {
+        Round::Answered(data) => {
+            if let Some(value) = in_answer(request, rank, data) {
+                return Decision::Known(value);
+            }
+        }
+        Round::First if must_refresh(request, rank, own, stores) => return Decision::Ask(aimed_at(rank, request)),
+        Round::First => {}
+    }
+    let miss = match look(request, rank, own, stores) {
+        Ok(value) => return Decision::Found(value),
+        Err(Miss::OutsideScope) => return Decision::NotFound(Status::ERR_EXISTS_OUTSIDE_SCOPE),
+        Err(miss) => miss,
+    };
+    match round {
+        Round::Answered(_) if miss == Miss::Damaged => Decision::NotFound(Status::ERROR),
+        Round::Answered(_) => Decision::NotFound(Status::ERR_NOT_FOUND),
+        Round::First => ask(request, rank, own, stores, miss),
+    }
+}
+
+/// Questions that a process answers from its own identity.
+fn about_self(request: &GetRequest, own: &ProcId) -> Option<Value> {
+    let is_own_namespace = request.proc.namespace == own.namespace;
+    match request.key.as_ref()?.as_str() {
+        attribute::PROCESS_ID => Some(Value::from(own.clone())),
+        attribute::NAMESPACE if is_own_namespace => Some(Value::from(own.namespace.as_str())),
+        attribute::RANK if is_own_namespace => match request.proc.rank {
+            Rank::Invalid | Rank::Undefined => Some(Value::from(own.rank)),
+            rank if rank == own.rank => Some(Value::from(rank)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_about_self(key: &str, proc: &ProcId, own: &ProcId) -> bool {
+    match key {
+        attribute::PROCESS_ID => true,
+        attribute::NAMESPACE => proc.namespace == own.namespace,
+        attribute::RANK => proc.namespace == own.namespace && matches!(proc.rank, Rank::Invalid),
+        _ => false,
+    }
+}
+
+/// A reserved key is never "unique, publisher unknown": without a rank the job is meant.
+fn aimed_rank(request: &GetRequest) -> Rank {
+    match request.proc.rank {
+        Rank::Undefined if request.is_reserved() => Rank::Wildcard,
+        rank => rank,
+    }
+}
+
+fn aimed_at(rank: Rank, request: &GetRequest) -> GetRequest {
+    let mut request = request.clone();
+    request.proc.rank = rank;
+    request
+}
+
+/// What a process posted itself is always current, and so is a job's record in a segment.
+fn must_refresh<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> bool {
+    let is_current = request.proc == *own || (rank == Rank::Wildcard && stores.is_mapped(&request.proc.namespace));
+    request.directives.refresh && stores.is_connected() && !is_current
+}
+
+fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> Result<S::Value, Miss> {
+    let question = Question {
+        namespace: &request.proc.namespace,
+        rank,
+        key: request.key.as_ref().map(|key| KeyRef::new(key.as_str())),
+        realm: request.realm(),
+        scope: request.directives.scope,
+    };
+    // What a process staged has no realm but its own. A part of what it staged is not "everything".
+    if question.realm == RealmRequest::Default && question.key.is_some() {
+        let is_unique_key = rank == Rank::Undefined && request.proc.namespace == own.namespace;
+        let rank = if is_unique_key { own.rank } else { rank };
+        if let Some(value) = stores.staged(&Question { rank, ..question }) {
+            return Ok(value);
+        }
+    }
+    match stores.published(&question) {
+        Ok(value) => Ok(value),
+        Err(miss) if request.directives.is_unqualified() => stores.cached(&question).ok_or(miss),
+        Err(miss) => Err(miss),
+    }
+}
+
+/// Nothing is here: whether the server may know more.
+fn ask<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S, miss: Miss) -> Decision<S::Value> {
+    let not_found = Decision::NotFound(Status::ERR_NOT_FOUND);
+    let directives = &request.directives;
+    if directives.optional || !stores.is_connected() || directives.scope == Some(Scope::Internal) {
+        return not_found;
+    }
+    let is_segment_complete = miss == Miss::NotFound;
+    let is_own_namespace = request.proc.namespace == own.namespace;
+    let mut request = aimed_at(rank, request);
+    if request.is_reserved() && is_own_namespace {
+        // The job's data are complete before the job starts, so a segment that lacks the key has the last word. A
+        // process without one asks what its server has at hand: peers leave keys out of the start-up message.
+        if is_segment_complete {
+            return not_found;
+        }
+        request.directives.demand_immediate();
+    } else if is_segment_complete && request.directives.immediate {
+        // The segment is all that the server has at hand.
+        return not_found;
+    }
+    Decision::Ask(request)
+}
+
+/// Finds what was asked for in the server's answer.
+fn in_answer(request: &GetRequest, rank: Rank, data: &[RankData]) -> Option<Value> {
+    let is_wanted = |of: &&RankData| {
+        of.proc.namespace == request.proc.namespace && (of.proc.rank == rank || rank == Rank::Undefined)
+    };
+    let Some(key) = &request.key else {
+        let entries: Vec<Info> = data.iter().filter(is_wanted).flat_map(|of| &of.entries).map(to_info).collect();
+        return (!entries.is_empty()).then(|| Value::info_array(entries));
+    };
+    // The newest value of a key comes last.
+    let mut entries = data.iter().filter(is_wanted).flat_map(|of| &of.entries).rev();
+    entries.find(|entry| entry.key == *key).map(|entry| entry.value.clone())
+}
+
+fn to_info(entry: &Kval) -> Info {
+    Info::new(entry.key.clone(), entry.value.clone())
+}
+
+#[cfg(test)]
+mod tests;

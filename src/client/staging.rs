@@ -1,0 +1,348 @@
+//! What the process itself put or stored: visible to itself at once, to others after a commit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::footprint::footprint;
+use crate::gds::AsStatus;
+use crate::proto::Commit;
+use crate::types::{Key, KeyError, Kval, ProcId, Rank, Scope, Status, Value};
+
+/// Values of this process that need no server.
+///
+/// Each key has up to three values, one for each audience: processes on this node, processes on other nodes, and this
+/// process alone. A put replaces the values of the audience its scope covers, and leaves the others:
+///
+/// | put | same node sees | other nodes see | this process sees |
+/// |---|---|---|---|
+/// | `Local` v | v | as before | v |
+/// | `Remote` v | as before | v | v |
+/// | `Global` v | v | v | v |
+/// | `Internal` v | as before | as before | v |
+///
+/// The process itself always sees the value it put last. So a commit never holds two values for one reader, and the
+/// server need not know in which order they were put.
+///
+/// Everything stays after a commit: the process finds its own data here even if the server keeps none.
+///
+/// Source: PMIx Standard, "Data Access and Sharing" (`PMIx_Put`, `PMIx_Commit`, `PMIx_Store_internal`).
+#[derive(Debug)]
+pub struct Staging {
+    own: ProcId,
+    limits: StagingLimits,
+    entries: BTreeMap<Key, Entry>,
+    /// Key of every put that still has a value for others, in the order of the puts.
+    changes: BTreeMap<Sequence, Key>,
+    /// What was stored for other processes.
+    others: BTreeMap<ProcId, BTreeMap<Key, Slot>>,
+    key_count: usize,
+    size_bytes: usize,
+    last_put: Sequence,
+    committed: Sequence,
+}
+
+/// Bounds of [`Staging`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagingLimits {
+    /// Most keys, over all processes.
+    pub key_count_max: usize,
+    /// Most bytes of one value.
+    pub value_bytes_max: usize,
+    /// Most bytes of all values.
+    pub total_bytes_max: usize,
+}
+
+impl Default for StagingLimits {
+    fn default() -> Self {
+        Self { key_count_max: 1 << 16, value_bytes_max: 16 << 20, total_bytes_max: 256 << 20 }
+    }
+}
+
+/// Why a value was refused. What was there before is untouched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StagingError {
+    /// The key can't be put.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A reserved key of a whole job: only the host says what holds for a job.
+    #[error("key {key:?} describes the job {proc}; only the host may set it")]
+    JobData {
+        /// The key.
+        key: Key,
+        /// For whom it was to be stored.
+        proc: ProcId,
+    },
+    /// More keys than allowed.
+    #[error("this process holds {limit} keys already, which is the limit; reuse keys or put arrays")]
+    TooManyKeys {
+        /// The limit.
+        limit: usize,
+    },
+    /// One value is larger than allowed.
+    #[error("value of key {key:?} takes {size_bytes} bytes, the limit is {limit}; split it")]
+    ValueTooLarge {
+        /// The key.
+        key: Key,
+        /// Size of the value.
+        size_bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// One value is nested deeper than peers decode.
+    #[error("value of key {key:?} is nested too deeply to be sent; flatten it")]
+    ValueTooDeep {
+        /// The key.
+        key: Key,
+    },
+    /// All values together are larger than allowed.
+    #[error("values of this process would take {needed_bytes} bytes, the limit is {limit}")]
+    Full {
+        /// What would be held.
+        needed_bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl AsStatus for StagingError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Key(_) | Self::JobData { .. } => Status::ERR_BAD_PARAM,
+            Self::ValueTooLarge { .. } | Self::ValueTooDeep { .. } => Status::ERR_INVALID_VAL_LENGTH,
+            Self::TooManyKeys { .. } | Self::Full { .. } => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
+
+/// What [`Staging::take_commit`] gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Staged {
+    /// To be sent.
+    pub commit: Commit,
+    /// For [`Staging::put_back`] if it could not be delivered.
+    pub mark: StagingMark,
+}
+
+/// A state of the staging area to which a failed commit returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagingMark(Sequence);
+
+type Sequence = u64;
+
+/// The values of one key.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    same_node: Option<Slot>,
+    other_nodes: Option<Slot>,
+    internal: Option<Slot>,
+}
+
+/// One value and the put it came with. A global put fills two slots with the same number.
+#[derive(Clone, Debug)]
+struct Slot {
+    put: Sequence,
+    value: Arc<Value>,
+    size_bytes: usize,
+}
+
+impl Staging {
+    /// An empty area of this process.
+    #[must_use]
+    pub const fn new(own: ProcId, limits: StagingLimits) -> Self {
+        Self {
+            own,
+            limits,
+            entries: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            others: BTreeMap::new(),
+            key_count: 0,
+            size_bytes: 0,
+            last_put: 0,
+            committed: 0,
+        }
+    }
+
+    /// Puts a value. Others see it after the next commit, if the scope lets them.
+    ///
+    /// # Errors
+    /// [`StagingError`] for a key that is reserved or malformed, and at the limits.
+    pub fn put(&mut self, scope: Scope, key: &str, value: Value) -> Result<(), StagingError> {
+        let key = Key::for_put(key.to_owned())?;
+        self.insert_own(scope, key, value)
+    }
+
+    /// Stores a value for any process, of any namespace, known or not. Only this process sees it.
+    ///
+    /// Reserved keys are accepted for one process (MPI libraries note the locality of their peers so) and refused for
+    /// a job: what holds for a job is the host's to say.
+    ///
+    /// # Errors
+    /// [`StagingError`] for a key that can't be stored, and at the limits.
+    pub fn store_internal(&mut self, proc: &ProcId, key: Key, value: Value) -> Result<(), StagingError> {
+        if key.is_reserved() && proc.rank == Rank::Wildcard {
+            return Err(StagingError::JobData { key, proc: proc.clone() });
+        }
+        if *proc == self.own {
+            return self.insert_own(Scope::Internal, key, value);
+        }
+        let size_bytes = self.measure(&key, &value)?;
+        let replaced = self.others.get(proc).and_then(|entries| entries.get(&key));
+        let freed_bytes = replaced.map_or(0, |slot| slot.size_bytes);
+        let is_new = replaced.is_none();
+        self.admit(is_new, freed_bytes, size_bytes)?;
+        let slot = Slot { put: 0, value: Arc::new(value), size_bytes };
+        self.others.entry(proc.clone()).or_default().insert(key, slot);
+        Ok(())
+    }
+
+    /// What this process holds for a key of a process; with a scope, only what that scope's audience sees.
+    #[must_use]
+    pub fn find(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
+        let slot = match scope {
+            _ if *proc == self.own => self.entries.get(key)?.find(scope),
+            None | Some(Scope::Internal) => self.others.get(proc)?.get(key),
+            Some(Scope::Local | Scope::Remote | Scope::Global) => None,
+        };
+        slot.map(|slot| &slot.value)
+    }
+
+    /// Everything put since the last commit, and nothing that was replaced meanwhile; `None` if nothing is new.
+    #[must_use]
+    pub fn take_commit(&mut self) -> Option<Staged> {
+        let mut parts = [Scope::Local, Scope::Remote, Scope::Global].map(|scope| (scope, Vec::new()));
+        for (&put, key) in self.changes.range(self.committed + 1..) {
+            let Some((scope, value)) = self.entries.get(key).and_then(|entry| entry.for_others(put)) else {
+                continue;
+            };
+            if let Some((_, kvals)) = parts.iter_mut().find(|(of, _)| *of == scope) {
+                kvals.push(Kval { key: key.clone(), value: Value::clone(value) });
+            }
+        }
+        let mark = StagingMark(self.committed);
+        self.committed = self.last_put;
+        let parts: Vec<_> = parts.into_iter().filter(|(_, kvals)| !kvals.is_empty()).collect();
+        (!parts.is_empty()).then_some(Staged { commit: Commit { parts }, mark })
+    }
+
+    /// Returns to before a commit that was not delivered: its values are part of the next one.
+    pub fn put_back(&mut self, mark: StagingMark) {
+        self.committed = self.committed.min(mark.0);
+    }
+
+    /// How many bytes the values take.
+    #[must_use]
+    pub const fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    fn insert_own(&mut self, scope: Scope, key: Key, value: Value) -> Result<(), StagingError> {
+        let size_bytes = self.measure(&key, &value)?;
+        let put = self.last_put + 1;
+        let before = self.entries.get(&key);
+        let mut after = before.cloned().unwrap_or_default();
+        after.set(scope, Slot { put, value: Arc::new(value), size_bytes });
+
+        let is_new = before.is_none();
+        let replaced = before.map_or([None; 3], Entry::puts);
+        let freed_bytes = before.map_or(0, Entry::size_bytes);
+        self.admit(is_new, freed_bytes, after.size_bytes())?;
+
+        self.last_put = put;
+        for gone in replaced.into_iter().flatten().filter(|&put| after.for_others(put).is_none()) {
+            self.changes.remove(&gone);
+        }
+        if scope != Scope::Internal {
+            self.changes.insert(put, key.clone());
+        }
+        self.entries.insert(key, after);
+        Ok(())
+    }
+
+    fn measure(&self, key: &Key, value: &Value) -> Result<usize, StagingError> {
+        let Some(size_bytes) = footprint(value) else {
+            return Err(StagingError::ValueTooDeep { key: key.clone() });
+        };
+        let limit = self.limits.value_bytes_max;
+        if size_bytes > limit {
+            return Err(StagingError::ValueTooLarge { key: key.clone(), size_bytes, limit });
+        }
+        Ok(size_bytes)
+    }
+
+    /// Books a value, if there is room for it.
+    fn admit(&mut self, is_new_key: bool, freed_bytes: usize, size_bytes: usize) -> Result<(), StagingError> {
+        let limit = self.limits.key_count_max;
+        if is_new_key && self.key_count >= limit {
+            return Err(StagingError::TooManyKeys { limit });
+        }
+        let needed_bytes = self.size_bytes.saturating_sub(freed_bytes).saturating_add(size_bytes);
+        let limit = self.limits.total_bytes_max;
+        if needed_bytes > limit {
+            return Err(StagingError::Full { needed_bytes, limit });
+        }
+        self.key_count += usize::from(is_new_key);
+        self.size_bytes = needed_bytes;
+        Ok(())
+    }
+}
+
+impl Entry {
+    /// Every put is visible to the process itself, so each ends what was internal before.
+    fn set(&mut self, scope: Scope, slot: Slot) {
+        self.internal = None;
+        match scope {
+            Scope::Local => self.same_node = Some(slot),
+            Scope::Remote => self.other_nodes = Some(slot),
+            Scope::Global => {
+                self.same_node = Some(slot.clone());
+                self.other_nodes = Some(slot);
+            }
+            Scope::Internal => self.internal = Some(slot),
+        }
+    }
+
+    /// What the scope's audience sees; without a scope, what this process put last.
+    fn find(&self, scope: Option<Scope>) -> Option<&Slot> {
+        match scope {
+            None => self.slots().max_by_key(|slot| slot.put),
+            Some(Scope::Internal) => self.internal.as_ref(),
+            Some(Scope::Local) => self.same_node.as_ref(),
+            Some(Scope::Remote) => self.other_nodes.as_ref(),
+            Some(Scope::Global) => self.same_node.as_ref().filter(|slot| self.is_global(slot)),
+        }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        [&self.same_node, &self.other_nodes, &self.internal].into_iter().flatten()
+    }
+
+    fn puts(&self) -> [Option<Sequence>; 3] {
+        [&self.same_node, &self.other_nodes, &self.internal].map(|slot| slot.as_ref().map(|slot| slot.put))
+    }
+
+    /// Bytes held; a value that two audiences share counts once.
+    fn size_bytes(&self) -> usize {
+        let all = self.slots().fold(0, |sum: usize, slot| sum.saturating_add(slot.size_bytes));
+        let shared = self.find(Some(Scope::Global)).map_or(0, |slot| slot.size_bytes);
+        all - shared
+    }
+
+    fn is_global(&self, slot: &Slot) -> bool {
+        self.other_nodes.as_ref().is_some_and(|other| other.put == slot.put)
+    }
+
+    /// What others are to see of one put: the part of its audience that no later put has taken.
+    fn for_others(&self, put: Sequence) -> Option<(Scope, &Arc<Value>)> {
+        let of_put = |slot: &'_ &Slot| slot.put == put;
+        match (self.same_node.as_ref().filter(of_put), self.other_nodes.as_ref().filter(of_put)) {
+            (Some(slot), Some(_)) => Some((Scope::Global, &slot.value)),
+            (Some(slot), None) => Some((Scope::Local, &slot.value)),
+            (None, Some(slot)) => Some((Scope::Remote, &slot.value)),
+            (None, None) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

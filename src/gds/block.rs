@@ -1,0 +1,203 @@
+//! Modex blocks: what one rank committed, newest first.
+//!
+//! A block holds all values of one commit, and those of earlier blocks that are not much larger than it: before a new
+//! block is written it absorbs the blocks before it until the next one has at least twice its entries. So a rank with
+//! `n` values is at most `log2(n) + 1` blocks deep however often it commits, and each value is copied (as a cell, never
+//! its payload) about `log2(n)` times.
+
+use super::dictionary::KeyId;
+use super::format::{Array, BlockHead, Entry, origin};
+use super::memory::{Damage, Memory, root};
+use super::publish::{Audience, Origin};
+use super::value_ref::ValueRef;
+
+/// Blocks a reader follows at most: more than any chain the writer makes can have.
+pub(crate) const CHAIN_MAX: usize = 64;
+
+/// A block in a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockView<'a> {
+    pub(crate) offset: u64,
+    pub(crate) previous: u64,
+    pub(crate) entries: &'a [Entry],
+}
+
+impl<'a> BlockView<'a> {
+    fn at(memory: Memory<'a>, offset: u64) -> Result<Self, Damage> {
+        const HEAD_BYTES: u64 = 16;
+        const { assert!(size_of::<BlockHead>() == 16) };
+        let head = memory.record::<BlockHead>(offset)?;
+        let entries = Array { offset: offset.saturating_add(HEAD_BYTES), count: head.entry_count.into() };
+        Ok(Self { offset, previous: head.previous, entries: memory.array(entries)? })
+    }
+
+    /// The entries of one key, newest first: two at most, of scopes that don't overlap.
+    pub(crate) fn entries_of(&self, key: KeyId) -> &'a [Entry] {
+        let start = self.entries.partition_point(|entry| entry.id < key.0);
+        let from = self.entries.get(start..).unwrap_or_default();
+        let end = from.partition_point(|entry| entry.id <= key.0);
+        from.get(..end).unwrap_or_default()
+    }
+}
+
+/// The blocks of a rank, newest first. Ends after an error.
+#[derive(Debug)]
+pub(crate) struct Chain<'a> {
+    memory: Memory<'a>,
+    next: u64,
+    steps: usize,
+}
+
+impl<'a> Chain<'a> {
+    /// The blocks of a rank; none if it has not committed.
+    pub(crate) fn of_rank(memory: Memory<'a>, rank: u32) -> Result<Self, Damage> {
+        let next = match memory.root_table(root::MODEX)? {
+            Some(table) if u64::from(rank) < table.cell_count() => memory.cell(table, rank.into())?,
+            _ => 0,
+        };
+        Ok(Self { memory, next, steps: 0 })
+    }
+}
+
+impl<'a> Iterator for Chain<'a> {
+    type Item = Result<BlockView<'a>, Damage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next == 0 {
+            return None;
+        }
+        let offset = std::mem::take(&mut self.next);
+        let block = match BlockView::at(self.memory, offset) {
+            Ok(block) => block,
+            Err(damage) => return Some(Err(damage)),
+        };
+        self.steps += 1;
+        // A block can only refer to one that was there before it: without this a damaged chain could be a ring.
+        if block.previous >= offset || self.steps > CHAIN_MAX {
+            return Some(Err(Damage::Chain { offset }));
+        }
+        self.next = block.previous;
+        Some(Ok(block))
+    }
+}
+
+/// What a search for a posted value came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Posting<'a> {
+    /// The newest value that the reader may see.
+    Visible(ValueRef<'a>),
+    /// There are values, but none for this reader.
+    Hidden,
+    /// The rank has not committed the key.
+    Absent,
+}
+
+/// Looks for the newest value of a key.
+pub(crate) fn find<'a>(
+    memory: Memory<'a>,
+    rank: u32,
+    key: KeyId,
+    audience: Option<Audience>,
+) -> Result<Posting<'a>, Damage> {
+    let mut posting = Posting::Absent;
+    for block in Chain::of_rank(memory, rank)? {
+        for entry in block?.entries_of(key) {
+            if is_visible(entry, audience) {
+                let value = ValueRef::from_cell(memory, &entry.cell)?;
+                return value.map(Posting::Visible).ok_or(Damage::Missing { what: "a posted value" });
+            }
+            posting = Posting::Hidden;
+        }
+    }
+    Ok(posting)
+}
+
+/// Whether an audience may see an entry; without one, whether a process on the writer's node may.
+pub(crate) const fn is_visible(entry: &Entry, audience: Option<Audience>) -> bool {
+    let bit = match (audience, entry.origin) {
+        (Some(Audience::SameNode), _) | (None, origin::LOCAL) => SCOPE_LOCAL,
+        (Some(Audience::OtherNodes), _) | (None, _) => SCOPE_REMOTE,
+    };
+    entry.scope & bit != 0
+}
+
+/// Bits of the standard's scopes: global is both.
+pub(crate) const SCOPE_LOCAL: u8 = 1;
+pub(crate) const SCOPE_REMOTE: u8 = 2;
+
+/// An origin as stored.
+pub(crate) const fn stored_origin(origin: Origin) -> u8 {
+    match origin {
+        Origin::Local => origin::LOCAL,
+        Origin::Remote => origin::REMOTE,
+    }
+}
+
+/// Adds what an older block holds and `newer` does not replace. Both are sorted by key, and so is the result; of one
+/// key the newer entries come first. An older entry lives on in those scopes that no newer one covers.
+pub(crate) fn absorb(newer: &mut Vec<Entry>, older: &[Entry]) {
+    let mut kept = Vec::new();
+    for entry in older {
+        let start = newer.partition_point(|other| other.id < entry.id);
+        let same_key = newer.iter().skip(start).take_while(|other| other.id == entry.id);
+        let covered = same_key.fold(0, |scopes, other| scopes | other.scope);
+        let scope = entry.scope & !covered;
+        if scope != 0 {
+            kept.push(Entry { scope, ..*entry });
+        }
+    }
+    newer.extend(kept);
+    // Stable, and nearly linear on two sorted runs.
+    newer.sort_by_key(|entry| entry.id);
+}
+
+/// Whether a new block of `entry_count` entries should absorb the block before it.
+pub(crate) const fn is_worth_absorbing(entry_count: usize, previous_entry_count: usize) -> bool {
+    previous_entry_count < entry_count.saturating_mul(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: u32, scope: u8, payload: u64) -> Entry {
+        Entry { id, scope, cell: super::super::format::Cell { payload, ..Default::default() }, ..Entry::default() }
+    }
+
+    #[test]
+    fn a_newer_entry_replaces_the_scopes_it_covers_and_no_others() {
+        let mut newer = vec![entry(1, 1, 10), entry(3, 3, 30)];
+        absorb(&mut newer, &[entry(1, 3, 1), entry(2, 1, 2), entry(3, 1, 3)]);
+        assert_eq!(newer, vec![entry(1, 1, 10), entry(1, 2, 1), entry(2, 1, 2), entry(3, 3, 30)]);
+    }
+
+    #[test]
+    fn each_audience_sees_its_scopes() {
+        let local = entry(1, 1, 0);
+        let from_elsewhere = Entry { origin: origin::REMOTE, ..entry(1, 2, 0) };
+        assert!(is_visible(&local, None) && is_visible(&local, Some(Audience::SameNode)));
+        assert!(!is_visible(&local, Some(Audience::OtherNodes)));
+        assert!(is_visible(&from_elsewhere, None) && !is_visible(&from_elsewhere, Some(Audience::SameNode)));
+    }
+
+    #[test]
+    fn chains_stay_logarithmic_whatever_the_sizes_of_the_commits() {
+        // Each commit of `n` new keys; the model keeps only the sizes of the blocks.
+        for sizes in [vec![1_usize; 5000], (1..200).rev().collect(), (1..200).collect(), vec![100, 49, 24, 11, 5, 2, 1]]
+        {
+            let mut chain: Vec<usize> = Vec::new();
+            for size in sizes {
+                let mut merged = size;
+                while let Some(&previous) = chain.last()
+                    && is_worth_absorbing(merged, previous)
+                {
+                    merged += previous;
+                    chain.pop();
+                }
+                chain.push(merged);
+                let total: usize = chain.iter().sum();
+                assert!(chain.len() <= total.ilog2() as usize + 1, "{chain:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Values to stored form and back.
+//!
+//! Three forms: a number in the cell, bytes, or an rkyv archive of the whole value. Which one a data type uses is fixed
+//! by the type (a missing string or cpuset apart), so a reader can ask for the data it expects without decoding.
+
+use std::borrow::Cow;
+
+use rkyv::rancor;
+use rkyv::util::AlignedVec;
+
+use super::error::ValueError;
+use crate::types::{DataType, Namespace, Rank, Text, Value};
+
+/// Longest chain of out-of-line parts that an archive may have: bounds the stack its validation needs. Each level of
+/// nested arrays of infos takes three.
+pub(crate) const ARCHIVE_DEPTH_MAX: usize = 256;
+
+/// A value in the form the segment stores.
+#[derive(Debug)]
+pub(crate) enum Encoded<'v> {
+    /// A number.
+    Scalar { data_type: DataType, bits: u64 },
+    /// A string or cpuset that is a null pointer.
+    Null { data_type: DataType },
+    /// A string or byte object.
+    Bytes { data_type: DataType, bytes: Cow<'v, [u8]>, is_text: bool },
+    /// Anything else.
+    Archive { data_type: DataType, bytes: AlignedVec },
+}
+
+impl<'v> Encoded<'v> {
+    /// Finds the stored form of a value.
+    ///
+    /// # Errors
+    /// [`ValueError`] if the value is larger than `size_bytes_max` or nested too deeply to be validated.
+    pub(crate) fn new(value: &'v Value, size_bytes_max: u32) -> Result<Self, ValueError> {
+        let data_type = value.data_type();
+        let encoded = if let Some(bits) = scalar_of(value) {
+            Self::Scalar { data_type, bits }
+        } else if let Some((bytes, is_text)) = bytes_of(value) {
+            bytes.map_or(Self::Null { data_type }, |bytes| Self::Bytes {
+                data_type,
+                bytes: Cow::Borrowed(bytes),
+                is_text,
+            })
+        } else {
+            Self::Archive { data_type, bytes: archive(value)? }
+        };
+        let size = encoded.bytes().len();
+        match u32::try_from(size) {
+            Ok(size) if size <= size_bytes_max => Ok(encoded),
+            _ => Err(ValueError::TooLarge { size_bytes: size, size_bytes_max }),
+        }
+    }
+
+    /// Type of the value.
+    pub(crate) const fn data_type(&self) -> DataType {
+        match self {
+            Self::Scalar { data_type, .. }
+            | Self::Null { data_type }
+            | Self::Bytes { data_type, .. }
+            | Self::Archive { data_type, .. } => *data_type,
+        }
+    }
+
+    /// What is stored besides the cell.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Scalar { .. } | Self::Null { .. } => &[],
+            Self::Bytes { bytes, .. } => bytes,
+            Self::Archive { bytes, .. } => bytes,
+        }
+    }
+
+    /// Something that is equal for equal values and only for them.
+    pub(crate) fn identity(&self) -> Identity<'_> {
+        let bits = match self {
+            Self::Scalar { bits, .. } => Some(*bits),
+            Self::Null { .. } => Some(u64::MAX),
+            _ => None,
+        };
+        Identity { data_type: self.data_type(), bits, bytes: self.bytes() }
+    }
+}
+
+/// See [`Encoded::identity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Identity<'e> {
+    data_type: DataType,
+    bits: Option<u64>,
+    bytes: &'e [u8],
+}
+
+impl<'e> Identity<'e> {
+    /// Of a stored number.
+    pub(crate) const fn of_scalar(data_type: DataType, bits: u64) -> Self {
+        Self { data_type, bits: Some(bits), bytes: &[] }
+    }
+
+    /// Of stored bytes or an archive.
+    pub(crate) const fn of_bytes(data_type: DataType, bytes: &'e [u8]) -> Self {
+        Self { data_type, bits: None, bytes }
+    }
+}
+
+fn archive(value: &Value) -> Result<AlignedVec, ValueError> {
+    let bytes = rkyv::to_bytes::<rancor::Error>(value).map_err(|_| ValueError::NotArchivable)?;
+    // What readers would refuse must not be stored.
+    super::value_ref::access(&bytes).map_err(|_| ValueError::TooDeep)?;
+    Ok(bytes)
+}
+
+/// The bytes of a value that is a string or byte object (`Some(None)`: a null one), and whether they are text.
+fn bytes_of(value: &Value) -> Option<(Option<&[u8]>, bool)> {
+    Some(match value {
+        Value::String(text) => (Some(text.as_bytes()), true),
+        Value::NullString => (None, true),
+        Value::ProcCpuset(text) => (text.as_ref().map(Text::as_bytes), true),
+        Value::ProcNamespace(namespace) => (Some(namespace.as_str().as_bytes()), true),
+        Value::ByteObject(bytes)
+        | Value::CompressedString(bytes)
+        | Value::Regex(bytes)
+        | Value::CompressedByteObject(bytes)
+        | Value::DataBuffer(bytes) => (Some(bytes), false),
+        _ => return None,
+    })
+}
+
+/// The value of a type stored as bytes; `None` if the type is not one of them or the bytes don't suit it.
+pub(crate) fn value_of_bytes(data_type: DataType, bytes: &[u8]) -> Option<Value> {
+    Some(match data_type {
+        DataType::String => Value::String(Text::new(bytes).ok()?),
+        DataType::ProcCpuset => Value::ProcCpuset(Some(Text::new(bytes).ok()?)),
+        DataType::ProcNamespace => Value::ProcNamespace(Namespace::from_bytes(bytes).ok()?),
+        DataType::ByteObject => Value::ByteObject(bytes.to_vec()),
+        DataType::CompressedString => Value::CompressedString(bytes.to_vec()),
+        DataType::Regex => Value::Regex(bytes.to_vec()),
+        DataType::CompressedByteObject => Value::CompressedByteObject(bytes.to_vec()),
+        DataType::DataBuffer => Value::DataBuffer(bytes.to_vec()),
+        _ => return None,
+    })
+}
+
+/// The null value of a type; `None` if the type has none.
+pub(crate) const fn null_of(data_type: DataType) -> Option<Value> {
+    match data_type {
+        DataType::String => Some(Value::NullString),
+        DataType::ProcCpuset => Some(Value::ProcCpuset(None)),
+        _ => None,
+    }
+}
+
+/// A number as 64 bits: unsigned zero-extended, signed sign-extended, floating point as its bits.
+trait Bits: Sized {
+    fn widen(self) -> u64;
+    fn narrow(bits: u64) -> Option<Self>;
+}
+
+macro_rules! unsigned_bits {
+    ($($number:ty)*) => {
+        $(impl Bits for $number {
+            fn widen(self) -> u64 {
+                self.into()
+            }
+            fn narrow(bits: u64) -> Option<Self> {
+                bits.try_into().ok()
+            }
+        })*
+    };
+}
+
+macro_rules! signed_bits {
+    ($($number:ty)*) => {
+        $(impl Bits for $number {
+            fn widen(self) -> u64 {
+                i64::from(self).cast_unsigned()
+            }
+            fn narrow(bits: u64) -> Option<Self> {
+                bits.cast_signed().try_into().ok()
+            }
+        })*
+    };
+}
+
+unsigned_bits! { u8 u16 u32 u64 }
+signed_bits! { i8 i16 i32 i64 }
+
+impl Bits for bool {
+    fn widen(self) -> u64 {
+        self.into()
+    }
+    fn narrow(bits: u64) -> Option<Self> {
+        match bits {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+}
+
+impl Bits for f32 {
+    fn widen(self) -> u64 {
+        self.to_bits().into()
+    }
+    fn narrow(bits: u64) -> Option<Self> {
+        u32::try_from(bits).ok().map(Self::from_bits)
+    }
+}
+
+impl Bits for f64 {
+    fn widen(self) -> u64 {
+        self.to_bits()
+    }
+    fn narrow(bits: u64) -> Option<Self> {
+        Some(Self::from_bits(bits))
+    }
+}
+
+impl Bits for Rank {
+    fn widen(self) -> u64 {
+        self.to_raw().into()
+    }
+    fn narrow(bits: u64) -> Option<Self> {
+        Self::from_raw(u32::try_from(bits).ok()?).ok()
+    }
+}
+
+macro_rules! scalars {
+    ($($variant:ident)*) => {
+        /// The number of a value that is one.
+        fn scalar_of(value: &Value) -> Option<u64> {
+            match *value {
+                Value::Undefined | Value::Pointer => Some(0),
+                $(Value::$variant(number) => Some(Bits::widen(number)),)*
+                _ => None,
+            }
+        }
+
+        /// The value of a type that is a number; `None` if it is not, or the number is impossible for it.
+        pub(crate) fn value_of_scalar(data_type: DataType, bits: u64) -> Option<Value> {
+            match data_type {
+                DataType::Undefined => (bits == 0).then_some(Value::Undefined),
+                DataType::Pointer => (bits == 0).then_some(Value::Pointer),
+                $(DataType::$variant => Bits::narrow(bits).map(Value::$variant),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+scalars! {
+    Bool Byte Size Pid Int Int8 Int16 Int32 Int64 Uint Uint8 Uint16 Uint32 Uint64 Float Double Time Status Persistence
+    Scope DataRange Command InfoDirectives DataType ProcState ProcRank AllocDirective IofChannel JobState LinkState
+    DeviceType LocalityType StorageMedium StorageAccess StoragePersistence StorageAccessType ResblockDirective
+}

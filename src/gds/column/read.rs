@@ -1,0 +1,146 @@
+//! Reads one value of a column.
+
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+use super::plan::Stride;
+use crate::gds::dictionary::KeyId;
+use crate::gds::format::{Array, Cell, ColumnHead, Entry, Run, function, meaning};
+use crate::gds::memory::{Damage, Memory};
+use crate::gds::value_ref::ValueRef;
+use crate::types::DataType;
+
+/// A column in a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ColumnView<'a> {
+    memory: Memory<'a>,
+    head: &'a ColumnHead,
+}
+
+impl<'a> ColumnView<'a> {
+    /// Looks at a column.
+    pub(crate) const fn new(memory: Memory<'a>, head: &'a ColumnHead) -> Self {
+        Self { memory, head }
+    }
+
+    /// The column's key.
+    pub(crate) const fn key(&self) -> KeyId {
+        KeyId(self.head.key)
+    }
+
+    /// Number of indexes the column covers.
+    pub(crate) const fn count(&self) -> u32 {
+        self.head.count
+    }
+
+    /// Whether the values are those of the process's node.
+    pub(crate) const fn is_of_node(&self) -> bool {
+        self.head.function == function::OF_NODE
+    }
+
+    /// The value at an index; `None` if there is none, or if it is the node's.
+    pub(crate) fn value(&self, index: u32) -> Result<Option<ValueRef<'a>>, Damage> {
+        if index >= self.head.count || self.is_of_node() {
+            return Ok(None);
+        }
+        if self.head.function == function::SPARSE {
+            return self.sparse_value(index);
+        }
+        let number = self.number(index)?;
+        match self.head.meaning {
+            meaning::SCALAR => ValueRef::from_scalar(self.head.data_type, number).map(Some),
+            meaning::CELL => self.cell_value(number),
+            other => Err(Damage::Code { what: "the meaning of a column", code: other.into() }),
+        }
+    }
+
+    /// All numbers of a column whose numbers are its values; `None` if they are not.
+    pub(crate) fn numbers(&self) -> Result<Option<(DataType, Vec<u64>)>, Damage> {
+        let is_scalar = self.head.meaning == meaning::SCALAR && self.head.function <= function::RUNS;
+        match DataType::from_raw(self.head.data_type) {
+            Some(data_type) if is_scalar => {
+                let numbers = (0..self.head.count).map(|index| self.number(index));
+                Ok(Some((data_type, numbers.collect::<Result<_, _>>()?)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// How the column is stored, in a word or two, for people.
+    pub(crate) const fn encoding(&self) -> &'static str {
+        match (self.head.function, self.head.meaning, self.head.parameters) {
+            (function::STRIDE, _, [_, _, _, 0]) => "constant",
+            (function::STRIDE, meaning::SCALAR, _) => "stride",
+            (function::STRIDE, _, _) => "stride into cells",
+            (function::NARROW, meaning::SCALAR, _) => "narrow array",
+            (function::NARROW, _, _) => "narrow array into cells",
+            (function::RUNS, meaning::SCALAR, _) => "runs",
+            (function::RUNS, _, _) => "runs into cells",
+            (function::SPARSE, _, _) => "sparse",
+            (function::OF_NODE, _, _) => "of the node",
+            _ => "unknown",
+        }
+    }
+
+    /// Bytes that the column takes beside its head and the payloads of its cells.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        let [_, second, ..] = self.head.parameters;
+        let size = |count: u64, element: usize| count.saturating_mul(u64::try_from(element).unwrap_or(u64::MAX));
+        let numbers = match self.head.function {
+            function::NARROW => size(self.head.count.into(), self.head.width.into()),
+            function::RUNS => size(second, size_of::<Run>()),
+            function::SPARSE => size(second, size_of::<Entry>()),
+            _ => 0,
+        };
+        numbers.saturating_add(size(self.head.cells.count, size_of::<Cell>()))
+    }
+
+    fn number(&self, index: u32) -> Result<u64, Damage> {
+        let [first, second, third, fourth] = self.head.parameters;
+        match self.head.function {
+            function::STRIDE => Stride { base: first, div: second, modulo: third, factor: fourth }
+                .at(index.into())
+                .ok_or(Damage::Code { what: "a divisor of a column", code: 0 }),
+            function::NARROW => self.narrow(second, index).map(|difference| first.wrapping_add(difference)),
+            function::RUNS => self.run(Array { offset: first, count: second }, index),
+            other => Err(Damage::Code { what: "the function of a column", code: other.into() }),
+        }
+    }
+
+    fn narrow(&self, offset: u64, index: u32) -> Result<u64, Damage> {
+        let array = Array { offset, count: self.head.count.into() };
+        match self.head.width {
+            1 => self.element::<u8>(array, index).map(u64::from),
+            2 => self.element::<u16>(array, index).map(u64::from),
+            4 => self.element::<u32>(array, index).map(u64::from),
+            8 => self.element::<u64>(array, index),
+            other => Err(Damage::Code { what: "the width of a column", code: other.into() }),
+        }
+    }
+
+    fn element<T: FromBytes + Immutable + KnownLayout + Copy>(&self, array: Array, index: u32) -> Result<T, Damage> {
+        let element = self.memory.element::<T>(array, index.into())?;
+        element.copied().ok_or(Damage::Missing { what: "an element of a column" })
+    }
+
+    fn run(&self, runs: Array, index: u32) -> Result<u64, Damage> {
+        let runs = self.memory.array::<Run>(runs)?;
+        let after = runs.partition_point(|run| run.start <= index);
+        let run = after.checked_sub(1).and_then(|at| runs.get(at));
+        let run = run.ok_or(Damage::Missing { what: "the run of an index" })?;
+        let steps = u64::from(index.saturating_sub(run.start));
+        Ok(run.base.wrapping_add(steps.wrapping_mul(run.step)))
+    }
+
+    fn cell_value(&self, number: u64) -> Result<Option<ValueRef<'a>>, Damage> {
+        let Some(index) = number.checked_sub(1) else { return Ok(None) };
+        let cell = self.memory.element::<Cell>(self.head.cells, index)?;
+        ValueRef::from_cell(self.memory, cell.ok_or(Damage::Missing { what: "a cell of a column" })?)
+    }
+
+    fn sparse_value(&self, index: u32) -> Result<Option<ValueRef<'a>>, Damage> {
+        let [offset, count, ..] = self.head.parameters;
+        let entries = self.memory.array::<Entry>(Array { offset, count })?;
+        let entry = entries.binary_search_by_key(&index, |entry| entry.id).ok().and_then(|at| entries.get(at));
+        entry.map_or(Ok(None), |entry| ValueRef::from_cell(self.memory, &entry.cell))
+    }
+}

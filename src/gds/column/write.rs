@@ -1,0 +1,198 @@
+//! Writes a column into an image.
+
+use rustc_hash::FxHashMap;
+
+use super::plan::{Plan, Stride};
+use crate::gds::cell::{Encoded, Identity, value_of_scalar};
+use crate::gds::dictionary::KeyId;
+use crate::gds::error::{RecordError, StoreError};
+use crate::gds::format::{Array, ColumnHead, Entry, function, meaning};
+use crate::gds::image::Image;
+use crate::gds::job_record::{Column, ColumnValues};
+use crate::types::{DataType, Value};
+
+/// A column whose key is present for at most one of this many indexes is stored sparsely.
+const SPARSE_ADVANTAGE: usize = 8;
+
+/// Writes a column of `count` indexes. `None` as column of nodes: may not refer to the node.
+pub(crate) fn push_column(
+    image: &mut Image,
+    column: &Column,
+    key: KeyId,
+    count: u32,
+    value_bytes_max: u32,
+) -> Result<ColumnHead, StoreError> {
+    let mut writer = ColumnWriter { image, column, key, count, value_bytes_max };
+    match &column.values {
+        ColumnValues::Constant(value) => writer.constant(value),
+        ColumnValues::Numbers { data_type, values } => {
+            writer.check_length(values.len())?;
+            writer.numbers(*data_type, values)
+        }
+        ColumnValues::Values(values) => {
+            writer.check_length(values.len())?;
+            writer.values(values)
+        }
+        ColumnValues::Sparse(values) => writer.sparse(values),
+        ColumnValues::OfNode => Ok(writer.head(function::OF_NODE, [0; 4])),
+    }
+}
+
+struct ColumnWriter<'a> {
+    image: &'a mut Image,
+    column: &'a Column,
+    key: KeyId,
+    count: u32,
+    value_bytes_max: u32,
+}
+
+impl<'a> ColumnWriter<'a> {
+    fn constant(&mut self, value: &Value) -> Result<ColumnHead, StoreError> {
+        let encoded = self.encode(value)?;
+        if let Encoded::Scalar { data_type, bits } = encoded {
+            let head = self.planned(Plan::Stride(Stride::constant(bits)), &[])?;
+            return Ok(ColumnHead { data_type: data_type.to_raw(), meaning: meaning::SCALAR, ..head });
+        }
+        let cell = self.image.push_value(&encoded)?;
+        let cells = self.image.push_array(&[cell])?;
+        let head = self.planned(Plan::Stride(Stride::constant(1)), &[])?;
+        Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
+    }
+
+    fn numbers(&mut self, data_type: DataType, numbers: &[u64]) -> Result<ColumnHead, StoreError> {
+        if let Some(&number) = numbers.iter().find(|&&number| value_of_scalar(data_type, number).is_none()) {
+            return Err(RecordError::Number { key: self.column.key.clone(), data_type, number }.into());
+        }
+        let head = self.planned(Plan::of(numbers), numbers)?;
+        Ok(ColumnHead { data_type: data_type.to_raw(), meaning: meaning::SCALAR, ..head })
+    }
+
+    fn values(&mut self, values: &[Option<Value>]) -> Result<ColumnHead, StoreError> {
+        let present = values.iter().flatten().count();
+        if present <= values.len() / SPARSE_ADVANTAGE {
+            let few = (0_u32..).zip(values).filter_map(|(index, value)| Some((index, value.as_ref()?)));
+            return self.sparse_entries(few);
+        }
+        let encoded = values.iter().map(|value| value.as_ref().map(|value| self.encode(value)).transpose());
+        let encoded = encoded.collect::<Result<Vec<Option<Encoded<'_>>>, StoreError>>()?;
+        match scalars(&encoded) {
+            Some((data_type, numbers)) => self.numbers(data_type, &numbers),
+            None => self.cells(&encoded),
+        }
+    }
+
+    fn sparse(&mut self, values: &[(u32, Value)]) -> Result<ColumnHead, StoreError> {
+        let count = self.count;
+        let mut next = 0_u32;
+        for (index, _) in values {
+            if *index < next || *index >= count {
+                return Err(RecordError::SparseIndex { key: self.column.key.clone(), index: *index, count }.into());
+            }
+            next = index.saturating_add(1);
+        }
+        self.sparse_entries(values.iter().map(|(index, value)| (*index, value)))
+    }
+
+    fn sparse_entries<'v>(&mut self, values: impl Iterator<Item = (u32, &'v Value)>) -> Result<ColumnHead, StoreError> {
+        let mut entries = Vec::new();
+        for (index, value) in values {
+            let encoded = self.encode(value)?;
+            entries.push(Entry { id: index, cell: self.image.push_value(&encoded)?, ..Entry::default() });
+        }
+        let Array { offset, count } = self.image.push_array(&entries)?;
+        Ok(self.head(function::SPARSE, [offset, count, 0, 0]))
+    }
+
+    /// Each distinct value once, and for each index the number of its cell.
+    fn cells(&mut self, values: &[Option<Encoded<'_>>]) -> Result<ColumnHead, StoreError> {
+        let mut numbers_by_value: FxHashMap<Identity<'_>, u64> = FxHashMap::default();
+        let mut cells = Vec::new();
+        let mut numbers = Vec::with_capacity(values.len());
+        for value in values {
+            let Some(value) = value else {
+                numbers.push(0);
+                continue;
+            };
+            let identity = value.identity();
+            let number = match numbers_by_value.get(&identity) {
+                Some(&number) => number,
+                None => {
+                    cells.push(self.image.push_value(value)?);
+                    let number = u64::try_from(cells.len()).unwrap_or(u64::MAX);
+                    numbers_by_value.insert(identity, number);
+                    number
+                }
+            };
+            numbers.push(number);
+        }
+        let cells = self.image.push_array(&cells)?;
+        let head = self.planned(Plan::of(&numbers), &numbers)?;
+        Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
+    }
+
+    fn planned(&mut self, plan: Plan, numbers: &[u64]) -> Result<ColumnHead, StoreError> {
+        Ok(match plan {
+            Plan::Stride(Stride { base, div, modulo, factor }) => {
+                self.head(function::STRIDE, [base, div, modulo, factor])
+            }
+            Plan::Runs(runs) => {
+                let Array { offset, count } = self.image.push_array(&runs)?;
+                self.head(function::RUNS, [offset, count, 0, 0])
+            }
+            Plan::Narrow { base, width } => {
+                let offset = push_narrow(self.image, numbers, base, width)?.offset;
+                ColumnHead { width, ..self.head(function::NARROW, [base, offset, 0, 0]) }
+            }
+        })
+    }
+
+    fn head(&self, function: u16, parameters: [u64; 4]) -> ColumnHead {
+        ColumnHead {
+            key: self.key.0,
+            count: self.count,
+            function,
+            width: 0,
+            data_type: 0,
+            meaning: meaning::SCALAR,
+            cells: Array::default(),
+            parameters,
+        }
+    }
+
+    fn encode<'v>(&self, value: &'v Value) -> Result<Encoded<'v>, StoreError> {
+        Encoded::new(value, self.value_bytes_max)
+            .map_err(|reason| StoreError::Value { key: self.column.key.clone(), reason })
+    }
+
+    fn check_length(&self, found: usize) -> Result<(), StoreError> {
+        if u32::try_from(found) == Ok(self.count) {
+            return Ok(());
+        }
+        Err(RecordError::ColumnLength { key: self.column.key.clone(), found, expected: self.count }.into())
+    }
+}
+
+/// The numbers, if every index has one and all are of the same type.
+fn scalars(values: &[Option<Encoded<'_>>]) -> Option<(DataType, Vec<u64>)> {
+    let mut common = None;
+    let mut numbers = Vec::with_capacity(values.len());
+    for value in values {
+        let Some(Encoded::Scalar { data_type, bits }) = value else { return None };
+        if *common.get_or_insert(*data_type) != *data_type {
+            return None;
+        }
+        numbers.push(*bits);
+    }
+    Some((common?, numbers))
+}
+
+fn push_narrow(image: &mut Image, numbers: &[u64], base: u64, width: u16) -> Result<Array, StoreError> {
+    // The plan chose a width that the largest difference fits, so no conversion fails.
+    let differences = numbers.iter().map(|number| number.wrapping_sub(base));
+    match width {
+        1 => image.push_array(&differences.map(|d| u8::try_from(d).unwrap_or(u8::MAX)).collect::<Vec<u8>>()),
+        2 => image.push_array(&differences.map(|d| u16::try_from(d).unwrap_or(u16::MAX)).collect::<Vec<u16>>()),
+        4 => image.push_array(&differences.map(|d| u32::try_from(d).unwrap_or(u32::MAX)).collect::<Vec<u32>>()),
+        _ => image.push_array(&differences.collect::<Vec<u64>>()),
+    }
+}

@@ -1,0 +1,148 @@
+//! The key dictionary: from the text of a key to its number.
+//!
+//! A table of slots, open addressing with linear probing. A slot holds the upper half of the key's hash and the key's
+//! id; the lower bits of the hash choose where probing starts. Slots are only ever filled, never changed, so a reader
+//! that races with an insertion finds the key or does not, and both are right. The writer keeps the table at most half
+//! full and replaces it by one of twice the size before it would be fuller.
+//!
+//! An id is the position of the key's entry, so that the way back from id to text needs no table.
+
+use super::format::{KEY_ALIGN, KeyHead, SLOT_ID_BITS, realm};
+use super::memory::{Damage, Memory, root};
+use super::publish::KeyRef;
+use crate::keys::{DefaultRealm, default_realm};
+use crate::shmem::TableRef;
+
+/// The number of a key in its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct KeyId(pub(crate) u32);
+
+impl KeyId {
+    /// The id of the key whose entry stands at `offset`; `None` beyond 32 GiB.
+    pub(crate) fn at(offset: u64) -> Option<Self> {
+        u32::try_from(offset / KEY_ALIGN).ok().map(Self)
+    }
+
+    /// Where the key's entry stands.
+    pub(crate) fn offset(self) -> u64 {
+        u64::from(self.0).saturating_mul(KEY_ALIGN)
+    }
+}
+
+/// A key that is in the dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownKey {
+    pub(crate) id: KeyId,
+    pub(crate) realm: DefaultRealm,
+    /// Whether it begins with `pmix`.
+    pub(crate) is_reserved: bool,
+}
+
+/// Looks a key up.
+pub(crate) fn find(memory: Memory<'_>, key: &KeyRef<'_>) -> Result<Option<KnownKey>, Damage> {
+    let Some(table) = memory.root_table(root::KEYS)? else { return Ok(None) };
+    let mask = mask(table)?;
+    for step in 0..table.cell_count() {
+        let slot = memory.cell(table, key.hash.wrapping_add(step) & mask)?;
+        let Some((fragment, id)) = unpack(slot) else { return Ok(None) };
+        if fragment != key.hash >> SLOT_ID_BITS {
+            continue;
+        }
+        let head = head(memory, id)?;
+        if head.hash == key.hash && text(memory, id, head)? == key.name.as_bytes() {
+            return known(id, head).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The text of a key.
+pub(crate) fn name(memory: Memory<'_>, id: KeyId) -> Result<&str, Damage> {
+    let head = head(memory, id)?;
+    std::str::from_utf8(text(memory, id, head)?).map_err(|_| Damage::Text { what: "key", len: head.len.into() })
+}
+
+/// Ids of all keys, in the order of the table.
+pub(crate) fn ids<'a>(memory: Memory<'a>) -> Result<impl Iterator<Item = Result<KeyId, Damage>> + 'a, Damage> {
+    let table = memory.root_table(root::KEYS)?;
+    let cells = table.into_iter().flat_map(|table| (0..table.cell_count()).map(move |index| (table, index)));
+    Ok(cells.filter_map(move |(table, index)| match memory.cell(table, index) {
+        Ok(slot) => unpack(slot).map(|(_, id)| Ok(id)),
+        Err(damage) => Some(Err(damage)),
+    }))
+}
+
+/// The first free slot for a key that is not in the table; `None` if the table is full.
+pub(crate) fn free_slot(memory: Memory<'_>, table: TableRef, hash: u64) -> Result<Option<u64>, Damage> {
+    let mask = mask(table)?;
+    for step in 0..table.cell_count() {
+        let index = hash.wrapping_add(step) & mask;
+        if memory.cell(table, index)? == 0 {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
+}
+
+/// What a filled slot holds.
+pub(crate) fn slot(id: KeyId, hash: u64) -> u64 {
+    (hash >> SLOT_ID_BITS << SLOT_ID_BITS) | u64::from(id.0)
+}
+
+/// The entry of a new key, without its text.
+pub(crate) fn new_head(name: &str, hash: u64) -> KeyHead {
+    KeyHead {
+        hash,
+        // A key has at most 511 bytes by construction of `types::Key`.
+        len: u16::try_from(name.len()).unwrap_or(u16::MAX),
+        realm: match default_realm(name) {
+            DefaultRealm::ByRank => realm::BY_RANK,
+            DefaultRealm::Session => realm::SESSION,
+            DefaultRealm::Application => realm::APPLICATION,
+            DefaultRealm::Node => realm::NODE,
+        },
+        reserved_key: name.starts_with("pmix").into(),
+        reserved: 0,
+    }
+}
+
+/// The full hash of a key in the table.
+pub(crate) fn hash(memory: Memory<'_>, id: KeyId) -> Result<u64, Damage> {
+    Ok(head(memory, id)?.hash)
+}
+
+fn head(memory: Memory<'_>, id: KeyId) -> Result<&KeyHead, Damage> {
+    memory.record::<KeyHead>(id.offset())
+}
+
+fn text<'a>(memory: Memory<'a>, id: KeyId, head: &KeyHead) -> Result<&'a [u8], Damage> {
+    const HEAD_BYTES: u64 = 16;
+    const { assert!(size_of::<KeyHead>() == 16) };
+    memory.bytes(id.offset().saturating_add(HEAD_BYTES), head.len.into())
+}
+
+fn known(id: KeyId, head: &KeyHead) -> Result<KnownKey, Damage> {
+    let realm = match head.realm {
+        realm::BY_RANK => DefaultRealm::ByRank,
+        realm::SESSION => DefaultRealm::Session,
+        realm::APPLICATION => DefaultRealm::Application,
+        realm::NODE => DefaultRealm::Node,
+        other => return Err(Damage::Code { what: "the realm of a key", code: other.into() }),
+    };
+    Ok(KnownKey { id, realm, is_reserved: head.reserved_key != 0 })
+}
+
+/// Upper half of the hash, and id; `None` for a free slot.
+fn unpack(slot: u64) -> Option<(u64, KeyId)> {
+    let id = u32::try_from(slot & u64::from(u32::MAX)).unwrap_or_default();
+    (id != 0).then_some((slot >> SLOT_ID_BITS, KeyId(id)))
+}
+
+fn mask(table: TableRef) -> Result<u64, Damage> {
+    let count = table.cell_count();
+    if count.is_power_of_two() {
+        Ok(count - 1)
+    } else {
+        Err(Damage::Code { what: "the size of the key dictionary", code: count })
+    }
+}

@@ -1,0 +1,188 @@
+//! Why something could not be stored.
+
+use super::memory::Damage;
+use super::publish::AsStatus;
+use super::registration::RegisterError;
+use crate::shmem::{CreateError, GrowError, HandleError, WriteError};
+use crate::types::{DataType, Key, Namespace, Rank, Status};
+
+/// Why a registration or commit was refused. What was stored before is untouched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The namespace has not been registered, or no longer is.
+    #[error("namespace {namespace} is not registered with this server; register it before committing to it")]
+    UnknownNamespace {
+        /// The namespace.
+        namespace: Namespace,
+    },
+    /// The rank lies beyond what the store may hold.
+    #[error("rank {rank} is beyond the limit of {ranks_max} ranks in a namespace; raise StoreLimits::ranks_max")]
+    RankOutOfRange {
+        /// The rank.
+        rank: u32,
+        /// The limit.
+        ranks_max: u32,
+    },
+    /// One commit has more values than allowed.
+    #[error("a commit of {found} values exceeds the limit of {entries_max}; commit more often")]
+    TooManyEntries {
+        /// Values in the commit.
+        found: usize,
+        /// The limit.
+        entries_max: u32,
+    },
+    /// The namespace uses more different keys than allowed.
+    #[error("key {key} would be the namespace's key number {}, one too many; reuse keys", .keys_max + 1)]
+    TooManyKeys {
+        /// The key that is too many.
+        key: Key,
+        /// The limit.
+        keys_max: u32,
+    },
+    /// A value of this scope never leaves its process.
+    #[error("key {key} has scope internal, which must not reach the store")]
+    InternalScope {
+        /// The key.
+        key: Key,
+    },
+    /// A value cannot be stored.
+    #[error("value of key {key} cannot be stored: {reason}")]
+    Value {
+        /// The key.
+        key: Key,
+        /// Why.
+        reason: ValueError,
+    },
+    /// The host's description of the job was refused.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// A job record contradicts itself.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The namespace has used up what it may.
+    #[error("segment needs {need_bytes} bytes, the limit is {bytes_max}; raise StoreLimits::segment_bytes_max")]
+    SegmentFull {
+        /// Bytes needed in all.
+        need_bytes: u64,
+        /// The limit.
+        bytes_max: u64,
+    },
+    /// A segment could not be made.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The segment could not grow; names what is needed, what there is, and where.
+    #[error(transparent)]
+    Grow(#[from] GrowError),
+    /// The segment refused a write: a bug of this module.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The writer could not map its own segment for reading.
+    #[error("cannot read the segment just made: {0}")]
+    Attach(#[from] crate::shmem::AttachError),
+    /// No handle for readers could be made.
+    #[error(transparent)]
+    Handle(#[from] HandleError),
+    /// The segment does not hold what this process wrote: somebody else wrote to it.
+    #[error("segment of this server is damaged: {0}")]
+    Damaged(#[from] Damage),
+}
+
+/// Why one value cannot be stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// It is larger than allowed.
+    #[error("it has {size_bytes} bytes, the limit is {size_bytes_max}; raise StoreLimits::value_bytes_max")]
+    TooLarge {
+        /// Its size when stored.
+        size_bytes: usize,
+        /// The limit.
+        size_bytes_max: u32,
+    },
+    /// It is nested too deeply to be validated by readers.
+    #[error("it is nested more than {} levels deep", super::cell::ARCHIVE_DEPTH_MAX)]
+    TooDeep,
+    /// It could not be archived.
+    #[error("it is too large to be archived")]
+    NotArchivable,
+}
+
+/// How a job record contradicts itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// A column has too few or too many values.
+    #[error("column {key} has {found} values for {expected} indexes")]
+    ColumnLength {
+        /// The key.
+        key: Key,
+        /// Values given.
+        found: usize,
+        /// Ranks or nodes of the job.
+        expected: u32,
+    },
+    /// The indexes of a sparse column don't ascend or pass its end.
+    #[error("sparse column {key} has index {index}, which does not ascend or is not below {count}")]
+    SparseIndex {
+        /// The key.
+        key: Key,
+        /// The index.
+        index: u32,
+        /// Ranks or nodes of the job.
+        count: u32,
+    },
+    /// A number is impossible for the column's type.
+    #[error("column {key} of type {} cannot hold {number}", data_type.name())]
+    Number {
+        /// The key.
+        key: Key,
+        /// The column's type.
+        data_type: DataType,
+        /// The number.
+        number: u64,
+    },
+    /// A node column, or the column that says where processes are, refers to the node's value.
+    #[error("column {key} cannot take its values from the node")]
+    OfNode {
+        /// The key.
+        key: Key,
+    },
+    /// More processes or nodes than allowed.
+    #[error("a job of {found} {what} exceeds the limit of {max}; raise StoreLimits")]
+    TooLarge {
+        /// "ranks" or "nodes".
+        what: &'static str,
+        /// How many.
+        found: u32,
+        /// The limit.
+        max: u32,
+    },
+    /// The server's own node is not one of the job's.
+    #[error("own node {own_node} is not one of the job's {node_count} nodes")]
+    OwnNode {
+        /// The index given.
+        own_node: u32,
+        /// Nodes of the job.
+        node_count: u32,
+    },
+}
+
+impl AsStatus for StoreError {
+    fn status(&self) -> Status {
+        match self {
+            Self::UnknownNamespace { .. } => Status::ERR_NOT_FOUND,
+            Self::RankOutOfRange { rank, .. } if *rank > Rank::PROCESS_MAX => Status::ERR_BAD_PARAM,
+            Self::Register(error) => error.status(),
+            Self::InternalScope { .. } | Self::Record(_) => Status::ERR_BAD_PARAM,
+            Self::RankOutOfRange { .. }
+            | Self::TooManyEntries { .. }
+            | Self::TooManyKeys { .. }
+            | Self::Value { .. }
+            | Self::SegmentFull { .. }
+            | Self::Create(_)
+            | Self::Grow(_) => Status::ERR_OUT_OF_RESOURCE,
+            Self::Write(_) | Self::Attach(_) | Self::Handle(_) | Self::Damaged(_) => Status::ERROR,
+        }
+    }
+}

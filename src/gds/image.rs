@@ -1,0 +1,125 @@
+//! What one publication will add to a segment, put together in ordinary memory.
+//!
+//! A registration or commit is first built here, completely, with the offsets it will have. Only then is memory of the
+//! segment taken, in one piece. So whatever fails on the way fails before the segment has been touched.
+
+use zerocopy::{Immutable, IntoBytes};
+
+use super::cell::Encoded;
+use super::error::StoreError;
+use super::format::{Array, Cell, INLINE_BYTES_MAX, form};
+
+/// Bytes that will stand at a known place in the segment.
+#[derive(Debug)]
+pub(crate) struct Image {
+    base: u64,
+    bytes: Vec<u8>,
+    size_bytes_max: u64,
+}
+
+impl Image {
+    /// How an image lies in the segment; every alignment used inside divides it.
+    pub(crate) const ALIGN: u64 = 16;
+
+    /// An empty image that will be placed at `base` (a multiple of [`Image::ALIGN`]) and may grow to `size_bytes_max`.
+    pub(crate) const fn new(base: u64, size_bytes_max: u64) -> Self {
+        Self { base, bytes: Vec::new(), size_bytes_max }
+    }
+
+    /// The bytes so far.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether the image was made for this place.
+    pub(crate) const fn is_at(&self, base: u64) -> bool {
+        self.base == base
+    }
+
+    /// Number of bytes so far.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
+    }
+
+    /// Appends bytes at a multiple of `align` (a power of two up to [`Image::ALIGN`]); returns where they will be.
+    pub(crate) fn push(&mut self, align: usize, bytes: &[u8]) -> Result<u64, StoreError> {
+        let start = self.bytes.len().next_multiple_of(align);
+        let need = start.saturating_add(bytes.len());
+        let need = self.base.saturating_add(u64::try_from(need).unwrap_or(u64::MAX));
+        if need > self.size_bytes_max {
+            return Err(StoreError::SegmentFull { need_bytes: need, bytes_max: self.size_bytes_max });
+        }
+        self.bytes.resize(start, 0);
+        self.bytes.extend_from_slice(bytes);
+        Ok(self.base.saturating_add(u64::try_from(start).unwrap_or(u64::MAX)))
+    }
+
+    /// Appends one structure.
+    pub(crate) fn push_record<T: IntoBytes + Immutable>(&mut self, record: &T) -> Result<u64, StoreError> {
+        self.push(align_of::<T>(), record.as_bytes())
+    }
+
+    /// Appends an array of structures or numbers.
+    pub(crate) fn push_array<T: IntoBytes + Immutable>(&mut self, elements: &[T]) -> Result<Array, StoreError> {
+        if elements.is_empty() {
+            return Ok(Array::default());
+        }
+        let offset = self.push(align_of::<T>(), elements.as_bytes())?;
+        Ok(Array { offset, count: u64::try_from(elements.len()).unwrap_or(u64::MAX) })
+    }
+
+    /// Stores what a value needs besides its cell; returns the cell.
+    pub(crate) fn push_value(&mut self, value: &Encoded<'_>) -> Result<Cell, StoreError> {
+        let data_type = value.data_type().to_raw();
+        let cell = |form, len: usize, payload| {
+            // A value longer than `u32::MAX` was refused when the limits were checked.
+            Cell { data_type, form, len: u32::try_from(len).unwrap_or(u32::MAX), payload }
+        };
+        Ok(match value {
+            Encoded::Scalar { bits, .. } => cell(form::SCALAR, 0, *bits),
+            Encoded::Null { .. } => cell(form::NULL, 0, 0),
+            Encoded::Bytes { bytes, .. } if bytes.len() <= INLINE_BYTES_MAX => {
+                cell(form::INLINE, bytes.len(), inline(bytes))
+            }
+            Encoded::Bytes { bytes, is_text, .. } => {
+                // Byte objects are aligned like words: C programs look at them through structures.
+                let offset = self.push(if *is_text { 1 } else { 8 }, bytes)?;
+                self.push(1, &[0])?;
+                cell(form::BYTES, bytes.len(), offset)
+            }
+            Encoded::Archive { bytes, .. } => cell(form::ARCHIVE, bytes.len(), self.push(16, bytes)?),
+        })
+    }
+}
+
+/// Up to seven bytes as the payload of a cell, zeros after them.
+fn inline(bytes: &[u8]) -> u64 {
+    let mut payload = [0_u8; 8];
+    for (to, from) in payload.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    zerocopy::transmute!(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pushed_lies_where_the_image_says() {
+        let mut image = Image::new(640, 4096);
+        image.push(1, b"abc").unwrap();
+        let at = image.push(16, b"archive").unwrap();
+        assert_eq!(at, 656);
+        assert_eq!(&image.bytes()[16..], b"archive");
+        let numbers = image.push_array(&[1_u32, 2, 3]).unwrap();
+        assert_eq!(numbers, Array { offset: 664, count: 3 });
+    }
+
+    #[test]
+    fn an_image_that_would_pass_the_limit_is_refused() {
+        let mut image = Image::new(64, 128);
+        image.push(8, &[0; 64]).unwrap();
+        assert!(matches!(image.push(1, &[0]), Err(StoreError::SegmentFull { need_bytes: 129, bytes_max: 128 })));
+    }
+}

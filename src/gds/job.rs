@@ -1,0 +1,155 @@
+//! Reads the job record: the tables of session, job and applications, and the columns of nodes and processes.
+
+use super::column::ColumnView;
+use super::dictionary::KeyId;
+use super::format::{AppHead, Array, ColumnHead, Entry, HostName, JobHead, NONE, NodeId};
+use super::memory::{Damage, Memory, root};
+use super::value_ref::ValueRef;
+
+/// The job record of a segment, as it was when looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JobView<'a> {
+    memory: Memory<'a>,
+    head: &'a JobHead,
+}
+
+type Found<'a> = Result<Option<ValueRef<'a>>, Damage>;
+
+impl<'a> JobView<'a> {
+    /// The record now in force; `None` if the job has not been described.
+    pub(crate) fn current(memory: Memory<'a>) -> Result<Option<Self>, Damage> {
+        match memory.root(root::JOB) {
+            Some(offset) => Ok(Some(Self { memory, head: memory.record(offset)? })),
+            None => Ok(None),
+        }
+    }
+
+    /// Its head.
+    pub(crate) const fn head(&self) -> &'a JobHead {
+        self.head
+    }
+
+    /// Index of the writer's node.
+    pub(crate) const fn own_node(&self) -> Option<u32> {
+        if self.head.own_node == NONE { None } else { Some(self.head.own_node) }
+    }
+
+    /// A session value, of the given session if one is given.
+    pub(crate) fn session_value(&self, session: Option<u32>, key: KeyId) -> Found<'a> {
+        match session {
+            Some(wanted) if self.session_id() != Some(wanted) => Ok(None),
+            _ => self.table_value(self.head.session, key),
+        }
+    }
+
+    /// The session's number.
+    pub(crate) const fn session_id(&self) -> Option<u32> {
+        if self.head.session_known == 1 { Some(self.head.session_id) } else { None }
+    }
+
+    /// A job value.
+    pub(crate) fn job_value(&self, key: KeyId) -> Found<'a> {
+        self.table_value(self.head.job, key)
+    }
+
+    /// All applications, ascending.
+    pub(crate) fn apps(&self) -> Result<&'a [AppHead], Damage> {
+        self.memory.array(self.head.apps)
+    }
+
+    /// A value of an application.
+    pub(crate) fn app_value(&self, number: u32, key: KeyId) -> Found<'a> {
+        let apps = self.apps()?;
+        let app = apps.binary_search_by_key(&number, |app| app.number).ok().and_then(|at| apps.get(at));
+        app.map_or(Ok(None), |app| self.table_value(app.entries, key))
+    }
+
+    /// Number of the application a process belongs to.
+    pub(crate) fn app_of(&self, rank: u32) -> Result<Option<u32>, Damage> {
+        self.number_in_column(self.head.app_number_column, rank)
+    }
+
+    /// A value of a node.
+    pub(crate) fn node_value(&self, node: u32, key: KeyId) -> Found<'a> {
+        match self.column(self.head.node_columns, key)? {
+            Some(column) => column.value(node),
+            None => Ok(None),
+        }
+    }
+
+    /// A value of a process.
+    pub(crate) fn proc_value(&self, rank: u32, key: KeyId) -> Found<'a> {
+        let Some(column) = self.column(self.head.proc_columns, key)? else { return Ok(None) };
+        if !column.is_of_node() {
+            return column.value(rank);
+        }
+        match self.node_of(rank)? {
+            Some(node) if rank < column.count() => self.node_value(node, key),
+            _ => Ok(None),
+        }
+    }
+
+    /// Index of the node a process runs on.
+    pub(crate) fn node_of(&self, rank: u32) -> Result<Option<u32>, Damage> {
+        match self.number_in_column(self.head.node_id_column, rank)? {
+            Some(id) => self.node_by_id(id),
+            None => Ok(None),
+        }
+    }
+
+    /// Index of the node with this number.
+    pub(crate) fn node_by_id(&self, id: u32) -> Result<Option<u32>, Damage> {
+        if self.head.node_ids_are_indexes == 1 {
+            return Ok((id < self.head.node_count).then_some(id));
+        }
+        let ids = self.memory.array::<NodeId>(self.head.node_ids)?;
+        Ok(ids.binary_search_by_key(&id, |node| node.id).ok().and_then(|at| ids.get(at)).map(|node| node.node))
+    }
+
+    /// Index of the node with this name or alias.
+    pub(crate) fn node_by_name(&self, name: &str) -> Result<Option<u32>, Damage> {
+        let hash = xxhash_rust::xxh3::xxh3_64(name.as_bytes());
+        let names = self.memory.array::<HostName>(self.head.host_names)?;
+        let start = names.partition_point(|entry| entry.hash < hash);
+        for entry in names.iter().skip(start).take_while(|entry| entry.hash == hash) {
+            if self.memory.bytes(entry.name, entry.len.into())? == name.as_bytes() {
+                return Ok(Some(entry.node));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The entries of a table.
+    pub(crate) fn entries(&self, table: Array) -> Result<&'a [Entry], Damage> {
+        self.memory.array(table)
+    }
+
+    /// The columns of nodes or of processes.
+    pub(crate) fn columns(&self, columns: Array) -> Result<impl Iterator<Item = ColumnView<'a>> + use<'a>, Damage> {
+        let memory = self.memory;
+        Ok(memory.array::<ColumnHead>(columns)?.iter().map(move |head| ColumnView::new(memory, head)))
+    }
+
+    fn table_value(&self, table: Array, key: KeyId) -> Found<'a> {
+        let entries = self.memory.array::<Entry>(table)?;
+        let entry = entries.binary_search_by_key(&key.0, |entry| entry.id).ok().and_then(|at| entries.get(at));
+        entry.map_or(Ok(None), |entry| ValueRef::from_cell(self.memory, &entry.cell))
+    }
+
+    fn column(&self, columns: Array, key: KeyId) -> Result<Option<ColumnView<'a>>, Damage> {
+        let heads = self.memory.array::<ColumnHead>(columns)?;
+        let head = heads.binary_search_by_key(&key.0, |head| head.key).ok().and_then(|at| heads.get(at));
+        Ok(head.map(|head| ColumnView::new(self.memory, head)))
+    }
+
+    /// A number from the process column at this position. It is none of those that refer to the node: the writer
+    /// refuses that, and `value` yields nothing for them, so this can't go round in circles.
+    fn number_in_column(&self, position: u32, rank: u32) -> Result<Option<u32>, Damage> {
+        if position == NONE {
+            return Ok(None);
+        }
+        let head = self.memory.element::<ColumnHead>(self.head.proc_columns, position.into())?;
+        let column = ColumnView::new(self.memory, head.ok_or(Damage::Missing { what: "a column of the job record" })?);
+        Ok(column.value(rank)?.and_then(|value| value.as_u32()))
+    }
+}

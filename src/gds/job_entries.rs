@@ -1,0 +1,134 @@
+//! The job record for those who cannot read segments, and for registering again.
+
+use super::job_record::{AppRecord, Column, ColumnValues, JobRecord};
+use super::memory::Damage;
+use super::reader::NamespaceReader;
+use super::value_ref::ValueRef;
+use super::walk::{JobTables, StoredColumn};
+use crate::keys;
+use crate::types::{Info, Key, Kval, Rank, Value};
+
+impl NamespaceReader {
+    /// All job-level information as key-values: those of the job as they are, and one array of infos for the session,
+    /// for each application, for each node, and for each process.
+    ///
+    /// Processes come as `PMIX_PROC_DATA` (`pmix.pdata`) arrays whose first entry is the rank. Peers understand these
+    /// as well as the packed form (`pmix.pblob`), whose bytes depend on the encoding of the peer's release: making
+    /// them is for the layer that knows the peer.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn job_entries(&self) -> Result<Vec<Kval>, Damage> {
+        let Some(tables) = self.job_tables()? else { return Ok(Vec::new()) };
+        let mut entries = Vec::new();
+        for (key, value) in &tables.job {
+            entries.push(Kval { key: key_of(key)?, value: value.to_value()? });
+        }
+        entries.extend(session_array(&tables)?);
+        for node in 0..tables.node_count {
+            let mut infos = Vec::new();
+            for column in name_first(&tables.node_columns) {
+                push_info(&mut infos, column.key(), column.value(node)?)?;
+            }
+            entries.push(array(keys::NODE_INFO_ARRAY.name(), infos));
+        }
+        for (number, values) in &tables.apps {
+            let mut infos = vec![Info::new(Key::from_static(keys::APPNUM.name()), *number)];
+            infos.extend(other_infos(values, keys::APPNUM.name())?);
+            entries.push(array(keys::APP_INFO_ARRAY.name(), infos));
+        }
+        for rank in 0..tables.rank_count {
+            let mut infos = vec![Info::new(Key::from_static(keys::RANK.name()), Rank::from(rank))];
+            for column in tables.proc_columns.iter().filter(|column| column.key() != keys::RANK.name()) {
+                push_info(&mut infos, column.key(), self.proc_value(column, rank)?)?;
+            }
+            entries.push(array(keys::PROC_DATA.name(), infos));
+        }
+        Ok(entries)
+    }
+
+    /// The job record, read back; an empty one if the job has not been described.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn job_record(&self) -> Result<JobRecord, Damage> {
+        let Some(tables) = self.job_tables()? else { return Ok(JobRecord::default()) };
+        let mut apps = Vec::with_capacity(tables.apps.len());
+        for (number, values) in &tables.apps {
+            apps.push(AppRecord { number: *number, entries: owned(values)? });
+        }
+        Ok(JobRecord {
+            session: owned(&tables.session)?,
+            session_id: tables.session_id,
+            job: owned(&tables.job)?,
+            apps,
+            node_count: tables.node_count,
+            node_columns: columns(&tables.node_columns)?,
+            own_node: tables.own_node,
+            rank_count: tables.rank_count,
+            proc_columns: columns(&tables.proc_columns)?,
+        })
+    }
+}
+
+/// The session's values, its number first; none if nothing is known about the session.
+fn session_array(tables: &JobTables<'_>) -> Result<Option<Kval>, Damage> {
+    if tables.session.is_empty() && tables.session_id.is_none() {
+        return Ok(None);
+    }
+    let id = Key::from_static(keys::SESSION_ID.name());
+    // What the reference library writes for a session without number.
+    let mut infos = vec![Info::new(id, tables.session_id.unwrap_or(u32::MAX))];
+    infos.extend(other_infos(&tables.session, keys::SESSION_ID.name())?);
+    Ok(Some(array(keys::SESSION_INFO_ARRAY.name(), infos)))
+}
+
+/// The columns with that of the nodes' names before all others: readers take a node array's name from its start.
+fn name_first<'c, 'a>(columns: &'c [StoredColumn<'a>]) -> impl Iterator<Item = &'c StoredColumn<'a>> {
+    let is_name = |column: &&StoredColumn<'_>| column.key() == keys::HOSTNAME.name();
+    columns.iter().filter(is_name).chain(columns.iter().filter(move |column| !is_name(column)))
+}
+
+/// Table entries as infos, without one key that has been written already.
+fn other_infos(values: &[(&str, ValueRef<'_>)], without: &str) -> Result<Vec<Info>, Damage> {
+    let mut infos = Vec::with_capacity(values.len());
+    for (key, value) in values.iter().filter(|(key, _)| *key != without) {
+        push_info(&mut infos, key, Some(*value))?;
+    }
+    Ok(infos)
+}
+
+fn push_info(infos: &mut Vec<Info>, key: &str, value: Option<ValueRef<'_>>) -> Result<(), Damage> {
+    if let Some(value) = value {
+        infos.push(Info::new(key_of(key)?, value.to_value()?));
+    }
+    Ok(())
+}
+
+fn array(key: &'static str, infos: Vec<Info>) -> Kval {
+    Kval { key: Key::from_static(key), value: Value::info_array(infos) }
+}
+
+fn owned(values: &[(&str, ValueRef<'_>)]) -> Result<Vec<(Key, Value)>, Damage> {
+    values.iter().map(|(key, value)| Ok((key_of(key)?, value.to_value()?))).collect()
+}
+
+fn columns(columns: &[StoredColumn<'_>]) -> Result<Vec<Column>, Damage> {
+    columns.iter().map(|column| Ok(Column { key: key_of(column.key())?, values: column_values(column)? })).collect()
+}
+
+fn column_values(column: &StoredColumn<'_>) -> Result<ColumnValues, Damage> {
+    if column.is_of_node() {
+        return Ok(ColumnValues::OfNode);
+    }
+    if let Some((data_type, values)) = column.view().numbers()? {
+        return Ok(ColumnValues::Numbers { data_type, values });
+    }
+    let values = (0..column.count()).map(|index| column.value(index)?.map(|value| value.to_value()).transpose());
+    Ok(ColumnValues::Values(values.collect::<Result<_, _>>()?))
+}
+
+fn key_of(name: &str) -> Result<Key, Damage> {
+    Key::new(name.to_owned())
+        .map_err(|_| Damage::Text { what: "key", len: u64::try_from(name.len()).unwrap_or(u64::MAX) })
+}

@@ -1,0 +1,32 @@
+//! How much a namespace may store.
+
+/// Bounds on what one namespace stores. Each is checked before anything is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// Bytes of a namespace's segment, header and superseded data included.
+    pub segment_bytes_max: u64,
+    /// Different keys in a namespace.
+    pub keys_max: u32,
+    /// Bytes of one value as stored.
+    pub value_bytes_max: u32,
+    /// Values in one commit.
+    pub commit_entries_max: u32,
+    /// Processes of a job; also bounds the ranks that may commit before the job is described.
+    pub ranks_max: u32,
+    /// Nodes of a job.
+    pub nodes_max: u32,
+}
+
+impl Default for StoreLimits {
+    /// Room for 10^6 ranks on 10^5 nodes and 1 GiB of modex, with a margin.
+    fn default() -> Self {
+        Self {
+            segment_bytes_max: 4 << 30,
+            keys_max: 1 << 20,
+            value_bytes_max: 64 << 20,
+            commit_entries_max: 1 << 20,
+            ranks_max: 1 << 24,
+            nodes_max: 1 << 20,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Reading a segment: every access bounds-checked, every failure named.
+
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+use super::format::Array;
+use crate::shmem::{Corrupt, Offset, RootIndex, SegmentReader, TableRef};
+
+/// What is wrong with the bytes of a segment. Small and free of allocation, for `Get` returns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// The bytes are not where they should be.
+    #[error(transparent)]
+    Memory(#[from] Corrupt),
+    /// A reference that must not be empty is.
+    #[error("a reference to {what} is zero")]
+    Missing {
+        /// What it should have led to.
+        what: &'static str,
+    },
+    /// A code that this build does not know, in spite of the layout id.
+    #[error("{what} has the unknown code {code}")]
+    Code {
+        /// Which field.
+        what: &'static str,
+        /// What it holds.
+        code: u64,
+    },
+    /// A number that is impossible for its data type.
+    #[error("{bits:#x} is not a value of data type {data_type}")]
+    Number {
+        /// The standard's number of the type.
+        data_type: u16,
+        /// The number found.
+        bits: u64,
+    },
+    /// A string or name with bytes it must not have.
+    #[error("a {what} of {len} bytes is malformed")]
+    Text {
+        /// What it is.
+        what: &'static str,
+        /// Its length.
+        len: u64,
+    },
+    /// An archive that does not pass validation, or holds another type than its cell says.
+    #[error("an archived value of {len} bytes is malformed")]
+    Archive {
+        /// Its length.
+        len: u64,
+    },
+    /// A chain of blocks that is too long or does not lead backwards.
+    #[error("the block at {offset:#x} of a chain does not lead backwards within {} steps", super::block::CHAIN_MAX)]
+    Chain {
+        /// The block at which following it was given up.
+        offset: u64,
+    },
+}
+
+/// The segment's roots.
+pub(crate) mod root {
+    use super::RootIndex;
+
+    /// The key dictionary's table of slots.
+    pub(crate) const KEYS: RootIndex = RootIndex::of::<0>();
+    /// The job record.
+    pub(crate) const JOB: RootIndex = RootIndex::of::<1>();
+    /// The modex table: the newest block of each rank.
+    pub(crate) const MODEX: RootIndex = RootIndex::of::<2>();
+    /// The table of statistics.
+    pub(crate) const STATISTICS: RootIndex = RootIndex::of::<3>();
+}
+
+/// A mapped segment, as the readers in this module see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory<'a>(&'a SegmentReader);
+
+impl<'a> Memory<'a> {
+    /// Reads through a mapping.
+    pub(crate) const fn new(segment: &'a SegmentReader) -> Self {
+        Self(segment)
+    }
+
+    /// The target of a root; `None` while nothing has been stored there.
+    pub(crate) fn root(self, root: RootIndex) -> Option<u64> {
+        self.0.root(root).map(Offset::get)
+    }
+
+    /// The table of atomic cells that a root leads to.
+    pub(crate) fn root_table(self, root: RootIndex) -> Result<Option<TableRef>, Damage> {
+        match self.0.root(root) {
+            Some(offset) => Ok(Some(self.0.table(offset)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// A cell of a table. Acquires: what was published before the cell was stored is visible.
+    pub(crate) fn cell(self, table: TableRef, index: u64) -> Result<u64, Damage> {
+        Ok(self.0.cell(table, index)?)
+    }
+
+    /// Bytes.
+    pub(crate) fn bytes(self, offset: u64, len: u64) -> Result<&'a [u8], Damage> {
+        Ok(self.0.slice(position(offset, "bytes")?, len)?)
+    }
+
+    /// One structure.
+    pub(crate) fn record<T: FromBytes + Immutable + KnownLayout>(self, offset: u64) -> Result<&'a T, Damage> {
+        Ok(self.0.read(position(offset, "a structure")?)?)
+    }
+
+    /// An array; an empty one needs no position.
+    pub(crate) fn array<T: FromBytes + Immutable + KnownLayout>(self, array: Array) -> Result<&'a [T], Damage> {
+        if array.count == 0 {
+            return Ok(&[]);
+        }
+        Ok(self.0.array(position(array.offset, "an array")?, array.count)?)
+    }
+
+    /// One element of an array whose other elements are not needed.
+    pub(crate) fn element<T: FromBytes + Immutable + KnownLayout>(
+        self,
+        array: Array,
+        index: u64,
+    ) -> Result<Option<&'a T>, Damage> {
+        if index >= array.count {
+            return Ok(None);
+        }
+        let size = u64::try_from(size_of::<T>()).unwrap_or(u64::MAX);
+        let offset = index.checked_mul(size).and_then(|bytes| array.offset.checked_add(bytes));
+        match offset {
+            Some(offset) => self.record(offset).map(Some),
+            None => Err(Corrupt::Count { offset: array.offset, count: array.count, size }.into()),
+        }
+    }
+}
+
+fn position(offset: u64, what: &'static str) -> Result<Offset, Damage> {
+    Offset::from_raw(offset).ok_or(Damage::Missing { what })
+}

@@ -1,0 +1,122 @@
+//! The reading side of a namespace's segment: what `Get` is.
+
+use super::block::{self, Chain};
+use super::dictionary::{self, KeyId};
+use super::format;
+use super::job::JobView;
+use super::memory::{Damage, Memory};
+use super::publish::{Audience, Lookup};
+use super::search::Search;
+use super::value_ref::ValueRef;
+use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentReader};
+
+/// Reads a namespace. Cheap to make (nothing is copied or scanned), and safe to share between threads.
+///
+/// What the writer publishes later is seen without attaching again.
+///
+/// ```
+/// # use modex::gds::{Lookup, KeyRef, NamespaceReader, ReadError, RealmRequest};
+/// # use modex::types::Rank;
+/// fn job_size(reader: &NamespaceReader) -> Result<Option<u32>, ReadError> {
+///     let lookup = Lookup {
+///         rank: Rank::Wildcard,
+///         key: KeyRef::new("pmix.job.size"),
+///         realm: RealmRequest::Default,
+///         audience: None,
+///     };
+///     Ok(reader.get(&lookup)?.as_u32())
+/// }
+/// ```
+#[derive(Debug)]
+pub struct NamespaceReader {
+    segment: SegmentReader,
+}
+
+/// Why a value was not read. Without allocation, so that asking in vain costs as little as asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Nothing is stored under that name.
+    #[error("the key is not stored there")]
+    NotFound,
+    /// There is a value, but not for this reader.
+    #[error("the key was posted with a scope that excludes this reader")]
+    OutsideScope,
+    /// The stored bytes are damaged.
+    #[error("the segment is damaged: {0}")]
+    Damaged(#[from] Damage),
+}
+
+impl NamespaceReader {
+    /// Maps a segment that a server handed over.
+    ///
+    /// # Errors
+    /// [`AttachError`] if it is no segment, was made by another build, or cannot be mapped. The caller then asks the
+    /// server instead.
+    pub fn attach(handle: ReaderHandle) -> Result<Self, AttachError> {
+        Self::attach_with(handle, &ReaderOptions::default())
+    }
+
+    /// As [`NamespaceReader::attach`], with a bound on the address space to reserve.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn attach_with(handle: ReaderHandle, options: &ReaderOptions) -> Result<Self, AttachError> {
+        let segment = SegmentReader::attach(handle, LayoutId::of(format::layout()), options)?;
+        Ok(Self { segment })
+    }
+
+    /// One value. Takes no lock, makes no system call and allocates nothing, whether it finds the value or not.
+    ///
+    /// Where it looks, unless a realm is asked for: for a process first among its own values (reserved keys: those
+    /// the host registered before those it posted; others: the reverse), then in the realm of the key; for the
+    /// wildcard in the realm of the key, then in the job; for the undefined rank as for the wildcard, then among what
+    /// all ranks posted, which takes time linear in their number.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, ReadError> {
+        let memory = self.memory();
+        let key = dictionary::find(memory, &lookup.key)?.ok_or(ReadError::NotFound)?;
+        let search = Search { memory, job: JobView::current(memory)?, key, lookup };
+        search.run()?.ok_or(ReadError::NotFound)
+    }
+
+    /// All that a process posted and the audience may see, by key: the newest value of each.
+    ///
+    /// # Errors
+    /// [`ReadError::Damaged`].
+    pub fn posted(&self, rank: u32, audience: Audience) -> Result<Vec<(&str, ValueRef<'_>)>, ReadError> {
+        let memory = self.memory();
+        let mut newest = std::collections::BTreeMap::new();
+        for found in Chain::of_rank(memory, rank)? {
+            for entry in found?.entries {
+                if block::is_visible(entry, Some(audience)) {
+                    newest.entry(entry.id).or_insert(&entry.cell);
+                }
+            }
+        }
+        let mut values = Vec::with_capacity(newest.len());
+        for (id, cell) in newest {
+            let value = ValueRef::from_cell(memory, cell)?.ok_or(Damage::Missing { what: "a posted value" })?;
+            values.push((dictionary::name(memory, KeyId(id))?, value));
+        }
+        Ok(values)
+    }
+
+    /// The namespace's name, as the writer labelled the segment.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.segment.label()
+    }
+
+    /// The mapping: who wrote it, how it is protected, how to wait for news.
+    #[must_use]
+    pub const fn segment(&self) -> &SegmentReader {
+        &self.segment
+    }
+
+    pub(crate) const fn memory(&self) -> Memory<'_> {
+        Memory::new(&self.segment)
+    }
+}

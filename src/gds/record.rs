@@ -1,0 +1,204 @@
+//! Writes a job record into an image.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::cell::Encoded;
+use super::column::push_column;
+use super::dictionary::KeyId;
+use super::error::{RecordError, StoreError};
+use super::format::{AppHead, Array, ColumnHead, Entry, HostName, JobHead, NODES_MAX, NONE, NodeId};
+use super::image::Image;
+use super::job_record::{Column, ColumnValues, JobRecord};
+use super::limits::StoreLimits;
+use crate::keys;
+use crate::types::{Key, Value};
+
+/// Ids of the keys that a record uses.
+pub(crate) type KeyIds<'r> = FxHashMap<&'r str, KeyId>;
+
+/// Refuses a record that contradicts itself as a whole; columns are checked when they are written.
+pub(crate) fn check(record: &JobRecord, limits: &StoreLimits) -> Result<(), RecordError> {
+    let within = |what, found, max| if found > max { Err(RecordError::TooLarge { what, found, max }) } else { Ok(()) };
+    within("ranks", record.rank_count, limits.ranks_max)?;
+    within("nodes", record.node_count, limits.nodes_max.min(NODES_MAX))?;
+    match record.own_node {
+        Some(own_node) if own_node >= record.node_count => {
+            return Err(RecordError::OwnNode { own_node, node_count: record.node_count });
+        }
+        _ => {}
+    }
+    let node_id = keys::NODEID.name();
+    let of_node = |column: &&Column| column.values == ColumnValues::OfNode;
+    let of_node_ids = record.proc_columns.iter().filter(of_node).filter(|column| column.key.as_str() == node_id);
+    match record.node_columns.iter().filter(of_node).chain(of_node_ids).next() {
+        Some(column) => Err(RecordError::OfNode { key: column.key.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Every key of a record, some of them more than once.
+pub(crate) fn keys(record: &JobRecord) -> impl Iterator<Item = &Key> {
+    let tables = [&record.session, &record.job].into_iter().chain(record.apps.iter().map(|app| &app.entries));
+    let columns = record.node_columns.iter().chain(&record.proc_columns);
+    tables.flatten().map(|(key, _)| key).chain(columns.map(|column| &column.key))
+}
+
+/// Where a record stands in its image, and how much of the image its columns take.
+#[derive(Debug)]
+pub(crate) struct PlacedRecord {
+    pub(crate) offset: u64,
+    pub(crate) column_bytes: u64,
+}
+
+/// Writes a record whose keys have all been interned.
+pub(crate) fn push_record(
+    image: &mut Image,
+    record: &JobRecord,
+    ids: &KeyIds<'_>,
+    limits: &StoreLimits,
+) -> Result<PlacedRecord, StoreError> {
+    let mut writer = RecordWriter { image, ids, value_bytes_max: limits.value_bytes_max };
+    let session = writer.table(&record.session)?;
+    let job = writer.table(&record.job)?;
+    let apps = writer.apps(record)?;
+    let host_names = writer.host_names(record)?;
+    let (node_ids_are_indexes, node_ids) = writer.node_ids(record)?;
+    let before_columns = writer.image.size_bytes();
+    let (node_columns, _) = writer.columns(&record.node_columns, record.node_count)?;
+    let (proc_columns, proc_keys) = writer.columns(&record.proc_columns, record.rank_count)?;
+    let column_bytes = writer.image.size_bytes().saturating_sub(before_columns);
+    let position = |name: &str| {
+        let id = ids.get(name)?;
+        proc_keys.iter().position(|key| *key == id.0).and_then(|at| u32::try_from(at).ok())
+    };
+    let head = JobHead {
+        rank_count: record.rank_count,
+        node_count: record.node_count,
+        own_node: record.own_node.unwrap_or(NONE),
+        node_id_column: position(keys::NODEID.name()).unwrap_or(NONE),
+        app_number_column: position(keys::APPNUM.name()).unwrap_or(NONE),
+        session_id: record.session_id.unwrap_or_default(),
+        session_known: record.session_id.is_some().into(),
+        node_ids_are_indexes: node_ids_are_indexes.into(),
+        session,
+        job,
+        apps,
+        node_columns,
+        proc_columns,
+        host_names,
+        node_ids,
+    };
+    Ok(PlacedRecord { offset: writer.image.push_record(&head)?, column_bytes })
+}
+
+struct RecordWriter<'a> {
+    image: &'a mut Image,
+    ids: &'a KeyIds<'a>,
+    value_bytes_max: u32,
+}
+
+impl RecordWriter<'_> {
+    /// A table by key. Of a key given twice the later value counts.
+    fn table(&mut self, values: &[(Key, Value)]) -> Result<Array, StoreError> {
+        let by_id: BTreeMap<KeyId, (&Key, &Value)> =
+            values.iter().map(|(key, value)| (self.id(key), (key, value))).collect();
+        let mut entries = Vec::with_capacity(by_id.len());
+        for (id, (key, value)) in by_id {
+            let encoded = Encoded::new(value, self.value_bytes_max)
+                .map_err(|reason| StoreError::Value { key: key.clone(), reason })?;
+            entries.push(Entry { id: id.0, cell: self.image.push_value(&encoded)?, ..Entry::default() });
+        }
+        self.image.push_array(&entries)
+    }
+
+    fn apps(&mut self, record: &JobRecord) -> Result<Array, StoreError> {
+        let by_number: BTreeMap<u32, _> = record.apps.iter().map(|app| (app.number, app)).collect();
+        let mut heads = Vec::with_capacity(by_number.len());
+        for (number, app) in by_number {
+            heads.push(AppHead { number, reserved: 0, entries: self.table(&app.entries)? });
+        }
+        self.image.push_array(&heads)
+    }
+
+    /// Columns by key, and the ids of their keys in this order.
+    fn columns(&mut self, columns: &[Column], count: u32) -> Result<(Array, Vec<u32>), StoreError> {
+        let by_id: BTreeMap<KeyId, &Column> = columns.iter().map(|column| (self.id(&column.key), column)).collect();
+        let mut heads: Vec<ColumnHead> = Vec::with_capacity(by_id.len());
+        for (id, column) in by_id {
+            heads.push(push_column(self.image, column, id, count, self.value_bytes_max)?);
+        }
+        let ids = heads.iter().map(|head| head.key).collect();
+        Ok((self.image.push_array(&heads)?, ids))
+    }
+
+    /// Names and aliases of all nodes, by hash. Of a name that two nodes have the first counts.
+    fn host_names(&mut self, record: &JobRecord) -> Result<Array, StoreError> {
+        let mut names: Vec<(u64, u32, &str)> = Vec::new();
+        for column in &record.node_columns {
+            let is_alias = column.key.as_str() == keys::HOSTNAME_ALIASES.name();
+            if !is_alias && column.key.as_str() != keys::HOSTNAME.name() {
+                continue;
+            }
+            for (node, text) in texts(column, record.node_count) {
+                let parts = text.split(if is_alias { ',' } else { '\0' }).filter(|name| !name.is_empty());
+                names.extend(parts.map(|name| (xxhash_rust::xxh3::xxh3_64(name.as_bytes()), node, name)));
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        let mut entries = Vec::with_capacity(names.len());
+        for (hash, node, name) in names {
+            let len = u32::try_from(name.len()).unwrap_or(u32::MAX);
+            entries.push(HostName { hash, name: self.image.push(1, name.as_bytes())?, len, node });
+        }
+        self.image.push_array(&entries)
+    }
+
+    /// Whether the id of every node is its index, and otherwise the nodes by id. Of an id that two nodes have the
+    /// first counts.
+    fn node_ids(&mut self, record: &JobRecord) -> Result<(bool, Array), StoreError> {
+        let column = record.node_columns.iter().rfind(|column| column.key.as_str() == keys::NODEID.name());
+        let Some(column) = column else { return Ok((true, Array::default())) };
+        let mut ids = numbers(column, record.node_count);
+        let given = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        if given == record.node_count && ids.iter().all(|pair| pair.id == pair.node) {
+            return Ok((true, Array::default()));
+        }
+        ids.sort_unstable();
+        ids.dedup_by_key(|pair| pair.id);
+        Ok((false, self.image.push_array(&ids)?))
+    }
+
+    fn id(&self, key: &Key) -> KeyId {
+        // Every key was interned before; an id without entry would only make this value unreachable.
+        self.ids.get(key.as_str()).copied().unwrap_or(KeyId(0))
+    }
+}
+
+/// The texts of a column with their indexes.
+fn texts(column: &Column, count: u32) -> Vec<(u32, &str)> {
+    values(column, count).into_iter().filter_map(|(index, value)| Some((index, value.as_str()?))).collect()
+}
+
+/// The numbers of a column with their indexes.
+fn numbers(column: &Column, count: u32) -> Vec<NodeId> {
+    if let ColumnValues::Numbers { values, .. } = &column.values {
+        let pairs = (0..count).zip(values);
+        return pairs.filter_map(|(node, &id)| Some(NodeId { id: id.try_into().ok()?, node })).collect();
+    }
+    let pairs = values(column, count).into_iter();
+    pairs.filter_map(|(node, value)| Some(NodeId { id: value.as_u32()?, node })).collect()
+}
+
+fn values(column: &Column, count: u32) -> Vec<(u32, &Value)> {
+    match &column.values {
+        ColumnValues::Constant(value) => (0..count).map(|index| (index, value)).collect(),
+        ColumnValues::Values(values) => {
+            (0..count).zip(values).filter_map(|(index, value)| Some((index, value.as_ref()?))).collect()
+        }
+        ColumnValues::Sparse(values) => values.iter().map(|(index, value)| (*index, value)).collect(),
+        ColumnValues::Numbers { .. } | ColumnValues::OfNode => Vec::new(),
+    }
+}

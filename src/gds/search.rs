@@ -1,0 +1,148 @@
+//! Where a value is looked for, and in which order.
+//!
+//! Source: PMIx Standard, chapter "Data Access and Sharing" (data realms); `spec/semantics.md` section 3.
+
+use super::block::{self, Posting};
+use super::dictionary::KnownKey;
+use super::job::JobView;
+use super::memory::{Damage, Memory, root};
+use super::publish::{Lookup, NodeSelector, RealmRequest};
+use super::reader::ReadError;
+use super::value_ref::ValueRef;
+use crate::keys::DefaultRealm;
+use crate::types::Rank;
+
+/// One lookup of a key that the dictionary knows.
+#[derive(Debug)]
+pub(crate) struct Search<'a, 'l> {
+    pub(crate) memory: Memory<'a>,
+    pub(crate) job: Option<JobView<'a>>,
+    pub(crate) key: KnownKey,
+    pub(crate) lookup: &'l Lookup<'l>,
+}
+
+type Found<'a> = Result<Option<ValueRef<'a>>, ReadError>;
+
+impl<'a> Search<'a, '_> {
+    /// The value, if there is one.
+    pub(crate) fn run(&self) -> Found<'a> {
+        match self.lookup.realm {
+            RealmRequest::Session(session) => self.in_job(|job| job.session_value(session, self.key.id)),
+            RealmRequest::Job => self.in_job(|job| job.job_value(self.key.id)),
+            RealmRequest::App(number) => self.in_job(|job| self.app_value(job, number)),
+            RealmRequest::Node(selector) => self.in_job(|job| self.node_value(job, selector)),
+            RealmRequest::Default => match self.lookup.rank {
+                Rank::Process(rank) => self.of_process(rank),
+                Rank::Wildcard => self.of_job(),
+                Rank::Undefined => self.of_anyone(),
+                Rank::Invalid | Rank::LocalPeers | Rank::LocalNode => Ok(None),
+            },
+        }
+    }
+
+    /// A process's own value; else the one that its application, node or session has, if the key belongs there. Never
+    /// one of the job's own: that would answer a question about one process with something about all.
+    fn of_process(&self, rank: u32) -> Found<'a> {
+        let own = self.own_value(rank);
+        if !matches!(own, Ok(None) | Err(ReadError::OutsideScope)) || self.key.realm == DefaultRealm::ByRank {
+            return own;
+        }
+        match self.of_default_realm()? {
+            Some(value) => Ok(Some(value)),
+            None => own,
+        }
+    }
+
+    /// What the key's realm holds, else what the host registered for the job under that key.
+    fn of_job(&self) -> Found<'a> {
+        match self.of_default_realm()? {
+            Some(value) => Ok(Some(value)),
+            None => self.in_job(|job| job.job_value(self.key.id)),
+        }
+    }
+
+    /// A key that is unique in its namespace: of the job, else of the only process that posted it. Looks at every
+    /// rank, as nothing is known about the owner.
+    fn of_anyone(&self) -> Found<'a> {
+        if let Some(value) = self.of_job()? {
+            return Ok(Some(value));
+        }
+        let rank_count = self.memory.root_table(root::MODEX)?.map_or(0, |table| table.cell_count());
+        let mut is_hidden = false;
+        for rank in 0..u32::try_from(rank_count).unwrap_or(u32::MAX) {
+            match block::find(self.memory, rank, self.key.id, self.lookup.audience)? {
+                Posting::Visible(value) => return Ok(Some(value)),
+                Posting::Hidden => is_hidden = true,
+                Posting::Absent => {}
+            }
+        }
+        if is_hidden { Err(ReadError::OutsideScope) } else { Ok(None) }
+    }
+
+    /// Reserved keys come from the host as a rule, others from the process.
+    fn own_value(&self, rank: u32) -> Found<'a> {
+        let described = || self.in_job(|job| job.proc_value(rank, self.key.id));
+        if !self.key.is_reserved {
+            return match self.posted_value(rank)? {
+                Some(value) => Ok(Some(value)),
+                None => described(),
+            };
+        }
+        match described()? {
+            Some(value) => Ok(Some(value)),
+            None => self.posted_value(rank),
+        }
+    }
+
+    fn posted_value(&self, rank: u32) -> Found<'a> {
+        match block::find(self.memory, rank, self.key.id, self.lookup.audience)? {
+            Posting::Visible(value) => Ok(Some(value)),
+            Posting::Hidden => Err(ReadError::OutsideScope),
+            Posting::Absent => Ok(None),
+        }
+    }
+
+    fn of_default_realm(&self) -> Found<'a> {
+        self.in_job(|job| match self.key.realm {
+            DefaultRealm::ByRank => job.job_value(self.key.id),
+            DefaultRealm::Session => job.session_value(None, self.key.id),
+            DefaultRealm::Application => self.app_value(job, None),
+            DefaultRealm::Node => self.node_value(job, NodeSelector::Implied),
+        })
+    }
+
+    /// Of the application asked for, else of the process's; else of the first, for which the standard takes
+    /// application 0. A process that nobody assigned to one of several applications has none.
+    fn app_value(&self, job: JobView<'a>, number: Option<u32>) -> Result<Option<ValueRef<'a>>, Damage> {
+        let own = match (number, self.lookup.rank) {
+            (None, Rank::Process(rank)) => job.app_of(rank)?,
+            _ => number,
+        };
+        if let Some(number) = own {
+            return job.app_value(number, self.key.id);
+        }
+        match (job.apps()?, self.lookup.rank) {
+            ([only], _) => job.app_value(only.number, self.key.id),
+            ([first, ..], Rank::Wildcard | Rank::Undefined) => job.app_value(first.number, self.key.id),
+            _ => Ok(None),
+        }
+    }
+
+    /// Of the node asked for, else of the process's; else of the writer's own, which is its readers' node too.
+    fn node_value(&self, job: JobView<'a>, selector: NodeSelector<'_>) -> Result<Option<ValueRef<'a>>, Damage> {
+        let node = match (selector, self.lookup.rank) {
+            (NodeSelector::Id(id), _) => job.node_by_id(id)?,
+            (NodeSelector::Name(name), _) => job.node_by_name(name)?,
+            (NodeSelector::Implied, Rank::Process(rank)) => job.node_of(rank)?.or(job.own_node()),
+            (NodeSelector::Implied, _) => job.own_node(),
+        };
+        node.map_or(Ok(None), |node| job.node_value(node, self.key.id))
+    }
+
+    fn in_job(&self, read: impl FnOnce(JobView<'a>) -> Result<Option<ValueRef<'a>>, Damage>) -> Found<'a> {
+        match self.job {
+            Some(job) => Ok(read(job)?),
+            None => Ok(None),
+        }
+    }
+}

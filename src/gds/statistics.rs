@@ -1,0 +1,119 @@
+//! What a segment's bytes are for.
+
+use super::memory::{Damage, Memory, root};
+use super::reader::NamespaceReader;
+
+/// A part of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Section {
+    /// Keys and the tables that find them.
+    Dictionary,
+    /// Session, job and application tables, node indexes.
+    JobRecord,
+    /// Columns of nodes and processes, their strings included.
+    Columns,
+    /// The table of each rank's newest block.
+    ModexTable,
+    /// Heads and entries of blocks.
+    Blocks,
+    /// Strings, byte objects and archives that processes posted.
+    Payload,
+}
+
+impl Section {
+    /// All sections, in the order of [`Statistics`].
+    pub const ALL: [Self; 6] =
+        [Self::Dictionary, Self::JobRecord, Self::Columns, Self::ModexTable, Self::Blocks, Self::Payload];
+
+    /// A name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dictionary => "dictionary",
+            Self::JobRecord => "job record",
+            Self::Columns => "columns",
+            Self::ModexTable => "modex table",
+            Self::Blocks => "blocks",
+            Self::Payload => "payload",
+        }
+    }
+
+    /// Index of the section's counter in the segment's table of statistics.
+    pub(crate) const fn cell(self) -> u64 {
+        match self {
+            Self::Dictionary => 0,
+            Self::JobRecord => 1,
+            Self::Columns => 2,
+            Self::ModexTable => 3,
+            Self::Blocks => 4,
+            Self::Payload => 5,
+        }
+    }
+}
+
+/// Cells of the table of statistics: one for each section, and some to spare.
+pub(crate) const STATISTICS_CELLS: u64 = 8;
+
+/// Sizes of a segment, in bytes. Superseded data (old records, absorbed blocks) is counted too: it stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Bytes written for each section, in the order of [`Section::ALL`].
+    pub sections: [u64; 6],
+    /// The segment's header.
+    pub header_bytes: u64,
+    /// Bytes that readers may read, header and padding included.
+    pub published_bytes: u64,
+    /// Bytes of memory taken; `None` for a reader, who cannot know.
+    pub reserved_bytes: Option<u64>,
+    /// What keeps readers from writing, for people.
+    pub protection: String,
+    /// Number of keys.
+    pub key_count: u64,
+    /// Number of ranks that the modex table has room for.
+    pub rank_count: u64,
+}
+
+impl Statistics {
+    /// Bytes of one section.
+    #[must_use]
+    pub fn section(&self, section: Section) -> u64 {
+        let index = usize::try_from(section.cell()).unwrap_or(usize::MAX);
+        self.sections.get(index).copied().unwrap_or_default()
+    }
+}
+
+impl NamespaceReader {
+    /// Sizes of the segment, from the counters in it.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn statistics(&self) -> Result<Statistics, Damage> {
+        let memory = self.memory();
+        let mut sections = [0; 6];
+        for (counter, section) in sections.iter_mut().zip(Section::ALL) {
+            *counter = section_bytes(memory, section)?;
+        }
+        let mut key_count = 0;
+        for id in super::dictionary::ids(memory)? {
+            id?;
+            key_count += 1;
+        }
+        Ok(Statistics {
+            sections,
+            header_bytes: crate::shmem::HEADER_BYTES,
+            published_bytes: self.segment().published_bytes()?,
+            reserved_bytes: None,
+            protection: format!("{:?}", self.segment().protection()),
+            key_count,
+            rank_count: memory.root_table(root::MODEX)?.map_or(0, |table| table.cell_count()),
+        })
+    }
+}
+
+/// Bytes written for a section so far.
+pub(crate) fn section_bytes(memory: Memory<'_>, section: Section) -> Result<u64, Damage> {
+    match memory.root_table(root::STATISTICS)? {
+        Some(table) => memory.cell(table, section.cell()),
+        None => Ok(0),
+    }
+}

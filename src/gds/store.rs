@@ -1,0 +1,210 @@
+//! All namespaces of a server.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::error::StoreError;
+use super::job_record::JobRecord;
+use super::limits::StoreLimits;
+use super::publish::{Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish};
+use super::reader::{NamespaceReader, ReadError};
+use super::registration::{self, Context};
+use super::statistics::Statistics;
+use super::writer::NamespaceWriter;
+use crate::keys;
+use crate::shmem::{BackingKind, ReaderHandle, SegmentOptions};
+use crate::types::{Info, Key, Kval, Namespace, Rank, Value};
+
+/// How a [`Store`] keeps its segments.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Where the bytes live.
+    pub backing: BackingKind,
+    /// The directory of the files; needed by [`BackingKind::File`] alone.
+    pub directory: Option<PathBuf>,
+    /// Address space to reserve for each namespace, in bytes; no namespace can hold more.
+    pub span_bytes: u64,
+    /// What a namespace may store.
+    pub limits: StoreLimits,
+    /// Identity of this server, written into every segment: `namespace.rank` as a rule.
+    pub owner: String,
+    /// What registrations are parsed with: the server's own node, and bounds.
+    pub registration: Context,
+}
+
+impl StoreOptions {
+    /// Sealed memfds with default limits, of the server `owner` on the node `hostname`.
+    #[must_use]
+    pub fn new(owner: impl Into<String>, hostname: impl Into<String>) -> Self {
+        Self {
+            backing: BackingKind::Memfd,
+            directory: None,
+            span_bytes: SegmentOptions::SPAN_BYTES_DEFAULT,
+            limits: StoreLimits::default(),
+            owner: owner.into(),
+            registration: Context::new(hostname),
+        }
+    }
+
+    fn segment(&self, namespace: &Namespace) -> SegmentOptions {
+        SegmentOptions {
+            backing: self.backing,
+            directory: self.directory.clone(),
+            span_bytes: self.span_bytes,
+            ..SegmentOptions::new(namespace.as_str(), self.owner.as_str())
+        }
+    }
+}
+
+/// The datastore of a server: one segment for each registered namespace.
+#[derive(Debug)]
+pub struct Store {
+    options: StoreOptions,
+    namespaces: BTreeMap<Namespace, NamespaceWriter>,
+}
+
+impl Store {
+    /// A store without namespaces.
+    #[must_use]
+    pub const fn new(options: StoreOptions) -> Self {
+        Self { options, namespaces: BTreeMap::new() }
+    }
+
+    /// Makes a described job visible, or replaces its description by this one. What its processes posted stays.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the namespace is then as it was, or still unknown.
+    pub fn register_record(&mut self, namespace: &Namespace, record: &JobRecord) -> Result<JobSummary, StoreError> {
+        if let Some(writer) = self.namespaces.get_mut(namespace) {
+            writer.write_record(record)?;
+        } else {
+            let mut writer = NamespaceWriter::create(&self.options.segment(namespace), self.options.limits)?;
+            writer.write_record(record)?;
+            self.namespaces.insert(namespace.clone(), writer);
+        }
+        Ok(summary(record))
+    }
+
+    /// What a client needs to map the namespace's segment.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownNamespace`], or [`StoreError::Handle`] when no descriptor is to be had.
+    pub fn handle(&self, namespace: &Namespace) -> Result<ReaderHandle, StoreError> {
+        self.writer(namespace)?.handle()
+    }
+
+    /// The reading side of a namespace; `None` if it is unknown.
+    #[must_use]
+    pub fn reader(&self, namespace: &Namespace) -> Option<&NamespaceReader> {
+        self.namespaces.get(namespace).map(NamespaceWriter::reader)
+    }
+
+    /// Sizes of a namespace's segment.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownNamespace`] or [`StoreError::Damaged`].
+    pub fn statistics(&self, namespace: &Namespace) -> Result<Statistics, StoreError> {
+        self.writer(namespace)?.statistics()
+    }
+
+    /// Wakes every process that waits for news of the namespace. Returns whether it is known.
+    pub fn wake(&mut self, namespace: &Namespace) -> bool {
+        let Some(writer) = self.namespaces.get_mut(namespace) else { return false };
+        writer.wake();
+        true
+    }
+
+    /// All namespaces, in order.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.namespaces.keys()
+    }
+
+    fn writer(&self, namespace: &Namespace) -> Result<&NamespaceWriter, StoreError> {
+        self.namespaces.get(namespace).ok_or_else(|| unknown(namespace))
+    }
+
+    fn known_reader(&self, namespace: &Namespace) -> Result<&NamespaceReader, LookupError> {
+        self.reader(namespace).ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })
+    }
+}
+
+impl Publish for Store {
+    type Error = StoreError;
+
+    fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, StoreError> {
+        // A new registration updates the one before, which is read back from the segment: it is not worth a second
+        // copy in memory for the rare host that registers twice.
+        let previous = self.reader(namespace).map(NamespaceReader::job_record).transpose()?;
+        let record = registration::parse(namespace, &self.options.registration, description, previous.as_ref())?;
+        self.register_record(namespace, &record)
+    }
+
+    fn commit(
+        &mut self,
+        namespace: &Namespace,
+        rank: u32,
+        origin: Origin,
+        values: &[Posted],
+    ) -> Result<bool, StoreError> {
+        let writer = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
+        writer.append_block(rank, origin, values)
+    }
+
+    fn deregister(&mut self, namespace: &Namespace) -> bool {
+        let Some(mut writer) = self.namespaces.remove(namespace) else { return false };
+        writer.retire();
+        true
+    }
+
+    fn is_registered(&self, namespace: &Namespace) -> bool {
+        self.namespaces.contains_key(namespace)
+    }
+
+    fn lookup(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<Value, LookupError> {
+        let reader = self.known_reader(namespace)?;
+        let value = reader.get(lookup).and_then(|value| Ok(value.to_value()?));
+        value.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
+    }
+
+    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+        let reader = self.known_reader(namespace)?;
+        let damaged = |reason: &dyn std::fmt::Display| LookupError::Damaged {
+            namespace: namespace.clone(),
+            reason: reason.to_string(),
+        };
+        let mut entries = Vec::new();
+        for (name, value) in reader.posted(rank, audience).map_err(|e| damaged(&e))? {
+            let key = Key::new(name.to_owned()).map_err(|e| damaged(&e))?;
+            entries.push(Kval { key, value: value.to_value().map_err(|e| damaged(&e))? });
+        }
+        Ok(entries)
+    }
+
+    fn job_entries(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
+        let entries = self.known_reader(namespace)?.job_entries();
+        entries.map_err(|reason| LookupError::Damaged { namespace: namespace.clone(), reason: reason.to_string() })
+    }
+}
+
+fn unknown(namespace: &Namespace) -> StoreError {
+    StoreError::UnknownNamespace { namespace: namespace.clone() }
+}
+
+fn lookup_error(namespace: &Namespace, key: &str, rank: Rank, error: ReadError) -> LookupError {
+    let (key, whose) = (key.to_owned(), format!("{namespace}:{rank}"));
+    match error {
+        ReadError::NotFound => LookupError::NotFound { key, whose },
+        ReadError::OutsideScope => LookupError::OutsideScope { key, whose },
+        ReadError::Damaged(damage) => LookupError::Damaged { namespace: namespace.clone(), reason: damage.to_string() },
+    }
+}
+
+/// What the host said about the size of the job, else what follows from the record.
+fn summary(record: &JobRecord) -> JobSummary {
+    let said = |key: &str| record.job_value(key).and_then(Value::as_u32);
+    let derived = |count: u32| (count > 0).then_some(count);
+    JobSummary {
+        job_size: said(keys::JOB_SIZE.name()).or(derived(record.rank_count)),
+        node_count: said(keys::NUM_NODES.name()).or(derived(record.node_count)),
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of the datastore as a whole.

@@ -1,0 +1,186 @@
+//! A stored value, borrowed from the segment.
+
+use std::num::NonZeroUsize;
+
+use rkyv::api::access_with_context;
+use rkyv::rancor;
+use rkyv::validation::Validator;
+use rkyv::validation::archive::ArchiveValidator;
+use rkyv::validation::shared::SharedValidator;
+use zerocopy::IntoBytes;
+
+use super::cell::{ARCHIVE_DEPTH_MAX, Identity, null_of, value_of_bytes, value_of_scalar};
+use super::format::{Cell, INLINE_BYTES_MAX, form};
+use super::memory::{Damage, Memory};
+use crate::types::{ArchivedValue, DataType, Value};
+
+/// A value where it is stored. Copying it copies a reference, not the value.
+///
+/// Numbers have been checked against their type; strings and archives are checked when they are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueRef<'a> {
+    data_type: DataType,
+    body: Body<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Body<'a> {
+    Scalar(u64),
+    Null,
+    /// The bytes; one NUL follows them in the segment.
+    Bytes(&'a [u8]),
+    Archive(&'a [u8]),
+}
+
+impl<'a> ValueRef<'a> {
+    /// A number that a column computed.
+    pub(crate) fn from_scalar(data_type: u16, bits: u64) -> Result<Self, Damage> {
+        let known = data_type_of(data_type)?;
+        if value_of_scalar(known, bits).is_none() {
+            return Err(Damage::Number { data_type, bits });
+        }
+        Ok(Self { data_type: known, body: Body::Scalar(bits) })
+    }
+
+    /// The value of a cell; `None` if the cell says that there is none.
+    pub(crate) fn from_cell(memory: Memory<'a>, cell: &'a Cell) -> Result<Option<Self>, Damage> {
+        let body = match cell.form {
+            form::ABSENT => return Ok(None),
+            form::SCALAR => return Self::from_scalar(cell.data_type, cell.payload).map(Some),
+            form::NULL => Body::Null,
+            form::INLINE => Body::Bytes(inline_bytes(cell)?),
+            form::BYTES => Body::Bytes(memory.bytes(cell.payload, cell.len.into())?),
+            form::ARCHIVE => Body::Archive(memory.bytes(cell.payload, cell.len.into())?),
+            other => return Err(Damage::Code { what: "the form of a cell", code: other.into() }),
+        };
+        Ok(Some(Self { data_type: data_type_of(cell.data_type)?, body }))
+    }
+
+    /// The type of the value.
+    #[must_use]
+    pub const fn data_type(&self) -> DataType {
+        self.data_type
+    }
+
+    /// The value as an unsigned number, if its type is an integer of any width and it is not negative; as
+    /// [`Value::as_u64`].
+    #[must_use]
+    pub fn as_u64(&self) -> Option<u64> {
+        self.number()?.as_u64()
+    }
+
+    /// The value as a 32-bit unsigned number; see [`ValueRef::as_u64`].
+    #[must_use]
+    pub fn as_u32(&self) -> Option<u32> {
+        self.as_u64()?.try_into().ok()
+    }
+
+    /// The value as a 16-bit unsigned number; see [`ValueRef::as_u64`].
+    #[must_use]
+    pub fn as_u16(&self) -> Option<u16> {
+        self.as_u64()?.try_into().ok()
+    }
+
+    /// The value as a boolean, if it is one; as [`Value::as_bool`].
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        self.number()?.as_bool()
+    }
+
+    /// The value if it is a number, a rank, a code, a boolean or without content: whatever fits the cell itself.
+    /// Costs no allocation.
+    #[must_use]
+    pub fn number(&self) -> Option<Value> {
+        match self.body {
+            Body::Scalar(bits) => value_of_scalar(self.data_type, bits),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a string (without its NUL) or byte object. A NUL follows them in memory.
+    #[must_use]
+    pub const fn as_bytes(&self) -> Option<&'a [u8]> {
+        match self.body {
+            Body::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The value as text, if it is a string that is UTF-8.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&'a str> {
+        match self.data_type {
+            DataType::String | DataType::ProcNamespace | DataType::ProcCpuset => {
+                std::str::from_utf8(self.as_bytes()?).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// The archive of a value that is neither number nor bytes; `None` for those. Validated now, at the first touch.
+    ///
+    /// # Errors
+    /// [`Damage::Archive`].
+    pub fn nested(&self) -> Result<Option<&'a ArchivedValue>, Damage> {
+        match self.body {
+            Body::Archive(bytes) => access(bytes).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The value, copied out.
+    ///
+    /// # Errors
+    /// [`Damage`] when the stored bytes don't suit the type.
+    pub fn to_value(&self) -> Result<Value, Damage> {
+        let code = self.data_type.to_raw();
+        match self.body {
+            Body::Scalar(bits) => value_of_scalar(self.data_type, bits).ok_or(Damage::Number { data_type: code, bits }),
+            Body::Null => {
+                null_of(self.data_type).ok_or(Damage::Code { what: "the type of a null value", code: code.into() })
+            }
+            Body::Bytes(bytes) => value_of_bytes(self.data_type, bytes)
+                .ok_or(Damage::Text { what: self.data_type.name(), len: size_of_bytes(bytes) }),
+            Body::Archive(bytes) => self.unarchived(bytes),
+        }
+    }
+
+    fn unarchived(&self, bytes: &[u8]) -> Result<Value, Damage> {
+        let damage = Damage::Archive { len: size_of_bytes(bytes) };
+        let value = rkyv::deserialize::<Value, rancor::Error>(access(bytes)?).map_err(|_| damage)?;
+        if value.data_type() == self.data_type { Ok(value) } else { Err(damage) }
+    }
+
+    /// What tells it apart from other values.
+    pub(crate) const fn identity(&self) -> Identity<'a> {
+        match self.body {
+            Body::Scalar(bits) => Identity::of_scalar(self.data_type, bits),
+            Body::Null => Identity::of_scalar(self.data_type, u64::MAX),
+            Body::Bytes(bytes) | Body::Archive(bytes) => Identity::of_bytes(self.data_type, bytes),
+        }
+    }
+}
+
+/// Validates an archive, with bounded recursion.
+pub(crate) fn access(bytes: &[u8]) -> Result<&ArchivedValue, Damage> {
+    const DEPTH_MAX: NonZeroUsize = NonZeroUsize::new(ARCHIVE_DEPTH_MAX).expect("the limit is not zero");
+    let mut context = Validator::new(ArchiveValidator::with_max_depth(bytes, Some(DEPTH_MAX)), SharedValidator::new());
+    access_with_context::<ArchivedValue, _, rancor::Error>(bytes, &mut context)
+        .map_err(|_| Damage::Archive { len: size_of_bytes(bytes) })
+}
+
+fn data_type_of(raw: u16) -> Result<DataType, Damage> {
+    DataType::from_raw(raw).ok_or(Damage::Code { what: "a data type", code: raw.into() })
+}
+
+fn inline_bytes(cell: &Cell) -> Result<&[u8], Damage> {
+    let len = usize::try_from(cell.len).unwrap_or(usize::MAX);
+    match cell.payload.as_bytes().get(..len) {
+        Some(bytes) if len <= INLINE_BYTES_MAX => Ok(bytes),
+        _ => Err(Damage::Text { what: "string within a cell", len: cell.len.into() }),
+    }
+}
+
+fn size_of_bytes(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}

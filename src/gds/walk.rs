@@ -1,0 +1,224 @@
+//! Looks at everything in a segment, for `modex inspect` and for the server's own answers.
+
+use super::block::Chain;
+use super::column::ColumnView;
+use super::dictionary::{self, KeyId};
+use super::format::{Array, JobHead, NODES_MAX, origin};
+use super::job::JobView;
+use super::memory::{Damage, Memory, root};
+use super::publish::Origin;
+use super::reader::NamespaceReader;
+use super::value_ref::ValueRef;
+use crate::types::Scope;
+
+/// Keys with their values, in the order of the segment.
+pub type NamedValues<'a> = Vec<(&'a str, ValueRef<'a>)>;
+
+/// The description of a job, with what exists once per process or node left in its columns.
+#[derive(Debug)]
+pub struct JobTables<'a> {
+    /// Number of processes.
+    pub rank_count: u32,
+    /// Number of nodes.
+    pub node_count: u32,
+    /// Index of the writer's node.
+    pub own_node: Option<u32>,
+    /// The session's number.
+    pub session_id: Option<u32>,
+    /// Session realm.
+    pub session: NamedValues<'a>,
+    /// Job realm.
+    pub job: NamedValues<'a>,
+    /// Application realm, by number.
+    pub apps: Vec<(u32, NamedValues<'a>)>,
+    /// Node realm, by key.
+    pub node_columns: Vec<StoredColumn<'a>>,
+    /// Process realm, by key.
+    pub proc_columns: Vec<StoredColumn<'a>>,
+}
+
+/// One key of all processes or all nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredColumn<'a> {
+    key: &'a str,
+    view: ColumnView<'a>,
+}
+
+impl<'a> StoredColumn<'a> {
+    /// The key.
+    #[must_use]
+    pub const fn key(&self) -> &'a str {
+        self.key
+    }
+
+    /// How the column is stored, in a word or two.
+    #[must_use]
+    pub const fn encoding(&self) -> &'static str {
+        self.view.encoding()
+    }
+
+    /// Bytes it takes, without its head and without the strings and archives its cells refer to.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.view.size_bytes()
+    }
+
+    /// Number of ranks or nodes it covers.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.view.count()
+    }
+
+    /// Whether a process's value is that of its node.
+    #[must_use]
+    pub const fn is_of_node(&self) -> bool {
+        self.view.is_of_node()
+    }
+
+    /// The value at an index; `None` if there is none, or if it is the node's.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn value(&self, index: u32) -> Result<Option<ValueRef<'a>>, Damage> {
+        self.view.value(index)
+    }
+
+    pub(crate) const fn view(&self) -> ColumnView<'a> {
+        self.view
+    }
+}
+
+/// One block of posted values.
+#[derive(Debug)]
+pub struct StoredBlock<'a> {
+    /// Where it stands, in bytes from the start of the segment.
+    pub offset: u64,
+    /// Its entries, by key.
+    pub entries: Vec<StoredEntry<'a>>,
+}
+
+/// One posted value.
+#[derive(Debug)]
+pub struct StoredEntry<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// Who may see it.
+    pub scope: Scope,
+    /// Where it came from.
+    pub origin: Origin,
+    /// The value.
+    pub value: ValueRef<'a>,
+}
+
+impl NamespaceReader {
+    /// All keys that the segment knows, in no particular order.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn keys(&self) -> Result<Vec<&str>, Damage> {
+        let memory = self.memory();
+        dictionary::ids(memory)?.map(|id| dictionary::name(memory, id?)).collect()
+    }
+
+    /// The description of the job; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn job_tables(&self) -> Result<Option<JobTables<'_>>, Damage> {
+        let memory = self.memory();
+        let Some(job) = JobView::current(memory)? else { return Ok(None) };
+        let head = job.head();
+        check_counts(memory, head)?;
+        let mut apps = Vec::new();
+        for app in job.apps()? {
+            apps.push((app.number, table(memory, job, app.entries)?));
+        }
+        Ok(Some(JobTables {
+            rank_count: head.rank_count,
+            node_count: head.node_count,
+            own_node: job.own_node(),
+            session_id: job.session_id(),
+            session: table(memory, job, head.session)?,
+            job: table(memory, job, head.job)?,
+            apps,
+            node_columns: columns(memory, job, head.node_columns)?,
+            proc_columns: columns(memory, job, head.proc_columns)?,
+        }))
+    }
+
+    /// What a process has in a column, whether it is its own or its node's.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn proc_value<'a>(&'a self, column: &StoredColumn<'a>, rank: u32) -> Result<Option<ValueRef<'a>>, Damage> {
+        if !column.is_of_node() {
+            return column.value(rank);
+        }
+        match JobView::current(self.memory())? {
+            Some(job) => job.proc_value(rank, column.view.key()),
+            None => Ok(None),
+        }
+    }
+
+    /// The blocks of a rank, newest first.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn blocks(&self, rank: u32) -> Result<Vec<StoredBlock<'_>>, Damage> {
+        let memory = self.memory();
+        let mut blocks = Vec::new();
+        for block in Chain::of_rank(memory, rank)? {
+            let block = block?;
+            let mut entries = Vec::new();
+            for entry in block.entries {
+                let scope = Scope::from_raw(entry.scope);
+                entries.push(StoredEntry {
+                    key: dictionary::name(memory, KeyId(entry.id))?,
+                    scope: scope.ok_or(Damage::Code { what: "a scope", code: entry.scope.into() })?,
+                    origin: if entry.origin == origin::LOCAL { Origin::Local } else { Origin::Remote },
+                    value: present(ValueRef::from_cell(memory, &entry.cell)?)?,
+                });
+            }
+            blocks.push(StoredBlock { offset: block.offset, entries });
+        }
+        Ok(blocks)
+    }
+}
+
+/// Refuses counts that no writer makes, for whole walks take time and memory in proportion.
+fn check_counts(memory: Memory<'_>, head: &JobHead) -> Result<(), Damage> {
+    let slots = memory.root_table(root::MODEX)?.map_or(0, |table| table.cell_count());
+    if u64::from(head.rank_count) > slots {
+        return Err(Damage::Code { what: "the number of ranks", code: head.rank_count.into() });
+    }
+    if head.node_count > NODES_MAX {
+        return Err(Damage::Code { what: "the number of nodes", code: head.node_count.into() });
+    }
+    Ok(())
+}
+
+fn table<'a>(memory: Memory<'a>, job: JobView<'a>, table: Array) -> Result<NamedValues<'a>, Damage> {
+    let mut values = Vec::new();
+    for entry in job.entries(table)? {
+        let found = present(ValueRef::from_cell(memory, &entry.cell)?)?;
+        values.push((dictionary::name(memory, KeyId(entry.id))?, found));
+    }
+    Ok(values)
+}
+
+fn columns<'a>(memory: Memory<'a>, job: JobView<'a>, columns: Array) -> Result<Vec<StoredColumn<'a>>, Damage> {
+    let head = job.head();
+    let count_max = head.rank_count.max(head.node_count);
+    let views = job.columns(columns)?;
+    let checked = views.map(|view| match view.count() {
+        count if count > count_max => Err(Damage::Code { what: "the length of a column", code: count.into() }),
+        _ => Ok(view),
+    });
+    checked
+        .map(|view| view.and_then(|view| Ok(StoredColumn { key: dictionary::name(memory, view.key())?, view })))
+        .collect()
+}
+
+fn present<'a>(found: Option<ValueRef<'a>>) -> Result<ValueRef<'a>, Damage> {
+    found.ok_or(Damage::Missing { what: "a value" })
+}

@@ -1,0 +1,342 @@
+//! The writing side of one namespace's segment.
+
+use rustc_hash::FxHashMap;
+
+use super::block::{self, Chain, Posting};
+use super::cell::Encoded;
+use super::dictionary::{self, KeyId};
+use super::error::StoreError;
+use super::format::{self, BlockHead, Entry, KEY_ALIGN};
+use super::image::Image;
+use super::job_record::JobRecord;
+use super::limits::StoreLimits;
+use super::memory::{Damage, Memory, root};
+use super::publish::{Audience, KeyRef, Origin, Posted};
+use super::reader::NamespaceReader;
+use super::record::{self, KeyIds};
+use super::statistics::{STATISTICS_CELLS, Section, Statistics};
+use crate::shmem::{Align, Offset, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
+use crate::types::{Key, Scope};
+
+/// Writes one namespace. It reads what it wrote through a mapping like everyone else's, so that the server's answers
+/// and those of its clients come from the same code.
+#[derive(Debug)]
+pub(crate) struct NamespaceWriter {
+    segment: SegmentWriter,
+    reader: NamespaceReader,
+    limits: StoreLimits,
+    statistics: TableRef,
+    keys: TableRef,
+    key_count: u32,
+    modex: Option<TableRef>,
+}
+
+/// Slots of a new key dictionary: enough for the keys of a usual registration.
+const SLOTS_MIN: u64 = 128;
+
+impl NamespaceWriter {
+    /// Makes a segment that holds nothing yet.
+    pub(crate) fn create(options: &SegmentOptions, limits: StoreLimits) -> Result<Self, StoreError> {
+        let mut segment = SegmentWriter::create(options, format::layout())?;
+        let reader = NamespaceReader::attach(segment.handle()?)?;
+        let statistics = segment.alloc_table(STATISTICS_CELLS)?;
+        let keys = segment.alloc_table(SLOTS_MIN)?;
+        segment.publish();
+        segment.set_root(root::STATISTICS, statistics.offset())?;
+        segment.set_root(root::KEYS, keys.offset())?;
+        let mut writer = Self { segment, reader, limits, statistics, keys, key_count: 0, modex: None };
+        writer.count(Section::Dictionary, table_bytes(keys))?;
+        Ok(writer)
+    }
+
+    /// The reading side.
+    pub(crate) const fn reader(&self) -> &NamespaceReader {
+        &self.reader
+    }
+
+    /// What a client needs to attach.
+    pub(crate) fn handle(&self) -> Result<ReaderHandle, StoreError> {
+        Ok(self.segment.handle()?)
+    }
+
+    /// Declares that nothing will be published any more.
+    pub(crate) fn retire(&mut self) {
+        self.segment.retire();
+    }
+
+    /// Moves the generation on and wakes everyone who waits for it.
+    pub(crate) fn wake(&mut self) -> u32 {
+        self.segment.bump_generation(true)
+    }
+
+    /// Sizes.
+    pub(crate) fn statistics(&self) -> Result<Statistics, StoreError> {
+        let statistics = self.reader.statistics()?;
+        Ok(Statistics { reserved_bytes: Some(self.segment.reserved_bytes()), ..statistics })
+    }
+
+    /// Puts a new job record in the place of the one before, if any.
+    pub(crate) fn write_record(&mut self, job: &JobRecord) -> Result<(), StoreError> {
+        record::check(job, &self.limits)?;
+        let mut ids = KeyIds::default();
+        for key in record::keys(job) {
+            if !ids.contains_key(key.as_str()) {
+                ids.insert(key.as_str(), self.intern(key)?);
+            }
+        }
+        if job.rank_count > 0 {
+            self.ensure_modex_table(job.rank_count)?;
+        }
+        let mut image = self.image();
+        let placed = record::push_record(&mut image, job, &ids, &self.limits)?;
+        self.link_record(&image, &placed)
+    }
+
+    /// Publishes what a rank committed. Returns whether anything was new.
+    pub(crate) fn append_block(&mut self, rank: u32, origin: Origin, values: &[Posted]) -> Result<bool, StoreError> {
+        self.check_commit(rank, values)?;
+        let news = self.news(rank, origin, values)?;
+        if news.is_empty() {
+            return Ok(false);
+        }
+        let mut ids = Vec::with_capacity(news.len());
+        for new in &news {
+            ids.push(self.intern(new.key)?);
+        }
+        let table = self.ensure_modex_table(rank.saturating_add(1))?;
+        let mut image = self.image();
+        let mut entries = Vec::with_capacity(news.len());
+        for (new, id) in news.iter().zip(ids) {
+            let cell = image.push_value(&new.value)?;
+            let origin = block::stored_origin(origin);
+            entries.push(Entry { id: id.0, scope: new.scope, origin, reserved: 0, cell });
+        }
+        drop(news);
+        let payload_bytes = image.size_bytes();
+        let offset = self.push_block(&mut image, rank, entries)?;
+        self.publish_image(&image)?;
+        self.segment.store(table, rank.into(), offset)?;
+        self.count(Section::Payload, payload_bytes)?;
+        self.count(Section::Blocks, image.size_bytes().saturating_sub(payload_bytes))?;
+        self.segment.bump_generation(false);
+        Ok(true)
+    }
+
+    fn check_commit(&self, rank: u32, values: &[Posted]) -> Result<(), StoreError> {
+        let StoreLimits { ranks_max, commit_entries_max, .. } = self.limits;
+        if rank >= ranks_max {
+            return Err(StoreError::RankOutOfRange { rank, ranks_max });
+        }
+        if u32::try_from(values.len()).map_or(true, |found| found > commit_entries_max) {
+            return Err(StoreError::TooManyEntries { found: values.len(), entries_max: commit_entries_max });
+        }
+        match values.iter().find(|posted| posted.scope == Scope::Internal) {
+            Some(posted) => Err(StoreError::InternalScope { key: posted.key.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// What of a commit differs from what is stored. Of a key given twice the later value counts, in the scopes both
+    /// cover; the same value given for two scopes becomes one entry.
+    fn news<'v>(&self, rank: u32, origin: Origin, values: &'v [Posted]) -> Result<Vec<New<'v>>, StoreError> {
+        let mut news: Vec<New<'v>> = Vec::new();
+        let mut positions: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+        for posted in values.iter().rev() {
+            let value = Encoded::new(&posted.value, self.limits.value_bytes_max)
+                .map_err(|reason| StoreError::Value { key: posted.key.clone(), reason })?;
+            let of_key = positions.entry(posted.key.as_str()).or_default();
+            let covered = of_key.iter().filter_map(|&at| news.get(at)).fold(0, |scopes, new| scopes | new.scope);
+            let scope = posted.scope.to_raw() & !covered;
+            let equal = of_key
+                .iter()
+                .copied()
+                .find(|&at| news.get(at).is_some_and(|new| new.value.identity() == value.identity()));
+            match equal.and_then(|at| news.get_mut(at)) {
+                Some(new) => new.scope |= scope,
+                None if scope != 0 => {
+                    of_key.push(news.len());
+                    news.push(New { key: &posted.key, scope, value });
+                }
+                None => {}
+            }
+        }
+        let mut kept = Vec::with_capacity(news.len());
+        for new in news.into_iter().rev() {
+            if !self.is_stored(rank, origin, &new)? {
+                kept.push(new);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Whether everyone for whom the value is meant would find this very value already.
+    fn is_stored(&self, rank: u32, origin: Origin, new: &New<'_>) -> Result<bool, StoreError> {
+        let memory = self.memory();
+        let Some(key) = dictionary::find(memory, &KeyRef::new(new.key.as_str()))? else { return Ok(false) };
+        let sees = |audience| -> Result<bool, StoreError> {
+            let found = block::find(memory, rank, key.id, audience)?;
+            Ok(matches!(found, Posting::Visible(value) if value.identity() == new.value.identity()))
+        };
+        let audiences = [(block::SCOPE_LOCAL, Audience::SameNode), (block::SCOPE_REMOTE, Audience::OtherNodes)];
+        for (bit, audience) in audiences {
+            if new.scope & bit != 0 && !sees(Some(audience))? {
+                return Ok(false);
+            }
+        }
+        // Readers on this node see remote values only if they came from elsewhere: the same value committed here
+        // would stay hidden from them.
+        match origin {
+            Origin::Local => Ok(true),
+            Origin::Remote => sees(None),
+        }
+    }
+
+    /// Adds a block that also holds what is worth absorbing of those before it; returns where it will be.
+    fn push_block(&self, image: &mut Image, rank: u32, mut entries: Vec<Entry>) -> Result<u64, StoreError> {
+        entries.sort_by_key(|entry| entry.id);
+        let mut previous = 0;
+        for older in Chain::of_rank(self.memory(), rank)? {
+            let older = older?;
+            if !block::is_worth_absorbing(entries.len(), older.entries.len()) {
+                previous = older.offset;
+                break;
+            }
+            block::absorb(&mut entries, older.entries);
+        }
+        let entry_count = u32::try_from(entries.len());
+        let entry_count =
+            entry_count.map_err(|_| StoreError::TooManyEntries { found: entries.len(), entries_max: u32::MAX })?;
+        let offset = image.push_record(&BlockHead { previous, entry_count, reserved: 0 })?;
+        image.push_array(&entries)?;
+        Ok(offset)
+    }
+
+    /// The id of a key, which is added to the dictionary if need be.
+    fn intern(&mut self, key: &Key) -> Result<KeyId, StoreError> {
+        let wanted = KeyRef::new(key.as_str());
+        if let Some(known) = dictionary::find(self.memory(), &wanted)? {
+            return Ok(known.id);
+        }
+        if self.key_count >= self.limits.keys_max {
+            return Err(StoreError::TooManyKeys { key: key.clone(), keys_max: self.limits.keys_max });
+        }
+        if u64::from(self.key_count).saturating_mul(2) >= self.keys.cell_count() {
+            self.grow_dictionary()?;
+        }
+        let mut image = self.image();
+        let offset = image.push_record(&dictionary::new_head(wanted.name, wanted.hash))?;
+        image.push(1, wanted.name.as_bytes())?;
+        image.push(1, &[0])?;
+        let full = StoreError::SegmentFull { need_bytes: offset, bytes_max: u64::from(u32::MAX) * KEY_ALIGN };
+        let id = KeyId::at(offset).ok_or(full)?;
+        self.publish_image(&image)?;
+        self.fill_slot(self.keys, id, wanted.hash)?;
+        self.key_count = self.key_count.saturating_add(1);
+        self.count(Section::Dictionary, image.size_bytes())?;
+        Ok(id)
+    }
+
+    /// Replaces the dictionary's table by one of twice the size.
+    fn grow_dictionary(&mut self) -> Result<(), StoreError> {
+        let larger = self.new_table(self.keys.cell_count().saturating_mul(2))?;
+        let ids = dictionary::ids(self.memory())?.collect::<Result<Vec<KeyId>, Damage>>()?;
+        for id in ids {
+            let hash = dictionary::hash(self.memory(), id)?;
+            self.fill_slot(larger, id, hash)?;
+        }
+        self.segment.set_root(root::KEYS, larger.offset())?;
+        self.keys = larger;
+        self.count(Section::Dictionary, table_bytes(larger))
+    }
+
+    fn fill_slot(&mut self, table: TableRef, id: KeyId, hash: u64) -> Result<(), StoreError> {
+        let index = dictionary::free_slot(self.memory(), table, hash)?;
+        let full = Damage::Missing { what: "a free slot of the key dictionary" };
+        Ok(self.segment.store(table, index.ok_or(full)?, dictionary::slot(id, hash))?)
+    }
+
+    /// A modex table with room for `rank_count` ranks: the present one, or a larger one in its place.
+    fn ensure_modex_table(&mut self, rank_count: u32) -> Result<TableRef, StoreError> {
+        let wanted = u64::from(rank_count);
+        let size = match self.modex {
+            Some(table) if table.cell_count() >= wanted => return Ok(table),
+            // Doubling keeps the number of tables small when ranks arrive one by one before the job is described.
+            Some(table) => wanted.max(table.cell_count().saturating_mul(2)).min(self.limits.ranks_max.into()),
+            None => wanted,
+        };
+        let larger = self.new_table(size)?;
+        if let Some(table) = self.modex {
+            for rank in 0..table.cell_count() {
+                let newest = self.segment.load(table, rank)?;
+                self.segment.store(larger, rank, newest)?;
+            }
+        }
+        self.segment.set_root(root::MODEX, larger.offset())?;
+        self.modex = Some(larger);
+        self.count(Section::ModexTable, table_bytes(larger))?;
+        Ok(larger)
+    }
+
+    /// A table of zeros that readers may look at but nothing refers to yet.
+    fn new_table(&mut self, cell_count: u64) -> Result<TableRef, StoreError> {
+        let need_bytes = self.segment.allocated_bytes().saturating_add(cell_count.saturating_mul(8));
+        if need_bytes > self.limits.segment_bytes_max {
+            return Err(StoreError::SegmentFull { need_bytes, bytes_max: self.limits.segment_bytes_max });
+        }
+        let table = self.segment.alloc_table(cell_count)?;
+        self.segment.publish();
+        Ok(table)
+    }
+
+    fn link_record(&mut self, image: &Image, placed: &record::PlacedRecord) -> Result<(), StoreError> {
+        self.publish_image(image)?;
+        self.set_root(root::JOB, placed.offset)?;
+        self.count(Section::Columns, placed.column_bytes)?;
+        self.count(Section::JobRecord, image.size_bytes().saturating_sub(placed.column_bytes))?;
+        self.segment.bump_generation(false);
+        Ok(())
+    }
+
+    /// An image for the place where the next bytes will be allocated.
+    fn image(&self) -> Image {
+        let base = self.segment.allocated_bytes().next_multiple_of(Image::ALIGN);
+        Image::new(base, self.limits.segment_bytes_max)
+    }
+
+    /// Copies an image to the place it was made for, and lets readers read it.
+    fn publish_image(&mut self, image: &Image) -> Result<(), StoreError> {
+        let offset = self.segment.append(image.bytes(), Align::Sixteen)?;
+        debug_assert!(image.is_at(offset.get()), "an image must be written before anything else is allocated");
+        self.segment.publish();
+        Ok(())
+    }
+
+    fn set_root(&mut self, root: RootIndex, target: u64) -> Result<(), StoreError> {
+        match Offset::from_raw(target) {
+            Some(target) => Ok(self.segment.set_root(root, target)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds to a counter.
+    fn count(&mut self, section: Section, bytes: u64) -> Result<(), StoreError> {
+        let before = self.segment.load(self.statistics, section.cell())?;
+        Ok(self.segment.store(self.statistics, section.cell(), before.saturating_add(bytes))?)
+    }
+
+    const fn memory(&self) -> Memory<'_> {
+        self.reader.memory()
+    }
+}
+
+/// A value to be published.
+struct New<'v> {
+    key: &'v Key,
+    /// Bit set of scopes.
+    scope: u8,
+    value: Encoded<'v>,
+}
+
+fn table_bytes(table: TableRef) -> u64 {
+    table.cell_count().saturating_mul(8)
+}

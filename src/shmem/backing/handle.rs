@@ -1,0 +1,185 @@
+//! What a reader needs to attach to a segment. It carries no right to write.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use memmap2::MmapOptions;
+use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
+
+use super::growth::into_memory;
+use super::heap::HeapObject;
+use crate::shmem::error::{AttachError, HandleError};
+use crate::shmem::header::{FIXED_BYTES, HEADER_BYTES};
+use crate::shmem::memory::Memory;
+use crate::shmem::options::{Location, Protection};
+
+/// The right to read a segment: a descriptor, or for heap segments a share of the memory.
+#[derive(Debug)]
+pub struct ReaderHandle {
+    source: Source,
+}
+
+impl ReaderHandle {
+    /// A handle from a descriptor that was received from the writer's process, or inherited.
+    #[must_use]
+    pub fn from_descriptor(descriptor: OwnedFd) -> Self {
+        Self { source: Source::Object(File::from(descriptor)) }
+    }
+
+    /// A handle to heap memory of this process.
+    pub(super) fn from_heap(object: Arc<HeapObject>) -> Self {
+        Self { source: Source::Heap(object) }
+    }
+
+    /// Opens the file of a segment. A symbolic link in the last place of `path` is refused.
+    pub fn open_path(path: &Path) -> Result<Self, HandleError> {
+        Self::open(path, OFlag::O_NOFOLLOW)
+    }
+
+    /// Opens a segment through another process's descriptor, as in `/proc/PID/fd/N`, which the kernel presents as a
+    /// link. Not for paths that a stranger may have made.
+    pub fn open_descriptor_link(path: &Path) -> Result<Self, HandleError> {
+        Self::open(path, OFlag::empty())
+    }
+
+    /// Opens a POSIX shared-memory object by name, which starts with a slash.
+    pub fn open_name(name: &str) -> Result<Self, HandleError> {
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        nix::sys::mman::shm_open(name, flags, nix::sys::stat::Mode::empty())
+            .map(Self::from_descriptor)
+            .map_err(|errno| HandleError::Open { location: Location::Name(name.to_owned()), source: errno.into() })
+    }
+
+    /// The descriptor to pass to another process; `None` for heap memory.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.source {
+            Source::Object(object) => Some(object.as_fd()),
+            Source::Heap(_) => None,
+        }
+    }
+
+    /// The descriptor itself; `None` for heap memory.
+    #[must_use]
+    pub fn into_descriptor(self) -> Option<OwnedFd> {
+        match self.source {
+            Source::Object(object) => Some(OwnedFd::from(object)),
+            Source::Heap(_) => None,
+        }
+    }
+
+    /// Device and inode; `None` for heap memory or if they can't be had.
+    pub(super) fn identity(&self) -> Option<(u64, u64)> {
+        match &self.source {
+            Source::Object(object) => object.metadata().ok().map(|found| (found.dev(), found.ino())),
+            Source::Heap(_) => None,
+        }
+    }
+
+    /// Lends what is behind the handle.
+    pub(in crate::shmem) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Gives up the handle for what is behind it.
+    pub(in crate::shmem) fn into_source(self) -> Source {
+        self.source
+    }
+
+    fn open(path: &Path, extra: OFlag) -> Result<Self, HandleError> {
+        // O_NONBLOCK: opening a pipe somebody put there must not wait for its other end.
+        let flags = extra | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits())
+            .open(path)
+            .map(|file| Self { source: Source::Object(file) })
+            .map_err(|source| HandleError::Open { location: Location::Path(path.to_owned()), source })
+    }
+}
+
+/// What is behind a handle.
+#[derive(Debug)]
+pub(in crate::shmem) enum Source {
+    /// A file or memory object.
+    Object(File),
+    /// Memory of this process.
+    Heap(Arc<HeapObject>),
+}
+
+impl Source {
+    /// The size of the object: bytes below it can be touched without a fault (I4).
+    pub(in crate::shmem) fn size_bytes(&self) -> io::Result<u64> {
+        match self {
+            Self::Object(object) => object.metadata().map(|found| found.len()),
+            Self::Heap(object) => Ok(object.size_bytes()),
+        }
+    }
+
+    /// The fixed part of the header. The object is known to be large enough.
+    pub(in crate::shmem) fn fixed_header(&self) -> Result<[u8; FIXED_BYTES], AttachError> {
+        let mut fixed = [0; FIXED_BYTES];
+        match self {
+            Self::Object(object) => {
+                object.read_exact_at(&mut fixed, 0).map_err(|e| AttachError::System { step: "reading", source: e })?;
+            }
+            Self::Heap(object) => {
+                if let (Some(memory), true) = (object.memory(), object.size_bytes() >= HEADER_BYTES) {
+                    let len = u64::try_from(FIXED_BYTES).unwrap_or(HEADER_BYTES);
+                    // SAFETY: the object has a header (checked) and its fixed part was written before anybody could
+                    // get a handle and never changes (I1).
+                    fixed.copy_from_slice(unsafe { memory.bytes(0, len) });
+                }
+            }
+        }
+        Ok(fixed)
+    }
+
+    /// Refuses what is no file, and what is too small for a header.
+    pub(in crate::shmem) fn check(&self) -> Result<u64, AttachError> {
+        if let Self::Object(object) = self {
+            let found = object.metadata().map_err(|e| AttachError::System { step: "fstat", source: e })?;
+            if !found.is_file() {
+                return Err(AttachError::NotAFile { mode: found.mode() });
+            }
+        }
+        let found = self.size_bytes().map_err(|e| AttachError::System { step: "fstat", source: e })?;
+        if found < HEADER_BYTES {
+            return Err(AttachError::TooSmall { found, need: HEADER_BYTES });
+        }
+        Ok(found)
+    }
+
+    /// Maps the first `len` bytes for reading; there may be fewer behind them. Heap memory gives all it has.
+    pub(in crate::shmem) fn map(&self, len: u64) -> io::Result<Memory> {
+        match self {
+            Self::Object(object) => {
+                let len = usize::try_from(len).map_err(io::Error::other)?;
+                into_memory(MmapOptions::new().len(len).no_reserve_swap().map_raw_read_only(object)?)
+            }
+            Self::Heap(object) => object.memory().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData)),
+        }
+    }
+
+    /// What keeps this process from writing.
+    pub(in crate::shmem) fn protection(&self) -> Protection {
+        match self {
+            Self::Heap(_) => Protection::ProcessLocal,
+            Self::Object(object) => match fcntl(object, FcntlArg::F_GET_SEALS) {
+                Ok(seals) if SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_FUTURE_WRITE) => {
+                    Protection::SealedFutureWrite
+                }
+                _ => Protection::ReadOnlyDescriptor,
+            },
+        }
+    }
+}
+
+/// Opens what `descriptor` refers to once more, for reading only.
+pub(super) fn reopen_read_only(descriptor: RawFd) -> io::Result<File> {
+    File::open(format!("/proc/self/fd/{descriptor}"))
+}

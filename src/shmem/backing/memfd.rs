@@ -1,0 +1,107 @@
+//! Anonymous shared memory, sealed: the default.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::{Mode, fchmod};
+
+use super::Backing;
+use super::growth::{allocate, map_writable, plain};
+use super::handle::{ReaderHandle, reopen_read_only};
+use crate::shmem::error::{CreateError, GrowError, HandleError};
+use crate::shmem::memory::Memory;
+use crate::shmem::options::{Location, Protection};
+
+/// A memfd that no process but its creator can write, and nobody can shrink.
+#[derive(Debug)]
+pub(super) struct Memfd {
+    memory: Memory,
+    object: File,
+    reserved_bytes: u64,
+    protection: Protection,
+}
+
+impl Memfd {
+    /// Makes an empty one. `label` shows up in `/proc/PID/maps`.
+    pub(super) fn create(label: &str, span_bytes: u64) -> Result<Self, CreateError> {
+        let object = File::from(make(label).map_err(|e| failed("memfd_create", e))?);
+        // No other process of this user gets it writable by opening `/proc/PID/fd/N`.
+        fchmod(&object, Mode::S_IRUSR).map_err(|e| failed("fchmod", e))?;
+        // The seal spares mappings that exist already, so ours has to be made first.
+        let memory = map_writable(&object, span_bytes)?;
+        let protection = seal(&object).map_err(|e| failed("sealing", e))?;
+        Ok(Self { memory, object, reserved_bytes: 0, protection })
+    }
+}
+
+impl Backing for Memfd {
+    fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes
+    }
+
+    fn reserve(&mut self, to: u64) -> Result<(), GrowError> {
+        allocate(&self.object, self.reserved_bytes, to, &Location::Anonymous)?;
+        self.reserved_bytes = self.reserved_bytes.max(to);
+        Ok(())
+    }
+
+    fn handle(&self) -> Result<ReaderHandle, HandleError> {
+        let reopened = match reopen_read_only(self.object.as_raw_fd()) {
+            // Without /proc the writer's own descriptor has to do; the seals still keep readers from writing.
+            Err(_) if self.protection == Protection::SealedFutureWrite => self.object.try_clone(),
+            other => other,
+        };
+        reopened
+            .map(|file| ReaderHandle::from_descriptor(OwnedFd::from(file)))
+            .map_err(|source| HandleError::Open { location: Location::Anonymous, source })
+    }
+
+    fn protection(&self) -> Protection {
+        self.protection
+    }
+
+    fn location(&self) -> Location {
+        Location::Anonymous
+    }
+}
+
+/// Longest name the kernel takes for a memfd, in bytes.
+const NAME_BYTES_MAX: usize = 249;
+/// `MFD_NOEXEC_SEAL` (Linux 6.3, missing in `nix`): the memory can never be executed as a program. Where the
+/// administrator enforces it (`vm.memfd_noexec=2`) a memfd without it is refused.
+const MFD_NOEXEC_SEAL: MFdFlags = MFdFlags::from_bits_retain(0x0008);
+
+/// Makes the memfd, without the newest flag if the kernel does not know it.
+fn make(label: &str) -> Result<OwnedFd, Errno> {
+    let prefix = "modex:";
+    let name = format!("{prefix}{}", plain(label, NAME_BYTES_MAX - prefix.len()));
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    match memfd_create(name.as_str(), flags | MFD_NOEXEC_SEAL) {
+        Err(Errno::EINVAL) => memfd_create(name.as_str(), flags),
+        other => other,
+    }
+}
+
+/// Forbids shrinking, new ways of writing, and further seals (one against growth would be a way to stop the writer).
+fn seal(object: &File) -> Result<Protection, Errno> {
+    let always = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
+    match fcntl(object, FcntlArg::F_ADD_SEALS(always | SealFlag::F_SEAL_FUTURE_WRITE)) {
+        Ok(_) => Ok(Protection::SealedFutureWrite),
+        // Before Linux 5.1.
+        Err(Errno::EINVAL) => fcntl(object, FcntlArg::F_ADD_SEALS(always)).map(|_| Protection::ReadOnlyDescriptor),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The error for a system call that failed.
+fn failed(step: &'static str, errno: Errno) -> CreateError {
+    CreateError::Object { location: Location::Anonymous, step, source: io::Error::from(errno) }
+}

@@ -1,0 +1,74 @@
+//! Raw shared memory: bytes, offsets and atomics. It knows no PMIx word.
+//!
+//! A *segment* is one append-only object with one writer ([`SegmentWriter`]) and any number of readers
+//! ([`SegmentReader`]) in other processes. The writer allocates, fills, publishes and then links what it published from
+//! a root or from a cell of a table. A reader follows roots and cells to offsets and borrows the bytes there. Readers
+//! take no lock, make no system call and write nothing, so one that dies is not noticed.
+//!
+//! ```
+//! use modex::shmem::{Align, ReaderOptions, RootIndex, SegmentOptions, SegmentReader, SegmentWriter};
+//!
+//! const GREETING: RootIndex = RootIndex::of::<0>();
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut writer = SegmentWriter::create(&SegmentOptions::new("demo", "example.0"), "greeting=bytes")?;
+//! let reader = SegmentReader::attach(writer.handle()?, writer.layout_id(), &ReaderOptions::default())?;
+//!
+//! let greeting = writer.append(b"hello", Align::Eight)?;
+//! assert!(reader.slice(greeting, 5).is_err(), "not published yet");
+//! writer.publish();
+//! writer.set_root(GREETING, greeting)?;
+//!
+//! let found = reader.root(GREETING).ok_or("no greeting")?;
+//! assert_eq!(reader.slice(found, 5)?, b"hello");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Invariants
+//! The comments on `unsafe` cite these.
+//!
+//! - **I1** Bytes below `published` never change, except atomics. The writer hands out mutable access only above it,
+//!   and `published` never decreases.
+//! - **I2** Atomics are the words of the header from byte 1024 on and the cells of tables. While anybody but the writer
+//!   can see them they are accessed atomically only. Every table is listed in the header before the bytes it lies in
+//!   are published; no reference to bytes ever covers an atomic.
+//! - **I3** Readers touch nothing at or above `published`.
+//! - **I4** Every byte below the size of the object has memory behind it and can be touched without a fault; the
+//!   object never shrinks. The writer allocates only below the size it has reserved. A reader believes `published`
+//!   only up to the size that the kernel reports. (Memfds are sealed against shrinking. For files and POSIX objects
+//!   the promise is the writer's, who alone has the right to write them.)
+//! - **I5** A mapping starts at a multiple of 64 and neither moves nor goes away before its `Memory` is dropped; a
+//!   reader drops none before it is dropped itself.
+//!
+//! I1 to I3 hold for segments made by [`SegmentWriter`]. A reader trusts the identity of whoever handed it the segment,
+//! but none of the numbers in it.
+
+mod backing;
+mod cells;
+mod error;
+mod futex;
+mod header;
+mod memory;
+mod offset;
+mod options;
+mod publication;
+mod reader;
+mod region;
+mod sync;
+mod writer;
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_model;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+pub use backing::ReaderHandle;
+pub use error::{AttachError, Corrupt, CreateError, GrowError, HandleError, WriteError};
+pub use header::{HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, ROOT_COUNT, SegmentInfo, TABLE_COUNT_MAX};
+pub use offset::{Align, Offset, RootIndex, TableRef};
+pub use options::{BackingKind, Location, Protection, ReaderOptions, SegmentOptions, SegmentState};
+pub use reader::{GenerationWait, SegmentReader};
+pub use writer::{Mark, SegmentWriter};

@@ -1,0 +1,131 @@
+//! What a caller may choose about a segment, and what it can learn about how it is kept.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// How to make a segment.
+#[derive(Clone, Debug)]
+pub struct SegmentOptions {
+    /// Text that names the segment to people and to the layer above; at most [`LABEL_BYTES_MAX`] bytes.
+    ///
+    /// [`LABEL_BYTES_MAX`]: super::LABEL_BYTES_MAX
+    pub label: String,
+    /// Opaque identity of the process that writes it; at most [`OWNER_BYTES_MAX`] bytes.
+    ///
+    /// [`OWNER_BYTES_MAX`]: super::OWNER_BYTES_MAX
+    pub owner: String,
+    /// Address space to reserve in bytes, which is also the most the segment can ever hold. Rounded up to a page.
+    /// If the system refuses it, ever smaller spans are tried; [`span_bytes`] tells which one was granted.
+    ///
+    /// [`span_bytes`]: super::SegmentWriter::span_bytes
+    pub span_bytes: u64,
+    /// Where the bytes live.
+    pub backing: BackingKind,
+    /// The directory of the file. Needed by [`BackingKind::File`], ignored by the others.
+    pub directory: Option<PathBuf>,
+    /// Time of creation in seconds since 1970, for people who inspect the segment. Zero if not known.
+    pub created_unix_s: u64,
+}
+
+impl SegmentOptions {
+    /// The default span, in bytes: far more than a job needs, and cheap since it is only address space.
+    pub const SPAN_BYTES_DEFAULT: u64 = 8 << 30;
+
+    /// A segment in a sealed memfd with the default span.
+    #[must_use]
+    pub fn new(label: impl Into<String>, owner: impl Into<String>) -> Self {
+        Self {
+            label: label.into(),
+            owner: owner.into(),
+            span_bytes: Self::SPAN_BYTES_DEFAULT,
+            backing: BackingKind::Memfd,
+            directory: None,
+            created_unix_s: 0,
+        }
+    }
+}
+
+/// How to attach to a segment.
+#[derive(Clone, Debug)]
+pub struct ReaderOptions {
+    /// Address space to reserve at first, at most, in bytes. A segment that grows beyond it is mapped again.
+    pub reservation_bytes_max: u64,
+}
+
+impl Default for ReaderOptions {
+    fn default() -> Self {
+        Self { reservation_bytes_max: u64::MAX }
+    }
+}
+
+/// Where the bytes of a segment live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BackingKind {
+    /// Anonymous shared memory, reached by descriptor only.
+    Memfd,
+    /// A named POSIX shared-memory object (feature `posix-shm`).
+    Posix,
+    /// A file in a directory of the caller's choice.
+    File,
+    /// Memory of this process, for tests and simulation.
+    Heap,
+}
+
+impl fmt::Display for BackingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memfd => "memfd",
+            Self::Posix => "posix",
+            Self::File => "file",
+            Self::Heap => "heap",
+        })
+    }
+}
+
+/// What keeps readers from writing to a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Protection {
+    /// The kernel refuses every writable mapping, whoever holds whichever descriptor.
+    SealedFutureWrite,
+    /// Readers hold a descriptor that is open for reading only.
+    ReadOnlyDescriptor,
+    /// Readers are in the writer's own process.
+    ProcessLocal,
+}
+
+/// Where a segment can be found, and what limits it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Location {
+    /// Nowhere but through a descriptor.
+    Anonymous,
+    /// A POSIX shared-memory object of this name.
+    Name(String),
+    /// A file at this path.
+    Path(PathBuf),
+    /// Inside this process.
+    Process,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anonymous => f.write_str("anonymous shared memory (limited by the machine's memory and the cgroup)"),
+            Self::Name(name) => write!(f, "shared-memory object {name} (limited by the size of /dev/shm)"),
+            Self::Path(path) => write!(f, "file {} (limited by its file system and quota)", path.display()),
+            Self::Process => f.write_str("memory of this process"),
+        }
+    }
+}
+
+/// Whether a segment is still written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SegmentState {
+    /// The writer may still publish.
+    Live,
+    /// The writer is done with it: nothing will be published any more.
+    Retired,
+}

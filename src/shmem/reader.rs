@@ -1,0 +1,266 @@
+//! A reader of a segment: lock-free, without system calls once mapped, and believing nothing it reads.
+
+use std::time::Duration;
+
+use zerocopy::{CastError, FromBytes, Immutable, KnownLayout};
+
+use super::backing::{ReaderHandle, Source};
+use super::cells;
+use super::error::{AttachError, Corrupt};
+use super::futex;
+use super::header::{self, HEADER_BYTES, LayoutId, STATE_LIVE, STATE_RETIRED, SegmentInfo};
+use super::memory::{HeaderWords, Memory};
+use super::offset::{CELL_BYTES, Offset, RootIndex, TableRef};
+use super::options::{Protection, ReaderOptions, SegmentState};
+use super::publication::{self, Overclaim, Watermark};
+use super::region::Region;
+use super::sync::memory::AtomicU64;
+
+/// Reads a segment. All access is O(1) or O(number of tables), takes no lock and allocates nothing.
+///
+/// Borrowed bytes live as long as the reader, whatever the writer does. Dropping the reader unmaps and closes
+/// everything.
+#[derive(Debug)]
+pub struct SegmentReader {
+    region: Region,
+    watermark: Watermark,
+    info: SegmentInfo,
+    protection: Protection,
+}
+
+impl SegmentReader {
+    /// Maps a segment for reading, after checking that it is one and has the layout `expected`.
+    pub fn attach(handle: ReaderHandle, expected: LayoutId, options: &ReaderOptions) -> Result<Self, AttachError> {
+        let (info, object_bytes) = examine(handle.source(), Some(expected))?;
+        let source = handle.into_source();
+        let protection = source.protection();
+        let region = Region::map(source, object_bytes, info.span_bytes, options.reservation_bytes_max)?;
+        let reader = Self { region, watermark: Watermark::new(), info, protection };
+        reader.first_look()?;
+        Ok(reader)
+    }
+
+    /// What a segment says about itself, whatever its layout above this module. For tools.
+    pub fn peek(handle: &ReaderHandle) -> Result<SegmentInfo, AttachError> {
+        examine(handle.source(), None).map(|(info, _)| info)
+    }
+
+    /// Published bytes that are no cells.
+    #[inline]
+    pub fn slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
+        let (memory, start, end) = self.readable(offset, len)?;
+        if cells::listed_overlap(self.header(), start, end) {
+            return Err(Corrupt::Cells { offset: start, len });
+        }
+        // SAFETY: `readable` has checked that the bytes are published (I1), within the object (I4) and the mapping;
+        // they are no cells (I2, checked).
+        Ok(unsafe { memory.bytes(start, len) })
+    }
+
+    /// A published value, in place.
+    #[inline]
+    pub fn read<T: FromBytes + KnownLayout + Immutable>(&self, offset: Offset) -> Result<&T, Corrupt> {
+        let bytes = self.slice(offset, u64::try_from(size_of::<T>()).unwrap_or(u64::MAX))?;
+        T::ref_from_bytes(bytes).map_err(|e| misfit::<T, _>(offset, 1, &e))
+    }
+
+    /// `count` published values in a row, in place.
+    #[inline]
+    pub fn array<T: FromBytes + KnownLayout + Immutable>(&self, offset: Offset, count: u64) -> Result<&[T], Corrupt> {
+        let size = u64::try_from(size_of::<T>()).unwrap_or(u64::MAX);
+        let Some(len) = size.checked_mul(count) else {
+            return Err(Corrupt::Count { offset: offset.get(), count, size });
+        };
+        let bytes = self.slice(offset, len)?;
+        let elements = usize::try_from(count).unwrap_or(usize::MAX);
+        <[T]>::ref_from_bytes_with_elems(bytes, elements).map_err(|e| misfit::<T, _>(offset, count, &e))
+    }
+
+    /// The table of cells that starts at `offset`.
+    pub fn table(&self, offset: Offset) -> Result<TableRef, Corrupt> {
+        // Makes sure that the list in the header covers the table, if there is one.
+        self.readable(offset, CELL_BYTES)?;
+        let table = cells::listed_at(self.header(), offset).ok_or(Corrupt::NotATable { offset: offset.get() })?;
+        let len = table.cell_count.checked_mul(CELL_BYTES).ok_or(Corrupt::NotATable { offset: offset.get() })?;
+        self.readable(offset, len)?;
+        Ok(table)
+    }
+
+    /// The present value of a cell of a table. What was published before it was stored is readable now.
+    #[inline]
+    pub fn cell(&self, table: TableRef, index: u64) -> Result<u64, Corrupt> {
+        let TableRef { offset, cell_count } = table;
+        let cell = table.cell(index).ok_or(Corrupt::NoCell { table: offset, cell_count, index })?;
+        self.load_acquire(cell)
+    }
+
+    /// The present value of the published word at `offset`, cell or not.
+    #[inline]
+    pub fn load_acquire(&self, offset: Offset) -> Result<u64, Corrupt> {
+        if !offset.get().is_multiple_of(CELL_BYTES) {
+            return Err(Corrupt::Misaligned { offset: offset.get(), align: CELL_BYTES });
+        }
+        let (memory, start, _) = self.readable(offset, CELL_BYTES)?;
+        // SAFETY: within the mapping and the object (I4, checked), aligned (checked); a cell is only ever written
+        // atomically (I2) and any other published word not at all (I1).
+        Ok(publication::follow::<AtomicU64>(unsafe { memory.word64(start) }))
+    }
+
+    /// Where a root points to; `None` if it has not been set.
+    #[inline]
+    #[must_use]
+    pub fn root(&self, root: RootIndex) -> Option<Offset> {
+        Offset::from_raw(publication::follow(self.header().root(root)))
+    }
+
+    /// The number of the newest publication. It wraps: compare for equality only.
+    #[inline]
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        publication::generation(self.header().generation())
+    }
+
+    /// Sleeps until the generation is not `seen` or, in short, until there may be something new; at most `timeout`,
+    /// without end if there is none. The writer has to wake: see [`bump_generation`].
+    ///
+    /// A signal or a wake-up for somebody else ends the sleep early, as [`GenerationWait::Unchanged`]: the caller, who
+    /// has the clock, decides whether to go on.
+    ///
+    /// [`bump_generation`]: super::SegmentWriter::bump_generation
+    #[must_use]
+    pub fn wait_for_generation(&self, seen: u32, timeout: Option<Duration>) -> GenerationWait {
+        let word = self.header().generation();
+        let woken = futex::wait(word, seen, timeout);
+        match (publication::generation(word), woken) {
+            (now, _) if now != seen => GenerationWait::Changed(now),
+            (_, futex::Wake::TimedOut) => GenerationWait::TimedOut,
+            (_, futex::Wake::LookAgain) => GenerationWait::Unchanged,
+        }
+    }
+
+    /// Whether the segment is still written to.
+    pub fn state(&self) -> Result<SegmentState, Corrupt> {
+        match publication::state(self.header().state()) {
+            STATE_LIVE => Ok(SegmentState::Live),
+            STATE_RETIRED => Ok(SegmentState::Retired),
+            found => Err(Corrupt::State { found }),
+        }
+    }
+
+    /// Bytes that are published and present, header included.
+    pub fn published_bytes(&self) -> Result<u64, Corrupt> {
+        self.refresh()
+    }
+
+    /// What the segment says about itself.
+    #[must_use]
+    pub fn info(&self) -> &SegmentInfo {
+        &self.info
+    }
+
+    /// Text that names the segment.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.info.label
+    }
+
+    /// Identity of its writer.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.info.owner
+    }
+
+    /// What keeps this process from writing.
+    #[must_use]
+    pub fn protection(&self) -> Protection {
+        self.protection
+    }
+
+    /// How many mappings there are and how many bytes of address space they take. For statistics.
+    #[must_use]
+    pub fn mapped(&self) -> (usize, u64) {
+        self.region.mapped()
+    }
+
+    /// Checks that `len` bytes at `offset` can be read; gives a mapping that holds them, their start and their end.
+    #[inline]
+    fn readable(&self, offset: Offset, len: u64) -> Result<(&Memory, u64, u64), Corrupt> {
+        let start = offset.get();
+        let Some(end) = start.checked_add(len).filter(|_| start >= HEADER_BYTES) else {
+            return Err(self.out_of_range(start, len));
+        };
+        if !self.watermark.covers(end) && self.refresh()? < end {
+            return Err(self.out_of_range(start, len));
+        }
+        Ok((self.region.reaching(end)?, start, end))
+    }
+
+    #[cold]
+    fn out_of_range(&self, offset: u64, len: u64) -> Corrupt {
+        Corrupt::Range { offset, len, published: publication::observe(self.header().published()) }
+    }
+
+    /// Looks how much is published now.
+    #[cold]
+    fn refresh(&self) -> Result<u64, Corrupt> {
+        let size = || {
+            let size = self.region.source().size_bytes();
+            size.map_err(|e| Corrupt::Size { errno: e.raw_os_error().unwrap_or(0) })
+        };
+        match self.watermark.refresh(self.header().published(), size)? {
+            Ok(readable) => Ok(readable),
+            Err(Overclaim { published, object_bytes }) => Err(Corrupt::Truncated { published, object_bytes }),
+        }
+    }
+
+    /// Refuses a segment whose `published` can't be.
+    fn first_look(&self) -> Result<(), AttachError> {
+        match self.refresh() {
+            Ok(published) if published < HEADER_BYTES => {
+                Err(AttachError::Field { field: "published", value: published })
+            }
+            Ok(_) => Ok(()),
+            Err(Corrupt::Truncated { published, object_bytes }) => {
+                Err(AttachError::Truncated { published, object_bytes })
+            }
+            Err(other) => Err(AttachError::System { step: "fstat", source: std::io::Error::other(other) }),
+        }
+    }
+
+    #[inline]
+    fn header(&self) -> HeaderWords<'_> {
+        // SAFETY: `examine` found the object to be at least as large as the header before it was mapped (I4).
+        unsafe { self.region.first().header() }
+    }
+}
+
+/// How a wait for a new generation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GenerationWait {
+    /// There is a new generation: this one.
+    Changed(u32),
+    /// Nothing is known to have changed; the wait was cut short.
+    Unchanged,
+    /// The time is over and nothing has changed.
+    TimedOut,
+}
+
+/// Checks type, size and fixed header of what is to be mapped; gives the latter and the size.
+fn examine(source: &Source, expected: Option<LayoutId>) -> Result<(SegmentInfo, u64), AttachError> {
+    let object_bytes = source.check()?;
+    let info = header::parse(&source.fixed_header()?, expected)?;
+    Ok((info, object_bytes))
+}
+
+/// The error for bytes of the right size that do not suit `T`.
+#[cold]
+fn misfit<T, S>(offset: Offset, count: u64, error: &CastError<&[u8], S>) -> Corrupt
+where
+    S: ?Sized + zerocopy::TryFromBytes,
+{
+    let as_u64 = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    match error {
+        CastError::Alignment(_) => Corrupt::Misaligned { offset: offset.get(), align: as_u64(align_of::<T>()) },
+        _ => Corrupt::Count { offset: offset.get(), count, size: as_u64(size_of::<T>()) },
+    }
+}

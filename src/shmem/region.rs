@@ -1,0 +1,99 @@
+//! A reader's mappings of one segment.
+//!
+//! Usually there is one, of the whole span, made once. Where address space is short there is a first one of what was
+//! there, and further ones, each from the first byte on and larger than the last, made when they are needed. Earlier
+//! mappings stay, as values may be borrowed from them. No lock: a mapping made twice by a race is dropped again.
+
+use std::io;
+use std::sync::OnceLock;
+
+use super::backing::Source;
+use super::error::{AttachError, Corrupt};
+use super::header::HEADER_BYTES;
+use super::memory::Memory;
+
+/// The bytes of a segment as one process sees them.
+#[derive(Debug)]
+pub(super) struct Region {
+    source: Source,
+    span_bytes: u64,
+    first: Memory,
+    later: [OnceLock<Memory>; REMAP_COUNT_MAX],
+}
+
+/// How often a segment can be mapped again. Each time at least doubles the length while the system allows that, and
+/// from one page to the largest span are 33 doublings; the rest is for systems that allow less.
+const REMAP_COUNT_MAX: usize = 64;
+
+impl Region {
+    /// Maps `source`, which has `object_bytes` bytes now and at most `span_bytes` ever: `wish_bytes` of it if the
+    /// system grants that, else what is there.
+    pub(super) fn map(
+        source: Source,
+        object_bytes: u64,
+        span_bytes: u64,
+        wish_bytes: u64,
+    ) -> Result<Self, AttachError> {
+        let wish = span_bytes.min(wish_bytes).max(HEADER_BYTES);
+        let there = object_bytes.min(wish).max(HEADER_BYTES);
+        let first = source
+            .map(wish)
+            .or_else(|_| source.map(there))
+            .map_err(|source| AttachError::Map { bytes: there, source })?;
+        Ok(Self { source, span_bytes, first, later: [const { OnceLock::new() }; REMAP_COUNT_MAX] })
+    }
+
+    /// The mapping that holds the header.
+    #[inline]
+    pub(super) fn first(&self) -> &Memory {
+        &self.first
+    }
+
+    /// What is mapped.
+    #[inline]
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// A mapping that reaches to `end`, which is readable.
+    #[inline]
+    pub(super) fn reaching(&self, end: u64) -> Result<&Memory, Corrupt> {
+        if end <= self.first.len() {
+            return Ok(&self.first);
+        }
+        self.later_reaching(end)
+    }
+
+    /// Number of mappings and bytes of address space they take.
+    pub(super) fn mapped(&self) -> (usize, u64) {
+        let later = self.later.iter().filter_map(OnceLock::get);
+        later.fold((1, self.first.len()), |(count, bytes), memory| (count + 1, bytes.saturating_add(memory.len())))
+    }
+
+    #[cold]
+    fn later_reaching(&self, end: u64) -> Result<&Memory, Corrupt> {
+        let mut last = self.first.len();
+        for slot in &self.later {
+            if slot.get().is_none() {
+                let memory = self.map_again(last, end)?;
+                // Another thread may have been faster: then its mapping is looked at, and ours is dropped.
+                let _ = slot.set(memory);
+            }
+            match slot.get() {
+                Some(memory) if end <= memory.len() => return Ok(memory),
+                Some(memory) => last = memory.len(),
+                None => {}
+            }
+        }
+        Err(Corrupt::Unmapped { bytes: end, errno: 0 })
+    }
+
+    /// A mapping that reaches to `end` and, if the system allows, far beyond.
+    fn map_again(&self, last: u64, end: u64) -> Result<Memory, Corrupt> {
+        let generous = last.saturating_mul(2).min(self.span_bytes).max(end);
+        self.source
+            .map(generous)
+            .or_else(|_| self.source.map(end))
+            .map_err(|e: io::Error| Corrupt::Unmapped { bytes: end, errno: e.raw_os_error().unwrap_or(0) })
+    }
+}

@@ -1,0 +1,310 @@
+//! The one writer of a segment: an append-only arena.
+
+use super::backing::{Backing, PAGE_BYTES, ReaderHandle, create, next_reservation};
+use super::cells::{Cells, Extent};
+use super::error::{Corrupt, CreateError, GrowError, HandleError, WriteError};
+use super::futex;
+use super::header::{
+    self, HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, STATE_LIVE, STATE_RETIRED, SegmentInfo,
+};
+use super::memory::HeaderWords;
+use super::offset::{Align, CELL_BYTES, Offset, RootIndex, TableRef};
+use super::options::{Location, Protection, SegmentOptions};
+use super::publication;
+
+use zerocopy::IntoBytes;
+
+/// Writes a segment. Dropping it unmaps and closes everything and removes any name; readers keep what they mapped.
+#[derive(Debug)]
+pub struct SegmentWriter {
+    backing: Box<dyn Backing>,
+    layout_id: LayoutId,
+    /// End of what is allocated. Everything above it is zero.
+    allocated: u64,
+    /// End of what readers may read; a copy of the atomic in the header.
+    published: u64,
+    /// The newest generation; a copy of the atomic in the header.
+    generation: u32,
+    cells: Cells,
+}
+
+impl SegmentWriter {
+    /// Makes an empty segment. `layout` describes what the layer above will put into it (see [`LayoutId::of`]).
+    pub fn create(options: &SegmentOptions, layout: &str) -> Result<Self, CreateError> {
+        fits("label", &options.label, LABEL_BYTES_MAX)?;
+        fits("owner", &options.owner, OWNER_BYTES_MAX)?;
+        let mut backing = create(options, page_rounded(options.span_bytes)?)?;
+        backing.reserve(HEADER_BYTES)?;
+        let layout_id = LayoutId::of(layout);
+        let fixed = header::compose(&SegmentInfo {
+            layout_id,
+            creator_pid: std::process::id(),
+            span_bytes: backing.memory().len(),
+            created_unix_s: options.created_unix_s,
+            label: options.label.clone(),
+            owner: options.owner.clone(),
+        });
+        let mut writer =
+            Self { backing, layout_id, allocated: 0, published: 0, generation: 0, cells: Cells::default() };
+        writer.copy_in(0, fixed.as_bytes());
+        writer.allocated = HEADER_BYTES;
+        publication::set_state(writer.header().state(), STATE_LIVE);
+        writer.publish();
+        Ok(writer)
+    }
+
+    /// Allocates `len` zeroed bytes. On failure nothing has changed.
+    pub fn alloc(&mut self, len: u64, align: Align) -> Result<Offset, GrowError> {
+        let span_bytes = self.span_bytes();
+        let placed = self
+            .allocated
+            .checked_next_multiple_of(align.bytes())
+            .and_then(|start| Some((Offset::from_raw(start)?, start.checked_add(len)?)));
+        let (offset, end) = match placed {
+            Some((offset, end)) if end <= span_bytes => (offset, end),
+            _ => {
+                return Err(GrowError::SpanExhausted { need_bytes: self.allocated.saturating_add(len), span_bytes });
+            }
+        };
+        self.ensure_reserved(end)?;
+        self.allocated = end;
+        Ok(offset)
+    }
+
+    /// Allocates a copy of `bytes`. On failure nothing has changed.
+    pub fn append(&mut self, bytes: &[u8], align: Align) -> Result<Offset, GrowError> {
+        let offset = self.alloc(u64::try_from(bytes.len()).unwrap_or(u64::MAX), align)?;
+        self.copy_in(offset.get(), bytes);
+        Ok(offset)
+    }
+
+    /// Allocates a table of `cell_count` atomic cells, all zero, on a cache line of its own.
+    /// On failure nothing has changed.
+    pub fn alloc_table(&mut self, cell_count: u64) -> Result<TableRef, GrowError> {
+        self.cells.check_room()?;
+        let bytes = cell_count.checked_mul(CELL_BYTES).and_then(|bytes| bytes.checked_next_multiple_of(64));
+        // A table of no cells still takes a line, so that no two tables start at the same offset.
+        let bytes = bytes.unwrap_or(u64::MAX).max(64);
+        let offset = self.alloc(bytes, Align::SixtyFour)?;
+        let table = TableRef { offset, cell_count };
+        self.cells.push(Extent { table, end: self.allocated });
+        Ok(table)
+    }
+
+    /// Fills allocated bytes that are not published yet.
+    pub fn write(&mut self, offset: Offset, bytes: &[u8]) -> Result<(), WriteError> {
+        let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.unpublished_mut(offset, len)?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Allocated bytes that are not published yet, to be filled in place.
+    pub fn unpublished_mut(&mut self, offset: Offset, len: u64) -> Result<&mut [u8], WriteError> {
+        let (start, allocated) = (offset.get(), self.allocated);
+        if start < self.published {
+            return Err(WriteError::Published { offset: start, published: self.published });
+        }
+        if start.checked_add(len).is_none_or(|end| end > allocated) {
+            return Err(WriteError::Unallocated { offset: start, len, allocated });
+        }
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let address = self.backing.memory().bytes_mut(start);
+        // SAFETY:
+        // - in bounds and backed: `start + len <= allocated <= reserved` (checked; I4), one mapping;
+        // - not shared: readers never touch bytes above `published` (I3), and in this process all access to them goes
+        //   through `self`, which is borrowed exclusively for as long as the result lives;
+        // - writable: the writer's mapping is.
+        Ok(unsafe { core::slice::from_raw_parts_mut(address, len) })
+    }
+
+    /// Stores into a cell of a table. Whoever reads the value sees everything published before this call.
+    pub fn store(&mut self, table: TableRef, index: u64, value: u64) -> Result<(), WriteError> {
+        publication::link(self.cell(table, index)?, value);
+        Ok(())
+    }
+
+    /// The value of a cell of a table.
+    pub fn load(&self, table: TableRef, index: u64) -> Result<u64, WriteError> {
+        Ok(publication::follow(self.cell(table, index)?))
+    }
+
+    /// Bytes written earlier, published or not. Cells of tables are no bytes.
+    pub fn slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
+        let start = offset.get();
+        let end = start.checked_add(len).filter(|&end| start >= HEADER_BYTES && end <= self.allocated);
+        let Some(end) = end else {
+            return Err(Corrupt::Range { offset: start, len, published: self.allocated });
+        };
+        if self.cells.overlap(start, end) {
+            return Err(Corrupt::Cells { offset: start, len });
+        }
+        // SAFETY: within what is allocated and so within the mapping and the object (I4); no cells (I2, checked); not
+        // written while borrowed, since every write takes `&mut self`.
+        Ok(unsafe { self.backing.memory().bytes(start, len) })
+    }
+
+    /// Lets readers read everything allocated so far, which then never changes again, save for the cells of tables.
+    /// Returns the bytes published.
+    pub fn publish(&mut self) -> u64 {
+        let Self { backing, cells, .. } = self;
+        // SAFETY: as in `header`.
+        let header = unsafe { backing.memory().header() };
+        cells.list(header);
+        publication::publish(header.published(), self.allocated);
+        self.published = self.allocated;
+        self.published
+    }
+
+    /// Points a root to published data.
+    pub fn set_root(&mut self, root: RootIndex, target: Offset) -> Result<(), WriteError> {
+        if target.get() >= self.published {
+            return Err(WriteError::RootUnpublished { root, target, published: self.published });
+        }
+        publication::link(self.header().root(root), target.get());
+        Ok(())
+    }
+
+    /// Moves the generation on, wrapping; the new one is returned. With `wake`, everybody who waits for it is woken.
+    pub fn bump_generation(&mut self, wake: bool) -> u32 {
+        self.generation = self.generation.wrapping_add(1);
+        publication::announce(self.header().generation(), self.generation);
+        if wake {
+            futex::wake_all(self.header().generation());
+        }
+        self.generation
+    }
+
+    /// Declares that nothing will be published any more, and wakes everybody who waits.
+    pub fn retire(&mut self) {
+        publication::set_state(self.header().state(), STATE_RETIRED);
+        self.bump_generation(true);
+    }
+
+    /// The present end of what is allocated, to come back to with [`SegmentWriter::truncate_to`].
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark(self.allocated)
+    }
+
+    /// Gives back everything allocated since `mark`, none of which may be published.
+    pub fn truncate_to(&mut self, mark: Mark) -> Result<(), WriteError> {
+        let Mark(end) = mark;
+        if end < self.published {
+            return Err(WriteError::Published { offset: end, published: self.published });
+        }
+        if let (Some(start), Some(len)) = (Offset::from_raw(end), self.allocated.checked_sub(end)) {
+            // What will be allocated there next must be zero.
+            self.unpublished_mut(start, len)?.fill(0);
+            self.allocated = end;
+            self.cells.truncate(end);
+        }
+        Ok(())
+    }
+
+    /// What a reader needs to attach. Each call makes a new descriptor.
+    pub fn handle(&self) -> Result<ReaderHandle, HandleError> {
+        self.backing.handle()
+    }
+
+    /// The layout readers must agree on.
+    #[must_use]
+    pub fn layout_id(&self) -> LayoutId {
+        self.layout_id
+    }
+
+    /// Bytes readers may read, header included.
+    #[must_use]
+    pub fn published_bytes(&self) -> u64 {
+        self.published
+    }
+
+    /// Bytes allocated, published or not, header included.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> u64 {
+        self.allocated
+    }
+
+    /// Bytes of memory the segment takes.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.backing.reserved_bytes()
+    }
+
+    /// The most bytes the segment can ever hold: the span granted, which may be less than the one asked for.
+    #[must_use]
+    pub fn span_bytes(&self) -> u64 {
+        self.backing.memory().len()
+    }
+
+    /// What keeps readers from writing.
+    #[must_use]
+    pub fn protection(&self) -> Protection {
+        self.backing.protection()
+    }
+
+    /// Where the segment can be found.
+    #[must_use]
+    pub fn location(&self) -> Location {
+        self.backing.location()
+    }
+
+    fn header(&self) -> HeaderWords<'_> {
+        // SAFETY: `create` reserved the header before anything else (I4).
+        unsafe { self.backing.memory().header() }
+    }
+
+    /// The atomic behind a cell of one of this segment's own tables.
+    fn cell(&self, table: TableRef, index: u64) -> Result<&super::sync::memory::AtomicU64, WriteError> {
+        let cell = if self.cells.contains(table) { table.cell(index) } else { None };
+        let cell = cell.ok_or(WriteError::NoCell { table: table.offset, index })?;
+        // SAFETY: the table is one of ours (checked), so the cell is allocated (I4), aligned, and accessed only
+        // atomically while anybody can see it (I2).
+        Ok(unsafe { self.backing.memory().word64(cell.get()) })
+    }
+
+    /// Copies into bytes that are allocated, or about to be, and not published.
+    fn copy_in(&mut self, at: u64, bytes: &[u8]) {
+        let to = self.backing.memory().bytes_mut(at);
+        debug_assert!(at >= self.published && at + bytes.len() as u64 <= self.backing.reserved_bytes());
+        // SAFETY: source and destination do not overlap, as the destination is unpublished segment memory that only
+        // `self` gives out, exclusively; both callers have reserved `bytes.len()` bytes at `at` (I4); readers do not
+        // look there (I3).
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    }
+
+    /// Puts memory behind everything below `end`: in a generous step if possible, else exactly.
+    fn ensure_reserved(&mut self, end: u64) -> Result<(), GrowError> {
+        let have = self.backing.reserved_bytes();
+        if end <= have {
+            return Ok(());
+        }
+        let span_bytes = self.span_bytes();
+        let exact = end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(span_bytes).min(span_bytes);
+        self.backing.reserve(next_reservation(have, end, span_bytes)).or_else(|_| self.backing.reserve(exact))
+    }
+}
+
+/// A place in an arena to come back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u64);
+
+/// Smallest span: the header and something to hold.
+const SPAN_BYTES_MIN: u64 = 64 << 10;
+/// Largest span: what fits the address space of current machines several times.
+const SPAN_BYTES_MAX: u64 = 1 << 45;
+
+/// A span as a multiple of the page size.
+fn page_rounded(span_bytes: u64) -> Result<u64, CreateError> {
+    span_bytes
+        .checked_next_multiple_of(PAGE_BYTES)
+        .filter(|span| (SPAN_BYTES_MIN..=SPAN_BYTES_MAX).contains(span))
+        .ok_or(CreateError::Span { found: span_bytes, min: SPAN_BYTES_MIN, max: SPAN_BYTES_MAX })
+}
+
+/// Refuses a text that does not fit the header.
+fn fits(what: &'static str, text: &str, max: usize) -> Result<(), CreateError> {
+    if text.len() > max {
+        return Err(CreateError::TextTooLong { what, found: text.len(), max });
+    }
+    Ok(())
+}

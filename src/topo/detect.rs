@@ -1,0 +1,30 @@
+use hwlocality::Topology;
+use hwlocality::object::types::ObjectType;
+
+use super::TopologyError;
+
+pub(super) fn cores() -> Result<Vec<Vec<usize>>, TopologyError> {
+    let topology = Topology::new().map_err(|error| TopologyError::Detection { reason: error.to_string() })?;
+    let cores: Vec<Vec<usize>> = topology
+        .objects_with_type(ObjectType::Core)
+        .filter_map(|core| core.cpuset())
+        .map(|cpuset| cpuset.iter_set().map(usize::from).collect())
+        .filter(|processors: &Vec<usize>| !processors.is_empty())
+        .collect();
+    if cores.is_empty() { Err(TopologyError::NoCores) } else { Ok(cores) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_processor_belongs_to_one_core() {
+        let mut processors: Vec<usize> = cores().unwrap().into_iter().flatten().collect();
+        let count = processors.len();
+        processors.sort_unstable();
+        processors.dedup();
+        assert_eq!(processors.len(), count);
+        assert!(count > 0);
+    }
+}
