@@ -1,5 +1,6 @@
 //! modex: PMIx out of shared memory.
 
+pub mod bfrops;
 pub mod client;
 pub mod gds;
 pub mod keys;
