@@ -34,6 +34,10 @@ mod publish;
 pub mod reply;
 pub mod request;
 mod security;
+#[cfg(test)]
+mod strategies;
+#[cfg(test)]
+mod tests;
 mod tool;
 mod topology;
 mod version;
