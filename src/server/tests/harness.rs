@@ -122,6 +122,12 @@ pub(super) fn commit(scope: Scope, name: &'static str, value: u32) -> Request {
     Request::Commit(Commit { parts: vec![(scope, vec![kval(name, value)])] })
 }
 
+/// Values as they travel between servers: with the number of the commit they include.
+pub(super) fn up_to(commit: u64, mut entries: Vec<Kval>) -> Vec<Kval> {
+    entries.push(Kval { key: key("pmix.modex.commit"), value: commit.into() });
+    entries
+}
+
 pub(super) fn flag(name: &'static str) -> Info {
     Info::new(key(name), true)
 }
