@@ -20,14 +20,30 @@ impl DecodeLimits {
     pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
     /// Deepest value that is written, and that is read unless configured otherwise. Bounds the stack.
     pub const NESTING_MAX: u32 = 32;
+
+    /// For data that servers exchange through their hosts, which are trusted not to flood: 1 GiB of modex data of any
+    /// number of processes.
+    pub const EXCHANGE: Self = Self {
+        message_bytes_max: 1 << 30,
+        string_bytes_max: Self::STRING_BYTES_MAX,
+        element_count_max: usize::MAX,
+        nesting_max: Self::NESTING_MAX,
+    };
+
+    /// Longest string in bytes unless configured otherwise: a hardware topology of the largest machines takes a few
+    /// MiB.
+    const STRING_BYTES_MAX: usize = 16 << 20;
+    /// Elements in a message unless configured otherwise: more than fit a message of the largest size, if each is a
+    /// record and not a mere number.
+    const ELEMENT_COUNT_MAX: usize = 2 << 20;
 }
 
 impl Default for DecodeLimits {
     fn default() -> Self {
         Self {
             message_bytes_max: Self::MESSAGE_BYTES_MAX,
-            string_bytes_max: 16 << 20,
-            element_count_max: 4 << 20,
+            string_bytes_max: Self::STRING_BYTES_MAX,
+            element_count_max: Self::ELEMENT_COUNT_MAX,
             nesting_max: Self::NESTING_MAX,
         }
     }

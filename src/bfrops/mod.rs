@@ -26,7 +26,6 @@ mod integer;
 mod limits;
 mod reader;
 mod records;
-mod regex_length;
 #[cfg(test)]
 pub(crate) mod strategies;
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Values whose type is said beside them.
 
-use super::regex_length::regex_length;
 use super::wire::{
     Bool, Byte, ByteObject, Cpuset, DataTypeNumber, Double, Float, Int, Int8, Int16, Int32, Int64, Pid, Size, String,
     Time, Topology, Uint, Uint16, Uint32, Uint64,
 };
 use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
+use crate::regex::framed_length;
 use crate::types::{
     App, Buffer, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Kval,
     Namespace, NetStats, NodePid, NodeStats, Pdata, ProcId, ProcInfo, ProcStats, Query, Rank, Regattr, Regex2,
@@ -90,7 +90,7 @@ impl Encoding for Regex {
     const TYPE: DataType = DataType::Regex;
 
     fn write(writer: &mut Writer, value: &Vec<u8>) -> Result<(), EncodeError> {
-        if regex_length(value) == Some(value.len()) {
+        if framed_length(value) == Ok(value.len()) {
             writer.raw(value);
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Encoding for Regex {
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
-        let length = regex_length(reader.peek()).ok_or_else(|| reader.error(DecodeProblem::Regex))?;
+        let length = framed_length(reader.peek()).map_err(|_| reader.error(DecodeProblem::Regex))?;
         Ok(reader.take(length)?.to_vec())
     }
 }

@@ -23,7 +23,6 @@ mod image;
 mod job;
 mod job_entries;
 pub mod job_record;
-
 mod limits;
 mod memory;
 pub mod model;

@@ -58,6 +58,7 @@ impl<S: Publish> Server<S> {
         for (id, operation) in self.collectives.iter() {
             match operation.stage {
                 Stage::Gathering => assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers"),
+                Stage::Answered => assert!(!self.collectives.is_oldest(id), "{id:?} is answered and waits for nobody"),
                 Stage::AtHost(upcall) => {
                     let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
                     assert!(matches!(purpose, Some(Purpose::Fence(of)) if *of == id), "{id:?} waits for no upcall");

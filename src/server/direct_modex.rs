@@ -1,5 +1,6 @@
 //! Data that crosses nodes one process at a time: fetched through the host, or given to it.
 
+use super::commit::take_commit_number;
 use super::core::Server;
 use super::directives::{GetDirectives, keys};
 use super::get::Verdict;
@@ -41,7 +42,10 @@ impl<S: Publish> Server<S> {
         let is_known = self.registry.registered(&fetch.proc.namespace).is_some();
         let is_elsewhere = fetch.proc.rank.process().is_some() && self.registry.client(&fetch.proc).is_none();
         let status = match result {
-            Ok(entries) if !is_known => return self.pass_on(&waits, fetch, &entries),
+            Ok(mut entries) if !is_known => {
+                take_commit_number(&mut entries);
+                return self.pass_on(&waits, fetch, &entries);
+            }
             Ok(entries) if is_elsewhere => self.publish_remote(&fetch.proc, entries).err(),
             Ok(_) => None,
             Err(status) => Some(status),

@@ -1,5 +1,6 @@
 //! Requests for data: what can be answered from the store, what must wait, what only the host can fetch.
 
+use super::commit::add_commit_number;
 use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{GetDirectives, Realm};
@@ -126,7 +127,12 @@ impl<S: Publish> Server<S> {
             }
             Asker::Host(ticket) => {
                 let result = match self.entries(wanted, For::Host) {
-                    Ok(entries) => HostResult::Entries(entries),
+                    Ok(mut entries) => {
+                        if let Some(client) = self.registry.client(&wanted.proc) {
+                            add_commit_number(&mut entries, client.commits);
+                        }
+                        HostResult::Entries(entries)
+                    }
                     Err(error) => HostResult::Status(error.status()),
                 };
                 self.outputs.complete(ticket, result);

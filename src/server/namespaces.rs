@@ -73,7 +73,7 @@ impl<S: Publish> Server<S> {
     /// Forgets a job: whatever is pending on it ends with a status, its connections are closed, its data goes.
     pub(super) fn deregister_namespace(&mut self, now: Time, namespace: &Namespace) -> Status {
         for operation in self.collectives.with(namespace) {
-            self.finish_operation(operation, Status::ERR_NOT_FOUND);
+            self.finish_operation(now, operation, Status::ERR_NOT_FOUND);
         }
         for upcall in self.upcalls.fetches_of(namespace) {
             self.cancel_upcall(upcall);

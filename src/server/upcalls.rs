@@ -1,5 +1,6 @@
 //! The host's answers, and what happens when there is none.
 
+use super::collective::Answer;
 use super::config::Capabilities;
 use super::core::Server;
 use super::host::{AbortUpcall, HostReply, Upcall, UpcallId};
@@ -20,10 +21,13 @@ impl<S: Publish> Server<S> {
             Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => {
                 self.outputs.reply_status(ticket, status_of(&reply));
             }
-            Purpose::Fence(operation) => match reply {
-                HostReply::Fence { status, blocks } => self.complete_fence(now, operation, settled(status), blocks),
-                other => self.complete_fence(now, operation, status_of(&other), Vec::new()),
-            },
+            Purpose::Fence(operation) => {
+                let answer = match reply {
+                    HostReply::Fence { status, blocks } => Answer { status: settled(status), blocks },
+                    other => Answer { status: status_of(&other), blocks: Vec::new() },
+                };
+                self.complete_fence(now, operation, answer);
+            }
             Purpose::DirectModex(fetch) => match reply {
                 HostReply::DirectModex(entries) => self.complete_fetch(now, id, &fetch, Ok(entries)),
                 other => match status_of(&other) {
