@@ -143,11 +143,14 @@ pub(super) fn pack_entries_of<E: Encoding>(
     writer.pack::<crate::bfrops::wire::ByteObject>(&object.into_bytes())
 }
 
+/// Somebody's name and the entries about them.
+pub(super) type EntriesOf<E> = (<E as Encoding>::Value, Vec<Kval>);
+
 /// All such byte objects up to the end of the message.
 pub(super) fn unpack_entries<E: Encoding>(
     reader: &mut Reader<'_>,
     field: &'static str,
-) -> Result<Vec<(E::Value, Vec<Kval>)>, DecodeError> {
+) -> Result<Vec<EntriesOf<E>>, DecodeError> {
     let mut objects = Vec::new();
     while !reader.is_at_end() {
         let object = reader.unpack_object(field)?;
