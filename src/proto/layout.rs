@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 
 use super::Version;
-use crate::bfrops::wire::{Kval, Size};
+use crate::bfrops::wire::{ByteObject, Kval, Size};
 use crate::bfrops::{DecodeError, EncodeError, Encoding, Reader, Writer};
 
 /// One or more pack operations that together say one thing.
@@ -140,7 +140,7 @@ pub(super) fn pack_entries_of<E: Encoding>(
     let mut object = Writer::new(writer.codec());
     object.pack::<E>(owner)?;
     entries.iter().try_for_each(|entry| object.pack::<Kval>(entry))?;
-    writer.pack::<crate::bfrops::wire::ByteObject>(&object.into_bytes())
+    writer.pack::<ByteObject>(&object.into_bytes())
 }
 
 /// Somebody's name and the entries about them.
