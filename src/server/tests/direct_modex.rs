@@ -82,6 +82,26 @@ fn a_refresh_asks_again_for_what_is_here() {
 }
 
 #[test]
+fn a_refresh_of_a_neighbour_needs_no_host() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 2);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    let outputs = rig.request(peers[1], get(&proc(0), Some("a"), &[flag("pmix.get.refresh")]));
+    assert_eq!(data(&outputs), [kval("a", 1)]);
+}
+
+#[test]
+fn a_process_that_turns_out_to_be_local_is_waited_for() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[])));
+    rig.register_client(&proc(3));
+    assert_eq!(rig.complete(id, HostReply::Status(Status::ERR_NOT_FOUND)), []);
+    let target = rig.join(&proc(3), SOCKET);
+    assert_eq!(replies(&rig.put(target, Scope::Global, "a", 1)).len(), 2);
+}
+
+#[test]
 fn a_get_that_timed_out_leaves_the_fetch_for_the_next() {
     let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
     let peer = rig.job(4, 1)[0];
