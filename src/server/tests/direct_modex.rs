@@ -112,6 +112,18 @@ fn a_get_that_timed_out_leaves_the_fetch_for_the_next() {
 }
 
 #[test]
+fn a_get_that_comes_to_need_the_host_keeps_its_deadline() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    rig.register("job", Some(4), Some(2));
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SOCKET);
+    assert_eq!(rig.request(peer, get(&proc(3), Some("a"), &[timeout(5)])), []);
+    rig.wait(3);
+    assert_eq!(upcalls(&rig.register_client(&proc(1))).len(), 1);
+    assert_eq!(statuses(&rig.wait(2)), [(peer, Status::ERR_TIMEOUT)]);
+}
+
+#[test]
 fn a_host_that_never_answers_is_a_timeout() {
     let config = Config {
         capabilities: Capabilities::DIRECT_MODEX,
