@@ -123,6 +123,22 @@ fn a_get_that_comes_to_need_the_host_keeps_its_deadline() {
     assert_eq!(statuses(&rig.wait(2)), [(peer, Status::ERR_TIMEOUT)]);
 }
 
+/// A server whose fence failed lacks what the others have, and the next fence brings only news. A direct modex of the
+/// same commit holds everything, so "not newer" is no reason to drop it.
+#[test]
+fn a_fetch_of_the_commit_that_is_here_in_part_fills_the_gaps() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX | Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    let collect = fence(&[everybody()], &[flag("pmix.collect")]);
+    let (failed, _) = fence_upcall(&rig.request(peer, collect.clone()));
+    rig.complete(failed, HostReply::Status(Status::ERR_UNREACH));
+    let (id, _) = fence_upcall(&rig.request(peer, collect));
+    rig.complete(id, fenced(vec![(proc(1), up_to(2, vec![kval("b", 2)]))]));
+    let (fetch, _) = upcall(&rig.request(peer, get(&proc(1), Some("a"), &[])));
+    let both = vec![kval("a", 1), kval("b", 2)];
+    assert_eq!(data(&rig.complete(fetch, HostReply::DirectModex(up_to(2, both.clone())))), both);
+}
+
 #[test]
 fn a_host_that_never_answers_is_a_timeout() {
     let config = Config {
