@@ -83,6 +83,26 @@ fn a_fence_cannot_complete_before_all_announced_clients_are_registered() {
 }
 
 #[test]
+fn registering_a_namespace_again_without_a_count_keeps_the_count() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.register("job", Some(2), Some(2));
+    rig.register("job", Some(2), None);
+    rig.register_client(&proc(0));
+    let first = rig.join(&proc(0), SOCKET);
+    assert_eq!(rig.request(first, fence(&[everybody()], &[])), []);
+}
+
+#[test]
+fn clients_registered_beyond_the_announced_count_take_part() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let first = rig.job(2, 1)[0];
+    rig.register_client(&proc(1));
+    let second = rig.join(&proc(1), SOCKET);
+    assert_eq!(rig.request(first, fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(second, fence(&[everybody()], &[]))).len(), 2);
+}
+
+#[test]
 fn a_caller_who_is_not_a_member_is_told_so() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
@@ -264,6 +284,17 @@ fn a_fence_over_the_whole_namespace_carries_only_what_changed_since_the_last_tha
 }
 
 #[test]
+fn a_change_that_only_neighbours_may_see_is_no_change_for_others() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    rig.put(peer, Scope::Remote, "a", 1);
+    let (id, _) = collect(&mut rig, &[peer]);
+    rig.complete(id, fenced(Vec::new()));
+    rig.put(peer, Scope::Local, "a", 2);
+    assert_eq!(collect(&mut rig, &[peer]).1.blocks, []);
+}
+
+#[test]
 fn a_fence_over_another_set_carries_everything() {
     let mut rig = Rig::new(Capabilities::FENCE);
     let peer = rig.job(2, 1)[0];
@@ -400,6 +431,18 @@ fn a_participant_that_was_lost_before_the_fence_opened_has_departed() {
     rig.lose(peers[1]);
     let outputs = rig.request(peers[0], fence(&[everybody()], &[]));
     assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_PARTIAL_SUCCESS)]);
+}
+
+#[test]
+fn a_participant_that_comes_back_in_time_has_not_departed() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    rig.lose(peers[1]);
+    let again = rig.join(&proc(1), SOCKET);
+    assert_eq!(rig.request(again, fence(&[everybody()], &[])), []);
+    let outputs = rig.request(peers[2], fence(&[everybody()], &[]));
+    assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[2], SUCCESS), (again, SUCCESS)]);
 }
 
 /// Counting a finalize as a departure released the others before the process, which was to come again, had arrived.
