@@ -1,3 +1,7 @@
-//! The `modex` command.
+//! The `modex` command. Everything it does is in `modex::cli`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    modex::cli::main()
+}

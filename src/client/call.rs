@@ -27,7 +27,8 @@ pub enum Call {
     /// Hand over what [`Staging::take_commit`](super::Staging::take_commit) gave. Outcome: [`Outcome::Complete`].
     Commit(Commit),
     /// Ask for what [`resolve`](super::resolve) did not find. Outcome: [`Outcome::Answered`] or
-    /// [`Outcome::LookAgain`].
+    /// [`Outcome::LookAgain`]. Before asking again after the latter, reduce `directives.timeout` to what is left of
+    /// it: each call has a time limit of its own.
     Get(GetRequest),
     /// End processes. Outcome: [`Outcome::Complete`].
     Abort(Abort),

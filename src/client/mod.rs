@@ -21,6 +21,24 @@
 //! - C2: a tag in use is never given to another request.
 //! - C3: data of a reply leave the core ([`Output::Received`]) before any call that waited for them is done.
 //!
+//! ```
+//! use modex::client::{Call, CallId, Client, Config, Input, Outcome, Output, Staging, StagingLimits};
+//! use modex::proto::Reply;
+//! use modex::types::{Namespace, ProcId, Scope, Status, Time, Value};
+//!
+//! let own = ProcId::new(Namespace::new("job")?, 0);
+//! let mut staging = Staging::new(own.clone(), StagingLimits::default());
+//! staging.put(Scope::Global, "endpoint", Value::from("10.0.0.1"))?;
+//! let staged = staging.take_commit().expect("something is new");
+//!
+//! let mut client = Client::new(own, Config::default());
+//! client.handle(Time::ZERO, Input::Call(CallId(1), Call::Commit(staged.commit)));
+//! let Some(Output::Send(tag, _request)) = client.poll_output() else { unreachable!() };
+//! client.handle(Time::ZERO, Input::Reply(tag, Reply::Status(Status::SUCCESS)));
+//! assert_eq!(client.poll_output(), Some(Output::Done(CallId(1), Ok(Outcome::Complete))));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Source: PMIx Standard, chapters "Data Access and Sharing" and "Process Management" (finalize, abort), and the
 //! behaviour of OpenPMIx peers at the other end of the socket.
 

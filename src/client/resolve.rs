@@ -3,6 +3,7 @@
 use super::attribute;
 use super::directives::GetDirectives;
 use crate::gds::{AsStatus, KeyRef, RealmRequest};
+use crate::keys::{DefaultRealm, default_realm};
 use crate::proto::RankData;
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Value};
 
@@ -62,22 +63,49 @@ impl GetRequest {
             if key.is_none() {
                 return Err(Refusal::EverythingOfNobody);
             }
-            let rank = match directives.realm_request() {
-                RealmRequest::Node(_) | RealmRequest::App(_) => own.rank,
-                RealmRequest::Default | RealmRequest::Session(_) | RealmRequest::Job => Rank::Undefined,
-            };
-            return Ok(Self { proc: ProcId::new(own.namespace.clone(), rank), key, directives });
+            let mut request = Self { proc: ProcId { rank: Rank::Undefined, ..own.clone() }, key, directives };
+            if request.is_about_place() {
+                request.proc.rank = own.rank;
+            }
+            return Ok(request);
         };
         let rank = proc.rank;
         // The reference answers "my rank" to the invalid rank: a process that does not know its rank asks that way.
-        let is_question_for_rank = key.as_ref().is_some_and(|key| is_about_self(key.as_str()));
+        let is_about_self = key.as_ref().is_some_and(|key| is_about_self(key.as_str(), &proc, own));
         match (rank, &key) {
-            (Rank::Invalid | Rank::LocalPeers | Rank::LocalNode, _) if !is_question_for_rank => {
+            (Rank::Invalid | Rank::LocalPeers | Rank::LocalNode, _) if !is_about_self => {
                 Err(Refusal::NoSuchRank { rank })
             }
             (Rank::Wildcard | Rank::Undefined, None) => Err(Refusal::EverythingOfRank { rank }),
             _ => Ok(Self { proc, key, directives }),
         }
+    }
+
+    /// The realm in which to look. A session number says whose session only for a key that a session has.
+    #[must_use]
+    pub fn realm(&self) -> RealmRequest<'_> {
+        let directives = &self.directives;
+        match directives.realm_request() {
+            RealmRequest::Default if directives.session_id.is_some() && self.is_by_default(DefaultRealm::Session) => {
+                RealmRequest::Session(directives.session_id)
+            }
+            realm => realm,
+        }
+    }
+
+    /// Whether the answer depends on where a process runs or which application it belongs to.
+    fn is_about_place(&self) -> bool {
+        match self.realm() {
+            RealmRequest::Node(_) | RealmRequest::App(_) => true,
+            RealmRequest::Session(_) | RealmRequest::Job => false,
+            RealmRequest::Default => {
+                self.is_by_default(DefaultRealm::Node) || self.is_by_default(DefaultRealm::Application)
+            }
+        }
+    }
+
+    fn is_by_default(&self, realm: DefaultRealm) -> bool {
+        self.key.as_ref().is_some_and(|key| default_realm(key.as_str()) == realm)
     }
 
     fn is_reserved(&self) -> bool {
@@ -206,8 +234,13 @@ fn about_self(request: &GetRequest, own: &ProcId) -> Option<Value> {
     }
 }
 
-fn is_about_self(key: &str) -> bool {
-    matches!(key, attribute::PROCESS_ID | attribute::NAMESPACE | attribute::RANK)
+fn is_about_self(key: &str, proc: &ProcId, own: &ProcId) -> bool {
+    match key {
+        attribute::PROCESS_ID => true,
+        attribute::NAMESPACE => proc.namespace == own.namespace,
+        attribute::RANK => proc.namespace == own.namespace && matches!(proc.rank, Rank::Invalid),
+        _ => false,
+    }
 }
 
 /// A reserved key is never "unique, publisher unknown": without a rank the job is meant.
@@ -235,7 +268,7 @@ fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -
         namespace: &request.proc.namespace,
         rank,
         key: request.key.as_ref().map(|key| KeyRef::new(key.as_str())),
-        realm: request.directives.realm_request(),
+        realm: request.realm(),
         scope: request.directives.scope,
     };
     // What a process staged has no realm but its own. A part of what it staged is not "everything".

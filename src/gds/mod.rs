@@ -25,6 +25,7 @@ mod job_entries;
 pub mod job_record;
 mod limits;
 mod memory;
+pub mod model;
 mod publish;
 mod reader;
 mod record;

@@ -370,6 +370,13 @@ body! {
 pub enum Reply {
     /// Only whether it worked.
     Status(Status),
+    /// Results of an operation that succeeded only in part.
+    Partial {
+        /// Why only in part.
+        status: Status,
+        /// The results: any reply but a status, job information or another partial one.
+        results: Box<Reply>,
+    },
     /// Job-level information: namespace and entries. Has no status field; a server that cannot answer closes instead.
     JobInfo {
         /// The requester's namespace.

@@ -4,7 +4,7 @@
 //! 1. fills bytes above `published` with plain writes;
 //! 2. [`publish`]es the new end of the readable bytes;
 //! 3. [`link`]s an offset below that end into a root or a table cell;
-//! 4. [`advance`]s the generation.
+//! 4. [`announce`]s a new generation.
 //!
 //! A reader [`follow`]s a root or a cell and then asks its [`Watermark`] whether the offset it found is readable.
 //! The functions are generic over the atomics so that `loom_model` checks this code and not a copy of it.
@@ -39,20 +39,17 @@ pub(crate) fn follow<W: Word64>(cell: &W) -> u64 {
     cell.load(Ordering::Acquire)
 }
 
-/// Moves the generation on, wrapping; returns the new one. Only the single writer may call it.
+/// Declares that publication number `value` is complete.
 #[inline]
-pub(crate) fn advance<W: Word32>(generation: &W) -> u32 {
-    // Relaxed: the only thread that stores is this one, so it reads its own last value.
-    let next = generation.load(Ordering::Relaxed).wrapping_add(1);
+pub(crate) fn announce<W: Word32>(generation: &W, value: u32) {
     // Pairs with the Acquire in `generation`: who sees the new generation sees what was linked before it.
-    generation.store(next, Ordering::Release);
-    next
+    generation.store(value, Ordering::Release);
 }
 
 /// The current generation.
 #[inline]
 pub(crate) fn generation<W: Word32>(generation: &W) -> u32 {
-    // Pairs with the Release in `advance`.
+    // Pairs with the Release in `announce`.
     generation.load(Ordering::Acquire)
 }
 

@@ -23,6 +23,8 @@ pub struct SegmentWriter {
     allocated: u64,
     /// End of what readers may read; a copy of the atomic in the header.
     published: u64,
+    /// The newest generation; a copy of the atomic in the header.
+    generation: u32,
     cells: Cells,
 }
 
@@ -42,7 +44,8 @@ impl SegmentWriter {
             label: options.label.clone(),
             owner: options.owner.clone(),
         });
-        let mut writer = Self { backing, layout_id, allocated: 0, published: 0, cells: Cells::default() };
+        let mut writer =
+            Self { backing, layout_id, allocated: 0, published: 0, generation: 0, cells: Cells::default() };
         writer.copy_in(0, fixed.as_bytes());
         writer.allocated = HEADER_BYTES;
         publication::set_state(writer.header().state(), STATE_LIVE);
@@ -161,13 +164,14 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Moves the generation on; the new one is returned. With `wake`, everybody who waits for it is woken.
+    /// Moves the generation on, wrapping; the new one is returned. With `wake`, everybody who waits for it is woken.
     pub fn bump_generation(&mut self, wake: bool) -> u32 {
-        let generation = publication::advance(self.header().generation());
+        self.generation = self.generation.wrapping_add(1);
+        publication::announce(self.header().generation(), self.generation);
         if wake {
             futex::wake_all(self.header().generation());
         }
-        generation
+        self.generation
     }
 
     /// Declares that nothing will be published any more, and wakes everybody who waits.

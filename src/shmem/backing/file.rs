@@ -48,7 +48,12 @@ impl Backing for FileBacking {
     }
 
     fn reserve(&mut self, to: u64) -> Result<(), GrowError> {
-        allocate(&self.object, self.reserved_bytes, to, &self.location())?;
+        if let Err(error) = allocate(&self.object, self.reserved_bytes, to, &self.location()) {
+            // A full file system may have granted a part, which nobody else could use while we keep it. If it can't
+            // be given back it is merely kept: the size of the file promises nothing that `published` does not.
+            let _ = self.object.set_len(self.reserved_bytes);
+            return Err(error);
+        }
         self.reserved_bytes = self.reserved_bytes.max(to);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process;
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate, posix_fallocate};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -57,8 +57,11 @@ pub(super) fn map_writable(object: &File, span_bytes: u64) -> Result<Memory, Cre
     })
 }
 
-/// Wraps a mapping.
+/// Wraps a mapping of a file or memory object.
 pub(super) fn into_memory(map: MmapRaw) -> io::Result<Memory> {
+    // Otherwise each core file of an application process would hold the job's data, at an apparent size of the whole
+    // span. Where the kernel does not know the advice, core files are merely larger.
+    let _ = map.advise(Advice::DontDump);
     Memory::from_map(map).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 

@@ -1,0 +1,38 @@
+//! Shell completions and man pages, made from the command line's own description so that they can't disagree with it.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::{Cli, Outcome};
+
+#[derive(Args, Debug)]
+pub(super) struct CompletionOptions {
+    /// Shell to write for
+    shell: Shell,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct ManOptions {
+    /// Directory for the pages modex.1, modex-run.1 ...; without it the main page is printed
+    #[arg(long, value_name = "DIR")]
+    out_dir: Option<PathBuf>,
+}
+
+pub(super) fn completions(options: &CompletionOptions) -> Outcome {
+    clap_complete::generate(options.shell, &mut Cli::command(), "modex", &mut io::stdout());
+    Ok(0)
+}
+
+pub(super) fn man(options: &ManOptions) -> Outcome {
+    match &options.out_dir {
+        Some(directory) => {
+            std::fs::create_dir_all(directory)?;
+            clap_mangen::generate_to(Cli::command(), directory)?;
+        }
+        None => clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?,
+    }
+    Ok(0)
+}

@@ -1,0 +1,66 @@
+//! The `modex` command: run a job on this machine, look into it, measure it. One file or folder for each subcommand.
+//!
+//! The command stands on [`crate::api`] like any other host: it has no private door into the server.
+
+mod bench;
+mod demo;
+mod generate;
+mod inspect;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// PMIx out of shared memory: run, inspect and measure jobs on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "modex", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a job on this machine with the embedded server
+    Run(run::Options),
+    /// A program to run under `modex run`: exchanges values between all ranks and checks every one
+    Demo(demo::Options),
+    /// Show the namespaces and segments of a live server
+    Inspect(inspect::Options),
+    /// Measure this machine: get, put, fence, init, register, launch
+    Bench(bench::Options),
+    /// Print shell completions
+    Completions(generate::CompletionOptions),
+    /// Write the man pages
+    Man(generate::ManOptions),
+    /// Clean up after a launcher that was killed (started by `modex run`)
+    #[command(name = run::GUARDIAN, hide = true)]
+    Guardian,
+}
+
+/// Reads the command line, does what it says, and returns the exit status.
+///
+/// Errors are one line on standard error, with status 1; a misused command line gives status 2.
+#[must_use]
+pub fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(options) => run::run(&options),
+        Command::Demo(options) => demo::run(&options),
+        Command::Inspect(options) => inspect::run(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Completions(options) => generate::completions(&options),
+        Command::Man(options) => generate::man(&options),
+        Command::Guardian => Ok(run::guardian()),
+    };
+    match outcome {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("modex: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a subcommand gives back: the exit status, or an error to print in one line.
+type Outcome = Result<u8, Box<dyn std::error::Error>>;

@@ -1,0 +1,138 @@
+use super::*;
+
+fn info(key: &'static str, value: impl Into<Value>) -> Info {
+    Info::new(Key::from_static(key), value)
+}
+
+fn parse(infos: &[Info]) -> GetDirectives {
+    GetDirectives::parse(infos).unwrap()
+}
+
+#[test]
+fn no_directives_mean_the_defaults() {
+    assert_eq!(parse(&[]), GetDirectives::default());
+    assert!(parse(&[]).is_unqualified());
+}
+
+#[test]
+fn a_flag_without_a_value_is_true() {
+    assert!(parse(&[info(attribute::OPTIONAL, Value::Undefined)]).optional);
+    assert!(!parse(&[info(attribute::OPTIONAL, false)]).optional);
+}
+
+#[test]
+fn entries_honoured_here_are_not_sent() {
+    let here = [attribute::OPTIONAL, attribute::POINTER_VALUES].map(|key| info(key, true));
+    assert_eq!(parse(&here).upward, []);
+    assert!(parse(&[info(attribute::STATIC_VALUES, true)]).static_values);
+}
+
+#[test]
+fn entries_the_server_honours_are_sent_unchanged() {
+    let infos = [info(attribute::IMMEDIATE, true), info(attribute::TIMEOUT, 3i32), info(attribute::NODE_ID, 4u32)];
+    let directives = parse(&infos);
+    assert_eq!(directives.upward, infos);
+    assert!(directives.immediate);
+    assert_eq!(directives.timeout, Some(Duration::from_secs(3)));
+}
+
+#[test]
+fn unknown_entries_keep_their_required_flag() {
+    let mut unknown = info("vendor.thing", 1u8);
+    unknown.flags = InfoFlags::REQUIRED.bits();
+    assert_eq!(parse(std::slice::from_ref(&unknown)).upward, [unknown.clone()]);
+    assert_eq!(FenceDirectives::parse(std::slice::from_ref(&unknown)).unwrap().upward, [unknown]);
+}
+
+#[test]
+fn the_session_directive_is_sent_first() {
+    let directives = parse(&[info(attribute::SESSION_ID, 7u32), info(attribute::SESSION_INFO, true)]);
+    assert_eq!(directives.upward[0].key.as_str(), attribute::SESSION_INFO);
+    assert_eq!(directives.realm_request(), RealmRequest::Session(Some(7)));
+}
+
+#[test]
+fn a_timeout_of_zero_is_no_timeout_and_a_negative_one_is_refused() {
+    assert_eq!(parse(&[info(attribute::TIMEOUT, 0i32)]).timeout, None);
+    let refused = GetDirectives::parse(&[info(attribute::TIMEOUT, -1i32)]).unwrap_err();
+    assert!(matches!(&refused, DirectiveError::WrongValue { key, .. } if key.as_str() == attribute::TIMEOUT));
+    assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
+}
+
+#[test]
+fn qualifiers_alone_name_their_realm() {
+    let node = parse(&[info(attribute::HOSTNAME, "n1")]);
+    assert_eq!(node.realm_request(), RealmRequest::Node(NodeSelector::Name("n1")));
+    assert_eq!(parse(&[info(attribute::APP_NUMBER, 2u32)]).realm_request(), RealmRequest::App(Some(2)));
+    assert_eq!(parse(&[info(attribute::SESSION_ID, 2u32)]).realm_request(), RealmRequest::Default);
+}
+
+#[test]
+fn a_realm_directive_takes_its_qualifier() {
+    let node = parse(&[info(attribute::NODE_INFO, true), info(attribute::NODE_ID, 5u32)]);
+    assert_eq!(node.realm_request(), RealmRequest::Node(NodeSelector::Id(5)));
+    let implied = parse(&[info(attribute::NODE_INFO, true)]);
+    assert_eq!(implied.realm_request(), RealmRequest::Node(NodeSelector::Implied));
+    assert_eq!(parse(&[info(attribute::JOB_INFO, true)]).realm_request(), RealmRequest::Job);
+    assert_eq!(parse(&[info(attribute::APP_INFO, true)]).realm_request(), RealmRequest::App(None));
+}
+
+#[test]
+fn two_realms_are_a_conflict_unless_one_is_false() {
+    let both = [info(attribute::JOB_INFO, true), info(attribute::NODE_INFO, true)];
+    assert!(matches!(GetDirectives::parse(&both), Err(DirectiveError::Conflict { .. })));
+    let one = [info(attribute::JOB_INFO, false), info(attribute::NODE_INFO, true)];
+    assert_eq!(parse(&one).realm, RealmDirective::Node);
+}
+
+#[test]
+fn pointer_and_static_values_exclude_each_other() {
+    let both = [info(attribute::POINTER_VALUES, true), info(attribute::STATIC_VALUES, true)];
+    assert!(matches!(GetDirectives::parse(&both), Err(DirectiveError::Conflict { .. })));
+}
+
+#[test]
+fn a_scope_restricts_and_the_undefined_scope_does_not() {
+    assert_eq!(parse(&[info(attribute::DATA_SCOPE, Value::Scope(2))]).scope, Some(Scope::Remote));
+    assert_eq!(parse(&[info(attribute::DATA_SCOPE, Value::Scope(0))]).scope, None);
+    assert!(GetDirectives::parse(&[info(attribute::DATA_SCOPE, Value::Scope(9))]).is_err());
+}
+
+#[test]
+fn a_narrowed_get_is_not_unqualified() {
+    let mut qualifier = info("vendor.q", 1u8);
+    qualifier.flags = InfoFlags::QUALIFIER.bits();
+    for narrowed in [
+        info(attribute::DATA_SCOPE, Value::Scope(1)),
+        info(attribute::SESSION_ID, 1u32),
+        info(attribute::HOSTNAME, "n1"),
+        info(attribute::JOB_INFO, true),
+        qualifier,
+    ] {
+        assert!(!parse(&[narrowed]).is_unqualified());
+    }
+    assert!(parse(&[info(attribute::TIMEOUT, 1i32)]).is_unqualified());
+}
+
+#[test]
+fn immediate_is_demanded_once() {
+    let mut directives = parse(&[info(attribute::IMMEDIATE, false)]);
+    directives.demand_immediate();
+    directives.demand_immediate();
+    assert_eq!(directives.upward, [info(attribute::IMMEDIATE, true)]);
+}
+
+#[test]
+fn fence_directives_are_read() {
+    let infos = [
+        info(attribute::COLLECT_DATA, true),
+        info(attribute::COLLECT_GENERATED_JOB_INFO, false),
+        info(attribute::TIMEOUT, 9i32),
+    ];
+    let directives = FenceDirectives::parse(&infos).unwrap();
+    assert!(directives.collect);
+    assert_eq!(directives.collect_generated_job_info, Some(false));
+    assert_eq!(directives.timeout, Some(Duration::from_secs(9)));
+    assert_eq!(directives.upward, infos);
+    assert!(FenceDirectives::parse(&[info(attribute::COLLECT_DATA, 5u8)]).is_err());
+}

@@ -1,0 +1,297 @@
+//! The reference model of a datastore: plain ordered maps with the meaning of [`Publish`] and nothing else.
+//!
+//! Property tests and simulations drive the server core with it, and real segments are compared with it. It takes
+//! descriptions literally: loose entries and job arrays are job-level values, process arrays are values of their rank.
+//! It expands no maps, derives nothing, and knows no realm but job and process.
+
+use std::collections::BTreeMap;
+
+use super::{AsStatus, Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish};
+use crate::types::{Info, Key, Kval, Namespace, Rank, Status, Value};
+
+/// A datastore of ordered maps. `Clone` gives a snapshot to compare with later.
+#[derive(Clone, Debug, Default)]
+pub struct MapStore {
+    namespaces: BTreeMap<Namespace, Job>,
+    values_max: Option<usize>,
+}
+
+/// Why the model refused a change. What was stored before is untouched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapStoreError {
+    /// Nobody registered the namespace.
+    #[error("namespace {namespace} is not registered; register it before committing to it")]
+    UnknownNamespace {
+        /// The namespace.
+        namespace: Namespace,
+    },
+    /// The rank is not one of the job's.
+    #[error("rank {rank} is not in namespace {namespace} of {job_size} processes")]
+    RankOutOfRange {
+        /// The namespace.
+        namespace: Namespace,
+        /// The refused rank.
+        rank: u32,
+        /// Number of processes of the job.
+        job_size: u32,
+    },
+    /// The bound set by [`MapStore::with_values_max`] is reached.
+    #[error("the store holds {held} values and may hold {values_max}; {refused} more were refused")]
+    Full {
+        /// Values held now.
+        held: usize,
+        /// Values that may be held.
+        values_max: usize,
+        /// Values refused.
+        refused: usize,
+    },
+}
+
+#[derive(Clone, Debug, Default)]
+struct Job {
+    summary: JobSummary,
+    job_level: BTreeMap<Key, Value>,
+    described: BTreeMap<u32, BTreeMap<Key, Value>>,
+    /// What each rank committed, oldest first.
+    posted: BTreeMap<u32, Vec<(Origin, Posted)>>,
+}
+
+impl MapStore {
+    /// An empty store without a bound.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty store that refuses commits once it holds `values_max` posted values: memory running out.
+    #[must_use]
+    pub fn with_values_max(values_max: usize) -> Self {
+        Self { values_max: Some(values_max), ..Self::default() }
+    }
+
+    /// The newest value visible under the lookup's rules, found by plain search.
+    fn search(&self, namespace: &Namespace, job: &Job, lookup: &Lookup<'_>) -> Result<Value, LookupError> {
+        let key = lookup.key.name;
+        let not_found = || LookupError::NotFound { key: key.to_owned(), whose: format!("{namespace}:{}", lookup.rank) };
+        match lookup.rank {
+            Rank::Wildcard => job.job_level.get(key).cloned().ok_or_else(not_found),
+            Rank::Process(rank) => {
+                if let Some(value) = job.described.get(&rank).and_then(|entries| entries.get(key)) {
+                    return Ok(value.clone());
+                }
+                newest(job.posted.get(&rank).into_iter().flatten(), lookup).unwrap_or_else(|| Err(not_found()))
+            }
+            Rank::Undefined => newest(job.posted.values().flatten(), lookup).unwrap_or_else(|| Err(not_found())),
+            Rank::Invalid | Rank::LocalPeers | Rank::LocalNode => Err(not_found()),
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.namespaces.values().flat_map(|job| job.posted.values()).map(Vec::len).sum()
+    }
+}
+
+/// The newest visible value of the key; an error if there are values but none is visible; `None` without values.
+fn newest<'a>(
+    entries: impl DoubleEndedIterator<Item = &'a (Origin, Posted)>,
+    lookup: &Lookup<'_>,
+) -> Option<Result<Value, LookupError>> {
+    let mut hidden = false;
+    for (origin, posted) in entries.rev().filter(|(_, posted)| posted.key.as_str() == lookup.key.name) {
+        if is_visible(*origin, posted, lookup.audience) {
+            return Some(Ok(posted.value.clone()));
+        }
+        hidden = true;
+    }
+    hidden.then(|| {
+        Err(LookupError::OutsideScope { key: lookup.key.name.to_owned(), whose: format!("rank {}", lookup.rank) })
+    })
+}
+
+fn is_visible(origin: Origin, posted: &Posted, audience: Option<Audience>) -> bool {
+    match (audience, origin) {
+        (Some(Audience::SameNode), _) | (None, Origin::Local) => posted.scope.is_visible_locally(),
+        (Some(Audience::OtherNodes), _) | (None, Origin::Remote) => posted.scope.is_visible_remotely(),
+    }
+}
+
+impl Publish for MapStore {
+    type Error = MapStoreError;
+
+    fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, Self::Error> {
+        let job = self.namespaces.entry(namespace.clone()).or_default();
+        for info in description {
+            match (info.key.as_str(), info_entries(&info.value)) {
+                ("pmix.job.arr", Some(entries)) => job.job_level.extend(entries),
+                ("pmix.pdata", Some(entries)) => {
+                    let rank = entries.iter().find(|(key, _)| key.as_str() == "pmix.rank");
+                    if let Some(rank) = rank.and_then(|(_, value)| value.as_u32()) {
+                        job.described.entry(rank).or_default().extend(entries);
+                    }
+                }
+                _ => {
+                    job.job_level.insert(info.key.clone(), info.value.clone());
+                }
+            }
+        }
+        job.summary.job_size = job.job_level.get("pmix.job.size").and_then(Value::as_u32).or(job.summary.job_size);
+        job.summary.node_count = job.job_level.get("pmix.num.nodes").and_then(Value::as_u32).or(job.summary.node_count);
+        Ok(job.summary.clone())
+    }
+
+    fn commit(
+        &mut self,
+        namespace: &Namespace,
+        rank: u32,
+        origin: Origin,
+        values: &[Posted],
+    ) -> Result<bool, Self::Error> {
+        let held = self.held();
+        let values_max = self.values_max.unwrap_or(usize::MAX);
+        let job = self
+            .namespaces
+            .get_mut(namespace)
+            .ok_or_else(|| MapStoreError::UnknownNamespace { namespace: namespace.clone() })?;
+        if let Some(job_size) = job.summary.job_size.filter(|&job_size| rank >= job_size) {
+            return Err(MapStoreError::RankOutOfRange { namespace: namespace.clone(), rank, job_size });
+        }
+        if held.saturating_add(values.len()) > values_max {
+            return Err(MapStoreError::Full { held, values_max, refused: values.len() });
+        }
+        let block = job.posted.entry(rank).or_default();
+        let mut changed = false;
+        for value in values {
+            let same_place = |(_, old): &&(Origin, Posted)| old.key == value.key && old.scope == value.scope;
+            let is_new = block.iter().rev().find(same_place).is_none_or(|(_, old)| old != value);
+            if is_new {
+                block.retain(|(_, old)| old.key != value.key || old.scope != value.scope);
+                block.push((origin, value.clone()));
+            }
+            changed |= is_new;
+        }
+        Ok(changed)
+    }
+
+    fn deregister(&mut self, namespace: &Namespace) -> bool {
+        self.namespaces.remove(namespace).is_some()
+    }
+
+    fn is_registered(&self, namespace: &Namespace) -> bool {
+        self.namespaces.contains_key(namespace)
+    }
+
+    fn lookup(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<Value, LookupError> {
+        match self.namespaces.get(namespace) {
+            Some(job) => self.search(namespace, job, lookup),
+            None => Err(LookupError::UnknownNamespace { namespace: namespace.clone() }),
+        }
+    }
+
+    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+        let job = self
+            .namespaces
+            .get(namespace)
+            .ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })?;
+        let mut newest = BTreeMap::new();
+        for (origin, posted) in job.posted.get(&rank).into_iter().flatten() {
+            if is_visible(*origin, posted, Some(audience)) {
+                newest.insert(posted.key.clone(), posted.value.clone());
+            }
+        }
+        Ok(newest.into_iter().map(|(key, value)| Kval { key, value }).collect())
+    }
+
+    fn job_entries(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
+        let job = self
+            .namespaces
+            .get(namespace)
+            .ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })?;
+        let job_level = job.job_level.iter().map(|(key, value)| Kval { key: key.clone(), value: value.clone() });
+        let ranks = job.described.values().map(|entries| {
+            let infos = entries.iter().map(|(key, value)| Info::new(key.clone(), value.clone())).collect();
+            Kval { key: Key::from_static("pmix.pdata"), value: Value::info_array(infos) }
+        });
+        Ok(job_level.chain(ranks).collect())
+    }
+}
+
+impl AsStatus for MapStoreError {
+    fn status(&self) -> Status {
+        match self {
+            Self::UnknownNamespace { .. } => Status::ERR_NOT_FOUND,
+            Self::RankOutOfRange { .. } => Status::ERR_BAD_PARAM,
+            Self::Full { .. } => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
+
+/// The entries of an array of infos.
+fn info_entries(value: &Value) -> Option<Vec<(Key, Value)>> {
+    let Value::DataArray(array) = value else { return None };
+    let entry = |element: &Value| match element {
+        Value::Info(info) => Some((info.key.clone(), info.value.clone())),
+        _ => None,
+    };
+    array.elements.iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gds::{KeyRef, RealmRequest};
+    use crate::types::Scope;
+
+    fn namespace() -> Namespace {
+        Namespace::new("job").unwrap()
+    }
+
+    fn store() -> MapStore {
+        let mut store = MapStore::new();
+        store.register(&namespace(), &[Info::new(Key::from_static("pmix.job.size"), 4u32)]).unwrap();
+        store
+    }
+
+    fn posted(scope: Scope, key: &'static str, value: u32) -> Posted {
+        Posted { scope, key: Key::from_static(key), value: value.into() }
+    }
+
+    fn find(store: &MapStore, rank: u32, key: &str) -> Result<Value, LookupError> {
+        let lookup = Lookup { rank: rank.into(), key: KeyRef::new(key), realm: RealmRequest::Default, audience: None };
+        store.lookup(&namespace(), &lookup)
+    }
+
+    #[test]
+    fn the_newest_visible_value_is_found_and_scopes_hide_the_others() {
+        let mut store = store();
+        store.commit(&namespace(), 1, Origin::Local, &[posted(Scope::Global, "a", 1)]).unwrap();
+        store.commit(&namespace(), 1, Origin::Local, &[posted(Scope::Global, "a", 2)]).unwrap();
+        store.commit(&namespace(), 1, Origin::Local, &[posted(Scope::Remote, "b", 3)]).unwrap();
+        assert_eq!(find(&store, 1, "a"), Ok(2u32.into()));
+        assert!(matches!(find(&store, 1, "b"), Err(LookupError::OutsideScope { .. })));
+        assert!(matches!(find(&store, 2, "a"), Err(LookupError::NotFound { .. })));
+    }
+
+    #[test]
+    fn a_commit_of_what_is_there_changes_nothing() {
+        let mut store = store();
+        assert_eq!(store.commit(&namespace(), 1, Origin::Local, &[posted(Scope::Global, "a", 1)]), Ok(true));
+        assert_eq!(store.commit(&namespace(), 1, Origin::Local, &[posted(Scope::Global, "a", 1)]), Ok(false));
+    }
+
+    #[test]
+    fn ranks_outside_the_job_and_values_beyond_the_bound_are_refused() {
+        let mut store = MapStore::with_values_max(1);
+        store.register(&namespace(), &[Info::new(Key::from_static("pmix.job.size"), 4u32)]).unwrap();
+        let values = [posted(Scope::Global, "a", 1), posted(Scope::Global, "b", 1)];
+        assert!(matches!(
+            store.commit(&namespace(), 4, Origin::Local, &values[..1]),
+            Err(MapStoreError::RankOutOfRange { rank: 4, job_size: 4, .. })
+        ));
+        assert!(matches!(
+            store.commit(&namespace(), 0, Origin::Local, &values),
+            Err(MapStoreError::Full { held: 0, values_max: 1, refused: 2 })
+        ));
+        assert_eq!(store.commit(&namespace(), 0, Origin::Local, &values[..1]), Ok(true));
+    }
+}

@@ -1,0 +1,257 @@
+//! Collective operations as bookkeeping: who arrived, who is missing, who can't come any more.
+//!
+//! Participants are counted by identity, never by number. An operation is found by its signature, the kind of operation
+//! and the set of participants as written. Several operations of one signature may be open: a connection that arrives a
+//! second time while the first operation still gathers has raced ahead, and opens (or joins) the next one. Another
+//! connection of a process that has arrived is a clone: it waits along and counts once.
+//!
+//! Operations of one signature end in the order in which they opened, whatever the order of the host's answers: a later
+//! fence carries only what the earlier one did not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::host::UpcallId;
+use super::io::PeerId;
+use super::outputs::Ticket;
+use super::registry::{Membership, Registry, Remote};
+use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Time};
+
+/// Names one open operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OperationId(pub(super) u64);
+
+/// Kinds of operations that never match each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Fence,
+}
+
+/// What the participants of one operation agree on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Signature {
+    pub(super) kind: Kind,
+    /// Sorted, each entry once.
+    pub(super) procs: Vec<ProcId>,
+}
+
+impl Signature {
+    pub(super) fn new(kind: Kind, mut procs: Vec<ProcId>) -> Self {
+        procs.sort_unstable();
+        procs.dedup();
+        Self { kind, procs }
+    }
+
+    /// Whether a process is among the participants.
+    pub(super) fn covers(&self, proc: &ProcId) -> bool {
+        self.procs.iter().any(|entry| {
+            entry.namespace == proc.namespace
+                && (entry.rank == proc.rank
+                    || matches!(entry.rank, Rank::Wildcard | Rank::LocalPeers | Rank::LocalNode))
+        })
+    }
+
+    pub(super) fn names(&self, namespace: &Namespace) -> bool {
+        self.procs.iter().any(|entry| entry.namespace == *namespace)
+    }
+
+    /// The namespace, if the participants are written as all of one namespace.
+    pub(super) fn whole_namespace(&self) -> Option<&Namespace> {
+        match self.procs.as_slice() {
+            [ProcId { namespace, rank: Rank::Wildcard }] => Some(namespace),
+            _ => None,
+        }
+    }
+}
+
+/// One open operation.
+#[derive(Debug)]
+pub(super) struct Operation {
+    pub(super) signature: Signature,
+    pub(super) stage: Stage,
+    /// Of the first arrival.
+    pub(super) directives: Vec<Info>,
+    pub(super) contributed: BTreeSet<ProcId>,
+    /// Local participants that went before they arrived.
+    pub(super) departed: BTreeSet<ProcId>,
+    /// Bounds the local phase.
+    pub(super) deadline: Option<Time>,
+    /// What this operation brings up to date if it succeeds: commit numbers of local ranks.
+    pub(super) collected: Vec<(u32, u64)>,
+    /// The host's answer, kept until the older operations of this signature have ended.
+    pub(super) answer: Option<Answer>,
+    tickets: BTreeMap<PeerId, Ticket>,
+    /// Who is local, as of a revision of the registry.
+    members: Option<(u64, Membership)>,
+}
+
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Local participants are missing.
+    Gathering,
+    /// The host works on it; nobody can join.
+    AtHost(UpcallId),
+    /// The host has answered, but not yet for an older operation of this signature.
+    Answered,
+}
+
+/// What the host says of an operation.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: Status,
+    pub(super) blocks: Vec<(ProcId, Vec<Kval>)>,
+}
+
+impl Operation {
+    /// Takes note of who is local and who is gone, and says whether everybody who can arrive has.
+    pub(super) fn is_locally_complete(&mut self, registry: &Registry) -> bool {
+        if self.members.as_ref().is_none_or(|(revision, _)| *revision != registry.revision()) {
+            self.members = registry.membership(&self.signature.procs).map(|members| (registry.revision(), members));
+            self.note_departures(registry);
+        }
+        let Some((_, members)) = &self.members else { return false };
+        let arrived = self.contributed.len().saturating_add(self.departed.len());
+        arrived >= members.local.len()
+            && members.local.iter().all(|proc| self.contributed.contains(proc) || self.departed.contains(proc))
+    }
+
+    fn note_departures(&mut self, registry: &Registry) {
+        let Some((_, members)) = &self.members else { return };
+        let gone = members.local.iter().filter(|proc| !self.contributed.contains(proc) && registry.is_gone(proc));
+        self.departed.extend(gone.cloned());
+    }
+
+    pub(super) fn remote(&self) -> Remote {
+        self.members.as_ref().map_or(Remote::Unknown, |(_, members)| members.remote)
+    }
+
+    /// Who waits for the operation, in the order of connections.
+    pub(super) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
+        self.tickets.keys().copied()
+    }
+
+    pub(super) fn into_parts(self) -> (Signature, impl Iterator<Item = Ticket>) {
+        (self.signature, self.tickets.into_values())
+    }
+}
+
+/// All open operations.
+#[derive(Debug, Default)]
+pub(super) struct Collectives {
+    operations: BTreeMap<OperationId, Operation>,
+    /// The same by signature, oldest first.
+    by_signature: BTreeMap<Signature, BTreeSet<OperationId>>,
+    last: u64,
+}
+
+impl Collectives {
+    /// The oldest operation of this signature that this connection can join.
+    pub(super) fn joinable(&self, signature: &Signature, peer: PeerId) -> Option<OperationId> {
+        let is_joinable = |op: &Operation| op.stage == Stage::Gathering && !op.tickets.contains_key(&peer);
+        let is_free = |id: &OperationId| self.operations.get(id).is_some_and(is_joinable);
+        self.by_signature.get(signature)?.iter().copied().find(is_free)
+    }
+
+    pub(super) fn open(&mut self, signature: Signature, directives: Vec<Info>) -> OperationId {
+        self.last = self.last.saturating_add(1);
+        let id = OperationId(self.last);
+        self.by_signature.entry(signature.clone()).or_default().insert(id);
+        let operation = Operation {
+            signature,
+            stage: Stage::Gathering,
+            directives,
+            contributed: BTreeSet::new(),
+            departed: BTreeSet::new(),
+            deadline: None,
+            collected: Vec::new(),
+            answer: None,
+            tickets: BTreeMap::new(),
+            members: None,
+        };
+        self.operations.insert(id, operation);
+        id
+    }
+
+    /// A participant arrives at an operation that [`Collectives::joinable`] or [`Collectives::open`] gave. Only a
+    /// second ticket of one connection could be displaced, which `joinable` rules out.
+    pub(super) fn arrive(&mut self, id: OperationId, proc: ProcId, ticket: Ticket) -> Option<&mut Operation> {
+        let operation = self.operations.get_mut(&id)?;
+        operation.departed.remove(&proc);
+        operation.contributed.insert(proc);
+        let displaced = operation.tickets.insert(ticket.peer(), ticket);
+        assert!(displaced.is_none(), "a connection waits at most once for one operation");
+        Some(operation)
+    }
+
+    /// Closes the operation to newcomers.
+    pub(super) fn hand_to_host(&mut self, id: OperationId, upcall: UpcallId) {
+        if let Some(operation) = self.operations.get_mut(&id) {
+            operation.stage = Stage::AtHost(upcall);
+            operation.deadline = None;
+        }
+    }
+
+    /// Keeps the host's answer to an operation until its turn comes.
+    pub(super) fn keep_answer(&mut self, id: OperationId, answer: Answer) {
+        if let Some(operation) = self.operations.get_mut(&id) {
+            operation.stage = Stage::Answered;
+            operation.answer = Some(answer);
+        }
+    }
+
+    /// The answer to the oldest operation of a signature, if the host has given it.
+    pub(super) fn take_next_answer(&mut self, signature: &Signature) -> Option<(OperationId, Answer)> {
+        let oldest = *self.by_signature.get(signature)?.first()?;
+        let answer = self.operations.get_mut(&oldest)?.answer.take()?;
+        Some((oldest, answer))
+    }
+
+    /// Whether no older operation of the same signature is open.
+    pub(super) fn is_oldest(&self, id: OperationId) -> bool {
+        let signature = self.operations.get(&id).map(|operation| &operation.signature);
+        signature.and_then(|signature| self.by_signature.get(signature)?.first()) == Some(&id)
+    }
+
+    pub(super) fn remove(&mut self, id: OperationId) -> Option<Operation> {
+        let operation = self.operations.remove(&id)?;
+        if let Some(ids) = self.by_signature.get_mut(&operation.signature) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.by_signature.remove(&operation.signature);
+            }
+        }
+        Some(operation)
+    }
+
+    /// Takes back what a connection waits for. What it contributed stays.
+    pub(super) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
+        self.operations.values_mut().filter_map(|operation| operation.tickets.remove(&peer)).collect()
+    }
+
+    pub(super) fn get(&self, id: OperationId) -> Option<&Operation> {
+        self.operations.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: OperationId) -> Option<&mut Operation> {
+        self.operations.get_mut(&id)
+    }
+
+    /// Operations that still gather and name a namespace, oldest first.
+    pub(super) fn gathering_with(&self, namespace: &Namespace) -> Vec<OperationId> {
+        let is_concerned = |op: &Operation| op.stage == Stage::Gathering && op.signature.names(namespace);
+        self.operations.iter().filter(|(_, op)| is_concerned(op)).map(|(id, _)| *id).collect()
+    }
+
+    /// Operations that name a namespace, oldest first.
+    pub(super) fn with(&self, namespace: &Namespace) -> Vec<OperationId> {
+        self.operations.iter().filter(|(_, op)| op.signature.names(namespace)).map(|(id, _)| *id).collect()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (OperationId, &Operation)> {
+        self.operations.iter().map(|(id, operation)| (*id, operation))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.operations.len()
+    }
+}

@@ -1,0 +1,146 @@
+//! Commits of local processes.
+
+use std::collections::BTreeMap;
+
+use super::core::Server;
+use super::directives::keys;
+use super::io::Output;
+use super::outputs::Ticket;
+use crate::gds::{AsStatus, Audience, Origin, Posted, Publish};
+use crate::proto;
+use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
+
+impl<S: Publish> Server<S> {
+    pub(super) fn commit(&mut self, now: Time, ticket: Ticket, proc: &ProcId, commit: proto::Commit) {
+        let status = match merge_parts(commit.parts) {
+            Ok(values) => self.publish_commit(proc, &values),
+            Err(status) => status,
+        };
+        self.outputs.reply_status(ticket, status);
+        if status == Status::SUCCESS {
+            self.review_target(now, proc);
+        }
+    }
+
+    /// Stores what a local process committed and remembers which of it is new to other nodes.
+    fn publish_commit(&mut self, proc: &ProcId, values: &[Posted]) -> Status {
+        let (namespace, Some(rank)) = (&proc.namespace, proc.rank.process()) else { return Status::ERR_BAD_PARAM };
+        let changed_keys = self.keys_new_to_others(proc, rank, values);
+        match self.store.commit(namespace, rank, Origin::Local, values) {
+            Ok(true) => self.wake(namespace),
+            Ok(false) => {}
+            Err(error) => return error.status(),
+        }
+        if let Some(client) = self.registry.client_mut(proc) {
+            client.commits = client.commits.saturating_add(1);
+            let commit = client.commits;
+            client.changes.extend(changed_keys.into_iter().map(|key| (key, commit)));
+        }
+        Status::SUCCESS
+    }
+
+    /// Older libraries repeat everything they ever put in each commit; fences must not carry it again each time.
+    fn keys_new_to_others(&self, proc: &ProcId, rank: u32, values: &[Posted]) -> Vec<Key> {
+        let has_committed = self.registry.client(proc).is_some_and(|client| client.commits > 0);
+        let stored = if has_committed {
+            self.store.posted(&proc.namespace, rank, Audience::OtherNodes).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        let stored: BTreeMap<&Key, &Value> = stored.iter().map(|entry| (&entry.key, &entry.value)).collect();
+        let is_new =
+            |posted: &&Posted| posted.scope.is_visible_remotely() && stored.get(&posted.key) != Some(&&posted.value);
+        values.iter().filter(is_new).map(|posted| posted.key.clone()).collect()
+    }
+
+    /// Stores what a process elsewhere posted. Nothing is published for nothing.
+    ///
+    /// Fences over different sets and direct modexes overtake each other on their way through the host. Values older
+    /// than those stored are dropped: an update that a fence has brought would be lost for good, because the next fence
+    /// does not carry it again.
+    pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<(), Status> {
+        let Some(rank) = proc.rank.process() else { return Err(Status::ERR_BAD_PARAM) };
+        let commit = take_commit_number(&mut entries);
+        let stored = self.registry.job(&proc.namespace).and_then(|job| job.stored.get(&rank)).copied();
+        if entries.is_empty() || commit.is_some_and(|commit| Some(commit) < stored) {
+            return Ok(());
+        }
+        // Whether the owner said "remote" or "global" is not told, and makes no difference here.
+        let posted = |Kval { key, value }| Posted { scope: Scope::Remote, key, value };
+        let values: Vec<Posted> = entries.into_iter().map(posted).collect();
+        match self.store.commit(&proc.namespace, rank, Origin::Remote, &values) {
+            Ok(true) => self.wake(&proc.namespace),
+            Ok(false) => {}
+            Err(error) => return Err(error.status()),
+        }
+        if let (Some(commit), Some(job)) = (commit, self.registry.job_mut(&proc.namespace)) {
+            job.stored.insert(rank, commit);
+        }
+        Ok(())
+    }
+
+    /// Tells sleepers that something was published.
+    pub(super) fn wake(&mut self, namespace: &Namespace) {
+        self.outputs.push(Output::Wake(namespace.clone()));
+    }
+
+    /// Looks again at the requests that wait for something of this process, by name or by key alone.
+    pub(super) fn review_target(&mut self, now: Time, proc: &ProcId) {
+        let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
+        for wait in self.waiting.on_target(proc).into_iter().chain(self.waiting.on_target(&anybody)) {
+            self.review_wait(now, wait);
+        }
+    }
+}
+
+/// Says which commit a process's values include, so that whoever gets them twice knows which are newer.
+pub(super) fn add_commit_number(entries: &mut Vec<Kval>, commit: u64) {
+    if !entries.is_empty() {
+        entries.push(Kval { key: keys::COMMIT_NUMBER, value: commit.into() });
+    }
+}
+
+/// Takes out what [`add_commit_number`] has put in; absent in what other libraries send.
+pub(super) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
+    let place = entries.iter().position(|entry| entry.key == keys::COMMIT_NUMBER)?;
+    entries.remove(place).value.as_u64()
+}
+
+/// One list out of the parts of a commit. Within a scope the last value of a key wins. A foreign client sends global
+/// values twice, as local and as remote; equal ones are global again. The order of first mention is kept.
+fn merge_parts(parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Posted>, Status> {
+    let mut merged: Vec<Option<Posted>> = Vec::new();
+    let mut places: BTreeMap<(Key, Scope), usize> = BTreeMap::new();
+    for (scope, entries) in parts {
+        if scope == Scope::Internal {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        for Kval { key, value } in entries {
+            if key.is_reserved() {
+                return Err(Status::ERR_BAD_PARAM);
+            }
+            let place = *places.entry((key.clone(), scope)).or_insert(merged.len());
+            let posted = Some(Posted { scope, key, value });
+            match merged.get_mut(place) {
+                Some(older) => *older = posted,
+                None => merged.push(posted),
+            }
+        }
+    }
+    for ((key, scope), &remote_place) in &places {
+        let Some(&local_place) = places.get(&(key.clone(), Scope::Local)).filter(|_| *scope == Scope::Remote) else {
+            continue;
+        };
+        let value_at = |place: usize| merged.get(place).and_then(Option::as_ref).map(|posted| &posted.value);
+        if value_at(local_place) == value_at(remote_place) {
+            let (first, second) = (local_place.min(remote_place), local_place.max(remote_place));
+            if let Some(Some(posted)) = merged.get_mut(first) {
+                posted.scope = Scope::Global;
+            }
+            if let Some(repeated) = merged.get_mut(second) {
+                *repeated = None;
+            }
+        }
+    }
+    Ok(merged.into_iter().flatten().collect())
+}

@@ -1,0 +1,63 @@
+use std::time::Duration;
+
+bitflags::bitflags! {
+    /// Which upcalls the host answers. What happens without one follows the standard's rule for a missing entry of the
+    /// server module, named at each flag.
+    ///
+    /// Source: PMIx Standard, "Server-Specific Interfaces" (server module).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Capabilities: u32 {
+        /// Is asked before a client is admitted; without: admitted at once.
+        const CLIENT_CONNECTED = 1;
+        /// Is told when a client leaves in order; without: released at once.
+        const CLIENT_FINALIZED = 1 << 1;
+        /// Ends processes; without: not supported.
+        const ABORT = 1 << 2;
+        /// Exchanges fence contributions between servers; without: local fences succeed, others are not supported.
+        const FENCE = 1 << 3;
+        /// Fetches data of processes elsewhere; without: not found.
+        const DIRECT_MODEX = 1 << 4;
+    }
+}
+
+/// How a server behaves. Made once, at the edge.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Which upcalls the host answers.
+    pub capabilities: Capabilities,
+    /// Bounds on what peers can make the server hold.
+    pub limits: Limits,
+    /// How long the host may take to answer an upcall; then whoever waits gets a timeout status. `None`: for ever.
+    pub host_timeout: Option<Duration>,
+}
+
+/// Bounds on what peers and the host can make the server hold. What would exceed one is refused with "out of resource".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at a time.
+    pub peers_max: usize,
+    /// Unanswered requests of one connection. Commits and finalizations are always taken: they never wait for others.
+    pub requests_per_peer_max: usize,
+    /// Collective operations open at a time, those that the host is working on included.
+    pub collectives_max: usize,
+    /// Entries in the participant list of one collective, as written.
+    pub participants_max: usize,
+    /// Direct-modex upcalls in flight.
+    pub direct_modex_max: usize,
+    /// Requests of the host for local data that are held.
+    pub host_requests_max: usize,
+}
+
+impl Default for Limits {
+    /// Room for 512 local clients with a few clones each and participant lists of a million explicit ranks.
+    fn default() -> Self {
+        Self {
+            peers_max: 4096,
+            requests_per_peer_max: 4096,
+            collectives_max: 4096,
+            participants_max: 1 << 20,
+            direct_modex_max: 65_536,
+            host_requests_max: 65_536,
+        }
+    }
+}

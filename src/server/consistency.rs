@@ -1,0 +1,105 @@
+use super::collective::{Operation, Stage};
+use super::core::Server;
+use super::get::Verdict;
+use super::peer;
+use super::pending::Purpose;
+use super::registry::Presence;
+use super::timers::Timer;
+use super::waiting::Asker;
+use crate::gds::Publish;
+
+impl<S: Publish> Server<S> {
+    /// Checks what must hold between any two inputs; linear in the size of the state. For tests and simulations.
+    ///
+    /// # Panics
+    /// If an invariant of this module is broken, which is a bug here and nowhere else.
+    pub fn assert_consistent(&self) {
+        self.assert_tickets_are_held();
+        self.assert_waits_are_needed();
+        self.assert_operations_lack_somebody();
+        self.assert_timers_belong();
+        self.assert_connections_agree();
+    }
+
+    fn assert_tickets_are_held(&self) {
+        let waiting = self.waiting.iter().filter_map(|(_, waiter)| match &waiter.asker {
+            Asker::Peer(ticket) => Some(ticket.peer()),
+            Asker::Host(_) => None,
+        });
+        let gathering = self.collectives.iter().flat_map(|(_, operation)| operation.waiting_peers());
+        let upcalls = self.upcalls.iter().filter_map(|(_, upcall)| match &upcall.purpose {
+            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => Some(ticket.peer()),
+            Purpose::ClientConnected(_) | Purpose::Fence(_) | Purpose::DirectModex(_) => None,
+        });
+        let mut held = 0usize;
+        for peer in waiting.chain(gathering).chain(upcalls) {
+            assert!(self.peers.get(peer).is_some(), "{peer:?} has ended but a request of it is held");
+            held = held.saturating_add(1);
+        }
+        assert_eq!(held, self.outputs.open_requests(), "every accepted request is held in one place");
+        assert_eq!(self.waiting.host_requests(), self.outputs.open_calls(), "every call of the host is held");
+    }
+
+    fn assert_waits_are_needed(&self) {
+        for (id, waiter) in self.waiting.iter() {
+            let verdict = self.judge(&waiter.asker, &waiter.wanted);
+            match waiter.via {
+                None => assert_eq!(verdict, Verdict::Hold, "{id:?} waits for {:?} in vain", waiter.wanted),
+                Some(upcall) => {
+                    let is_fetching = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
+                    assert!(matches!(is_fetching, Some(Purpose::DirectModex(_))), "{id:?} waits for no upcall");
+                    assert!(matches!(verdict, Verdict::Hold | Verdict::Fetch(_)), "{id:?} could be answered");
+                }
+            }
+        }
+    }
+
+    fn assert_operations_lack_somebody(&self) {
+        for (id, operation) in self.collectives.iter() {
+            match operation.stage {
+                Stage::Gathering => assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers"),
+                Stage::Answered => assert!(!self.collectives.is_oldest(id), "{id:?} is answered and waits for nobody"),
+                Stage::AtHost(upcall) => {
+                    let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
+                    assert!(matches!(purpose, Some(Purpose::Fence(of)) if *of == id), "{id:?} waits for no upcall");
+                }
+            }
+        }
+    }
+
+    fn lacks_somebody(&self, operation: &Operation) -> bool {
+        let Some(members) = self.registry.membership(&operation.signature.procs) else { return true };
+        let has_come = |proc| operation.contributed.contains(proc) || operation.departed.contains(proc);
+        !members.local.iter().all(|proc| has_come(proc) || self.registry.is_gone(proc))
+    }
+
+    fn assert_timers_belong(&self) {
+        for (deadline, timer) in self.timers.iter() {
+            let owned = match timer {
+                Timer::Wait(id) => self.waiting.get(id).and_then(|waiter| waiter.deadline),
+                Timer::Operation(id) => self.collectives.get(id).and_then(|operation| operation.deadline),
+                Timer::Upcall(id) => self.upcalls.get(id).and_then(|upcall| upcall.deadline),
+            };
+            assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
+        }
+        let waits = self.waiting.iter().filter(|(_, waiter)| waiter.deadline.is_some()).count();
+        let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline.is_some()).count();
+        let upcalls = self.upcalls.iter().filter(|(_, upcall)| upcall.deadline.is_some()).count();
+        let deadlines = waits.saturating_add(operations).saturating_add(upcalls);
+        assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
+    }
+
+    fn assert_connections_agree(&self) {
+        for (id, peer) in self.peers.iter() {
+            let client = self.registry.client(&peer.proc);
+            let is_connected = client.is_some_and(|client| client.connections.contains(&id));
+            assert_eq!(is_connected, peer.stage == peer::Stage::Admitted, "{id:?} of {}", peer.proc);
+        }
+        for (namespace, job) in self.registry.jobs() {
+            for (rank, client) in &job.clients {
+                let is_connected = client.presence == Presence::Connected;
+                assert_eq!(is_connected, !client.connections.is_empty(), "{namespace}:{rank} is {client:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+use super::collective::Collectives;
+use super::config::Config;
+use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
+use super::io::{Input, Output, PeerId, Reason};
+use super::outputs::Outputs;
+use super::peer::{Peers, Stage};
+use super::pending::{PendingUpcalls, Purpose};
+use super::registry::Registry;
+use super::timers::{Timer, Timers};
+use super::waiting::Waiting;
+use crate::gds::Publish;
+use crate::proto::{Request, Tag};
+use crate::types::{Namespace, Status, Time};
+
+/// The server core over a datastore. See the module's documentation.
+#[derive(Debug)]
+pub struct Server<S: Publish> {
+    pub(super) config: Config,
+    pub(super) store: S,
+    pub(super) registry: Registry,
+    pub(super) peers: Peers,
+    pub(super) waiting: Waiting,
+    pub(super) collectives: Collectives,
+    pub(super) upcalls: PendingUpcalls,
+    pub(super) timers: Timers,
+    pub(super) outputs: Outputs,
+}
+
+impl<S: Publish> Server<S> {
+    /// A server that knows nobody yet and publishes into `store`.
+    #[must_use]
+    pub fn new(config: Config, store: S) -> Self {
+        Self {
+            config,
+            store,
+            registry: Registry::default(),
+            peers: Peers::default(),
+            waiting: Waiting::default(),
+            collectives: Collectives::default(),
+            upcalls: PendingUpcalls::default(),
+            timers: Timers::default(),
+            outputs: Outputs::default(),
+        }
+    }
+
+    /// Takes one input. `now` never goes back.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Connected(peer, hello) => self.connect(now, peer, hello),
+            Input::Request(peer, tag, request) => self.request(now, peer, tag, request),
+            Input::Lost(peer) => self.lose(now, peer),
+            Input::Host(call, host_call) => self.host_call(now, call, host_call),
+            Input::Completed(upcall, reply) => self.complete_upcall(now, upcall, reply),
+            Input::Timeout => self.expire(now),
+        }
+    }
+
+    /// The next thing to do; `None` until the next input.
+    #[must_use]
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop()
+    }
+
+    /// When to call [`Server::handle`] with [`Input::Timeout`]; `None`: no deadline is running.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// The datastore.
+    #[must_use]
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Number of processes of a job, if known. Whoever packs fence contributions numbers processes with it.
+    #[must_use]
+    pub fn job_size(&self, namespace: &Namespace) -> Option<u32> {
+        self.registry.job(namespace)?.job_size
+    }
+
+    /// Namespaces known here, in order.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.registry.namespaces()
+    }
+
+    /// Connections at the moment, those that wait for admission included.
+    #[must_use]
+    pub fn peer_count(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Accepted requests that are not answered yet.
+    #[must_use]
+    pub fn open_request_count(&self) -> usize {
+        self.outputs.open_requests()
+    }
+
+    /// Calls of the host that are not completed yet.
+    #[must_use]
+    pub const fn open_call_count(&self) -> usize {
+        self.outputs.open_calls()
+    }
+
+    /// Collective operations that are open, those that the host works on included.
+    #[must_use]
+    pub fn collective_count(&self) -> usize {
+        self.collectives.len()
+    }
+
+    /// Upcalls that the host has not answered.
+    #[must_use]
+    pub fn upcall_count(&self) -> usize {
+        self.upcalls.len()
+    }
+
+    /// Whether the answer to an upcall would still be of use.
+    #[must_use]
+    pub fn awaits(&self, upcall: UpcallId) -> bool {
+        self.upcalls.get(upcall).is_some()
+    }
+
+    fn request(&mut self, now: Time, id: PeerId, tag: Tag, request: Request) {
+        // A request may have been under way when the connection was closed.
+        let Some(peer) = self.peers.get(id) else { return };
+        match peer.stage {
+            Stage::Arriving => return self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::RequestBeforeAdmission),
+            Stage::Finalized => {
+                let ticket = self.outputs.accept(id, tag);
+                return self.outputs.reply_status(ticket, Status::ERR_INVALID_OPERATION);
+            }
+            Stage::Admitted => {}
+        }
+        let proc = peer.proc.clone();
+        let is_full = self.outputs.open_requests_of(id) >= self.config.limits.requests_per_peer_max;
+        // The one request without a reply.
+        if matches!(request, Request::DeregisterEvents(_)) {
+            return;
+        }
+        let ticket = self.outputs.accept(id, tag);
+        match request {
+            Request::JobInfo => self.job_info(now, ticket, &proc),
+            Request::StoreFallback(_) => self.store_fallback(now, ticket, &proc),
+            Request::Commit(commit) => self.commit(now, ticket, &proc, commit),
+            Request::Finalize => self.finalize(now, ticket, &proc),
+            _ if is_full => self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE),
+            Request::Fence(fence) => self.fence(now, ticket, proc, fence),
+            Request::Get(get) => self.get(now, ticket, get),
+            Request::Abort(abort) => self.abort(now, ticket, proc, abort),
+            _ => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
+        }
+    }
+
+    fn host_call(&mut self, now: Time, call: CallId, host_call: HostCall) {
+        let ticket = self.outputs.accept_call(call);
+        let status = match host_call {
+            HostCall::RegisterNamespace(registration) => self.register_namespace(now, &registration),
+            HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
+            HostCall::RegisterClient(registration) => self.register_client(now, &registration),
+            HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
+            HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
+        };
+        self.outputs.complete(ticket, HostResult::Status(status));
+    }
+
+    fn expire(&mut self, now: Time) {
+        while let Some(timer) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Wait(wait) => self.expire_wait(wait),
+                Timer::Operation(operation) => self.finish_operation(now, operation, Status::ERR_TIMEOUT),
+                Timer::Upcall(upcall) => self.expire_upcall(now, upcall),
+            }
+        }
+    }
+
+    /// Asks the host. The answer comes with the id given back.
+    pub(super) fn ask_host(&mut self, now: Time, purpose: Purpose, upcall: Upcall) -> UpcallId {
+        let deadline = self.config.host_timeout.map(|timeout| now + timeout);
+        let id = self.upcalls.insert(purpose, deadline);
+        self.timers.arm(deadline, Timer::Upcall(id));
+        self.outputs.push(Output::Upcall(id, upcall));
+        id
+    }
+}

@@ -1,0 +1,95 @@
+//! Data that crosses nodes one process at a time: fetched through the host, or given to it.
+
+use super::commit::take_commit_number;
+use super::core::Server;
+use super::directives::{GetDirectives, keys};
+use super::get::Verdict;
+use super::host::{DirectModexRequest, Upcall, UpcallId};
+use super::outputs::CallTicket;
+use super::pending::{Fetch, Purpose};
+use super::waiting::{Asker, WaitId, Wanted};
+use crate::gds::Publish;
+use crate::proto::{RankData, Reply};
+use crate::types::{Info, Kval, Status, Text, Time, Value};
+
+impl<S: Publish> Server<S> {
+    /// The host asks for a local process's data on behalf of another node.
+    pub(super) fn direct_modex_request(&mut self, now: Time, ticket: CallTicket, request: DirectModexRequest) {
+        let DirectModexRequest { proc, key, timeout } = request;
+        let directives = GetDirectives { timeout, ..GetDirectives::default() };
+        self.ask(now, Asker::Host(ticket), Wanted { proc, key, directives });
+    }
+
+    /// Asks the host for data, or joins whoever has asked for the same.
+    pub(super) fn fetch(&mut self, now: Time, asker: Asker, wanted: Wanted, fetch: Fetch) {
+        let upcall = match self.upcalls.fetching(&fetch) {
+            Some(upcall) => upcall,
+            None if self.upcalls.fetch_count() >= self.config.limits.direct_modex_max => {
+                return self.refuse(asker, Status::ERR_OUT_OF_RESOURCE);
+            }
+            None => {
+                let upcall =
+                    Upcall::DirectModex { proc: fetch.proc.clone(), directives: directives_of(&fetch, &wanted) };
+                self.ask_host(now, Purpose::DirectModex(fetch), upcall)
+            }
+        };
+        self.hold(now, asker, wanted, Some(upcall));
+    }
+
+    /// The host has fetched data, or could not. It is published before anybody is told of it.
+    pub(super) fn complete_fetch(&mut self, now: Time, id: UpcallId, fetch: &Fetch, result: Result<Vec<Kval>, Status>) {
+        let waits = self.waiting.on_upcall(id);
+        let is_known = self.registry.registered(&fetch.proc.namespace).is_some();
+        let is_elsewhere = fetch.proc.rank.process().is_some() && self.registry.client(&fetch.proc).is_none();
+        let status = match result {
+            Ok(mut entries) if !is_known => {
+                take_commit_number(&mut entries);
+                return self.pass_on(&waits, fetch, &entries);
+            }
+            Ok(entries) if is_elsewhere => self.publish_remote(&fetch.proc, entries).err(),
+            Ok(_) => None,
+            Err(status) => Some(status),
+        };
+        for wait in waits {
+            self.settle_wait(now, wait, status.unwrap_or(Status::ERR_NOT_FOUND));
+        }
+        self.review_target(now, &fetch.proc);
+    }
+
+    /// Ends a wait for the host: with the data if it is there now, else with `otherwise`.
+    fn settle_wait(&mut self, now: Time, id: WaitId, otherwise: Status) {
+        let Some(mut waiter) = self.take_wait(id) else { return };
+        waiter.via = None;
+        waiter.wanted.directives.refresh = false;
+        match self.judge(&waiter.asker, &waiter.wanted) {
+            Verdict::Fetch(_) => self.refuse(waiter.asker, otherwise),
+            Verdict::Hold => self.hold_again(id, waiter),
+            Verdict::Found | Verdict::Refused(_) => self.ask(now, waiter.asker, waiter.wanted),
+        }
+    }
+
+    /// Data of a job that this server does not know has no place in the store: it goes to whoever asked.
+    fn pass_on(&mut self, waits: &[WaitId], fetch: &Fetch, entries: &[Kval]) {
+        let has = |wanted: &Wanted| match &wanted.key {
+            Some(key) if !wanted.is_static() => entries.iter().any(|entry| entry.key == *key),
+            _ => !entries.is_empty(),
+        };
+        for &wait in waits {
+            let Some(waiter) = self.take_wait(wait) else { continue };
+            match waiter.asker {
+                Asker::Peer(ticket) if has(&waiter.wanted) => {
+                    let data = RankData { proc: fetch.proc.clone(), entries: entries.to_vec() };
+                    self.outputs.reply(ticket, Reply::Data(vec![data]));
+                }
+                asker => self.refuse(asker, Status::ERR_NOT_FOUND),
+            }
+        }
+    }
+}
+
+fn directives_of(fetch: &Fetch, wanted: &Wanted) -> Vec<Info> {
+    let key = fetch.key.as_ref().map(|key| Info::new(keys::REQUIRED_KEY, Text::from(key.as_str())));
+    let seconds = wanted.directives.timeout.and_then(|timeout| i32::try_from(timeout.as_secs()).ok());
+    let timeout = seconds.map(|seconds| Info::new(keys::TIMEOUT, Value::Int(seconds)));
+    key.into_iter().chain(timeout).collect()
+}

@@ -1,0 +1,277 @@
+//! Requests for data: what can be answered from the store, what must wait, what only the host can fetch.
+
+use super::commit::add_commit_number;
+use super::config::Capabilities;
+use super::core::Server;
+use super::directives::{GetDirectives, Realm};
+use super::host::{HostResult, UpcallId};
+use super::io::{PeerId, StoreOffer};
+use super::outputs::Ticket;
+use super::pending::Fetch;
+use super::registry::{Job, Presence};
+use super::timers::Timer;
+use super::waiting::{Asker, WaitId, Waiter, Wanted};
+use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish};
+use crate::proto::{self, RankData, Reply};
+use crate::types::{Key, Kval, ProcId, Rank, Status, Time, Value};
+
+/// What can be done about a request for data now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The store holds the answer.
+    Found,
+    /// There is no answer, and waiting would not help.
+    Refused(Status),
+    /// A local process or a registration may bring the answer.
+    Hold,
+    /// The host may bring the answer.
+    Fetch(Fetch),
+}
+
+/// For whom the store is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Peer,
+    Host,
+}
+
+impl<S: Publish> Server<S> {
+    pub(super) fn get(&mut self, now: Time, ticket: Ticket, get: proto::Get) {
+        let proto::Get { proc, directives, key } = get;
+        let wanted = Wanted { proc, key, directives: GetDirectives::read(&directives) };
+        self.ask(now, Asker::Peer(ticket), wanted);
+    }
+
+    /// Answers a request for data, or holds it until it can be answered.
+    pub(super) fn ask(&mut self, now: Time, asker: Asker, wanted: Wanted) {
+        match self.judge(&asker, &wanted) {
+            Verdict::Found => self.answer(asker, &wanted),
+            Verdict::Refused(status) => self.refuse(asker, status),
+            Verdict::Hold | Verdict::Fetch(_) if wanted.directives.immediate => {
+                self.refuse(asker, Status::ERR_NOT_FOUND);
+            }
+            Verdict::Hold => self.hold(now, asker, wanted, None),
+            Verdict::Fetch(fetch) => self.fetch(now, asker, wanted, fetch),
+        }
+    }
+
+    pub(super) fn hold(&mut self, now: Time, asker: Asker, wanted: Wanted, via: Option<UpcallId>) {
+        let is_full = self.waiting.host_requests() >= self.config.limits.host_requests_max;
+        if matches!(asker, Asker::Host(_)) && is_full {
+            return self.refuse(asker, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let deadline = wanted.directives.timeout.map(|timeout| now + timeout);
+        let wait = self.waiting.insert(Waiter { asker, wanted, via, deadline });
+        self.timers.arm(deadline, Timer::Wait(wait));
+    }
+
+    /// Looks again at a held request after something has changed.
+    pub(super) fn review_wait(&mut self, now: Time, id: WaitId) {
+        let Some(waiter) = self.waiting.get(id) else { return };
+        let via = waiter.via;
+        match self.judge(&waiter.asker, &waiter.wanted) {
+            Verdict::Found => self.answer_wait(id),
+            Verdict::Refused(status) => self.refuse_wait(id, status),
+            Verdict::Fetch(fetch) if via.is_none() => {
+                if let Some(waiter) = self.take_wait(id) {
+                    self.fetch(now, waiter.asker, waiter.wanted, fetch);
+                }
+            }
+            Verdict::Hold | Verdict::Fetch(_) => {}
+        }
+    }
+
+    pub(super) fn answer_wait(&mut self, id: WaitId) {
+        if let Some(waiter) = self.take_wait(id) {
+            self.answer(waiter.asker, &waiter.wanted);
+        }
+    }
+
+    pub(super) fn refuse_wait(&mut self, id: WaitId, status: Status) {
+        if let Some(waiter) = self.take_wait(id) {
+            self.refuse(waiter.asker, status);
+        }
+    }
+
+    pub(super) fn expire_wait(&mut self, id: WaitId) {
+        self.refuse_wait(id, Status::ERR_TIMEOUT);
+    }
+
+    pub(super) fn take_wait(&mut self, id: WaitId) -> Option<Waiter> {
+        let waiter = self.waiting.remove(id)?;
+        self.timers.disarm(waiter.deadline, Timer::Wait(id));
+        Some(waiter)
+    }
+
+    /// Holds a request again that was taken out, under its old deadline.
+    pub(super) fn hold_again(&mut self, id: WaitId, waiter: Waiter) {
+        self.timers.arm(waiter.deadline, Timer::Wait(id));
+        self.waiting.put_back(id, waiter);
+    }
+
+    pub(super) fn refuse(&mut self, asker: Asker, status: Status) {
+        match asker {
+            Asker::Peer(ticket) => self.outputs.reply_status(ticket, status),
+            Asker::Host(ticket) => self.outputs.complete(ticket, HostResult::Status(status)),
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, wanted: &Wanted) {
+        match asker {
+            Asker::Peer(ticket) => {
+                let reply = match self.payload(ticket.peer(), wanted) {
+                    Ok(data) => Reply::Data(data),
+                    Err(error) => Reply::Status(error.status()),
+                };
+                self.outputs.reply(ticket, reply);
+            }
+            Asker::Host(ticket) => {
+                let result = match self.entries(wanted, For::Host) {
+                    Ok(mut entries) => {
+                        if let Some(client) = self.registry.client(&wanted.proc) {
+                            add_commit_number(&mut entries, client.commits);
+                        }
+                        HostResult::Entries(entries)
+                    }
+                    Err(error) => HostResult::Status(error.status()),
+                };
+                self.outputs.complete(ticket, result);
+            }
+        }
+    }
+
+    /// What is sent to a peer. One that reads the segment of its own namespace is only told to look again.
+    fn payload(&self, id: PeerId, wanted: &Wanted) -> Result<Vec<RankData>, LookupError> {
+        let Some(peer) = self.peers.get(id) else { return Ok(Vec::new()) };
+        let is_own = peer.proc.namespace == wanted.proc.namespace;
+        if is_own && peer.store == StoreOffer::Segment {
+            return Ok(Vec::new());
+        }
+        let job = ProcId::new(wanted.proc.namespace.clone(), Rank::Wildcard);
+        // Peers before 4.0 expect the whole job whatever they ask of it.
+        if wanted.proc.rank == Rank::Wildcard && peer.version.major < 4 {
+            return Ok(vec![RankData { proc: job, entries: self.store.job_entries(&wanted.proc.namespace)? }]);
+        }
+        let mut data = Vec::new();
+        if !is_own && !wanted.is_static() {
+            data.push(RankData { proc: job, entries: self.store.job_entries(&wanted.proc.namespace)? });
+        }
+        data.push(RankData { proc: wanted.proc.clone(), entries: self.entries(wanted, For::Peer)? });
+        Ok(data)
+    }
+
+    /// One value for a key of the job or a reserved key, otherwise everything the process shows to this reader.
+    fn entries(&self, wanted: &Wanted, reader: For) -> Result<Vec<Kval>, LookupError> {
+        let Wanted { proc, key, .. } = wanted;
+        match (key, proc.rank) {
+            (None, Rank::Process(rank)) if wanted.directives.realm == Realm::Default => self.posted(proc, rank, reader),
+            (None, _) => self.store.job_entries(&proc.namespace),
+            (Some(_), Rank::Wildcard) if reader == For::Host => self.store.job_entries(&proc.namespace),
+            (Some(_), Rank::Process(rank)) if reader == For::Host || !wanted.is_static() => {
+                self.posted(proc, rank, reader)
+            }
+            (Some(key), _) => {
+                let value = self.find(wanted, key, reader)?;
+                Ok(vec![Kval { key: key.clone(), value }])
+            }
+        }
+    }
+
+    fn posted(&self, proc: &ProcId, rank: u32, reader: For) -> Result<Vec<Kval>, LookupError> {
+        let is_neighbour = reader == For::Peer && self.registry.client(proc).is_some();
+        let audience = if is_neighbour { Audience::SameNode } else { Audience::OtherNodes };
+        self.store.posted(&proc.namespace, rank, audience)
+    }
+
+    fn find(&self, wanted: &Wanted, key: &Key, reader: For) -> Result<Value, LookupError> {
+        let lookup = Lookup {
+            rank: wanted.proc.rank,
+            key: KeyRef::new(key.as_str()),
+            realm: wanted.directives.realm.as_request(),
+            audience: (reader == For::Host && !wanted.is_static()).then_some(Audience::OtherNodes),
+        };
+        self.store.lookup(&wanted.proc.namespace, &lookup)
+    }
+
+    /// Decides what can be done about a request now. Changes nothing.
+    pub(super) fn judge(&self, asker: &Asker, wanted: &Wanted) -> Verdict {
+        let reader = match asker {
+            Asker::Peer(_) => For::Peer,
+            Asker::Host(_) => For::Host,
+        };
+        let Some(job) = self.registry.registered(&wanted.proc.namespace) else {
+            return self.judge_unknown_namespace(wanted, reader);
+        };
+        if wanted.is_static() {
+            return match &wanted.key {
+                Some(key) => self.find(wanted, key, reader).map_or_else(refused, |_| Verdict::Found),
+                None => Verdict::Found,
+            };
+        }
+        match (wanted.proc.rank, &wanted.key) {
+            (Rank::Process(rank), _) => self.judge_process(job, rank, wanted, reader),
+            (Rank::Undefined, Some(key)) => match self.find(wanted, key, reader) {
+                Err(LookupError::NotFound { .. }) => Verdict::Hold,
+                found => found.map_or_else(refused, |_| Verdict::Found),
+            },
+            _ => Verdict::Refused(Status::ERR_BAD_PARAM),
+        }
+    }
+
+    /// The host may register the namespace any moment if it asks itself; for a peer it must fetch what it knows.
+    fn judge_unknown_namespace(&self, wanted: &Wanted, reader: For) -> Verdict {
+        let rank = match wanted.proc.rank {
+            _ if reader == For::Host => return Verdict::Hold,
+            Rank::Process(_) if !wanted.is_static() => wanted.proc.rank,
+            Rank::Process(_) | Rank::Wildcard => Rank::Wildcard,
+            _ => return Verdict::Refused(Status::ERR_NOT_FOUND),
+        };
+        self.fetch_or_refuse(ProcId::new(wanted.proc.namespace.clone(), rank), wanted.key.as_ref())
+    }
+
+    /// A process of a known job and a key it may have posted.
+    fn judge_process(&self, job: &Job, rank: u32, wanted: &Wanted, reader: For) -> Verdict {
+        let client = job.clients.get(&rank);
+        let is_elsewhere = client.is_none() && job.is_defined();
+        let is_outside = client.is_none() && job.job_size.is_some_and(|job_size| rank >= job_size);
+        if is_outside || (is_elsewhere && reader == For::Host) {
+            return Verdict::Refused(Status::ERR_NOT_FOUND);
+        }
+        let must_ask = is_elsewhere && wanted.directives.refresh && !wanted.directives.immediate;
+        let found = match &wanted.key {
+            _ if must_ask => false,
+            Some(key) => match self.find(wanted, key, reader) {
+                Ok(_) => true,
+                Err(LookupError::NotFound { .. }) => false,
+                Err(error) => return refused(error),
+            },
+            None => match client {
+                Some(client) => client.commits > 0,
+                None => self.posted(&wanted.proc, rank, reader).is_ok_and(|entries| !entries.is_empty()),
+            },
+        };
+        match client.map(|client| client.presence) {
+            _ if found => Verdict::Found,
+            Some(presence) if presence.may_commit() => Verdict::Hold,
+            Some(Presence::Finalized | Presence::Lost | Presence::Deregistered) => {
+                Verdict::Refused(Status::ERR_NOT_FOUND)
+            }
+            // Somebody who has yet to be registered may turn out to be local.
+            _ if !is_elsewhere => Verdict::Hold,
+            _ => self.fetch_or_refuse(wanted.proc.clone(), wanted.key.as_ref()),
+        }
+    }
+
+    fn fetch_or_refuse(&self, proc: ProcId, key: Option<&Key>) -> Verdict {
+        if !self.config.capabilities.contains(Capabilities::DIRECT_MODEX) {
+            return Verdict::Refused(Status::ERR_NOT_FOUND);
+        }
+        // The whole job is fetched whatever key is wanted of it.
+        let key = key.filter(|_| proc.rank != Rank::Wildcard).cloned();
+        Verdict::Fetch(Fetch { proc, key })
+    }
+}
+
+fn refused(error: LookupError) -> Verdict {
+    Verdict::Refused(error.status())
+}

@@ -1,0 +1,167 @@
+//! What the server and its host say to each other. Each later family (publish, spawn, groups ...) is one variant of
+//! [`Upcall`] and, if its answer carries data, one of [`HostReply`].
+
+use std::time::Duration;
+
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Status, Text};
+
+/// Names one call of the host; chosen by the caller, given back in [`HostResult`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// Names one upcall; chosen by the core, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpcallId(pub u64);
+
+/// A call of the host. Each is completed exactly once.
+///
+/// Source: PMIx Standard, "Server-Specific Interfaces".
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum HostCall {
+    /// Describes a job, or describes it anew.
+    RegisterNamespace(RegisterNamespace),
+    /// Forgets a job; everything pending on it ends with a status. Unknown names are harmless.
+    DeregisterNamespace(Namespace),
+    /// Announces a local process.
+    RegisterClient(RegisterClient),
+    /// Says that a local process has ended. Unknown processes are harmless.
+    DeregisterClient(ProcId),
+    /// Asks for what a local process posted for other nodes.
+    DirectModexRequest(DirectModexRequest),
+}
+
+/// A job's description.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegisterNamespace {
+    /// The job's name.
+    pub namespace: Namespace,
+    /// How many local processes a wildcard participant stands for; `None`: as said before or, if never said, as many
+    /// as are registered.
+    pub local_count: Option<u32>,
+    /// The job's data.
+    pub description: Vec<Info>,
+    /// Record the name only, keep no job data.
+    pub nodata: bool,
+}
+
+/// A local process that will connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisterClient {
+    /// The process; its rank must be that of one process.
+    pub proc: ProcId,
+    /// User id the kernel must report for its connections.
+    pub uid: u32,
+    /// Group id the kernel must report for its connections.
+    pub gid: u32,
+    /// Handed back in upcalls about this process.
+    pub object: u64,
+}
+
+/// A request of another node for a local process's data, held until the process has committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectModexRequest {
+    /// The process, or the wildcard rank for job-level data.
+    pub proc: ProcId,
+    /// A key that must be present before the answer; `None`: any commit will do.
+    pub key: Option<Key>,
+    /// How long to hold it; `None`: until the process has committed or is gone.
+    pub timeout: Option<Duration>,
+}
+
+/// What became of a [`HostCall`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum HostResult {
+    /// Only whether it worked.
+    Status(Status),
+    /// The data asked for.
+    Entries(Vec<Kval>),
+}
+
+/// Something only the host can do. Answered by [`HostReply`] at any later time, or never.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Upcall {
+    /// A client wants in; anything but success refuses it.
+    ClientConnected {
+        /// The client.
+        proc: ProcId,
+        /// As given at its registration.
+        object: u64,
+        /// Facts about the connection.
+        directives: Vec<Info>,
+    },
+    /// A client leaves in order and is held until the answer.
+    ClientFinalized {
+        /// The client.
+        proc: ProcId,
+        /// As given at its registration.
+        object: u64,
+    },
+    /// End processes.
+    Abort(AbortUpcall),
+    /// All local participants have arrived; exchange the contributions of all servers.
+    Fence(FenceUpcall),
+    /// Fetch data of a process elsewhere, or of a whole job (wildcard rank).
+    DirectModex {
+        /// Whose data.
+        proc: ProcId,
+        /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
+        directives: Vec<Info>,
+    },
+}
+
+/// Who wants whom ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AbortUpcall {
+    /// Who asks.
+    pub requester: ProcId,
+    /// As given at the requester's registration.
+    pub object: u64,
+    /// Status to report.
+    pub status: Status,
+    /// Message for people.
+    pub message: Option<Text>,
+    /// Whom to end; empty: the requester's whole namespace.
+    pub procs: Vec<ProcId>,
+}
+
+/// One server's part of a fence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FenceUpcall {
+    /// The participants, sorted, each entry once.
+    pub procs: Vec<ProcId>,
+    /// Directives of the first arrival, then `PMIX_LOCAL_COLLECTIVE_STATUS` if local participants are missing.
+    pub directives: Vec<Info>,
+    /// What this server contributes.
+    pub data: FenceData,
+}
+
+/// Data that servers exchange in a fence.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FenceData {
+    /// Whether the participants asked for an exchange. All servers must agree.
+    pub collect: bool,
+    /// Values by process; a process without values is left out.
+    pub blocks: Vec<(ProcId, Vec<Kval>)>,
+}
+
+/// The host's answer to an [`Upcall`].
+///
+/// A status alone answers any upcall; success without data means that there is none.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum HostReply {
+    /// Only whether it worked.
+    Status(Status),
+    /// The outcome of a fence with the contributions of all servers, in any order; one's own may be among them.
+    Fence {
+        /// Whether it worked, for every participant.
+        status: Status,
+        /// Values by process.
+        blocks: Vec<(ProcId, Vec<Kval>)>,
+    },
+    /// Data fetched; successful.
+    DirectModex(Vec<Kval>),
+}

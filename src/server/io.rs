@@ -1,0 +1,173 @@
+use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
+use crate::proto::{Reply, Request, Tag};
+use crate::types::{Namespace, ProcId, Status};
+
+/// Names one connection; chosen by the runtime, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(pub u64);
+
+/// Something that happened to the server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A connection said who it is. Ends in [`Output::Admit`] or [`Output::Refuse`].
+    Connected(PeerId, Hello),
+    /// An admitted connection asks for something. Ends in [`Output::Reply`] with the same tag, or with the connection.
+    Request(PeerId, Tag, Request),
+    /// A connection ended, for whatever reason. Not needed after [`Output::Refuse`] or [`Output::Close`], and harmless.
+    Lost(PeerId),
+    /// The host calls. Ends in [`Output::Complete`].
+    Host(CallId, HostCall),
+    /// The host answers an upcall. An answer nobody waits for any more is ignored.
+    Completed(UpcallId, HostReply),
+    /// The moment of [`super::Server::poll_timeout`] has come.
+    Timeout,
+}
+
+/// Something the runtime must do, in the order given.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Output {
+    /// Tell the connection it is accepted, with its slot number.
+    Admit(PeerId, u32),
+    /// Tell the connection it is refused, as far as its version wants to know, and close it.
+    Refuse(PeerId, Refusal),
+    /// Answer a request.
+    Reply(PeerId, Tag, Reply),
+    /// Hand over the descriptor of a namespace's segment.
+    SendSegment(PeerId, Namespace),
+    /// Close the connection after everything before this has been written.
+    Close(PeerId, Reason),
+    /// Ask the host.
+    Upcall(UpcallId, Upcall),
+    /// Complete a call of the host.
+    Complete(CallId, HostResult),
+    /// Data of this namespace was published: wake who sleeps on its segment.
+    Wake(Namespace),
+}
+
+/// What a connection claims and what the kernel says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Who it claims to be.
+    pub proc: ProcId,
+    /// Whose process it is, according to the kernel; never what the peer sent.
+    pub credentials: Credentials,
+    /// How it can receive data.
+    pub store: StoreOffer,
+    /// The release it announced.
+    pub version: Version,
+}
+
+/// Effective ids of a connection's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// How a peer can receive data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreOffer {
+    /// It maps segments: data of its own namespace is announced, not sent.
+    Segment,
+    /// Everything is sent over the socket.
+    Socket,
+}
+
+/// A peer's PMIx release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// First number.
+    pub major: u8,
+    /// Second number.
+    pub minor: u8,
+}
+
+/// Why a connection was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The host never registered the namespace.
+    #[error(
+        "namespace {namespace} is not registered with this server; the host must register it before its processes start"
+    )]
+    UnknownNamespace {
+        /// As claimed.
+        namespace: Namespace,
+    },
+    /// The host never registered the process, or has deregistered it.
+    #[error("process {proc} is not registered with this server; the host must register each local process")]
+    UnknownProcess {
+        /// As claimed.
+        proc: ProcId,
+    },
+    /// The kernel reports another owner than the host announced.
+    #[error(
+        "process {proc} must run as uid {} gid {}, but the connection belongs to uid {} gid {}",
+        expected.uid, expected.gid, found.uid, found.gid
+    )]
+    Credentials {
+        /// As claimed.
+        proc: ProcId,
+        /// As registered.
+        expected: Credentials,
+        /// As the kernel reports.
+        found: Credentials,
+    },
+    /// The bound on connections is reached.
+    #[error("the server holds {peers_max} connections, which is its limit")]
+    TooManyPeers {
+        /// The bound.
+        peers_max: usize,
+    },
+    /// The same connection introduced itself twice.
+    #[error("the connection introduced itself a second time")]
+    Repeated,
+    /// The host refused it or did not answer in time.
+    #[error("the host refused process {proc} with status {}", status.to_raw())]
+    Host {
+        /// As claimed.
+        proc: ProcId,
+        /// The host's reason; a timeout if it did not answer.
+        status: Status,
+    },
+    /// The namespace or process was deregistered before the host had answered.
+    #[error("process {proc} was deregistered while its connection was being set up")]
+    Deregistered {
+        /// As claimed.
+        proc: ProcId,
+    },
+}
+
+impl Refusal {
+    /// The status told to a peer whose version wants one.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        match self {
+            Self::UnknownNamespace { .. } | Self::UnknownProcess { .. } | Self::Deregistered { .. } => {
+                Status::ERR_NOT_FOUND
+            }
+            Self::Credentials { .. } => Status::ERR_INVALID_CRED,
+            Self::TooManyPeers { .. } => Status::ERR_OUT_OF_RESOURCE,
+            Self::Repeated => Status::ERR_BAD_PARAM,
+            Self::Host { status, .. } => *status,
+        }
+    }
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It asked for something before it was admitted.
+    #[error("a request came before the connection was admitted")]
+    RequestBeforeAdmission,
+    /// Job information can't be given, and its reply has no place for a status.
+    #[error("the job information of the client's namespace can't be read")]
+    NoJobInformation,
+    /// The host deregistered the client or its namespace.
+    #[error("the host deregistered this process or its namespace")]
+    Deregistered,
+}

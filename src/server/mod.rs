@@ -1,0 +1,65 @@
+//! The server core: decides what a PMIx server does, without sockets, clocks, threads or bytes.
+//!
+//! Four doors: [`Server::handle`] takes an [`Input`], [`Server::poll_output`] gives the next [`Output`],
+//! [`Server::poll_timeout`] says when to come back with [`Input::Timeout`], and read-only getters. Outputs are to be
+//! executed in order: data is published inside `handle`, so a reply never overtakes what it announces.
+//!
+//! The files: `core` dispatches; `session`, `namespaces`, `commit`, `get`, `direct_modex`, `fence` and `upcalls` decide
+//! one family of inputs each; `registry`, `waiting`, `collective`, `pending`, `timers` and `outputs` hold state and
+//! know no policy.
+//!
+//! What holds after every input (checked by [`Server::assert_consistent`]):
+//! - Every accepted request is one `outputs::Ticket`, held in exactly one place, and is answered exactly once: by
+//!   completion, by an error, or by a deadline. A ticket ends unanswered only when its connection has ended.
+//! - Nothing waits for what is already there: a held Get has no answer in the store, a gathering fence lacks somebody.
+//! - Every deadline belongs to something that is still open.
+//!
+//! ```
+//! use modex::gds::model::MapStore;
+//! use modex::server::{CallId, Config, HostCall, HostResult, Input, Output, RegisterNamespace, Server};
+//! use modex::types::{Namespace, Status, Time};
+//!
+//! let mut server = Server::new(Config::default(), MapStore::new());
+//! let job = Namespace::new("job").unwrap();
+//! let call = HostCall::RegisterNamespace(RegisterNamespace {
+//!     namespace: job,
+//!     local_count: Some(1),
+//!     description: Vec::new(),
+//!     nodata: false,
+//! });
+//! server.handle(Time::ZERO, Input::Host(CallId(1), call));
+//! let expected = Output::Complete(CallId(1), HostResult::Status(Status::SUCCESS));
+//! assert!(std::iter::from_fn(|| server.poll_output()).any(|output| output == expected));
+//! ```
+
+mod collective;
+mod commit;
+mod config;
+mod consistency;
+mod core;
+mod direct_modex;
+mod directives;
+mod fence;
+mod get;
+mod host;
+mod io;
+mod namespaces;
+mod outputs;
+mod peer;
+mod pending;
+mod registry;
+mod session;
+mod timers;
+mod upcalls;
+mod waiting;
+
+pub use config::{Capabilities, Config, Limits};
+pub use core::Server;
+pub use host::{
+    AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, RegisterClient,
+    RegisterNamespace, Upcall, UpcallId,
+};
+pub use io::{Credentials, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, Version};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! The host's registrations, and what they set free.
+
+use super::core::Server;
+use super::directives::{find, keys};
+use super::host::{RegisterClient, RegisterNamespace};
+use super::io::{Credentials, PeerId, Reason};
+use super::registry::{Client, Presence};
+use crate::gds::{AsStatus, Publish};
+use crate::types::{Namespace, ProcId, Status, Time};
+
+impl<S: Publish> Server<S> {
+    /// Describes a job. When called again the newer description counts; what it leaves out stays as it was.
+    pub(super) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> Status {
+        let RegisterNamespace { namespace, local_count, description, nodata } = registration;
+        // The store learns even a namespace without data, because processes of it may commit.
+        let job_size = if *nodata {
+            let known = self.store.is_registered(namespace) || self.store.register(namespace, &[]).is_ok();
+            if !known {
+                return Status::ERR_OUT_OF_RESOURCE;
+            }
+            find(description, keys::JOB_SIZE).and_then(|info| info.value.as_u32())
+        } else {
+            match self.store.register(namespace, description) {
+                Ok(summary) => summary.job_size,
+                Err(error) => return error.status(),
+            }
+        };
+        let job = self.registry.job_or_insert(namespace);
+        job.is_registered = true;
+        job.local_count = local_count.or(job.local_count);
+        job.job_size = job_size.or(job.job_size);
+        self.registry.touch();
+        self.wake(namespace);
+        self.review_namespace(now, namespace);
+        Status::SUCCESS
+    }
+
+    /// Announces a local process, perhaps before its namespace. A process announced again after its end starts anew.
+    pub(super) fn register_client(&mut self, now: Time, registration: &RegisterClient) -> Status {
+        let RegisterClient { proc, uid, gid, object } = registration;
+        let Some(rank) = proc.rank.process() else { return Status::ERR_BAD_PARAM };
+        let credentials = Credentials { uid: *uid, gid: *gid };
+        let client = self.registry.job_or_insert(&proc.namespace).clients.entry(rank).or_insert_with(|| Client {
+            credentials,
+            object: *object,
+            presence: Presence::Expected,
+            connections: Default::default(),
+            commits: 0,
+            changes: Default::default(),
+        });
+        client.credentials = credentials;
+        client.object = *object;
+        if client.connections.is_empty() {
+            client.presence = Presence::Expected;
+        }
+        self.registry.touch();
+        self.review_namespace(now, &proc.namespace);
+        Status::SUCCESS
+    }
+
+    /// A local process has ended, well or not. Its data stays until its namespace goes.
+    pub(super) fn deregister_client(&mut self, now: Time, proc: &ProcId) -> Status {
+        let Some(client) = self.registry.client_mut(proc) else { return Status::SUCCESS };
+        client.presence = Presence::Deregistered;
+        self.registry.touch();
+        for peer in self.peers_of(|other| other == proc) {
+            self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
+        }
+        self.review_namespace(now, &proc.namespace);
+        Status::SUCCESS
+    }
+
+    /// Forgets a job: whatever is pending on it ends with a status, its connections are closed, its data goes.
+    pub(super) fn deregister_namespace(&mut self, now: Time, namespace: &Namespace) -> Status {
+        for operation in self.collectives.with(namespace) {
+            self.finish_operation(now, operation, Status::ERR_NOT_FOUND);
+        }
+        for upcall in self.upcalls.fetches_of(namespace) {
+            self.cancel_upcall(upcall);
+        }
+        for wait in self.waiting.on_namespace(namespace) {
+            self.refuse_wait(wait, Status::ERR_NOT_FOUND);
+        }
+        for peer in self.peers_of(|proc| proc.namespace == *namespace) {
+            self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
+        }
+        if self.registry.remove(namespace).is_some() {
+            self.registry.touch();
+        }
+        self.store.deregister(namespace);
+        Status::SUCCESS
+    }
+
+    fn peers_of(&self, is_meant: impl Fn(&ProcId) -> bool) -> Vec<PeerId> {
+        self.peers.iter().filter(|(_, peer)| is_meant(&peer.proc)).map(|(id, _)| id).collect()
+    }
+
+    /// Looks again at everything that may depend on who belongs to a namespace and who of it is here.
+    pub(super) fn review_namespace(&mut self, now: Time, namespace: &Namespace) {
+        for wait in self.waiting.on_namespace(namespace) {
+            self.review_wait(now, wait);
+        }
+        for operation in self.collectives.gathering_with(namespace) {
+            self.advance_operation(now, operation);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use super::host::{CallId, HostResult};
+use super::io::{Output, PeerId};
+use crate::proto::{Reply, Tag};
+use crate::types::Status;
+
+/// The duty to answer one accepted request. Can be neither copied nor made elsewhere, so it is spent exactly once: by
+/// [`Outputs::reply`], or by [`Outputs::forget`] when the connection has ended.
+#[derive(Debug)]
+#[must_use = "every accepted request is answered exactly once"]
+pub(super) struct Ticket {
+    peer: PeerId,
+    tag: Tag,
+}
+
+impl Ticket {
+    pub(super) const fn peer(&self) -> PeerId {
+        self.peer
+    }
+}
+
+/// The duty to complete one call of the host.
+#[derive(Debug)]
+#[must_use = "every call of the host is completed exactly once"]
+pub(super) struct CallTicket {
+    call: CallId,
+}
+
+/// What is to be done, in order, and how many duties are open.
+#[derive(Debug, Default)]
+pub(super) struct Outputs {
+    queue: VecDeque<Output>,
+    open_requests: BTreeMap<PeerId, usize>,
+    open_calls: usize,
+}
+
+impl Outputs {
+    pub(super) fn push(&mut self, output: Output) {
+        self.queue.push_back(output);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Output> {
+        self.queue.pop_front()
+    }
+
+    pub(super) fn accept(&mut self, peer: PeerId, tag: Tag) -> Ticket {
+        let open = self.open_requests.entry(peer).or_default();
+        *open = open.saturating_add(1);
+        Ticket { peer, tag }
+    }
+
+    pub(super) fn reply(&mut self, ticket: Ticket, reply: Reply) {
+        self.queue.push_back(Output::Reply(ticket.peer, ticket.tag, reply));
+        self.forget(ticket);
+    }
+
+    pub(super) fn reply_status(&mut self, ticket: Ticket, status: Status) {
+        self.reply(ticket, Reply::Status(status));
+    }
+
+    /// Spends a ticket whose connection has ended.
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        let Ticket { peer, tag: _ } = ticket;
+        if let Some(open) = self.open_requests.get_mut(&peer) {
+            *open = open.saturating_sub(1);
+            if *open == 0 {
+                self.open_requests.remove(&peer);
+            }
+        }
+    }
+
+    pub(super) fn accept_call(&mut self, call: CallId) -> CallTicket {
+        self.open_calls = self.open_calls.saturating_add(1);
+        CallTicket { call }
+    }
+
+    pub(super) fn complete(&mut self, ticket: CallTicket, result: HostResult) {
+        let CallTicket { call } = ticket;
+        self.open_calls = self.open_calls.saturating_sub(1);
+        self.queue.push_back(Output::Complete(call, result));
+    }
+
+    pub(super) fn open_requests_of(&self, peer: PeerId) -> usize {
+        self.open_requests.get(&peer).copied().unwrap_or(0)
+    }
+
+    pub(super) fn open_requests(&self) -> usize {
+        self.open_requests.values().sum()
+    }
+
+    pub(super) const fn open_calls(&self) -> usize {
+        self.open_calls
+    }
+}

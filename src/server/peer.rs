@@ -1,0 +1,64 @@
+use std::collections::BTreeMap;
+
+use super::io::{Hello, PeerId, StoreOffer, Version};
+use crate::types::ProcId;
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The host has not yet agreed.
+    Arriving,
+    /// May ask for things.
+    Admitted,
+    /// Has left in order; only its end is still to come.
+    Finalized,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) proc: ProcId,
+    pub(super) store: StoreOffer,
+    pub(super) version: Version,
+    pub(super) stage: Stage,
+}
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    peers: BTreeMap<PeerId, Peer>,
+    last_index: u32,
+}
+
+impl Peers {
+    pub(super) fn insert(&mut self, id: PeerId, hello: Hello) {
+        let Hello { proc, credentials: _, store, version } = hello;
+        self.peers.insert(id, Peer { proc, store, version, stage: Stage::Arriving });
+    }
+
+    /// The slot number for the next admitted connection: peers repeat it in every header, we never read it back.
+    pub(super) fn next_index(&mut self) -> u32 {
+        self.last_index = self.last_index.wrapping_add(1);
+        self.last_index
+    }
+
+    pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {
+        self.peers.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.peers.get_mut(&id)
+    }
+
+    pub(super) fn remove(&mut self, id: PeerId) -> Option<Peer> {
+        self.peers.remove(&id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
+        self.peers.iter().map(|(id, peer)| (*id, peer))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.peers.len()
+    }
+}

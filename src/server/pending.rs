@@ -1,0 +1,95 @@
+use std::collections::BTreeMap;
+
+use super::collective::OperationId;
+use super::host::UpcallId;
+use super::io::PeerId;
+use super::outputs::Ticket;
+use crate::types::{Key, Namespace, ProcId, Time};
+
+/// What an upcall was made for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    ClientConnected(PeerId),
+    ClientFinalized(Ticket),
+    Abort(Ticket),
+    Fence(OperationId),
+    DirectModex(Fetch),
+}
+
+/// Data asked of the host. Equal requests share one upcall.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Fetch {
+    pub(super) proc: ProcId,
+    pub(super) key: Option<Key>,
+}
+
+/// One upcall that the host has not answered.
+#[derive(Debug)]
+pub(super) struct PendingUpcall {
+    pub(super) purpose: Purpose,
+    pub(super) deadline: Option<Time>,
+}
+
+/// All upcalls that the host has not answered.
+#[derive(Debug, Default)]
+pub(super) struct PendingUpcalls {
+    pending: BTreeMap<UpcallId, PendingUpcall>,
+    fetches: BTreeMap<Fetch, UpcallId>,
+    last: u64,
+}
+
+impl PendingUpcalls {
+    pub(super) fn insert(&mut self, purpose: Purpose, deadline: Option<Time>) -> UpcallId {
+        self.last = self.last.saturating_add(1);
+        let id = UpcallId(self.last);
+        if let Purpose::DirectModex(fetch) = &purpose {
+            self.fetches.insert(fetch.clone(), id);
+        }
+        self.pending.insert(id, PendingUpcall { purpose, deadline });
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: UpcallId) -> Option<PendingUpcall> {
+        let upcall = self.pending.remove(&id)?;
+        if let Purpose::DirectModex(fetch) = &upcall.purpose {
+            self.fetches.remove(fetch);
+        }
+        Some(upcall)
+    }
+
+    pub(super) fn get(&self, id: UpcallId) -> Option<&PendingUpcall> {
+        self.pending.get(&id)
+    }
+
+    /// The upcall that already fetches this.
+    pub(super) fn fetching(&self, fetch: &Fetch) -> Option<UpcallId> {
+        self.fetches.get(fetch).copied()
+    }
+
+    pub(super) fn fetch_count(&self) -> usize {
+        self.fetches.len()
+    }
+
+    /// Upcalls made on behalf of a connection.
+    pub(super) fn of_peer(&self, peer: PeerId) -> Vec<UpcallId> {
+        let is_for = |upcall: &PendingUpcall| match &upcall.purpose {
+            Purpose::ClientConnected(id) => *id == peer,
+            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => ticket.peer() == peer,
+            Purpose::Fence(_) | Purpose::DirectModex(_) => false,
+        };
+        self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
+    }
+
+    /// Upcalls that fetch data of a namespace.
+    pub(super) fn fetches_of(&self, namespace: &Namespace) -> Vec<UpcallId> {
+        self.fetches.iter().filter(|(fetch, _)| fetch.proc.namespace == *namespace).map(|(_, id)| *id).collect()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (UpcallId, &PendingUpcall)> {
+        self.pending.iter().map(|(id, upcall)| (*id, upcall))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+}

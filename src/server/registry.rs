@@ -1,0 +1,175 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::io::{Credentials, PeerId};
+use crate::types::{Key, Namespace, ProcId, Rank};
+
+/// Who the host told us about, and who of them is here.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    jobs: BTreeMap<Namespace, Job>,
+    revision: u64,
+}
+
+/// One namespace.
+#[derive(Debug, Default)]
+pub(super) struct Job {
+    /// False while only processes of it were announced.
+    pub(super) is_registered: bool,
+    pub(super) local_count: Option<u32>,
+    pub(super) job_size: Option<u32>,
+    pub(super) clients: BTreeMap<u32, Client>,
+    /// For each local rank its commit number at the last successful collecting fence over the whole namespace.
+    pub(super) collected: BTreeMap<u32, u64>,
+    /// For each rank elsewhere the newest of its commits that is stored here, where its server said so.
+    pub(super) stored: BTreeMap<u32, u64>,
+}
+
+/// One local process.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) credentials: Credentials,
+    pub(super) object: u64,
+    pub(super) presence: Presence,
+    /// Connections that are admitted and have not finalized.
+    pub(super) connections: BTreeSet<PeerId>,
+    /// How many commits were applied.
+    pub(super) commits: u64,
+    /// For each key that may leave the node the commit that changed it last.
+    pub(super) changes: BTreeMap<Key, u64>,
+}
+
+/// What is known of a local process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// Announced, not seen yet.
+    Expected,
+    /// At least one connection is admitted and has not finalized.
+    Connected,
+    /// All connections left in order; may come again.
+    Finalized,
+    /// The last connection broke.
+    Lost,
+    /// The host says that it has ended. Kept because a wildcard participant counts it.
+    Deregistered,
+}
+
+impl Presence {
+    /// Whether the process can no longer arrive at a collective.
+    pub(super) const fn is_gone(self) -> bool {
+        matches!(self, Self::Lost | Self::Deregistered)
+    }
+
+    /// Whether the process can still commit something.
+    pub(super) const fn may_commit(self) -> bool {
+        matches!(self, Self::Expected | Self::Connected)
+    }
+}
+
+/// Who must arrive here for a collective to be locally complete.
+#[derive(Debug, Default)]
+pub(super) struct Membership {
+    pub(super) local: BTreeSet<ProcId>,
+    pub(super) remote: Remote,
+}
+
+/// Whether a collective has members on other nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Remote {
+    #[default]
+    None,
+    /// The size of a job is not known: only the host can tell.
+    Unknown,
+    Some,
+}
+
+impl Job {
+    /// Whether it is known which processes are local: the job is registered, and all announced clients are.
+    pub(super) fn is_defined(&self) -> bool {
+        let announced = usize::try_from(self.local_count.unwrap_or(0)).unwrap_or(usize::MAX);
+        self.is_registered && self.clients.len() >= announced
+    }
+
+    fn remote(&self) -> Remote {
+        let local_count = self.clients.len();
+        match self.job_size.map(|size| usize::try_from(size).unwrap_or(usize::MAX)) {
+            Some(job_size) if job_size > local_count => Remote::Some,
+            Some(_) => Remote::None,
+            None if local_count == 0 => Remote::Some,
+            None => Remote::Unknown,
+        }
+    }
+}
+
+impl Registry {
+    /// Grows whenever who is local, or who is gone, changed.
+    pub(super) const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub(super) fn touch(&mut self) {
+        self.revision = self.revision.saturating_add(1);
+    }
+
+    pub(super) fn job(&self, namespace: &Namespace) -> Option<&Job> {
+        self.jobs.get(namespace)
+    }
+
+    /// The job if the host registered it, not merely processes of it.
+    pub(super) fn registered(&self, namespace: &Namespace) -> Option<&Job> {
+        self.jobs.get(namespace).filter(|job| job.is_registered)
+    }
+
+    pub(super) fn job_mut(&mut self, namespace: &Namespace) -> Option<&mut Job> {
+        self.jobs.get_mut(namespace)
+    }
+
+    pub(super) fn job_or_insert(&mut self, namespace: &Namespace) -> &mut Job {
+        self.jobs.entry(namespace.clone()).or_default()
+    }
+
+    pub(super) fn remove(&mut self, namespace: &Namespace) -> Option<Job> {
+        self.jobs.remove(namespace)
+    }
+
+    pub(super) fn client(&self, proc: &ProcId) -> Option<&Client> {
+        self.jobs.get(&proc.namespace)?.clients.get(&proc.rank.process()?)
+    }
+
+    pub(super) fn client_mut(&mut self, proc: &ProcId) -> Option<&mut Client> {
+        self.jobs.get_mut(&proc.namespace)?.clients.get_mut(&proc.rank.process()?)
+    }
+
+    pub(super) fn is_gone(&self, proc: &ProcId) -> bool {
+        self.client(proc).is_none_or(|client| client.presence.is_gone())
+    }
+
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.jobs.keys()
+    }
+
+    pub(super) fn jobs(&self) -> impl Iterator<Item = (&Namespace, &Job)> {
+        self.jobs.iter()
+    }
+
+    /// Who takes part here; `None` while a participating namespace is not fully defined.
+    pub(super) fn membership(&self, procs: &[ProcId]) -> Option<Membership> {
+        let mut members = Membership::default();
+        for entry in procs {
+            let job = self.jobs.get(&entry.namespace).filter(|job| job.is_defined())?;
+            match entry.rank {
+                Rank::Process(rank) if job.clients.contains_key(&rank) => {
+                    members.local.insert(entry.clone());
+                }
+                Rank::Process(_) => members.remote = Remote::Some,
+                _ => {
+                    let local = job.clients.keys().map(|&rank| ProcId::new(entry.namespace.clone(), rank));
+                    members.local.extend(local);
+                }
+            }
+            if entry.rank == Rank::Wildcard {
+                members.remote = members.remote.max(job.remote());
+            }
+        }
+        Some(members)
+    }
+}

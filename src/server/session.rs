@@ -1,0 +1,185 @@
+//! A connection's life: introduction, admission, orderly leave, loss.
+
+use super::config::Capabilities;
+use super::core::Server;
+use super::directives::keys;
+use super::host::Upcall;
+use super::io::{Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer};
+use super::outputs::Ticket;
+use super::peer::Stage;
+use super::pending::Purpose;
+use super::registry::Presence;
+use super::timers::Timer;
+use super::waiting::Asker;
+use crate::gds::Publish;
+use crate::proto::Reply;
+use crate::types::{Info, ProcId, Status, Text, Time};
+
+impl<S: Publish> Server<S> {
+    pub(super) fn connect(&mut self, now: Time, id: PeerId, hello: Hello) {
+        let object = match self.examine(id, &hello) {
+            Ok(object) => object,
+            Err(refusal) => return self.outputs.push(Output::Refuse(id, refusal)),
+        };
+        let (proc, credentials) = (hello.proc.clone(), hello.credentials);
+        self.peers.insert(id, hello);
+        if !self.config.capabilities.contains(Capabilities::CLIENT_CONNECTED) {
+            return self.admit_or_refuse(now, id, Status::SUCCESS);
+        }
+        let directives = vec![Info::new(keys::USER_ID, credentials.uid), Info::new(keys::GROUP_ID, credentials.gid)];
+        let upcall = Upcall::ClientConnected { proc, object, directives };
+        self.ask_host(now, Purpose::ClientConnected(id), upcall);
+    }
+
+    /// Whether the host announced this process with these credentials; its object if so.
+    fn examine(&self, id: PeerId, hello: &Hello) -> Result<u64, Refusal> {
+        let proc = &hello.proc;
+        if self.peers.get(id).is_some() {
+            return Err(Refusal::Repeated);
+        }
+        let peers_max = self.config.limits.peers_max;
+        if self.peers.len() >= peers_max {
+            return Err(Refusal::TooManyPeers { peers_max });
+        }
+        if self.registry.registered(&proc.namespace).is_none() {
+            return Err(Refusal::UnknownNamespace { namespace: proc.namespace.clone() });
+        }
+        let client = self.registry.client(proc).filter(|client| client.presence != Presence::Deregistered);
+        let Some(client) = client else { return Err(Refusal::UnknownProcess { proc: proc.clone() }) };
+        let (expected, found): (Credentials, Credentials) = (client.credentials, hello.credentials);
+        if expected != found {
+            return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
+        }
+        Ok(client.object)
+    }
+
+    /// The host has decided about a connection.
+    pub(super) fn admit_or_refuse(&mut self, now: Time, id: PeerId, status: Status) {
+        let Some(peer) = self.peers.get_mut(id) else { return };
+        let proc = peer.proc.clone();
+        if status != Status::SUCCESS {
+            self.peers.remove(id);
+            return self.outputs.push(Output::Refuse(id, Refusal::Host { proc, status }));
+        }
+        peer.stage = Stage::Admitted;
+        let store = peer.store;
+        let was_gone = self.registry.is_gone(&proc);
+        if let Some(client) = self.registry.client_mut(&proc) {
+            client.connections.insert(id);
+            client.presence = Presence::Connected;
+        }
+        if was_gone {
+            self.registry.touch();
+        }
+        let index = self.peers.next_index();
+        self.outputs.push(Output::Admit(id, index));
+        if store == StoreOffer::Segment {
+            self.outputs.push(Output::SendSegment(id, proc.namespace.clone()));
+        }
+        self.review_namespace(now, &proc.namespace);
+    }
+
+    pub(super) fn job_info(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
+        let namespace = &proc.namespace;
+        match self.store.job_entries(namespace) {
+            Ok(entries) => {
+                let reply = Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries };
+                self.outputs.reply(ticket, reply);
+            }
+            Err(_) => {
+                let id = ticket.peer();
+                self.outputs.forget(ticket);
+                self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::NoJobInformation);
+            }
+        }
+    }
+
+    /// The peer could not map a segment: from now on it gets everything over the socket.
+    pub(super) fn store_fallback(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
+        if let Some(peer) = self.peers.get_mut(ticket.peer()) {
+            peer.store = StoreOffer::Socket;
+        }
+        self.job_info(now, ticket, proc);
+    }
+
+    /// A connection leaves in order. The host hears of it when the last connection of the process leaves.
+    pub(super) fn finalize(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
+        let id = ticket.peer();
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.stage = Stage::Finalized;
+        }
+        let mut object = None;
+        if let Some(client) = self.registry.client_mut(proc) {
+            client.connections.remove(&id);
+            if client.connections.is_empty() && client.presence == Presence::Connected {
+                client.presence = Presence::Finalized;
+                object = Some(client.object);
+            }
+        }
+        match object {
+            Some(object) if self.config.capabilities.contains(Capabilities::CLIENT_FINALIZED) => {
+                let upcall = Upcall::ClientFinalized { proc: proc.clone(), object };
+                self.ask_host(now, Purpose::ClientFinalized(ticket), upcall);
+            }
+            _ => self.outputs.reply_status(ticket, Status::SUCCESS),
+        }
+        self.review_target(now, proc);
+    }
+
+    /// A connection has ended. If it was the process's last and did not leave in order, the process is lost: it departs
+    /// from the collectives it had not arrived at. What it committed stays.
+    pub(super) fn lose(&mut self, now: Time, id: PeerId) {
+        let Some(peer) = self.peers.remove(id) else { return };
+        for (ticket, _) in self.withdraw(id) {
+            self.outputs.forget(ticket);
+        }
+        if peer.stage != Stage::Admitted {
+            return;
+        }
+        let Some(client) = self.registry.client_mut(&peer.proc) else { return };
+        client.connections.remove(&id);
+        if client.connections.is_empty() && client.presence == Presence::Connected {
+            client.presence = Presence::Lost;
+            self.registry.touch();
+            self.review_namespace(now, &peer.proc.namespace);
+        }
+    }
+
+    /// Ends a connection from this side: everything it waits for is answered first. A pending finalization has
+    /// succeeded; everything else ends with `status`.
+    pub(super) fn dismiss(&mut self, now: Time, id: PeerId, status: Status, reason: Reason) {
+        let Some(peer) = self.peers.get(id) else { return };
+        let is_arriving = peer.stage == Stage::Arriving;
+        let proc = peer.proc.clone();
+        for (ticket, is_finalization) in self.withdraw(id) {
+            self.outputs.reply_status(ticket, if is_finalization { Status::SUCCESS } else { status });
+        }
+        let output = match reason {
+            Reason::Deregistered if is_arriving => Output::Refuse(id, Refusal::Deregistered { proc }),
+            _ => Output::Close(id, reason),
+        };
+        self.outputs.push(output);
+        self.lose(now, id);
+    }
+
+    /// Takes back everything a connection waits for; with each ticket whether it is that of a finalization.
+    fn withdraw(&mut self, id: PeerId) -> Vec<(Ticket, bool)> {
+        let mut tickets = Vec::new();
+        for wait in self.waiting.of_peer(id) {
+            let Some(waiter) = self.waiting.remove(wait) else { continue };
+            self.timers.disarm(waiter.deadline, Timer::Wait(wait));
+            if let Asker::Peer(ticket) = waiter.asker {
+                tickets.push((ticket, false));
+            }
+        }
+        tickets.extend(self.collectives.withdraw(id).into_iter().map(|ticket| (ticket, false)));
+        for upcall in self.upcalls.of_peer(id) {
+            match self.cancel_upcall(upcall) {
+                Some(Purpose::ClientFinalized(ticket)) => tickets.push((ticket, true)),
+                Some(Purpose::Abort(ticket)) => tickets.push((ticket, false)),
+                Some(Purpose::ClientConnected(_) | Purpose::Fence(_) | Purpose::DirectModex(_)) | None => {}
+            }
+        }
+        tickets
+    }
+}

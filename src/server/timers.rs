@@ -1,0 +1,49 @@
+use std::collections::BTreeSet;
+
+use super::collective::OperationId;
+use super::host::UpcallId;
+use super::waiting::WaitId;
+use crate::types::Time;
+
+/// What ends when its deadline passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    Wait(WaitId),
+    Operation(OperationId),
+    Upcall(UpcallId),
+}
+
+/// Deadlines in order. Whoever owns one keeps its moment, so that it can be taken out again.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    armed: BTreeSet<(Time, Timer)>,
+}
+
+impl Timers {
+    pub(super) fn arm(&mut self, deadline: Option<Time>, timer: Timer) {
+        if let Some(deadline) = deadline {
+            self.armed.insert((deadline, timer));
+        }
+    }
+
+    pub(super) fn disarm(&mut self, deadline: Option<Time>, timer: Timer) {
+        if let Some(deadline) = deadline {
+            self.armed.remove(&(deadline, timer));
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        self.armed.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Takes out the earliest timer whose moment has come.
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
+        let due = *self.armed.first().filter(|(deadline, _)| *deadline <= now)?;
+        self.armed.remove(&due);
+        Some(due.1)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Time, Timer)> {
+        self.armed.iter().copied()
+    }
+}

@@ -1,0 +1,75 @@
+//! The host's answers, and what happens when there is none.
+
+use super::collective::Answer;
+use super::config::Capabilities;
+use super::core::Server;
+use super::host::{AbortUpcall, HostReply, Upcall, UpcallId};
+use super::outputs::Ticket;
+use super::pending::{PendingUpcall, Purpose};
+use super::timers::Timer;
+use crate::gds::Publish;
+use crate::proto;
+use crate::types::{ProcId, Status, Time};
+
+impl<S: Publish> Server<S> {
+    pub(super) fn complete_upcall(&mut self, now: Time, id: UpcallId, reply: HostReply) {
+        // The host may answer twice, or after the deadline, or after whoever waited has gone.
+        let Some(PendingUpcall { purpose, deadline }) = self.upcalls.remove(id) else { return };
+        self.timers.disarm(deadline, Timer::Upcall(id));
+        match purpose {
+            Purpose::ClientConnected(peer) => self.admit_or_refuse(now, peer, status_of(&reply)),
+            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => {
+                self.outputs.reply_status(ticket, status_of(&reply));
+            }
+            Purpose::Fence(operation) => {
+                let answer = match reply {
+                    HostReply::Fence { status, blocks } => Answer { status: settled(status), blocks },
+                    other => Answer { status: status_of(&other), blocks: Vec::new() },
+                };
+                self.complete_fence(now, operation, answer);
+            }
+            Purpose::DirectModex(fetch) => match reply {
+                HostReply::DirectModex(entries) => self.complete_fetch(now, id, &fetch, Ok(entries)),
+                other => match status_of(&other) {
+                    Status::SUCCESS => self.complete_fetch(now, id, &fetch, Ok(Vec::new())),
+                    status => self.complete_fetch(now, id, &fetch, Err(status)),
+                },
+            },
+        }
+    }
+
+    /// The host took too long: whoever waits gets a timeout, and a later answer is ignored.
+    pub(super) fn expire_upcall(&mut self, now: Time, id: UpcallId) {
+        self.complete_upcall(now, id, HostReply::Status(Status::ERR_TIMEOUT));
+    }
+
+    /// Forgets an upcall; its answer will be ignored.
+    pub(super) fn cancel_upcall(&mut self, id: UpcallId) -> Option<Purpose> {
+        let PendingUpcall { purpose, deadline } = self.upcalls.remove(id)?;
+        self.timers.disarm(deadline, Timer::Upcall(id));
+        Some(purpose)
+    }
+
+    pub(super) fn abort(&mut self, now: Time, ticket: Ticket, requester: ProcId, abort: proto::Abort) {
+        if !self.config.capabilities.contains(Capabilities::ABORT) {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
+        let object = self.registry.client(&requester).map_or(0, |client| client.object);
+        let proto::Abort { status, message, procs } = abort;
+        let upcall = Upcall::Abort(AbortUpcall { requester, object, status, message, procs });
+        self.ask_host(now, Purpose::Abort(ticket), upcall);
+    }
+}
+
+/// The status in a reply of the host. Data where none belongs is the host's mistake, and an error.
+fn status_of(reply: &HostReply) -> Status {
+    match reply {
+        HostReply::Status(status) => settled(*status),
+        HostReply::Fence { .. } | HostReply::DirectModex(_) => Status::ERROR,
+    }
+}
+
+/// "Done at once" is only the host's way of saying success.
+fn settled(status: Status) -> Status {
+    if status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { status }
+}

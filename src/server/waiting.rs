@@ -1,0 +1,132 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::directives::{GetDirectives, Realm};
+use super::host::UpcallId;
+use super::io::PeerId;
+use super::outputs::{CallTicket, Ticket};
+use crate::types::{Key, Namespace, ProcId, Rank, Time};
+
+/// Names one held request for data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WaitId(pub(super) u64);
+
+/// What somebody wants to know.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) proc: ProcId,
+    pub(super) key: Option<Key>,
+    pub(super) directives: GetDirectives,
+}
+
+impl Wanted {
+    /// Whether the answer is fixed when the job starts, so that there is nothing to wait for in a known job.
+    pub(super) fn is_static(&self) -> bool {
+        self.proc.rank == Rank::Wildcard
+            || self.directives.realm != Realm::Default
+            || self.key.as_ref().is_some_and(Key::is_reserved)
+    }
+}
+
+/// Who wants it.
+#[derive(Debug)]
+pub(super) enum Asker {
+    Peer(Ticket),
+    Host(CallTicket),
+}
+
+/// A held request for data.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) asker: Asker,
+    pub(super) wanted: Wanted,
+    /// The host's answer it depends on; `None`: depends on something local.
+    pub(super) via: Option<UpcallId>,
+    pub(super) deadline: Option<Time>,
+}
+
+/// Held requests for data, found by target, by connection, or by the upcall they depend on.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    waiters: BTreeMap<WaitId, Waiter>,
+    by_target: BTreeMap<ProcId, BTreeSet<WaitId>>,
+    by_peer: BTreeMap<PeerId, BTreeSet<WaitId>>,
+    by_upcall: BTreeMap<UpcallId, BTreeSet<WaitId>>,
+    host_requests: usize,
+    last: u64,
+}
+
+impl Waiting {
+    pub(super) fn insert(&mut self, waiter: Waiter) -> WaitId {
+        self.last = self.last.saturating_add(1);
+        let id = WaitId(self.last);
+        self.put_back(id, waiter);
+        id
+    }
+
+    /// Puts a waiter where it was, perhaps with other dependencies.
+    pub(super) fn put_back(&mut self, id: WaitId, waiter: Waiter) {
+        self.by_target.entry(waiter.wanted.proc.clone()).or_default().insert(id);
+        match &waiter.asker {
+            Asker::Peer(ticket) => {
+                self.by_peer.entry(ticket.peer()).or_default().insert(id);
+            }
+            Asker::Host(_) => self.host_requests = self.host_requests.saturating_add(1),
+        }
+        if let Some(upcall) = waiter.via {
+            self.by_upcall.entry(upcall).or_default().insert(id);
+        }
+        self.waiters.insert(id, waiter);
+    }
+
+    pub(super) fn remove(&mut self, id: WaitId) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&id)?;
+        take_out(&mut self.by_target, &waiter.wanted.proc, id);
+        match &waiter.asker {
+            Asker::Peer(ticket) => take_out(&mut self.by_peer, &ticket.peer(), id),
+            Asker::Host(_) => self.host_requests = self.host_requests.saturating_sub(1),
+        }
+        if let Some(upcall) = waiter.via {
+            take_out(&mut self.by_upcall, &upcall, id);
+        }
+        Some(waiter)
+    }
+
+    pub(super) fn get(&self, id: WaitId) -> Option<&Waiter> {
+        self.waiters.get(&id)
+    }
+
+    pub(super) fn on_target(&self, proc: &ProcId) -> Vec<WaitId> {
+        self.by_target.get(proc).into_iter().flatten().copied().collect()
+    }
+
+    pub(super) fn on_namespace(&self, namespace: &Namespace) -> Vec<WaitId> {
+        let first = ProcId::new(namespace.clone(), Rank::Process(0));
+        let targets = self.by_target.range(first..).take_while(|(proc, _)| proc.namespace == *namespace);
+        targets.flat_map(|(_, ids)| ids).copied().collect()
+    }
+
+    pub(super) fn of_peer(&self, peer: PeerId) -> Vec<WaitId> {
+        self.by_peer.get(&peer).into_iter().flatten().copied().collect()
+    }
+
+    pub(super) fn on_upcall(&self, upcall: UpcallId) -> Vec<WaitId> {
+        self.by_upcall.get(&upcall).into_iter().flatten().copied().collect()
+    }
+
+    pub(super) const fn host_requests(&self) -> usize {
+        self.host_requests
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (WaitId, &Waiter)> {
+        self.waiters.iter().map(|(id, waiter)| (*id, waiter))
+    }
+}
+
+fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<WaitId>>, key: &K, id: WaitId) {
+    if let Some(ids) = index.get_mut(key) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            index.remove(key);
+        }
+    }
+}
