@@ -204,13 +204,18 @@ fn session_and_application_are_found_by_number_or_implied() {
 #[test]
 fn the_job_record_is_read_back_as_it_was_written() {
     let mut store = store(BackingKind::Heap);
-    let record = block_job(3, 5);
+    let mut record = block_job(3, 5);
+    record.proc_columns.push(column("few", ColumnValues::Sparse(vec![(2, "x".into()), (14, Value::NullString)])));
     store.register_record(&namespace(), &record).unwrap();
     let back = attached(&store).job_record().unwrap();
     store.register_record(&namespace(), &back).unwrap();
     assert_eq!(attached(&store).job_record().unwrap(), back, "writing what was read changes nothing");
     assert_eq!((back.session, back.apps, back.rank_count), (record.session, record.apps, record.rank_count));
-    assert_eq!(back.proc_columns.len(), record.proc_columns.len());
+    let by_key = |mut columns: Vec<Column>| {
+        columns.sort_by(|a, b| a.key.cmp(&b.key));
+        columns
+    };
+    assert_eq!(by_key(back.proc_columns), by_key(record.proc_columns));
 }
 
 #[test]
@@ -233,6 +238,39 @@ fn peers_without_segments_get_one_array_for_each_session_app_node_and_process() 
         .collect();
     assert_eq!(infos[0], ("pmix.rank", &Value::ProcRank(Rank::Process(5))));
     assert!(infos.contains(&("pmix.hname", &"node00001".into())) && infos.contains(&("pmix.lrank", &Value::Uint16(2))));
+}
+
+#[test]
+fn a_host_description_is_parsed_stored_and_updated() {
+    use crate::gds::registration::JobDescription;
+    for backing in [BackingKind::Heap, BackingKind::Memfd] {
+        let mut store = store(backing);
+        let description = JobDescription::new(&namespace())
+            .nodes(["n0", "n1"])
+            .ranks_by_node([vec![0, 1], vec![2]])
+            .session_id(7)
+            .build()
+            .unwrap();
+        let summary = store.register(&namespace(), &description).unwrap();
+        assert_eq!((summary.job_size, summary.node_count), (Some(3), Some(2)));
+        store.commit(&namespace(), 2, Origin::Remote, &[posted(Scope::Global, "a", 1_u32)]).unwrap();
+        let reader = attached(&store);
+        let check = || {
+            assert_eq!(get(&reader, Rank::Wildcard, "pmix.job.size"), Ok(Value::Uint32(3)));
+            assert_eq!(get(&reader, 2, "pmix.hname"), Ok("n1".into()));
+            assert_eq!(get(&reader, 1, "pmix.lrank"), Ok(Value::Uint16(1)));
+            assert_eq!(get(&reader, Rank::Wildcard, "pmix.lpeers"), Ok("0,1".into()));
+            assert_eq!(get(&reader, 2, "a"), Ok(Value::Uint32(1)));
+        };
+        check();
+        assert_eq!(get(&reader, Rank::Wildcard, "late"), Err(ReadError::NotFound));
+        store.register(&namespace(), &[Info::new(key("late"), "value")]).unwrap();
+        check();
+        assert_eq!(get(&reader, Rank::Wildcard, "late"), Ok("value".into()));
+        let refused = [Info::new(key("pmix.job.size"), "three")];
+        assert!(store.register(&namespace(), &refused).is_err());
+        check();
+    }
 }
 
 #[test]
