@@ -75,11 +75,16 @@ impl NamespaceReader {
     ///
     /// # Errors
     /// [`ReadError`].
+    #[inline(always)]
     pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, ReadError> {
         let memory = self.memory();
-        let key = dictionary::find(memory, &lookup.key)?.ok_or(ReadError::NotFound)?;
+        let Some(key) = dictionary::find(memory, &lookup.key)? else { return Err(ReadError::NotFound) };
         let search = Search { memory, job: JobView::current(memory)?, key, lookup };
-        search.run()?.ok_or(ReadError::NotFound)
+        match search.run() {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Err(ReadError::NotFound),
+            Err(error) => Err(error),
+        }
     }
 
     /// All that a process posted and the audience may see, by key: the newest value of each.
@@ -116,6 +121,7 @@ impl NamespaceReader {
         &self.segment
     }
 
+    #[inline]
     pub(crate) const fn memory(&self) -> Memory<'_> {
         Memory::new(&self.segment)
     }
