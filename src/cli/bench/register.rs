@@ -37,27 +37,51 @@ pub(super) struct Options {
     output: Output,
 }
 
+/// How the host describes the job.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// By size and maps, from which the server derives what is asked for.
+    Maps,
+    /// With an array of values for each rank besides.
+    RankByRank,
+}
+
+impl Form {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Maps => "register.maps",
+            Self::RankByRank => "register.rank_by_rank",
+        }
+    }
+}
+
 pub(super) fn run(options: &Options) -> Outcome {
     let mut all = Vec::new();
-    for &ranks in &options.ranks {
-        progress(&format!("register: {ranks} ranks"));
-        all.extend(registrations(ranks, options.samples)?);
+    for form in [Form::Maps, Form::RankByRank] {
+        for &ranks in &options.ranks {
+            progress(&format!("{}: {ranks} ranks", form.name()));
+            all.extend(registrations(form, ranks, options.samples)?);
+        }
     }
     all.extend(attachments(&options.attach_ranks, options.attach_samples)?);
     let mut figures = figures(all);
-    for name in ["register.per_rank", "attach"] {
+    for name in ["register.maps.per_rank", "register.rank_by_rank.per_rank", "attach"] {
         compare_with_first(&mut figures, name);
     }
     options.output.show("register", &figures)
 }
 
 /// The costs of registering a job of this size.
-fn registrations(ranks: u32, samples: usize) -> Result<Vec<Series>, Failure> {
-    let series = |name: &str, unit| Series::new(name, unit).param("ranks", ranks.into());
-    let mut whole = series("register", Unit::Milliseconds);
-    let mut per_rank = series("register.per_rank", Unit::Nanoseconds);
-    let mut bytes = series("register.bytes_per_rank", Unit::Bytes);
-    let description = describe(ranks)?;
+fn registrations(form: Form, ranks: u32, samples: usize) -> Result<Vec<Series>, Failure> {
+    let name = form.name();
+    let series = |what: &str, unit| Series::new(&format!("{name}{what}"), unit).param("ranks", ranks.into());
+    let mut whole = series("", Unit::Milliseconds);
+    let mut per_rank = series(".per_rank", Unit::Nanoseconds);
+    let mut bytes = series(".bytes_per_rank", Unit::Bytes);
+    let description = match form {
+        Form::Maps => maps_alone(describe(ranks)?),
+        Form::RankByRank => describe(ranks)?,
+    };
     for _ in 0..samples {
         let mut store = store();
         let (time, registered) = timed(|| store.register(&job()?, &description).map_err(Failure::from));
@@ -109,6 +133,13 @@ fn describe(ranks: u32) -> Result<Vec<Info>, Failure> {
     });
     let names = (0..nodes).map(|node| format!("node{node:05}"));
     Ok(JobDescription::new(&job()?).nodes(names).ranks_by_node(blocks).build()?)
+}
+
+/// Only the values of the job as a whole.
+fn maps_alone(mut description: Vec<Info>) -> Vec<Info> {
+    let kept = [keys::JOB_SIZE.name(), keys::NODE_MAP.name(), keys::PROC_MAP.name()];
+    description.retain(|info| kept.contains(&info.key.as_str()));
+    description
 }
 
 fn store() -> Store {
