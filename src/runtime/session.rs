@@ -129,7 +129,6 @@ impl Session {
     }
 
     /// As [`Session::fence`], without waiting.
-    #[must_use]
     pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Pending {
         Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
     }
