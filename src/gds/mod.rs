@@ -29,7 +29,6 @@ pub mod model;
 mod publish;
 mod reader;
 mod record;
-#[path = "registration_stub.rs"]
 pub mod registration;
 mod search;
 mod statistics;

@@ -1,5 +1,6 @@
 //! A stored value, borrowed from the segment.
 
+use std::ffi::CStr;
 use std::num::NonZeroUsize;
 
 use rkyv::api::access_with_context;
@@ -27,8 +28,8 @@ pub struct ValueRef<'a> {
 enum Body<'a> {
     Scalar(u64),
     Null,
-    /// The bytes; one NUL follows them in the segment.
-    Bytes(&'a [u8]),
+    /// The bytes, without and with the NUL that follows them in the segment.
+    Bytes { bytes: &'a [u8], with_nul: &'a [u8] },
     Archive(&'a [u8]),
 }
 
@@ -48,8 +49,8 @@ impl<'a> ValueRef<'a> {
             form::ABSENT => return Ok(None),
             form::SCALAR => return Self::from_scalar(cell.data_type, cell.payload).map(Some),
             form::NULL => Body::Null,
-            form::INLINE => Body::Bytes(inline_bytes(cell)?),
-            form::BYTES => Body::Bytes(memory.bytes(cell.payload, cell.len.into())?),
+            form::INLINE => without_nul(inline_bytes(cell)?)?,
+            form::BYTES => without_nul(memory.bytes(cell.payload, u64::from(cell.len) + 1)?)?,
             form::ARCHIVE => Body::Archive(memory.bytes(cell.payload, cell.len.into())?),
             other => return Err(Damage::Code { what: "the form of a cell", code: other.into() }),
         };
@@ -101,7 +102,16 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         match self.body {
-            Body::Bytes(bytes) => Some(bytes),
+            Body::Bytes { bytes, .. } => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// A string with its NUL, for C; `None` for other types, null pointers, and strings with a NUL inside.
+    #[must_use]
+    pub fn as_c_str(&self) -> Option<&'a CStr> {
+        match self.body {
+            Body::Bytes { with_nul, .. } if self.is_text() => CStr::from_bytes_with_nul(with_nul).ok(),
             _ => None,
         }
     }
@@ -109,12 +119,11 @@ impl<'a> ValueRef<'a> {
     /// The value as text, if it is a string that is UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&'a str> {
-        match self.data_type {
-            DataType::String | DataType::ProcNamespace | DataType::ProcCpuset => {
-                std::str::from_utf8(self.as_bytes()?).ok()
-            }
-            _ => None,
-        }
+        if self.is_text() { std::str::from_utf8(self.as_bytes()?).ok() } else { None }
+    }
+
+    const fn is_text(&self) -> bool {
+        matches!(self.data_type, DataType::String | DataType::ProcNamespace | DataType::ProcCpuset)
     }
 
     /// The archive of a value that is neither number nor bytes; `None` for those. Validated now, at the first touch.
@@ -139,7 +148,7 @@ impl<'a> ValueRef<'a> {
             Body::Null => {
                 null_of(self.data_type).ok_or(Damage::Code { what: "the type of a null value", code: code.into() })
             }
-            Body::Bytes(bytes) => value_of_bytes(self.data_type, bytes)
+            Body::Bytes { bytes, .. } => value_of_bytes(self.data_type, bytes)
                 .ok_or(Damage::Text { what: self.data_type.name(), len: size_of_bytes(bytes) }),
             Body::Archive(bytes) => self.unarchived(bytes),
         }
@@ -156,7 +165,7 @@ impl<'a> ValueRef<'a> {
         match self.body {
             Body::Scalar(bits) => Identity::of_scalar(self.data_type, bits),
             Body::Null => Identity::of_scalar(self.data_type, u64::MAX),
-            Body::Bytes(bytes) | Body::Archive(bytes) => Identity::of_bytes(self.data_type, bytes),
+            Body::Bytes { bytes, .. } | Body::Archive(bytes) => Identity::of_bytes(self.data_type, bytes),
         }
     }
 }
@@ -173,11 +182,20 @@ fn data_type_of(raw: u16) -> Result<DataType, Damage> {
     DataType::from_raw(raw).ok_or(Damage::Code { what: "a data type", code: raw.into() })
 }
 
+/// The bytes in a cell's payload and their NUL.
 fn inline_bytes(cell: &Cell) -> Result<&[u8], Damage> {
     let len = usize::try_from(cell.len).unwrap_or(usize::MAX);
-    match cell.payload.as_bytes().get(..len) {
-        Some(bytes) if len <= INLINE_BYTES_MAX => Ok(bytes),
-        _ => Err(Damage::Text { what: "string within a cell", len: cell.len.into() }),
+    let malformed = Damage::Text { what: "string within a cell", len: cell.len.into() };
+    if len > INLINE_BYTES_MAX {
+        return Err(malformed);
+    }
+    cell.payload.as_bytes().get(..=len).ok_or(malformed)
+}
+
+fn without_nul(with_nul: &[u8]) -> Result<Body<'_>, Damage> {
+    match with_nul.split_last() {
+        Some((0, bytes)) => Ok(Body::Bytes { bytes, with_nul }),
+        _ => Err(Damage::Text { what: "string without NUL", len: size_of_bytes(with_nul) }),
     }
 }
 

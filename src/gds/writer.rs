@@ -173,22 +173,18 @@ impl NamespaceWriter {
     fn is_stored(&self, rank: u32, origin: Origin, new: &New<'_>) -> Result<bool, StoreError> {
         let memory = self.memory();
         let Some(key) = dictionary::find(memory, &KeyRef::new(new.key.as_str()))? else { return Ok(false) };
-        let sees = |audience| -> Result<bool, StoreError> {
-            let found = block::find(memory, rank, key.id, audience)?;
-            Ok(matches!(found, Posting::Visible(value) if value.identity() == new.value.identity()))
-        };
-        let audiences = [(block::SCOPE_LOCAL, Audience::SameNode), (block::SCOPE_REMOTE, Audience::OtherNodes)];
-        for (bit, audience) in audiences {
-            if new.scope & bit != 0 && !sees(Some(audience))? {
-                return Ok(false);
+        let scope = new.scope;
+        let entry = Entry { scope, origin: block::stored_origin(origin), ..Entry::default() };
+        for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
+            if !block::is_visible(&entry, audience) {
+                continue;
+            }
+            match block::find(memory, rank, key.id, audience)? {
+                Posting::Visible(value) if value.identity() == new.value.identity() => {}
+                _ => return Ok(false),
             }
         }
-        // Readers on this node see remote values only if they came from elsewhere: the same value committed here
-        // would stay hidden from them.
-        match origin {
-            Origin::Local => Ok(true),
-            Origin::Remote => sees(None),
-        }
+        Ok(true)
     }
 
     /// Adds a block that also holds what is worth absorbing of those before it; returns where it will be.

@@ -1,0 +1,362 @@
+//! The type of each key: what is checked, what is converted, how a value is kept until the record is made.
+
+use std::borrow::Cow;
+
+use crate::keys::{self, Attribute, ValueKind};
+use crate::types::{DataType, Key, Rank, Text, Value};
+
+use super::error::RegisterError;
+
+/// A value on its way into the record. Small, because there is one for every value of every process.
+#[derive(Clone, Debug)]
+pub(super) enum Cell<'a> {
+    /// A number of the type the key's [`Rule`] has.
+    Number(u64),
+    /// The host's value as given.
+    Borrowed(&'a Value),
+    /// A value that was converted or derived.
+    Owned(Box<Value>),
+}
+
+/// What a key takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    rows: &'static [Attribute],
+    /// For keys that hold an unsigned number: its type.
+    number_type: Option<DataType>,
+    special: Special,
+}
+
+/// Keys whose values have other forms than the table says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Special {
+    None,
+    /// A node or process map: text or opaque bytes.
+    Map,
+    /// A list of ranks: text, or an array.
+    Peers,
+    /// A list of names or masks: text, or an array of strings, kept as given.
+    StringList,
+}
+
+impl Rule {
+    /// The rule of a key; one that takes anything if the key is not of the standard.
+    pub(super) fn of(key: &str) -> Self {
+        let rows = keys::rows_with_name(key);
+        let number_type = match rows {
+            [] => None,
+            [first, rest @ ..] if rest.iter().all(|row| row.value_type == first.value_type) => {
+                number_type(first.value_type)
+            }
+            _ => None,
+        };
+        Self { rows, number_type, special: Special::of(key) }
+    }
+
+    /// Checks a host's value and converts numbers to the type of the attribute.
+    pub(super) fn check<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
+        if let Some(cell) = self.special.accept(value) {
+            return Ok(cell);
+        }
+        let mut refusal = None;
+        for row in self.rows {
+            match convert(row.value_type, value) {
+                Ok(Cow::Borrowed(value)) => return Ok(self.cell(value)),
+                Ok(Cow::Owned(value)) => return Ok(self.owned_cell(value)),
+                Err(refused) => refusal = refusal.or(Some((refused, row.value_type))),
+            }
+        }
+        match refusal {
+            None => Ok(Cell::Borrowed(value)),
+            Some((refused, kind)) => Err(refused.into_error(key, kind)),
+        }
+    }
+
+    /// The value that a cell of this key stands for.
+    pub(super) fn value(&self, cell: Cell<'_>) -> Value {
+        match cell {
+            Cell::Number(number) => number_value(self.number_type.unwrap_or(DataType::Uint64), number),
+            Cell::Borrowed(value) => value.clone(),
+            Cell::Owned(value) => *value,
+        }
+    }
+
+    /// A cell for a value that needs no check.
+    pub(super) fn owned_cell(&self, value: Value) -> Cell<'static> {
+        match number_of(&value) {
+            Some((data_type, number)) if Some(data_type) == self.number_type => Cell::Number(number),
+            _ => Cell::Owned(Box::new(value)),
+        }
+    }
+
+    /// The type of this key's numbers, if it has only numbers.
+    pub(super) fn number_type(&self) -> Option<DataType> {
+        self.number_type
+    }
+
+    fn cell<'a>(&self, value: &'a Value) -> Cell<'a> {
+        match number_of(value) {
+            Some((data_type, number)) if Some(data_type) == self.number_type => Cell::Number(number),
+            _ => Cell::Borrowed(value),
+        }
+    }
+}
+
+impl Cell<'_> {
+    /// Type and number of a cell that holds an unsigned number.
+    pub(super) fn number(&self, rule: &Rule) -> Option<(DataType, u64)> {
+        match self {
+            Self::Number(number) => rule.number_type.map(|data_type| (data_type, *number)),
+            Self::Borrowed(value) => number_of(value),
+            Self::Owned(value) => number_of(value),
+        }
+    }
+
+    /// The value as text.
+    pub(super) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Number(_) => None,
+            Self::Borrowed(value) => value.as_str(),
+            Self::Owned(value) => value.as_str(),
+        }
+    }
+}
+
+/// Two cells of the same key.
+impl PartialEq for Cell<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Number(a), Self::Number(b)) => a == b,
+            (Self::Number(_), _) | (_, Self::Number(_)) => false,
+            (Self::Borrowed(a), Self::Borrowed(b)) => a == b,
+            (Self::Owned(a), Self::Owned(b)) => a == b,
+            (Self::Borrowed(a), Self::Owned(b)) | (Self::Owned(b), Self::Borrowed(a)) => **a == **b,
+        }
+    }
+}
+
+impl Special {
+    fn of(key: &str) -> Self {
+        const MAPS: [&str; 4] = [
+            keys::NODE_MAP.name(),
+            keys::PROC_MAP.name(),
+            keys::NODE_MAP_RAW.name(),
+            keys::PROC_MAP_RAW.name(),
+        ];
+        const STRING_LISTS: [&str; 3] =
+            [keys::LOCAL_CPUSETS.name(), keys::HOSTNAME_ALIASES.name(), keys::PSET_NAMES.name()];
+        if MAPS.contains(&key) {
+            Self::Map
+        } else if key == keys::LOCAL_PEERS.name() {
+            Self::Peers
+        } else if STRING_LISTS.contains(&key) {
+            Self::StringList
+        } else {
+            Self::None
+        }
+    }
+
+    /// The forms that are legal besides the one of the table.
+    fn accept<'a>(self, value: &'a Value) -> Option<Cell<'a>> {
+        match (self, value) {
+            (Self::Map, Value::Regex(_) | Value::ByteObject(_)) | (Self::StringList, Value::String(_)) => {
+                Some(Cell::Borrowed(value))
+            }
+            (Self::StringList, Value::DataArray(array)) => {
+                (array.element_type == DataType::String).then_some(Cell::Borrowed(value))
+            }
+            (Self::Peers, Value::DataArray(array)) => {
+                let ranks: Option<Vec<String>> =
+                    array.elements.iter().map(|rank| rank.as_u32().map(|rank| rank.to_string())).collect();
+                ranks.map(|ranks| Cell::Owned(Box::new(Value::from(ranks.join(",")))))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A key as the record keeps it: keys of the standard cost no memory.
+pub(super) fn record_key(key: &Key) -> Key {
+    match keys::by_name(key.as_str()) {
+        Some(attribute) => Key::from_static(attribute.name),
+        None => key.clone(),
+    }
+}
+
+/// Type and number of a value that can stand in a column of numbers.
+pub(super) fn number_of(value: &Value) -> Option<(DataType, u64)> {
+    let number = match value {
+        Value::Byte(v) | Value::Uint8(v) => u64::from(*v),
+        Value::Uint16(v) => u64::from(*v),
+        Value::Uint(v) | Value::Uint32(v) | Value::Pid(v) => u64::from(*v),
+        Value::Uint64(v) | Value::Size(v) => *v,
+        Value::ProcRank(rank) => u64::from(rank.to_raw()),
+        _ => return None,
+    };
+    Some((value.data_type(), number))
+}
+
+/// The value of a number of one of the types of [`number_of`]; a number too large for its type saturates, which no
+/// caller lets happen.
+pub(super) fn number_value(data_type: DataType, number: u64) -> Value {
+    let as_u32 = || u32::try_from(number).unwrap_or(u32::MAX);
+    match data_type {
+        DataType::Byte => Value::Byte(u8::try_from(number).unwrap_or(u8::MAX)),
+        DataType::Uint8 => Value::Uint8(u8::try_from(number).unwrap_or(u8::MAX)),
+        DataType::Uint16 => Value::Uint16(u16::try_from(number).unwrap_or(u16::MAX)),
+        DataType::Uint => Value::Uint(as_u32()),
+        DataType::Uint32 => Value::Uint32(as_u32()),
+        DataType::Pid => Value::Pid(as_u32()),
+        DataType::Size => Value::Size(number),
+        DataType::ProcRank => Value::ProcRank(Rank::from_raw(as_u32()).unwrap_or(Rank::Invalid)),
+        _ => Value::Uint64(number),
+    }
+}
+
+/// The text a value holds: a string, or a namespace.
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.to_string_lossy()),
+        Value::ProcNamespace(namespace) => Some(namespace.as_str().to_owned()),
+        _ => None,
+    }
+}
+
+/// Why a value does not fit an attribute.
+enum Refused {
+    Type(DataType),
+    Range(i128),
+}
+
+impl Refused {
+    fn into_error(self, key: &str, kind: ValueKind) -> RegisterError {
+        let (key, expected) = (key.to_owned(), data_type(kind).map_or("any type", DataType::name));
+        match self {
+            Self::Type(found) => RegisterError::Type { key, expected, found: found.name() },
+            Self::Range(number) => RegisterError::Range { key, number, expected },
+        }
+    }
+}
+
+/// The value as an attribute of this kind has it.
+fn convert(kind: ValueKind, value: &Value) -> Result<Cow<'_, Value>, Refused> {
+    let Some(wanted) = data_type(kind) else { return Ok(Cow::Borrowed(value)) };
+    if value.data_type() == wanted {
+        return Ok(Cow::Borrowed(value));
+    }
+    let unsuitable = || Refused::Type(value.data_type());
+    match (wanted, value) {
+        (DataType::Bool, Value::Undefined) => Ok(Cow::Owned(Value::flag())),
+        (DataType::String, Value::ProcNamespace(namespace)) => {
+            Ok(Cow::Owned(Value::String(Text::from(namespace.as_str()))))
+        }
+        // Opaque to us and legal on the wire; whoever reads the key knows both forms.
+        (DataType::String, Value::CompressedString(_))
+        | (DataType::ByteObject, Value::CompressedByteObject(_))
+        | (DataType::Float, Value::Double(_))
+        | (DataType::Double, Value::Float(_)) => Ok(Cow::Borrowed(value)),
+        _ => {
+            let number = integer(value).ok_or_else(unsuitable)?;
+            integer_value(wanted, number).ok_or_else(unsuitable)?.map(Cow::Owned).ok_or(Refused::Range(number))
+        }
+    }
+}
+
+/// The number in a value of any integer type.
+fn integer(value: &Value) -> Option<i128> {
+    match *value {
+        Value::Int(v) | Value::Int32(v) => Some(v.into()),
+        Value::Int8(v) => Some(v.into()),
+        Value::Int16(v) => Some(v.into()),
+        Value::Int64(v) => Some(v.into()),
+        Value::ProcRank(rank) => rank.process().map(i128::from),
+        _ => value.as_u64().map(i128::from),
+    }
+}
+
+/// An integer as a value of another type: outer `None` if that type is not an integer, inner if it does not fit.
+fn integer_value(wanted: DataType, number: i128) -> Option<Option<Value>> {
+    let value = match wanted {
+        DataType::Int => i32::try_from(number).ok().map(Value::Int),
+        DataType::Int32 => i32::try_from(number).ok().map(Value::Int32),
+        DataType::Status => i32::try_from(number).ok().map(Value::Status),
+        DataType::Uint16 => u16::try_from(number).ok().map(Value::Uint16),
+        DataType::Uint32 => u32::try_from(number).ok().map(Value::Uint32),
+        DataType::Pid => u32::try_from(number).ok().map(Value::Pid),
+        DataType::Uint64 => u64::try_from(number).ok().map(Value::Uint64),
+        DataType::Size => u64::try_from(number).ok().map(Value::Size),
+        DataType::Time => u64::try_from(number).ok().map(Value::Time),
+        DataType::ProcRank => {
+            u32::try_from(number).ok().and_then(|raw| Rank::from_raw(raw).ok()).map(Value::ProcRank)
+        }
+        DataType::Scope => u8::try_from(number).ok().map(Value::Scope),
+        DataType::DataRange => u8::try_from(number).ok().map(Value::DataRange),
+        DataType::Persistence => u8::try_from(number).ok().map(Value::Persistence),
+        DataType::ProcState => u8::try_from(number).ok().map(Value::ProcState),
+        DataType::LinkState => u8::try_from(number).ok().map(Value::LinkState),
+        DataType::DeviceType => u64::try_from(number).ok().map(Value::DeviceType),
+        DataType::StorageMedium => u64::try_from(number).ok().map(Value::StorageMedium),
+        DataType::StorageAccess => u64::try_from(number).ok().map(Value::StorageAccess),
+        DataType::StoragePersistence => u64::try_from(number).ok().map(Value::StoragePersistence),
+        DataType::StorageAccessType => u16::try_from(number).ok().map(Value::StorageAccessType),
+        _ => return None,
+    };
+    Some(value)
+}
+
+/// The type of an unsigned attribute.
+fn number_type(kind: ValueKind) -> Option<DataType> {
+    match kind {
+        ValueKind::Uint16
+        | ValueKind::Uint32
+        | ValueKind::Uint64
+        | ValueKind::Size
+        | ValueKind::Pid
+        | ValueKind::Rank => data_type(kind),
+        _ => None,
+    }
+}
+
+/// The data type of an attribute; `None` if any will do.
+fn data_type(kind: ValueKind) -> Option<DataType> {
+    Some(match kind {
+        ValueKind::Bool => DataType::Bool,
+        ValueKind::String => DataType::String,
+        ValueKind::Int => DataType::Int,
+        ValueKind::Int32 => DataType::Int32,
+        ValueKind::Uint16 => DataType::Uint16,
+        ValueKind::Uint32 => DataType::Uint32,
+        ValueKind::Uint64 => DataType::Uint64,
+        ValueKind::Size => DataType::Size,
+        ValueKind::Float => DataType::Float,
+        ValueKind::Double => DataType::Double,
+        ValueKind::Pid => DataType::Pid,
+        ValueKind::Time => DataType::Time,
+        ValueKind::Timeval => DataType::Timeval,
+        ValueKind::Status => DataType::Status,
+        ValueKind::Rank => DataType::ProcRank,
+        ValueKind::Proc => DataType::Proc,
+        ValueKind::Array => DataType::DataArray,
+        ValueKind::Bytes => DataType::ByteObject,
+        ValueKind::Envar => DataType::Envar,
+        ValueKind::Scope => DataType::Scope,
+        ValueKind::Range => DataType::DataRange,
+        ValueKind::Persistence => DataType::Persistence,
+        ValueKind::ProcState => DataType::ProcState,
+        ValueKind::LinkState => DataType::LinkState,
+        ValueKind::DeviceType => DataType::DeviceType,
+        ValueKind::Geometry => DataType::Geometry,
+        ValueKind::Cpuset => DataType::ProcCpuset,
+        ValueKind::Topology => DataType::Topology,
+        ValueKind::StorageMedium => DataType::StorageMedium,
+        ValueKind::StorageAccessibility => DataType::StorageAccess,
+        ValueKind::StoragePersistence => DataType::StoragePersistence,
+        ValueKind::StorageAccessType => DataType::StorageAccessType,
+        // Inheritance has no data type of its own that every release knows.
+        ValueKind::AllocInheritance
+        | ValueKind::Pointer
+        | ValueKind::Varies
+        | ValueKind::None
+        | ValueKind::EnvironmentVariable => return None,
+    })
+}

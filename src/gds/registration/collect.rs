@@ -1,0 +1,313 @@
+//! The walk through a description: each value goes to its realm, checked.
+
+use std::collections::BTreeMap;
+
+use crate::keys::{self, DefaultRealm, default_realm};
+use crate::types::{Info, Key, Namespace, Rank, Value};
+
+use super::coerce::{Rule, text_of};
+use super::columns::Columns;
+use super::container::{Container, Infos};
+use super::context::Limits;
+use super::error::{RegisterError, within};
+use super::table::Table;
+
+/// What a description says, sorted.
+#[derive(Debug, Default)]
+pub(super) struct Facts<'a> {
+    /// The host wants only the namespace's name recorded.
+    pub(super) nodata: bool,
+    pub(super) session: Table,
+    pub(super) job: Table,
+    pub(super) apps: BTreeMap<u32, AppFacts<'a>>,
+    /// Application values outside application arrays.
+    pub(super) loose_app: Table,
+    /// Node values outside node arrays, which describe the server's own node.
+    pub(super) loose_node: Vec<&'a Info>,
+    /// Node arrays of sessions.
+    pub(super) session_nodes: Vec<NodeArray<'a>>,
+    /// Node arrays of the job.
+    pub(super) job_nodes: Vec<NodeArray<'a>>,
+    pub(super) procs: Columns<'a>,
+    /// Ranks with a process array, in the order of the description.
+    pub(super) ranks: Vec<u32>,
+}
+
+/// What a description says about one application.
+#[derive(Debug, Default)]
+pub(super) struct AppFacts<'a> {
+    pub(super) table: Table,
+    pub(super) nodes: Vec<NodeArray<'a>>,
+}
+
+/// A node array, to be read when all nodes are known by name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeArray<'a> {
+    /// Its position among all node arrays.
+    pub(super) position: u64,
+    pub(super) infos: Infos<'a>,
+}
+
+/// Sorts a description.
+pub(super) fn collect<'a>(
+    namespace: &'a Namespace,
+    limits: &'a Limits,
+    description: &'a [Info],
+) -> Result<Facts<'a>, RegisterError> {
+    let mut walk =
+        Walk { namespace, limits, facts: Facts::default(), entry_count: 0, proc_count: 0, app_count: 0, node_count: 0 };
+    for info in description {
+        if info.key.as_str() == keys::REGISTER_NODATA.name() {
+            walk.nodata(info)?;
+        } else {
+            walk.entry(info, Scope::Job, 1)?;
+        }
+    }
+    Ok(walk.facts)
+}
+
+/// Whose values the entries of the current container are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Session,
+    Job,
+    App(u32),
+}
+
+struct Walk<'a> {
+    namespace: &'a Namespace,
+    limits: &'a Limits,
+    facts: Facts<'a>,
+    entry_count: u64,
+    proc_count: u64,
+    app_count: u64,
+    node_count: u64,
+}
+
+impl<'a> Walk<'a> {
+    /// Sorts one entry. `depth` counts the containers around it, the description itself included.
+    fn entry(&mut self, info: &'a Info, scope: Scope, depth: u32) -> Result<(), RegisterError> {
+        self.count_entries(1)?;
+        if let Some(container) = Container::of(info.key.as_str()) {
+            return self.container(container, info, scope, depth);
+        }
+        match scope {
+            Scope::Session => self.facts.session.insert(info),
+            Scope::Job => self.loose(info),
+            Scope::App(_) if info.key.as_str() == keys::APPNUM.name() => Ok(()),
+            Scope::App(number) => self.facts.apps.entry(number).or_default().table.insert(info),
+        }
+    }
+
+    fn container(
+        &mut self,
+        container: Container,
+        info: &'a Info,
+        scope: Scope,
+        depth: u32,
+    ) -> Result<(), RegisterError> {
+        within("levels of containers", u64::from(depth), u64::from(self.limits.depth_max))?;
+        let infos = Infos::of(info.key.as_str(), &info.value)?;
+        let depth = depth + 1;
+        match container {
+            Container::Session => {
+                identify_session(infos)?;
+                self.entries(infos, Scope::Session, depth)
+            }
+            Container::Job => self.entries(infos, Scope::Job, depth),
+            Container::App => {
+                let number = self.identify_app(infos)?;
+                self.entries(infos, Scope::App(number), depth)
+            }
+            Container::Proc => self.proc_array(infos, scope, depth),
+            Container::Node => self.node_array(infos, scope, depth),
+        }
+    }
+
+    fn entries(&mut self, infos: Infos<'a>, scope: Scope, depth: u32) -> Result<(), RegisterError> {
+        infos.iter().try_for_each(|info| self.entry(info, scope, depth))
+    }
+
+    /// A value outside session, application, process and node arrays: the key's default realm decides.
+    fn loose(&mut self, info: &'a Info) -> Result<(), RegisterError> {
+        const NSPACE: &str = keys::NSPACE.name();
+        const NODE_MAP: &str = keys::NODE_MAP.name();
+        const PROC_MAP: &str = keys::PROC_MAP.name();
+        match info.key.as_str() {
+            NSPACE => self.check_namespace(info)?,
+            NODE_MAP => self.check_only_once(NODE_MAP, "PMIX_NODE_MAP")?,
+            PROC_MAP => self.check_only_once(PROC_MAP, "PMIX_PROC_MAP")?,
+            _ => {}
+        }
+        match default_realm(info.key.as_str()) {
+            DefaultRealm::Session => self.facts.session.insert(info),
+            DefaultRealm::Application => self.facts.loose_app.insert(info),
+            DefaultRealm::Node => {
+                self.facts.loose_node.push(info);
+                Ok(())
+            }
+            DefaultRealm::ByRank => self.facts.job.insert(info),
+        }
+    }
+
+    /// Files the values of a process. This is the path that a million process arrays take.
+    fn proc_array(&mut self, infos: Infos<'a>, scope: Scope, depth: u32) -> Result<(), RegisterError> {
+        let rank = self.identify_process(infos)?;
+        self.proc_count += 1;
+        self.count_entries(infos.len())?;
+        self.facts.ranks.push(rank);
+        let mut has_app = false;
+        for info in infos.iter().skip(1) {
+            let key = info.key.as_str();
+            has_app |= key == keys::APPNUM.name();
+            if let Some(column) = self.facts.procs.existing(key) {
+                column.insert(rank, &info.value)?;
+            } else if let Some(container) = Container::of(key) {
+                self.container(container, info, scope, depth)?;
+            } else if key == keys::RANK.name() {
+                return Err(RegisterError::Twice { key: "PMIX_RANK", place: "one process array" });
+            } else if key == keys::PROCID.name() {
+                self.check_process(rank, info)?;
+            } else {
+                self.facts.procs.column(&info.key).insert(rank, &info.value)?;
+            }
+        }
+        if let (Scope::App(number), false) = (scope, has_app) {
+            let column = self.facts.procs.column(&Key::from_static(keys::APPNUM.name()));
+            column.set_number(rank, u64::from(number));
+        }
+        Ok(())
+    }
+
+    /// Keeps a node array for later; what else is nested in it is sorted now.
+    fn node_array(&mut self, infos: Infos<'a>, scope: Scope, depth: u32) -> Result<(), RegisterError> {
+        let array = NodeArray { position: self.node_count, infos };
+        self.node_count += 1;
+        self.count_entries(infos.len())?;
+        match scope {
+            Scope::Session => self.facts.session_nodes.push(array),
+            Scope::Job => self.facts.job_nodes.push(array),
+            Scope::App(number) => self.facts.apps.entry(number).or_default().nodes.push(array),
+        }
+        for info in infos.iter() {
+            if let Some(container) = Container::of(info.key.as_str()) {
+                self.container(container, info, scope, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The application's number. It may stand anywhere, and be left out while no application is known.
+    fn identify_app(&mut self, infos: Infos<'a>) -> Result<u32, RegisterError> {
+        let mut numbers = infos.with_key(keys::APPNUM.name());
+        let number = match numbers.next() {
+            Some(info) => u32_of(info)?,
+            None if self.facts.apps.is_empty() => 0,
+            None => {
+                return Err(RegisterError::Unidentified {
+                    container: "PMIX_APP_INFO_ARRAY",
+                    position: self.app_count,
+                    missing: "PMIX_APPNUM",
+                });
+            }
+        };
+        if numbers.next().is_some() {
+            return Err(RegisterError::Twice { key: "PMIX_APPNUM", place: "one application array" });
+        }
+        self.app_count += 1;
+        if !self.facts.apps.contains_key(&number) {
+            let app_count = u64::try_from(self.facts.apps.len()).unwrap_or(u64::MAX).saturating_add(1);
+            within("applications", app_count, u64::from(self.limits.apps_max))?;
+            self.facts.apps.insert(number, AppFacts::default());
+        }
+        Ok(number)
+    }
+
+    /// The rank a process array is about: its first entry, `PMIX_RANK` or `PMIX_PROCID`.
+    fn identify_process(&self, infos: Infos<'a>) -> Result<u32, RegisterError> {
+        let unidentified = RegisterError::Unidentified {
+            container: "PMIX_PROC_INFO_ARRAY",
+            position: self.proc_count,
+            missing: "PMIX_RANK as its first entry",
+        };
+        let Some(first) = infos.iter().next() else { return Err(unidentified) };
+        let key = first.key.as_str();
+        let rank = if key == keys::RANK.name() {
+            match Rule::of(key).value(Rule::of(key).check(key, &first.value)?) {
+                Value::ProcRank(rank) => rank,
+                _ => return Err(unidentified),
+            }
+        } else if key == keys::PROCID.name() {
+            self.process_id(first)?
+        } else {
+            return Err(unidentified);
+        };
+        let Rank::Process(rank) = rank else { return Err(RegisterError::NotAProcess { rank }) };
+        within("ranks", u64::from(rank) + 1, u64::from(self.limits.ranks_max))?;
+        Ok(rank)
+    }
+
+    /// The rank in a process identifier, which must be of this job.
+    fn process_id(&self, info: &Info) -> Result<Rank, RegisterError> {
+        Rule::of(keys::PROCID.name()).check(info.key.as_str(), &info.value)?;
+        match &info.value {
+            Value::Proc(proc) if proc.namespace == *self.namespace => Ok(proc.rank),
+            Value::Proc(proc) => Err(self.other_job(proc.namespace.as_str())),
+            _ => Ok(Rank::Undefined),
+        }
+    }
+
+    /// A process identifier that repeats what the array is about. It is not stored: it follows from the rank.
+    fn check_process(&self, rank: u32, info: &Info) -> Result<(), RegisterError> {
+        let found = self.process_id(info)?;
+        if found == Rank::Process(rank) { Ok(()) } else { Err(RegisterError::OtherProcess { rank, found }) }
+    }
+
+    fn check_namespace(&self, info: &Info) -> Result<(), RegisterError> {
+        match text_of(&info.value) {
+            Some(found) if found != self.namespace.as_str() => Err(self.other_job(&found)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_only_once(&self, key: &str, macro_name: &'static str) -> Result<(), RegisterError> {
+        match self.facts.job.get(key) {
+            Some(_) => Err(RegisterError::Twice { key: macro_name, place: "the description" }),
+            None => Ok(()),
+        }
+    }
+
+    fn nodata(&mut self, info: &Info) -> Result<(), RegisterError> {
+        let rule = Rule::of(info.key.as_str());
+        self.facts.nodata = rule.value(rule.check(info.key.as_str(), &info.value)?) == Value::flag();
+        Ok(())
+    }
+
+    fn count_entries(&mut self, count: u64) -> Result<(), RegisterError> {
+        self.entry_count = self.entry_count.saturating_add(count);
+        within("entries", self.entry_count, self.limits.entries_max)
+    }
+
+    fn other_job(&self, found: &str) -> RegisterError {
+        RegisterError::OtherJob { expected: self.namespace.clone(), found: found.to_owned() }
+    }
+}
+
+fn identify_session(infos: Infos<'_>) -> Result<(), RegisterError> {
+    match infos.with_key(keys::SESSION_ID.name()).next() {
+        Some(_) => Ok(()),
+        None => Err(RegisterError::Unidentified {
+            container: "PMIX_SESSION_INFO_ARRAY",
+            position: 0,
+            missing: "PMIX_SESSION_ID",
+        }),
+    }
+}
+
+/// The value of an entry whose attribute is a 32-bit number.
+pub(super) fn u32_of(info: &Info) -> Result<u32, RegisterError> {
+    let rule = Rule::of(info.key.as_str());
+    let value = rule.value(rule.check(info.key.as_str(), &info.value)?);
+    // The check has converted it to the attribute's type.
+    Ok(value.as_u32().unwrap_or(u32::MAX))
+}

@@ -1,0 +1,288 @@
+//! Columns in the making: all values of one key, for processes or for nodes.
+//!
+//! Values are kept as a list of (index, value) until the record is made, so that memory is proportional to what the
+//! host gave, whatever indexes it names.
+
+use rustc_hash::FxHashMap;
+
+use crate::gds::job_record::{Column, ColumnValues};
+use crate::types::{DataType, Key, Value};
+
+use super::coerce::{Cell, Rule, number_value, record_key};
+use super::error::RegisterError;
+
+/// Columns by key.
+#[derive(Debug, Default)]
+pub(super) struct Columns<'a> {
+    columns: Vec<ColumnBuilder<'a>>,
+    positions: FxHashMap<Key, usize>,
+}
+
+/// One column.
+#[derive(Debug)]
+pub(super) struct ColumnBuilder<'a> {
+    key: Key,
+    rule: Rule,
+    entries: Vec<(u32, Cell<'a>)>,
+    /// Whether the indexes ascend strictly.
+    ascends: bool,
+    /// What the entries leave out.
+    rest: Rest<'a>,
+}
+
+/// The values of all indexes without an entry.
+#[derive(Debug)]
+enum Rest<'a> {
+    /// None.
+    Absent,
+    /// The same for all.
+    Constant(Cell<'a>),
+    /// A number for each index of the column, with or without an entry.
+    Numbers(Vec<u64>),
+    /// What the node has under the same key. Only in columns without entries.
+    OfNode,
+}
+
+impl<'a> Columns<'a> {
+    /// The column of a key that some value was given for already.
+    pub(super) fn existing(&mut self, key: &str) -> Option<&mut ColumnBuilder<'a>> {
+        self.positions.get(key).and_then(|&position| self.columns.get_mut(position))
+    }
+
+    /// The column of a key.
+    pub(super) fn column(&mut self, key: &Key) -> &mut ColumnBuilder<'a> {
+        let position = match self.positions.get(key) {
+            Some(&position) => position,
+            None => {
+                let key = record_key(key);
+                self.positions.insert(key.clone(), self.columns.len());
+                self.columns.push(ColumnBuilder::new(key));
+                self.columns.len() - 1
+            }
+        };
+        #[expect(clippy::indexing_slicing, reason = "positions holds only positions of columns, which never shrinks")]
+        &mut self.columns[position]
+    }
+
+    /// The finished columns, `count` long. Every index must be below `count`.
+    pub(super) fn finish(self, count: u32) -> Vec<Column> {
+        self.columns.into_iter().filter_map(|column| column.finish(count)).collect()
+    }
+}
+
+impl<'a> ColumnBuilder<'a> {
+    fn new(key: Key) -> Self {
+        let rule = Rule::of(key.as_str());
+        Self { key, rule, entries: Vec::new(), ascends: true, rest: Rest::Absent }
+    }
+
+    /// Checks the host's value and stores it; it replaces an earlier one of the same index.
+    pub(super) fn insert(&mut self, index: u32, value: &'a Value) -> Result<(), RegisterError> {
+        let cell = self.rule.check(self.key.as_str(), value)?;
+        self.push(index, cell);
+        Ok(())
+    }
+
+    /// Stores a value that needs no check.
+    pub(super) fn set(&mut self, index: u32, value: Value) {
+        let cell = self.rule.owned_cell(value);
+        self.push(index, cell);
+    }
+
+    /// Stores a number of the key's own type.
+    pub(super) fn set_number(&mut self, index: u32, number: u64) {
+        self.push(index, Cell::Number(number));
+    }
+
+    /// Adds values where there is none yet. `weaker` must ascend strictly.
+    pub(super) fn fill(&mut self, weaker: impl IntoIterator<Item = (u32, Cell<'a>)>) {
+        self.sort();
+        if !self.is_open() {
+            return;
+        }
+        if self.entries.is_empty() {
+            self.entries.extend(weaker);
+            return;
+        }
+        let mut merged = Vec::with_capacity(self.entries.len());
+        let mut strong = std::mem::take(&mut self.entries).into_iter().peekable();
+        for (index, cell) in weaker {
+            while let Some(entry) = strong.next_if(|(at, _)| *at < index) {
+                merged.push(entry);
+            }
+            match strong.next_if(|(at, _)| *at == index) {
+                Some(entry) => merged.push(entry),
+                None => merged.push((index, cell)),
+            }
+        }
+        merged.extend(strong);
+        self.entries = merged;
+    }
+
+    /// Adds numbers of the key's own type where there is none yet. `weaker` must ascend strictly.
+    pub(super) fn fill_numbers(&mut self, weaker: impl IntoIterator<Item = (u32, u64)>) {
+        self.fill(weaker.into_iter().map(|(index, number)| (index, Cell::Number(number))));
+    }
+
+    /// Gives every index without a value this one.
+    pub(super) fn fill_constant(&mut self, value: Value) {
+        if self.is_open() {
+            self.rest = Rest::Constant(self.rule.owned_cell(value));
+        }
+    }
+
+    /// Gives every index without a value its number, of the key's own type. There must be one for each index.
+    pub(super) fn fill_every_number(&mut self, numbers: Vec<u64>) {
+        if self.is_open() {
+            self.rest = Rest::Numbers(numbers);
+        }
+    }
+
+    /// Makes the column one that repeats the node column of the same key.
+    pub(super) fn set_of_node(&mut self) {
+        self.entries = Vec::new();
+        self.rest = Rest::OfNode;
+    }
+
+    /// Whether some index may still be without a value.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.rest, Rest::Absent)
+    }
+
+    /// Its key.
+    pub(super) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// A cell of this column for a value that needs no check.
+    pub(super) fn cell(&self, value: Value) -> Cell<'static> {
+        self.rule.owned_cell(value)
+    }
+
+    /// The values so far, by ascending index.
+    pub(super) fn entries(&mut self) -> &[(u32, Cell<'a>)] {
+        self.sort();
+        &self.entries
+    }
+
+    /// The numbers of all indexes below `count`, `None` where there is no number.
+    pub(super) fn numbers(&mut self, count: u32) -> Vec<Option<u64>> {
+        self.sort();
+        let rule = self.rule;
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let mut numbers = match &self.rest {
+            Rest::Numbers(numbers) => numbers.iter().copied().map(Some).collect(),
+            Rest::Constant(cell) => vec![cell.number(&rule).map(|(_, number)| number); count],
+            Rest::Absent | Rest::OfNode => vec![None; count],
+        };
+        for (index, cell) in &self.entries {
+            if let Some(slot) = usize::try_from(*index).ok().and_then(|index| numbers.get_mut(index)) {
+                *slot = cell.number(&rule).map(|(_, number)| number);
+            }
+        }
+        numbers
+    }
+
+    fn push(&mut self, index: u32, cell: Cell<'a>) {
+        self.ascends &= self.entries.last().is_none_or(|(last, _)| *last < index);
+        self.entries.push((index, cell));
+    }
+
+    /// Sorts by index; of several values for one index the last given stays.
+    fn sort(&mut self) {
+        if self.ascends {
+            return;
+        }
+        self.entries.reverse();
+        self.entries.sort_by_key(|(index, _)| *index);
+        self.entries.dedup_by_key(|(index, _)| *index);
+        self.ascends = true;
+    }
+
+    fn finish(mut self, count: u32) -> Option<Column> {
+        self.sort();
+        match std::mem::replace(&mut self.rest, Rest::Absent) {
+            Rest::OfNode => return Some(Column { key: self.key, values: ColumnValues::OfNode }),
+            Rest::Numbers(values) if self.entries.is_empty() => return self.finish_numbers(values),
+            Rest::Numbers(values) => self.fill_numbers((0..count).zip(values)),
+            Rest::Constant(cell) if count > 0 && self.entries.iter().all(|(_, entry)| *entry == cell) => {
+                let values = ColumnValues::Constant(self.rule.value(cell));
+                return Some(Column { key: self.key, values });
+            }
+            Rest::Constant(cell) => self.fill((0..count).map(|index| (index, cell.clone()))),
+            Rest::Absent => {}
+        }
+        let (_, first) = self.entries.first()?;
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let values = if self.entries.len() < count {
+            self.partial(count)
+        } else if self.entries.iter().all(|(_, cell)| cell == first) {
+            ColumnValues::Constant(self.rule.value(first.clone()))
+        } else {
+            self.full()
+        };
+        Some(Column { key: self.key, values })
+    }
+
+    /// A column of derived numbers alone.
+    fn finish_numbers(self, values: Vec<u64>) -> Option<Column> {
+        let first = *values.first()?;
+        let data_type = self.rule.number_type().unwrap_or(DataType::Uint64);
+        let values = if values.iter().all(|number| *number == first) {
+            ColumnValues::Constant(number_value(data_type, first))
+        } else {
+            ColumnValues::Numbers { data_type, values }
+        };
+        Some(Column { key: self.key, values })
+    }
+
+    /// A column with a value for every index.
+    fn full(&mut self) -> ColumnValues {
+        let rule = self.rule;
+        let entries = std::mem::take(&mut self.entries);
+        let common_type = entries.first().and_then(|(_, cell)| cell.number(&rule)).map(|(data_type, _)| data_type);
+        if let Some(data_type) = common_type {
+            let numbers: Option<Vec<u64>> = entries
+                .iter()
+                .map(|(_, cell)| cell.number(&rule).filter(|(other, _)| *other == data_type).map(|(_, number)| number))
+                .collect();
+            if let Some(values) = numbers {
+                return ColumnValues::Numbers { data_type, values };
+            }
+        }
+        ColumnValues::Values(entries.into_iter().map(|(_, cell)| Some(rule.value(cell))).collect())
+    }
+
+    /// A column with gaps: listed singly if most are gaps, else as long as the column.
+    fn partial(&mut self, count: usize) -> ColumnValues {
+        let rule = self.rule;
+        let entries = std::mem::take(&mut self.entries).into_iter();
+        if entries.len().saturating_mul(2) < count {
+            return ColumnValues::Sparse(entries.map(|(index, cell)| (index, rule.value(cell))).collect());
+        }
+        let mut values = vec![None; count];
+        for (index, cell) in entries {
+            if let Some(slot) = usize::try_from(index).ok().and_then(|index| values.get_mut(index)) {
+                *slot = Some(rule.value(cell));
+            }
+        }
+        ColumnValues::Values(values)
+    }
+}
+
+/// The value that a column has at an index; `None` where it has none, and for columns of the node.
+pub(super) fn value_at(values: &ColumnValues, index: u32) -> Option<Value> {
+    let position = || usize::try_from(index).ok();
+    match values {
+        ColumnValues::Constant(value) => Some(value.clone()),
+        ColumnValues::Numbers { data_type, values } => {
+            values.get(position()?).map(|number| number_value(*data_type, *number))
+        }
+        ColumnValues::Values(values) => values.get(position()?)?.clone(),
+        ColumnValues::Sparse(values) => {
+            let found = values.binary_search_by_key(&index, |(at, _)| *at).ok()?;
+            values.get(found).map(|(_, value)| value.clone())
+        }
+        ColumnValues::OfNode => None,
+    }
+}

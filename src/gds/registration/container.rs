@@ -1,0 +1,76 @@
+//! Containers: values that are arrays of infos about one session, job, application, process or node.
+
+use crate::keys;
+use crate::types::{DataType, Info, Value};
+
+use super::error::RegisterError;
+
+/// What a container describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Container {
+    Session,
+    Job,
+    App,
+    Proc,
+    Node,
+}
+
+impl Container {
+    /// The kind of container that a key names. The old name `PMIX_PROC_DATA` is the same string as the new one.
+    pub(super) fn of(key: &str) -> Option<Self> {
+        const SESSION: &str = keys::SESSION_INFO_ARRAY.name();
+        const JOB: &str = keys::JOB_INFO_ARRAY.name();
+        const APP: &str = keys::APP_INFO_ARRAY.name();
+        const PROC: &str = keys::PROC_INFO_ARRAY.name();
+        const NODE: &str = keys::NODE_INFO_ARRAY.name();
+        match key {
+            SESSION => Some(Self::Session),
+            JOB => Some(Self::Job),
+            APP => Some(Self::App),
+            PROC => Some(Self::Proc),
+            NODE => Some(Self::Node),
+            _ => None,
+        }
+    }
+}
+
+/// The entries of a container.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Infos<'a>(&'a [Value]);
+
+impl<'a> Infos<'a> {
+    /// Opens a container.
+    pub(super) fn of(key: &str, value: &'a Value) -> Result<Self, RegisterError> {
+        let refuse = |found: DataType| RegisterError::Type {
+            key: key.to_owned(),
+            expected: "PMIX_DATA_ARRAY of PMIX_INFO",
+            found: found.name(),
+        };
+        let Value::DataArray(array) = value else { return Err(refuse(value.data_type())) };
+        if array.element_type != DataType::Info && !array.elements.is_empty() {
+            return Err(refuse(array.element_type));
+        }
+        match array.elements.iter().find(|element| !matches!(element, Value::Info(_))) {
+            Some(other) => Err(refuse(other.data_type())),
+            None => Ok(Self(&array.elements)),
+        }
+    }
+
+    /// The entries.
+    pub(super) fn iter(self) -> impl Iterator<Item = &'a Info> {
+        self.0.iter().filter_map(|element| match element {
+            Value::Info(info) => Some(&**info),
+            _ => None,
+        })
+    }
+
+    /// The entries under one key.
+    pub(super) fn with_key(self, key: &'static str) -> impl Iterator<Item = &'a Info> {
+        self.iter().filter(move |info| info.key.as_str() == key)
+    }
+
+    /// How many entries there are.
+    pub(super) fn len(self) -> u64 {
+        u64::try_from(self.0.len()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,218 @@
+//! What follows from the node map and the process map, for everything the host left out.
+//!
+//! Source: PMIx Standard, chapter on reserved keys; which keys hosts leave out, and clients need all the same, is known
+//! from peers in the field.
+
+use crate::keys;
+use crate::regex::{self, NodeList, RankMap};
+use crate::types::{Key, Rank, Value};
+
+use super::coerce::Cell;
+use super::columns::Columns;
+use super::context::Limits;
+use super::error::RegisterError;
+use super::nodes::Nodes;
+use super::table::Table;
+
+/// The two maps, expanded.
+#[derive(Debug, Default)]
+pub(super) struct Maps {
+    pub(super) nodes: Option<NodeList>,
+    pub(super) ranks: Option<RankMap>,
+}
+
+impl Maps {
+    /// Expands the maps of a job. With both, each node has its field.
+    pub(super) fn read(job: &Table, limits: &Limits) -> Result<Self, RegisterError> {
+        let bytes_of = |key: &str, raw: &str| job.get(key).or_else(|| job.get(raw)).and_then(map_bytes);
+        let limits = limits.of_maps();
+        let nodes = bytes_of(keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name())
+            .map(|bytes| regex::expand_nodes(bytes, &limits))
+            .transpose()
+            .map_err(RegisterError::NodeMap)?;
+        let ranks = bytes_of(keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name())
+            .map(|bytes| regex::expand_ranks(bytes, &limits))
+            .transpose()
+            .map_err(RegisterError::ProcMap)?;
+        if let (Some(nodes), Some(ranks)) = (&nodes, &ranks)
+            && nodes.len() != ranks.node_count()
+        {
+            return Err(RegisterError::MapLengths { nodes: count(nodes.len()), fields: count(ranks.node_count()) });
+        }
+        Ok(Self { nodes, ranks })
+    }
+
+    /// Whether there is either.
+    pub(super) fn is_some(&self) -> bool {
+        self.nodes.is_some() || self.ranks.is_some()
+    }
+
+    /// The process map, if its fields can be assigned to nodes.
+    pub(super) fn placement(&self) -> Option<&RankMap> {
+        self.ranks.as_ref().filter(|_| self.nodes.is_some())
+    }
+
+    /// Confirms that the ranks of the process map are distinct and below `job_size`.
+    pub(super) fn check_ranks(&self, job_size: u32) -> Result<(), RegisterError> {
+        let Some(ranks) = &self.ranks else { return Ok(()) };
+        ranks.check_distinct().map_err(RegisterError::ProcMap)?;
+        let runs = (0..ranks.node_count()).flat_map(|node| ranks.runs_of(node));
+        match runs.map(|run| run.last()).max() {
+            Some(rank) if rank >= job_size => {
+                Err(RegisterError::RankOutsideJob { rank, place: "process map", job_size })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Job and session values.
+pub(super) fn fill_job(job: &mut Table, session: &mut Table, maps: &Maps, job_size: Option<u32>) {
+    if let Some(nodes) = &maps.nodes {
+        job.fill(Key::from_static(keys::NUM_NODES.name()), Value::Uint32(count(nodes.len())));
+        job.fill(Key::from_static(keys::NODE_LIST.name()), Value::from(nodes.as_text()));
+    }
+    if let Some(job_size) = job_size {
+        job.fill(Key::from_static(keys::JOB_SIZE.name()), Value::Uint32(job_size));
+        job.fill(Key::from_static(keys::MAX_PROCS.name()), Value::Uint32(job_size));
+    }
+    // The standard defines both as the same number in the session's realm.
+    if let Some(max_procs) = session.get(keys::MAX_PROCS.name()).cloned() {
+        session.fill(Key::from_static(keys::UNIV_SIZE.name()), max_procs);
+    }
+}
+
+/// Values of each node that come from the process map.
+pub(super) fn fill_nodes(columns: &mut Columns<'_>, ranks: &RankMap) {
+    let indexes = || (0_u32..).zip(0..ranks.node_count());
+    let sizes = indexes().map(|(index, node)| (index, u64::from(ranks.rank_count_of(node))));
+    columns.column(&Key::from_static(keys::LOCAL_SIZE.name())).fill_numbers(sizes);
+
+    let leader_of = |node| ranks.runs_of(node).iter().map(|run| run.first()).min();
+    let leaders = indexes().filter_map(|(index, node)| Some((index, u64::from(leader_of(node)?))));
+    columns.column(&Key::from_static(keys::LOCALLDR.name())).fill_numbers(leaders);
+
+    let peers = columns.column(&Key::from_static(keys::LOCAL_PEERS.name()));
+    let used = indexes().filter(|(_, node)| !ranks.runs_of(*node).is_empty());
+    peers.fill(used.map(|(index, node)| {
+        let mut text = String::new();
+        ranks.text_of(node, &mut text);
+        (index, Cell::Owned(Box::new(Value::from(text))))
+    }));
+}
+
+/// Values of each process that come from its place in the process map.
+pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, ranks: &RankMap, rank_count: u32) {
+    let places = Places::of(ranks, rank_count);
+    let id_of = |rank: u32| nodes.id(places.node(rank)?).map(u64::from);
+    fill(columns, keys::NODEID.name(), rank_count, id_of);
+    // Both are 16 bits wide: a node with more processes than that has no such numbers.
+    if places.local_rank_max <= u32::from(u16::MAX) {
+        for key in [keys::LOCAL_RANK.name(), keys::NODE_RANK.name()] {
+            fill(columns, key, rank_count, |rank| places.local_rank(rank).map(u64::from));
+        }
+    }
+    fill_hostnames(columns, nodes, &places, rank_count);
+}
+
+/// The host name of each process: a reference to its node if that says the same, else spelled out.
+fn fill_hostnames(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, places: &Places, rank_count: u32) {
+    let names = nodes.hostnames();
+    let name_of = |rank: u32| names.get(usize::try_from(places.node(rank)?).ok()?)?.as_deref();
+    let ids = columns.column(&Key::from_static(keys::NODEID.name())).numbers(rank_count);
+    let leads_to_node = |rank: u32, id: Option<u64>| {
+        let node = places.node(rank);
+        node.is_some() && node.and_then(|node| nodes.id(node)).map(u64::from) == id && id.is_some()
+    };
+    let column = columns.column(&Key::from_static(keys::HOSTNAME.name()));
+    let is_as_given = column.entries().iter().all(|(rank, cell)| cell.as_str() == name_of(*rank));
+    if is_as_given && (0..rank_count).zip(ids).all(|(rank, id)| leads_to_node(rank, id)) && column.is_open() {
+        column.set_of_node();
+    } else {
+        let names = (0..rank_count).filter_map(|rank| Some((rank, name_of(rank)?)));
+        column.fill(names.map(|(rank, name)| (rank, Cell::Owned(Box::new(Value::from(name))))));
+    }
+}
+
+/// Values of each process that come from its rank. `ranks` are those that are known to exist.
+pub(super) fn fill_ranks(columns: &mut Columns<'_>, job: &Table, app: Option<u32>, rank_count: u32, ranks: &[u32]) {
+    if let Some(app) = app {
+        columns.column(&Key::from_static(keys::APPNUM.name())).fill_constant(Value::Uint32(app));
+        fill_from(columns, keys::APP_RANK.name(), rank_count, ranks, 0);
+    }
+    if let Some(Value::ProcRank(Rank::Process(offset))) = job.get(keys::NPROC_OFFSET.name())
+        && offset.checked_add(rank_count).is_some_and(|end| end <= Rank::PROCESS_MAX)
+    {
+        fill_from(columns, keys::GLOBAL_RANK.name(), rank_count, ranks, *offset);
+    }
+}
+
+/// Numbers `ranks` from `offset`.
+fn fill_from(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, ranks: &[u32], offset: u32) {
+    let number_of = |rank: u32| u64::from(rank) + u64::from(offset);
+    let column = columns.column(&Key::from_static(key));
+    if count(ranks.len()) == rank_count {
+        column.fill_every_number((0..rank_count).map(number_of).collect());
+    } else {
+        column.fill_numbers(ranks.iter().map(|rank| (*rank, number_of(*rank))));
+    }
+}
+
+/// Fills a column of numbers: densely if every rank has one.
+fn fill(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, number_of: impl Fn(u32) -> Option<u64>) {
+    let column = columns.column(&Key::from_static(key));
+    match (0..rank_count).map(&number_of).collect::<Option<Vec<u64>>>() {
+        Some(numbers) => column.fill_every_number(numbers),
+        None => column.fill_numbers((0..rank_count).filter_map(|rank| Some((rank, number_of(rank)?)))),
+    }
+}
+
+/// The node of each rank and its position there.
+struct Places {
+    nodes: Vec<u32>,
+    local_ranks: Vec<u32>,
+    local_rank_max: u32,
+}
+
+impl Places {
+    fn of(map: &RankMap, rank_count: u32) -> Self {
+        let rank_count = usize::try_from(rank_count).unwrap_or(usize::MAX);
+        let mut places =
+            Self { nodes: vec![NOWHERE; rank_count], local_ranks: vec![0; rank_count], local_rank_max: 0 };
+        for (index, node) in (0_u32..).zip(0..map.node_count()) {
+            for (local_rank, rank) in (0_u32..).zip(map.ranks_of(node)) {
+                let Ok(rank) = usize::try_from(rank) else { continue };
+                if let (Some(node), Some(local)) = (places.nodes.get_mut(rank), places.local_ranks.get_mut(rank)) {
+                    (*node, *local) = (index, local_rank);
+                    places.local_rank_max = places.local_rank_max.max(local_rank);
+                }
+            }
+        }
+        places
+    }
+
+    fn node(&self, rank: u32) -> Option<u32> {
+        self.nodes.get(usize::try_from(rank).ok()?).copied().filter(|node| *node != NOWHERE)
+    }
+
+    fn local_rank(&self, rank: u32) -> Option<u32> {
+        self.node(rank)?;
+        self.local_ranks.get(usize::try_from(rank).ok()?).copied()
+    }
+}
+
+/// No index of a node: there are fewer.
+const NOWHERE: u32 = u32::MAX;
+
+fn map_bytes(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::String(text) => Some(text.as_bytes()),
+        Value::Regex(bytes) | Value::ByteObject(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+/// A count that limits keep far below the end of the type.
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

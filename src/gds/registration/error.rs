@@ -1,0 +1,175 @@
+//! Why a description was refused.
+
+use crate::gds::AsStatus;
+use crate::regex::MapError;
+use crate::types::{Namespace, Rank, Status};
+
+/// Why a host's description of a job was refused. Nothing of it was stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// A key of the standard came with a value of another type.
+    #[error("{key} needs a value of type {expected}, found {found}; load the value with the type of the attribute")]
+    Type {
+        /// The key.
+        key: String,
+        /// What the attribute takes.
+        expected: &'static str,
+        /// Type of the value given.
+        found: &'static str,
+    },
+    /// A number does not fit the type of its attribute.
+    #[error("{key} is {number}, which does not fit {expected}; pass a number in range")]
+    Range {
+        /// The key.
+        key: String,
+        /// The number given.
+        number: i128,
+        /// What the attribute takes.
+        expected: &'static str,
+    },
+    /// A container does not say what it describes.
+    #[error("{container} {position} does not say what it describes: add {missing}")]
+    Unidentified {
+        /// The container's key.
+        container: &'static str,
+        /// Which one of its kind, counted from 0 over the whole description.
+        position: u64,
+        /// What must be in it.
+        missing: &'static str,
+    },
+    /// A process array names no process.
+    #[error("a process array names rank {rank}, which is not a process; pass one array for each process")]
+    NotAProcess {
+        /// The rank given.
+        rank: Rank,
+    },
+    /// A process array holds the identifier of another process.
+    #[error("the array of rank {rank} holds a PMIX_PROCID with rank {found}; pass one array for each process")]
+    OtherProcess {
+        /// The rank the array is about.
+        rank: u32,
+        /// The rank in the identifier.
+        found: Rank,
+    },
+    /// An identifier or map occurs twice where only one is legal.
+    #[error("{key} is given twice in {place}; remove one")]
+    Twice {
+        /// The key.
+        key: &'static str,
+        /// Where.
+        place: &'static str,
+    },
+    /// Part of the description is about another job.
+    #[error("the description of {expected} contains data of job {found}; register each job by itself")]
+    OtherJob {
+        /// The namespace being registered.
+        expected: Namespace,
+        /// The namespace found.
+        found: String,
+    },
+    /// An application value outside an application array, while there are several applications.
+    #[error("{key} is given outside an application array, but the job has {app_count} applications; \
+             put it into a PMIX_APP_INFO_ARRAY")]
+    WhichApp {
+        /// The key.
+        key: String,
+        /// How many applications are known.
+        app_count: u32,
+    },
+    /// The node map is unusable.
+    #[error("PMIX_NODE_MAP: {0}")]
+    NodeMap(MapError),
+    /// The process map is unusable.
+    #[error("PMIX_PROC_MAP: {0}")]
+    ProcMap(MapError),
+    /// The two maps do not belong together.
+    #[error("the node map has {nodes} nodes but the process map has {fields} fields; each node needs one field")]
+    MapLengths {
+        /// Nodes in the node map.
+        nodes: u32,
+        /// Fields of the process map.
+        fields: u32,
+    },
+    /// The node map names a node twice.
+    #[error("the node map names {name:?} at {first} and at {second}; list each node once, with all its ranks")]
+    NodeTwice {
+        /// The name.
+        name: String,
+        /// Index of its first occurrence.
+        first: u32,
+        /// Index of its second occurrence.
+        second: u32,
+    },
+    /// Two nodes claim the same number.
+    #[error("PMIX_NODEID {id} is given for the nodes at {first} and {second} of the node map; ids must be unique")]
+    NodeIdTwice {
+        /// The number.
+        id: u32,
+        /// Index of the node that has it.
+        first: u32,
+        /// Index of the node that claims it, too.
+        second: u32,
+    },
+    /// A rank is not in the job.
+    #[error("rank {rank} is in the {place}, but the job has {job_size} processes; ranks must be below that")]
+    RankOutsideJob {
+        /// The rank.
+        rank: u32,
+        /// Where it was found.
+        place: &'static str,
+        /// Number of processes.
+        job_size: u32,
+    },
+    /// The applications of a job to be described do not add up.
+    #[error("the applications have {in_apps} processes, but the nodes have {job_size}; give each process an application")]
+    AppSizes {
+        /// Processes of all applications.
+        in_apps: u64,
+        /// Processes on all nodes.
+        job_size: u32,
+    },
+    /// More than this process accepts.
+    #[error("the description has {found} {limit}, this server accepts {max}; raise the limit or split the job")]
+    Limit {
+        /// What is limited.
+        limit: &'static str,
+        /// How many were found or declared.
+        found: u64,
+        /// The bound, inclusive.
+        max: u64,
+    },
+}
+
+impl AsStatus for RegisterError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Type { .. } => Status::ERR_TYPE_MISMATCH,
+            Self::Limit { .. }
+            | Self::NodeMap(MapError::Limit { .. })
+            | Self::ProcMap(MapError::Limit { .. }) => Status::ERR_OUT_OF_RESOURCE,
+            Self::Range { .. }
+            | Self::Unidentified { .. }
+            | Self::NotAProcess { .. }
+            | Self::OtherProcess { .. }
+            | Self::Twice { .. }
+            | Self::OtherJob { .. }
+            | Self::WhichApp { .. }
+            | Self::NodeMap(_)
+            | Self::ProcMap(_)
+            | Self::MapLengths { .. }
+            | Self::NodeTwice { .. }
+            | Self::NodeIdTwice { .. }
+            | Self::RankOutsideJob { .. }
+            | Self::AppSizes { .. } => Status::ERR_BAD_PARAM,
+        }
+    }
+}
+
+/// Passes `found` on if it is within `max`.
+///
+/// # Errors
+/// [`RegisterError::Limit`], naming `limit`, if it is not.
+pub(super) fn within(limit: &'static str, found: u64, max: u64) -> Result<(), RegisterError> {
+    if found > max { Err(RegisterError::Limit { limit, found, max }) } else { Ok(()) }
+}

@@ -1,0 +1,56 @@
+//! Registration: what a host tells about a job becomes a [`JobRecord`](crate::gds::job_record::JobRecord).
+//!
+//! ```text
+//! &[Info] --collect--> facts by realm --place--> nodes by index --derive--> what was left out --settle--> JobRecord
+//!          (check types, bounds)       (node map, names, ids)   (node map + process map)      (columns)
+//! ```
+//!
+//! Promises:
+//! - A host may give little: every description without a contradiction is accepted, the empty one too.
+//! - What the host says wins over what the library derives, wherever in the description it stands.
+//! - Work and memory are linear in the description and in the process map; [`Limits`] bound both before allocation.
+//! - No description panics. One that contradicts itself is a [`RegisterError`] that names both sides.
+//!
+//! Where a value goes: containers say it; a value outside a container, or loose in a job array, goes to the key's
+//! default realm. Loose node values are of the server's own node, loose application values of the only application.
+//! Node arrays of a session are weaker than those of the job. Node arrays of an application stay in the application,
+//! as one array of arrays under `PMIX_NODE_INFO_ARRAY`.
+//!
+//! Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`; chapter "Data Access
+//! and Sharing", data realms.
+//!
+//! ```
+//! use modex::gds::registration::{Context, JobDescription, parse};
+//! use modex::types::Namespace;
+//!
+//! let namespace = Namespace::new("job-1")?;
+//! let description = JobDescription::new(&namespace)
+//!     .nodes(["n0", "n1"])
+//!     .ranks_by_node([vec![0, 1], vec![2]])
+//!     .session_id(7)
+//!     .build()?;
+//! let record = parse(&namespace, &Context::new("n1"), &description, None)?;
+//! assert_eq!((record.rank_count, record.node_count, record.own_node), (3, 2, Some(1)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod coerce;
+mod collect;
+mod columns;
+mod container;
+mod context;
+mod derive;
+mod describe;
+mod error;
+mod nodes;
+mod parse;
+mod previous;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+pub use context::{Context, Limits};
+pub use describe::JobDescription;
+pub use error::RegisterError;
+pub use parse::parse;

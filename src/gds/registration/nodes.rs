@@ -1,0 +1,342 @@
+//! The nodes of a job: which index each has, whatever name or number a description calls it by.
+
+use rustc_hash::FxHashMap;
+
+use crate::keys;
+use crate::regex::NodeList;
+use crate::types::{DataArray, DataType, Info, Key, Value};
+
+use super::coerce::{Rule, text_of};
+use super::collect::{NodeArray, u32_of};
+use super::columns::Columns;
+use super::container::Container;
+use super::context::{Context, Limits};
+use super::error::{RegisterError, within};
+use super::table::Table;
+
+/// All nodes: first those of the node map, in its order, then those that only node arrays name.
+#[derive(Debug)]
+pub(super) struct Nodes<'a> {
+    nodes: Vec<Node>,
+    /// How many of them the node map lists.
+    mapped_count: u32,
+    nodes_max: u32,
+    by_name: FxHashMap<String, u32>,
+    by_id: FxHashMap<u32, u32>,
+    pub(super) columns: Columns<'a>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    /// Its name in the node map.
+    map_name: Option<String>,
+    /// The number the host gave it.
+    id: Option<u32>,
+    /// Its other names, in the order of first mention.
+    aliases: Vec<String>,
+}
+
+/// What a node array says about which node it means.
+#[derive(Debug, Default)]
+pub(super) struct Identity {
+    pub(super) hostname: Option<String>,
+    pub(super) id: Option<u32>,
+    pub(super) aliases: Vec<String>,
+}
+
+impl<'a> Nodes<'a> {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            nodes: Vec::new(),
+            mapped_count: 0,
+            nodes_max: limits.nodes_max,
+            by_name: FxHashMap::default(),
+            by_id: FxHashMap::default(),
+            columns: Columns::default(),
+        }
+    }
+
+    /// Takes the nodes of the map. Must come first.
+    pub(super) fn add_map(&mut self, map: &NodeList) -> Result<(), RegisterError> {
+        for name in map.iter() {
+            let index = self.add()?;
+            if let Some(&first) = self.by_name.get(name) {
+                return Err(RegisterError::NodeTwice { name: name.to_owned(), first, second: index });
+            }
+            self.by_name.insert(name.to_owned(), index);
+            self.node_mut(index, |node| node.map_name = Some(name.to_owned()));
+        }
+        self.mapped_count = self.count();
+        Ok(())
+    }
+
+    /// Takes node arrays. Those that give a name are placed first, so that a number alone means the node that the
+    /// others gave it to; values are filed in the order given, so that the last one stays.
+    pub(super) fn add_arrays(&mut self, arrays: &[NodeArray<'a>]) -> Result<(), RegisterError> {
+        let mut indexes = vec![None; arrays.len()];
+        for named in [true, false] {
+            for (array, index) in arrays.iter().zip(&mut indexes) {
+                let identity = Identity::of(array)?;
+                if identity.hostname.is_some() == named {
+                    *index = Some(self.place(identity)?);
+                }
+            }
+        }
+        for (array, index) in arrays.iter().zip(indexes) {
+            for info in array.infos.iter().filter(|info| Container::of(info.key.as_str()).is_none()) {
+                self.insert(index.unwrap_or_default(), info)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes loose node values, which are of the server's own node, and tells which that is. Without loose values
+    /// that is a node only if the job uses it.
+    pub(super) fn add_own(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
+        let mut told = Identity::of_infos(loose.iter().copied())?;
+        let known = |name: &String| self.by_name.get(name).copied();
+        let by_told_name = told.hostname.as_ref().and_then(known);
+        let by_context = || std::iter::once(&context.hostname).chain(&context.aliases).find_map(known);
+        let found = by_told_name.or_else(by_context);
+        if loose.is_empty() {
+            return Ok(found);
+        }
+        let index = match found {
+            Some(index) => {
+                self.register(index, told)?;
+                index
+            }
+            None => {
+                told.hostname.get_or_insert_with(|| context.hostname.clone());
+                self.place(told)?
+            }
+        };
+        for info in loose {
+            self.insert(index, info)?;
+        }
+        let own = Key::from_static(keys::HOSTNAME.name());
+        if self.node(index).is_some_and(|node| node.map_name.is_none()) {
+            self.columns.column(&own).fill([(index, Rule::of(own.as_str()).owned_cell(text(&context.hostname)))]);
+        }
+        Ok(Some(index))
+    }
+
+    /// The index of the node that is meant; a new one if it is not known.
+    pub(super) fn place(&mut self, identity: Identity) -> Result<u32, RegisterError> {
+        let by_name = identity.hostname.iter().chain(&identity.aliases).find_map(|name| self.by_name.get(name).copied());
+        let index = match by_name.or_else(|| self.index_of_id(identity.id?)) {
+            Some(index) => index,
+            None => self.add()?,
+        };
+        self.register(index, identity)?;
+        Ok(index)
+    }
+
+    /// Appends a node of an earlier registration.
+    pub(super) fn restore(&mut self, identity: Identity) -> Result<(), RegisterError> {
+        let index = self.add()?;
+        self.register(index, identity)
+    }
+
+    /// Whether the nodes come from a node map.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.mapped_count > 0
+    }
+
+    /// The index of a node by its name or alias.
+    pub(super) fn index_of_name(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
+    /// How many nodes there are.
+    pub(super) fn count(&self) -> u32 {
+        // Bounded by `nodes_max` on every addition.
+        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The number of a node: the host's or, for nodes of the map, its index unless another node has that number.
+    pub(super) fn id(&self, index: u32) -> Option<u32> {
+        let given = self.node(index)?.id;
+        let is_free = || index < self.mapped_count && !self.by_id.contains_key(&index);
+        given.or_else(|| is_free().then_some(index))
+    }
+
+    /// The host name of each node as clients will see it. Complete after [`Self::fill_identities`].
+    pub(super) fn hostnames(&mut self) -> Vec<Option<String>> {
+        let mut names = vec![None; self.nodes.len()];
+        let column = self.columns.column(&Key::from_static(keys::HOSTNAME.name()));
+        for (index, cell) in column.entries() {
+            if let Some(slot) = usize::try_from(*index).ok().and_then(|index| names.get_mut(index)) {
+                *slot = cell.as_str().map(str::to_owned);
+            }
+        }
+        names
+    }
+
+    /// Files the names and numbers of all nodes as columns, where the host gave none.
+    pub(super) fn fill_identities(&mut self) {
+        let count = self.count();
+        let ids: Vec<(u32, u64)> = (0..count).filter_map(|index| Some((index, u64::from(self.id(index)?)))).collect();
+        self.columns.column(&Key::from_static(keys::NODEID.name())).fill_numbers(ids);
+
+        let hostnames = self.columns.column(&Key::from_static(keys::HOSTNAME.name()));
+        let given = hostnames.entries().iter().map(|(index, cell)| (*index, cell.as_str().map(str::to_owned)));
+        let given: Vec<(u32, Option<String>)> = given.collect();
+        let rule = Rule::of(keys::HOSTNAME.name());
+        let of_map = (0_u32..).zip(&self.nodes);
+        let of_map = of_map.filter_map(|(index, node)| Some((index, rule.owned_cell(text(node.map_name.as_ref()?)))));
+        hostnames.fill(of_map);
+
+        // A node that the host calls by another name than the map must be found by both.
+        for (index, given) in given {
+            self.node_mut(index, |node| match &node.map_name {
+                Some(name) if given.as_ref() != Some(name) && !node.aliases.contains(name) => {
+                    node.aliases.push(name.clone());
+                }
+                _ => {}
+            });
+        }
+        let aliases = self.columns.column(&Key::from_static(keys::HOSTNAME_ALIASES.name()));
+        for (index, node) in (0..).zip(&self.nodes) {
+            if !node.aliases.is_empty() {
+                aliases.set(index, text(&node.aliases.join(",")));
+            }
+        }
+    }
+
+    /// Files one value. Aliases accumulate: [`Self::register`] has taken them.
+    fn insert(&mut self, index: u32, info: &'a Info) -> Result<(), RegisterError> {
+        if info.key.as_str() == keys::HOSTNAME_ALIASES.name() {
+            return Ok(());
+        }
+        self.columns.column(&info.key).insert(index, &info.value)
+    }
+
+    fn add(&mut self) -> Result<u32, RegisterError> {
+        within("nodes", u64::from(self.count()) + 1, u64::from(self.nodes_max))?;
+        self.nodes.push(Node::default());
+        Ok(self.count() - 1)
+    }
+
+    /// The node with a number: the one it was given to, else the one at this position of the map.
+    fn index_of_id(&self, id: u32) -> Option<u32> {
+        let implied = || (id < self.mapped_count && self.node(id)?.id.is_none()).then_some(id);
+        self.by_id.get(&id).copied().or_else(implied)
+    }
+
+    /// Notes everything that a node is called.
+    fn register(&mut self, index: u32, identity: Identity) -> Result<(), RegisterError> {
+        if let Some(id) = identity.id {
+            match self.by_id.get(&id) {
+                Some(&first) if first != index => {
+                    return Err(RegisterError::NodeIdTwice { id, first, second: index });
+                }
+                _ => {}
+            }
+            if let Some(old) = self.node(index).and_then(|node| node.id) {
+                self.by_id.remove(&old);
+            }
+            self.by_id.insert(id, index);
+            self.node_mut(index, |node| node.id = Some(id));
+        }
+        for name in identity.hostname.iter().chain(&identity.aliases) {
+            self.by_name.entry(name.clone()).or_insert(index);
+        }
+        self.node_mut(index, |node| {
+            for alias in identity.aliases {
+                if !node.aliases.contains(&alias) {
+                    node.aliases.push(alias);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn node(&self, index: u32) -> Option<&Node> {
+        self.nodes.get(usize::try_from(index).ok()?)
+    }
+
+    fn node_mut(&mut self, index: u32, change: impl FnOnce(&mut Node)) {
+        let node = usize::try_from(index).ok().and_then(|index| self.nodes.get_mut(index));
+        debug_assert!(node.is_some(), "node {index} was counted");
+        if let Some(node) = node {
+            change(node);
+        }
+    }
+}
+
+impl Identity {
+    /// What a node array says; without name and number it says nothing.
+    pub(super) fn of(array: &NodeArray<'_>) -> Result<Self, RegisterError> {
+        let identity = Self::of_infos(array.infos.iter())?;
+        if identity.hostname.is_none() && identity.id.is_none() {
+            return Err(RegisterError::Unidentified {
+                container: "PMIX_NODE_INFO_ARRAY",
+                position: array.position,
+                missing: "PMIX_HOSTNAME or PMIX_NODEID",
+            });
+        }
+        Ok(identity)
+    }
+
+    fn of_infos<'b>(infos: impl Iterator<Item = &'b Info>) -> Result<Self, RegisterError> {
+        const HOSTNAME: &str = keys::HOSTNAME.name();
+        const NODEID: &str = keys::NODEID.name();
+        const ALIASES: &str = keys::HOSTNAME_ALIASES.name();
+        let mut identity = Self::default();
+        for info in infos {
+            match info.key.as_str() {
+                HOSTNAME => {
+                    Rule::of(HOSTNAME).check(HOSTNAME, &info.value)?;
+                    identity.hostname = text_of(&info.value).or(identity.hostname);
+                }
+                NODEID => identity.id = Some(u32_of(info)?),
+                ALIASES => {
+                    Rule::of(ALIASES).check(ALIASES, &info.value)?;
+                    identity.aliases.extend(names_in(&info.value));
+                }
+                _ => {}
+            }
+        }
+        Ok(identity)
+    }
+}
+
+/// The names in a comma list or an array of strings.
+pub(super) fn names_in(value: &Value) -> Vec<String> {
+    let list = match value {
+        Value::DataArray(array) => array.elements.iter().filter_map(text_of).collect::<Vec<_>>().join(","),
+        _ => text_of(value).unwrap_or_default(),
+    };
+    list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// The node arrays of an application as one value: an array of arrays of infos, one for each node, without repeats.
+pub(super) fn merged_arrays(arrays: &[NodeArray<'_>]) -> Result<Option<Value>, RegisterError> {
+    let mut nodes: Vec<Table> = Vec::new();
+    let mut by_name: FxHashMap<String, usize> = FxHashMap::default();
+    let mut by_id: FxHashMap<u32, usize> = FxHashMap::default();
+    for array in arrays {
+        let identity = Identity::of(array)?;
+        let known = identity.hostname.as_ref().and_then(|name| by_name.get(name).copied());
+        let known = known.or_else(|| by_id.get(&identity.id?).copied());
+        let position = known.unwrap_or(nodes.len());
+        if known.is_none() {
+            nodes.push(Table::default());
+        }
+        identity.hostname.map(|name| by_name.insert(name, position));
+        identity.id.map(|id| by_id.insert(id, position));
+        let Some(merged) = nodes.get_mut(position) else { continue };
+        for info in array.infos.iter().filter(|info| Container::of(info.key.as_str()).is_none()) {
+            merged.insert(info)?;
+        }
+    }
+    let as_infos = |table: Table| table.into_entries().into_iter().map(|(key, value)| Info::new(key, value)).collect();
+    let elements: Vec<Value> = nodes.into_iter().map(|table| Value::info_array(as_infos(table))).collect();
+    let array = DataArray { element_type: DataType::DataArray, elements };
+    Ok((!array.elements.is_empty()).then(|| Value::DataArray(Box::new(array))))
+}
+
+fn text(text: &str) -> Value {
+    Value::from(text)
+}

@@ -1,0 +1,180 @@
+//! From a description to the record: the order of the steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::gds::job_record::{AppRecord, JobRecord};
+use crate::keys;
+use crate::regex::RankMap;
+use crate::types::{Info, Key, Namespace, Value};
+
+use super::collect::{AppFacts, Facts, collect};
+use super::context::Context;
+use super::derive::{self, Maps};
+use super::error::{RegisterError, within};
+use super::nodes::{Nodes, merged_arrays};
+use super::previous;
+
+/// Turns what a host tells about a job into its record.
+///
+/// With `previous`, the description updates it: values of the description replace earlier ones, all others stay. If the
+/// description brings a node map or process map, what is derived from it replaces earlier values, too, and nodes that
+/// are not in the new map are forgotten. Without `previous` the description stands for itself.
+///
+/// `PMIX_REGISTER_NODATA` gives an empty record, whatever else is described.
+///
+/// Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`.
+///
+/// # Errors
+/// [`RegisterError`] if the description contradicts itself, has values of wrong types, or exceeds the limits.
+pub fn parse(
+    namespace: &Namespace,
+    context: &Context,
+    description: &[Info],
+    previous: Option<&JobRecord>,
+) -> Result<JobRecord, RegisterError> {
+    let mut facts = collect(namespace, &context.limits, description)?;
+    if facts.nodata {
+        return Ok(JobRecord::default());
+    }
+    settle_loose(&mut facts, previous)?;
+    let fresh_maps = Maps::read(&facts.job, &context.limits)?;
+    let maps_are_fresh = fresh_maps.is_some();
+    if let Some(previous) = previous {
+        previous::fill_tables(&mut facts, previous, maps_are_fresh);
+    }
+    // One new map alone pairs with the earlier other one.
+    let maps = if maps_are_fresh { Maps::read(&facts.job, &context.limits)? } else { fresh_maps };
+
+    let mut nodes = Nodes::new(&context.limits);
+    match (&maps.nodes, previous) {
+        (Some(map), _) => nodes.add_map(map)?,
+        (None, Some(previous)) => previous::add_nodes(&mut nodes, previous)?,
+        (None, None) => {}
+    }
+    nodes.add_arrays(&facts.session_nodes)?;
+    nodes.add_arrays(&facts.job_nodes)?;
+    let own_node = nodes.add_own(context, &facts.loose_node)?;
+    let size = Size::of(&facts, &maps, context, previous)?;
+
+    if let (Some(previous), false) = (previous, maps_are_fresh) {
+        previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count);
+    }
+    fill(&mut facts, &mut nodes, &maps, size);
+    if let (Some(previous), true) = (previous, maps_are_fresh) {
+        previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count);
+    }
+    assemble(facts, nodes, own_node, size)
+}
+
+/// How many processes the job has.
+#[derive(Clone, Copy)]
+struct Size {
+    /// As the host said, or as the process map tells.
+    known: Option<u32>,
+    /// At least one more than the highest rank with a value.
+    rank_count: u32,
+}
+
+impl Size {
+    fn of(
+        facts: &Facts<'_>,
+        maps: &Maps,
+        context: &Context,
+        previous: Option<&JobRecord>,
+    ) -> Result<Self, RegisterError> {
+        let told = facts.job.get(keys::JOB_SIZE.name()).and_then(Value::as_u32);
+        let known = told.or_else(|| maps.ranks.as_ref().map(RankMap::rank_count));
+        let described = facts.ranks.iter().max().copied();
+        if let Some(job_size) = known {
+            within("ranks", u64::from(job_size), u64::from(context.limits.ranks_max))?;
+            maps.check_ranks(job_size)?;
+            if let Some(rank) = described.filter(|rank| *rank >= job_size) {
+                return Err(RegisterError::RankOutsideJob { rank, place: "process arrays", job_size });
+            }
+        }
+        let at_least = described.map_or(0, |rank| rank.saturating_add(1));
+        let before = previous.map_or(0, |previous| previous.rank_count);
+        Ok(Self { known, rank_count: known.unwrap_or_else(|| at_least.max(before)) })
+    }
+}
+
+/// Derives what the host left out.
+fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_>, maps: &Maps, size: Size) {
+    derive::fill_job(&mut facts.job, &mut facts.session, maps, size.known);
+    nodes.fill_identities();
+    if let Some(ranks) = maps.placement() {
+        derive::fill_nodes(&mut nodes.columns, ranks);
+        derive::fill_places(&mut facts.procs, nodes, ranks, size.rank_count);
+    }
+    let app = only_app(facts, size.rank_count);
+    let mut existing = std::mem::take(&mut facts.ranks);
+    if maps.ranks.is_some() {
+        existing = (0..size.rank_count).collect();
+    } else {
+        existing.sort_unstable();
+        existing.dedup();
+    }
+    derive::fill_ranks(&mut facts.procs, &facts.job, app, size.rank_count, &existing);
+}
+
+/// The number of the job's application, if it has no more than one.
+fn only_app(facts: &mut Facts<'_>, rank_count: u32) -> Option<u32> {
+    let declared = facts.job.get(keys::JOB_NUM_APPS.name()).and_then(Value::as_u32).unwrap_or(1);
+    if facts.apps.len() > 1 || declared > 1 {
+        return None;
+    }
+    let number = facts.apps.keys().next().copied().unwrap_or(0);
+    let is_only = match facts.procs.existing(keys::APPNUM.name()) {
+        None => true,
+        Some(column) => column.numbers(rank_count).iter().flatten().all(|app| *app == u64::from(number)),
+    };
+    is_only.then_some(number)
+}
+
+fn assemble(
+    facts: Facts<'_>,
+    nodes: Nodes<'_>,
+    own_node: Option<u32>,
+    size: Size,
+) -> Result<JobRecord, RegisterError> {
+    let session_id = facts.session.get(keys::SESSION_ID.name()).and_then(Value::as_u32);
+    let node_count = nodes.count();
+    Ok(JobRecord {
+        session: facts.session.into_entries(),
+        session_id,
+        job: facts.job.into_entries(),
+        apps: app_records(facts.apps)?,
+        node_count,
+        node_columns: nodes.columns.finish(node_count),
+        own_node,
+        rank_count: size.rank_count,
+        proc_columns: facts.procs.finish(size.rank_count),
+    })
+}
+
+/// Moves application values outside application arrays to the only application there is.
+fn settle_loose(facts: &mut Facts<'_>, previous: Option<&JobRecord>) -> Result<(), RegisterError> {
+    let loose = std::mem::take(&mut facts.loose_app);
+    let Some(key) = loose.first_key() else { return Ok(()) };
+    let earlier = previous.iter().flat_map(|record| &record.apps).map(|app| app.number);
+    let numbers: BTreeSet<u32> = facts.apps.keys().copied().chain(earlier).collect();
+    if numbers.len() > 1 {
+        let app_count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        return Err(RegisterError::WhichApp { key: key.as_str().to_owned(), app_count });
+    }
+    let number = numbers.first().copied().unwrap_or(0);
+    let table = &mut facts.apps.entry(number).or_default().table;
+    loose.into_entries().into_iter().for_each(|(key, value)| table.fill(key, value));
+    Ok(())
+}
+
+fn app_records(apps: BTreeMap<u32, AppFacts<'_>>) -> Result<Vec<AppRecord>, RegisterError> {
+    apps.into_iter()
+        .map(|(number, mut app)| {
+            if let Some(nodes) = merged_arrays(&app.nodes)? {
+                app.table.set(Key::from_static(keys::NODE_INFO_ARRAY.name()), nodes);
+            }
+            Ok(AppRecord { number, entries: app.table.into_entries() })
+        })
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! Updating: what an earlier registration said, for everything the new description leaves out.
+
+use rustc_hash::FxHashMap;
+
+use crate::gds::job_record::{Column, ColumnValues, JobRecord};
+use crate::keys;
+use crate::types::Value;
+
+use super::coerce::{Cell, text_of};
+use super::collect::Facts;
+use super::columns::{ColumnBuilder, Columns, value_at};
+use super::error::RegisterError;
+use super::nodes::{Identity, Nodes, names_in};
+
+/// Adds earlier values of session, job and applications. With new maps, what follows from them is left to derive.
+pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, maps_are_fresh: bool) {
+    for (key, value) in &previous.session {
+        facts.session.fill(key.clone(), value.clone());
+    }
+    for (key, value) in &previous.job {
+        if !(maps_are_fresh && FROM_MAPS.contains(&key.as_str())) {
+            facts.job.fill(key.clone(), value.clone());
+        }
+    }
+    for app in &previous.apps {
+        let table = &mut facts.apps.entry(app.number).or_default().table;
+        for (key, value) in &app.entries {
+            table.fill(key.clone(), value.clone());
+        }
+    }
+}
+
+/// Adds the earlier nodes, each at its index and with the names and the number it had.
+pub(super) fn add_nodes(nodes: &mut Nodes<'_>, previous: &JobRecord) -> Result<(), RegisterError> {
+    for index in 0..previous.node_count {
+        let value = |key: &str| node_value(previous, key, index);
+        nodes.restore(Identity {
+            hostname: value(keys::HOSTNAME.name()).as_ref().and_then(text_of),
+            id: value(keys::NODEID.name()).as_ref().and_then(Value::as_u32),
+            aliases: value(keys::HOSTNAME_ALIASES.name()).as_ref().map(names_in).unwrap_or_default(),
+        })?;
+    }
+    Ok(())
+}
+
+/// Adds earlier values of nodes and processes.
+pub(super) fn fill_columns(procs: &mut Columns<'_>, nodes: &mut Nodes<'_>, previous: &JobRecord, rank_count: u32) {
+    let indexes = node_indexes(nodes, previous);
+    for column in &previous.node_columns {
+        // The names and numbers of nodes were restored or come from the new map.
+        if IDENTITIES.contains(&column.key.as_str()) && nodes.is_mapped() {
+            continue;
+        }
+        let mut values: Vec<(u32, Value)> =
+            indexes.iter().filter_map(|(old, new)| Some((*new, value_at(&column.values, *old)?))).collect();
+        values.sort_unstable_by_key(|(index, _)| *index);
+        fill(nodes.columns.column(&column.key), values.into_iter());
+    }
+    let common_count = rank_count.min(previous.rank_count);
+    for column in &previous.proc_columns {
+        let builder = procs.column(&column.key);
+        match &column.values {
+            ColumnValues::Constant(value) if previous.rank_count >= rank_count => {
+                builder.fill_constant(value.clone());
+            }
+            ColumnValues::OfNode => fill_of_node(builder, previous, common_count, rank_count),
+            values => fill(builder, (0..common_count).filter_map(|rank| Some((rank, value_at(values, rank)?)))),
+        }
+    }
+}
+
+/// The index each earlier node has now; nodes that are gone are left out.
+fn node_indexes(nodes: &Nodes<'_>, previous: &JobRecord) -> Vec<(u32, u32)> {
+    let now = |index: u32| match nodes.is_mapped() {
+        false => Some(index),
+        true => nodes.index_of_name(&text_of(&node_value(previous, keys::HOSTNAME.name(), index)?)?),
+    };
+    let mut indexes: Vec<(u32, u32)> =
+        (0..previous.node_count).filter_map(|index| Some((index, now(index)?))).collect();
+    // Two earlier nodes that are one now: the later one's values stay out.
+    indexes.sort_by_key(|(_, new)| *new);
+    indexes.dedup_by_key(|(_, new)| *new);
+    indexes
+}
+
+/// A column that repeated its nodes' values: kept so if nothing was said since, else spelled out.
+fn fill_of_node(builder: &mut ColumnBuilder<'_>, previous: &JobRecord, common_count: u32, rank_count: u32) {
+    if !builder.is_open() {
+        return;
+    }
+    if builder.entries().is_empty() && previous.rank_count == rank_count {
+        builder.set_of_node();
+        return;
+    }
+    let node_ids = column(&previous.node_columns, keys::NODEID.name());
+    let by_id: FxHashMap<u32, u32> = (0..previous.node_count)
+        .filter_map(|index| Some((value_at(&node_ids?.values, index)?.as_u32()?, index)))
+        .collect();
+    let proc_ids = column(&previous.proc_columns, keys::NODEID.name());
+    let key = builder.key().clone();
+    let value_of = |rank: u32| {
+        let node = by_id.get(&value_at(&proc_ids?.values, rank)?.as_u32()?)?;
+        node_value(previous, key.as_str(), *node)
+    };
+    fill(builder, (0..common_count).filter_map(|rank| Some((rank, value_of(rank)?))));
+}
+
+fn fill<'a>(builder: &mut ColumnBuilder<'a>, values: impl Iterator<Item = (u32, Value)>) {
+    let cells: Vec<(u32, Cell<'a>)> = values.map(|(index, value)| (index, builder.cell(value))).collect();
+    builder.fill(cells);
+}
+
+fn node_value(previous: &JobRecord, key: &str, index: u32) -> Option<Value> {
+    value_at(&column(&previous.node_columns, key)?.values, index)
+}
+
+fn column<'r>(columns: &'r [Column], key: &str) -> Option<&'r Column> {
+    columns.iter().find(|column| column.key.as_str() == key)
+}
+
+/// Job values that a new map makes stale.
+const FROM_MAPS: [&str; 4] =
+    [keys::NUM_NODES.name(), keys::NODE_LIST.name(), keys::JOB_SIZE.name(), keys::MAX_PROCS.name()];
+
+/// Node values that say which node it is.
+const IDENTITIES: [&str; 3] = [keys::HOSTNAME.name(), keys::NODEID.name(), keys::HOSTNAME_ALIASES.name()];

@@ -1,0 +1,58 @@
+//! A small realm: each key once, in the order of first mention.
+
+use rustc_hash::FxHashMap;
+
+use crate::types::{Info, Key, Value};
+
+use super::coerce::{Rule, record_key};
+use super::error::RegisterError;
+
+/// The values of the session, the job or an application.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    entries: Vec<(Key, Value)>,
+    positions: FxHashMap<Key, usize>,
+}
+
+impl Table {
+    /// Checks the host's value and stores it; it replaces an earlier one.
+    pub(super) fn insert(&mut self, info: &Info) -> Result<(), RegisterError> {
+        let rule = Rule::of(info.key.as_str());
+        let cell = rule.check(info.key.as_str(), &info.value)?;
+        self.set(record_key(&info.key), rule.value(cell));
+        Ok(())
+    }
+
+    /// Stores a value; it replaces an earlier one.
+    pub(super) fn set(&mut self, key: Key, value: Value) {
+        match self.positions.get(&key).and_then(|&position| self.entries.get_mut(position)) {
+            Some(entry) => entry.1 = value,
+            None => {
+                self.positions.insert(key.clone(), self.entries.len());
+                self.entries.push((key, value));
+            }
+        }
+    }
+
+    /// Stores a value unless there is one.
+    pub(super) fn fill(&mut self, key: Key, value: Value) {
+        if !self.positions.contains_key(&key) {
+            self.set(key, value);
+        }
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        self.positions.get(key).and_then(|&position| self.entries.get(position)).map(|(_, value)| value)
+    }
+
+    /// The key of the first entry.
+    pub(super) fn first_key(&self) -> Option<&Key> {
+        self.entries.first().map(|(key, _)| key)
+    }
+
+    /// All entries, in the order of first mention.
+    pub(super) fn into_entries(self) -> Vec<(Key, Value)> {
+        self.entries
+    }
+}

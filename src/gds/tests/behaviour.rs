@@ -1,0 +1,278 @@
+use super::*;
+use crate::gds::{AsStatus, NodeSelector, Origin, Publish, RecordError, Section, StoreError, StoreLimits};
+use crate::types::{DataType, Info, Kval, Status};
+
+fn attached(store: &Store) -> NamespaceReader {
+    NamespaceReader::attach(store.handle(&namespace()).unwrap()).unwrap()
+}
+
+#[test]
+fn a_reader_attached_before_growth_sees_later_data() {
+    for backing in [BackingKind::Heap, BackingKind::Memfd] {
+        let mut store = store(backing);
+        store.register_record(&namespace(), &JobRecord::default()).unwrap();
+        let reader = attached(&store);
+        assert_eq!(get(&reader, 0, "a"), Err(ReadError::NotFound));
+        for rank in 0..600 {
+            let values = [posted(Scope::Global, &format!("key.{rank}"), vec![7_u8; 5000]), posted(Scope::Global, "a", rank)];
+            assert!(store.commit(&namespace(), rank, Origin::Local, &values).unwrap());
+        }
+        store.register_record(&namespace(), &block_job(10, 100)).unwrap();
+        for rank in 0..600 {
+            assert_eq!(get(&reader, rank, "a"), Ok(Value::Uint32(rank)));
+            assert_eq!(get(&reader, rank, &format!("key.{rank}")), Ok(Value::ByteObject(vec![7; 5000])));
+            assert_eq!(get(&reader, rank, "pmix.hname"), Ok(Value::from(format!("node{:05}", rank / 100))));
+        }
+        assert_eq!(reader.statistics().unwrap().key_count, 601 + 16, "600 keys, one common key, and those of the job");
+    }
+}
+
+#[test]
+fn a_refused_registration_leaves_the_old_data_readable() {
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(2, 4)).unwrap();
+    store.commit(&namespace(), 3, Origin::Local, &[posted(Scope::Global, "a", 1_u32)]).unwrap();
+    let reader = attached(&store);
+    let refused = [
+        JobRecord { own_node: Some(2), ..block_job(2, 4) },
+        JobRecord { node_columns: vec![column("pmix.hname", ColumnValues::OfNode)], ..block_job(2, 4) },
+        JobRecord { proc_columns: vec![column("pmix.nodeid", ColumnValues::OfNode)], ..block_job(2, 4) },
+        JobRecord { proc_columns: vec![column("new.key", ColumnValues::Values(vec![None; 3]))], ..block_job(2, 4) },
+        JobRecord {
+            proc_columns: vec![column("x", ColumnValues::Sparse(vec![(3, 1_u8.into()), (2, 1_u8.into())]))],
+            ..block_job(2, 4)
+        },
+        JobRecord {
+            proc_columns: vec![column("x", ColumnValues::Numbers { data_type: DataType::Uint8, values: vec![256; 8] })],
+            ..block_job(2, 4)
+        },
+        JobRecord { rank_count: u32::MAX, ..JobRecord::default() },
+    ];
+    for record in refused {
+        let error = store.register_record(&namespace(), &record).unwrap_err();
+        assert!(matches!(error, StoreError::Record(_)), "{error}");
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        assert_eq!(reader.job_record().unwrap(), store.reader(&namespace()).unwrap().job_record().unwrap());
+        assert_eq!(get(&reader, 7, "pmix.hname"), Ok(Value::from("node00001")));
+        assert_eq!(get(&reader, 3, "a"), Ok(Value::Uint32(1)));
+    }
+    let unknown = Namespace::new("job-2").unwrap();
+    store.register_record(&unknown, &JobRecord { own_node: Some(0), ..JobRecord::default() }).unwrap_err();
+    assert!(!store.is_registered(&unknown), "a refused first registration must not leave a namespace behind");
+}
+
+#[test]
+fn each_limit_is_enforced_and_names_itself() {
+    let limits = StoreLimits {
+        segment_bytes_max: 64 << 10,
+        keys_max: 3,
+        value_bytes_max: 1000,
+        commit_entries_max: 2,
+        ranks_max: 4,
+        nodes_max: 2,
+    };
+    let mut store = Store::new(StoreOptions { limits, ..options(BackingKind::Heap) });
+    store.register_record(&namespace(), &JobRecord::default()).unwrap();
+    let mut commit = |rank, values: &[Posted]| store.commit(&namespace(), rank, Origin::Local, values);
+    let many = |count: usize| vec![posted(Scope::Global, "a", 1_u32); count];
+    assert!(commit(3, &many(2)).unwrap());
+    assert!(matches!(commit(4, &many(1)), Err(StoreError::RankOutOfRange { rank: 4, ranks_max: 4 })));
+    assert!(matches!(commit(0, &many(3)), Err(StoreError::TooManyEntries { found: 3, entries_max: 2 })));
+    assert!(matches!(commit(0, &[posted(Scope::Internal, "a", 1_u32)]), Err(StoreError::InternalScope { .. })));
+    assert!(commit(0, &[posted(Scope::Global, "b", vec![0; 1000])]).unwrap());
+    assert!(matches!(commit(0, &[posted(Scope::Global, "b", vec![0; 1001])]), Err(StoreError::Value { .. })));
+    assert!(commit(0, &[posted(Scope::Global, "c", 1_u32)]).unwrap());
+    assert!(matches!(commit(0, &[posted(Scope::Global, "d", 1_u32)]), Err(StoreError::TooManyKeys { keys_max: 3, .. })));
+    let full = (0_u8..=255).find_map(|byte| commit(0, &[posted(Scope::Global, "b", vec![byte; 1000])]).err());
+    let full = full.expect("64 KiB don't hold 256 values of 1000 bytes");
+    assert!(matches!(full, StoreError::SegmentFull { bytes_max: 65536, .. }), "{full}");
+    assert_eq!(full.status(), Status::ERR_OUT_OF_RESOURCE);
+    let too_large = JobRecord { node_count: 3, ..JobRecord::default() };
+    let error = store.register_record(&namespace(), &too_large).unwrap_err();
+    assert!(matches!(error, StoreError::Record(RecordError::TooLarge { what: "nodes", found: 3, max: 2 })), "{error}");
+}
+
+#[test]
+fn a_commit_that_changes_nothing_publishes_nothing() {
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(1, 2)).unwrap();
+    let nested = Value::info_array(vec![Info::new(key("x"), 1_u32)]);
+    let values = [posted(Scope::Global, "a", "text that is long"), posted(Scope::Remote, "b", nested)];
+    assert!(store.commit(&namespace(), 0, Origin::Local, &values).unwrap());
+    let before = store.statistics(&namespace()).unwrap();
+    assert!(!store.commit(&namespace(), 0, Origin::Local, &values).unwrap());
+    assert!(!store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Local, "a", "text that is long")]).unwrap());
+    assert_eq!(store.statistics(&namespace()).unwrap(), before);
+    assert!(store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Local, "a", "other")]).unwrap());
+    let reader = attached(&store);
+    let seen_by = |audience| read(&reader, 0, "a", RealmRequest::Default, Some(audience));
+    assert_eq!(seen_by(Audience::SameNode), Ok("other".into()));
+    assert_eq!(seen_by(Audience::OtherNodes), Ok("text that is long".into()));
+}
+
+#[test]
+fn of_a_key_given_twice_in_a_commit_the_later_value_counts() {
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(1, 2)).unwrap();
+    let values = [
+        posted(Scope::Global, "a", 1_u32),
+        posted(Scope::Local, "a", 2_u32),
+        // What a commit in two scopes looks like on the wire.
+        posted(Scope::Local, "b", 3_u32),
+        posted(Scope::Remote, "b", 3_u32),
+    ];
+    assert!(store.commit(&namespace(), 0, Origin::Local, &values).unwrap());
+    let expect = |audience, a: u32| {
+        let kvals = store.posted(&namespace(), 0, audience).unwrap();
+        let expected = [("a", Value::Uint32(a)), ("b", Value::Uint32(3))];
+        let expected = expected.map(|(name, value)| Kval { key: key(name), value });
+        let mut sorted = kvals;
+        sorted.sort_by(|a, b| a.key.cmp(&b.key));
+        assert_eq!(sorted, expected);
+    };
+    expect(Audience::SameNode, 2);
+    expect(Audience::OtherNodes, 1);
+    let blocks = attached(&store);
+    assert_eq!(blocks.blocks(0).unwrap()[0].entries.len(), 3, "equal values of two scopes share an entry");
+}
+
+#[test]
+fn a_value_outside_the_scope_is_told_from_one_that_is_missing() {
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(2, 1)).unwrap();
+    store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Remote, "a", 1_u32)]).unwrap();
+    store.commit(&namespace(), 1, Origin::Remote, &[posted(Scope::Remote, "b", 2_u32)]).unwrap();
+    let reader = attached(&store);
+    assert_eq!(get(&reader, 0, "a"), Err(ReadError::OutsideScope));
+    assert_eq!(get(&reader, 1, "a"), Err(ReadError::NotFound));
+    assert_eq!(get(&reader, 1, "b"), Ok(Value::Uint32(2)));
+    assert_eq!(get(&reader, Rank::Undefined, "b"), Ok(Value::Uint32(2)));
+    assert_eq!(get(&reader, Rank::Undefined, "a"), Err(ReadError::OutsideScope));
+}
+
+#[test]
+fn nodes_are_found_by_number_name_alias_and_process() {
+    let mut record = block_job(3, 2);
+    record.node_columns[1] = column(
+        "pmix.nodeid",
+        ColumnValues::Numbers { data_type: DataType::Uint32, values: vec![30, 10, 20] },
+    );
+    record.node_columns.push(column("pmix.alias", ColumnValues::Sparse(vec![(1, "n1,n1.cluster".into())])));
+    record.proc_columns[6] = column(
+        "pmix.nodeid",
+        ColumnValues::Numbers { data_type: DataType::Uint32, values: vec![30, 30, 10, 10, 20, 20] },
+    );
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &record).unwrap();
+    let reader = attached(&store);
+    let leader = |rank: Rank, selector| read(&reader, rank, "pmix.lldr", RealmRequest::Node(selector), None);
+    let second = Ok(Value::ProcRank(Rank::Process(2)));
+    assert_eq!(leader(Rank::Wildcard, NodeSelector::Id(10)), second);
+    assert_eq!(leader(Rank::Wildcard, NodeSelector::Name("node00001")), second);
+    assert_eq!(leader(Rank::Wildcard, NodeSelector::Name("n1.cluster")), second);
+    assert_eq!(leader(Rank::Process(3), NodeSelector::Implied), second);
+    assert_eq!(leader(Rank::Wildcard, NodeSelector::Implied), Ok(Value::ProcRank(Rank::Process(0))));
+    assert_eq!(leader(Rank::Wildcard, NodeSelector::Id(11)), Err(ReadError::NotFound));
+    assert_eq!(get(&reader, 5, "pmix.hname"), Ok(Value::from("node00002")));
+    assert_eq!(get(&reader, 3, "pmix.lpeers"), Ok(Value::from("2,3")));
+    assert_eq!(get(&reader, Rank::Wildcard, "pmix.lpeers"), Ok(Value::from("0,1")));
+}
+
+#[test]
+fn session_and_application_are_found_by_number_or_implied() {
+    let mut record = block_job(1, 4);
+    record.apps.push(crate::gds::job_record::AppRecord {
+        number: 5,
+        entries: vec![(key("pmix.app.size"), Value::Uint32(1))],
+    });
+    record.proc_columns[3] = column("pmix.appnum", ColumnValues::Sparse(vec![(3, Value::Uint32(5))]));
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &record).unwrap();
+    let reader = attached(&store);
+    let size = |rank: Rank, realm| read(&reader, rank, "pmix.app.size", realm, None);
+    assert_eq!(size(Rank::Process(3), RealmRequest::Default), Ok(Value::Uint32(1)));
+    assert_eq!(size(Rank::Process(0), RealmRequest::Default), Err(ReadError::NotFound), "of no application");
+    assert_eq!(size(Rank::Wildcard, RealmRequest::Default), Ok(Value::Uint32(4)));
+    assert_eq!(size(Rank::Wildcard, RealmRequest::App(Some(5))), Ok(Value::Uint32(1)));
+    let universe = |session| read(&reader, 0, "pmix.univ.size", RealmRequest::Session(session), None);
+    assert_eq!(universe(None), Ok(Value::Uint32(4)));
+    assert_eq!(universe(Some(7)), Ok(Value::Uint32(4)));
+    assert_eq!(universe(Some(8)), Err(ReadError::NotFound));
+}
+
+#[test]
+fn the_job_record_is_read_back_as_it_was_written() {
+    let mut store = store(BackingKind::Heap);
+    let record = block_job(3, 5);
+    store.register_record(&namespace(), &record).unwrap();
+    let back = attached(&store).job_record().unwrap();
+    store.register_record(&namespace(), &back).unwrap();
+    assert_eq!(attached(&store).job_record().unwrap(), back, "writing what was read changes nothing");
+    assert_eq!((back.session, back.apps, back.rank_count), (record.session, record.apps, record.rank_count));
+    assert_eq!(back.proc_columns.len(), record.proc_columns.len());
+}
+
+#[test]
+fn peers_without_segments_get_one_array_for_each_session_app_node_and_process() {
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(2, 3)).unwrap();
+    let entries = store.job_entries(&namespace()).unwrap();
+    let count = |name: &str| entries.iter().filter(|kval| kval.key.as_str() == name).count();
+    let counts = ["pmix.job.size", "pmix.ssn.arr", "pmix.node.arr", "pmix.app.arr", "pmix.pdata"].map(count);
+    assert_eq!(counts, [1, 1, 2, 1, 6]);
+    let last = entries.last().unwrap();
+    let Value::DataArray(array) = &last.value else { panic!("{last:?}") };
+    let infos: Vec<(&str, &Value)> = array
+        .elements
+        .iter()
+        .map(|element| match element {
+            Value::Info(info) => (info.key.as_str(), &info.value),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(infos[0], ("pmix.rank", &Value::ProcRank(Rank::Process(5))));
+    assert!(infos.contains(&("pmix.hname", &"node00001".into())) && infos.contains(&("pmix.lrank", &Value::Uint16(2))));
+}
+
+#[test]
+fn deregistering_leaves_mappings_valid_and_the_namespace_unknown() {
+    let mut store = store(BackingKind::Memfd);
+    store.register_record(&namespace(), &block_job(1, 2)).unwrap();
+    let reader = attached(&store);
+    assert!(store.deregister(&namespace()));
+    assert!(!store.deregister(&namespace()));
+    assert_eq!(get(&reader, 1, "pmix.hname"), Ok(Value::from("node00000")));
+    let error = store.commit(&namespace(), 0, Origin::Local, &[]).unwrap_err();
+    assert_eq!(error.status(), Status::ERR_NOT_FOUND);
+    assert!(store.handle(&namespace()).is_err());
+}
+
+#[test]
+fn statistics_account_for_all_that_is_published() {
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(4, 4)).unwrap();
+    for rank in 0..16 {
+        store.commit(&namespace(), rank, Origin::Local, &[posted(Scope::Global, "ep", vec![1_u8; 100])]).unwrap();
+    }
+    let statistics = store.statistics(&namespace()).unwrap();
+    for section in Section::ALL {
+        assert!(statistics.section(section) > 0, "{section:?}");
+    }
+    let counted = statistics.header_bytes + statistics.sections.iter().sum::<u64>();
+    let (low, high) = (statistics.published_bytes * 8 / 10, statistics.published_bytes);
+    assert!((low..=high).contains(&counted), "{counted} of {high}");
+}
+
+#[test]
+fn a_rank_that_commits_a_thousand_times_stays_a_few_blocks_deep() {
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(1, 1)).unwrap();
+    for round in 0..1000_u32 {
+        let values = [posted(Scope::Global, "same", round), posted(Scope::Global, &format!("key.{}", round % 300), round)];
+        store.commit(&namespace(), 0, Origin::Local, &values).unwrap();
+    }
+    let reader = attached(&store);
+    assert!(reader.blocks(0).unwrap().len() <= 10);
+    assert_eq!(get(&reader, 0, "same"), Ok(Value::Uint32(999)));
+    assert_eq!(get(&reader, 0, "key.5"), Ok(Value::Uint32(905)));
+}

@@ -1,0 +1,48 @@
+//! What a large job costs, in bytes.
+
+use super::*;
+
+#[test]
+fn a_million_ranks_on_ten_thousand_nodes_cost_at_most_40_bytes_each() {
+    let mut record = block_job(10_000, 100);
+    // Bindings repeat from node to node, as they do on equal nodes.
+    let per_local_rank = |prefix: &str| {
+        let texts: Vec<Value> = (0..100).map(|local| format!("{prefix}{local}-{local}").into()).collect();
+        ColumnValues::Values((0..1_000_000).map(|rank| Some(texts[rank % 100].clone())).collect())
+    };
+    record.proc_columns.push(column("pmix.cpuset", per_local_rank("hwloc:")));
+    record.proc_columns.push(column("pmix.locstr", per_local_rank("hwloc:NM0:SK0:L3")));
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &record).unwrap();
+    let statistics = store.statistics(&namespace()).unwrap();
+    assert_eq!(statistics.rank_count, 1_000_000);
+    let bytes_per_rank = statistics.published_bytes.div_ceil(1_000_000);
+    assert!(bytes_per_rank <= 40, "{bytes_per_rank} bytes a rank: {statistics:?}");
+    let reader = store.reader(&namespace()).unwrap();
+    assert_eq!(get(reader, 999_999, "pmix.hname"), Ok("node09999".into()));
+    assert_eq!(get(reader, 123_456, "pmix.lrank"), Ok(Value::Uint16(56)));
+    assert_eq!(get(reader, 123_456, "pmix.cpuset"), Ok("hwloc:56-56".into()));
+}
+
+#[test]
+fn an_irregular_job_stays_within_40_bytes_a_rank_too() {
+    // Ranks scattered over the nodes by a scheduler without a pattern.
+    let (node_count, rank_count) = (1000_u64, 100_000_u64);
+    let node_of = |rank: u64| rank.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    let mut record = block_job(1000, 100);
+    let local_rank = |rank: u64| node_of(rank) / node_count % 100;
+    for column in &mut record.proc_columns {
+        let numbers = |number: &dyn Fn(u64) -> u64| (0..rank_count).map(number).collect::<Vec<u64>>();
+        if let ColumnValues::Numbers { values, .. } = &mut column.values {
+            match column.key.as_str() {
+                "pmix.nodeid" => *values = numbers(&|rank| node_of(rank) % node_count),
+                "pmix.lrank" | "pmix.nrank" => *values = numbers(&local_rank),
+                _ => {}
+            }
+        }
+    }
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &record).unwrap();
+    let statistics = store.statistics(&namespace()).unwrap();
+    assert!(statistics.published_bytes.div_ceil(rank_count) <= 40, "{statistics:?}");
+}
