@@ -100,13 +100,17 @@ pub(crate) fn find<'a>(
     audience: Option<Audience>,
 ) -> Result<Posting<'a>, Damage> {
     let mut posting = Posting::Absent;
+    // Scopes in which a newer entry has replaced what older blocks hold: blocks that were absorbed have lost these
+    // already, and whether they were must make no difference.
+    let mut replaced = 0;
     for block in Chain::of_rank(memory, rank)? {
         for entry in block?.entries_of(key) {
-            if is_visible(entry, audience) {
+            if is_visible(&Entry { scope: entry.scope & !replaced, ..*entry }, audience) {
                 let value = ValueRef::from_cell(memory, &entry.cell)?;
                 return value.map(Posting::Visible).ok_or(Damage::Missing { what: "a posted value" });
             }
             posting = Posting::Hidden;
+            replaced |= entry.scope;
         }
     }
     Ok(posting)

@@ -123,8 +123,8 @@ impl<'a> Search<'a, '_> {
         }
         match (job.apps()?, self.lookup.rank) {
             ([only], _) => job.app_value(only.number, self.key.id),
-            ([first, ..], Rank::Wildcard | Rank::Undefined) => job.app_value(first.number, self.key.id),
-            _ => Ok(None),
+            (_, Rank::Process(_)) | ([], _) => Ok(None),
+            ([first, ..], _) => job.app_value(first.number, self.key.id),
         }
     }
 

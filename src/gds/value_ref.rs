@@ -29,7 +29,10 @@ enum Body<'a> {
     Scalar(u64),
     Null,
     /// The bytes, without and with the NUL that follows them in the segment.
-    Bytes { bytes: &'a [u8], with_nul: &'a [u8] },
+    Bytes {
+        bytes: &'a [u8],
+        with_nul: &'a [u8],
+    },
     Archive(&'a [u8]),
 }
 

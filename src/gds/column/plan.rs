@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_uneven_block_map_becomes_runs() {
-        let sizes = [50_u64, 70, 64, 90];
+        let sizes = [150_u64, 170, 164, 190];
         let ranks: Vec<u64> = (0..400).flat_map(|node| 0..sizes[node % 4]).collect();
         let Plan::Runs(runs) = Plan::of(&ranks) else { panic!("not runs") };
         assert!(runs.len() <= 400 + 1);

@@ -137,12 +137,8 @@ impl PartialEq for Cell<'_> {
 
 impl Special {
     fn of(key: &str) -> Self {
-        const MAPS: [&str; 4] = [
-            keys::NODE_MAP.name(),
-            keys::PROC_MAP.name(),
-            keys::NODE_MAP_RAW.name(),
-            keys::PROC_MAP_RAW.name(),
-        ];
+        const MAPS: [&str; 4] =
+            [keys::NODE_MAP.name(), keys::PROC_MAP.name(), keys::NODE_MAP_RAW.name(), keys::PROC_MAP_RAW.name()];
         const STRING_LISTS: [&str; 3] =
             [keys::LOCAL_CPUSETS.name(), keys::HOSTNAME_ALIASES.name(), keys::PSET_NAMES.name()];
         if MAPS.contains(&key) {
@@ -286,9 +282,7 @@ fn integer_value(wanted: DataType, number: i128) -> Option<Option<Value>> {
         DataType::Uint64 => u64::try_from(number).ok().map(Value::Uint64),
         DataType::Size => u64::try_from(number).ok().map(Value::Size),
         DataType::Time => u64::try_from(number).ok().map(Value::Time),
-        DataType::ProcRank => {
-            u32::try_from(number).ok().and_then(|raw| Rank::from_raw(raw).ok()).map(Value::ProcRank)
-        }
+        DataType::ProcRank => u32::try_from(number).ok().and_then(|raw| Rank::from_raw(raw).ok()).map(Value::ProcRank),
         DataType::Scope => u8::try_from(number).ok().map(Value::Scope),
         DataType::DataRange => u8::try_from(number).ok().map(Value::DataRange),
         DataType::Persistence => u8::try_from(number).ok().map(Value::Persistence),

@@ -177,8 +177,7 @@ struct Places {
 impl Places {
     fn of(map: &RankMap, rank_count: u32) -> Self {
         let rank_count = usize::try_from(rank_count).unwrap_or(usize::MAX);
-        let mut places =
-            Self { nodes: vec![NOWHERE; rank_count], local_ranks: vec![0; rank_count], local_rank_max: 0 };
+        let mut places = Self { nodes: vec![NOWHERE; rank_count], local_ranks: vec![0; rank_count], local_rank_max: 0 };
         for (index, node) in (0_u32..).zip(0..map.node_count()) {
             for (local_rank, rank) in (0_u32..).zip(map.ranks_of(node)) {
                 let Ok(rank) = usize::try_from(rank) else { continue };

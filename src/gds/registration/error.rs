@@ -69,8 +69,10 @@ pub enum RegisterError {
         found: String,
     },
     /// An application value outside an application array, while there are several applications.
-    #[error("{key} is given outside an application array, but the job has {app_count} applications; \
-             put it into a PMIX_APP_INFO_ARRAY")]
+    #[error(
+        "{key} is given outside an application array, but the job has {app_count} applications; \
+             put it into a PMIX_APP_INFO_ARRAY"
+    )]
     WhichApp {
         /// The key.
         key: String,
@@ -122,7 +124,9 @@ pub enum RegisterError {
         job_size: u32,
     },
     /// The applications of a job to be described do not add up.
-    #[error("the applications have {in_apps} processes, but the nodes have {job_size}; give each process an application")]
+    #[error(
+        "the applications have {in_apps} processes, but the nodes have {job_size}; give each process an application"
+    )]
     AppSizes {
         /// Processes of all applications.
         in_apps: u64,
@@ -145,9 +149,9 @@ impl AsStatus for RegisterError {
     fn status(&self) -> Status {
         match self {
             Self::Type { .. } => Status::ERR_TYPE_MISMATCH,
-            Self::Limit { .. }
-            | Self::NodeMap(MapError::Limit { .. })
-            | Self::ProcMap(MapError::Limit { .. }) => Status::ERR_OUT_OF_RESOURCE,
+            Self::Limit { .. } | Self::NodeMap(MapError::Limit { .. }) | Self::ProcMap(MapError::Limit { .. }) => {
+                Status::ERR_OUT_OF_RESOURCE
+            }
             Self::Range { .. }
             | Self::Unidentified { .. }
             | Self::NotAProcess { .. }

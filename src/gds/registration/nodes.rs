@@ -123,7 +123,8 @@ impl<'a> Nodes<'a> {
 
     /// The index of the node that is meant; a new one if it is not known.
     pub(super) fn place(&mut self, identity: Identity) -> Result<u32, RegisterError> {
-        let by_name = identity.hostname.iter().chain(&identity.aliases).find_map(|name| self.by_name.get(name).copied());
+        let by_name =
+            identity.hostname.iter().chain(&identity.aliases).find_map(|name| self.by_name.get(name).copied());
         let index = match by_name.or_else(|| self.index_of_id(identity.id?)) {
             Some(index) => index,
             None => self.add()?,

@@ -131,12 +131,7 @@ fn only_app(facts: &mut Facts<'_>, rank_count: u32) -> Option<u32> {
     is_only.then_some(number)
 }
 
-fn assemble(
-    facts: Facts<'_>,
-    nodes: Nodes<'_>,
-    own_node: Option<u32>,
-    size: Size,
-) -> Result<JobRecord, RegisterError> {
+fn assemble(facts: Facts<'_>, nodes: Nodes<'_>, own_node: Option<u32>, size: Size) -> Result<JobRecord, RegisterError> {
     let session_id = facts.session.get(keys::SESSION_ID.name()).and_then(Value::as_u32);
     let node_count = nodes.count();
     Ok(JobRecord {

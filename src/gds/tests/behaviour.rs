@@ -14,7 +14,8 @@ fn a_reader_attached_before_growth_sees_later_data() {
         let reader = attached(&store);
         assert_eq!(get(&reader, 0, "a"), Err(ReadError::NotFound));
         for rank in 0..600 {
-            let values = [posted(Scope::Global, &format!("key.{rank}"), vec![7_u8; 5000]), posted(Scope::Global, "a", rank)];
+            let values =
+                [posted(Scope::Global, &format!("key.{rank}"), vec![7_u8; 5000]), posted(Scope::Global, "a", rank)];
             assert!(store.commit(&namespace(), rank, Origin::Local, &values).unwrap());
         }
         store.register_record(&namespace(), &block_job(10, 100)).unwrap();
@@ -82,7 +83,10 @@ fn each_limit_is_enforced_and_names_itself() {
     assert!(commit(0, &[posted(Scope::Global, "b", vec![0; 1000])]).unwrap());
     assert!(matches!(commit(0, &[posted(Scope::Global, "b", vec![0; 1001])]), Err(StoreError::Value { .. })));
     assert!(commit(0, &[posted(Scope::Global, "c", 1_u32)]).unwrap());
-    assert!(matches!(commit(0, &[posted(Scope::Global, "d", 1_u32)]), Err(StoreError::TooManyKeys { keys_max: 3, .. })));
+    assert!(matches!(
+        commit(0, &[posted(Scope::Global, "d", 1_u32)]),
+        Err(StoreError::TooManyKeys { keys_max: 3, .. })
+    ));
     let full = (0_u8..=255).find_map(|byte| commit(0, &[posted(Scope::Global, "b", vec![byte; 1000])]).err());
     let full = full.expect("64 KiB don't hold 256 values of 1000 bytes");
     assert!(matches!(full, StoreError::SegmentFull { bytes_max: 65536, .. }), "{full}");
@@ -153,10 +157,8 @@ fn a_value_outside_the_scope_is_told_from_one_that_is_missing() {
 #[test]
 fn nodes_are_found_by_number_name_alias_and_process() {
     let mut record = block_job(3, 2);
-    record.node_columns[1] = column(
-        "pmix.nodeid",
-        ColumnValues::Numbers { data_type: DataType::Uint32, values: vec![30, 10, 20] },
-    );
+    record.node_columns[1] =
+        column("pmix.nodeid", ColumnValues::Numbers { data_type: DataType::Uint32, values: vec![30, 10, 20] });
     record.node_columns.push(column("pmix.alias", ColumnValues::Sparse(vec![(1, "n1,n1.cluster".into())])));
     record.proc_columns[6] = column(
         "pmix.nodeid",
@@ -181,10 +183,9 @@ fn nodes_are_found_by_number_name_alias_and_process() {
 #[test]
 fn session_and_application_are_found_by_number_or_implied() {
     let mut record = block_job(1, 4);
-    record.apps.push(crate::gds::job_record::AppRecord {
-        number: 5,
-        entries: vec![(key("pmix.app.size"), Value::Uint32(1))],
-    });
+    record
+        .apps
+        .push(crate::gds::job_record::AppRecord { number: 5, entries: vec![(key("pmix.app.size"), Value::Uint32(1))] });
     record.proc_columns[3] = column("pmix.appnum", ColumnValues::Sparse(vec![(3, Value::Uint32(5))]));
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
@@ -268,7 +269,8 @@ fn a_rank_that_commits_a_thousand_times_stays_a_few_blocks_deep() {
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &block_job(1, 1)).unwrap();
     for round in 0..1000_u32 {
-        let values = [posted(Scope::Global, "same", round), posted(Scope::Global, &format!("key.{}", round % 300), round)];
+        let values =
+            [posted(Scope::Global, "same", round), posted(Scope::Global, &format!("key.{}", round % 300), round)];
         store.commit(&namespace(), 0, Origin::Local, &values).unwrap();
     }
     let reader = attached(&store);

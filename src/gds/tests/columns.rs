@@ -53,7 +53,11 @@ fn regular_numbers_are_computed() {
 
 #[test]
 fn irregular_numbers_are_arrays_of_any_width() {
-    let scattered = |max: u64| (0..100_u64).map(move |i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % max.max(1)).chain([0, max]);
+    let scattered = |max: u64| {
+        (0..100_u64)
+            .map(move |i| (i * i * 31 + 7).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(11) % max)
+            .chain([0, max])
+    };
     for (data_type, max) in [(Uint8, 0xFF), (Uint16, 0xFFFF), (Uint32, 0xFFFF_FFFF), (Uint64, u64::MAX)] {
         assert_eq!(encoding_of(numbers(data_type, scattered(max))), "narrow array");
     }
@@ -104,12 +108,8 @@ fn strings_are_followed_by_a_nul() {
     let (_, value) = tables.job.iter().find(|(name, _)| *name == "pmix.jobid").unwrap();
     assert_eq!(value.as_str(), Some("job-1"));
     // "node00000" does not fit a cell; its NUL is looked for where the segment has it.
-    let lookup = Lookup {
-        rank: Rank::Process(0),
-        key: KeyRef::new("pmix.hname"),
-        realm: RealmRequest::Default,
-        audience: None,
-    };
+    let lookup =
+        Lookup { rank: Rank::Process(0), key: KeyRef::new("pmix.hname"), realm: RealmRequest::Default, audience: None };
     assert_eq!(reader.get(&lookup).unwrap().as_c_str().unwrap().to_bytes_with_nul(), b"node00000\0");
     assert_eq!(value.as_c_str().unwrap().to_bytes_with_nul(), b"job-1\0");
 }

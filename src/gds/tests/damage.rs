@@ -20,8 +20,10 @@ fn sample() -> Vec<u8> {
         column("cells", ColumnValues::Values(irregular.iter().map(|&i| (i > 1).then(|| i.into())).collect())),
         column("sparse", ColumnValues::Sparse(vec![(2, nested.clone()), (11, "the last one".into())])),
     ]);
-    record.node_columns[1] =
-        column("pmix.nodeid", ColumnValues::Numbers { data_type: crate::types::DataType::Uint32, values: vec![2, 0, 1] });
+    record.node_columns[1] = column(
+        "pmix.nodeid",
+        ColumnValues::Numbers { data_type: crate::types::DataType::Uint32, values: vec![2, 0, 1] },
+    );
     store.register_record(&namespace(), &record).unwrap();
     for round in 0..5_u32 {
         let values = [posted(Scope::Global, "a", round), posted(Scope::Local, &format!("k{round}"), nested.clone())];
@@ -37,7 +39,8 @@ fn sample() -> Vec<u8> {
 
 /// Reads whatever there is, by every way there is. Only that it returns matters.
 fn read_everything(reader: &NamespaceReader) {
-    let names = ["a", "k0", "k4", "narrow", "cells", "sparse", "pmix.hname", "pmix.lpeers", "pmix.app.size", "pmix.jobid"];
+    let names =
+        ["a", "k0", "k4", "narrow", "cells", "sparse", "pmix.hname", "pmix.lpeers", "pmix.app.size", "pmix.jobid"];
     let ranks = (0..13).map(Rank::Process).chain([Rank::Wildcard, Rank::Undefined]);
     for rank in ranks {
         for name in names {

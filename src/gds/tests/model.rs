@@ -1,0 +1,403 @@
+//! The store against a plain model: maps of values, searched in the order the contract states.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::gds::job_record::AppRecord;
+use crate::gds::{NodeSelector, Origin, Publish};
+use crate::keys::{DefaultRealm, default_realm};
+use crate::types::{DataType, Info, ProcId, Timeval};
+
+const KEYS: [&str; 12] = [
+    "pmix.hname",
+    "pmix.nodeid",
+    "pmix.lrank",
+    "pmix.appnum",
+    "pmix.lpeers",
+    "pmix.univ.size",
+    "pmix.app.size",
+    "pmix.job.size",
+    "pmix.unknown",
+    "user.a",
+    "user.b",
+    "x",
+];
+const RANKS_MAX: u32 = 9;
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Register(JobRecord),
+    Commit { rank: u32, origin: Origin, values: BTreeMap<&'static str, (Scope, Value)> },
+    Deregister,
+}
+
+/// The newest value of one key in one scope.
+#[derive(Clone, Debug)]
+struct Slot {
+    value: Value,
+    origin: Origin,
+    sequence: u64,
+}
+
+/// A namespace, expanded.
+#[derive(Debug, Default)]
+struct Model {
+    record: JobRecord,
+    nodes: BTreeMap<(u32, String), Value>,
+    procs: BTreeMap<(u32, String), Value>,
+    /// By rank and key: what is visible in scope local, and in scope remote.
+    posted: BTreeMap<(u32, &'static str), [Option<Slot>; 2]>,
+    sequence: u64,
+}
+
+type Answer = Result<Value, ReadError>;
+
+impl Model {
+    fn register(&mut self, record: &JobRecord) {
+        self.nodes = expand(&record.node_columns, record.node_count, &|_, _| None);
+        let nodes = self.nodes.clone();
+        let own = expand(&record.proc_columns, record.rank_count, &|_, _| None);
+        self.record = record.clone();
+        self.procs = own.clone();
+        let of_node = |rank: u32, key: &str| {
+            let node = self.node_of(rank)?;
+            nodes.get(&(node, key.to_owned())).cloned()
+        };
+        let procs = expand(&record.proc_columns, record.rank_count, &of_node);
+        self.procs = procs;
+    }
+
+    fn commit(&mut self, rank: u32, origin: Origin, values: &BTreeMap<&'static str, (Scope, Value)>) -> bool {
+        let mut changed = false;
+        for (key, (scope, value)) in values {
+            let scopes = [scope.is_visible_locally(), scope.is_visible_remotely()];
+            let home = usize::from(origin == Origin::Remote);
+            let sees = |audience| self.posted_value(rank, key, audience).as_ref() == Ok(value);
+            let unchanged = (!scopes[0] || sees(Some(Audience::SameNode)))
+                && (!scopes[1] || sees(Some(Audience::OtherNodes)))
+                && (!scopes[home] || sees(None));
+            if unchanged {
+                continue;
+            }
+            changed = true;
+            self.sequence += 1;
+            let slots = self.posted.entry((rank, key)).or_default();
+            for (slot, covered) in slots.iter_mut().zip(scopes) {
+                if covered {
+                    *slot = Some(Slot { value: value.clone(), origin, sequence: self.sequence });
+                }
+            }
+        }
+        changed
+    }
+
+    fn posted_value(&self, rank: u32, key: &str, audience: Option<Audience>) -> Answer {
+        let static_key = KEYS.iter().find(|known| **known == key).unwrap();
+        let slots = self.posted.get(&(rank, static_key)).ok_or(ReadError::NotFound)?;
+        let visible = slots.iter().enumerate().filter_map(|(scope, slot)| {
+            let slot = slot.as_ref()?;
+            let sees = match audience {
+                Some(Audience::SameNode) => scope == 0,
+                Some(Audience::OtherNodes) => scope == 1,
+                None => scope == usize::from(slot.origin == Origin::Remote),
+            };
+            sees.then_some(slot)
+        });
+        visible.max_by_key(|slot| slot.sequence).map(|slot| slot.value.clone()).ok_or(ReadError::OutsideScope)
+    }
+
+    fn get(&self, rank: Rank, key: &str, realm: RealmRequest<'_>, audience: Option<Audience>) -> Answer {
+        match realm {
+            RealmRequest::Session(_) | RealmRequest::Job | RealmRequest::App(_) | RealmRequest::Node(_) => {
+                self.realm_value(rank, key, realm).ok_or(ReadError::NotFound)
+            }
+            RealmRequest::Default => match rank {
+                Rank::Process(process) => {
+                    let own = self.own_value(process, key, audience);
+                    if own.is_ok() || default_realm(key) == DefaultRealm::ByRank {
+                        return own;
+                    }
+                    self.default_realm_value(rank, key).or(own)
+                }
+                Rank::Wildcard | Rank::Undefined => {
+                    let job = || self.realm_value(rank, key, RealmRequest::Job).ok_or(ReadError::NotFound);
+                    let found = self.default_realm_value(rank, key).or_else(|_| job());
+                    if found.is_ok() || rank == Rank::Wildcard {
+                        return found;
+                    }
+                    let mut answers = (0..RANKS_MAX).map(|process| self.posted_value(process, key, audience));
+                    let hidden = answers.clone().any(|answer| answer == Err(ReadError::OutsideScope));
+                    answers.find(Result::is_ok).unwrap_or(Err(if hidden {
+                        ReadError::OutsideScope
+                    } else {
+                        ReadError::NotFound
+                    }))
+                }
+                _ => Err(ReadError::NotFound),
+            },
+        }
+    }
+
+    fn own_value(&self, rank: u32, key: &str, audience: Option<Audience>) -> Answer {
+        let described = self.procs.get(&(rank, key.to_owned())).cloned().ok_or(ReadError::NotFound);
+        let posted = self.posted_value(rank, key, audience);
+        let (first, second) = if key.starts_with("pmix") { (described, posted) } else { (posted, described) };
+        if first == Err(ReadError::NotFound) { second } else { first }
+    }
+
+    fn default_realm_value(&self, rank: Rank, key: &str) -> Answer {
+        let realm = match default_realm(key) {
+            DefaultRealm::Session => RealmRequest::Session(None),
+            DefaultRealm::Application => RealmRequest::App(None),
+            DefaultRealm::Node => RealmRequest::Node(NodeSelector::Implied),
+            DefaultRealm::ByRank => RealmRequest::Job,
+        };
+        self.realm_value(rank, key, realm).ok_or(ReadError::NotFound)
+    }
+
+    fn realm_value(&self, rank: Rank, key: &str, realm: RealmRequest<'_>) -> Option<Value> {
+        let newest = |values: &[(Key, Value)]| values.iter().rfind(|(k, _)| k.as_str() == key).map(|(_, v)| v.clone());
+        match realm {
+            RealmRequest::Session(Some(id)) if self.record.session_id != Some(id) => None,
+            RealmRequest::Session(_) => newest(&self.record.session),
+            RealmRequest::Job | RealmRequest::Default => newest(&self.record.job),
+            RealmRequest::App(number) => {
+                let own = match (number, rank) {
+                    (None, Rank::Process(process)) => self.proc_number(process, "pmix.appnum"),
+                    _ => number,
+                };
+                let app = match (own, rank, self.record.apps.as_slice()) {
+                    (Some(number), _, apps) => apps.iter().find(|app| app.number == number)?,
+                    (None, _, [only]) => only,
+                    (None, Rank::Process(_), _) => return None,
+                    (None, _, apps) => apps.first()?,
+                };
+                newest(&app.entries)
+            }
+            RealmRequest::Node(selector) => {
+                let node = match (selector, rank) {
+                    (NodeSelector::Id(id), _) => self.node_by_id(id)?,
+                    (NodeSelector::Name(name), _) => (0..self.record.node_count)
+                        .find(|node| self.nodes.get(&(*node, "pmix.hname".to_owned())) == Some(&Value::from(name)))?,
+                    (NodeSelector::Implied, Rank::Process(process)) => {
+                        self.node_of(process).or(self.record.own_node)?
+                    }
+                    (NodeSelector::Implied, _) => self.record.own_node?,
+                };
+                self.nodes.get(&(node, key.to_owned())).cloned()
+            }
+        }
+    }
+
+    fn proc_number(&self, rank: u32, key: &str) -> Option<u32> {
+        self.procs.get(&(rank, key.to_owned())).and_then(Value::as_u32)
+    }
+
+    fn node_of(&self, rank: u32) -> Option<u32> {
+        self.node_by_id(self.proc_number(rank, "pmix.nodeid")?)
+    }
+
+    fn node_by_id(&self, id: u32) -> Option<u32> {
+        let ids = "pmix.nodeid".to_owned();
+        if !self.record.node_columns.iter().any(|column| column.key.as_str() == ids) {
+            return (id < self.record.node_count).then_some(id);
+        }
+        let given = |node: &u32| self.nodes.get(&(*node, ids.clone())).and_then(Value::as_u32);
+        (0..self.record.node_count).find(|node| given(node) == Some(id))
+    }
+}
+
+fn expand(
+    columns: &[Column],
+    count: u32,
+    of_node: &dyn Fn(u32, &str) -> Option<Value>,
+) -> BTreeMap<(u32, String), Value> {
+    let mut expanded = BTreeMap::new();
+    for column in columns {
+        for index in 0..count {
+            let value = match &column.values {
+                ColumnValues::Constant(value) => Some(value.clone()),
+                ColumnValues::Numbers { values, .. } => Some(Value::Uint32(values[index as usize].try_into().unwrap())),
+                ColumnValues::Values(values) => values[index as usize].clone(),
+                ColumnValues::Sparse(values) => values.iter().find(|(at, _)| *at == index).map(|(_, v)| v.clone()),
+                ColumnValues::OfNode => of_node(index, column.key.as_str()),
+            };
+            if let Some(value) = value {
+                expanded.insert((index, column.key.as_str().to_owned()), value);
+            }
+        }
+    }
+    expanded
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let texts = prop_oneof![Just("n0"), Just("n1"), Just(""), Just("1234567"), Just("12345678")];
+    prop_oneof![
+        4 => (0_u32..4).prop_map(Value::Uint32),
+        4 => texts.prop_map(Value::from),
+        1 => any::<i64>().prop_map(Value::Int64),
+        1 => any::<f64>().prop_filter("a NaN equals nothing, and two zeros equal each other", |v| !v.is_nan() && *v != 0.0).prop_map(Value::Double),
+        1 => Just(Value::NullString),
+        1 => Just(Value::Undefined),
+        1 => Just(Value::ProcCpuset(None)),
+        1 => prop::collection::vec(any::<u8>(), 0..20).prop_map(Value::ByteObject),
+        1 => (0_u32..3).prop_map(|rank| Value::Proc(Box::new(ProcId::new(namespace(), rank)))),
+        1 => any::<(i64, i64)>().prop_map(|(seconds, microseconds)| Value::Timeval(Timeval { seconds, microseconds })),
+        1 => (0_u32..3).prop_map(|n| Value::info_array(vec![Info::new(key("deep"), Value::info_array(vec![Info::new(key("n"), n)]))])),
+    ]
+}
+
+fn any_table() -> impl Strategy<Value = Vec<(Key, Value)>> {
+    prop::collection::vec((prop::sample::select(&KEYS[..]).prop_map(key), any_value()), 0..6)
+}
+
+fn any_column(name: &'static str, count: u32, may_be_of_node: bool) -> impl Strategy<Value = Column> {
+    let length = count as usize;
+    let numbers = prop::collection::vec(0_u64..4, length)
+        .prop_map(|values| ColumnValues::Numbers { data_type: DataType::Uint32, values });
+    let sparse = prop::collection::btree_map(0..count.max(1), any_value(), 0..4)
+        .prop_map(move |values| ColumnValues::Sparse(values.into_iter().filter(|(index, _)| *index < count).collect()));
+    let values = prop_oneof![
+        any_value().prop_map(ColumnValues::Constant),
+        numbers.clone(),
+        prop::collection::vec(prop::option::of(any_value()), length).prop_map(ColumnValues::Values),
+        sparse,
+        if may_be_of_node { Just(ColumnValues::OfNode).boxed() } else { numbers.boxed() },
+    ];
+    values.prop_map(move |values| column(name, values))
+}
+
+fn any_columns(count: u32, of_procs: bool) -> impl Strategy<Value = Vec<Column>> {
+    let names = ["pmix.hname", "pmix.nodeid", "pmix.lpeers", "pmix.appnum", "pmix.lrank", "user.a"];
+    let columns: Vec<_> = names
+        .into_iter()
+        .map(|name| prop::option::of(any_column(name, count, of_procs && name != "pmix.nodeid")))
+        .collect();
+    columns.prop_map(|columns| columns.into_iter().flatten().collect())
+}
+
+fn any_record() -> impl Strategy<Value = JobRecord> {
+    (0..RANKS_MAX, 0_u32..4).prop_flat_map(|(rank_count, node_count)| {
+        let apps = prop::collection::btree_map(0_u32..4, any_table(), 0..3);
+        let apps =
+            apps.prop_map(|apps| apps.into_iter().map(|(number, entries)| AppRecord { number, entries }).collect());
+        let own_node = prop::option::of(0..node_count.max(1)).prop_map(move |own| own.filter(|own| *own < node_count));
+        let columns = (any_columns(node_count, false), any_columns(rank_count, true));
+        (any_table(), prop::option::of(0_u32..3), any_table(), apps, own_node, columns).prop_map(
+            move |(session, session_id, job, apps, own_node, (node_columns, proc_columns))| JobRecord {
+                session,
+                session_id,
+                job,
+                apps,
+                node_count,
+                node_columns,
+                own_node,
+                rank_count,
+                proc_columns,
+            },
+        )
+    })
+}
+
+fn any_operation() -> impl Strategy<Value = Operation> {
+    let scope = prop::sample::select(vec![Scope::Local, Scope::Remote, Scope::Global]);
+    let values = prop::collection::btree_map(prop::sample::select(&KEYS[..]), (scope, any_value()), 0..5);
+    let origin = prop::sample::select(vec![Origin::Local, Origin::Remote]);
+    prop_oneof![
+        2 => any_record().prop_map(Operation::Register),
+        12 => (0..RANKS_MAX, origin, values).prop_map(|(rank, origin, values)| Operation::Commit { rank, origin, values }),
+        1 => Just(Operation::Deregister),
+    ]
+}
+
+/// Compares every answer; one reader was attached as soon as the namespace existed, one just now.
+fn compare(model: &Model, early: &NamespaceReader, store: &Store) -> Result<(), TestCaseError> {
+    let late = store.reader(&namespace()).unwrap();
+    let ranks = (0..=RANKS_MAX).map(Rank::Process).chain([Rank::Wildcard, Rank::Undefined, Rank::LocalPeers]);
+    let realms = [
+        RealmRequest::Default,
+        RealmRequest::Session(None),
+        RealmRequest::Session(Some(1)),
+        RealmRequest::Job,
+        RealmRequest::App(None),
+        RealmRequest::App(Some(1)),
+        RealmRequest::Node(NodeSelector::Implied),
+        RealmRequest::Node(NodeSelector::Id(1)),
+        RealmRequest::Node(NodeSelector::Name("n1")),
+    ];
+    for rank in ranks {
+        for name in KEYS {
+            for realm in realms {
+                for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
+                    let expected = model.get(rank, name, realm, audience);
+                    let answer = read(early, rank, name, realm, audience);
+                    prop_assert_eq!(&answer, &expected, "{} of {} in {:?} for {:?}", name, rank, realm, audience);
+                    prop_assert_eq!(&read(late, rank, name, realm, audience), &answer);
+                }
+            }
+        }
+    }
+    for rank in 0..RANKS_MAX {
+        for audience in [Audience::SameNode, Audience::OtherNodes] {
+            let posted = store.posted(&namespace(), rank, audience).unwrap();
+            let names: BTreeSet<_> = posted.iter().map(|kval| kval.key.as_str().to_owned()).collect();
+            prop_assert_eq!(names.len(), posted.len(), "each key once");
+            for name in KEYS {
+                let expected = model.posted_value(rank, name, Some(audience)).ok();
+                let found = posted.iter().find(|kval| kval.key.as_str() == name).map(|kval| kval.value.clone());
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run(backing: BackingKind, operations: Vec<Operation>) -> Result<(), TestCaseError> {
+    let mut store = store(backing);
+    let mut state: Option<(Model, NamespaceReader)> = None;
+    for operation in operations {
+        match operation {
+            Operation::Register(record) => {
+                store.register_record(&namespace(), &record).unwrap();
+                let handle = store.handle(&namespace()).unwrap();
+                let (model, _) =
+                    state.get_or_insert_with(|| (Model::default(), NamespaceReader::attach(handle).unwrap()));
+                model.register(&record);
+            }
+            Operation::Commit { rank, origin, values } => {
+                let posted: Vec<Posted> =
+                    values.iter().map(|(name, (scope, value))| posted(*scope, name, value.clone())).collect();
+                let result = store.commit(&namespace(), rank, origin, &posted);
+                match &mut state {
+                    Some((model, _)) => prop_assert_eq!(result.unwrap(), model.commit(rank, origin, &values)),
+                    None => prop_assert!(result.is_err()),
+                }
+            }
+            Operation::Deregister => {
+                prop_assert_eq!(store.deregister(&namespace()), state.take().is_some());
+            }
+        }
+    }
+    match &state {
+        Some((model, early)) => compare(model, early, &store),
+        None => {
+            prop_assert!(!store.is_registered(&namespace()));
+            Ok(())
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #[test]
+    fn every_answer_from_heap_memory_is_the_models(operations in prop::collection::vec(any_operation(), 1..40)) {
+        run(BackingKind::Heap, operations)?;
+    }
+
+    #[test]
+    fn every_answer_from_a_memfd_is_the_models(operations in prop::collection::vec(any_operation(), 1..15)) {
+        run(BackingKind::Memfd, operations)?;
+    }
+}
