@@ -61,7 +61,8 @@ pub enum Request {
     Unpublish(Lookup),
     /// SPAWNNB. Reply: [`Reply::Spawned`].
     Spawn(Spawn),
-    /// CONNECTNB. Reply: [`Reply::Data`] shaped per namespace.
+    /// CONNECTNB. Clients of release 6.1 put what they posted behind the directives, as infos `pmix.pdata`. Reply:
+    /// [`Reply::Data`] shaped per namespace, each with the wildcard rank.
     Connect(Collective),
     /// DISCONNECTNB. Reply: status.
     Disconnect(Collective),
@@ -370,6 +371,13 @@ body! {
 pub enum Reply {
     /// Only whether it worked.
     Status(Status),
+    /// Results of an operation that succeeded only in part.
+    Partial {
+        /// Why only in part.
+        status: Status,
+        /// The results: any reply but a status, job information or another partial one.
+        results: Box<Reply>,
+    },
     /// Job-level information: namespace and entries. Has no status field; a server that cannot answer closes instead.
     JobInfo {
         /// The requester's namespace.

@@ -1,5 +1,47 @@
 //! Typed messages of the client/server protocol and their bytes.
+//!
+//! ```text
+//! connect message, answer          handshake
+//! frame = header + payload         frame
+//!   tag 101 ...  request, reply    request, reply
+//!   tag 0, 2, 64 notices           notification
+//! server <-> server                blob
+//! ```
+//!
+//! [`request`] and [`reply`] find the layout of a message by its command; the layouts stand in one file for each
+//! family of commands, request beside reply, and say for both directions what the message consists of.
+//!
+//! A [`Dialect`] is what the two ends of a connection agreed on: the client's encoding, and the release of the peer,
+//! because some messages changed their layout between releases.
+//!
+//! Source: OpenPMIx wire protocol 3.2 to 6.1.
 
+pub mod blob;
+mod collective;
+mod command;
+mod data;
+mod event;
+pub mod frame;
+mod group;
+pub mod handshake;
+mod host_order;
+mod layout;
 mod message;
+pub mod notification;
+mod output;
+mod process;
+mod publish;
+pub mod reply;
+pub mod request;
+mod security;
+#[cfg(test)]
+mod strategies;
+#[cfg(test)]
+mod tests;
+mod tool;
+mod topology;
+mod version;
 
+pub use command::Command;
 pub use message::*;
+pub use version::{Dialect, Version};

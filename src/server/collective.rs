@@ -4,6 +4,9 @@
 //! and the set of participants as written. Several operations of one signature may be open: a connection that arrives a
 //! second time while the first operation still gathers has raced ahead, and opens (or joins) the next one. Another
 //! connection of a process that has arrived is a clone: it waits along and counts once.
+//!
+//! Operations of one signature end in the order in which they opened, whatever the order of the host's answers: a later
+//! fence carries only what the earlier one did not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +14,7 @@ use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::Ticket;
 use super::registry::{Membership, Registry, Remote};
-use crate::types::{Info, Namespace, ProcId, Rank, Time};
+use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Time};
 
 /// Names one open operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +77,8 @@ pub(super) struct Operation {
     pub(super) deadline: Option<Time>,
     /// What this operation brings up to date if it succeeds: commit numbers of local ranks.
     pub(super) collected: Vec<(u32, u64)>,
+    /// The host's answer, kept until the older operations of this signature have ended.
+    pub(super) answer: Option<Answer>,
     tickets: BTreeMap<PeerId, Ticket>,
     /// Who is local, as of a revision of the registry.
     members: Option<(u64, Membership)>,
@@ -86,6 +91,15 @@ pub(super) enum Stage {
     Gathering,
     /// The host works on it; nobody can join.
     AtHost(UpcallId),
+    /// The host has answered, but not yet for an older operation of this signature.
+    Answered,
+}
+
+/// What the host says of an operation.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: Status,
+    pub(super) blocks: Vec<(ProcId, Vec<Kval>)>,
 }
 
 impl Operation {
@@ -116,8 +130,8 @@ impl Operation {
         self.tickets.keys().copied()
     }
 
-    pub(super) fn into_tickets(self) -> impl Iterator<Item = Ticket> {
-        self.tickets.into_values()
+    pub(super) fn into_parts(self) -> (Signature, impl Iterator<Item = Ticket>) {
+        (self.signature, self.tickets.into_values())
     }
 }
 
@@ -125,22 +139,23 @@ impl Operation {
 #[derive(Debug, Default)]
 pub(super) struct Collectives {
     operations: BTreeMap<OperationId, Operation>,
-    /// Operations that still gather, oldest first.
-    gathering: BTreeMap<Signature, BTreeSet<OperationId>>,
+    /// The same by signature, oldest first.
+    by_signature: BTreeMap<Signature, BTreeSet<OperationId>>,
     last: u64,
 }
 
 impl Collectives {
     /// The oldest operation of this signature that this connection can join.
     pub(super) fn joinable(&self, signature: &Signature, peer: PeerId) -> Option<OperationId> {
-        let is_free = |id: &OperationId| self.operations.get(id).is_some_and(|op| !op.tickets.contains_key(&peer));
-        self.gathering.get(signature)?.iter().copied().find(is_free)
+        let is_joinable = |op: &Operation| op.stage == Stage::Gathering && !op.tickets.contains_key(&peer);
+        let is_free = |id: &OperationId| self.operations.get(id).is_some_and(is_joinable);
+        self.by_signature.get(signature)?.iter().copied().find(is_free)
     }
 
     pub(super) fn open(&mut self, signature: Signature, directives: Vec<Info>) -> OperationId {
         self.last = self.last.saturating_add(1);
         let id = OperationId(self.last);
-        self.gathering.entry(signature.clone()).or_default().insert(id);
+        self.by_signature.entry(signature.clone()).or_default().insert(id);
         let operation = Operation {
             signature,
             stage: Stage::Gathering,
@@ -149,6 +164,7 @@ impl Collectives {
             departed: BTreeSet::new(),
             deadline: None,
             collected: Vec::new(),
+            answer: None,
             tickets: BTreeMap::new(),
             members: None,
         };
@@ -172,13 +188,38 @@ impl Collectives {
         if let Some(operation) = self.operations.get_mut(&id) {
             operation.stage = Stage::AtHost(upcall);
             operation.deadline = None;
-            forget_gathering(&mut self.gathering, &operation.signature, id);
         }
+    }
+
+    /// Keeps the host's answer to an operation until its turn comes.
+    pub(super) fn keep_answer(&mut self, id: OperationId, answer: Answer) {
+        if let Some(operation) = self.operations.get_mut(&id) {
+            operation.stage = Stage::Answered;
+            operation.answer = Some(answer);
+        }
+    }
+
+    /// The answer to the oldest operation of a signature, if the host has given it.
+    pub(super) fn take_next_answer(&mut self, signature: &Signature) -> Option<(OperationId, Answer)> {
+        let oldest = *self.by_signature.get(signature)?.first()?;
+        let answer = self.operations.get_mut(&oldest)?.answer.take()?;
+        Some((oldest, answer))
+    }
+
+    /// Whether no older operation of the same signature is open.
+    pub(super) fn is_oldest(&self, id: OperationId) -> bool {
+        let signature = self.operations.get(&id).map(|operation| &operation.signature);
+        signature.and_then(|signature| self.by_signature.get(signature)?.first()) == Some(&id)
     }
 
     pub(super) fn remove(&mut self, id: OperationId) -> Option<Operation> {
         let operation = self.operations.remove(&id)?;
-        forget_gathering(&mut self.gathering, &operation.signature, id);
+        if let Some(ids) = self.by_signature.get_mut(&operation.signature) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.by_signature.remove(&operation.signature);
+            }
+        }
         Some(operation)
     }
 
@@ -212,18 +253,5 @@ impl Collectives {
 
     pub(super) fn len(&self) -> usize {
         self.operations.len()
-    }
-}
-
-fn forget_gathering(
-    gathering: &mut BTreeMap<Signature, BTreeSet<OperationId>>,
-    signature: &Signature,
-    id: OperationId,
-) {
-    if let Some(ids) = gathering.get_mut(signature) {
-        ids.remove(&id);
-        if ids.is_empty() {
-            gathering.remove(signature);
-        }
     }
 }

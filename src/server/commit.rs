@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::core::Server;
+use super::directives::keys;
 use super::io::Output;
 use super::outputs::Ticket;
 use crate::gds::{AsStatus, Audience, Origin, Posted, Publish};
@@ -28,7 +29,10 @@ impl<S: Publish> Server<S> {
         match self.store.commit(namespace, rank, Origin::Local, values) {
             Ok(true) => self.wake(namespace),
             Ok(false) => {}
-            Err(error) => return error.status(),
+            Err(error) => {
+                tracing::warn!(%proc, %error, "commit refused");
+                return error.status();
+            }
         }
         if let Some(client) = self.registry.client_mut(proc) {
             client.commits = client.commits.saturating_add(1);
@@ -53,9 +57,15 @@ impl<S: Publish> Server<S> {
     }
 
     /// Stores what a process elsewhere posted. Nothing is published for nothing.
-    pub(super) fn publish_remote(&mut self, proc: &ProcId, entries: Vec<Kval>) -> Result<(), Status> {
+    ///
+    /// Fences over different sets and direct modexes overtake each other on their way through the host. Values older
+    /// than those stored are dropped: an update that a fence has brought would be lost for good, because the next fence
+    /// does not carry it again.
+    pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<(), Status> {
         let Some(rank) = proc.rank.process() else { return Err(Status::ERR_BAD_PARAM) };
-        if entries.is_empty() {
+        let commit = take_commit_number(&mut entries);
+        let stored = self.registry.job(&proc.namespace).and_then(|job| job.stored.get(&rank)).copied();
+        if entries.is_empty() || commit.is_some_and(|commit| Some(commit) < stored) {
             return Ok(());
         }
         // Whether the owner said "remote" or "global" is not told, and makes no difference here.
@@ -64,7 +74,13 @@ impl<S: Publish> Server<S> {
         match self.store.commit(&proc.namespace, rank, Origin::Remote, &values) {
             Ok(true) => self.wake(&proc.namespace),
             Ok(false) => {}
-            Err(error) => return Err(error.status()),
+            Err(error) => {
+                tracing::warn!(%proc, %error, "data of a process elsewhere can't be stored");
+                return Err(error.status());
+            }
+        }
+        if let (Some(commit), Some(job)) = (commit, self.registry.job_mut(&proc.namespace)) {
+            job.stored.insert(rank, commit);
         }
         Ok(())
     }
@@ -81,6 +97,19 @@ impl<S: Publish> Server<S> {
             self.review_wait(now, wait);
         }
     }
+}
+
+/// Says which commit a process's values include, so that whoever gets them twice knows which are newer.
+pub(super) fn add_commit_number(entries: &mut Vec<Kval>, commit: u64) {
+    if !entries.is_empty() {
+        entries.push(Kval { key: keys::COMMIT_NUMBER, value: commit.into() });
+    }
+}
+
+/// Takes out what [`add_commit_number`] has put in; absent in what other libraries send.
+pub(super) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
+    let place = entries.iter().position(|entry| entry.key == keys::COMMIT_NUMBER)?;
+    entries.remove(place).value.as_u64()
 }
 
 /// One list out of the parts of a commit. Within a scope the last value of a key wins. A foreign client sends global

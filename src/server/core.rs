@@ -114,6 +114,12 @@ impl<S: Publish> Server<S> {
         self.upcalls.len()
     }
 
+    /// Whether the answer to an upcall would still be of use.
+    #[must_use]
+    pub fn awaits(&self, upcall: UpcallId) -> bool {
+        self.upcalls.get(upcall).is_some()
+    }
+
     fn request(&mut self, now: Time, id: PeerId, tag: Tag, request: Request) {
         // A request may have been under way when the connection was closed.
         let Some(peer) = self.peers.get(id) else { return };
@@ -161,7 +167,7 @@ impl<S: Publish> Server<S> {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Wait(wait) => self.expire_wait(wait),
-                Timer::Operation(operation) => self.finish_operation(operation, Status::ERR_TIMEOUT),
+                Timer::Operation(operation) => self.finish_operation(now, operation, Status::ERR_TIMEOUT),
                 Timer::Upcall(upcall) => self.expire_upcall(now, upcall),
             }
         }

@@ -19,6 +19,9 @@ pub(super) mod keys {
     pub(in crate::server) const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static("pmix.loc.col.st");
     pub(in crate::server) const USER_ID: Key = Key::from_static("pmix.euid");
     pub(in crate::server) const GROUP_ID: Key = Key::from_static("pmix.egid");
+    /// Ours: travels with the values of one process and says which of its commits they include. Other libraries keep
+    /// it as one more value of the process.
+    pub(in crate::server) const COMMIT_NUMBER: Key = Key::from_static("pmix.modex.commit");
     pub(in crate::server) const JOB_SIZE: &str = "pmix.job.size";
 }
 

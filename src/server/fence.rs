@@ -1,6 +1,7 @@
 //! Fences: what a contribution holds, when the host is needed, what its answer means.
 
-use super::collective::{Kind, Operation, OperationId, Signature, Stage};
+use super::collective::{Answer, Kind, Operation, OperationId, Signature, Stage};
+use super::commit::add_commit_number;
 use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{flag, keys, requires_more_than, timeout};
@@ -63,14 +64,14 @@ impl<S: Publish> Server<S> {
         let status = local_status(operation, &self.registry);
         if !needs_host {
             let is_met = !requires_more_than(&operation.directives, &UNDERSTOOD);
-            return self.finish_operation(id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
+            return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
         }
         if !has_host {
-            return self.finish_operation(id, Status::ERR_NOT_SUPPORTED);
+            return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
         match self.contribution(id) {
             Ok((data, collected)) => self.exchange(now, id, status, data, collected),
-            Err(status) => self.finish_operation(id, status),
+            Err(status) => self.finish_operation(now, id, status),
         }
     }
 
@@ -115,22 +116,39 @@ impl<S: Publish> Server<S> {
                 self.store.posted(&proc.namespace, rank, Audience::OtherNodes).map_err(|error| error.status())?;
             entries.retain(|entry| client.changes.get(&entry.key).is_none_or(|&commit| commit > since));
             if !entries.is_empty() {
+                add_commit_number(&mut entries, client.commits);
                 data.blocks.push((proc.clone(), entries));
             }
         }
         Ok((data, collected))
     }
 
-    /// The host has exchanged the contributions. All data is published before anybody is released.
-    pub(super) fn complete_fence(
-        &mut self,
-        now: Time,
-        id: OperationId,
-        status: Status,
-        blocks: Vec<(ProcId, Vec<Kval>)>,
-    ) {
+    /// The host has exchanged the contributions.
+    pub(super) fn complete_fence(&mut self, now: Time, id: OperationId, answer: Answer) {
+        let Some(operation) = self.collectives.get(id) else { return };
+        let signature = operation.signature.clone();
+        self.collectives.keep_answer(id, answer);
+        self.settle_answered(now, &signature);
+    }
+
+    /// Ends an operation: everybody who waits gets this status.
+    pub(super) fn finish_operation(&mut self, now: Time, id: OperationId, status: Status) {
+        if let Some(signature) = self.release(id, status) {
+            self.settle_answered(now, &signature);
+        }
+    }
+
+    /// Ends the operations of a signature whose turn has come, in order.
+    fn settle_answered(&mut self, now: Time, signature: &Signature) {
+        while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
+            self.settle_fence(now, id, answer);
+        }
+    }
+
+    /// Ends a fence with the host's answer. All data is published before anybody is released.
+    fn settle_fence(&mut self, now: Time, id: OperationId, answer: Answer) {
+        let Answer { mut status, blocks } = answer;
         let mut arrived = Vec::new();
-        let mut status = status;
         if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
             match self.publish_blocks(id, blocks) {
                 Ok(procs) => arrived = procs,
@@ -140,7 +158,7 @@ impl<S: Publish> Server<S> {
         if status == Status::SUCCESS {
             self.note_collected(id);
         }
-        self.finish_operation(id, status);
+        self.release(id, status);
         for proc in arrived {
             self.review_target(now, &proc);
         }
@@ -171,16 +189,19 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Ends an operation: everybody who waits gets this status.
-    pub(super) fn finish_operation(&mut self, id: OperationId, status: Status) {
-        let Some(operation) = self.collectives.remove(id) else { return };
+    /// Takes an operation off the list and answers everybody who waits for it.
+    fn release(&mut self, id: OperationId, status: Status) -> Option<Signature> {
+        let operation = self.collectives.remove(id)?;
+        tracing::debug!(operation = id.0, procs = ?operation.signature.procs, status = status.to_raw(), "fence ended");
         self.timers.disarm(operation.deadline, Timer::Operation(id));
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }
-        for ticket in operation.into_tickets() {
+        let (signature, tickets) = operation.into_parts();
+        for ticket in tickets {
             self.outputs.reply_status(ticket, status);
         }
+        Some(signature)
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Job {
     pub(super) clients: BTreeMap<u32, Client>,
     /// For each local rank its commit number at the last successful collecting fence over the whole namespace.
     pub(super) collected: BTreeMap<u32, u64>,
+    /// For each rank elsewhere the newest of its commits that is stored here, where its server said so.
+    pub(super) stored: BTreeMap<u32, u64>,
 }
 
 /// One local process.
@@ -99,7 +101,7 @@ impl Job {
 }
 
 impl Registry {
-    /// Grows whenever who is local, or who is gone, changed.
+    /// Grows whenever the set of local processes has changed, or one of them has gone.
     pub(super) const fn revision(&self) -> u64 {
         self.revision
     }

@@ -1,5 +1,6 @@
 //! The host's answers, and what happens when there is none.
 
+use super::collective::Answer;
 use super::config::Capabilities;
 use super::core::Server;
 use super::host::{AbortUpcall, HostReply, Upcall, UpcallId};
@@ -16,14 +17,17 @@ impl<S: Publish> Server<S> {
         let Some(PendingUpcall { purpose, deadline }) = self.upcalls.remove(id) else { return };
         self.timers.disarm(deadline, Timer::Upcall(id));
         match purpose {
-            Purpose::ClientConnected(peer) => self.admit_or_refuse(now, peer, status_of(&reply)),
+            Purpose::ClientConnected(peer) => self.admit_or_refuse(peer, status_of(&reply)),
             Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => {
                 self.outputs.reply_status(ticket, status_of(&reply));
             }
-            Purpose::Fence(operation) => match reply {
-                HostReply::Fence { status, blocks } => self.complete_fence(now, operation, settled(status), blocks),
-                other => self.complete_fence(now, operation, status_of(&other), Vec::new()),
-            },
+            Purpose::Fence(operation) => {
+                let answer = match reply {
+                    HostReply::Fence { status, blocks } => Answer { status: settled(status), blocks },
+                    other => Answer { status: status_of(&other), blocks: Vec::new() },
+                };
+                self.complete_fence(now, operation, answer);
+            }
             Purpose::DirectModex(fetch) => match reply {
                 HostReply::DirectModex(entries) => self.complete_fetch(now, id, &fetch, Ok(entries)),
                 other => match status_of(&other) {
@@ -36,6 +40,7 @@ impl<S: Publish> Server<S> {
 
     /// The host took too long: whoever waits gets a timeout, and a later answer is ignored.
     pub(super) fn expire_upcall(&mut self, now: Time, id: UpcallId) {
+        tracing::warn!(upcall = id.0, "the host did not answer in time");
         self.complete_upcall(now, id, HostReply::Status(Status::ERR_TIMEOUT));
     }
 

@@ -54,8 +54,16 @@ pub(super) fn collect<'a>(
     limits: &'a Limits,
     description: &'a [Info],
 ) -> Result<Facts<'a>, RegisterError> {
-    let mut walk =
-        Walk { namespace, limits, facts: Facts::default(), entry_count: 0, proc_count: 0, app_count: 0, node_count: 0 };
+    let mut walk = Walk {
+        namespace,
+        limits,
+        facts: Facts::default(),
+        entry_count: 0,
+        session_count: 0,
+        proc_count: 0,
+        app_count: 0,
+        node_count: 0,
+    };
     for info in description {
         if info.key.as_str() == keys::REGISTER_NODATA.name() {
             walk.nodata(info)?;
@@ -79,6 +87,7 @@ struct Walk<'a> {
     limits: &'a Limits,
     facts: Facts<'a>,
     entry_count: u64,
+    session_count: u64,
     proc_count: u64,
     app_count: u64,
     node_count: u64,
@@ -111,7 +120,7 @@ impl<'a> Walk<'a> {
         let depth = depth + 1;
         match container {
             Container::Session => {
-                identify_session(infos)?;
+                self.identify_session(infos)?;
                 self.entries(infos, Scope::Session, depth)
             }
             Container::Job => self.entries(infos, Scope::Job, depth),
@@ -195,6 +204,19 @@ impl<'a> Walk<'a> {
             }
         }
         Ok(())
+    }
+
+    fn identify_session(&mut self, infos: Infos<'a>) -> Result<(), RegisterError> {
+        let position = self.session_count;
+        self.session_count += 1;
+        match infos.with_key(keys::SESSION_ID.name()).next() {
+            Some(_) => Ok(()),
+            None => Err(RegisterError::Unidentified {
+                container: "PMIX_SESSION_INFO_ARRAY",
+                position,
+                missing: "PMIX_SESSION_ID",
+            }),
+        }
     }
 
     /// The application's number. It may stand anywhere, and be left out while no application is known.
@@ -290,17 +312,6 @@ impl<'a> Walk<'a> {
 
     fn other_job(&self, found: &str) -> RegisterError {
         RegisterError::OtherJob { expected: self.namespace.clone(), found: found.to_owned() }
-    }
-}
-
-fn identify_session(infos: Infos<'_>) -> Result<(), RegisterError> {
-    match infos.with_key(keys::SESSION_ID.name()).next() {
-        Some(_) => Ok(()),
-        None => Err(RegisterError::Unidentified {
-            container: "PMIX_SESSION_INFO_ARRAY",
-            position: 0,
-            missing: "PMIX_SESSION_ID",
-        }),
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Limits {
     pub ranks_max: u32,
     /// Nodes: those of the node map and those only node arrays name, together.
     pub nodes_max: u32,
+    /// Names of one node besides its host name.
+    pub aliases_max: u32,
     /// Applications of the job.
     pub apps_max: u32,
     /// Infos in all containers together.
@@ -44,8 +46,15 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// Sixteen million processes with sixteen values each, on a million nodes.
+    /// Sixteen million processes with sixteen values each, on a million nodes with more names than any host has.
     fn default() -> Self {
-        Self { ranks_max: 1 << 24, nodes_max: 1 << 20, apps_max: 1 << 16, entries_max: 1 << 28, depth_max: 16 }
+        Self {
+            ranks_max: 1 << 24,
+            nodes_max: 1 << 20,
+            aliases_max: 256,
+            apps_max: 1 << 16,
+            entries_max: 1 << 28,
+            depth_max: 16,
+        }
     }
 }

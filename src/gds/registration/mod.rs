@@ -14,7 +14,7 @@
 //! Where a value goes: containers say it; a value outside a container, or loose in a job array, goes to the key's
 //! default realm. Loose node values are of the server's own node, loose application values of the only application.
 //! Node arrays of a session are weaker than those of the job. Node arrays of an application stay in the application,
-//! as one array of arrays under `PMIX_NODE_INFO_ARRAY`.
+//! as one array of arrays under [`APP_NODES_KEY`].
 //!
 //! Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`; chapter "Data Access
 //! and Sharing", data realms.
@@ -53,4 +53,5 @@ mod tests;
 pub use context::{Context, Limits};
 pub use describe::JobDescription;
 pub use error::RegisterError;
+pub use nodes::APP_NODES_KEY;
 pub use parse::parse;

@@ -21,7 +21,9 @@ pub(super) struct Nodes<'a> {
     /// How many of them the node map lists.
     mapped_count: u32,
     nodes_max: u32,
-    by_name: FxHashMap<String, u32>,
+    aliases_max: u32,
+    by_hostname: FxHashMap<String, u32>,
+    by_alias: FxHashMap<String, u32>,
     by_id: FxHashMap<u32, u32>,
     pub(super) columns: Columns<'a>,
 }
@@ -30,11 +32,18 @@ pub(super) struct Nodes<'a> {
 struct Node {
     /// Its name in the node map.
     map_name: Option<String>,
+    /// Names that node arrays gave it, other than that.
+    hostnames: Vec<String>,
     /// The number the host gave it.
     id: Option<u32>,
     /// Its other names, in the order of first mention.
     aliases: Vec<String>,
 }
+
+/// The key under which an application's record holds its node arrays: an array with one array of infos for each node.
+///
+/// It is not `PMIX_NODE_INFO_ARRAY`, because peers take the value of that for one array of infos without looking.
+pub const APP_NODES_KEY: &str = "modex.app.nodes";
 
 /// What a node array says about which node it means.
 #[derive(Debug, Default)]
@@ -50,7 +59,9 @@ impl<'a> Nodes<'a> {
             nodes: Vec::new(),
             mapped_count: 0,
             nodes_max: limits.nodes_max,
-            by_name: FxHashMap::default(),
+            aliases_max: limits.aliases_max,
+            by_hostname: FxHashMap::default(),
+            by_alias: FxHashMap::default(),
             by_id: FxHashMap::default(),
             columns: Columns::default(),
         }
@@ -60,10 +71,10 @@ impl<'a> Nodes<'a> {
     pub(super) fn add_map(&mut self, map: &NodeList) -> Result<(), RegisterError> {
         for name in map.iter() {
             let index = self.add()?;
-            if let Some(&first) = self.by_name.get(name) {
+            if let Some(&first) = self.by_hostname.get(name) {
                 return Err(RegisterError::NodeTwice { name: name.to_owned(), first, second: index });
             }
-            self.by_name.insert(name.to_owned(), index);
+            self.by_hostname.insert(name.to_owned(), index);
             self.node_mut(index, |node| node.map_name = Some(name.to_owned()));
         }
         self.mapped_count = self.count();
@@ -94,10 +105,8 @@ impl<'a> Nodes<'a> {
     /// that is a node only if the job uses it.
     pub(super) fn add_own(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
         let mut told = Identity::of_infos(loose.iter().copied())?;
-        let known = |name: &String| self.by_name.get(name).copied();
-        let by_told_name = told.hostname.as_ref().and_then(known);
-        let by_context = || std::iter::once(&context.hostname).chain(&context.aliases).find_map(known);
-        let found = by_told_name.or_else(by_context);
+        let by_told_name = told.hostname.as_ref().and_then(|name| self.index_of_name(name));
+        let found = by_told_name.or_else(|| self.index_of_names(&context.hostname, &context.aliases));
         if loose.is_empty() {
             return Ok(found);
         }
@@ -123,8 +132,7 @@ impl<'a> Nodes<'a> {
 
     /// The index of the node that is meant; a new one if it is not known.
     pub(super) fn place(&mut self, identity: Identity) -> Result<u32, RegisterError> {
-        let by_name =
-            identity.hostname.iter().chain(&identity.aliases).find_map(|name| self.by_name.get(name).copied());
+        let by_name = identity.hostname.as_ref().and_then(|name| self.index_of_names(name, &identity.aliases));
         let index = match by_name.or_else(|| self.index_of_id(identity.id?)) {
             Some(index) => index,
             None => self.add()?,
@@ -146,7 +154,15 @@ impl<'a> Nodes<'a> {
 
     /// The index of a node by its name or alias.
     pub(super) fn index_of_name(&self, name: &str) -> Option<u32> {
-        self.by_name.get(name).copied()
+        self.by_hostname.get(name).or_else(|| self.by_alias.get(name)).copied()
+    }
+
+    /// The index of a node with this name, or whose name is one of these aliases.
+    ///
+    /// Two aliases that are equal prove nothing: every node may have `localhost` among its own.
+    fn index_of_names(&self, hostname: &str, aliases: &[String]) -> Option<u32> {
+        let by_alias = || aliases.iter().find_map(|alias| self.by_hostname.get(alias).copied());
+        self.index_of_name(hostname).or_else(by_alias)
     }
 
     /// How many nodes there are.
@@ -188,13 +204,14 @@ impl<'a> Nodes<'a> {
         let of_map = of_map.filter_map(|(index, node)| Some((index, rule.owned_cell(text(node.map_name.as_ref()?)))));
         hostnames.fill(of_map);
 
-        // A node that the host calls by another name than the map must be found by both.
-        for (index, given) in given {
-            self.node_mut(index, |node| match &node.map_name {
-                Some(name) if given.as_ref() != Some(name) && !node.aliases.contains(name) => {
-                    node.aliases.push(name.clone());
+        // A node that goes by several names must be found by each.
+        for (index, hostname) in given {
+            self.node_mut(index, |node| {
+                for name in node.map_name.iter().chain(&node.hostnames) {
+                    if Some(name) != hostname.as_ref() && !node.aliases.contains(name) {
+                        node.aliases.push(name.clone());
+                    }
                 }
-                _ => {}
             });
         }
         let aliases = self.columns.column(&Key::from_static(keys::HOSTNAME_ALIASES.name()));
@@ -240,14 +257,26 @@ impl<'a> Nodes<'a> {
             self.by_id.insert(id, index);
             self.node_mut(index, |node| node.id = Some(id));
         }
-        for name in identity.hostname.iter().chain(&identity.aliases) {
-            self.by_name.entry(name.clone()).or_insert(index);
+        let name_count = self.node(index).map_or(0, |node| node.aliases.len() + node.hostnames.len());
+        let name_count = u64::try_from(name_count + identity.aliases.len()).unwrap_or(u64::MAX);
+        within("aliases of one node", name_count, u64::from(self.aliases_max))?;
+        if let Some(hostname) = &identity.hostname {
+            self.by_hostname.entry(hostname.clone()).or_insert(index);
+        }
+        for alias in &identity.aliases {
+            self.by_alias.entry(alias.clone()).or_insert(index);
         }
         self.node_mut(index, |node| {
             for alias in identity.aliases {
                 if !node.aliases.contains(&alias) {
                     node.aliases.push(alias);
                 }
+            }
+            match identity.hostname {
+                Some(name) if node.map_name.as_ref() != Some(&name) && !node.hostnames.contains(&name) => {
+                    node.hostnames.push(name);
+                }
+                _ => {}
             }
         });
         Ok(())

@@ -11,7 +11,7 @@ use super::collect::{AppFacts, Facts, collect};
 use super::context::Context;
 use super::derive::{self, Maps};
 use super::error::{RegisterError, within};
-use super::nodes::{Nodes, merged_arrays};
+use super::nodes::{APP_NODES_KEY, Nodes, merged_arrays};
 use super::previous;
 
 /// Turns what a host tells about a job into its record.
@@ -20,7 +20,7 @@ use super::previous;
 /// description brings a node map or process map, what is derived from it replaces earlier values, too, and nodes that
 /// are not in the new map are forgotten. Without `previous` the description stands for itself.
 ///
-/// `PMIX_REGISTER_NODATA` gives an empty record, whatever else is described.
+/// With `PMIX_REGISTER_NODATA` nothing of the description is kept: the record is the previous one, else empty.
 ///
 /// Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`.
 ///
@@ -34,13 +34,13 @@ pub fn parse(
 ) -> Result<JobRecord, RegisterError> {
     let mut facts = collect(namespace, &context.limits, description)?;
     if facts.nodata {
-        return Ok(JobRecord::default());
+        return Ok(previous.cloned().unwrap_or_default());
     }
     settle_loose(&mut facts, previous)?;
     let fresh_maps = Maps::read(&facts.job, &context.limits)?;
     let maps_are_fresh = fresh_maps.is_some();
     if let Some(previous) = previous {
-        previous::fill_tables(&mut facts, previous, maps_are_fresh);
+        previous::fill_tables(&mut facts, previous, &fresh_maps);
     }
     // One new map alone pairs with the earlier other one.
     let maps = if maps_are_fresh { Maps::read(&facts.job, &context.limits)? } else { fresh_maps };
@@ -167,7 +167,7 @@ fn app_records(apps: BTreeMap<u32, AppFacts<'_>>) -> Result<Vec<AppRecord>, Regi
     apps.into_iter()
         .map(|(number, mut app)| {
             if let Some(nodes) = merged_arrays(&app.nodes)? {
-                app.table.set(Key::from_static(keys::NODE_INFO_ARRAY.name()), nodes);
+                app.table.set(Key::from_static(APP_NODES_KEY), nodes);
             }
             Ok(AppRecord { number, entries: app.table.into_entries() })
         })

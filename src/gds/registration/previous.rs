@@ -9,16 +9,19 @@ use crate::types::Value;
 use super::coerce::{Cell, text_of};
 use super::collect::Facts;
 use super::columns::{ColumnBuilder, Columns, value_at};
+use super::derive::Maps;
 use super::error::RegisterError;
 use super::nodes::{Identity, Nodes, names_in};
 
-/// Adds earlier values of session, job and applications. With new maps, what follows from them is left to derive.
-pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, maps_are_fresh: bool) {
+/// Adds earlier values of session, job and applications, except what follows from a map that is given anew.
+pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &Maps) {
     for (key, value) in &previous.session {
         facts.session.fill(key.clone(), value.clone());
     }
     for (key, value) in &previous.job {
-        if !(maps_are_fresh && FROM_MAPS.contains(&key.as_str())) {
+        let is_stale = fresh.nodes.is_some() && FROM_NODE_MAP.contains(&key.as_str())
+            || fresh.ranks.is_some() && FROM_PROC_MAP.contains(&key.as_str());
+        if !is_stale {
             facts.job.fill(key.clone(), value.clone());
         }
     }
@@ -118,9 +121,11 @@ fn column<'r>(columns: &'r [Column], key: &str) -> Option<&'r Column> {
     columns.iter().find(|column| column.key.as_str() == key)
 }
 
-/// Job values that a new map makes stale.
-const FROM_MAPS: [&str; 4] =
-    [keys::NUM_NODES.name(), keys::NODE_LIST.name(), keys::JOB_SIZE.name(), keys::MAX_PROCS.name()];
+/// Job values that a new node map makes stale.
+const FROM_NODE_MAP: [&str; 2] = [keys::NUM_NODES.name(), keys::NODE_LIST.name()];
+
+/// Job values that a new process map makes stale.
+const FROM_PROC_MAP: [&str; 2] = [keys::JOB_SIZE.name(), keys::MAX_PROCS.name()];
 
 /// Node values that say which node it is.
 const IDENTITIES: [&str; 3] = [keys::HOSTNAME.name(), keys::NODEID.name(), keys::HOSTNAME_ALIASES.name()];

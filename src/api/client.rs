@@ -1,0 +1,321 @@
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::time::Duration;
+
+use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, Refusal, StagingError};
+use crate::gds::{AsStatus, KeyRef};
+use crate::keys::TypedKey;
+use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Session};
+use crate::types::{DataType, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
+
+use super::options::{FenceOptions, GetOptions};
+use super::typed::KeyType;
+
+/// A process's membership in its job.
+///
+/// Reading what the job or its processes published takes no lock and asks nobody: it is in memory that the server
+/// shares with its clients. A client runs no thread of its own unless a callback is given to it.
+///
+/// Dropping a client without [`Client::finalize`] looks to the server like the end of the process.
+///
+/// Source: PMIx Standard, "Client Initialization and Finalization" and "Data Access and Sharing".
+#[derive(Debug)]
+pub struct Client {
+    session: Session,
+}
+
+/// How a client connects. See [`Client::builder`].
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct ClientBuilder {
+    environment: Option<Vec<(OsString, OsString)>>,
+    timeout: Option<Duration>,
+}
+
+/// Why a Get gave no value.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GetError {
+    /// There is none.
+    #[error("key {key:?} of {proc} is not there")]
+    NotFound {
+        /// The key.
+        key: Cow<'static, str>,
+        /// Whose.
+        proc: ProcId,
+    },
+    /// There is one, but not for this process.
+    #[error("key {key:?} of {proc} was posted with a scope that excludes this process")]
+    OutsideScope {
+        /// The key.
+        key: Cow<'static, str>,
+        /// Whose.
+        proc: ProcId,
+    },
+    /// There is one of another type.
+    #[error("key {key:?} of {proc} holds {}, not {expected}", found.name())]
+    WrongType {
+        /// The key.
+        key: Cow<'static, str>,
+        /// Whose.
+        proc: ProcId,
+        /// What the key should hold.
+        expected: &'static str,
+        /// What is stored.
+        found: DataType,
+    },
+    /// The stored bytes are damaged.
+    #[error("key {key:?} of {proc} can't be read: the stored bytes are damaged")]
+    Damaged {
+        /// The key.
+        key: Cow<'static, str>,
+        /// Whose.
+        proc: ProcId,
+    },
+    /// The key can't be one.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The directives make no sense.
+    #[error(transparent)]
+    Directive(#[from] DirectiveError),
+    /// The request makes no sense.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// The server could not be asked, refused, or did not answer in time.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// Why a fence failed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FenceError {
+    /// The directives make no sense.
+    #[error(transparent)]
+    Directive(#[from] DirectiveError),
+    /// The server refused, could not be asked, or did not answer in time.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// No thread could be started for the callback; the fence was not begun.
+    #[error("no thread for the callback can be started: {}", .0)]
+    Thread(std::io::ErrorKind),
+}
+
+impl AsStatus for GetError {
+    fn status(&self) -> Status {
+        match self {
+            Self::NotFound { .. } => Status::ERR_NOT_FOUND,
+            Self::OutsideScope { .. } => Status::ERR_EXISTS_OUTSIDE_SCOPE,
+            Self::WrongType { .. } => Status::ERR_TYPE_MISMATCH,
+            Self::Damaged { .. } => Status::ERROR,
+            Self::Key(_) => Status::ERR_BAD_PARAM,
+            Self::Directive(error) => error.status(),
+            Self::Refusal(error) => error.status(),
+            Self::Call(error) => error.status(),
+        }
+    }
+}
+
+impl AsStatus for FenceError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Directive(error) => error.status(),
+            Self::Call(error) => error.status(),
+            Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// Takes these environment variables instead of the process's own.
+    pub fn env<N: Into<OsString>, V: Into<OsString>>(mut self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.environment = Some(variables.collect());
+        self
+    }
+
+    /// How long the server may take to admit this process; one minute if not given. The server's host is asked
+    /// meanwhile.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn connect(self) -> Result<Client, ConnectError> {
+        let environment = self.environment.unwrap_or_else(runtime::environment);
+        let session = runtime::connect(environment, self.timeout.unwrap_or(runtime::CONNECT_TIME_MAX))?;
+        Ok(Client { session })
+    }
+}
+
+impl Client {
+    /// Connects to the server that the launcher put into the environment.
+    ///
+    /// # Errors
+    /// [`ConnectError::NotLaunched`] when no launcher is at work, [`ConnectError::Unreachable`] when its server can't
+    /// be reached, and the other variants for an environment that makes no sense.
+    pub fn connect() -> Result<Self, ConnectError> {
+        Self::builder().connect()
+    }
+
+    /// Begins to describe how to connect.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn proc(&self) -> &ProcId {
+        self.session.proc()
+    }
+
+    /// The server's name for this node, if it told.
+    #[must_use]
+    pub fn hostname(&self) -> Option<&str> {
+        self.session.hostname()
+    }
+
+    /// Whether values are read from shared memory. If not, the server is asked for each.
+    #[must_use]
+    pub fn reads_segment(&self) -> bool {
+        self.session.reads_segment()
+    }
+
+    /// Puts a value. Others can see it after [`Client::commit`], those elsewhere after a collecting fence.
+    ///
+    /// # Errors
+    /// [`StagingError`]: reserved key, or more data than a process may put.
+    pub fn put(&self, scope: Scope, key: &str, value: impl Into<Value>) -> Result<(), StagingError> {
+        self.session.put(scope, key, value.into())
+    }
+
+    /// Stores a value about any process, for this process alone.
+    ///
+    /// # Errors
+    /// [`StagingError`].
+    pub fn store_internal(&self, proc: &ProcId, key: Key, value: impl Into<Value>) -> Result<(), StagingError> {
+        self.session.store_internal(proc, key, value.into())
+    }
+
+    /// Makes visible what was put since the last commit, and waits until it is.
+    ///
+    /// # Errors
+    /// [`CallError`]; the values are then part of the next commit.
+    pub fn commit(&self) -> Result<(), CallError> {
+        self.session.commit()
+    }
+
+    /// Waits until everybody named is there, and exchanges data if asked to.
+    ///
+    /// # Errors
+    /// [`FenceError`].
+    pub fn fence(&self, options: &FenceOptions) -> Result<(), FenceError> {
+        let directives = FenceDirectives::parse(&options.directives)?;
+        Ok(self.session.fence(options.procs.clone(), directives)?)
+    }
+
+    /// Begins a fence; the result is picked up later.
+    ///
+    /// # Errors
+    /// [`FenceError::Directive`].
+    pub fn fence_nb(&self, options: &FenceOptions) -> Result<Pending, FenceError> {
+        let directives = FenceDirectives::parse(&options.directives)?;
+        Ok(self.session.start_fence(options.procs.clone(), directives))
+    }
+
+    /// Begins a fence; the result goes to `callback`, on a thread of the client that the first callback starts.
+    ///
+    /// # Errors
+    /// [`FenceError`]: the callback will not run.
+    pub fn fence_with(
+        &self,
+        options: &FenceOptions,
+        callback: impl FnOnce(Result<(), CallError>) + Send + 'static,
+    ) -> Result<(), FenceError> {
+        let directives = FenceDirectives::parse(&options.directives)?;
+        let begun = self.session.fence_with(options.procs.clone(), directives, callback);
+        begun.map_err(|error| FenceError::Thread(error.kind()))
+    }
+
+    /// A value of a known type: of a process of this job, or of the job itself (`Rank::Wildcard`). Waits for a value
+    /// that is not there yet; see [`Client::get_value`] for other ways.
+    ///
+    /// # Errors
+    /// [`GetError`].
+    pub fn get<T: KeyType + ?Sized>(&self, rank: impl Into<Rank>, key: TypedKey<T>) -> Result<T::Output<'_>, GetError> {
+        let rank = rank.into();
+        let hashed = KeyRef { name: key.name(), hash: key.hash() };
+        let fetched = match self.session.peek(rank, hashed) {
+            Some(fetched) => fetched,
+            None => {
+                let proc = ProcId { namespace: self.proc().namespace.clone(), rank };
+                self.fetch(proc, Key::new(key.name())?, GetDirectives::default())?
+            }
+        };
+        let found = fetched.data_type();
+        T::read(fetched).ok_or_else(|| GetError::WrongType {
+            key: Cow::Borrowed(key.name()),
+            proc: ProcId { namespace: self.proc().namespace.clone(), rank },
+            expected: T::EXPECTED,
+            found,
+        })
+    }
+
+    /// A value of any type, of any process or job. Borrowed from shared memory if it lies there.
+    ///
+    /// # Errors
+    /// [`GetError`].
+    pub fn get_value(&self, proc: &ProcId, key: &str, options: &GetOptions) -> Result<Fetched<'_>, GetError> {
+        if options.directives.is_empty()
+            && proc.namespace == self.proc().namespace
+            && let Some(fetched) = self.session.peek(proc.rank, KeyRef::new(key))
+        {
+            return Ok(fetched);
+        }
+        self.fetch(proc.clone(), Key::new(key.to_owned())?, GetDirectives::parse(&options.directives)?)
+    }
+
+    /// Asks the server to end processes; an empty list means this process's whole job. Whether and when it happens is
+    /// the host's to say.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn abort(&self, status: Status, message: &str, procs: Vec<ProcId>) -> Result<(), CallError> {
+        let message = (!message.is_empty()).then(|| Text::from(message));
+        self.session.abort(status, message, procs)
+    }
+
+    /// Leaves the job in order. A later [`Client::connect`] finds the job again.
+    ///
+    /// # Errors
+    /// [`CallError`] when the server refused or took too long; the connection is closed all the same.
+    pub fn finalize(self) -> Result<(), CallError> {
+        self.session.finalize()
+    }
+
+    fn fetch(&self, proc: ProcId, key: Key, directives: GetDirectives) -> Result<Fetched<'_>, GetError> {
+        let request = GetRequest::new(Some(proc), Some(key), directives, self.proc())?;
+        self.session.get(&request).map_err(|error| get_error(&request, error))
+    }
+}
+
+fn get_error(request: &GetRequest, error: FetchError) -> GetError {
+    let key = Cow::Owned(request.key.as_ref().map_or_else(String::new, ToString::to_string));
+    let proc = request.proc.clone();
+    let status = match error {
+        FetchError::NotFound { status } | FetchError::Call(CallError::Refused { status, .. }) => status,
+        FetchError::Call(error) => return GetError::Call(error),
+    };
+    match status {
+        Status::ERR_NOT_FOUND => GetError::NotFound { key, proc },
+        Status::ERR_EXISTS_OUTSIDE_SCOPE => GetError::OutsideScope { key, proc },
+        _ => match error {
+            FetchError::Call(error) => GetError::Call(error),
+            FetchError::NotFound { .. } => GetError::Damaged { key, proc },
+        },
+    }
+}

@@ -1,0 +1,317 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::gds::{StoreLimits, StoreOptions};
+use crate::ptl::SocketAccess;
+use crate::runtime::{self, Host, ServerHandle, ServerOptions, StartError, Stopped};
+use crate::server::{Config, DirectModexRequest, HostCall, HostResult, RegisterClient, RegisterNamespace};
+use crate::shmem::BackingKind;
+use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Status};
+
+/// A PMIx server: serves the processes of jobs on this node, on behalf of a [`Host`].
+///
+/// Every function waits for the server's thread and may be called from any thread, the host's functions included.
+/// Dropping the server ends it; see [`Server::shutdown`].
+///
+/// Source: PMIx Standard, "Server-Specific Interfaces".
+#[derive(Debug)]
+pub struct Server {
+    handle: ServerHandle,
+}
+
+/// How a server is made. See [`Server::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ServerBuilder {
+    namespace: String,
+    rank: u32,
+    hostname: Option<String>,
+    session_tmpdir: Option<PathBuf>,
+    system_tmpdir: Option<PathBuf>,
+    access: SocketAccess,
+    backing: BackingKind,
+    limits: StoreLimits,
+    core: Config,
+}
+
+/// Why a call to the server failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The server said no.
+    #[error("the server refused to {doing} with status {}", status.to_raw())]
+    Refused {
+        /// What was to be done.
+        doing: &'static str,
+        /// Why not.
+        status: Status,
+    },
+    /// The process named is not one process.
+    #[error("{proc} is not one process; name it by namespace and number")]
+    NoProcess {
+        /// What was given.
+        proc: ProcId,
+    },
+    /// The server has ended.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// Why no server could be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The server's own namespace is not one.
+    #[error("the server can't have that namespace: {0}")]
+    Namespace(#[from] NamespaceError),
+    /// The server did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+impl ServerBuilder {
+    /// The server's own namespace; `modex` if not given. Clients of release 3.2 need one without dots.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The server's own rank; 0 if not given.
+    pub fn rank(mut self, rank: u32) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    /// The name of this node as job descriptions spell it; the kernel's name if not given.
+    pub fn hostname(mut self, hostname: impl Into<String>) -> Self {
+        self.hostname = Some(hostname.into());
+        self
+    }
+
+    /// Directory for the files of the session; the system's temporary directory if not given.
+    pub fn tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.session_tmpdir = Some(directory.into());
+        self
+    }
+
+    /// Directory for the files of the node, told to clients; the system's temporary directory if not given.
+    pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.system_tmpdir = Some(directory.into());
+        self
+    }
+
+    /// Which users can reach the socket; the server's own if not given.
+    pub fn access(mut self, access: SocketAccess) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Where the segments live; in sealed memfds if not given.
+    pub fn backing(mut self, backing: BackingKind) -> Self {
+        self.backing = backing;
+        self
+    }
+
+    /// What a namespace may store.
+    pub fn store_limits(mut self, limits: StoreLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How long the host may take to answer an upcall; for ever if not given.
+    pub fn host_timeout(mut self, timeout: Duration) -> Self {
+        self.core.host_timeout = Some(timeout);
+        self
+    }
+
+    /// Starts the server. Clients can connect when this returns.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn start(self, host: impl Host) -> Result<Server, BuildError> {
+        self.start_shared(Arc::new(host))
+    }
+
+    /// As [`ServerBuilder::start`], for a host that others hold, too.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn start_shared(self, host: Arc<dyn Host>) -> Result<Server, BuildError> {
+        let server = ProcId::new(Namespace::new(&self.namespace)?, self.rank);
+        let hostname = self.hostname.unwrap_or_else(runtime::hostname);
+        let session_tmpdir = self.session_tmpdir.unwrap_or_else(runtime::temporary_directory);
+        let store = StoreOptions {
+            backing: self.backing,
+            directory: Some(session_tmpdir.clone()),
+            limits: self.limits,
+            ..StoreOptions::new(format!("{}.{}", server.namespace, self.rank), hostname.as_str())
+        };
+        let options = ServerOptions {
+            server,
+            hostname,
+            session_tmpdir,
+            system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
+            access: self.access,
+            connections: runtime::ConnectionLimits::default(),
+            core: self.core,
+            store,
+        };
+        Ok(Server { handle: ServerHandle::start(options, host)? })
+    }
+}
+
+impl Server {
+    /// Begins to describe a server.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder {
+            namespace: "modex".to_owned(),
+            rank: 0,
+            hostname: None,
+            session_tmpdir: None,
+            system_tmpdir: None,
+            access: SocketAccess::default(),
+            backing: BackingKind::Memfd,
+            limits: StoreLimits::default(),
+            core: Config::default(),
+        }
+    }
+
+    /// The server's own name.
+    #[must_use]
+    pub const fn proc(&self) -> &ProcId {
+        &self.handle.environment().address.server
+    }
+
+    /// The server's name for this node.
+    #[must_use]
+    pub fn hostname(&self) -> &str {
+        &self.handle.environment().hostname
+    }
+
+    /// The directory that holds the server's socket, removed when the server ends.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        let socket = &self.handle.environment().address.path;
+        socket.parent().unwrap_or(socket)
+    }
+
+    /// Describes a job, before its first local process starts. `local_count` is how many of its processes this node
+    /// will have. A second call for the same job describes it anew.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for it.
+    pub fn register_namespace(
+        &self,
+        namespace: &Namespace,
+        local_count: u32,
+        description: Vec<Info>,
+    ) -> Result<(), ServerError> {
+        let registration = RegisterNamespace {
+            namespace: namespace.clone(),
+            local_count: Some(local_count),
+            description,
+            nodata: false,
+        };
+        self.status("register the namespace", HostCall::RegisterNamespace(registration))
+    }
+
+    /// Forgets a job. Whatever waits on it ends with an error, its clients are disconnected.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]; unknown names are harmless.
+    pub fn deregister_namespace(&self, namespace: &Namespace) -> Result<(), ServerError> {
+        self.status("deregister the namespace", HostCall::DeregisterNamespace(namespace.clone()))
+    }
+
+    /// Announces a local process, before it starts. The kernel must report these ids for its connections.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] when the namespace is unknown or the rank is not that of a process.
+    pub fn register_client(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<(), ServerError> {
+        self.register_client_object(proc, uid, gid, 0)
+    }
+
+    /// As [`Server::register_client`], with a number that upcalls about the process hand back.
+    ///
+    /// # Errors
+    /// As [`Server::register_client`].
+    pub fn register_client_object(&self, proc: &ProcId, uid: u32, gid: u32, object: u64) -> Result<(), ServerError> {
+        let registration = RegisterClient { proc: proc.clone(), uid, gid, object };
+        self.status("register the process", HostCall::RegisterClient(registration))
+    }
+
+    /// Says that a local process has ended.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]; unknown processes are harmless.
+    pub fn deregister_client(&self, proc: &ProcId) -> Result<(), ServerError> {
+        self.status("deregister the process", HostCall::DeregisterClient(proc.clone()))
+    }
+
+    /// The environment variables that lead a process to this server. To be added to the process's own.
+    ///
+    /// # Errors
+    /// [`ServerError::NoProcess`] for a rank that is not the number of a process.
+    pub fn setup_fork(&self, proc: &ProcId) -> Result<Vec<(String, String)>, ServerError> {
+        match proc.rank {
+            Rank::Process(_) => Ok(self.handle.environment().variables(proc)),
+            _ => Err(ServerError::NoProcess { proc: proc.clone() }),
+        }
+    }
+
+    /// What a local process posted for other nodes, or job-level data (wildcard rank). Waits until the process has
+    /// committed: do not call it from a host function that must not wait.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] when the process is unknown, is gone, or the time is over.
+    pub fn direct_modex(
+        &self,
+        proc: &ProcId,
+        required: Option<&Key>,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<Kval>, ServerError> {
+        let call = HostCall::DirectModexRequest(direct_modex_request(proc, required, timeout));
+        entries(self.handle.call(call)?)
+    }
+
+    /// As [`Server::direct_modex`], without waiting: `callback` gets the result, on the thread of the host's functions.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn direct_modex_with(
+        &self,
+        proc: &ProcId,
+        required: Option<&Key>,
+        timeout: Option<Duration>,
+        callback: impl FnOnce(Result<Vec<Kval>, ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        let call = HostCall::DirectModexRequest(direct_modex_request(proc, required, timeout));
+        Ok(self.handle.call_with(call, Box::new(|result| callback(entries(result))))?)
+    }
+
+    /// Ends the server: its clients are disconnected, its socket is removed, its segments are gone once nobody maps
+    /// them. The same happens when it is dropped.
+    pub fn shutdown(self) {
+        drop(self);
+    }
+
+    fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
+        match self.handle.call(call)? {
+            HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
+            HostResult::Status(status) => Err(ServerError::Refused { doing, status }),
+        }
+    }
+}
+
+fn direct_modex_request(proc: &ProcId, required: Option<&Key>, timeout: Option<Duration>) -> DirectModexRequest {
+    DirectModexRequest { proc: proc.clone(), key: required.cloned(), timeout }
+}
+
+fn entries(result: HostResult) -> Result<Vec<Kval>, ServerError> {
+    match result {
+        HostResult::Entries(entries) => Ok(entries),
+        HostResult::Status(Status::SUCCESS) => Ok(Vec::new()),
+        HostResult::Status(status) => Err(ServerError::Refused { doing: "fetch what the process posted", status }),
+    }
+}

@@ -1,0 +1,101 @@
+use super::integer::{Tagged, read_tag, read_tagged, write_tag};
+use super::value::{read_content, write_content};
+use super::wire::{DataTypeNumber, Int, Pid, Size, Uint};
+use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Generation, Reader, Writer};
+use crate::types::{DataArray, DataType, Value};
+
+/// Element type, number of elements, elements.
+///
+/// An array without a type is where releases differ: up to 5.0 a count follows, since 6.0 nothing. It is read either
+/// way, by the connection's generation, and never written: an empty array is sent as one of bytes instead.
+impl Encoding for DataArray {
+    type Value = Self;
+    const TYPE: DataType = DataType::DataArray;
+
+    fn write(writer: &mut Writer, value: &Self) -> Result<(), EncodeError> {
+        let element_type = match value.element_type {
+            DataType::Undefined => DataType::Byte,
+            declared => declared,
+        };
+        writer.require(element_type)?;
+        DataTypeNumber::write(writer, &element_type.to_raw())?;
+        let elements = value.elements.as_slice();
+        let count = u64::try_from(elements.len()).map_err(|_| EncodeError::CountTooLarge { count: elements.len() })?;
+        Size::write(writer, &count)?;
+        require_uniform(elements, element_type)?;
+        match element_type {
+            DataType::Size => write_run::<Size>(writer, elements, as_size),
+            DataType::Int => write_run::<Int>(writer, elements, as_int),
+            DataType::Uint => write_run::<Uint>(writer, elements, as_uint),
+            DataType::Pid => write_run::<Pid>(writer, elements, as_pid),
+            _ => elements.iter().try_for_each(|element| write_content(writer, element)),
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let element_type = reader.data_type()?;
+        if element_type == DataType::Undefined && reader.codec().generation >= Generation::V51 {
+            return Ok(Self { element_type, elements: Vec::new() });
+        }
+        let declared = Size::read(reader)?;
+        let count = reader.count(declared)?;
+        let elements = match element_type {
+            DataType::Undefined if count > 0 => return Err(reader.error(DecodeProblem::UntypedElements { count })),
+            DataType::Size => read_run::<Size>(reader, count, Value::Size)?,
+            DataType::Int => read_run::<Int>(reader, count, Value::Int)?,
+            DataType::Uint => read_run::<Uint>(reader, count, Value::Uint)?,
+            DataType::Pid => read_run::<Pid>(reader, count, Value::Pid)?,
+            _ => reader.list(count, |reader| read_content(reader, element_type))?,
+        };
+        Ok(Self { element_type, elements })
+    }
+}
+
+fn require_uniform(elements: &[Value], expected: DataType) -> Result<(), EncodeError> {
+    match elements.iter().enumerate().find(|(_, element)| element.data_type() != expected) {
+        Some((index, element)) => Err(EncodeError::MixedArray { expected, found: element.data_type(), index }),
+        None => Ok(()),
+    }
+}
+
+/// Numbers whose width is sent before them: once for all.
+fn write_run<T: Tagged>(
+    writer: &mut Writer,
+    elements: &[Value],
+    number: impl Fn(&Value) -> Option<T::Value>,
+) -> Result<(), EncodeError> {
+    if !elements.is_empty() {
+        write_tag::<T>(writer);
+    }
+    // `require_uniform` has made sure that every element gives a number.
+    elements.iter().filter_map(number).for_each(|value| writer.integer(T::to_sent(value)));
+    Ok(())
+}
+
+fn read_run<T: Tagged>(
+    reader: &mut Reader<'_>,
+    count: usize,
+    value: impl Fn(T::Value) -> Value,
+) -> Result<Vec<Value>, DecodeError> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let tag = read_tag::<T>(reader)?;
+    reader.list(count, |reader| read_tagged::<T>(reader, tag).map(&value))
+}
+
+const fn as_size(value: &Value) -> Option<u64> {
+    if let Value::Size(number) = value { Some(*number) } else { None }
+}
+
+const fn as_int(value: &Value) -> Option<i32> {
+    if let Value::Int(number) = value { Some(*number) } else { None }
+}
+
+const fn as_uint(value: &Value) -> Option<u32> {
+    if let Value::Uint(number) = value { Some(*number) } else { None }
+}
+
+const fn as_pid(value: &Value) -> Option<u32> {
+    if let Value::Pid(number) = value { Some(*number) } else { None }
+}

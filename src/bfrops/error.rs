@@ -1,0 +1,244 @@
+use super::Generation;
+use crate::types::{DataType, KeyError, NamespaceError, RankError, Status, TextError};
+
+/// Why bytes of a peer are not the message they should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} at byte {position}: {problem}")]
+pub struct DecodeError {
+    /// What was being read.
+    pub field: &'static str,
+    /// Bytes from the start of the message.
+    pub position: usize,
+    /// What is wrong.
+    pub problem: DecodeProblem,
+}
+
+/// What is wrong with received bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeProblem {
+    /// The message ends too early.
+    #[error("{needed} more bytes are announced but {left} are left; the message is cut or not in this encoding")]
+    EndOfMessage {
+        /// Bytes that must follow.
+        needed: usize,
+        /// Bytes that do follow.
+        left: usize,
+    },
+    /// More bytes than anybody may send.
+    #[error("message of {size_bytes} bytes exceeds the limit of {limit}")]
+    MessageTooLong {
+        /// Size of the message.
+        size_bytes: usize,
+        /// `DecodeLimits::message_bytes_max`.
+        limit: usize,
+    },
+    /// A length or count below zero or beyond the address space.
+    #[error("count {count} is impossible")]
+    ImpossibleCount {
+        /// The number as received.
+        count: i128,
+    },
+    /// A pack operation holds another number of values than its message needs.
+    #[error("{found} values packed where {expected} belong")]
+    WrongCount {
+        /// Values that belong here.
+        expected: usize,
+        /// Values announced.
+        found: i64,
+    },
+    /// Too many array elements in one message.
+    #[error("{count} more elements exceed the limit of {limit} in one message")]
+    TooManyElements {
+        /// Elements announced.
+        count: usize,
+        /// `DecodeLimits::element_count_max`.
+        limit: usize,
+    },
+    /// A string beyond the limit.
+    #[error("string of {size_bytes} bytes exceeds the limit of {limit}")]
+    StringTooLong {
+        /// Its length.
+        size_bytes: usize,
+        /// `DecodeLimits::string_bytes_max`.
+        limit: usize,
+    },
+    /// Values in values, too deep.
+    #[error("values are nested deeper than {limit} levels")]
+    TooDeep {
+        /// `DecodeLimits::nesting_max`.
+        limit: u32,
+    },
+    /// A number too large for its type.
+    #[error("number {number} does not fit {target:?}")]
+    NumberTooLarge {
+        /// The number.
+        number: i128,
+        /// The type that should hold it.
+        target: DataType,
+    },
+    /// Described buffers: another type than the message has at this place.
+    #[error("type {found} where {expected:?} belongs")]
+    WrongType {
+        /// The type that belongs here.
+        expected: DataType,
+        /// The number received.
+        found: u16,
+    },
+    /// A type number without meaning.
+    #[error("data type {code} is unknown")]
+    UnknownType {
+        /// The number received.
+        code: u16,
+    },
+    /// A type that the connection's encoding does not have.
+    #[error("data type {data_type:?} does not exist in encoding {generation}")]
+    UnregisteredType {
+        /// The type.
+        data_type: DataType,
+        /// The connection's encoding.
+        generation: Generation,
+    },
+    /// An array without a type has elements.
+    #[error("array of {count} elements has no element type")]
+    UntypedElements {
+        /// Elements announced.
+        count: usize,
+    },
+    /// A string must be there but is NULL.
+    #[error("the string is NULL but must be there")]
+    NullString,
+    /// A string does not end with NUL.
+    #[error("the string does not end with NUL")]
+    Unterminated,
+    /// A string with a NUL inside.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// A namespace that cannot be one.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// A key that cannot be one.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A rank that cannot be one.
+    #[error(transparent)]
+    Rank(#[from] RankError),
+    /// A floating-point number that is not decimal text.
+    #[error("floating-point number is not written in decimal")]
+    Float,
+    /// A map expression whose end cannot be found.
+    #[error("map expression is in no known form or has no end")]
+    Regex,
+    /// A scope that values cannot be committed under.
+    #[error("scope {code} is none that values can be committed under")]
+    Scope {
+        /// The number received.
+        code: u8,
+    },
+    /// A key given by its place in a list that is shorter.
+    #[error("key {index} is meant but {count} keys are listed")]
+    KeyIndex {
+        /// The place received.
+        index: u32,
+        /// Keys in the list.
+        count: usize,
+    },
+    /// A message that is not the one this place is for.
+    #[error("command {found} where {expected} belongs")]
+    WrongCommand {
+        /// The command that belongs here.
+        expected: u8,
+        /// The command received.
+        found: u8,
+    },
+}
+
+impl DecodeError {
+    /// The status for a peer whose message could not be read.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        match &self.problem {
+            DecodeProblem::EndOfMessage { .. } => Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER,
+            DecodeProblem::UnknownType { .. } | DecodeProblem::UnregisteredType { .. } => Status::ERR_UNKNOWN_DATA_TYPE,
+            DecodeProblem::WrongType { .. } => Status::ERR_PACK_MISMATCH,
+            DecodeProblem::MessageTooLong { .. }
+            | DecodeProblem::TooManyElements { .. }
+            | DecodeProblem::StringTooLong { .. }
+            | DecodeProblem::TooDeep { .. } => Status::ERR_OUT_OF_RESOURCE,
+            DecodeProblem::ImpossibleCount { .. }
+            | DecodeProblem::WrongCount { .. }
+            | DecodeProblem::NumberTooLarge { .. }
+            | DecodeProblem::UntypedElements { .. }
+            | DecodeProblem::NullString
+            | DecodeProblem::Unterminated
+            | DecodeProblem::Text(_)
+            | DecodeProblem::Namespace(_)
+            | DecodeProblem::Key(_)
+            | DecodeProblem::Rank(_)
+            | DecodeProblem::Float
+            | DecodeProblem::Regex
+            | DecodeProblem::Scope { .. }
+            | DecodeProblem::KeyIndex { .. }
+            | DecodeProblem::WrongCommand { .. } => Status::ERR_UNPACK_FAILURE,
+        }
+    }
+}
+
+/// Why a message cannot be put into bytes for a peer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The peer's encoding has no such type; it would refuse the whole message.
+    #[error("data type {data_type:?} does not exist in the peer's encoding {generation}; leave the value out")]
+    UnregisteredType {
+        /// The type.
+        data_type: DataType,
+        /// The connection's encoding.
+        generation: Generation,
+    },
+    /// More elements or bytes than a count can say.
+    #[error("{count} elements or bytes are more than a message can count")]
+    CountTooLarge {
+        /// Their number.
+        count: usize,
+    },
+    /// Values in values, too deep for any reader.
+    #[error("values are nested deeper than {limit} levels")]
+    TooDeep {
+        /// `DecodeLimits::NESTING_MAX`.
+        limit: u32,
+    },
+    /// An array holds a value of another type than its own.
+    #[error("element {index} of an array of {expected:?} is a {found:?}")]
+    MixedArray {
+        /// The array's element type.
+        expected: DataType,
+        /// The element's type.
+        found: DataType,
+        /// Which element.
+        index: usize,
+    },
+    /// A map expression that no reader could find the end of.
+    #[error("map expression is in no known form")]
+    Regex,
+    /// A reply that the request cannot have.
+    #[error("the reply does not belong to command {command}")]
+    WrongReply {
+        /// Command code of the request.
+        command: u8,
+    },
+}
+
+impl EncodeError {
+    /// The status for a caller whose data cannot be sent.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        match self {
+            Self::UnregisteredType { .. } => Status::ERR_UNKNOWN_DATA_TYPE,
+            Self::MixedArray { .. } => Status::ERR_TYPE_MISMATCH,
+            Self::CountTooLarge { .. } | Self::TooDeep { .. } | Self::Regex | Self::WrongReply { .. } => {
+                Status::ERR_PACK_FAILURE
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+/// What a peer may make this process hold while its bytes are decoded.
+///
+/// A count is accepted only if at least as many bytes are left as it announces elements, and memory grows with the
+/// elements read. Because the smallest element takes one byte on the wire and up to some dozens in memory, the number
+/// of elements of one message has its own bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeLimits {
+    /// Longest message in bytes, without its header. Release 6.1 receives 32 MiB.
+    pub message_bytes_max: usize,
+    /// Longest string in bytes, without the terminating NUL.
+    pub string_bytes_max: usize,
+    /// Elements of all arrays of one message together.
+    pub element_count_max: usize,
+    /// How deep values may hold values. An array of infos takes two levels.
+    pub nesting_max: u32,
+}
+
+impl DecodeLimits {
+    /// Longest message in bytes unless configured otherwise.
+    pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
+    /// Deepest value that is written, and that is read unless configured otherwise. Bounds the stack.
+    pub const NESTING_MAX: u32 = 32;
+
+    /// For data that servers exchange through their hosts, which are trusted not to flood: 1 GiB of modex data of any
+    /// number of processes.
+    pub const EXCHANGE: Self = Self {
+        message_bytes_max: 1 << 30,
+        string_bytes_max: Self::STRING_BYTES_MAX,
+        element_count_max: usize::MAX,
+        nesting_max: Self::NESTING_MAX,
+    };
+
+    /// Longest string in bytes unless configured otherwise: a hardware topology of the largest machines takes a few
+    /// MiB.
+    const STRING_BYTES_MAX: usize = 16 << 20;
+    /// Elements in a message unless configured otherwise: more than fit a message of the largest size, if each is a
+    /// record and not a mere number.
+    const ELEMENT_COUNT_MAX: usize = 2 << 20;
+}
+
+impl Default for DecodeLimits {
+    fn default() -> Self {
+        Self {
+            message_bytes_max: Self::MESSAGE_BYTES_MAX,
+            string_bytes_max: Self::STRING_BYTES_MAX,
+            element_count_max: Self::ELEMENT_COUNT_MAX,
+            nesting_max: Self::NESTING_MAX,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+use super::integer::Integer;
+use super::wire::{DataTypeNumber, Int32, Size};
+use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
+use crate::types::DataType;
+
+/// Takes pack operations from a message. The only place that compares a foreign length with what is there.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    /// What is left.
+    bytes: &'a [u8],
+    /// Bytes taken, counted from the start of the outermost message.
+    position: usize,
+    codec: Codec,
+    limits: DecodeLimits,
+    elements_left: usize,
+    depth: u32,
+    field: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins to read a message.
+    ///
+    /// # Errors
+    /// If the message is longer than the limit.
+    pub fn new(message: &'a [u8], codec: Codec, limits: &DecodeLimits) -> Result<Self, DecodeError> {
+        let reader = Self {
+            bytes: message,
+            position: 0,
+            codec,
+            limits: *limits,
+            elements_left: limits.element_count_max,
+            depth: 0,
+            field: "message",
+        };
+        if message.len() > limits.message_bytes_max {
+            let (size_bytes, limit) = (message.len(), limits.message_bytes_max);
+            return Err(reader.error(DecodeProblem::MessageTooLong { size_bytes, limit }));
+        }
+        Ok(reader)
+    }
+
+    /// The encoding in use.
+    #[must_use]
+    pub const fn codec(&self) -> Codec {
+        self.codec
+    }
+
+    /// Bytes not yet read.
+    #[must_use]
+    pub const fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether everything has been read.
+    #[must_use]
+    pub const fn is_at_end(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// One pack operation with one value; `field` names it in errors.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such an operation.
+    pub fn unpack<E: Encoding>(&mut self, field: &'static str) -> Result<E::Value, DecodeError> {
+        self.enter(field);
+        self.begin_operation(E::TYPE, 1)?;
+        E::read(self)
+    }
+
+    /// One pack operation with exactly `count` values.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such an operation.
+    pub fn unpack_all<E: Encoding>(&mut self, field: &'static str, count: u64) -> Result<Vec<E::Value>, DecodeError> {
+        self.enter(field);
+        let count = self.count(count)?;
+        self.begin_operation(E::TYPE, count)?;
+        self.list(count, E::read)
+    }
+
+    /// `count` pack operations with one value each.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such operations.
+    pub fn unpack_each<E: Encoding>(&mut self, field: &'static str, count: u64) -> Result<Vec<E::Value>, DecodeError> {
+        self.enter(field);
+        let count = self.count(count)?;
+        self.list(count, |reader| reader.unpack::<E>(field))
+    }
+
+    /// Pack operations with one value each until the message ends.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such operations.
+    pub fn unpack_rest<E: Encoding>(&mut self, field: &'static str) -> Result<Vec<E::Value>, DecodeError> {
+        let mut values = Vec::new();
+        while !self.is_at_end() {
+            self.spend_elements(1)?;
+            values.push(self.unpack::<E>(field)?);
+        }
+        Ok(values)
+    }
+
+    /// One pack operation with one byte object, whose bytes stay where they are.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such an operation.
+    pub fn unpack_object(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
+        self.enter(field);
+        self.begin_operation(DataType::ByteObject, 1)?;
+        let declared = Size::read(self)?;
+        let length = self.length(declared)?;
+        self.take(length)
+    }
+
+    /// Reads the bytes just taken as a message of their own. What it holds counts against the same limits.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn inside<T>(
+        &mut self,
+        object: &[u8],
+        codec: Codec,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        let position = self.position.saturating_sub(object.len());
+        let mut inner = Reader { bytes: object, position, codec, ..*self };
+        let outcome = read(&mut inner);
+        self.elements_left = inner.elements_left;
+        outcome
+    }
+
+    /// An error at this place.
+    #[must_use]
+    pub fn error(&self, problem: impl Into<DecodeProblem>) -> DecodeError {
+        DecodeError { field: self.field, position: self.position, problem: problem.into() }
+    }
+
+    /// Names what is read next, for errors.
+    pub(crate) const fn enter(&mut self, field: &'static str) {
+        self.field = field;
+    }
+
+    pub(crate) fn take(&mut self, size_bytes: usize) -> Result<&'a [u8], DecodeError> {
+        let Some((taken, rest)) = self.bytes.split_at_checked(size_bytes) else {
+            return Err(self.error(DecodeProblem::EndOfMessage { needed: size_bytes, left: self.bytes.len() }));
+        };
+        self.bytes = rest;
+        self.position += size_bytes;
+        Ok(taken)
+    }
+
+    pub(crate) fn take_array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let Some((taken, rest)) = self.bytes.split_first_chunk::<N>() else {
+            return Err(self.error(DecodeProblem::EndOfMessage { needed: N, left: self.bytes.len() }));
+        };
+        self.bytes = rest;
+        self.position += N;
+        Ok(*taken)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
+        self.take_array::<1>().map(|[byte]| byte)
+    }
+
+    /// The bytes before the next NUL, which is taken, too.
+    pub(crate) fn c_string(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
+        self.enter(field);
+        let length = self.bytes.iter().position(|&byte| byte == 0);
+        let text = self.take(length.ok_or_else(|| self.error(DecodeProblem::Unterminated))?)?;
+        self.take(1)?;
+        Ok(text)
+    }
+
+    /// What is left, without taking it.
+    pub(crate) const fn peek(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub(super) fn integer<I: Integer>(&mut self) -> Result<I, DecodeError> {
+        I::read(self)
+    }
+
+    /// A data type that the connection's encoding has.
+    pub(super) fn data_type(&mut self) -> Result<DataType, DecodeError> {
+        let code = DataTypeNumber::read(self)?;
+        let data_type = DataType::from_raw(code).ok_or_else(|| self.error(DecodeProblem::UnknownType { code }))?;
+        self.require(data_type)?;
+        Ok(data_type)
+    }
+
+    /// A length in bytes: not more than are left.
+    pub(super) fn length(&self, declared: u64) -> Result<usize, DecodeError> {
+        let left = self.bytes.len();
+        match usize::try_from(declared) {
+            Ok(length) if length <= left => Ok(length),
+            Ok(needed) => Err(self.error(DecodeProblem::EndOfMessage { needed, left })),
+            Err(_) => Err(self.error(DecodeProblem::ImpossibleCount { count: declared.into() })),
+        }
+    }
+
+    /// The bound for strings.
+    pub(super) fn string_length(&self, declared: u64) -> Result<usize, DecodeError> {
+        let size_bytes = self.length(declared)?;
+        let limit = self.limits.string_bytes_max;
+        // The declared length counts the terminating NUL.
+        if size_bytes > limit.saturating_add(1) {
+            return Err(self.error(DecodeProblem::StringTooLong { size_bytes: size_bytes - 1, limit }));
+        }
+        Ok(size_bytes)
+    }
+
+    /// A number of elements that take at least one byte each.
+    pub(super) fn count(&self, declared: u64) -> Result<usize, DecodeError> {
+        self.length(declared)
+    }
+
+    /// Reads `count` elements, which [`Reader::count`] has admitted. Memory follows what is really read: the first
+    /// allocation is at most as large as the bytes that are left.
+    pub(super) fn list<T>(
+        &mut self,
+        count: usize,
+        mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        self.spend_elements(count)?;
+        let affordable = self.bytes.len() / size_of::<T>().max(1);
+        let mut elements = Vec::with_capacity(count.min(affordable));
+        for _ in 0..count {
+            elements.push(read(self)?);
+        }
+        Ok(elements)
+    }
+
+    /// Runs `read` one level further down.
+    pub(super) fn deeper<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        let limit = self.limits.nesting_max;
+        if self.depth >= limit {
+            return Err(self.error(DecodeProblem::TooDeep { limit }));
+        }
+        self.depth += 1;
+        let outcome = read(self);
+        self.depth -= 1;
+        outcome
+    }
+
+    fn spend_elements(&mut self, count: usize) -> Result<(), DecodeError> {
+        let limit = self.limits.element_count_max;
+        self.elements_left = self
+            .elements_left
+            .checked_sub(count)
+            .ok_or_else(|| self.error(DecodeProblem::TooManyElements { count, limit }))?;
+        Ok(())
+    }
+
+    fn begin_operation(&mut self, expected: DataType, count: usize) -> Result<(), DecodeError> {
+        self.require(expected)?;
+        if self.codec.described {
+            self.expect_type(DataType::Int32)?;
+        }
+        let found = i64::from(Int32::read(self)?);
+        if i64::try_from(count) != Ok(found) {
+            return Err(self.error(DecodeProblem::WrongCount { expected: count, found }));
+        }
+        if self.codec.described {
+            self.expect_type(expected)?;
+        }
+        Ok(())
+    }
+
+    fn require(&self, data_type: DataType) -> Result<(), DecodeError> {
+        let generation = self.codec.generation;
+        if self.codec.registers(data_type) {
+            return Ok(());
+        }
+        Err(self.error(DecodeProblem::UnregisteredType { data_type, generation }))
+    }
+
+    fn expect_type(&mut self, expected: DataType) -> Result<(), DecodeError> {
+        let found = DataTypeNumber::read(self)?;
+        if found == expected.to_raw() {
+            return Ok(());
+        }
+        Err(self.error(DecodeProblem::WrongType { expected, found }))
+    }
+}

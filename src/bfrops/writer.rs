@@ -1,0 +1,97 @@
+use super::integer::Integer;
+use super::wire::{DataTypeNumber, Int32};
+use super::{Codec, DecodeLimits, EncodeError, Encoding};
+use crate::types::DataType;
+
+/// Appends pack operations to a buffer.
+#[derive(Debug)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    codec: Codec,
+    depth: u32,
+}
+
+impl Writer {
+    /// An empty buffer.
+    #[must_use]
+    pub const fn new(codec: Codec) -> Self {
+        Self { bytes: Vec::new(), codec, depth: 0 }
+    }
+
+    /// The encoding in use.
+    #[must_use]
+    pub const fn codec(&self) -> Codec {
+        self.codec
+    }
+
+    /// The packed bytes.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// One pack operation with one value.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the peer could not read it.
+    pub fn pack<E: Encoding>(&mut self, value: &E::Value) -> Result<(), EncodeError> {
+        self.begin_operation(E::TYPE, 1)?;
+        E::write(self, value)
+    }
+
+    /// One pack operation with several values.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the peer could not read it.
+    pub fn pack_all<E: Encoding>(&mut self, values: &[E::Value]) -> Result<(), EncodeError> {
+        self.begin_operation(E::TYPE, values.len())?;
+        values.iter().try_for_each(|value| E::write(self, value))
+    }
+
+    /// Refuses a type that the peer does not know.
+    pub(super) const fn require(&self, data_type: DataType) -> Result<(), EncodeError> {
+        if self.codec.registers(data_type) {
+            return Ok(());
+        }
+        Err(EncodeError::UnregisteredType { data_type, generation: self.codec.generation })
+    }
+
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn integer<I: Integer>(&mut self, number: I) {
+        number.write(self);
+    }
+
+    /// Runs `write` one level further down.
+    pub(super) fn deeper(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        if self.depth >= DecodeLimits::NESTING_MAX {
+            return Err(EncodeError::TooDeep { limit: DecodeLimits::NESTING_MAX });
+        }
+        self.depth += 1;
+        let outcome = write(self);
+        self.depth -= 1;
+        outcome
+    }
+
+    fn begin_operation(&mut self, data_type: DataType, count: usize) -> Result<(), EncodeError> {
+        self.require(data_type)?;
+        let count = i32::try_from(count).map_err(|_| EncodeError::CountTooLarge { count })?;
+        if self.codec.described {
+            DataTypeNumber::write(self, &DataType::Int32.to_raw())?;
+        }
+        Int32::write(self, &count)?;
+        if self.codec.described {
+            DataTypeNumber::write(self, &data_type.to_raw())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! A program to run under `modex run`: it does what an MPI library does at start-up, and checks every value it gets.
+
+mod pattern;
+mod times;
+
+use std::time::Instant;
+
+use clap::Args;
+
+use super::Outcome;
+use crate::api::{Client, FenceOptions, GetOptions};
+use crate::gds::AsStatus;
+use crate::keys;
+use crate::types::{ProcId, Scope, Status, Value};
+use pattern::Pattern;
+use times::{Phase, PhaseTimes};
+
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// Size of the largest value each rank puts, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    size: usize,
+
+    /// How many times to put, commit, fence and read
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    rounds: u32,
+}
+
+/// Runs one rank.
+#[expect(clippy::disallowed_methods, reason = "the demo times itself")]
+pub(super) fn run(options: &Options) -> Outcome {
+    let mut times = PhaseTimes::default();
+    let mut begun = Instant::now();
+    let mut lap = |times: &mut PhaseTimes, phase| {
+        times.add(phase, begun.elapsed());
+        begun = Instant::now();
+    };
+
+    let client = Client::connect()?;
+    lap(&mut times, Phase::Init);
+    let own = client.proc().clone();
+    let rank_count = client.get(crate::types::Rank::Wildcard, keys::JOB_SIZE)?;
+    let own_rank = own.rank.process().ok_or("the server gave this process no rank")?;
+
+    for round in 0..options.rounds {
+        for (scope, key, value) in Pattern::of(own_rank, round, options.size).entries() {
+            client.put(scope, key, value)?;
+        }
+        lap(&mut times, Phase::Put);
+        client.commit()?;
+        lap(&mut times, Phase::Commit);
+        client.fence(&FenceOptions::new().collect(true))?;
+        lap(&mut times, Phase::Fence);
+        for rank in 0..rank_count {
+            check_peer(&client, &ProcId::new(own.namespace.clone(), rank), round, options.size)?;
+        }
+        lap(&mut times, Phase::Read);
+        // Nobody may overwrite a value that another rank still has to read.
+        client.fence(&FenceOptions::new())?;
+        lap(&mut times, Phase::Barrier);
+    }
+
+    times.put(&client)?;
+    client.commit()?;
+    client.fence(&FenceOptions::new().collect(true))?;
+    if own_rank == 0 {
+        println!("{}", times::table(&client, &own.namespace, rank_count)?);
+    }
+    client.finalize()?;
+    if own_rank == 0 {
+        let values = Pattern::of(0, 0, options.size).entries().len();
+        println!("demo ok ranks={rank_count} rounds={} values={values} bytes={}", options.rounds, options.size);
+    }
+    Ok(0)
+}
+
+/// Reads everything a peer put and compares it with what it must have put.
+fn check_peer(client: &Client, peer: &ProcId, round: u32, size: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let rank = peer.rank.process().ok_or("a peer without rank")?;
+    let is_local = is_on_this_node(client, peer)?;
+    for (scope, key, expected) in Pattern::of(rank, round, size).entries() {
+        let visible = rank == client.proc().rank.process().unwrap_or(u32::MAX)
+            || if is_local { scope.is_visible_locally() } else { scope.is_visible_remotely() };
+        let found = client.get_value(peer, key, &GetOptions::new());
+        if visible {
+            let found: Value = found?.into_value()?;
+            if found != expected {
+                return Err(
+                    format!("{peer} put {key} = {expected:?} in round {round}, but here it is {found:?}").into()
+                );
+            }
+        } else if !found.as_ref().is_err_and(|error| error.status() == Status::ERR_EXISTS_OUTSIDE_SCOPE) {
+            return Err(format!("{key} of {peer} has scope {scope:?} and must not be visible here").into());
+        }
+    }
+    Ok(())
+}
+
+fn is_on_this_node(client: &Client, peer: &ProcId) -> Result<bool, Box<dyn std::error::Error>> {
+    Ok(client.get(peer.rank, keys::NODEID)? == client.get(client.proc().rank, keys::NODEID)?)
+}
+
+/// Scopes a rank uses; `Internal` would never leave it.
+const SCOPES: [Scope; 3] = [Scope::Global, Scope::Local, Scope::Remote];

@@ -1,0 +1,95 @@
+//! The server's host: a launcher of one node has nobody to exchange data with, so it answers from here and tells the
+//! launcher's loop what happened.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam::channel::Sender;
+
+use super::report::Phase;
+use super::wakeups::Bell;
+use crate::api::{AbortUpcall, Capabilities, Host, Moment, Responder};
+use crate::types::{ProcId, Time};
+
+/// Something the launcher's loop should know.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A rank wants the job to end.
+    Abort {
+        /// Who, for people.
+        requester: String,
+        /// The status it gave.
+        status: i32,
+        /// Its message.
+        message: String,
+    },
+    /// A rank reached a phase.
+    Reached {
+        /// The rank.
+        rank: u32,
+        /// The phase.
+        phase: Phase,
+        /// When.
+        at: Time,
+    },
+}
+
+/// The launcher's clock, shared by its threads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(Instant);
+
+impl Clock {
+    /// Starts it.
+    #[expect(clippy::disallowed_methods, reason = "the launcher's only clock")]
+    pub(super) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since the start.
+    pub(super) fn now(self) -> Time {
+        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The host's functions, called on the server's threads.
+#[derive(Debug)]
+pub(super) struct LauncherHost {
+    news: Sender<News>,
+    bell: Arc<Bell>,
+    clock: Clock,
+    /// Whether anybody will read the phases.
+    times_phases: bool,
+}
+
+impl LauncherHost {
+    pub(super) fn new(news: Sender<News>, bell: Arc<Bell>, clock: Clock, times_phases: bool) -> Self {
+        Self { news, bell, clock, times_phases }
+    }
+}
+
+impl Host for LauncherHost {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ABORT
+    }
+
+    fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
+        let message = request.message.as_ref().map_or_else(String::new, ToString::to_string);
+        let news = News::Abort { requester: request.requester.to_string(), status: request.status.to_raw(), message };
+        // A closed channel means that the launcher is ending the job already.
+        if self.news.send(news).is_ok() {
+            self.bell.ring();
+        }
+        reply.succeed(());
+    }
+
+    fn observed(&self, proc: &ProcId, moment: Moment) {
+        let Some(rank) = proc.rank.process().filter(|_| self.times_phases) else { return };
+        let phase = match moment {
+            Moment::Connected => Phase::Main,
+            Moment::Admitted => Phase::Initialized,
+            Moment::Fenced => Phase::Fenced,
+        };
+        // The loop reads these when it wakes up for something else: a report must not change what it measures.
+        let _ = self.news.send(News::Reached { rank, phase, at: self.clock.now() });
+    }
+}

@@ -1,0 +1,278 @@
+//! One job from its first process to its exit status: a single loop over everything that can happen.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, unbounded};
+use nix::sys::signal::Signal;
+use nix::unistd::{Gid, Uid};
+
+use super::Input;
+use super::children::{Channel, Children, SpawnError};
+use super::forward::{Progress, Stream, copy_input};
+use super::guardian::Guardian;
+use super::host::{Clock, LauncherHost, News};
+use super::plan::Plan;
+use super::report::{Phase, Timeline};
+use super::verdict::{Action, Cause, Verdict};
+use super::wakeups::{Wakeup, Wakeups};
+use crate::api::{BuildError, Server, ServerError};
+use crate::gds::registration::{JobDescription, RegisterError};
+use crate::types::{Info, ProcId};
+
+/// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
+/// writes. Whoever holds the pipe longer is not waited for.
+const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
+
+/// What the user asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) tag_output: bool,
+    pub(super) input: Input,
+    pub(super) timeout: Option<Duration>,
+    pub(super) grace: Duration,
+    pub(super) report: bool,
+}
+
+/// Why a job could not be run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobError {
+    /// No server.
+    #[error(transparent)]
+    Server(#[from] BuildError),
+    /// The server refused the job.
+    #[error(transparent)]
+    Registration(#[from] ServerError),
+    /// The job could not be described.
+    #[error(transparent)]
+    Description(#[from] RegisterError),
+    /// A rank could not be started; those started before were ended.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The system refused something the launcher itself needs.
+    #[error("the launcher cannot {doing}: {reason}")]
+    System {
+        /// What it wanted.
+        doing: &'static str,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+}
+
+/// A running job.
+pub(super) struct Job {
+    children: Children,
+    streams: Vec<Option<Stream>>,
+    wakeups: Wakeups,
+    news: Receiver<News>,
+    verdict: Verdict,
+    timeline: Timeline,
+    clock: Clock,
+    settings: Settings,
+    guardian: Guardian,
+    /// Ends with the job: dropped last, when no rank can want anything any more.
+    server: Server,
+}
+
+impl Job {
+    /// Starts server and ranks.
+    pub(super) fn start(plan: Plan, settings: Settings) -> Result<Self, JobError> {
+        let clock = Clock::start();
+        let (wakeups, bell) =
+            Wakeups::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
+        let guardian = Guardian::start().map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
+        let (sender, news) = unbounded();
+        let host = LauncherHost::new(sender, Arc::new(bell), clock, settings.report);
+        let server = Server::builder().start(host)?;
+        let rank_count = plan.app_of_rank.len();
+        let mut job = Self {
+            children: Children::default(),
+            streams: Vec::new(),
+            wakeups,
+            news,
+            verdict: Verdict::new(rank_count, settings.grace),
+            timeline: Timeline::new(rank_count),
+            clock,
+            settings,
+            guardian,
+            server,
+        };
+        job.guard_directory()?;
+        job.register(&plan)?;
+        job.spawn_all(&plan)?;
+        if let Some(limit) = job.settings.timeout {
+            job.verdict.limit_time(job.clock.now(), limit);
+        }
+        Ok(job)
+    }
+
+    fn guard_directory(&mut self) -> Result<(), JobError> {
+        let directory = self.server.directory().to_owned();
+        self.guardian
+            .watch_directory(&directory)
+            .map_err(|reason| JobError::System { doing: "instruct its guardian", reason })
+    }
+
+    fn register(&self, plan: &Plan) -> Result<(), JobError> {
+        let description = describe(plan, &self.server)?;
+        let local_count = u32::try_from(plan.app_of_rank.len()).unwrap_or(u32::MAX);
+        self.server.register_namespace(&plan.namespace, local_count, description)?;
+        let (uid, gid) = (Uid::effective().as_raw(), Gid::effective().as_raw());
+        for rank in 0..local_count {
+            self.server.register_client(&ProcId::new(plan.namespace.clone(), rank), uid, gid)?;
+        }
+        Ok(())
+    }
+
+    fn spawn_all(&mut self, plan: &Plan) -> Result<(), JobError> {
+        let mut inputs = Vec::new();
+        for (rank, &app) in (0u32..).zip(&plan.app_of_rank) {
+            let Some(app) = plan.apps.get(app) else { continue };
+            let environment = self.server.setup_fork(&ProcId::new(plan.namespace.clone(), rank))?;
+            let with_input = match self.settings.input {
+                Input::RankZero => rank == 0,
+                Input::All => true,
+                Input::None => false,
+            };
+            self.timeline.mark(rank, Phase::Spawned, self.clock.now());
+            let place = plan.place(self.children.count());
+            let pipes = self.children.spawn(app, &environment, place, with_input)?;
+            let tag = self.settings.tag_output;
+            self.watch(Stream::new(pipes.out, rank, Channel::Out, tag))?;
+            self.watch(Stream::new(pipes.error, rank, Channel::Error, tag))?;
+            inputs.extend(pipes.input);
+            if rank == 0
+                && let Some(group) = self.children.group()
+            {
+                self.guardian
+                    .watch_group(group)
+                    .map_err(|reason| JobError::System { doing: "instruct its guardian", reason })?;
+            }
+        }
+        if !inputs.is_empty() {
+            #[expect(clippy::disallowed_methods, reason = "reading a terminal blocks; see copy_input")]
+            std::thread::spawn(move || copy_input(inputs));
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, stream: Stream) -> Result<(), JobError> {
+        self.wakeups
+            .watch(self.streams.len(), stream.fd())
+            .map_err(|reason| JobError::System { doing: "watch a rank's output", reason })?;
+        self.streams.push(Some(stream));
+        Ok(())
+    }
+
+    /// Waits for the end, leaves nothing behind and returns the exit status.
+    pub(super) fn finish(mut self) -> Result<u8, JobError> {
+        let outcome = self.run();
+        self.children.finish();
+        if self.settings.report && outcome.is_ok() {
+            self.read_news();
+            eprint!("{}", self.timeline.table());
+        }
+        drop(self.server);
+        // The guardian's own end changes nothing for the user.
+        let _ = self.guardian.dismiss();
+        outcome.map(|()| self.verdict.shell_status())
+    }
+
+    fn run(&mut self) -> Result<(), JobError> {
+        while self.verdict.running() > 0 {
+            let limit = self.verdict.next_tick().map(|at| at.since(self.clock.now()));
+            self.turn(limit)?;
+        }
+        let end = self.clock.now() + LAST_OUTPUT_TIME;
+        while self.streams.iter().any(Option::is_some) && self.clock.now() < end {
+            self.turn(Some(end.since(self.clock.now())))?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
+        let wakeups = self.wakeups.wait(limit).map_err(|reason| JobError::System { doing: "wait", reason })?;
+        for wakeup in wakeups {
+            match wakeup {
+                Wakeup::Child => self.collect_ended(),
+                Wakeup::News => self.read_news(),
+                Wakeup::Stop { signal } => {
+                    let action = self.verdict.stop(self.clock.now(), Cause::Signal(signal));
+                    self.act(action);
+                }
+                Wakeup::Stream { index } => self.pump(index),
+            }
+        }
+        let action = self.verdict.tick(self.clock.now());
+        self.act(action);
+        Ok(())
+    }
+
+    fn collect_ended(&mut self) {
+        // What a rank said when it asked for an abort counts more than how it ended by it.
+        self.read_news();
+        let now = self.clock.now();
+        for (rank, ending) in self.children.take_ended() {
+            self.timeline.mark(rank, Phase::Ended, now);
+            let action = self.verdict.ended(now, rank, ending);
+            self.act(action);
+        }
+    }
+
+    fn read_news(&mut self) {
+        while let Ok(news) = self.news.try_recv() {
+            match news {
+                News::Abort { requester, status, message } => {
+                    let cause = Cause::Abort { requester, status, message };
+                    let action = self.verdict.stop(self.clock.now(), cause);
+                    self.act(action);
+                }
+                News::Reached { rank, phase, at } => self.timeline.mark(rank, phase, at),
+            }
+        }
+    }
+
+    fn act(&self, action: Option<Action>) {
+        match action {
+            None => {}
+            Some(Action::Stop { cause, running: 0 }) => eprintln!("modex: {cause}"),
+            Some(Action::Stop { cause, running }) => {
+                let ranks = if running == 1 { "rank gets" } else { "ranks get" };
+                let grace = self.verdict.grace().as_secs_f64();
+                eprintln!("modex: {cause}; the other {running} {ranks} {grace} s to end");
+                self.children.signal(Signal::SIGTERM);
+            }
+            Some(Action::Kill) => self.children.signal(Signal::SIGKILL),
+        }
+    }
+
+    /// Passes on what a rank wrote. A rank whose output can't be passed on loses its pipe, as in a shell.
+    fn pump(&mut self, index: usize) {
+        let Some(slot) = self.streams.get_mut(index) else { return };
+        let Some(stream) = slot else { return };
+        if !matches!(stream.pump(), Ok(Progress::Open)) {
+            // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
+            let _ = self.wakeups.forget(stream.fd());
+            *slot = None;
+        }
+    }
+}
+
+/// Everything the standard wants a host to tell about a job on one node.
+fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
+    let rank_count = u32::try_from(plan.app_of_rank.len()).unwrap_or(u32::MAX);
+    let directory = server.directory().to_string_lossy();
+    let mut description = JobDescription::new(&plan.namespace)
+        .server(server.proc().clone())
+        .nodes([server.hostname()])
+        .ranks_by_node([0..rank_count])
+        .own_node(0, directory.clone(), directory);
+    for app in &plan.apps {
+        let words = std::iter::once(&app.program).chain(&app.arguments);
+        let argv: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let working_directory = app.working_directory.as_ref().unwrap_or(&plan.directory);
+        description = description.app(app.count, argv, working_directory.to_string_lossy());
+    }
+    description.build()
+}

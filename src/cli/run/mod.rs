@@ -1,0 +1,112 @@
+//! `modex run`: starts a job on this machine with the embedded server.
+//!
+//! ```text
+//!  command line --> apps --> plan (ranks, environment, places) --> children (processes)
+//!                                                                      |
+//!  server's host ---- news ----> job: one loop over wake-ups <-- output, signals, ends
+//!                                      |
+//!                                  verdict: go on, stop, kill --> exit status
+//! ```
+//!
+//! Nothing is left behind: ranks share a process group that is killed before anybody is reaped, and a guardian process
+//! does the same if the launcher itself is killed.
+
+mod apps;
+mod children;
+mod forward;
+mod guardian;
+mod host;
+mod job;
+mod lines;
+mod plan;
+mod report;
+mod verdict;
+mod wakeups;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::Outcome;
+
+pub(super) use guardian::{SUBCOMMAND as GUARDIAN, run as guardian};
+
+/// Who reads the launcher's standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Input {
+    /// Rank 0
+    #[value(name = "0")]
+    RankZero,
+    /// Every rank gets a copy; a rank that does not read holds up the others
+    All,
+    /// Nobody
+    None,
+}
+
+/// Where ranks may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Binding {
+    /// Each rank on a core of its own, in turn
+    Core,
+    /// Wherever the system puts them
+    None,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
+    after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
+                  A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace."
+)]
+pub(super) struct Options {
+    #[command(flatten)]
+    first: apps::AppOptions,
+
+    /// Put "[rank,channel] " in front of every line of output
+    #[arg(long)]
+    tag_output: bool,
+
+    /// Who reads the launcher's standard input
+    #[arg(long, value_enum, default_value_t = Input::RankZero, value_name = "WHO")]
+    stdin: Input,
+
+    /// Bind each rank to a core, or not
+    #[arg(long, value_enum, default_value_t = Binding::None, value_name = "TO")]
+    bind: Binding,
+
+    /// End the job after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    /// How long the other ranks get after a failure, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    grace: Duration,
+
+    /// Print how long the phases of the start took
+    #[arg(long)]
+    report: bool,
+
+    /// Program and arguments; a ':' separates programs
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(options: &Options) -> Outcome {
+    #[expect(clippy::disallowed_methods, reason = "-x NAME passes on the launcher's own variable")]
+    let apps = apps::split(&options.first, &options.command, |name| std::env::var_os(name))?;
+    let plan = plan::Plan::new(apps, options.bind == Binding::Core)?;
+    let settings = job::Settings {
+        tag_output: options.tag_output,
+        input: options.stdin,
+        timeout: options.timeout,
+        grace: options.grace,
+        report: options.report,
+    };
+    Ok(job::Job::start(plan, settings)?.finish()?)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds, such as 10 or 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}

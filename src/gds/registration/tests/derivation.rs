@@ -1,0 +1,181 @@
+use super::*;
+use crate::regex::MapError;
+
+fn numbers(record: &JobRecord, key: &str) -> Vec<Option<u32>> {
+    let number = |value: Value| match value {
+        Value::ProcRank(rank) => rank.process(),
+        value => value.as_u32(),
+    };
+    (0..record.rank_count).map(|rank| proc_value(record, rank, key).and_then(number)).collect()
+}
+
+#[test]
+fn two_maps_alone_give_every_derived_key() {
+    let record = record(&maps("n0,n1,n2", "2,0;1,4,3;"));
+    assert_eq!((record.rank_count, record.node_count, record.own_node), (5, 3, Some(1)));
+    assert_eq!(job_value(&record, "pmix.num.nodes"), Some(Value::Uint32(3)));
+    assert_eq!(job_value(&record, "pmix.nlist"), Some(Value::from("n0,n1,n2")));
+    assert_eq!(job_value(&record, "pmix.job.size"), Some(Value::Uint32(5)));
+    assert_eq!(job_value(&record, "pmix.max.size"), Some(Value::Uint32(5)));
+
+    assert_eq!(node_value(&record, 0, "pmix.hname"), Some(Value::from("n0")));
+    assert_eq!(node_value(&record, 2, "pmix.nodeid"), Some(Value::Uint32(2)));
+    assert_eq!(node_value(&record, 1, "pmix.local.size"), Some(Value::Uint32(3)));
+    assert_eq!(node_value(&record, 2, "pmix.local.size"), Some(Value::Uint32(0)));
+    assert_eq!(node_value(&record, 1, "pmix.lpeers"), Some(Value::from("1,4,3")));
+    assert_eq!(node_value(&record, 0, "pmix.lldr"), Some(Value::ProcRank(Rank::Process(0))));
+    assert_eq!(node_value(&record, 2, "pmix.lldr"), None);
+
+    assert_eq!(numbers(&record, "pmix.nodeid"), [0, 1, 0, 1, 1].map(Some));
+    assert_eq!(numbers(&record, "pmix.lrank"), [1, 0, 0, 2, 1].map(Some));
+    assert_eq!(numbers(&record, "pmix.nrank"), [1, 0, 0, 2, 1].map(Some));
+    assert_eq!(numbers(&record, "pmix.appnum"), [0; 5].map(Some));
+    assert_eq!(numbers(&record, "pmix.apprank"), [0, 1, 2, 3, 4].map(Some));
+    assert_eq!(proc_value(&record, 2, "pmix.hname"), Some(Value::from("n0")));
+    assert_eq!(column(&record.proc_columns, "pmix.grank"), None);
+}
+
+#[test]
+fn what_the_host_says_wins_over_what_the_maps_tell() {
+    let mut description = maps("n0,n1", "0;1");
+    description.extend([
+        info("pmix.num.nodes", 9_u32),
+        info("pmix.max.size", 8_u32),
+        process(1, vec![info("pmix.lrank", 5_u16), info("pmix.hname", "elsewhere"), info("pmix.apprank", 7_u32)]),
+        node("n1", vec![info("pmix.lpeers", "1,17"), info("pmix.nodeid", 40_u32)]),
+    ]);
+    let record = record(&description);
+    assert_eq!(job_value(&record, "pmix.num.nodes"), Some(Value::Uint32(9)));
+    assert_eq!(job_value(&record, "pmix.max.size"), Some(Value::Uint32(8)));
+    assert_eq!(numbers(&record, "pmix.lrank"), [0, 5].map(Some));
+    assert_eq!(numbers(&record, "pmix.apprank"), [0, 7].map(Some));
+    assert_eq!(numbers(&record, "pmix.nodeid"), [0, 40].map(Some));
+    assert_eq!(proc_value(&record, 0, "pmix.hname"), Some(Value::from("n0")));
+    assert_eq!(proc_value(&record, 1, "pmix.hname"), Some(Value::from("elsewhere")));
+    assert_eq!(node_value(&record, 1, "pmix.lpeers"), Some(Value::from("1,17")));
+    assert_eq!(node_value(&record, 0, "pmix.lpeers"), Some(Value::from("0")));
+}
+
+#[test]
+fn the_order_of_maps_and_arrays_does_not_matter() {
+    let mut description = vec![
+        process(1, vec![info("pmix.nrank", 3_u16)]),
+        array("pmix.node.arr", vec![info("pmix.nodeid", 1_u32), info("pmix.pmem", 6_u64)]),
+        node("n0", vec![info("pmix.pmem", 5_u64)]),
+    ];
+    description.extend(maps("n0,n1", "0;1"));
+    let before = record(&description);
+    description.rotate_left(3);
+    let after = record(&description);
+    assert_eq!(before.proc_columns.len(), after.proc_columns.len());
+    for record in [before, after] {
+        assert_eq!(record.node_count, 2);
+        assert_eq!(node_value(&record, 0, "pmix.pmem"), Some(Value::Uint64(5)));
+        assert_eq!(node_value(&record, 1, "pmix.pmem"), Some(Value::Uint64(6)));
+        assert_eq!(numbers(&record, "pmix.nrank"), [0, 3].map(Some));
+    }
+}
+
+#[test]
+fn maps_of_different_lengths_are_refused_with_both() {
+    assert_eq!(refusal(&maps("n0,n1", "0;1;2")), RegisterError::MapLengths { nodes: 2, fields: 3 });
+}
+
+#[test]
+fn one_map_alone_tells_what_it_can() {
+    let nodes = record(&[info("pmix.nmap", "n0,n1")]);
+    assert_eq!((nodes.node_count, nodes.rank_count), (2, 0));
+    assert_eq!(job_value(&nodes, "pmix.num.nodes"), Some(Value::Uint32(2)));
+    let ranks = record(&[info("pmix.pmap", "0;1")]);
+    assert_eq!((ranks.node_count, ranks.rank_count), (0, 2));
+    assert_eq!(column(&ranks.proc_columns, "pmix.nodeid"), None);
+}
+
+#[test]
+fn the_plain_maps_stand_in_for_the_encoded_ones() {
+    let record = record(&[info("pmix.nmap.raw", "n0,n1"), info("pmix.pmap.raw", "0;1")]);
+    assert_eq!(numbers(&record, "pmix.nodeid"), [0, 1].map(Some));
+}
+
+#[test]
+fn a_node_twice_in_the_map_is_refused() {
+    let expected = RegisterError::NodeTwice { name: "n0".to_owned(), first: 0, second: 2 };
+    assert_eq!(refusal(&maps("n0,n1,n0", "0;1;2")), expected);
+}
+
+#[test]
+fn a_rank_twice_in_the_map_is_refused() {
+    let error = refusal(&maps("n0,n1", "0,1;1"));
+    assert_eq!(error, RegisterError::ProcMap(MapError::DuplicateRank { rank: 1 }));
+    assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+}
+
+#[test]
+fn ranks_outside_the_job_are_refused_with_both_numbers() {
+    let outside = |rank, place, job_size| RegisterError::RankOutsideJob { rank, place, job_size };
+    assert_eq!(refusal(&maps("n0,n1", "0;2")), outside(2, "process map", 2));
+    let mut description = maps("n0,n1", "0;1");
+    description.push(info("pmix.job.size", 1_u32));
+    assert_eq!(refusal(&description), outside(1, "process map", 1));
+    assert_eq!(refusal(&[info("pmix.job.size", 3_u32), process(3, vec![])]), outside(3, "process arrays", 3));
+}
+
+#[test]
+fn a_map_of_fewer_ranks_than_the_job_places_only_those() {
+    let mut description = maps("n0,n1", "0;2");
+    description.push(info("pmix.job.size", 4_u32));
+    let record = record(&description);
+    assert_eq!(numbers(&record, "pmix.nodeid"), [Some(0), None, Some(1), None]);
+    assert_eq!(proc_value(&record, 1, "pmix.hname"), None);
+    assert_eq!(proc_value(&record, 2, "pmix.hname"), Some(Value::from("n1")));
+}
+
+#[test]
+fn the_global_rank_needs_the_offset() {
+    let mut description = maps("n0", "0,1,2");
+    description.push(info("pmix.offset", Rank::Process(10)));
+    assert_eq!(numbers(&record(&description), "pmix.grank"), [10, 11, 12].map(Some));
+}
+
+#[test]
+fn ranks_in_an_application_are_derived_only_for_an_only_application() {
+    let with = |more: Info| {
+        let mut description = maps("n0", "0,1");
+        description.push(more);
+        record(&description)
+    };
+    assert_eq!(numbers(&with(app(4, vec![])), "pmix.appnum"), [4, 4].map(Some));
+    let two_by_count = with(info("pmix.job.napps", 2_u32));
+    let two_by_number = with(process(1, vec![info("pmix.appnum", 1_u32)]));
+    for record in [&two_by_count, &two_by_number] {
+        assert_eq!(column(&record.proc_columns, "pmix.apprank"), None);
+        assert_eq!(proc_value(record, 0, "pmix.appnum"), None);
+    }
+}
+
+#[test]
+fn process_arrays_without_maps_leave_the_job_size_open() {
+    let record = record(&[process(5, vec![info("pmix.lrank", 0_u16)])]);
+    assert_eq!(record.rank_count, 6);
+    assert_eq!(job_value(&record, "pmix.job.size"), None);
+    assert_eq!(numbers(&record, "pmix.apprank"), [None, None, None, None, None, Some(5)]);
+    assert_eq!(proc_value(&record, 5, "pmix.appnum"), Some(Value::Uint32(0)));
+}
+
+#[test]
+fn an_implied_node_id_gives_way_to_a_given_one() {
+    let mut description = maps("n0,n1", "0;1");
+    description.push(node("n0", vec![info("pmix.nodeid", 1_u32)]));
+    let record = record(&description);
+    assert_eq!(node_value(&record, 0, "pmix.nodeid"), Some(Value::Uint32(1)));
+    assert_eq!(node_value(&record, 1, "pmix.nodeid"), None);
+    assert_eq!(numbers(&record, "pmix.nodeid"), [Some(1), None]);
+    assert_eq!(proc_value(&record, 1, "pmix.hname"), Some(Value::from("n1")));
+}
+
+#[test]
+fn a_node_with_more_processes_than_16_bits_count_has_no_local_ranks() {
+    let of = |count: u32| record(&maps("n0", &format!("pmix[0-{}]", count - 1)));
+    assert_eq!(proc_value(&of(65_536), 65_535, "pmix.lrank"), Some(Value::Uint16(u16::MAX)));
+    assert_eq!(column(&of(65_537).proc_columns, "pmix.lrank"), None);
+}

@@ -1,0 +1,112 @@
+use super::*;
+
+fn update(previous: &JobRecord, description: &[Info]) -> JobRecord {
+    parse(&namespace(), &context(), description, Some(previous)).unwrap()
+}
+
+fn first() -> JobRecord {
+    let mut description = maps("n0,n1", "0,1;2");
+    description.extend([
+        info("pmix.jobid", "before"),
+        info("pmix.cmd.line", "kept"),
+        info("pmix.univ.size", 8_u32),
+        app(1, vec![info("pmix.wdir", "/w"), info("pmix.app.argv", "a")]),
+        node("n1", vec![info("pmix.pmem", 5_u64), info("pmix.alias", "b")]),
+        process(1, vec![info("pmix.pdir", "/one"), info("pmix.lrank", 7_u16)]),
+    ]);
+    record(&description)
+}
+
+#[test]
+fn an_empty_update_changes_no_answer() {
+    let (before, after) = (first(), update(&first(), &[]));
+    assert_eq!((before.rank_count, before.node_count), (after.rank_count, after.node_count));
+    assert_eq!((before.own_node, before.session_id), (after.own_node, after.session_id));
+    assert_eq!((&before.session, &before.job, &before.apps), (&after.session, &after.job, &after.apps));
+    for column in &before.proc_columns {
+        for rank in 0..before.rank_count {
+            let key = column.key.as_str();
+            assert_eq!(proc_value(&before, rank, key), proc_value(&after, rank, key), "{key} of {rank}");
+        }
+    }
+    for column in &before.node_columns {
+        for index in 0..before.node_count {
+            let key = column.key.as_str();
+            assert_eq!(node_value(&before, index, key), node_value(&after, index, key), "{key} of {index}");
+        }
+    }
+}
+
+#[test]
+fn later_values_replace_earlier_ones_and_the_rest_stays() {
+    let record = update(
+        &first(),
+        &[
+            info("pmix.jobid", "after"),
+            info("pmix.wdir", "/new"),
+            node("b", vec![info("pmix.node.size", 3_u32)]),
+            process(1, vec![info("pmix.pdir", "/two")]),
+            process(2, vec![info("pmix.hname", "moved")]),
+        ],
+    );
+    assert_eq!(job_value(&record, "pmix.jobid"), Some(Value::from("after")));
+    assert_eq!(job_value(&record, "pmix.cmd.line"), Some(Value::from("kept")));
+    assert_eq!(app_value(&record, 1, "pmix.wdir"), Some(Value::from("/new")));
+    assert_eq!(app_value(&record, 1, "pmix.app.argv"), Some(Value::from("a")));
+    assert_eq!(record.node_count, 2);
+    assert_eq!(node_value(&record, 1, "pmix.node.size"), Some(Value::Uint32(3)));
+    assert_eq!(node_value(&record, 1, "pmix.pmem"), Some(Value::Uint64(5)));
+    assert_eq!(proc_value(&record, 1, "pmix.pdir"), Some(Value::from("/two")));
+    assert_eq!(proc_value(&record, 1, "pmix.lrank"), Some(Value::Uint16(7)));
+    assert_eq!(proc_value(&record, 1, "pmix.hname"), Some(Value::from("n0")));
+    assert_eq!(proc_value(&record, 2, "pmix.hname"), Some(Value::from("moved")));
+}
+
+#[test]
+fn new_maps_replace_what_followed_from_the_old_ones() {
+    let mut description = maps("n2,n1", "0;1,2,3");
+    description.push(process(0, vec![info("pmix.reinc", 1_u32)]));
+    let record = update(&first(), &description);
+    assert_eq!((record.rank_count, record.node_count, record.own_node), (4, 2, Some(1)));
+    assert_eq!(job_value(&record, "pmix.job.size"), Some(Value::Uint32(4)));
+    assert_eq!(job_value(&record, "pmix.nlist"), Some(Value::from("n2,n1")));
+    assert_eq!(node_value(&record, 1, "pmix.lpeers"), Some(Value::from("1,2,3")));
+    assert_eq!(node_value(&record, 1, "pmix.pmem"), Some(Value::Uint64(5)));
+    assert_eq!(node_value(&record, 0, "pmix.pmem"), None);
+    assert_eq!(proc_value(&record, 1, "pmix.hname"), Some(Value::from("n1")));
+    assert_eq!(proc_value(&record, 1, "pmix.lrank"), Some(Value::Uint16(0)));
+    assert_eq!(proc_value(&record, 1, "pmix.pdir"), Some(Value::from("/one")));
+}
+
+#[test]
+fn a_rank_beyond_the_earlier_job_size_is_refused() {
+    let error = parse(&namespace(), &context(), &[process(3, vec![])], Some(&first())).unwrap_err();
+    assert_eq!(error, RegisterError::RankOutsideJob { rank: 3, place: "process arrays", job_size: 3 });
+}
+
+#[test]
+fn a_loose_application_value_counts_the_earlier_applications() {
+    let two = update(&first(), &[app(2, vec![])]);
+    let error = parse(&namespace(), &context(), &[info("pmix.wdir", "/x")], Some(&two)).unwrap_err();
+    assert_eq!(error, RegisterError::WhichApp { key: "pmix.wdir".to_owned(), app_count: 2 });
+}
+
+#[test]
+fn a_new_node_map_alone_keeps_the_earlier_job_size() {
+    let before = record(&[info("pmix.job.size", 4_u32)]);
+    let after = update(&before, &[info("pmix.nmap", "n0,n1")]);
+    assert_eq!((after.rank_count, after.node_count), (4, 2));
+    assert_eq!(job_value(&after, "pmix.job.size"), Some(Value::Uint32(4)));
+}
+
+#[test]
+fn a_new_process_map_pairs_with_the_earlier_node_map() {
+    let after = update(&first(), &[info("pmix.pmap", "0;1,2,3")]);
+    assert_eq!(proc_value(&after, 3, "pmix.hname"), Some(Value::from("n1")));
+    assert_eq!(job_value(&after, "pmix.job.size"), Some(Value::Uint32(4)));
+}
+
+#[test]
+fn an_update_without_data_leaves_everything_as_it_was() {
+    assert_eq!(update(&first(), &[info("pmix.reg.nodata", true), info("pmix.jobid", "lost")]), first());
+}

@@ -1,0 +1,147 @@
+use super::*;
+
+#[test]
+fn integers_of_another_width_become_the_attributes_type() {
+    let record = record(&[
+        info("pmix.job.size", Value::Int(4)),
+        info("pmix.offset", 8_u64),
+        process(1, vec![info("pmix.lrank", Value::Size(1)), info("pmix.exit.code", 3_u8)]),
+        node("n0", vec![info("pmix.pmem", 5_i32), info("pmix.lldr", 0_u32)]),
+    ]);
+    assert_eq!(job_value(&record, "pmix.job.size"), Some(Value::Uint32(4)));
+    assert_eq!(job_value(&record, "pmix.offset"), Some(Value::ProcRank(Rank::Process(8))));
+    assert_eq!(proc_value(&record, 1, "pmix.lrank"), Some(Value::Uint16(1)));
+    assert_eq!(proc_value(&record, 1, "pmix.exit.code"), Some(Value::Int(3)));
+    assert_eq!(node_value(&record, 0, "pmix.pmem"), Some(Value::Uint64(5)));
+    assert_eq!(node_value(&record, 0, "pmix.lldr"), Some(Value::ProcRank(Rank::Process(0))));
+}
+
+#[test]
+fn an_integer_that_does_not_fit_is_refused_with_its_number() {
+    let error = refusal(&[info("pmix.job.size", -1_i64)]);
+    let expected = RegisterError::Range { key: "pmix.job.size".to_owned(), number: -1, expected: "PMIX_UINT32" };
+    assert_eq!(error, expected);
+    assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+    let error = refusal(&[process(0, vec![info("pmix.lrank", 1_u32 << 16)])]);
+    assert!(matches!(error, RegisterError::Range { number: 65536, expected: "PMIX_UINT16", .. }), "{error}");
+}
+
+#[test]
+fn a_wrong_type_is_refused_with_key_expected_and_found() {
+    let wrong = || info("pmix.nsdir", 4_u32);
+    let error = refusal(&[wrong()]);
+    let expected = RegisterError::Type { key: "pmix.nsdir".to_owned(), expected: "PMIX_STRING", found: "PMIX_UINT32" };
+    assert_eq!(error, expected);
+    assert_eq!(error.status(), Status::ERR_TYPE_MISMATCH);
+    for description in [
+        session(vec![info("pmix.session.id", 0_u32), wrong()]),
+        app(0, vec![wrong()]),
+        app(0, vec![node("n", vec![wrong()])]),
+        node("n", vec![wrong()]),
+        process(0, vec![wrong()]),
+        process(0, vec![info("pmix.nsdir", "right"), wrong()]),
+    ] {
+        assert!(matches!(refusal(&[description]), RegisterError::Type { .. }));
+    }
+    assert!(matches!(refusal(&[info("pmix.spawned", 1_u32)]), RegisterError::Type { .. }));
+    assert!(matches!(refusal(&[info("pmix.reg.nodata", "yes")]), RegisterError::Type { .. }));
+}
+
+#[test]
+fn a_map_is_text_or_bytes_and_nothing_else() {
+    let with = |nodes: Value| register(&[info("pmix.nmap", nodes), info("pmix.pmap", "0;1")]);
+    for nodes in [
+        Value::from("pmix[n[1:0-1]]"),
+        Value::from("n0,n1"),
+        Value::Regex(b"raw:n0,n1\0".to_vec()),
+        Value::ByteObject(b"raw:n0,n1\0".to_vec()),
+    ] {
+        let record = with(nodes.clone()).unwrap();
+        assert_eq!(job_value(&record, "pmix.nlist"), Some(Value::from("n0,n1")));
+        assert_eq!(job_value(&record, "pmix.nmap"), Some(nodes));
+    }
+    assert!(matches!(with(Value::Uint32(1)), Err(RegisterError::Type { .. })));
+    assert!(matches!(with(Value::from("huh:x[")), Err(RegisterError::NodeMap(_))));
+}
+
+#[test]
+fn local_peers_and_cpusets_are_accepted_in_both_forms() {
+    let ranks = vec![Value::ProcRank(Rank::Process(0)), Value::ProcRank(Rank::Process(2))];
+    let ranks = Value::DataArray(Box::new(DataArray { element_type: DataType::ProcRank, elements: ranks }));
+    for (peers, cpusets) in [(Value::from("0,2"), Value::from("hw:0:hw:1")), (ranks, strings(&["hw:0", "hw:1"]))] {
+        let record = record(&[node("n0", vec![info("pmix.lpeers", peers), info("pmix.lcpus", cpusets.clone())])]);
+        assert_eq!(node_value(&record, 0, "pmix.lpeers"), Some(Value::from("0,2")));
+        assert_eq!(node_value(&record, 0, "pmix.lcpus"), Some(cpusets));
+    }
+    let error = refusal(&[node("n0", vec![info("pmix.lpeers", strings(&["0", "2"]))])]);
+    assert!(matches!(error, RegisterError::Type { .. }), "{error}");
+}
+
+#[test]
+fn keys_of_the_host_are_stored_as_given_in_their_realm() {
+    let nested = Value::info_array(vec![info("x", 1_u8), info("y", Value::info_array(vec![]))]);
+    let mine = || info("host.key", nested.clone());
+    let record = record(&[
+        mine(),
+        session(vec![info("pmix.session.id", 0_u32), mine()]),
+        app(0, vec![mine()]),
+        node("n0", vec![mine()]),
+        process(0, vec![mine()]),
+        info("pmix.not.in.any.table", 5_i8),
+    ]);
+    assert_eq!(job_value(&record, "host.key"), Some(nested.clone()));
+    assert_eq!(session_value(&record, "host.key"), Some(nested.clone()));
+    assert_eq!(app_value(&record, 0, "host.key"), Some(nested.clone()));
+    assert_eq!(node_value(&record, 0, "host.key"), Some(nested.clone()));
+    assert_eq!(proc_value(&record, 0, "host.key"), Some(nested));
+    assert_eq!(job_value(&record, "pmix.not.in.any.table"), Some(Value::Int8(5)));
+}
+
+#[test]
+fn a_key_given_twice_has_the_later_value_in_every_realm() {
+    let record = record(&[
+        info("k", 1_u8),
+        info("k", 2_u8),
+        process(0, vec![info("k", 1_u8)]),
+        process(1, vec![info("k", 7_u8)]),
+        process(0, vec![info("k", 2_u8)]),
+    ]);
+    assert_eq!(job_value(&record, "k"), Some(Value::Uint8(2)));
+    assert_eq!(proc_value(&record, 0, "k"), Some(Value::Uint8(2)));
+    assert_eq!(proc_value(&record, 1, "k"), Some(Value::Uint8(7)));
+}
+
+#[test]
+fn a_namespace_value_is_a_string_where_a_string_is_wanted() {
+    let record = record(&[info("pmix.nspace", namespace())]);
+    assert_eq!(job_value(&record, "pmix.nspace"), Some(Value::from("job")));
+}
+
+#[test]
+fn sizes_beyond_the_limits_are_refused_by_name() {
+    let limits = Limits { ranks_max: 8, nodes_max: 2, aliases_max: 2, apps_max: 2, entries_max: 6, depth_max: 16 };
+    let context = Context { limits, ..context() };
+    let parse = |description: &[Info]| parse(&namespace(), &context, description, None);
+    let limit_of = |description: &[Info]| match parse(description).unwrap_err() {
+        RegisterError::Limit { limit, .. } => limit,
+        RegisterError::NodeMap(_) => "node map",
+        RegisterError::ProcMap(_) => "process map",
+        other => panic!("{other}"),
+    };
+    assert_eq!(parse(&[info("pmix.job.size", 8_u32)]).unwrap().rank_count, 8);
+    assert_eq!(limit_of(&[info("pmix.job.size", 9_u32)]), "ranks");
+    assert_eq!(parse(&[process(7, vec![])]).unwrap().rank_count, 8);
+    assert_eq!(limit_of(&[process(8, vec![])]), "ranks");
+    assert_eq!(parse(&maps("n0,n1", "0;1")).unwrap().node_count, 2);
+    assert_eq!(limit_of(&maps("pmix[n[1:0-2]]", "0")), "node map");
+    assert_eq!(limit_of(&maps("n0", "pmix[0-8]")), "process map");
+    assert_eq!(limit_of(&[node("a", vec![]), node("b", vec![]), node("c", vec![])]), "nodes");
+    let aliases = |names: &str| [node("a", vec![info("pmix.alias", names)])];
+    assert!(parse(&aliases("b,c")).is_ok());
+    assert_eq!(limit_of(&aliases("b,c,d")), "aliases of one node");
+    assert_eq!(limit_of(&[app(0, vec![]), app(1, vec![]), app(2, vec![])]), "applications");
+    let entries: Vec<Info> = (0..7).map(|_| info("k", 1_u8)).collect();
+    assert!(parse(&entries[1..]).is_ok());
+    assert_eq!(limit_of(&entries), "entries");
+    assert_eq!(limit_of(&[job(entries)]), "entries");
+}

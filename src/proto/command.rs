@@ -1,0 +1,124 @@
+macro_rules! commands {
+    ($($(#[$doc:meta])* $command:ident = $code:literal,)*) => {
+        /// What a request asks for: its first field.
+        ///
+        /// The numbers never changed, only grew.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum Command {
+            $($(#[$doc])* $command = $code,)*
+        }
+
+        impl Command {
+            /// Every command that has a request type.
+            pub const ALL: &'static [Self] = &[$(Self::$command,)*];
+
+            /// Reads the number; `None` for one that has no request type.
+            #[must_use]
+            pub const fn from_raw(raw: u8) -> Option<Self> {
+                match raw {
+                    $($code => Some(Self::$command),)*
+                    _ => None,
+                }
+            }
+
+            /// The number.
+            #[must_use]
+            pub const fn to_raw(self) -> u8 {
+                match self {
+                    $(Self::$command => $code,)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    /// REQ.
+    JobInfo = 0,
+    /// ABORT.
+    Abort = 1,
+    /// COMMIT.
+    Commit = 2,
+    /// FENCENB.
+    Fence = 3,
+    /// GETNB.
+    Get = 4,
+    /// FINALIZE.
+    Finalize = 5,
+    /// PUBLISHNB.
+    Publish = 6,
+    /// LOOKUPNB.
+    Lookup = 7,
+    /// UNPUBLISHNB.
+    Unpublish = 8,
+    /// SPAWNNB.
+    Spawn = 9,
+    /// CONNECTNB.
+    Connect = 10,
+    /// DISCONNECTNB.
+    Disconnect = 11,
+    /// NOTIFY.
+    Notify = 12,
+    /// REGEVENTS.
+    RegisterEvents = 13,
+    /// DEREGEVENTS.
+    DeregisterEvents = 14,
+    /// QUERY.
+    Query = 15,
+    /// LOG.
+    Log = 16,
+    /// ALLOC.
+    Allocate = 17,
+    /// JOB_CONTROL.
+    JobControl = 18,
+    /// MONITOR.
+    Monitor = 19,
+    /// GET_CREDENTIAL.
+    GetCredential = 20,
+    /// VALIDATE_CRED.
+    ValidateCredential = 21,
+    /// IOF_PULL.
+    IofPull = 22,
+    /// IOF_PUSH.
+    IofPush = 23,
+    /// GROUP_CONSTRUCT.
+    GroupConstruct = 24,
+    /// GROUP_JOIN.
+    GroupJoin = 25,
+    /// GROUP_INVITE.
+    GroupInvite = 26,
+    /// GROUP_LEAVE.
+    GroupLeave = 27,
+    /// GROUP_DESTRUCT.
+    GroupDestruct = 28,
+    /// IOF_DEREG.
+    IofDeregister = 29,
+    /// FABRIC_REGISTER.
+    FabricRegister = 30,
+    /// FABRIC_UPDATE.
+    FabricUpdate = 31,
+    /// COMPUTE_DEVICE_DISTANCES.
+    ComputeDistances = 32,
+    /// REFRESH_CACHE.
+    RefreshCache = 33,
+    /// RESBLK.
+    ResourceBlock = 34,
+    /// SESSION_CTRL.
+    SessionControl = 35,
+    /// RESOLVE_PEERS.
+    ResolvePeers = 37,
+    /// RESOLVE_NODE.
+    ResolveNode = 38,
+    /// GDS_FALLBACK.
+    StoreFallback = 39,
+}
+
+impl Command {
+    /// Whether the requester waits for an answer. A reply nobody waits for makes 6.1 peers complain.
+    #[must_use]
+    pub const fn expects_reply(self) -> bool {
+        !matches!(self, Self::DeregisterEvents)
+    }
+}

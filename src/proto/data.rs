@@ -1,0 +1,122 @@
+//! Values of processes and jobs: COMMIT, GETNB, REQ and its kin.
+
+use super::layout::{IfPresent, Layout, Many, One, Rest, pack_entries_of, unpack_entries};
+use super::{Commit, Get, RankData, Reply, Version};
+use crate::bfrops::wire::{self, Buffer, CompulsoryString, Info, Kval, Namespace, Proc};
+use crate::bfrops::{Codec, DecodeError, DecodeProblem, EncodeError, Reader, Writer};
+use crate::types::{Key, ProcId, Rank, Scope, Status, Text};
+
+/// One scope and one buffer of entries for each part.
+impl Layout for Commit {
+    type Value = Self;
+
+    fn pack(value: &Self, writer: &mut Writer, _: Version) -> Result<(), EncodeError> {
+        let codec = writer.codec();
+        for (scope, entries) in &value.parts {
+            let mut buffer = Writer::new(codec);
+            entries.iter().try_for_each(|entry| buffer.pack::<Kval>(entry))?;
+            writer.pack::<wire::Scope>(&scope.to_raw())?;
+            let kind = if codec.described { DESCRIBED } else { NOT_DESCRIBED };
+            writer.pack::<Buffer>(&Buffer { kind, bytes: buffer.into_bytes() })?;
+        }
+        Ok(())
+    }
+
+    fn unpack(reader: &mut Reader<'_>, _: &'static str, _: Version) -> Result<Self, DecodeError> {
+        let mut parts = Vec::new();
+        while !reader.is_at_end() {
+            let code = reader.unpack::<wire::Scope>("Commit.scope")?;
+            let scope = Scope::from_raw(code).filter(|&scope| scope != Scope::Internal);
+            let scope = scope.ok_or_else(|| reader.error(DecodeProblem::Scope { code }))?;
+            let buffer = reader.unpack::<Buffer>("Commit.buffer")?;
+            let codec = Codec { described: buffer.kind == DESCRIBED, ..reader.codec() };
+            let entries = reader.inside(&buffer.bytes, codec, |reader| reader.unpack_rest::<Kval>("Commit.entry"))?;
+            parts.push((scope, entries));
+        }
+        Ok(Self { parts })
+    }
+}
+
+/// Buffer type byte of buffers without descriptions.
+pub(super) const NOT_DESCRIBED: u8 = 1;
+/// Buffer type byte of fully described buffers.
+pub(super) const DESCRIBED: u8 = 2;
+
+impl Layout for Get {
+    type Value = Self;
+
+    fn pack(value: &Self, writer: &mut Writer, peer: Version) -> Result<(), EncodeError> {
+        Whose::pack(&value.proc, writer, peer)?;
+        Many::<Info>::pack(&value.directives, writer, peer)?;
+        IfPresent::<Key>::pack(&value.key, writer, peer)
+    }
+
+    fn unpack(reader: &mut Reader<'_>, _: &'static str, peer: Version) -> Result<Self, DecodeError> {
+        let proc = Whose::unpack(reader, "Get.proc", peer)?;
+        let directives = Many::<Info>::unpack(reader, "Get.directives", peer)?;
+        // Foreign clients ask for everything by leaving the key out, by NULL, or by an empty key.
+        let key = IfPresent::<wire::String>::unpack(reader, "Get.key", peer)?.flatten();
+        let key = key.filter(|key| !key.as_bytes().is_empty());
+        let key = key.map(|key| Key::from_bytes(key.as_bytes())).transpose().map_err(|e| reader.error(e))?;
+        Ok(Self { proc, directives, key })
+    }
+}
+
+/// A process as two operations instead of one.
+pub(super) struct Whose;
+
+impl Layout for Whose {
+    type Value = ProcId;
+
+    fn pack(value: &ProcId, writer: &mut Writer, _: Version) -> Result<(), EncodeError> {
+        writer.pack::<Namespace>(&value.namespace)?;
+        writer.pack::<Rank>(&value.rank)
+    }
+
+    fn unpack(reader: &mut Reader<'_>, field: &'static str, _: Version) -> Result<ProcId, DecodeError> {
+        let namespace = reader.unpack::<Namespace>(field)?;
+        Ok(ProcId { namespace, rank: reader.unpack::<Rank>(field)? })
+    }
+}
+
+/// Data of processes: one object for each.
+pub(super) struct Data;
+
+impl Layout for Data {
+    type Value = Vec<RankData>;
+
+    fn pack(value: &Vec<RankData>, writer: &mut Writer, _: Version) -> Result<(), EncodeError> {
+        value.iter().try_for_each(|data| pack_entries_of::<Proc>(writer, &data.proc, &data.entries))
+    }
+
+    fn unpack(reader: &mut Reader<'_>, field: &'static str, _: Version) -> Result<Vec<RankData>, DecodeError> {
+        let objects = unpack_entries::<Proc>(reader, field)?;
+        Ok(objects.into_iter().map(|(proc, entries)| RankData { proc, entries }).collect())
+    }
+}
+
+/// A namespace and its entries up to the end of the message: job information.
+pub(super) fn pack_job(
+    namespace: &Text,
+    entries: &Vec<Kval>,
+    writer: &mut Writer,
+    peer: Version,
+) -> Result<(), EncodeError> {
+    writer.pack::<CompulsoryString>(namespace)?;
+    Rest::<Kval>::pack(entries, writer, peer)
+}
+
+/// The reply to REQ has no status before it. A server that failed sends a status all the same, which cannot be taken
+/// for a string: its number stands where a length would.
+pub(super) fn unpack_job_info(
+    reader: &mut Reader<'_>,
+    status: Option<Status>,
+    peer: Version,
+) -> Result<Reply, DecodeError> {
+    if let Some(status) = status {
+        return Ok(Reply::Status(status));
+    }
+    let namespace = One::<CompulsoryString>::unpack(reader, "JobInfo.namespace", peer)?;
+    let entries = Rest::<Kval>::unpack(reader, "JobInfo.entry", peer)?;
+    Ok(Reply::JobInfo { namespace, entries })
+}

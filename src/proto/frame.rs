@@ -1,0 +1,236 @@
+//! Messages in the byte stream: a header of 16 bytes, then the payload.
+
+use super::Tag;
+
+/// The header of every message after the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// The sender's slot at the server, from the handshake; 0 from servers and tools. Receivers ignore it.
+    pub index: u32,
+    /// What the message belongs to.
+    pub tag: Tag,
+    /// Size of the payload.
+    pub size_bytes: u32,
+}
+
+impl FrameHeader {
+    /// Size of a header.
+    pub const SIZE_BYTES: usize = 16;
+
+    /// The header's bytes: three numbers in network order and four bytes of padding.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::SIZE_BYTES] {
+        let (index, tag, size) = (self.index.to_be_bytes(), self.tag.0.to_be_bytes(), self.size_bytes.to_be_bytes());
+        let mut bytes = [0; Self::SIZE_BYTES];
+        for (place, byte) in bytes.iter_mut().zip(index.into_iter().chain(tag).chain(size)) {
+            *place = byte;
+        }
+        bytes
+    }
+
+    /// Reads a header. Every content is one; whether the size is acceptable is the receiver's matter.
+    #[must_use]
+    pub const fn decode(bytes: [u8; Self::SIZE_BYTES]) -> Self {
+        let [i0, i1, i2, i3, t0, t1, t2, t3, s0, s1, s2, s3, _, _, _, _] = bytes;
+        Self {
+            index: u32::from_be_bytes([i0, i1, i2, i3]),
+            tag: Tag(u32::from_be_bytes([t0, t1, t2, t3])),
+            size_bytes: u32::from_be_bytes([s0, s1, s2, s3]),
+        }
+    }
+}
+
+/// Why a message cannot be framed or a stream cannot be read on. There is no way to find the next message: the
+/// connection must be closed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("message of {declared} bytes exceeds the limit of {limit}")]
+pub struct FrameError {
+    /// Size of the payload.
+    pub declared: usize,
+    /// Largest payload accepted.
+    pub limit: usize,
+}
+
+/// A message as it goes onto the stream.
+///
+/// # Errors
+/// If the payload is larger than a header can say.
+pub fn encode(index: u32, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
+    let declared = payload.len();
+    let too_large = |_| FrameError { declared, limit: usize::try_from(u32::MAX).unwrap_or(usize::MAX) };
+    let size_bytes = u32::try_from(declared).map_err(too_large)?;
+    let mut bytes = Vec::with_capacity(FrameHeader::SIZE_BYTES.saturating_add(declared));
+    bytes.extend_from_slice(&FrameHeader { index, tag, size_bytes }.encode());
+    bytes.extend_from_slice(payload);
+    Ok(bytes)
+}
+
+/// A complete message inside a [`FrameBuffer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Its header.
+    pub header: FrameHeader,
+    /// Its payload.
+    pub payload: &'a [u8],
+}
+
+/// Collects bytes of a stream and gives them back as messages.
+///
+/// A caller that takes all messages after each [`FrameBuffer::feed`] never makes it hold more than one message of the
+/// largest size, one header and what was fed last.
+///
+/// ```
+/// use modex::proto::{Tag, frame};
+///
+/// let mut buffer = frame::FrameBuffer::new(1024);
+/// let bytes = frame::encode(0, Tag(101), b"payload")?;
+/// buffer.feed(&bytes[..20]);
+/// assert_eq!(buffer.next_frame()?, None);
+/// buffer.feed(&bytes[20..]);
+/// assert_eq!(buffer.next_frame()?.map(|frame| frame.payload), Some(b"payload".as_slice()));
+/// # Ok::<(), frame::FrameError>(())
+/// ```
+#[derive(Debug)]
+pub struct FrameBuffer {
+    bytes: Vec<u8>,
+    /// Bytes at the front that were given back already.
+    taken: usize,
+    payload_bytes_max: usize,
+}
+
+impl FrameBuffer {
+    /// An empty buffer that accepts payloads up to the given size.
+    #[must_use]
+    pub const fn new(payload_bytes_max: usize) -> Self {
+        Self { bytes: Vec::new(), taken: 0, payload_bytes_max }
+    }
+
+    /// Appends bytes from the stream.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.compact();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next message, if it is complete.
+    ///
+    /// # Errors
+    /// [`FrameError`] as soon as a header declares too large a payload, before any memory is taken for it.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
+        let pending = self.bytes.get(self.taken..).unwrap_or_default();
+        let Some((header, rest)) = pending.split_first_chunk::<{ FrameHeader::SIZE_BYTES }>() else {
+            return Ok(None);
+        };
+        let header = FrameHeader::decode(*header);
+        let limit = self.payload_bytes_max;
+        let declared = usize::try_from(header.size_bytes).unwrap_or(usize::MAX);
+        if declared > limit {
+            return Err(FrameError { declared, limit });
+        }
+        let Some(payload) = rest.get(..declared) else {
+            return Ok(None);
+        };
+        self.taken += FrameHeader::SIZE_BYTES + declared;
+        Ok(Some(Frame { header, payload }))
+    }
+
+    /// Bytes of messages that are not complete yet, or not yet taken.
+    #[must_use]
+    pub const fn pending(&self) -> usize {
+        self.bytes.len().saturating_sub(self.taken)
+    }
+
+    /// Moves what is pending to the front once that costs less than the space it frees, and returns memory that only
+    /// an unusually large message needed.
+    fn compact(&mut self) {
+        if self.taken < self.pending() {
+            return;
+        }
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        if self.bytes.len() < CAPACITY_KEPT && self.bytes.capacity() > 4 * CAPACITY_KEPT {
+            self.bytes.shrink_to(CAPACITY_KEPT);
+        }
+    }
+}
+
+/// Memory a quiet connection may keep, in bytes: a socket's usual receive chunk.
+const CAPACITY_KEPT: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frames_of(buffer: &mut FrameBuffer) -> Vec<(FrameHeader, Vec<u8>)> {
+        let mut frames = Vec::new();
+        while let Some(frame) = buffer.next_frame().unwrap() {
+            frames.push((frame.header, frame.payload.to_vec()));
+        }
+        frames
+    }
+
+    #[test]
+    fn an_oversized_declaration_is_refused_with_its_header() {
+        let mut buffer = FrameBuffer::new(100);
+        let at_limit = FrameHeader { index: 0, tag: Tag(101), size_bytes: 100 };
+        buffer.feed(&at_limit.encode());
+        assert_eq!(buffer.next_frame(), Ok(None));
+        let mut buffer = FrameBuffer::new(100);
+        buffer.feed(&FrameHeader { size_bytes: 101, ..at_limit }.encode());
+        assert_eq!(buffer.next_frame(), Err(FrameError { declared: 101, limit: 100 }));
+        assert!(buffer.bytes.capacity() < 1024);
+    }
+
+    #[test]
+    fn a_long_session_does_not_grow_the_buffer() {
+        let message = encode(1, Tag(101), &[7; 1000]).unwrap();
+        let mut buffer = FrameBuffer::new(1000);
+        // Feeding across the boundary leaves a rest each time.
+        let stream: Vec<u8> = message.iter().copied().cycle().take(message.len() * 200).collect();
+        let count: usize = stream
+            .chunks(1500)
+            .map(|chunk| {
+                buffer.feed(chunk);
+                frames_of(&mut buffer).len()
+            })
+            .sum();
+        assert_eq!((count, buffer.pending()), (200, 0));
+        assert!(buffer.bytes.capacity() <= 8192, "{}", buffer.bytes.capacity());
+    }
+
+    #[test]
+    fn memory_of_a_large_message_is_returned() {
+        let mut buffer = FrameBuffer::new(8 << 20);
+        buffer.feed(&encode(0, Tag(101), &vec![0; 4 << 20]).unwrap());
+        assert_eq!(frames_of(&mut buffer).len(), 1);
+        buffer.feed(&[]);
+        assert!(buffer.bytes.capacity() <= CAPACITY_KEPT);
+    }
+
+    proptest! {
+        #[test]
+        fn fed_in_any_pieces_the_messages_are_the_same(
+            messages in prop::collection::vec((any::<u32>(), any::<u32>(), prop::collection::vec(any::<u8>(), 0..50)), 0..10),
+            piece in 1usize..40,
+        ) {
+            let mut stream = Vec::new();
+            for (index, tag, payload) in &messages {
+                stream.extend(encode(*index, Tag(*tag), payload).unwrap());
+            }
+            let mut at_once = FrameBuffer::new(64);
+            at_once.feed(&stream);
+            let expected = frames_of(&mut at_once);
+            prop_assert_eq!(expected.len(), messages.len());
+            for size in [1, piece] {
+                let mut in_pieces = FrameBuffer::new(64);
+                let mut found = Vec::new();
+                for bytes in stream.chunks(size) {
+                    in_pieces.feed(bytes);
+                    found.extend(frames_of(&mut in_pieces));
+                }
+                prop_assert_eq!(&found, &expected);
+            }
+        }
+    }
+}

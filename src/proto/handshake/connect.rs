@@ -1,0 +1,197 @@
+use super::{HandshakeError, Ids, Role};
+use crate::bfrops::wire::Info;
+use crate::bfrops::{Codec, DecodeLimits, Generation, Reader, Writer};
+use crate::proto::layout::{Layout, Many};
+use crate::proto::{Tag, Version, host_order};
+use crate::types::Text;
+
+/// Size of the header before the connect message.
+pub const CONNECT_HEADER_BYTES: usize = 16;
+/// Largest connect message, without its header, that any server reads.
+pub const CONNECT_BYTES_MAX: usize = 128 << 10;
+/// Security module whose credential is [`native_credential`].
+pub const SECURITY_NATIVE: &str = "native";
+/// Store module of peers that read segments.
+pub const STORE_MODEX: &str = "modex";
+/// Store module of peers that get everything over the socket.
+pub const STORE_HASH: &str = "hash";
+
+/// What a client or tool says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Connect {
+    /// Security module.
+    pub security: Text,
+    /// Credential of that module.
+    pub credential: Vec<u8>,
+    /// Who connects, and as what.
+    pub role: Role,
+    /// The peer's release, such as `4.2.2rc2`; see [`Connect::peer_version`].
+    pub version: Text,
+    /// Name of the encoding; see [`Connect::chosen_codec`].
+    pub codec: Text,
+    /// Whether buffers are fully described.
+    pub described: bool,
+    /// Store module.
+    pub store: Text,
+    /// Further facts, such as `pmix.ppid`. Empty if the encoding is unknown.
+    pub info: Vec<Info>,
+}
+
+impl Connect {
+    /// The numbers in the version string.
+    #[must_use]
+    pub fn peer_version(&self) -> Version {
+        Version::parse(self.version.as_bytes())
+    }
+
+    /// The encoding for the connection; `None` if it is not spoken here.
+    #[must_use]
+    pub fn chosen_codec(&self) -> Option<Codec> {
+        let generation = Generation::from_module_name(self.codec.as_bytes())?;
+        Some(Codec { generation, described: self.described })
+    }
+
+    /// Whether the peer reads segments.
+    #[must_use]
+    pub fn reads_segments(&self) -> bool {
+        self.store.as_bytes() == STORE_MODEX.as_bytes()
+    }
+
+    /// Header and message.
+    ///
+    /// # Errors
+    /// If the encoding is unknown or cannot carry the infos, or the message gets longer than servers read.
+    pub fn encode(&self) -> Result<Vec<u8>, HandshakeError> {
+        let body = self.encode_body()?;
+        let declared = body.len();
+        let size_bytes = u32::try_from(declared).map_err(|_| HandshakeError::TooLong { declared })?;
+        if declared > CONNECT_BYTES_MAX {
+            return Err(HandshakeError::TooLong { declared });
+        }
+        let mut bytes = Vec::with_capacity(CONNECT_HEADER_BYTES + declared);
+        for word in [INDEX_NONE, Tag::CONNECT.0, size_bytes, 0] {
+            bytes.extend_from_slice(&host_order::to_bytes(word));
+        }
+        bytes.extend_from_slice(&body);
+        Ok(bytes)
+    }
+
+    fn encode_body(&self) -> Result<Vec<u8>, HandshakeError> {
+        let mut bytes = Vec::new();
+        push_c_string(&mut bytes, &self.security);
+        let declared = self.credential.len();
+        let credential_size = u32::try_from(declared).map_err(|_| HandshakeError::TooLong { declared })?;
+        bytes.extend_from_slice(&credential_size.to_be_bytes());
+        bytes.extend_from_slice(&self.credential);
+        self.role.write(&mut bytes);
+        push_c_string(&mut bytes, &self.version);
+        push_c_string(&mut bytes, &self.codec);
+        bytes.push(if self.described { BUFFER_DESCRIBED } else { BUFFER_NOT_DESCRIBED });
+        push_c_string(&mut bytes, &self.store);
+        if !self.info.is_empty() {
+            let unknown = || HandshakeError::UnknownCodec { module: self.codec.to_string_lossy() };
+            let mut writer = Writer::new(self.chosen_codec().ok_or_else(unknown)?);
+            Many::<Info>::pack(&self.info, &mut writer, self.peer_version())?;
+            bytes.extend_from_slice(&writer.into_bytes());
+        }
+        Ok(bytes)
+    }
+
+    /// Reads a message without its header.
+    ///
+    /// Clients of release 4.2 append a stray byte and those of 3.2 have no infos, so whatever follows the store's name
+    /// in a client's message is taken if it can be read and ignored otherwise. From tools the infos must be readable.
+    ///
+    /// # Errors
+    /// [`HandshakeError`] if the bytes are no connect message.
+    pub fn decode(body: &[u8]) -> Result<Self, HandshakeError> {
+        if body.len() > CONNECT_BYTES_MAX {
+            return Err(HandshakeError::TooLong { declared: body.len() });
+        }
+        let mut reader = Reader::new(body, Codec::V41, &DecodeLimits::default())?;
+        let security = Text::until_nul(reader.c_string("Connect.security")?);
+        reader.enter("Connect.credential");
+        let credential_size = u32::from_be_bytes(reader.take_array()?);
+        let credential_size = usize::try_from(credential_size).unwrap_or(usize::MAX);
+        let credential = reader.take(credential_size)?.to_vec();
+        let role = Role::read(&mut reader)?;
+        let version = Text::until_nul(reader.c_string("Connect.version")?);
+        if version.as_bytes().strip_prefix(b"v").unwrap_or(version.as_bytes()).starts_with(b"2.0.") {
+            return Ok(Self::of_release_2_0(security, credential, role, version));
+        }
+        let codec = Text::until_nul(reader.c_string("Connect.codec")?);
+        reader.enter("Connect.buffer_type");
+        let described = match reader.byte()? {
+            BUFFER_NOT_DESCRIBED => false,
+            BUFFER_DESCRIBED => true,
+            kind => return Err(HandshakeError::UnknownBufferType { kind }),
+        };
+        let store = Text::until_nul(reader.c_string("Connect.store")?);
+        let mut connect = Self { security, credential, role, version, codec, described, store, info: Vec::new() };
+        connect.info = connect.read_info(&mut reader)?;
+        Ok(connect)
+    }
+
+    fn read_info(&self, reader: &mut Reader<'_>) -> Result<Vec<Info>, HandshakeError> {
+        let Some(codec) = self.chosen_codec() else { return Ok(Vec::new()) };
+        let rest = reader.take(reader.remaining())?;
+        if rest.is_empty() {
+            return Ok(Vec::new());
+        }
+        let info =
+            reader.inside(rest, codec, |reader| Many::<Info>::unpack(reader, "Connect.info", self.peer_version()));
+        match (info, &self.role) {
+            (Err(_), Role::Client(_)) => Ok(Vec::new()),
+            (outcome, _) => Ok(outcome?),
+        }
+    }
+
+    /// Release 2.0 says nothing of encoding and store; servers assume these.
+    fn of_release_2_0(security: Text, credential: Vec<u8>, role: Role, version: Text) -> Self {
+        let (codec, store) = (Text::from("v20"), Text::from("ds12,hash"));
+        Self { security, credential, role, version, codec, described: false, store, info: Vec::new() }
+    }
+}
+
+/// Reads the header before a connect message: the size of what follows.
+///
+/// # Errors
+/// If it is no such header, or declares more than a server reads.
+pub fn connect_body_size(header: [u8; CONNECT_HEADER_BYTES]) -> Result<usize, HandshakeError> {
+    let [_, _, _, _, t0, t1, t2, t3, s0, s1, s2, s3, _, _, _, _] = header;
+    let tag = host_order::from_bytes([t0, t1, t2, t3]);
+    if tag != Tag::CONNECT.0 {
+        return Err(HandshakeError::NotConnect { tag });
+    }
+    match usize::try_from(host_order::from_bytes([s0, s1, s2, s3])) {
+        Ok(declared) if declared <= CONNECT_BYTES_MAX => Ok(declared),
+        declared => Err(HandshakeError::TooLong { declared: declared.unwrap_or(usize::MAX) }),
+    }
+}
+
+/// The credential of the `native` module: the effective ids, in the sender's byte order.
+#[must_use]
+pub fn native_credential(ids: Ids) -> Vec<u8> {
+    let (uid, gid) = (host_order::to_bytes(ids.uid), host_order::to_bytes(ids.gid));
+    uid.into_iter().chain(gid).collect()
+}
+
+impl Ids {
+    /// Reads the credential of the `native` module; `None` if it is none.
+    #[must_use]
+    pub fn from_native_credential(credential: &[u8]) -> Option<Self> {
+        let (uid, gid) = credential.split_first_chunk::<4>()?;
+        let gid = <[u8; 4]>::try_from(gid).ok()?;
+        Some(Self { uid: host_order::from_bytes(*uid), gid: host_order::from_bytes(gid) })
+    }
+}
+
+fn push_c_string(bytes: &mut Vec<u8>, text: &Text) {
+    bytes.extend_from_slice(text.as_bytes());
+    bytes.push(0);
+}
+
+/// Index field of a peer that has none yet: -1.
+const INDEX_NONE: u32 = u32::MAX;
+const BUFFER_NOT_DESCRIBED: u8 = 1;
+const BUFFER_DESCRIBED: u8 = 2;

@@ -1,0 +1,28 @@
+//! The first bytes on a connection, before there are frames.
+//!
+//! ```text
+//! client                               server
+//! connect header (host order), Connect ->
+//!                                      <- Answer: status, then the client's index      (clients)
+//!                                      <- ToolAnswer: status, identities, status       (tools)
+//! frames                               frames
+//! ```
+//!
+//! Our own peers name [`STORE_MODEX`] as their store module; for everything else they do as all others do.
+//!
+//! Source: OpenPMIx wire protocol 3.2 to 6.1, "Connection handshake".
+
+mod answer;
+mod connect;
+mod error;
+mod role;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answer, ToolAnswer};
+pub use connect::{
+    CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, SECURITY_NATIVE, STORE_HASH, STORE_MODEX, connect_body_size,
+    native_credential,
+};
+pub use error::HandshakeError;
+pub use role::{Ids, Role};

@@ -1,0 +1,159 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::bfrops::{Codec, strategies};
+use crate::proto::Version;
+use crate::types::{Info, Key, Namespace, ProcId, Status, Text};
+
+fn ids() -> impl Strategy<Value = Ids> {
+    (any::<u32>(), any::<u32>()).prop_map(|(uid, gid)| Ids { uid, gid })
+}
+
+fn role() -> impl Strategy<Value = Role> {
+    let both = || (ids(), strategies::proc_id());
+    prop_oneof![
+        strategies::proc_id().prop_map(Role::Client),
+        ids().prop_map(Role::LegacyTool),
+        ids().prop_map(Role::LegacyLauncher),
+        ids().prop_map(Role::Tool),
+        both().prop_map(|(ids, proc)| Role::NamedTool(ids, proc)),
+        both().prop_map(|(ids, proc)| Role::StartedTool(ids, proc)),
+        ids().prop_map(Role::Launcher),
+        both().prop_map(|(ids, proc)| Role::NamedLauncher(ids, proc)),
+        both().prop_map(|(ids, proc)| Role::StartedLauncher(ids, proc)),
+        both().prop_map(|(ids, proc)| Role::Singleton(ids, proc)),
+        both().prop_map(|(ids, proc)| Role::Scheduler(ids, proc)),
+    ]
+}
+
+fn connect() -> impl Strategy<Value = Connect> {
+    strategies::codec().prop_flat_map(|codec| {
+        let info = prop::collection::vec(strategies::info(codec), 0..3);
+        (strategies::bytes(), role(), info).prop_map(move |(credential, role, info)| Connect {
+            security: Text::from(SECURITY_NATIVE),
+            credential,
+            role,
+            version: Text::from("5.0.0"),
+            codec: Text::from(codec.generation.module_name()),
+            described: codec.described,
+            store: Text::from(STORE_MODEX),
+            info,
+        })
+    })
+}
+
+fn own_client() -> Connect {
+    Connect {
+        security: Text::from(SECURITY_NATIVE),
+        credential: native_credential(Ids { uid: 1000, gid: 1001 }),
+        role: Role::Client(ProcId::new(Namespace::new("job").unwrap(), 3)),
+        version: Text::from("5.0.0"),
+        codec: Text::from("v41"),
+        described: false,
+        store: Text::from(STORE_MODEX),
+        info: Vec::new(),
+    }
+}
+
+fn body_of(connect: &Connect) -> Vec<u8> {
+    connect.encode().unwrap().split_off(CONNECT_HEADER_BYTES)
+}
+
+#[test]
+fn our_own_peers_are_recognised_by_their_store() {
+    let connect = own_client();
+    assert!(connect.reads_segments());
+    assert_eq!(connect.chosen_codec(), Some(Codec::V41));
+    assert_eq!(connect.peer_version(), Version::OWN);
+    assert!(!Connect { store: Text::from(STORE_HASH), ..connect }.reads_segments());
+}
+
+#[test]
+fn a_client_may_append_bytes_that_are_no_infos_and_a_tool_may_not() {
+    let body = [body_of(&own_client()), vec![0]].concat();
+    assert_eq!(Connect::decode(&body), Ok(own_client()));
+    let tool = Connect { role: Role::Tool(Ids { uid: 0, gid: 0 }), ..own_client() };
+    let body = [body_of(&tool), vec![0]].concat();
+    assert!(matches!(Connect::decode(&body), Err(HandshakeError::Decode(_))));
+}
+
+#[test]
+fn a_connect_message_of_release_2_0_ends_with_its_version() {
+    let connect = Connect { version: Text::from("v2.0.3"), ..own_client() };
+    let body = body_of(&connect);
+    let version_end = body.windows(7).position(|window| window == b"v2.0.3\0").unwrap() + 7;
+    let read = Connect::decode(&body[..version_end]).unwrap();
+    assert_eq!((read.codec.as_bytes(), read.chosen_codec()), (b"v20".as_slice(), None));
+}
+
+#[test]
+fn what_cannot_be_served_is_told_apart() {
+    let unknown_codec = Connect { codec: Text::from("v99"), ..own_client() };
+    assert_eq!(Connect::decode(&body_of(&unknown_codec)).unwrap().chosen_codec(), None);
+    let with_info = Connect { info: vec![Info::new(Key::from_static("k"), true)], ..unknown_codec };
+    assert_eq!(with_info.encode(), Err(HandshakeError::UnknownCodec { module: "v99".to_owned() }));
+
+    let mut body = body_of(&own_client());
+    let flag = "native".len() + 1 + 4 + 8;
+    body[flag] = 11;
+    assert_eq!(Connect::decode(&body), Err(HandshakeError::UnknownRole { flag: 11 }));
+}
+
+#[test]
+fn the_connect_message_has_a_bound() {
+    let with_credential = |size: usize| Connect { credential: vec![0; size], ..own_client() };
+    let rest = body_of(&with_credential(0)).len();
+    assert!(with_credential(CONNECT_BYTES_MAX - rest).encode().is_ok());
+    let declared = CONNECT_BYTES_MAX + 1;
+    assert_eq!(with_credential(CONNECT_BYTES_MAX - rest + 1).encode(), Err(HandshakeError::TooLong { declared }));
+    assert_eq!(Connect::decode(&vec![0; declared]), Err(HandshakeError::TooLong { declared }));
+    assert_eq!(connect_body_size([0; CONNECT_HEADER_BYTES]), Err(HandshakeError::NotConnect { tag: 0 }));
+    let huge = [0xff; CONNECT_HEADER_BYTES];
+    assert!(matches!(connect_body_size(huge), Err(HandshakeError::TooLong { .. })));
+}
+
+#[test]
+fn a_credential_of_another_size_is_not_a_native_one() {
+    assert_eq!(Ids::from_native_credential(&[0; 7]), None);
+    assert_eq!(Ids::from_native_credential(&[0; 9]), None);
+}
+
+#[test]
+fn answers_are_read_as_soon_as_they_are_complete() {
+    let accepted = Answer::Accepted { index: 7 }.encode();
+    assert!((0..8).all(|size| Answer::decode(&accepted[..size]).is_none()));
+    assert_eq!(Answer::decode(&accepted), Some((Answer::Accepted { index: 7 }, 8)));
+    let refused = Answer::Refused(Status::ERR_NOT_SUPPORTED);
+    assert_eq!(Answer::decode(&refused.encode()), Some((refused, 4)));
+}
+
+proptest! {
+    #[test]
+    fn every_connect_message_reads_back(connect in connect()) {
+        let bytes = connect.encode().unwrap();
+        let (header, body) = bytes.split_first_chunk::<CONNECT_HEADER_BYTES>().unwrap();
+        prop_assert_eq!(connect_body_size(*header), Ok(body.len()));
+        prop_assert_eq!(Connect::decode(body), Ok(connect));
+    }
+
+    #[test]
+    fn every_answer_to_a_tool_reads_back_and_not_before_it_is_complete(
+        role in role(),
+        (assigned, server) in (strategies::proc_id(), strategies::proc_id()),
+        code in any::<i32>(),
+    ) {
+        let assigned = role.needs_identity().then_some(assigned);
+        let answer = ToolAnswer::Accepted { assigned, server, credential: Status::from_raw(code) };
+        let bytes = answer.encode();
+        prop_assert_eq!(ToolAnswer::decode(&bytes[..bytes.len() - 1], &role), Ok(None));
+        prop_assert_eq!(ToolAnswer::decode(&bytes, &role), Ok(Some((answer, bytes.len()))));
+    }
+
+    #[test]
+    fn arbitrary_connect_messages_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), role in role()) {
+        let _ = Connect::decode(&bytes);
+        let _ = ToolAnswer::decode(&bytes, &role);
+        let with_prefix = [b"native\0\0\0\0\0".as_slice(), &bytes].concat();
+        let _ = Connect::decode(&with_prefix);
+    }
+}

@@ -1,0 +1,115 @@
+//! Messages that a server sends unasked: events, forwarded output, segments.
+
+use super::layout::{IfPresent, Layout, Many, One, layout};
+use super::{Command, Dialect, SegmentNotice};
+use crate::bfrops::wire::{self, ByteObject, DataRange, Info, IofChannel, Namespace, Proc, Size, Status, Uint64};
+use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
+use crate::types::ProcId;
+
+/// An event on its way to a client ([`Tag::NOTIFICATION`](super::Tag::NOTIFICATION)).
+///
+/// Source: PMIx Standard, chapter "Event Notification".
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// What happened.
+    pub status: Status,
+    /// To or by whom.
+    pub source: ProcId,
+    /// Details. Servers append `pmix.srvr.internal.notify` when they relay.
+    pub info: Vec<Info>,
+    /// Range code; absent from 3.2 servers and from events replayed out of a cache.
+    pub range: Option<u8>,
+}
+
+/// Output of a process on its way to whom it is forwarded ([`Tag::OUTPUT`](super::Tag::OUTPUT)).
+///
+/// Source: PMIx Standard, chapter "Tools and Debuggers" (I/O forwarding).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Whose output.
+    pub source: ProcId,
+    /// Channel set, one bit set.
+    pub channels: u16,
+    /// The receiver's own number for its request; 0: the default handler.
+    pub reference: u64,
+    /// Details.
+    pub info: Vec<Info>,
+    /// The bytes; none: the channel is closed.
+    pub bytes: Vec<u8>,
+}
+
+layout! {
+    Event { status: One<Status>, source: One<Proc>, info: Many<Info>, range: IfPresent<DataRange> }
+    Output {
+        source: One<Proc>, channels: One<IofChannel>, reference: One<Size>, info: Many<Info>, bytes: One<ByteObject>,
+    }
+    SegmentNotice { namespace: One<Namespace>, layout_id: One<Uint64> }
+}
+
+/// The payload of an event.
+///
+/// # Errors
+/// [`EncodeError`] if the peer's encoding cannot carry it.
+pub fn encode_event(event: &Event, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer::new(dialect.codec);
+    writer.pack::<wire::Command>(&Command::Notify.to_raw())?;
+    Event::pack(event, &mut writer, dialect.peer)?;
+    Ok(writer.into_bytes())
+}
+
+/// Reads the payload of an event.
+///
+/// # Errors
+/// [`DecodeError`] if the bytes are none.
+pub fn decode_event(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Event, DecodeError> {
+    let mut reader = Reader::new(payload, dialect.codec, limits)?;
+    let expected = Command::Notify.to_raw();
+    let found = reader.unpack::<wire::Command>("command")?;
+    if found != expected {
+        return Err(reader.error(DecodeProblem::WrongCommand { expected, found }));
+    }
+    Event::unpack(&mut reader, "Event", dialect.peer)
+}
+
+/// The payload of forwarded output.
+///
+/// # Errors
+/// [`EncodeError`] if the peer's encoding cannot carry it.
+pub fn encode_output(output: &Output, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+    encode_whole::<Output>(output, dialect)
+}
+
+/// Reads the payload of forwarded output.
+///
+/// # Errors
+/// [`DecodeError`] if the bytes are none.
+pub fn decode_output(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Output, DecodeError> {
+    decode_whole::<Output>(payload, dialect, limits)
+}
+
+/// The payload that announces a segment, in the dialect of our own peers.
+///
+/// # Errors
+/// [`EncodeError`] if the encoding cannot carry it.
+pub fn encode_segment(notice: &SegmentNotice) -> Result<Vec<u8>, EncodeError> {
+    encode_whole::<SegmentNotice>(notice, Dialect::OWN)
+}
+
+/// Reads the payload that announces a segment.
+///
+/// # Errors
+/// [`DecodeError`] if the bytes are none.
+pub fn decode_segment(payload: &[u8], limits: &DecodeLimits) -> Result<SegmentNotice, DecodeError> {
+    decode_whole::<SegmentNotice>(payload, Dialect::OWN, limits)
+}
+
+fn encode_whole<L: Layout>(message: &L::Value, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer::new(dialect.codec);
+    L::pack(message, &mut writer, dialect.peer)?;
+    Ok(writer.into_bytes())
+}
+
+fn decode_whole<L: Layout>(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<L::Value, DecodeError> {
+    let mut reader = Reader::new(payload, dialect.codec, limits)?;
+    L::unpack(&mut reader, "message", dialect.peer)
+}

@@ -1,0 +1,17 @@
+//! Starting, ending and steering processes, and what they run on.
+
+use super::layout::{Many, One, layout};
+use super::{Abort, Allocate, JobControl, Monitor, ResourceBlock, SessionControl, Spawn};
+use crate::bfrops::wire::{AllocDirective, App, Info, Proc, ResblockDirective, ResourceUnit, Status, String, Uint32};
+
+layout! {
+    Abort { status: One<Status>, message: One<String>, procs: Many<Proc> }
+    Spawn { job: Many<Info>, apps: Many<App> }
+    Allocate { directive: One<AllocDirective>, info: Many<Info> }
+    JobControl { targets: Many<Proc>, directives: Many<Info> }
+    Monitor { monitor: One<Info>, error: One<Status>, directives: Many<Info> }
+    ResourceBlock {
+        directive: One<ResblockDirective>, name: One<String>, units: Many<ResourceUnit>, directives: Many<Info>,
+    }
+    SessionControl { session: One<Uint32>, directives: Many<Info> }
+}

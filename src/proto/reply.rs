@@ -1,0 +1,164 @@
+//! Replies: which command is answered in which layout.
+//!
+//! All but the answer to a request for job information begin with a status. After one that is not success, results
+//! follow only if the operation succeeded in part.
+
+use super::collective::Jobs;
+use super::data::{Data, pack_job, unpack_job_info};
+use super::group::{Constructed, unpack_constructed};
+use super::layout::{Layout, Many, One, Rest};
+use super::security::unpack_credential;
+use super::{Command, Dialect, Reply, Version};
+use crate::bfrops::wire::{ByteObject, CompulsoryString, DeviceDistance, Info, Kval, Pdata, Proc, Size, Status};
+use crate::bfrops::{DecodeError, DecodeLimits, EncodeError, Reader, Writer};
+
+/// The payload of a reply to a request of the given command.
+///
+/// # Errors
+/// [`EncodeError`] if the peer's encoding cannot carry it.
+pub fn encode(reply: &Reply, command: Command, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer::new(dialect.codec);
+    match reply {
+        Reply::JobInfo { .. } => {}
+        Reply::Status(status) | Reply::Partial { status, .. } => writer.pack::<Status>(status)?,
+        _ => writer.pack::<Status>(&Status::SUCCESS)?,
+    }
+    match reply {
+        Reply::Partial { results, .. } => pack_results(results, command, &mut writer, dialect.peer)?,
+        results => pack_results(results, command, &mut writer, dialect.peer)?,
+    }
+    Ok(writer.into_bytes())
+}
+
+/// Reads the payload of a reply to a request of the given command. Bytes behind it are ignored.
+///
+/// # Errors
+/// [`DecodeError`] if the bytes are no such reply.
+pub fn decode(payload: &[u8], command: Command, dialect: Dialect, limits: &DecodeLimits) -> Result<Reply, DecodeError> {
+    let mut reader = Reader::new(payload, dialect.codec, limits)?;
+    if matches!(command, Command::JobInfo | Command::StoreFallback) {
+        return unpack_job_info(&mut reader, lone_status(payload, dialect, limits), dialect.peer);
+    }
+    let status = reader.unpack::<Status>("status")?;
+    if status == Status::SUCCESS {
+        return if reader.is_at_end() && !may_be_empty(command, dialect.peer) {
+            Ok(Reply::Status(status))
+        } else {
+            unpack_results(command, &mut reader, dialect.peer)
+        };
+    }
+    // Reference servers append empty results to some errors and nothing to others.
+    match unpack_results(command, &mut reader, dialect.peer) {
+        Ok(results) if !is_empty(&results) => Ok(Reply::Partial { status, results: Box::new(results) }),
+        _ => Ok(Reply::Status(status)),
+    }
+}
+
+/// The status, if the message is nothing else.
+fn lone_status(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Option<Status> {
+    let mut reader = Reader::new(payload, dialect.codec, limits).ok()?;
+    let status = reader.unpack::<Status>("status").ok()?;
+    reader.is_at_end().then_some(status)
+}
+
+/// Whether success without further bytes is a complete answer and not one that lacks its results.
+const fn may_be_empty(command: Command, peer: Version) -> bool {
+    match command {
+        Command::Get | Command::Connect | Command::RefreshCache => true,
+        Command::GroupConstruct => peer.major < 5,
+        _ => false,
+    }
+}
+
+/// Whether results say nothing, so that the status beside them is all there is.
+fn is_empty(results: &Reply) -> bool {
+    match results {
+        // A number given out by an operation that failed means nothing.
+        Reply::Status(_) | Reply::IofPulled(_) => true,
+        Reply::Data(data) => data.is_empty(),
+        Reply::Lookup(found) => found.is_empty(),
+        Reply::Infos(infos) => infos.is_empty(),
+        Reply::Distances(distances) => distances.is_empty(),
+        Reply::Entries(entries) => entries.is_empty(),
+        Reply::Procs(procs) => procs.is_empty(),
+        Reply::Group { members, context_id, info, jobs } => {
+            members.is_empty() && context_id.unwrap_or_default() == 0 && info.is_empty() && jobs.is_empty()
+        }
+        Reply::Credential { credential, info } => credential.is_empty() && info.is_empty(),
+        Reply::Spawned { .. } | Reply::JobInfo { .. } | Reply::Nodes(_) | Reply::Partial { .. } => false,
+    }
+}
+
+fn pack_results(reply: &Reply, command: Command, writer: &mut Writer, peer: Version) -> Result<(), EncodeError> {
+    match reply {
+        Reply::Status(_) => Ok(()),
+        // Results of results would have to carry a second status.
+        Reply::Partial { .. } => Err(EncodeError::WrongReply { command: command.to_raw() }),
+        Reply::JobInfo { namespace, entries } | Reply::Spawned { namespace, entries } => {
+            pack_job(namespace, entries, writer, peer)
+        }
+        Reply::Data(jobs) if command == Command::Connect => Jobs::pack(jobs, writer, peer),
+        Reply::Data(data) => Data::pack(data, writer, peer),
+        Reply::Lookup(found) => Many::<Pdata>::pack(found, writer, peer),
+        Reply::Infos(infos) => Many::<Info>::pack(infos, writer, peer),
+        Reply::Credential { credential, info } => {
+            writer.pack::<ByteObject>(credential)?;
+            Many::<Info>::pack(info, writer, peer)
+        }
+        Reply::IofPulled(reference) => writer.pack::<Size>(reference),
+        Reply::Group { members, context_id, info, jobs } => {
+            Constructed { members, context_id: *context_id, info, jobs }.pack(writer, peer)
+        }
+        Reply::Distances(distances) => Many::<DeviceDistance>::pack(distances, writer, peer),
+        Reply::Entries(entries) => Rest::<Kval>::pack(entries, writer, peer),
+        Reply::Procs(procs) => Many::<Proc>::pack(procs, writer, peer),
+        Reply::Nodes(names) => writer.pack::<CompulsoryString>(names),
+    }
+}
+
+fn unpack_results(command: Command, reader: &mut Reader<'_>, peer: Version) -> Result<Reply, DecodeError> {
+    match command {
+        Command::Get => Data::unpack(reader, "Data", peer).map(Reply::Data),
+        Command::Connect => Jobs::unpack(reader, "Jobs", peer).map(Reply::Data),
+        Command::Lookup => Many::<Pdata>::unpack(reader, "Lookup", peer).map(Reply::Lookup),
+        Command::Spawn => {
+            let namespace = reader.unpack::<CompulsoryString>("Spawned.namespace")?;
+            Ok(Reply::Spawned { namespace, entries: reader.unpack_rest::<Kval>("Spawned.entry")? })
+        }
+        Command::Query
+        | Command::Allocate
+        | Command::JobControl
+        | Command::Monitor
+        | Command::ValidateCredential
+        | Command::FabricRegister
+        | Command::FabricUpdate
+        | Command::SessionControl => Many::<Info>::unpack(reader, "Infos", peer).map(Reply::Infos),
+        Command::GetCredential => unpack_credential(reader, peer),
+        Command::IofPull => One::<Size>::unpack(reader, "IofPulled", peer).map(Reply::IofPulled),
+        Command::GroupConstruct => unpack_constructed(reader, peer),
+        Command::ComputeDistances => Many::<DeviceDistance>::unpack(reader, "Distances", peer).map(Reply::Distances),
+        Command::RefreshCache => reader.unpack_rest::<Kval>("Entries").map(Reply::Entries),
+        Command::ResolvePeers => Many::<Proc>::unpack(reader, "Procs", peer).map(Reply::Procs),
+        Command::ResolveNode => reader.unpack::<CompulsoryString>("Nodes").map(Reply::Nodes),
+        Command::JobInfo
+        | Command::StoreFallback
+        | Command::Abort
+        | Command::Commit
+        | Command::Fence
+        | Command::Finalize
+        | Command::Publish
+        | Command::Unpublish
+        | Command::Disconnect
+        | Command::Notify
+        | Command::RegisterEvents
+        | Command::DeregisterEvents
+        | Command::Log
+        | Command::IofPush
+        | Command::IofDeregister
+        | Command::GroupJoin
+        | Command::GroupInvite
+        | Command::GroupLeave
+        | Command::GroupDestruct
+        | Command::ResourceBlock => Ok(Reply::Status(Status::SUCCESS)),
+    }
+}

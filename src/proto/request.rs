@@ -1,0 +1,154 @@
+//! Requests: which command has which layout.
+
+use super::collective::Connecting;
+use super::data::Whose;
+use super::group::{Constructing, Destructing, Leaving};
+use super::layout::{Layout, Many, One, Rest};
+use super::{
+    Abort, Allocate, Collective, Command, Commit, ComputeDistances, Dialect, Get, Group, IofDeregister, IofPull,
+    IofPush, JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents, Request, ResolvePeers, ResourceBlock,
+    SessionControl, Spawn, ValidateCredential, Version,
+};
+use crate::bfrops::wire::{self, Info, Query, Size, Status, String};
+use crate::bfrops::{DecodeError, DecodeLimits, EncodeError, Reader, Writer};
+
+/// Why a request cannot be taken. [`RequestError::status`] is the answer for the peer, if it expects one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// A command that has no request type: newer than this library, or never used.
+    #[error("command {command} is not supported")]
+    Unsupported {
+        /// The number received.
+        command: u8,
+    },
+    /// Bytes that are not the request which their command announces.
+    #[error("request {command:?} cannot be read: {error}")]
+    Malformed {
+        /// The command, if that much could be read.
+        command: Option<Command>,
+        /// What is wrong.
+        error: DecodeError,
+    },
+}
+
+impl RequestError {
+    /// The status to answer with.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        match self {
+            Self::Unsupported { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::Malformed { error, .. } => error.status(),
+        }
+    }
+
+    /// Whether the requester waits for an answer. One that asked for job information cannot read a status: its
+    /// connection is better closed.
+    #[must_use]
+    pub const fn expects_reply(&self) -> bool {
+        match self {
+            Self::Malformed { command: Some(command), .. } => command.expects_reply(),
+            Self::Malformed { command: None, .. } | Self::Unsupported { .. } => true,
+        }
+    }
+}
+
+/// The payload of a request.
+///
+/// # Errors
+/// [`EncodeError`] if the peer's encoding cannot carry it.
+pub fn encode(request: &Request, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer::new(dialect.codec);
+    writer.pack::<wire::Command>(&request.command().to_raw())?;
+    pack_body(request, &mut writer, dialect.peer)?;
+    Ok(writer.into_bytes())
+}
+
+/// Reads the payload of a request. Bytes behind it are ignored, as newer peers may append fields.
+///
+/// # Errors
+/// [`RequestError`] for an unknown command or damaged bytes.
+pub fn decode(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Request, RequestError> {
+    let malformed = |error| RequestError::Malformed { command: None, error };
+    let mut reader = Reader::new(payload, dialect.codec, limits).map_err(malformed)?;
+    let code = reader.unpack::<wire::Command>("command").map_err(malformed)?;
+    let command = Command::from_raw(code).ok_or(RequestError::Unsupported { command: code })?;
+    unpack_body(command, &mut reader, dialect.peer)
+        .map_err(|error| RequestError::Malformed { command: Some(command), error })
+}
+
+/// Makes the two directions and the command of a request from one table.
+macro_rules! requests {
+    ($($bare:ident),*; $($request:ident: $layout:ty),* $(,)?) => {
+        impl Request {
+            /// The command that this request is sent as.
+            #[must_use]
+            pub fn command(&self) -> Command {
+                match self {
+                    $(Self::$bare => Command::$bare,)*
+                    $(Self::$request(_) => Command::$request,)*
+                    Self::GroupOther(group) => Command::from_raw(group.command).unwrap_or(Command::GroupLeave),
+                }
+            }
+        }
+
+        fn pack_body(request: &Request, writer: &mut Writer, peer: Version) -> Result<(), EncodeError> {
+            match request {
+                $(Request::$bare => Ok(()),)*
+                $(Request::$request(body) => <$layout as Layout>::pack(body, writer, peer),)*
+                Request::GroupOther(group) => Leaving::pack(group, writer, peer),
+            }
+        }
+
+        fn unpack_body(command: Command, reader: &mut Reader<'_>, peer: Version) -> Result<Request, DecodeError> {
+            match command {
+                $(Command::$bare => Ok(Request::$bare),)*
+                $(Command::$request => {
+                    <$layout as Layout>::unpack(reader, stringify!($request), peer).map(Request::$request)
+                })*
+                Command::GroupJoin | Command::GroupInvite | Command::GroupLeave => {
+                    let group = Leaving::unpack(reader, "Group", peer)?;
+                    Ok(Request::GroupOther(Group { command: command.to_raw(), ..group }))
+                }
+            }
+        }
+    };
+}
+
+requests! {
+    JobInfo, Finalize;
+    Abort: Abort,
+    Commit: Commit,
+    Fence: Collective,
+    Get: Get,
+    Publish: Publish,
+    Lookup: Lookup,
+    Unpublish: Lookup,
+    Spawn: Spawn,
+    Connect: Connecting,
+    Disconnect: Collective,
+    Notify: Notify,
+    RegisterEvents: RegisterEvents,
+    DeregisterEvents: Rest<Status>,
+    Query: Many<Query>,
+    Log: Log,
+    Allocate: Allocate,
+    JobControl: JobControl,
+    Monitor: Monitor,
+    GetCredential: Many<Info>,
+    ValidateCredential: ValidateCredential,
+    IofPull: IofPull,
+    IofDeregister: IofDeregister,
+    IofPush: IofPush,
+    GroupConstruct: Constructing,
+    GroupDestruct: Destructing,
+    FabricRegister: Many<Info>,
+    FabricUpdate: One<Size>,
+    ComputeDistances: ComputeDistances,
+    RefreshCache: Whose,
+    ResourceBlock: ResourceBlock,
+    SessionControl: SessionControl,
+    ResolvePeers: ResolvePeers,
+    ResolveNode: One<String>,
+    StoreFallback: One<String>,
+}

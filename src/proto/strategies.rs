@@ -1,0 +1,268 @@
+//! Random messages for property tests, in the form that survives the wire of a given dialect.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::strategy::Union;
+
+use super::notification::{Event, Output};
+use super::*;
+use crate::bfrops::{Codec, strategies as values};
+use crate::types::{DataType, Info, Kval, Pdata, ProcId, Rank, Scope, Status, Text};
+
+/// Every encoding with peers of every release.
+pub(super) fn dialect() -> impl Strategy<Value = Dialect> {
+    let releases = [(2, 1), (3, 2), (4, 2), (5, 0), (6, 1)].map(|(major, minor)| Version::new(major, minor, 0));
+    (values::codec(), prop::sample::select(releases.to_vec())).prop_map(|(codec, peer)| Dialect { codec, peer })
+}
+
+fn name() -> BoxedStrategy<Option<Text>> {
+    option::of(values::text()).boxed()
+}
+
+fn procs() -> BoxedStrategy<Vec<ProcId>> {
+    vec(values::proc_id(), 0..4).boxed()
+}
+
+fn infos(codec: Codec) -> BoxedStrategy<Vec<Info>> {
+    vec(values::info(codec), 0..4).boxed()
+}
+
+fn entries(codec: Codec) -> BoxedStrategy<Vec<Kval>> {
+    vec(values::kval(codec), 0..4).boxed()
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    any::<i32>().prop_map(Status::from_raw)
+}
+
+fn group(command: Command, procs: BoxedStrategy<Vec<ProcId>>, codec: Codec) -> impl Strategy<Value = Group> {
+    (name(), procs, infos(codec)).prop_map(move |(id, procs, directives)| Group {
+        command: command.to_raw(),
+        id,
+        procs,
+        directives,
+    })
+}
+
+fn group_request(dialect: Dialect) -> BoxedStrategy<Request> {
+    let Dialect { codec, peer } = dialect;
+    let members_of_destruct = if peer.major >= 5 { procs() } else { Just(Vec::new()).boxed() };
+    let others = [Command::GroupJoin, Command::GroupInvite, Command::GroupLeave];
+    let other = move |command| group(command, Just(Vec::new()).boxed(), codec);
+    prop_oneof![
+        group(Command::GroupConstruct, procs(), codec).prop_map(Request::GroupConstruct),
+        group(Command::GroupDestruct, members_of_destruct, codec).prop_map(Request::GroupDestruct),
+        prop::sample::select(others.to_vec()).prop_flat_map(other).prop_map(Request::GroupOther),
+    ]
+    .boxed()
+}
+
+fn data_request(codec: Codec) -> BoxedStrategy<Request> {
+    let scope = prop::sample::select(vec![Scope::Local, Scope::Remote, Scope::Global]);
+    let commit = vec((scope, entries(codec)), 0..3).prop_map(|parts| Request::Commit(Commit { parts }));
+    let get = (values::proc_id(), infos(codec), option::of(values::key()))
+        .prop_map(|(proc, directives, key)| Request::Get(Get { proc, directives, key }));
+    prop_oneof![
+        Just(Request::JobInfo),
+        Just(Request::Finalize),
+        commit,
+        get,
+        values::proc_id().prop_map(Request::RefreshCache),
+        name().prop_map(Request::StoreFallback),
+        name().prop_map(Request::ResolveNode),
+        (name(), name()).prop_map(|(node, namespace)| Request::ResolvePeers(ResolvePeers { node, namespace })),
+    ]
+    .boxed()
+}
+
+fn collective_request(codec: Codec) -> BoxedStrategy<Request> {
+    let variants = [Request::Fence as fn(Collective) -> Request, Request::Connect, Request::Disconnect];
+    (prop::sample::select(variants.to_vec()), procs(), infos(codec))
+        .prop_map(|(variant, procs, directives)| variant(Collective { procs, directives }))
+        .boxed()
+}
+
+fn publish_request(codec: Codec) -> BoxedStrategy<Request> {
+    let lookups = [Request::Lookup as fn(Lookup) -> Request, Request::Unpublish];
+    let lookup = (prop::sample::select(lookups.to_vec()), any::<u32>(), vec(values::text(), 0..4), infos(codec))
+        .prop_map(|(variant, uid, keys, directives)| variant(Lookup { uid, keys, directives }));
+    let publish = (any::<u32>(), infos(codec)).prop_map(|(uid, info)| Request::Publish(Publish { uid, info }));
+    prop_oneof![lookup, publish].boxed()
+}
+
+fn event_request(codec: Codec) -> BoxedStrategy<Request> {
+    let codes = || vec(status(), 0..4);
+    prop_oneof![
+        (status(), any::<u8>(), infos(codec)).prop_map(|(status, range, info)| Request::Notify(Notify {
+            status,
+            range,
+            info
+        })),
+        (codes(), infos(codec))
+            .prop_map(|(codes, directives)| Request::RegisterEvents(RegisterEvents { codes, directives })),
+        codes().prop_map(Request::DeregisterEvents),
+    ]
+    .boxed()
+}
+
+fn process_request(codec: Codec) -> BoxedStrategy<Request> {
+    let abort = (status(), name(), procs())
+        .prop_map(|(status, message, procs)| Request::Abort(Abort { status, message, procs }));
+    let spawn =
+        (infos(codec), vec(values::app(codec), 0..3)).prop_map(|(job, apps)| Request::Spawn(Spawn { job, apps }));
+    let allocate =
+        (any::<u8>(), infos(codec)).prop_map(|(directive, info)| Request::Allocate(Allocate { directive, info }));
+    let control = (procs(), infos(codec))
+        .prop_map(|(targets, directives)| Request::JobControl(JobControl { targets, directives }));
+    let monitor = (values::info(codec), status(), infos(codec))
+        .prop_map(|(monitor, error, directives)| Request::Monitor(Monitor { monitor, error, directives }));
+    let session = (any::<u32>(), infos(codec))
+        .prop_map(|(session, directives)| Request::SessionControl(SessionControl { session, directives }));
+    let always = prop_oneof![abort, spawn, allocate, control, monitor, session];
+    if !codec.registers(DataType::ResblockDirective) {
+        return always.boxed();
+    }
+    let block = (any::<u8>(), name(), vec(values::resource_unit(), 0..3), infos(codec)).prop_map(
+        |(directive, name, units, directives)| {
+            Request::ResourceBlock(ResourceBlock { directive, name, units, directives })
+        },
+    );
+    prop_oneof![6 => always, 1 => block].boxed()
+}
+
+fn tool_request(dialect: Dialect) -> BoxedStrategy<Request> {
+    let Dialect { codec, peer } = dialect;
+    let log = (any::<u64>(), infos(codec), infos(codec)).prop_map(move |(timestamp, data, directives)| {
+        Request::Log(Log { timestamp: (peer.major >= 3).then_some(timestamp), data, directives })
+    });
+    let pull =
+        (procs(), infos(codec), any::<u16>(), any::<u64>()).prop_map(move |(procs, directives, channels, local_id)| {
+            let local_id = (peer.major >= 4).then_some(local_id);
+            Request::IofPull(IofPull { procs, directives, channels, local_id })
+        });
+    let deregister = (infos(codec), any::<u64>())
+        .prop_map(|(directives, reference)| Request::IofDeregister(IofDeregister { directives, reference }));
+    let push = (procs(), infos(codec), values::bytes())
+        .prop_map(|(targets, directives, bytes)| Request::IofPush(IofPush { targets, directives, bytes }));
+    let query = vec(values::query(codec), 0..3).prop_map(Request::Query);
+    prop_oneof![log, pull, deregister, push, query].boxed()
+}
+
+fn device_request(codec: Codec) -> BoxedStrategy<Request> {
+    let validate = (values::bytes(), infos(codec)).prop_map(|(credential, directives)| {
+        Request::ValidateCredential(ValidateCredential { credential, directives })
+    });
+    let always = prop_oneof![
+        infos(codec).prop_map(Request::GetCredential),
+        validate,
+        infos(codec).prop_map(Request::FabricRegister),
+        any::<u64>().prop_map(Request::FabricUpdate),
+    ];
+    if !codec.registers(DataType::Topology) {
+        return always.boxed();
+    }
+    let distances = (values::topology(), name(), infos(codec)).prop_map(|(topology, cpuset, directives)| {
+        Request::ComputeDistances(ComputeDistances { topology, cpuset, directives })
+    });
+    prop_oneof![4 => always, 1 => distances].boxed()
+}
+
+/// Every request.
+pub(super) fn request(dialect: Dialect) -> impl Strategy<Value = Request> {
+    let codec = dialect.codec;
+    Union::new([
+        data_request(codec),
+        collective_request(codec),
+        publish_request(codec),
+        event_request(codec),
+        process_request(codec),
+        tool_request(dialect),
+        device_request(codec),
+        group_request(dialect),
+    ])
+}
+
+fn group_reply(dialect: Dialect) -> BoxedStrategy<(Command, Reply)> {
+    let context = || option::of(any::<u64>()).boxed();
+    let reply = match dialect.peer.major {
+        ..5 => context()
+            .prop_map(|context_id| Reply::Group { members: vec![], context_id, info: vec![], jobs: vec![] })
+            .boxed(),
+        5 => (procs(), any::<u64>(), vec((values::text(), entries(dialect.codec)), 0..3))
+            .prop_map(|(members, id, jobs)| Reply::Group { members, context_id: Some(id), info: vec![], jobs })
+            .boxed(),
+        _ => (procs(), context(), infos(dialect.codec))
+            .prop_map(|(members, context_id, info)| Reply::Group { members, context_id, info, jobs: vec![] })
+            .boxed(),
+    };
+    reply.prop_map(|reply| (Command::GroupConstruct, reply)).boxed()
+}
+
+fn data_reply(codec: Codec) -> BoxedStrategy<(Command, Reply)> {
+    let job = || (values::text(), entries(codec));
+    let rank_data = |proc: BoxedStrategy<ProcId>| {
+        let data = (proc, entries(codec)).prop_map(|(proc, entries)| RankData { proc, entries });
+        vec(data, 0..3).prop_map(Reply::Data)
+    };
+    let whole_job = values::namespace().prop_map(|namespace| ProcId::new(namespace, Rank::Wildcard)).boxed();
+    let found =
+        (values::proc_id(), values::kval(codec)).prop_map(|(proc, Kval { key, value })| Pdata { proc, key, value });
+    prop_oneof![
+        job().prop_map(|(namespace, entries)| (Command::JobInfo, Reply::JobInfo { namespace, entries })),
+        job().prop_map(|(namespace, entries)| (Command::Spawn, Reply::Spawned { namespace, entries })),
+        rank_data(values::proc_id().boxed()).prop_map(|reply| (Command::Get, reply)),
+        rank_data(whole_job).prop_map(|reply| (Command::Connect, reply)),
+        vec(found, 0..3).prop_map(|found| (Command::Lookup, Reply::Lookup(found))),
+        entries(codec).prop_map(|entries| (Command::RefreshCache, Reply::Entries(entries))),
+    ]
+    .boxed()
+}
+
+/// Every reply, with a command that is answered so.
+pub(super) fn reply(dialect: Dialect) -> BoxedStrategy<(Command, Reply)> {
+    let codec = dialect.codec;
+    let with_infos = [Command::Query, Command::Allocate, Command::JobControl, Command::FabricUpdate];
+    let failed = (prop::sample::select(Command::ALL), i32::MIN..0)
+        .prop_map(|(command, code)| (command, Reply::Status(Status::from_raw(code))));
+    let credential = (values::bytes(), infos(codec))
+        .prop_map(|(credential, info)| (Command::GetCredential, Reply::Credential { credential, info }));
+    let partial = vec(values::info(codec), 1..4).prop_map(|infos| {
+        let results = Box::new(Reply::Infos(infos));
+        (Command::Query, Reply::Partial { status: Status::QUERY_PARTIAL_SUCCESS, results })
+    });
+    let always = prop_oneof![
+        data_reply(codec),
+        group_reply(dialect),
+        failed,
+        credential,
+        partial,
+        Just((Command::Fence, Reply::Status(Status::SUCCESS))),
+        (prop::sample::select(with_infos.to_vec()), infos(codec))
+            .prop_map(|(command, infos)| (command, Reply::Infos(infos))),
+        any::<u64>().prop_map(|reference| (Command::IofPull, Reply::IofPulled(reference))),
+        procs().prop_map(|procs| (Command::ResolvePeers, Reply::Procs(procs))),
+        values::text().prop_map(|names| (Command::ResolveNode, Reply::Nodes(names))),
+    ];
+    if !codec.registers(DataType::DeviceDistance) {
+        return always.boxed();
+    }
+    let distances = vec(values::device_distance(), 0..3)
+        .prop_map(|distances| (Command::ComputeDistances, Reply::Distances(distances)));
+    prop_oneof![10 => always, 1 => distances].boxed()
+}
+
+pub(super) fn event(codec: Codec) -> impl Strategy<Value = Event> {
+    (status(), values::proc_id(), infos(codec), option::of(any::<u8>()))
+        .prop_map(|(status, source, info, range)| Event { status, source, info, range })
+}
+
+pub(super) fn output(codec: Codec) -> impl Strategy<Value = Output> {
+    (values::proc_id(), any::<u16>(), any::<u64>(), infos(codec), values::bytes())
+        .prop_map(|(source, channels, reference, info, bytes)| Output { source, channels, reference, info, bytes })
+}
+
+/// A server's part of a fence.
+pub(super) fn fence(codec: Codec) -> impl Strategy<Value = Vec<(u32, Vec<Kval>)>> {
+    vec((0..=Rank::PROCESS_MAX, entries(codec)), 0..5)
+}

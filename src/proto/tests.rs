@@ -1,0 +1,243 @@
+use std::io::Write;
+
+use proptest::prelude::*;
+
+use super::blob::{BlobError, Contributor, decode_fence, encode_direct_modex, encode_fence};
+use super::request::RequestError;
+use super::*;
+use crate::bfrops::wire::{Bool, ByteObject, Kval};
+use crate::bfrops::{Codec, DecodeLimits, DecodeProblem, EncodeError, Generation, Writer};
+use crate::types::{Key, Namespace, ProcId, Status, Value};
+
+const LIMITS: fn() -> DecodeLimits = DecodeLimits::default;
+
+fn entry(key: &'static str, value: &str) -> Kval {
+    Kval { key: Key::from_static(key), value: Value::from(value) }
+}
+
+#[test]
+fn a_command_without_a_request_type_is_answered_as_not_supported() {
+    for command in [36, 40, 255] {
+        let refused = request::decode(&[2, command], Dialect::OWN, &LIMITS()).unwrap_err();
+        assert_eq!(refused, RequestError::Unsupported { command });
+        assert_eq!((refused.status(), refused.expects_reply()), (Status::ERR_NOT_SUPPORTED, true));
+    }
+}
+
+#[test]
+fn a_malformed_request_knows_its_command_and_whether_it_is_answered() {
+    let cut_fence = request::decode(&[2, 3, 2], Dialect::OWN, &LIMITS()).unwrap_err();
+    assert!(matches!(cut_fence, RequestError::Malformed { command: Some(Command::Fence), .. }));
+    assert_eq!(cut_fence.status(), Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER);
+    let cut_deregistration = request::decode(&[2, 14, 2], Dialect::OWN, &LIMITS()).unwrap_err();
+    assert!(!cut_deregistration.expects_reply());
+    let empty = request::decode(&[], Dialect::OWN, &LIMITS()).unwrap_err();
+    assert!(matches!(empty, RequestError::Malformed { command: None, .. }));
+}
+
+#[test]
+fn values_of_undefined_or_internal_scope_cannot_be_committed() {
+    for code in [0, 4, 9] {
+        let bytes = [2, 2, 2, code, 2, 1, 0];
+        let RequestError::Malformed { error, .. } = request::decode(&bytes, Dialect::OWN, &LIMITS()).unwrap_err()
+        else {
+            panic!("scope {code}")
+        };
+        assert_eq!(error.problem, DecodeProblem::Scope { code });
+    }
+}
+
+#[test]
+fn everything_is_meant_by_a_get_with_an_empty_key_or_none() {
+    let head = [2, 4, 2, 4, b'n', 0, 2, 0, 2, 0];
+    for tail in [vec![], vec![2, 0], vec![2, 2, 0]] {
+        let bytes = [head.as_slice(), &tail].concat();
+        let Request::Get(get) = request::decode(&bytes, Dialect::OWN, &LIMITS()).unwrap() else { panic!("get") };
+        assert_eq!(get.key, None);
+    }
+}
+
+#[test]
+fn bytes_behind_a_request_are_ignored() {
+    assert_eq!(request::decode(&[2, 5, 2, 5, 7], Dialect::OWN, &LIMITS()), Ok(Request::Finalize));
+}
+
+#[test]
+fn a_status_in_place_of_job_information_is_recognised() {
+    for described in [false, true] {
+        for generation in Generation::ALL {
+            let dialect = Dialect { codec: Codec { generation, described }, peer: Version::OWN };
+            for status in [Status::ERR_NOT_FOUND, Status::SUCCESS, Status::from_raw(7)] {
+                let bytes = reply::encode(&Reply::Status(status), Command::JobInfo, dialect).unwrap();
+                let read = reply::decode(&bytes, Command::JobInfo, dialect, &LIMITS());
+                assert_eq!(read, Ok(Reply::Status(status)), "{dialect:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_with_empty_results_is_only_an_error() {
+    // Status -46, then zero infos.
+    let read = reply::decode(&[2, 0x5b, 2, 0], Command::Query, Dialect::OWN, &LIMITS());
+    assert_eq!(read, Ok(Reply::Status(Status::ERR_NOT_FOUND)));
+    // Status -46, then a number for nothing.
+    let read = reply::decode(&[2, 0x5b, 2, 7], Command::IofPull, Dialect::OWN, &LIMITS());
+    assert_eq!(read, Ok(Reply::Status(Status::ERR_NOT_FOUND)));
+    let read = reply::decode(&[2, 0], Command::Query, Dialect::OWN, &LIMITS());
+    assert_eq!(read, Ok(Reply::Status(Status::SUCCESS)));
+    let read = reply::decode(&[2, 0], Command::Get, Dialect::OWN, &LIMITS());
+    assert_eq!(read, Ok(Reply::Data(Vec::new())));
+}
+
+#[test]
+fn partial_results_of_partial_results_cannot_be_sent() {
+    let partial = |results| Reply::Partial { status: Status::QUERY_PARTIAL_SUCCESS, results: Box::new(results) };
+    let nested = partial(partial(Reply::Infos(Vec::new())));
+    let command = Command::Query.to_raw();
+    assert_eq!(reply::encode(&nested, Command::Query, Dialect::OWN), Err(EncodeError::WrongReply { command }));
+}
+
+#[test]
+fn an_event_of_another_command_is_refused() {
+    let error = notification::decode_event(&[2, 3], Dialect::OWN, &LIMITS()).unwrap_err();
+    assert_eq!(error.problem, DecodeProblem::WrongCommand { expected: 12, found: 3 });
+}
+
+#[test]
+fn a_segment_notice_reads_back() {
+    let notice = SegmentNotice { namespace: Namespace::new("job").unwrap(), layout_id: u64::MAX };
+    let bytes = notification::encode_segment(&notice).unwrap();
+    assert_eq!(notification::decode_segment(&bytes, &LIMITS()), Ok(notice));
+}
+
+#[test]
+fn keys_of_a_fence_are_listed_once_if_that_is_smaller() {
+    let same = [entry("a.rather.long.key", "x")];
+    let listed = encode_fence(&[(0, same.to_vec()), (1, same.to_vec())], Codec::V41).unwrap();
+    let alone = encode_fence(&[(0, same.to_vec())], Codec::V41).unwrap();
+    assert_eq!((listed[3], alone[3]), (3, 1));
+}
+
+#[test]
+fn a_fence_key_outside_the_list_is_refused() {
+    let same = [entry("a.rather.long.key", "x")];
+    let mut bytes = encode_fence(&[(0, same.to_vec()), (1, same.to_vec())], Codec::V41).unwrap();
+    let last_index = bytes.len() - 6;
+    assert_eq!(bytes[last_index], 0);
+    bytes[last_index] = 1;
+    let BlobError::Decode(error) = decode_fence(&bytes, Codec::V41, &LIMITS()).unwrap_err() else { panic!("inflate") };
+    assert_eq!(error.problem, DecodeProblem::KeyIndex { index: 1, count: 1 });
+}
+
+/// A part in the form of release 6 with one process.
+fn newer_part(content: &[u8], is_compressed: bool) -> Vec<u8> {
+    let codec = Codec { generation: Generation::V61, described: false };
+    let mut part = Writer::new(codec);
+    part.pack::<Bool>(&is_compressed).unwrap();
+    part.pack::<ByteObject>(&content.to_vec()).unwrap();
+    let mut blob = Writer::new(codec);
+    blob.pack::<ByteObject>(&part.into_bytes()).unwrap();
+    blob.into_bytes()
+}
+
+#[test]
+fn compressed_fence_data_of_release_6_is_read() {
+    let codec = Codec { generation: Generation::V61, described: false };
+    let proc = ProcId::new(Namespace::new("job").unwrap(), 7);
+    let mut content = Writer::new(codec);
+    content.pack::<crate::bfrops::wire::Byte>(&1).unwrap();
+    layout::pack_entries_of::<ProcId>(&mut content, &proc, &[entry("k", "v")]).unwrap();
+    let content = content.into_bytes();
+
+    let size = host_order::to_bytes(content.len().try_into().unwrap()).to_vec();
+    let mut encoder = flate2::write::ZlibEncoder::new(size, flate2::Compression::best());
+    encoder.write_all(&content).unwrap();
+    let mut deflated = encoder.finish().unwrap();
+    let blocks = decode_fence(&newer_part(&deflated, true), codec, &LIMITS()).unwrap();
+    assert_eq!(blocks.len(), 1);
+    assert_eq!((&blocks[0].contributor, &blocks[0].entries[..]), (&Contributor::Process(proc), &[entry("k", "v")][..]));
+
+    deflated.truncate(deflated.len() - 8);
+    assert!(matches!(decode_fence(&newer_part(&deflated, true), codec, &LIMITS()), Err(BlobError::Inflate(_))));
+}
+
+fn with_dialect<T: std::fmt::Debug, S: Strategy<Value = T>>(
+    strategy: impl Fn(Dialect) -> S,
+) -> impl Strategy<Value = (Dialect, T)> {
+    strategies::dialect().prop_flat_map(move |dialect| (Just(dialect), strategy(dialect)))
+}
+
+proptest! {
+    #[test]
+    fn every_request_reads_back((dialect, request) in with_dialect(strategies::request)) {
+        let bytes = request::encode(&request, dialect).unwrap();
+        prop_assert_eq!(request::decode(&bytes, dialect, &LIMITS()), Ok(request));
+    }
+
+    #[test]
+    fn every_reply_reads_back((dialect, (command, reply)) in with_dialect(strategies::reply)) {
+        let bytes = reply::encode(&reply, command, dialect).unwrap();
+        prop_assert_eq!(reply::decode(&bytes, command, dialect, &LIMITS()), Ok(reply));
+    }
+
+    #[test]
+    fn every_notice_reads_back(
+        (dialect, (event, output)) in
+            with_dialect(|dialect| (strategies::event(dialect.codec), strategies::output(dialect.codec))),
+    ) {
+        let bytes = notification::encode_event(&event, dialect).unwrap();
+        prop_assert_eq!(notification::decode_event(&bytes, dialect, &LIMITS()), Ok(event));
+        let bytes = notification::encode_output(&output, dialect).unwrap();
+        prop_assert_eq!(notification::decode_output(&bytes, dialect, &LIMITS()), Ok(output));
+    }
+
+    #[test]
+    fn fence_data_of_several_servers_reads_back_in_their_order(
+        (dialect, (one, other)) in
+            with_dialect(|dialect| (strategies::fence(dialect.codec), strategies::fence(dialect.codec))),
+    ) {
+        let parts = [&one, &other].map(|blocks| encode_fence(blocks, dialect.codec).unwrap());
+        let blocks = decode_fence(&parts.concat(), dialect.codec, &LIMITS()).unwrap();
+        let read: Vec<(u32, Vec<Kval>)> = blocks
+            .into_iter()
+            .map(|block| match block.contributor {
+                Contributor::Relative(rank) => (rank, block.entries),
+                Contributor::Process(proc) => panic!("{proc} in the older form"),
+            })
+            .collect();
+        prop_assert_eq!(read, [one, other].concat());
+    }
+
+    #[test]
+    fn arbitrary_messages_never_panic(
+        dialect in strategies::dialect(),
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        for command in Command::ALL {
+            let code = command.to_raw();
+            let head: &[u8] = match (dialect.codec.generation, dialect.codec.described) {
+                (Generation::V3, false) => &[0, 0, 0, 1, code],
+                (Generation::V3, true) => &[0, 9, 0, 0, 0, 1, 0, 34, code],
+                (_, false) => &[2, code],
+                (_, true) => &[9, 2, 34, code],
+            };
+            let _ = request::decode(&[head, &bytes].concat(), dialect, &LIMITS());
+            let _ = reply::decode(&[&[2, 0], bytes.as_slice()].concat(), *command, dialect, &LIMITS());
+        }
+        let _ = notification::decode_event(&[&[2, 12], bytes.as_slice()].concat(), dialect, &LIMITS());
+        let _ = notification::decode_output(&bytes, dialect, &LIMITS());
+        let _ = notification::decode_segment(&bytes, &LIMITS());
+        let _ = decode_fence(&bytes, dialect.codec, &LIMITS());
+        let _ = decode_fence(&newer_part(&bytes, false), dialect.codec, &LIMITS());
+    }
+
+    #[test]
+    fn direct_modex_answers_read_back(
+        (codec, entries) in crate::bfrops::strategies::codec()
+            .prop_flat_map(|codec| (Just(codec), prop::collection::vec(crate::bfrops::strategies::kval(codec), 0..5))),
+    ) {
+        let bytes = encode_direct_modex(&entries, codec).unwrap();
+        prop_assert_eq!(blob::decode_direct_modex(&bytes, codec, &LIMITS()), Ok(entries));
+    }
+}

@@ -1,0 +1,84 @@
+use std::fmt;
+
+use crate::bfrops::Codec;
+
+/// What both ends of a connection agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialect {
+    /// Encoding, chosen by the client.
+    pub codec: Codec,
+    /// Release of the peer: some messages changed their layout.
+    pub peer: Version,
+}
+
+impl Dialect {
+    /// What our own server and client speak with each other.
+    pub const OWN: Self = Self { codec: Codec::V41, peer: Version::OWN };
+}
+
+/// A release of the protocol: major, minor and release number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Release number.
+    pub release: u32,
+}
+
+impl Version {
+    /// The release whose layouts this library uses and announces. Peers below 4.2 and from 6.0 on are answered in
+    /// theirs.
+    pub const OWN: Self = Self::new(5, 0, 0);
+
+    /// A release.
+    #[must_use]
+    pub const fn new(major: u32, minor: u32, release: u32) -> Self {
+        Self { major, minor, release }
+    }
+
+    /// Reads the numbers at the start of a version string as the reference does: an optional `v`, then three numbers
+    /// with one character between them; what is no number counts as 0.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Self {
+        let text = text.strip_prefix(b"v").unwrap_or(text);
+        let (major, rest) = leading_number(text);
+        let (minor, rest) = leading_number(rest.get(1..).unwrap_or_default());
+        let (release, _) = leading_number(rest.get(1..).unwrap_or_default());
+        Self { major, minor, release }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.release)
+    }
+}
+
+fn leading_number(text: &[u8]) -> (u32, &[u8]) {
+    let digit_count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at_checked(digit_count).unwrap_or((text, &[]));
+    let append = |number: u32, digit: &u8| number.saturating_mul(10).saturating_add(u32::from(digit - b'0'));
+    (digits.iter().fold(0, append), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_strings_of_all_releases_are_read() {
+        assert_eq!(Version::parse(b"4.2.2rc2"), Version::new(4, 2, 2));
+        assert_eq!(Version::parse(b"v3.2.5a1"), Version::new(3, 2, 5));
+        assert_eq!(Version::parse(b"6.1.1"), Version::new(6, 1, 1));
+        assert_eq!(Version::parse(b"5"), Version::new(5, 0, 0));
+        assert_eq!(Version::parse(b""), Version::default());
+        assert_eq!(Version::parse(b"99999999999.1"), Version::new(u32::MAX, 1, 0));
+    }
+
+    #[test]
+    fn releases_are_ordered() {
+        assert!(Version::new(4, 2, 9) < Version::OWN && Version::OWN < Version::new(5, 0, 11));
+    }
+}

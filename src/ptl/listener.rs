@@ -1,0 +1,231 @@
+use std::fs::{DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::{fs, process};
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{Credentials, ServerAddress, Stream, StreamLimits};
+
+/// Which users can reach a server's socket. What they may do there is decided after the kernel said who they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SocketAccess {
+    /// The server's own user (and root): directory 0700, socket 0600. For a server that runs as the user whose job it
+    /// serves.
+    #[default]
+    OwnerOnly,
+    /// Every user may connect: directory 0711 (enter, but not list), socket 0666, and a name of 128 random bits that
+    /// only the processes started with it know. The server drops each peer whose kernel credentials are not the ones
+    /// registered. For a server that runs as root and serves jobs of other users.
+    RegisteredUsers,
+}
+
+/// A listening socket in a directory of its own. Dropping it removes both, unless a fork made this a copy.
+#[derive(Debug)]
+pub struct Listener {
+    socket: UnixListener,
+    directory: SocketDirectory,
+}
+
+/// Why no socket could be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// The resulting path would not fit a socket address.
+    #[error(
+        "socket path {path} has {} bytes, more than the {} the kernel takes; choose a shorter temporary directory",
+        path.as_os_str().len(), ServerAddress::PATH_SIZE_BYTES_MAX
+    )]
+    PathTooLong {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The directory we made is not ours: somebody works against us.
+    #[error("directory {path} belongs to user {found} although user {ours} made it; check {path} and its parents")]
+    ForeignDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        found: u32,
+        /// Our effective user id.
+        ours: u32,
+    },
+    /// The operating system refused a step.
+    #[error("cannot {step} {path}: {source}")]
+    Io {
+        /// What was tried.
+        step: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Listener {
+    /// Makes a socket in a new directory below `parent`, which must exist.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn bind(parent: &Path, access: SocketAccess) -> Result<Self, ListenError> {
+        let directory = SocketDirectory::create(parent)?;
+        let path = &directory.socket_path;
+        let failed = |step, path: &Path| {
+            let path = path.to_owned();
+            move |source| ListenError::Io { step, path, source }
+        };
+        let socket = UnixListener::bind(path).map_err(failed("bind a socket at", path))?;
+        socket.set_nonblocking(true).map_err(failed("make non-blocking the socket", path))?;
+        // The directory is still 0700 here, so nobody can connect before the modes are as they should be.
+        let (directory_mode, socket_mode) = access.modes();
+        fs::set_permissions(path, Permissions::from_mode(socket_mode)).map_err(failed("set the mode of", path))?;
+        fs::set_permissions(&directory.directory_path, Permissions::from_mode(directory_mode))
+            .map_err(failed("set the mode of", &directory.directory_path))?;
+        Ok(Self { socket, directory })
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.directory.socket_path
+    }
+
+    /// Takes the next waiting connection, or `None` if there is none.
+    ///
+    /// # Errors
+    /// Out of descriptors or memory; the caller should stop accepting for a while.
+    pub fn accept(&self, limits: StreamLimits) -> io::Result<Option<(Stream, Credentials)>> {
+        loop {
+            let socket = match self.socket.accept() {
+                Ok((socket, _)) => socket,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => continue,
+                Err(e) => return Err(e),
+            };
+            let credentials = Credentials::of_peer(&socket)?;
+            return Ok(Some((Stream::new(socket, limits)?, credentials)));
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl SocketAccess {
+    /// Modes of the directory and of the socket.
+    const fn modes(self) -> (u32, u32) {
+        match self {
+            Self::OwnerOnly => (0o700, 0o600),
+            Self::RegisteredUsers => (0o711, 0o666),
+        }
+    }
+}
+
+/// A directory made for one socket, and the guard that removes both.
+#[derive(Debug)]
+struct SocketDirectory {
+    directory_path: PathBuf,
+    socket_path: PathBuf,
+    /// A forked copy of the guard must not remove what its parent still uses.
+    creator_pid: u32,
+}
+
+impl SocketDirectory {
+    fn create(parent: &Path) -> Result<Self, ListenError> {
+        let failed = |step, path: &Path, source| ListenError::Io { step, path: path.to_owned(), source };
+        let parent = parent.canonicalize().map_err(|e| failed("find the temporary directory", parent, e))?;
+        let name = random_name().map_err(|e| failed("draw a random name for a directory in", &parent, e))?;
+        let path = parent.join(name);
+        let socket = path.join("s");
+        if !ServerAddress::path_fits(&socket) {
+            return Err(ListenError::PathTooLong { path: socket });
+        }
+        // `mkdir` fails on anything that exists, a symbolic link included: the directory is new and ours.
+        DirBuilder::new().mode(0o700).create(&path).map_err(|e| failed("make directory", &path, e))?;
+        let directory = Self { directory_path: path, socket_path: socket, creator_pid: process::id() };
+        let metadata = fs::symlink_metadata(&directory.directory_path)
+            .map_err(|e| failed("examine", &directory.directory_path, e))?;
+        let ours = nix::unistd::geteuid().as_raw();
+        if metadata.uid() != ours || !metadata.is_dir() {
+            return Err(ListenError::ForeignDirectory {
+                path: directory.directory_path.clone(),
+                found: metadata.uid(),
+                ours,
+            });
+        }
+        Ok(directory)
+    }
+}
+
+impl Drop for SocketDirectory {
+    fn drop(&mut self) {
+        if process::id() != self.creator_pid {
+            return;
+        }
+        // Nobody is left to tell: what can't be removed (the administrator removed it before, say) stays.
+        let _ = fs::remove_file(&self.socket_path);
+        let _ = fs::remove_dir(&self.directory_path);
+    }
+}
+
+/// 128 random bits: neither two servers nor an attacker's guess meet.
+fn random_name() -> io::Result<String> {
+    let mut bits = [0_u8; 16];
+    let mut filled = 0;
+    while let Some(rest) = bits.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bits.iter().fold(String::from("modex-"), |name, byte| name + &format!("{byte:02x}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn modes_follow_the_policy() {
+        let parent = tempfile::tempdir().unwrap();
+        for (access, directory, socket) in
+            [(SocketAccess::OwnerOnly, 0o700, 0o600), (SocketAccess::RegisteredUsers, 0o711, 0o666)]
+        {
+            let listener = Listener::bind(parent.path(), access).unwrap();
+            assert_eq!(mode(listener.path()), socket);
+            assert_eq!(mode(listener.path().parent().unwrap()), directory);
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_after_the_listener() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = Listener::bind(parent.path(), SocketAccess::OwnerOnly).unwrap();
+        let second = Listener::bind(parent.path(), SocketAccess::OwnerOnly).unwrap();
+        assert_ne!(first.path(), second.path());
+        drop((first, second));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_long_temporary_directory_is_named_in_the_error_and_left_empty() {
+        let parent = tempfile::tempdir().unwrap();
+        let deep = parent.path().join("d".repeat(100));
+        fs::create_dir(&deep).unwrap();
+        let error = Listener::bind(&deep, SocketAccess::OwnerOnly).unwrap_err();
+        assert!(matches!(error, ListenError::PathTooLong { .. }), "{error}");
+        assert_eq!(fs::read_dir(&deep).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_missing_temporary_directory_is_an_error() {
+        let error = Listener::bind(Path::new("/nonexistent/modex"), SocketAccess::OwnerOnly).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/modex"), "{error}");
+    }
+}

@@ -1,0 +1,113 @@
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+
+/// A peer does not read: what waits for it exceeds its bound, and it must be dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("peer does not read: {queued_bytes} bytes wait for it and {size_bytes} more exceed the limit of {limit_bytes}")]
+pub struct QueueFull {
+    /// Bytes already waiting.
+    pub queued_bytes: usize,
+    /// Bytes that were to be added.
+    pub size_bytes: usize,
+    /// The limit.
+    pub limit_bytes: usize,
+}
+
+/// Bytes on their way to a peer: whole messages in order, each with at most one descriptor on its first byte.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    messages: VecDeque<Outgoing>,
+    queued_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    /// How many of `bytes` the kernel has.
+    sent: usize,
+    /// Taken when the first byte is sent.
+    descriptor: Option<Arc<OwnedFd>>,
+}
+
+impl Outbox {
+    pub(super) fn push(
+        &mut self,
+        bytes: Vec<u8>,
+        descriptor: Option<Arc<OwnedFd>>,
+        limit_bytes: usize,
+    ) -> Result<(), QueueFull> {
+        let size_bytes = bytes.len();
+        // A message is accepted whole once there is any room at all: only what piles up behind a peer that does not
+        // read counts, not the size of one large reply to a peer that does.
+        if self.queued_bytes > 0 && self.queued_bytes.saturating_add(size_bytes) > limit_bytes {
+            return Err(QueueFull { queued_bytes: self.queued_bytes, size_bytes, limit_bytes });
+        }
+        if size_bytes > 0 {
+            self.queued_bytes += size_bytes;
+            self.messages.push_back(Outgoing { bytes, sent: 0, descriptor });
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Hands the kernel as much as it takes in one call; a full socket is [`Errno::AGAIN`].
+    pub(super) fn send_some(&mut self, socket: &UnixStream) -> Result<(), Errno> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let count = self.gather(&mut slices);
+        let slices = slices.get(..count).unwrap_or_default();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptor = self.messages.front().and_then(|message| message.descriptor.as_ref());
+        let descriptors = descriptor.map(|descriptor| [descriptor.as_fd()]);
+        if let Some(descriptors) = &descriptors {
+            let has_room = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+            debug_assert!(has_room, "the buffer is made for one descriptor");
+        }
+        let sent = rustix::net::sendmsg(socket, slices, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+        self.forget(sent);
+        Ok(())
+    }
+
+    /// Collects the front of the queue for one system call. A message with a descriptor starts a call of its own, so
+    /// that the kernel attaches the descriptor to that message's first byte.
+    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES_MAX]) -> usize {
+        let mut count = 0;
+        for (message, slot) in self.messages.iter().zip(slices) {
+            if count > 0 && message.descriptor.is_some() {
+                break;
+            }
+            *slot = IoSlice::new(message.bytes.get(message.sent..).unwrap_or_default());
+            count += 1;
+        }
+        count
+    }
+
+    fn forget(&mut self, mut sent: usize) {
+        self.queued_bytes = self.queued_bytes.saturating_sub(sent);
+        while sent > 0
+            && let Some(message) = self.messages.front_mut()
+        {
+            message.descriptor = None;
+            let left = message.bytes.len() - message.sent;
+            if sent < left {
+                message.sent += sent;
+                return;
+            }
+            sent -= left;
+            self.messages.pop_front();
+        }
+    }
+}
+
+/// Messages per system call. The kernel takes up to 1024; replies of one turn to one peer are few.
+const SLICES_MAX: usize = 16;

@@ -1,0 +1,199 @@
+use std::collections::VecDeque;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+
+use super::outbox::Outbox;
+use super::{Credentials, QueueFull};
+
+/// What a peer can make this side keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// Bytes that may wait for a peer that does not read.
+    pub queued_bytes_max: usize,
+    /// Descriptors that may wait to be taken. Further ones are closed at once.
+    pub descriptors_max: usize,
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self { queued_bytes_max: 64 << 20, descriptors_max: 0 }
+    }
+}
+
+/// A connected, non-blocking socket: bytes and descriptors in order, in both directions.
+#[derive(Debug)]
+pub struct Stream {
+    socket: Arc<UnixStream>,
+    outbox: Outbox,
+    descriptors: VecDeque<OwnedFd>,
+    limits: StreamLimits,
+}
+
+/// What [`Stream::receive`] brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing now.
+    Nothing,
+    /// The peer closed its end; nothing will follow.
+    End,
+}
+
+/// What [`Stream::flush`] achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flushed {
+    /// Nothing waits any more.
+    All,
+    /// The socket is full; try again when it is writable.
+    Blocked,
+}
+
+/// The connection is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("connection lost while {doing}: {source}")]
+pub struct StreamError {
+    /// What was tried.
+    pub doing: &'static str,
+    /// Why it failed.
+    pub source: Errno,
+}
+
+/// Why a server could not be reached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Nobody listens there, or it may not be entered.
+    #[error("cannot connect to {path}: {source}")]
+    Unreachable {
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Somebody listens there who is neither this user nor root, and who would learn whatever is put.
+    #[error("socket {path} is served by user {uid}, who is neither root nor user {ours}; refusing to talk to it")]
+    ForeignServer {
+        /// The socket.
+        path: PathBuf,
+        /// Who serves it.
+        uid: u32,
+        /// Our effective user id.
+        ours: u32,
+    },
+}
+
+impl Stream {
+    /// Connects to a server and checks that it runs as this user or as root.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn connect(path: &Path, limits: StreamLimits) -> Result<Self, ConnectError> {
+        let unreachable = |source| ConnectError::Unreachable { path: path.to_owned(), source };
+        let socket = UnixStream::connect(path).map_err(unreachable)?;
+        let server = Credentials::of_peer(&socket).map_err(unreachable)?;
+        let ours = nix::unistd::geteuid().as_raw();
+        if server.uid != ours && server.uid != 0 {
+            return Err(ConnectError::ForeignServer { path: path.to_owned(), uid: server.uid, ours });
+        }
+        Self::new(socket, limits).map_err(unreachable)
+    }
+
+    /// Takes a connected socket and makes it non-blocking.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub fn new(socket: UnixStream, limits: StreamLimits) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket: Arc::new(socket), outbox: Outbox::default(), descriptors: VecDeque::new(), limits })
+    }
+
+    /// Reads what is there into the caller's buffer, which one thread can use for all its streams.
+    ///
+    /// Descriptors that come along are kept in order for [`Stream::take_descriptor`]. A descriptor arrives no later
+    /// than the first byte of the message it was attached to.
+    ///
+    /// # Errors
+    /// [`StreamError`] when the connection broke. An orderly end is [`Received::End`].
+    pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, StreamError> {
+        // Larger than any number of descriptors we take: what a peer sends beyond is closed by the kernel or below.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_CALL))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let count = loop {
+            match rustix::net::recvmsg(&*self.socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags) {
+                Ok(message) => break message.bytes,
+                Err(Errno::AGAIN) => return Ok(Received::Nothing),
+                Err(Errno::INTR) => {}
+                Err(source) => return Err(StreamError { doing: "receiving", source }),
+            }
+        };
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                let room = self.limits.descriptors_max.saturating_sub(self.descriptors.len());
+                // Those beyond the limit are closed here, by their drop.
+                self.descriptors.extend(received.enumerate().filter_map(|(i, fd)| (i < room).then_some(fd)));
+            }
+        }
+        Ok(if count == 0 { Received::End } else { Received::Bytes(count) })
+    }
+
+    /// The oldest descriptor received and not yet taken.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop_front()
+    }
+
+    /// Appends a message, with a descriptor on its first byte if given. Nothing is sent before [`Stream::flush`].
+    ///
+    /// # Errors
+    /// [`QueueFull`]: the peer does not read. Drop it.
+    pub fn queue(&mut self, bytes: Vec<u8>, descriptor: Option<Arc<OwnedFd>>) -> Result<(), QueueFull> {
+        self.outbox.push(bytes, descriptor, self.limits.queued_bytes_max)
+    }
+
+    /// Sends what waits, until the socket is full.
+    ///
+    /// # Errors
+    /// [`StreamError`] when the connection broke.
+    pub fn flush(&mut self) -> Result<Flushed, StreamError> {
+        while !self.outbox.is_empty() {
+            match self.outbox.send_some(&self.socket) {
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Flushed::Blocked),
+                Err(source) => return Err(StreamError { doing: "sending", source }),
+            }
+        }
+        Ok(Flushed::All)
+    }
+
+    /// The socket itself, to wait on while somebody else may use the stream.
+    #[must_use]
+    pub fn socket(&self) -> Arc<UnixStream> {
+        Arc::clone(&self.socket)
+    }
+
+    /// Whether bytes wait to be sent.
+    #[must_use]
+    pub fn has_queued(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Room for descriptors in one receive. Our peers send one at a time; the kernel closes what does not fit.
+const DESCRIPTORS_PER_CALL: usize = 4;
+
+#[cfg(test)]
+mod tests;

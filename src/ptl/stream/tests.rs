@@ -1,0 +1,139 @@
+use std::fs::File;
+use std::io::{Read, Write};
+
+use super::*;
+
+fn pair(limits: StreamLimits) -> (Stream, Stream) {
+    let (a, b) = UnixStream::pair().unwrap();
+    (Stream::new(a, limits).unwrap(), Stream::new(b, limits).unwrap())
+}
+
+fn taking(descriptors_max: usize) -> StreamLimits {
+    StreamLimits { descriptors_max, ..StreamLimits::default() }
+}
+
+/// A descriptor that can be recognised by what is read from it.
+fn marked(mark: &[u8]) -> Arc<OwnedFd> {
+    let (read, mut write) = std::io::pipe().unwrap();
+    write.write_all(mark).unwrap();
+    Arc::new(read.into())
+}
+
+fn mark_of(descriptor: OwnedFd) -> Vec<u8> {
+    let mut mark = Vec::new();
+    File::from(descriptor).read_to_end(&mut mark).unwrap();
+    mark
+}
+
+fn receive_all(stream: &mut Stream, count: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut buffer = [0; 1000];
+    while all.len() < count {
+        match stream.receive(&mut buffer).unwrap() {
+            Received::Bytes(n) => all.extend_from_slice(&buffer[..n]),
+            Received::Nothing => panic!("{} of {count} bytes came", all.len()),
+            Received::End => break,
+        }
+    }
+    all
+}
+
+#[test]
+fn descriptors_arrive_in_order_with_their_messages() {
+    let (mut a, mut b) = pair(taking(3));
+    a.queue(b"plain".to_vec(), None).unwrap();
+    a.queue(b"first".to_vec(), Some(marked(b"1"))).unwrap();
+    a.queue(b"second".to_vec(), Some(marked(b"2"))).unwrap();
+    a.queue(b"end".to_vec(), None).unwrap();
+    assert_eq!(a.flush(), Ok(Flushed::All));
+    assert_eq!(receive_all(&mut b, 19), b"plainfirstsecondend");
+    assert_eq!(b.take_descriptor().map(mark_of), Some(b"1".to_vec()));
+    assert_eq!(b.take_descriptor().map(mark_of), Some(b"2".to_vec()));
+    assert!(b.take_descriptor().is_none());
+}
+
+#[test]
+fn a_descriptor_is_there_with_the_first_byte_of_its_message() {
+    let (mut a, mut b) = pair(taking(1));
+    a.queue(b"xy".to_vec(), Some(marked(b"m"))).unwrap();
+    a.flush().unwrap();
+    assert_eq!(b.receive(&mut [0; 1]), Ok(Received::Bytes(1)));
+    assert_eq!(b.take_descriptor().map(mark_of), Some(b"m".to_vec()));
+}
+
+#[test]
+fn descriptors_beyond_the_limit_are_closed() {
+    let (mut a, mut b) = pair(taking(1));
+    let (read, write) = std::io::pipe().unwrap();
+    let write = Arc::new(OwnedFd::from(write));
+    for _ in 0..3 {
+        a.queue(b"x".to_vec(), Some(write.clone())).unwrap();
+    }
+    a.flush().unwrap();
+    drop(write);
+    receive_all(&mut b, 3);
+    assert!(b.take_descriptor().is_some());
+    assert!(b.take_descriptor().is_none());
+    // End of file is seen only when no copy of the writing end is left anywhere.
+    assert!(mark_of(read.into()).is_empty());
+}
+
+#[test]
+fn a_received_descriptor_does_not_survive_exec() {
+    let (mut a, mut b) = pair(taking(1));
+    a.queue(b"x".to_vec(), Some(marked(b""))).unwrap();
+    a.flush().unwrap();
+    b.receive(&mut [0; 1]).unwrap();
+    let flags = nix::fcntl::fcntl(b.take_descriptor().unwrap(), nix::fcntl::FcntlArg::F_GETFD).unwrap();
+    assert_ne!(flags & nix::fcntl::FdFlag::FD_CLOEXEC.bits(), 0);
+}
+
+#[test]
+fn a_peer_that_does_not_read_fills_its_queue_and_is_reported() {
+    let (mut a, _b) = pair(StreamLimits { queued_bytes_max: 10_000, descriptors_max: 0 });
+    let refused = loop {
+        a.flush().unwrap();
+        if let Err(refused) = a.queue(vec![7; 4000], None) {
+            break refused;
+        }
+    };
+    assert!(refused.queued_bytes > 6000 && refused.size_bytes == 4000, "{refused}");
+    assert!(a.has_queued());
+}
+
+#[test]
+fn one_message_may_exceed_the_limit_when_nothing_waits() {
+    let (mut a, mut b) = pair(StreamLimits { queued_bytes_max: 10, descriptors_max: 0 });
+    a.queue(vec![1; 100], None).unwrap();
+    assert!(a.queue(vec![1], None).is_err());
+    a.flush().unwrap();
+    assert_eq!(receive_all(&mut b, 100), [1; 100]);
+}
+
+#[test]
+fn writing_to_a_closed_peer_is_an_error_and_no_signal() {
+    let (mut a, b) = pair(StreamLimits::default());
+    drop(b);
+    a.queue(b"x".to_vec(), None).unwrap();
+    assert_eq!(a.flush(), Err(StreamError { doing: "sending", source: Errno::PIPE }));
+    assert_eq!(a.receive(&mut [0; 8]), Ok(Received::End));
+}
+
+#[test]
+fn large_transfers_arrive_whole_through_a_socket_that_fills_up() {
+    let (mut a, mut b) = pair(StreamLimits::default());
+    let messages: Vec<Vec<u8>> = (0..40_u8).map(|i| vec![i; 20_000 + usize::from(i)]).collect();
+    for message in &messages {
+        a.queue(message.clone(), None).unwrap();
+    }
+    let expected = messages.concat();
+    let mut received = Vec::new();
+    let mut buffer = vec![0; 30_000];
+    while received.len() < expected.len() {
+        a.flush().unwrap();
+        while let Received::Bytes(n) = b.receive(&mut buffer).unwrap() {
+            received.extend_from_slice(&buffer[..n]);
+        }
+    }
+    assert!(received == expected);
+}

@@ -1,0 +1,51 @@
+use std::time::{Duration, Instant};
+
+use crate::types::Time;
+
+/// The monotonic clock of one loop. The cores get its readings as arguments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "the one place where the product reads a clock")]
+    pub(super) fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    pub(super) fn now(self) -> Time {
+        Time::ZERO + self.start.elapsed()
+    }
+
+    /// How long until `deadline`; `None` for no deadline.
+    pub(super) fn until(self, deadline: Option<Time>) -> Option<Duration> {
+        deadline.map(|deadline| deadline.since(self.now()))
+    }
+
+    /// The same moment on the operating system's clock, for waiting primitives that take one.
+    pub(super) fn instant_of(self, deadline: Time) -> Option<Instant> {
+        self.start.checked_add(Duration::from_nanos(deadline.as_nanos()))
+    }
+}
+
+/// Milliseconds for `poll` and `epoll_wait`, rounded up so that a wait never ends before its deadline and then spins.
+/// A longer wait than the kernel can express is cut; the loop waits again.
+pub(super) fn wait_ms(timeout: Option<Duration>) -> i32 {
+    const FOREVER: i32 = -1;
+    timeout.map_or(FOREVER, |timeout| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_rounded_up_and_never_becomes_endless() {
+        assert_eq!(wait_ms(None), -1);
+        assert_eq!(wait_ms(Some(Duration::ZERO)), 0);
+        assert_eq!(wait_ms(Some(Duration::from_nanos(1))), 1);
+        assert_eq!(wait_ms(Some(Duration::from_millis(7))), 7);
+        assert_eq!(wait_ms(Some(Duration::MAX)), i32::MAX);
+    }
+}

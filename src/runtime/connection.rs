@@ -1,0 +1,198 @@
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::greeting::{self, Greeted, Greeting, GreetingError};
+use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
+use super::poller::{Poller, Token};
+use crate::proto::frame::{FrameBuffer, FrameError};
+use crate::proto::request::RequestError;
+use crate::proto::{Command, Reply, SegmentNotice, Tag};
+use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
+use crate::server::{Input, PeerId, Refusal};
+use nix::errno::Errno;
+
+/// One client's connection, seen from the server.
+pub(super) struct Connection {
+    stream: Stream,
+    credentials: Credentials,
+    stage: Stage,
+    /// Whether the poller reports when it becomes writable.
+    is_write_watched: bool,
+}
+
+enum Stage {
+    /// It has not yet said who it is.
+    Greeting(Greeting),
+    /// The core knows it.
+    Known(Known),
+    /// What it was told still has to reach it; nothing is read any more.
+    Closing,
+}
+
+struct Known {
+    /// How it wants to be spoken to.
+    lines: Lines,
+    /// Whether it wants to read why it was refused.
+    wants_refusal: bool,
+    inbox: FrameBuffer,
+    open: OpenRequests,
+}
+
+/// Why a connection was dropped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(super) enum Dropped {
+    /// The peer went away.
+    #[error("the peer closed the connection")]
+    End,
+    /// The socket failed.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The peer does not read.
+    #[error(transparent)]
+    Queue(#[from] QueueFull),
+    /// The introduction is not one.
+    #[error("the connect message can't be read: {0}")]
+    Greeting(#[from] GreetingError),
+    /// A message is not one.
+    #[error("the stream of messages can't be read: {0}")]
+    Frame(#[from] FrameError),
+    /// Two requests under one tag.
+    #[error(transparent)]
+    Tag(#[from] TagInUse),
+    /// An answer that this peer has no encoding for.
+    #[error("an answer can't be written for this peer: {0}")]
+    Write(#[from] WriteError),
+    /// It took too long.
+    #[error("the peer did not introduce itself, or did not read its refusal, in time")]
+    Deadline,
+    /// Others introduced themselves while it did not.
+    #[error("more than {handshakes_max} connections had not introduced themselves; this was the oldest")]
+    Crowded {
+        /// The bound.
+        handshakes_max: usize,
+    },
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream, credentials: Credentials) -> Self {
+        Self { stream, credentials, stage: Stage::Greeting(Greeting::default()), is_write_watched: false }
+    }
+
+    pub(super) fn credentials(&self) -> Credentials {
+        self.credentials
+    }
+
+    pub(super) fn is_greeting(&self) -> bool {
+        matches!(self.stage, Stage::Greeting(_))
+    }
+
+    /// Reads once and hands what it says to `deliver`. One buffer per turn and connection: the others come next.
+    pub(super) fn receive(
+        &mut self,
+        id: PeerId,
+        buffer: &mut [u8],
+        mut deliver: impl FnMut(Input),
+    ) -> Result<(), Dropped> {
+        let count = match self.stream.receive(buffer)? {
+            Received::Bytes(count) => count,
+            Received::Nothing => return Ok(()),
+            Received::End => return Err(Dropped::End),
+        };
+        let bytes = buffer.get(..count).unwrap_or_default();
+        match &mut self.stage {
+            Stage::Greeting(greeting) => {
+                let Some(greeted) = greeting.push(bytes, self.credentials)? else { return Ok(()) };
+                let Greeted { hello, lines, wants_refusal, inbox } = greeted;
+                deliver(Input::Connected(id, hello));
+                self.stage = Stage::Known(Known { lines, wants_refusal, inbox, open: OpenRequests::default() });
+            }
+            Stage::Known(known) => known.inbox.feed(bytes),
+            Stage::Closing => return Ok(()),
+        }
+        self.deliver_requests(id, deliver)
+    }
+
+    fn deliver_requests(&mut self, id: PeerId, mut deliver: impl FnMut(Input)) -> Result<(), Dropped> {
+        let Stage::Known(Known { lines, inbox, open, .. }) = &mut self.stage else { return Ok(()) };
+        while let Some(frame) = inbox.next_frame()? {
+            let tag = frame.header.tag;
+            if tag == Tag::HEARTBEAT {
+                continue;
+            }
+            match lines.read_request(&frame) {
+                Ok(request) => {
+                    open.open(tag, request.command())?;
+                    deliver(Input::Request(id, tag, request));
+                }
+                Err(error) => {
+                    tracing::warn!(peer = id.0, %error, "a request can't be read");
+                    if let Some(answer) = answer_to(&error) {
+                        self.stream.queue(lines.write_reply(tag, &answer, Command::Commit)?, None)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the peer that it may ask.
+    pub(super) fn admit(&mut self, index: u32) -> Result<(), Dropped> {
+        Ok(self.stream.queue(greeting::admission(index), None)?)
+    }
+
+    /// Tells the peer that it may not ask, as far as its version wants to know; then closes.
+    pub(super) fn refuse(&mut self, refusal: &Refusal) -> Result<(), Dropped> {
+        if matches!(&self.stage, Stage::Known(known) if known.wants_refusal) {
+            self.stream.queue(greeting::refusal(refusal.status()), None)?;
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// What a request that is not answered yet asks for.
+    pub(super) fn asked(&self, tag: Tag) -> Option<Command> {
+        match &self.stage {
+            Stage::Known(known) => known.open.command(tag),
+            _ => None,
+        }
+    }
+
+    pub(super) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<(), Dropped> {
+        let Stage::Known(known) = &mut self.stage else { return Ok(()) };
+        let Some(command) = known.open.close(tag) else { return Ok(()) };
+        Ok(self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?)
+    }
+
+    /// Announces a segment; without a descriptor it says that there is none to be had.
+    pub(super) fn send_segment(&mut self, notice: &SegmentNotice, descriptor: Option<OwnedFd>) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        Ok(self.stream.queue(known.lines.write_segment(notice)?, descriptor.map(Arc::new))?)
+    }
+
+    /// Reads no more; what is queued still goes out.
+    pub(super) fn close(&mut self) {
+        self.stage = Stage::Closing;
+    }
+
+    /// Writes what is queued. Returns whether the connection is finished.
+    pub(super) fn flush(&mut self) -> Result<bool, Dropped> {
+        let flushed = self.stream.flush()?;
+        Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
+    }
+
+    /// Has the poller report room exactly while something waits for it.
+    pub(super) fn watch(&mut self, poller: &Poller, token: Token) -> Result<(), Errno> {
+        let is_wanted = self.stream.has_queued();
+        if is_wanted != self.is_write_watched {
+            poller.watch_writable(&self.stream, token, is_wanted)?;
+            self.is_write_watched = is_wanted;
+        }
+        Ok(())
+    }
+}
+
+/// A lone status looks the same whatever was asked.
+fn answer_to(error: &RequestError) -> Option<Reply> {
+    error.expects_reply().then(|| Reply::Status(error.status()))
+}

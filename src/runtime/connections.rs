@@ -1,0 +1,238 @@
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::connection::{Connection, Dropped};
+use super::poller::{Poller, Readiness, Token};
+use super::server_loop::ServerLoop;
+use crate::gds::Store;
+use crate::proto::{Command, Reply, SegmentNotice, Tag};
+use crate::ptl::{Listener, StreamLimits};
+use crate::server::{Input, PeerId, Reason, Refusal};
+use crate::shmem::ReaderHandle;
+use crate::types::{Namespace, Time};
+
+/// Bounds of what clients can hold of the server's sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Connections that have not yet introduced themselves. One more drops the oldest of them.
+    pub handshakes_max: usize,
+    /// How long a connection may take to introduce itself, and to take its last bytes when it is closed.
+    pub handshake_time_max: Duration,
+    /// Bytes that may wait for a client that does not read.
+    pub queued_bytes_max: usize,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self { handshakes_max: 512, handshake_time_max: Duration::from_secs(20), queued_bytes_max: 64 << 20 }
+    }
+}
+
+/// All connections of a server, by the number the core knows them under.
+pub(super) struct Connections {
+    limits: ConnectionLimits,
+    last: u64,
+    connections: BTreeMap<PeerId, Connection>,
+    deadlines: BTreeSet<(Time, PeerId)>,
+    /// Connections that have not introduced themselves, the oldest first.
+    greeting: BTreeSet<PeerId>,
+    /// Connections that were given something to write in this turn.
+    dirty: BTreeSet<PeerId>,
+    inputs: VecDeque<Input>,
+    buffer: Box<[u8]>,
+    /// Out of descriptors: no connection is taken before this.
+    accept_pause_end: Option<Time>,
+}
+
+impl Connections {
+    pub(super) fn new(limits: ConnectionLimits) -> Self {
+        Self {
+            limits,
+            last: FIRST_PEER - 1,
+            connections: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            greeting: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            inputs: VecDeque::new(),
+            buffer: vec![0; BUFFER_SIZE_BYTES].into(),
+            accept_pause_end: None,
+        }
+    }
+
+    /// News for the core.
+    pub(super) fn poll_input(&mut self) -> Option<Input> {
+        self.inputs.pop_front()
+    }
+
+    pub(super) fn has_input(&self) -> bool {
+        !self.inputs.is_empty()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        let first = self.deadlines.first().map(|&(deadline, _)| deadline);
+        first.into_iter().chain(self.accept_pause_end).min()
+    }
+
+    /// Takes waiting connections, a bounded number.
+    pub(super) fn accept(&mut self, listener: &Listener, poller: &Poller, now: Time) {
+        let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
+        for _ in 0..ACCEPTS_PER_TURN {
+            let (stream, credentials) = match listener.accept(limits) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "can't take a connection; trying again in a moment");
+                    // Without this the listener would be ready, and fail, in every turn.
+                    let _ = poller.forget(listener);
+                    self.accept_pause_end = Some(now + ACCEPT_PAUSE);
+                    return;
+                }
+            };
+            self.last += 1;
+            let id = PeerId(self.last);
+            if let Err(errno) = poller.watch(&stream, Token(id.0)) {
+                tracing::warn!(%errno, "can't watch a connection; it is dropped");
+                continue;
+            }
+            let deadline = now + self.limits.handshake_time_max;
+            self.connections.insert(id, Connection::new(stream, credentials));
+            self.deadlines.insert((deadline, id));
+            self.greeting.insert(id);
+            self.make_room();
+        }
+    }
+
+    /// Reads from or writes to a connection that is ready.
+    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness) {
+        if readiness.is_writable {
+            self.dirty.insert(id);
+        }
+        let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
+        let inputs = &mut self.inputs;
+        let result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
+        if !connection.is_greeting() && self.greeting.remove(&id) {
+            self.deadlines.retain(|&(_, other)| other != id);
+        }
+        // A refusal of a request that can't be read was queued on the way.
+        self.dirty.insert(id);
+        self.settle(id, result);
+    }
+
+    /// Drops what took too long, and takes connections again after a pause.
+    pub(super) fn expire(&mut self, now: Time, listener: &Listener, poller: &Poller) {
+        while let Some(&(deadline, id)) = self.deadlines.first()
+            && deadline <= now
+        {
+            self.deadlines.remove(&(deadline, id));
+            self.settle(id, Err(Dropped::Deadline));
+        }
+        if self.accept_pause_end.is_some_and(|end| end <= now) {
+            self.accept_pause_end = None;
+            if let Err(errno) = poller.watch(listener, ServerLoop::LISTENER) {
+                tracing::error!(%errno, "can't watch for connections; trying again in a moment");
+                self.accept_pause_end = Some(now + ACCEPT_PAUSE);
+            }
+        }
+    }
+
+    pub(super) fn admit(&mut self, id: PeerId, index: u32) {
+        self.write(id, |connection| connection.admit(index));
+    }
+
+    pub(super) fn refuse(&mut self, id: PeerId, refusal: &Refusal, now: Time) {
+        tracing::warn!(peer = id.0, %refusal, "connection refused");
+        self.write(id, |connection| connection.refuse(refusal));
+        self.deadlines.insert((now + self.limits.handshake_time_max, id));
+    }
+
+    /// What a request that is not answered yet asks for.
+    pub(super) fn asked(&self, id: PeerId, tag: Tag) -> Option<Command> {
+        self.connections.get(&id)?.asked(tag)
+    }
+
+    pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
+        self.write(id, |connection| connection.reply(tag, reply));
+    }
+
+    /// Hands over a namespace's segment. A client that gets none is told so and asks over the socket.
+    pub(super) fn send_segment(&mut self, id: PeerId, namespace: &Namespace, store: &Store) {
+        let descriptor = store.handle(namespace).map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {
+            tracing::warn!(%namespace, %error, "a segment can't be handed over; its client will ask for each value");
+            None
+        });
+        let layout_id = store.reader(namespace).map_or(0, |reader| reader.segment().info().layout_id.get());
+        let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
+        self.write(id, |connection| connection.send_segment(&notice, descriptor));
+    }
+
+    pub(super) fn close(&mut self, id: PeerId, reason: Reason, now: Time) {
+        tracing::debug!(peer = id.0, %reason, "closing a connection");
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.close();
+            self.dirty.insert(id);
+            self.deadlines.insert((now + self.limits.handshake_time_max, id));
+        }
+    }
+
+    /// Writes to every connection that was given something, once.
+    pub(super) fn flush(&mut self, poller: &Poller) {
+        for id in std::mem::take(&mut self.dirty) {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            match connection.flush() {
+                Ok(true) => self.remove(id),
+                Ok(false) => {
+                    if let Err(errno) = connection.watch(poller, Token(id.0)) {
+                        tracing::warn!(peer = id.0, %errno, "can't watch a connection for room; it may stall");
+                    }
+                }
+                Err(dropped) => self.settle(id, Err(dropped)),
+            }
+        }
+    }
+
+    fn write(&mut self, id: PeerId, write: impl FnOnce(&mut Connection) -> Result<(), Dropped>) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let result = write(connection);
+            self.dirty.insert(id);
+            self.settle(id, result);
+        }
+    }
+
+    /// A connection that failed is gone, and the core learns of it.
+    fn settle(&mut self, id: PeerId, result: Result<(), Dropped>) {
+        let Err(dropped) = result else { return };
+        if let Some(connection) = self.connections.get(&id) {
+            let pid = connection.credentials().pid;
+            match dropped {
+                Dropped::End => tracing::debug!(peer = id.0, pid, "connection ended"),
+                dropped => tracing::warn!(peer = id.0, pid, reason = %dropped, "connection dropped"),
+            }
+            self.remove(id);
+            self.inputs.push_back(Input::Lost(id));
+        }
+    }
+
+    /// Closing the socket also takes it from the poller.
+    fn remove(&mut self, id: PeerId) {
+        self.connections.remove(&id);
+        self.greeting.remove(&id);
+        self.deadlines.retain(|&(_, other)| other != id);
+    }
+
+    fn make_room(&mut self) {
+        let handshakes_max = self.limits.handshakes_max;
+        while self.greeting.len() > handshakes_max.max(1)
+            && let Some(&oldest) = self.greeting.first()
+        {
+            self.settle(oldest, Err(Dropped::Crowded { handshakes_max }));
+        }
+    }
+}
+
+/// Numbers below are the poller's own tokens.
+const FIRST_PEER: u64 = 2;
+/// Bytes read from one connection per turn.
+const BUFFER_SIZE_BYTES: usize = 64 << 10;
+const ACCEPTS_PER_TURN: usize = 64;
+/// How long no connection is taken after one could not be.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,127 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::gds::{Damage, ValueRef};
+use crate::types::{DataType, Value};
+
+/// What a Get found: borrowed from the segment where it lies there, else owned.
+///
+/// Looking at a borrowed value copies nothing.
+#[derive(Clone, Debug)]
+pub struct Fetched<'a>(Place<'a>);
+
+#[derive(Clone, Debug)]
+enum Place<'a> {
+    Segment(ValueRef<'a>),
+    Shared(Arc<Value>),
+    Owned(Value),
+}
+
+impl<'a> Fetched<'a> {
+    pub(super) const fn published(value: ValueRef<'a>) -> Self {
+        Self(Place::Segment(value))
+    }
+
+    pub(super) const fn shared(value: Arc<Value>) -> Self {
+        Self(Place::Shared(value))
+    }
+
+    pub(super) const fn owned(value: Value) -> Self {
+        Self(Place::Owned(value))
+    }
+
+    /// The stored type.
+    #[must_use]
+    pub fn data_type(&self) -> DataType {
+        match &self.0 {
+            Place::Segment(value) => value.data_type(),
+            Place::Shared(value) => value.data_type(),
+            Place::Owned(value) => value.data_type(),
+        }
+    }
+
+    /// Whether the value was read in place, without a copy.
+    #[must_use]
+    pub const fn is_borrowed(&self) -> bool {
+        matches!(self.0, Place::Segment(_))
+    }
+
+    /// The value as an unsigned number, if it is a non-negative integer of any width.
+    #[must_use]
+    pub fn as_u64(&self) -> Option<u64> {
+        match &self.0 {
+            Place::Segment(value) => value.as_u64(),
+            Place::Shared(value) => value.as_u64(),
+            Place::Owned(value) => value.as_u64(),
+        }
+    }
+
+    /// The value as a boolean, if it is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        match &self.0 {
+            Place::Segment(value) => value.as_bool(),
+            Place::Shared(value) => value.as_bool(),
+            Place::Owned(value) => value.as_bool(),
+        }
+    }
+
+    /// The value as text, if it is a UTF-8 string.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.0 {
+            Place::Segment(value) => value.as_str(),
+            Place::Shared(value) => value.as_str(),
+            Place::Owned(value) => value.as_str(),
+        }
+    }
+
+    /// The bytes of a byte object.
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Place::Segment(value) => value.as_bytes(),
+            Place::Shared(value) => bytes_of(value),
+            Place::Owned(value) => bytes_of(value),
+        }
+    }
+
+    /// The text, borrowed from the segment for as long as the client lives if it lies there.
+    #[must_use]
+    pub fn into_str(self) -> Option<Cow<'a, str>> {
+        match self.0 {
+            Place::Segment(value) => value.as_str().map(Cow::Borrowed),
+            Place::Shared(value) => value.as_str().map(|text| Cow::Owned(text.to_owned())),
+            Place::Owned(value) => value.as_str().map(|text| Cow::Owned(text.to_owned())),
+        }
+    }
+
+    /// The bytes of a byte object, borrowed from the segment if they lie there.
+    #[must_use]
+    pub fn into_bytes(self) -> Option<Cow<'a, [u8]>> {
+        match self.0 {
+            Place::Segment(value) => value.as_bytes().map(Cow::Borrowed),
+            Place::Shared(value) => bytes_of(&value).map(|bytes| Cow::Owned(bytes.to_owned())),
+            Place::Owned(value) => bytes_of(&value).map(|bytes| Cow::Owned(bytes.to_owned())),
+        }
+    }
+
+    /// The value, copied out of the segment if it lies there.
+    ///
+    /// # Errors
+    /// [`Damage`] when the stored bytes don't suit the type.
+    pub fn into_value(self) -> Result<Value, Damage> {
+        match self.0 {
+            Place::Segment(value) => value.to_value(),
+            Place::Shared(value) => Ok(Arc::unwrap_or_clone(value)),
+            Place::Owned(value) => Ok(value),
+        }
+    }
+}
+
+fn bytes_of(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::ByteObject(bytes) => Some(bytes),
+        _ => None,
+    }
+}

@@ -1,0 +1,91 @@
+use crate::proto::frame::FrameBuffer;
+use crate::proto::handshake::{
+    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Role, SECURITY_NATIVE, connect_body_size,
+};
+use crate::proto::{Dialect, Version};
+use crate::ptl::Credentials;
+use crate::server::{self, Hello, StoreOffer};
+use crate::types::Status;
+
+use super::lines::{Lines, message_buffer};
+
+/// The first bytes of a connection, until they are a whole introduction.
+#[derive(Debug, Default)]
+pub(super) struct Greeting {
+    bytes: Vec<u8>,
+}
+
+/// An introduction.
+pub(super) struct Greeted {
+    pub(super) hello: Hello,
+    pub(super) lines: Lines,
+    /// Whether the peer reads a status before the connection is closed.
+    pub(super) wants_refusal: bool,
+    /// What followed.
+    pub(super) inbox: FrameBuffer,
+}
+
+/// Why an introduction was refused before the core saw it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GreetingError {
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    #[error("the peer wants to prove itself with {module:?}; only {SECURITY_NATIVE:?} is known here")]
+    Security { module: String },
+    #[error("the peer is a tool or launcher; this server takes client processes only")]
+    NotClient,
+}
+
+impl Greeting {
+    /// Takes bytes from the stream. `None`: more are needed.
+    pub(super) fn push(&mut self, bytes: &[u8], credentials: Credentials) -> Result<Option<Greeted>, GreetingError> {
+        self.bytes.extend_from_slice(bytes);
+        let Some((header, rest)) = self.bytes.split_first_chunk::<CONNECT_HEADER_BYTES>() else { return Ok(None) };
+        // Bounded: at most CONNECT_BYTES_MAX and what came with its last bytes.
+        let size = connect_body_size(*header)?;
+        let Some((body, rest)) = rest.split_at_checked(size) else { return Ok(None) };
+        let connect = Connect::decode(body)?;
+        let mut inbox = message_buffer();
+        inbox.feed(rest);
+        greeted(&connect, credentials, inbox).map(Some)
+    }
+}
+
+/// What the client says of itself is believed only where it can't gain by lying: the ids are the kernel's.
+fn greeted(connect: &Connect, credentials: Credentials, inbox: FrameBuffer) -> Result<Greeted, GreetingError> {
+    if connect.security.as_bytes() != SECURITY_NATIVE.as_bytes() {
+        return Err(GreetingError::Security { module: connect.security.to_string_lossy() });
+    }
+    let Role::Client(proc) = &connect.role else { return Err(GreetingError::NotClient) };
+    let unknown = || HandshakeError::UnknownCodec { module: connect.codec.to_string_lossy() };
+    let codec = connect.chosen_codec().ok_or_else(unknown)?;
+    let peer = connect.peer_version();
+    let store = if connect.reads_segments() { StoreOffer::Segment } else { StoreOffer::Socket };
+    let hello = Hello {
+        proc: proc.clone(),
+        credentials: server::Credentials { uid: credentials.uid, gid: credentials.gid },
+        store,
+        version: version(peer),
+    };
+    // Releases since 4.0 are closed without an answer; those before, and our own clients, read the status.
+    let wants_refusal = peer.major < 4 || store == StoreOffer::Segment;
+    Ok(Greeted { hello, lines: Lines::new(Dialect { codec, peer }, SERVER_INDEX), wants_refusal, inbox })
+}
+
+/// The core distinguishes major and minor numbers; absurd ones count as the highest.
+fn version(peer: Version) -> server::Version {
+    let byte = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
+    server::Version { major: byte(peer.major), minor: byte(peer.minor) }
+}
+
+pub(super) fn admission(index: u32) -> Vec<u8> {
+    Answer::Accepted { index }.encode()
+}
+
+pub(super) fn refusal(status: Status) -> Vec<u8> {
+    Answer::Refused(status).encode()
+}
+
+/// Headers from a server carry no slot.
+const SERVER_INDEX: u32 = 0;
+const _: () = assert!(CONNECT_BYTES_MAX <= 1 << 20, "introductions are kept in memory before anybody is known");

@@ -1,0 +1,197 @@
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::server::{AbortUpcall, Capabilities, FenceUpcall, HostReply, UpcallId};
+use crate::types::{Info, Kval, ProcId, Status};
+
+use super::commands::{Command, CommandSender};
+
+/// What embeds a server and does for it what no library can: carry data between nodes and control processes.
+///
+/// The server calls these functions one at a time on a thread of its own, which it starts at the first call. A function
+/// should start its work and return; it may call any function of `Server`, the waiting ones included, but as long as
+/// it does no other call is made. The answer goes to the [`Responder`], from inside the function, later, or from
+/// another thread.
+///
+/// Only what [`Host::capabilities`] names is ever called.
+///
+/// Source: PMIx Standard, "Server-Specific Interfaces" (server module).
+pub trait Host: Send + Sync + 'static {
+    /// Which of the functions below do something. Asked once, when the server starts.
+    fn capabilities(&self) -> Capabilities;
+
+    /// A process wants to connect; it is held until the answer, and anything but success turns it away.
+    fn client_connected(&self, client: ClientConnected, reply: Responder<()>) {
+        drop(client);
+        reply.succeed(());
+    }
+
+    /// A process has finalized; it is held until the answer.
+    fn client_finalized(&self, client: ClientFinalized, reply: Responder<()>) {
+        drop(client);
+        reply.succeed(());
+    }
+
+    /// A process asks for the end of others, or of its whole job.
+    fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
+        drop(request);
+        reply.fail(Status::ERR_NOT_SUPPORTED);
+    }
+
+    /// Every local participant of a fence has arrived. Exchange the data of all servers that have participants, and
+    /// answer with all of it.
+    fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
+        drop(request);
+        reply.fail(Status::ERR_NOT_SUPPORTED);
+    }
+
+    /// A process wants data of one that lives elsewhere. Answer with what that one's server gives for
+    /// `Server::direct_modex`.
+    fn direct_modex(&self, request: DirectModex, reply: Responder<Vec<Kval>>) {
+        drop(request);
+        reply.fail(Status::ERR_NOT_SUPPORTED);
+    }
+
+    /// A local process reached a moment that a host may want to time. Unlike the functions above it is called on the
+    /// server's own thread: note the time and return.
+    fn observed(&self, proc: &ProcId, moment: Moment) {
+        let _ = (proc, moment);
+    }
+}
+
+/// A moment in the life of a local process, as its server sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Moment {
+    /// It has introduced itself: it runs its own code and is inside Init.
+    Connected,
+    /// It has been admitted: Init returns.
+    Admitted,
+    /// A fence it takes part in has been released successfully.
+    Fenced,
+}
+
+/// A host without any upcall: local jobs only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalHost;
+
+impl Host for LocalHost {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::empty()
+    }
+}
+
+/// A process that wants to connect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientConnected {
+    /// The process.
+    pub proc: ProcId,
+    /// As given at its registration.
+    pub object: u64,
+    /// Facts about the connection.
+    pub directives: Vec<Info>,
+}
+
+/// A process that leaves in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFinalized {
+    /// The process.
+    pub proc: ProcId,
+    /// As given at its registration.
+    pub object: u64,
+}
+
+/// Data wanted from another node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectModex {
+    /// Whose data; wildcard rank: the job's.
+    pub proc: ProcId,
+    /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
+    pub directives: Vec<Info>,
+}
+
+/// What all servers contributed to a fence.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FenceReply {
+    /// Values by process, in any order. This server's own contribution may be among them.
+    pub blocks: Vec<(ProcId, Vec<Kval>)>,
+}
+
+/// An answer that is due. Exactly one is given: by a method, or by dropping it, which means failure.
+#[must_use = "dropping a responder fails the request"]
+pub struct Responder<T: Answer> {
+    upcall: UpcallId,
+    commands: Option<CommandSender>,
+    answer: PhantomData<fn(T)>,
+}
+
+impl<T: Answer> Responder<T> {
+    pub(super) fn new(upcall: UpcallId, commands: CommandSender) -> Self {
+        Self { upcall, commands: Some(commands), answer: PhantomData }
+    }
+
+    /// The request succeeded with this result.
+    pub fn succeed(mut self, result: T) {
+        self.answer(result.into_reply());
+    }
+
+    /// The request failed. `status` must not be success.
+    pub fn fail(mut self, status: Status) {
+        self.answer(failure(status));
+    }
+
+    fn answer(&mut self, reply: HostReply) {
+        // A server that has ended meanwhile wants no answers.
+        if let Some(commands) = self.commands.take() {
+            let _ = commands.send(Command::Completed(self.upcall, reply));
+        }
+    }
+}
+
+impl<T: Answer> Drop for Responder<T> {
+    fn drop(&mut self) {
+        self.answer(failure(Status::ERROR));
+    }
+}
+
+impl<T: Answer> fmt::Debug for Responder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Responder").field(&self.upcall).finish()
+    }
+}
+
+/// Success is what `succeed` says; a failure without a reason is an error all the same.
+fn failure(status: Status) -> HostReply {
+    HostReply::Status(if status == Status::SUCCESS { Status::ERROR } else { status })
+}
+
+/// What a [`Responder`] can answer with.
+pub trait Answer: sealed::Sealed {
+    #[doc(hidden)]
+    fn into_reply(self) -> HostReply;
+}
+
+impl Answer for () {
+    fn into_reply(self) -> HostReply {
+        HostReply::Status(Status::SUCCESS)
+    }
+}
+
+impl Answer for FenceReply {
+    fn into_reply(self) -> HostReply {
+        HostReply::Fence { status: Status::SUCCESS, blocks: self.blocks }
+    }
+}
+
+impl Answer for Vec<Kval> {
+    fn into_reply(self) -> HostReply {
+        HostReply::DirectModex(self)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for () {}
+    impl Sealed for super::FenceReply {}
+    impl Sealed for Vec<crate::types::Kval> {}
+}

@@ -1,0 +1,92 @@
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use crossbeam::channel::{Receiver, Sender, unbounded};
+
+use crate::server::{HostResult, Upcall, UpcallId};
+
+use super::commands::{Callback, CommandSender};
+use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder};
+
+/// Where the host's functions run, so that they may call the server and wait for it without stopping its loop.
+///
+/// The thread is started by the first job and ends when this is dropped.
+pub(super) struct HostThread {
+    host: Arc<dyn Host>,
+    commands: CommandSender,
+    running: Option<Running>,
+}
+
+struct Running {
+    jobs: Sender<Job>,
+    /// Not joined: a host's function may wait for as long as it likes, the end of the server does not wait for it.
+    _thread: JoinHandle<()>,
+}
+
+/// One thing to run.
+pub(super) enum Job {
+    /// A function of the host.
+    Upcall(UpcallId, Upcall),
+    /// The result of one of the host's own calls.
+    Complete(Callback, HostResult),
+}
+
+impl HostThread {
+    pub(super) fn new(host: Arc<dyn Host>, commands: CommandSender) -> Self {
+        Self { host, commands, running: None }
+    }
+
+    /// Runs a job after those given before.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub(super) fn run(&mut self, job: Job) -> io::Result<()> {
+        let running = match self.running.take() {
+            Some(running) => running,
+            None => self.start()?,
+        };
+        let running = self.running.insert(running);
+        // The thread outlives its sender: it catches what the host's functions throw.
+        let _ = running.jobs.send(job);
+        Ok(())
+    }
+
+    fn start(&self) -> io::Result<Running> {
+        let (jobs, receiver) = unbounded();
+        let (host, commands) = (Arc::clone(&self.host), self.commands.clone());
+        let thread = Builder::new().name("modex-host".to_owned()).spawn(move || serve(&*host, &commands, &receiver))?;
+        Ok(Running { jobs, _thread: thread })
+    }
+}
+
+fn serve(host: &dyn Host, commands: &CommandSender, jobs: &Receiver<Job>) {
+    for job in jobs {
+        // A panic costs the host this one request, whose responder is dropped on the way and answers with an error.
+        let outcome = catch_unwind(AssertUnwindSafe(|| match job {
+            Job::Upcall(id, upcall) => dispatch(host, commands, id, upcall),
+            Job::Complete(callback, result) => callback(result),
+        }));
+        if outcome.is_err() {
+            tracing::error!("a function of the host panicked; the request it served has failed");
+        }
+    }
+}
+
+fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upcall) {
+    let commands = commands.clone();
+    match upcall {
+        Upcall::ClientConnected { proc, object, directives } => {
+            host.client_connected(ClientConnected { proc, object, directives }, Responder::new(id, commands));
+        }
+        Upcall::ClientFinalized { proc, object } => {
+            host.client_finalized(ClientFinalized { proc, object }, Responder::new(id, commands));
+        }
+        Upcall::Abort(request) => host.abort(request, Responder::new(id, commands)),
+        Upcall::Fence(request) => host.fence(request, Responder::new(id, commands)),
+        Upcall::DirectModex { proc, directives } => {
+            host.direct_modex(DirectModex { proc, directives }, Responder::new(id, commands));
+        }
+    }
+}

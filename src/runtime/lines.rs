@@ -1,0 +1,91 @@
+use std::collections::BTreeMap;
+
+use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
+use crate::client;
+use crate::proto::frame::{self, Frame, FrameBuffer, FrameError};
+use crate::proto::request::{self, RequestError};
+use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
+
+/// How messages are written and read on one connection: the dialect of its two ends and the reader's limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines {
+    dialect: Dialect,
+    limits: DecodeLimits,
+    /// Put into every header; means nothing to us.
+    index: u32,
+}
+
+/// A message that can't be sent.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WriteError {
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+impl Lines {
+    pub(super) fn new(dialect: Dialect, index: u32) -> Self {
+        Self { dialect, limits: DecodeLimits::default(), index }
+    }
+
+    pub(super) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, WriteError> {
+        Ok(frame::encode(self.index, tag, &request::encode(request, self.dialect)?)?)
+    }
+
+    pub(super) fn read_request(&self, frame: &Frame<'_>) -> Result<Request, RequestError> {
+        request::decode(frame.payload, self.dialect, &self.limits)
+    }
+
+    pub(super) fn write_reply(&self, tag: Tag, reply: &Reply, command: Command) -> Result<Vec<u8>, WriteError> {
+        Ok(frame::encode(self.index, tag, &reply::encode(reply, command, self.dialect)?)?)
+    }
+
+    /// `None`: a command without replies.
+    pub(super) fn read_reply(&self, frame: &Frame<'_>, command: client::Command) -> Option<Result<Reply, DecodeError>> {
+        let command = Command::from_raw(command.0)?;
+        Some(reply::decode(frame.payload, command, self.dialect, &self.limits))
+    }
+
+    pub(super) fn write_segment(&self, notice: &SegmentNotice) -> Result<Vec<u8>, WriteError> {
+        Ok(frame::encode(self.index, Tag::SEGMENT, &notification::encode_segment(notice)?)?)
+    }
+
+    pub(super) fn read_segment(&self, frame: &Frame<'_>) -> Result<SegmentNotice, DecodeError> {
+        notification::decode_segment(frame.payload, &self.limits)
+    }
+}
+
+/// The requests of a connection that wait for their reply: the layout of a reply follows from the command.
+#[derive(Debug, Default)]
+pub(super) struct OpenRequests(BTreeMap<Tag, Command>);
+
+impl OpenRequests {
+    /// Notes a request. A tag that is still in use is refused: its two replies could not be told apart.
+    pub(super) fn open(&mut self, tag: Tag, command: Command) -> Result<(), TagInUse> {
+        if command.expects_reply() && self.0.insert(tag, command).is_some() {
+            return Err(TagInUse { tag });
+        }
+        Ok(())
+    }
+
+    pub(super) fn command(&self, tag: Tag) -> Option<Command> {
+        self.0.get(&tag).copied()
+    }
+
+    pub(super) fn close(&mut self, tag: Tag) -> Option<Command> {
+        self.0.remove(&tag)
+    }
+}
+
+/// A peer used the tag of a request that is not answered yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("tag {} is in use by a request that is not answered yet", tag.0)]
+pub(super) struct TagInUse {
+    tag: Tag,
+}
+
+/// Collects messages up to the size that both sides accept.
+pub(super) fn message_buffer() -> FrameBuffer {
+    FrameBuffer::new(DecodeLimits::MESSAGE_BYTES_MAX)
+}

@@ -1,0 +1,220 @@
+//! A client's conversation with its server, driven by whichever thread waits for something.
+//!
+//! There is no thread of its own. Threads that wait for an answer share the work: one of them, the leader, waits for
+//! the socket; the others wait for the leader. When the leader has its answer it leaves, and another one leads. The
+//! lock is never held while anybody waits.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::clock::{Clock, wait_ms};
+use super::link_state::LinkState;
+use crate::client::{Call, CallError, CallId, Outcome};
+use crate::types::Time;
+
+/// The result of a call to the server.
+pub(super) type CallResult = Result<Outcome, CallError>;
+
+/// What to do with the result of a call, on the progress thread.
+pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;
+
+/// The conversation; shared by the threads of the process.
+pub(super) struct Link {
+    state: Mutex<LinkState>,
+    /// Announces: a call is done, the place of the leader is free, or there is work for the progress thread.
+    turn: Condvar,
+    socket: Arc<UnixStream>,
+    clock: Clock,
+}
+
+/// Results on their way to those who asked.
+#[derive(Default)]
+pub(super) struct Results {
+    /// For calls somebody will wait for.
+    kept: BTreeMap<CallId, CallResult>,
+    /// Calls whose result goes to a callback.
+    callbacks: BTreeMap<CallId, Callback>,
+    /// Callbacks whose result is there.
+    ready: VecDeque<(Callback, CallResult)>,
+    /// Calls nobody waits for any more.
+    abandoned: std::collections::BTreeSet<CallId>,
+}
+
+impl Link {
+    pub(super) fn new(state: LinkState, clock: Clock) -> Self {
+        Self { socket: state.socket(), state: Mutex::new(state), turn: Condvar::new(), clock }
+    }
+
+    /// Looks at what the conversation brought so far, or changes it.
+    pub(super) fn with<R>(&self, look: impl FnOnce(&mut LinkState) -> R) -> R {
+        look(&mut self.state.lock())
+    }
+
+    /// Makes a call and waits for its result.
+    pub(super) fn call(&self, call: Call) -> CallResult {
+        let mut state = self.state.lock();
+        let id = state.begin(self.clock.now(), call);
+        self.wait_locked(&mut state, id)
+    }
+
+    /// Makes a call whose result is picked up later, with [`Link::wait`] or [`Link::try_take`].
+    pub(super) fn start(&self, call: Call) -> CallId {
+        let mut state = self.state.lock();
+        let id = state.begin(self.clock.now(), call);
+        self.turn.notify_all();
+        id
+    }
+
+    /// Makes a call whose result goes to a callback. Somebody must run [`Link::run_callbacks`].
+    pub(super) fn start_with(&self, call: Call, callback: Callback) {
+        let mut state = self.state.lock();
+        let id = state.begin(self.clock.now(), call);
+        state.results.give_to(id, callback);
+        self.turn.notify_all();
+    }
+
+    /// Waits for the result of a call made with [`Link::start`].
+    pub(super) fn wait(&self, id: CallId) -> CallResult {
+        self.wait_locked(&mut self.state.lock(), id)
+    }
+
+    /// The result of a call made with [`Link::start`], if it is there. Reads what has arrived, never waits.
+    pub(super) fn try_take(&self, id: CallId) -> Option<CallResult> {
+        let mut state = self.state.lock();
+        if !state.is_led {
+            state.receive(self.clock.now());
+        }
+        self.advance(&mut state);
+        state.results.kept.remove(&id)
+    }
+
+    /// Drops the result of a call made with [`Link::start`] as soon as it comes.
+    pub(super) fn abandon(&self, id: CallId) {
+        let mut state = self.state.lock();
+        if state.results.kept.remove(&id).is_none() {
+            state.results.abandoned.insert(id);
+        }
+    }
+
+    /// Waits until `is_reached`, the connection is lost, or the deadline. Returns whether it was reached.
+    pub(super) fn wait_until(&self, deadline: Time, is_reached: impl Fn(&LinkState) -> bool) -> bool {
+        let mut state = self.state.lock();
+        // Bytes that came with the handshake are not announced by the socket.
+        state.digest(self.clock.now());
+        loop {
+            if is_reached(&state) {
+                self.leave(&state);
+                return true;
+            }
+            if state.is_lost() || self.clock.now() >= deadline {
+                return false;
+            }
+            self.step(&mut state, Some(deadline));
+        }
+    }
+
+    /// The body of the progress thread: waits for results and hands them to their callbacks, until the link is shut.
+    /// Waits for the socket only while a callback is due.
+    pub(super) fn run_callbacks(&self) {
+        let mut state = self.state.lock();
+        loop {
+            self.advance(&mut state);
+            if let Some((callback, result)) = state.results.ready.pop_front() {
+                MutexGuard::unlocked(&mut state, || callback(result));
+            } else if state.results.callbacks.is_empty() {
+                if state.is_shut {
+                    return;
+                }
+                self.turn.wait(&mut state);
+            } else {
+                self.step(&mut state, None);
+            }
+        }
+    }
+
+    /// Closes the connection; calls still in flight end with an error, callbacks included.
+    pub(super) fn shut(&self) {
+        let mut state = self.state.lock();
+        state.shut(self.clock.now());
+        // Whoever leads waits on this very socket and must see the end.
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        self.turn.notify_all();
+    }
+
+    fn wait_locked(&self, state: &mut MutexGuard<'_, LinkState>, id: CallId) -> CallResult {
+        loop {
+            self.advance(state);
+            if let Some(result) = state.results.kept.remove(&id) {
+                self.leave(state);
+                return result;
+            }
+            self.step(state, None);
+        }
+    }
+
+    /// A thread that has what it waited for goes; if it led, somebody else must.
+    fn leave(&self, state: &LinkState) {
+        if !state.is_led {
+            self.turn.notify_all();
+        }
+    }
+
+    /// Waits once, for the socket or for the leader, and digests what came.
+    fn step(&self, state: &mut MutexGuard<'_, LinkState>, deadline: Option<Time>) {
+        let deadline = deadline.into_iter().chain(state.poll_timeout()).min();
+        let has_queued = state.has_queued();
+        if !state.is_led {
+            let writable = if has_queued { PollFlags::POLLOUT } else { PollFlags::empty() };
+            state.is_led = true;
+            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLIN | writable, deadline));
+            state.is_led = false;
+            state.receive(self.clock.now());
+        } else if has_queued {
+            // The leader may not know that there is something to send; whoever queued it waits for room.
+            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLOUT, deadline));
+        } else {
+            match deadline.and_then(|deadline| self.clock.instant_of(deadline)) {
+                Some(deadline) => drop(self.turn.wait_until(state, deadline)),
+                None => self.turn.wait(state),
+            }
+        }
+        self.advance(state);
+    }
+
+    fn poll(&self, flags: PollFlags, deadline: Option<Time>) {
+        let timeout = PollTimeout::try_from(wait_ms(self.clock.until(deadline))).unwrap_or(PollTimeout::MAX);
+        let mut watched = [PollFd::new(self.socket.as_fd(), flags)];
+        // An interrupted or failed wait is a short one: the caller looks at the socket anyway.
+        let _ = poll(&mut watched, timeout);
+    }
+
+    fn advance(&self, state: &mut LinkState) {
+        if state.advance(self.clock.now()) {
+            self.turn.notify_all();
+        }
+    }
+}
+
+impl Results {
+    /// Takes the result of a call to whoever asked for it.
+    pub(super) fn deliver(&mut self, id: CallId, result: CallResult) {
+        if let Some(callback) = self.callbacks.remove(&id) {
+            self.ready.push_back((callback, result));
+        } else if !self.abandoned.remove(&id) {
+            self.kept.insert(id, result);
+        }
+    }
+
+    /// Sends the result of a call to a callback, even if it is there already.
+    fn give_to(&mut self, id: CallId, callback: Callback) {
+        match self.kept.remove(&id) {
+            Some(result) => self.ready.push_back((callback, result)),
+            None => drop(self.callbacks.insert(id, callback)),
+        }
+    }
+}

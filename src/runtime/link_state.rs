@@ -1,0 +1,219 @@
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use super::lines::Lines;
+use super::link::Results;
+use crate::client::{Cache, CacheLimits, Call, CallId, Client, Config, Input, LossReason, Output};
+use crate::proto::frame::{Frame, FrameBuffer};
+use crate::proto::{Request, Tag};
+use crate::ptl::{Received, Stream};
+use crate::types::{Namespace, ProcId, Time};
+
+/// What the threads of a client share under one lock: the core, the socket, and what arrived.
+pub(super) struct LinkState {
+    core: Client,
+    stream: Stream,
+    lines: Lines,
+    inbox: FrameBuffer,
+    buffer: Box<[u8]>,
+    next_call: u64,
+    loss: Option<LossReason>,
+    /// Segments announced and not mapped yet; `None`: the server said that there is none to be had.
+    segments: BTreeMap<Namespace, Option<OwnedFd>>,
+    /// Values that came over the socket.
+    pub(super) cache: Cache,
+    pub(super) results: Results,
+    /// A thread waits for the socket.
+    pub(super) is_led: bool,
+    pub(super) is_shut: bool,
+}
+
+impl LinkState {
+    /// A conversation over a connection whose handshake is done. `inbox` holds what came after it.
+    pub(super) fn new(stream: Stream, own: ProcId, lines: Lines, inbox: FrameBuffer, config: Config) -> Self {
+        Self {
+            core: Client::new(own, config),
+            stream,
+            lines,
+            inbox,
+            buffer: vec![0; BUFFER_SIZE_BYTES].into(),
+            next_call: 0,
+            loss: None,
+            segments: BTreeMap::new(),
+            cache: Cache::new(CacheLimits::default()),
+            results: Results::default(),
+            is_led: false,
+            is_shut: false,
+        }
+    }
+
+    pub(super) fn socket(&self) -> Arc<UnixStream> {
+        self.stream.socket()
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.loss.is_some()
+    }
+
+    pub(super) fn has_queued(&self) -> bool {
+        self.stream.has_queued()
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.core.poll_timeout()
+    }
+
+    /// The segment announced for a namespace, to be mapped by the caller.
+    pub(super) fn take_segment(&mut self, namespace: &Namespace) -> Option<OwnedFd> {
+        self.segments.remove(namespace).flatten()
+    }
+
+    pub(super) fn is_segment_announced(&self, namespace: &Namespace) -> bool {
+        self.segments.contains_key(namespace)
+    }
+
+    pub(super) fn begin(&mut self, now: Time, call: Call) -> CallId {
+        let id = CallId(self.next_call);
+        self.next_call += 1;
+        self.core.handle(now, Input::Call(id, call));
+        self.advance(now);
+        id
+    }
+
+    /// Ends the conversation from this side.
+    pub(super) fn shut(&mut self, now: Time) {
+        self.is_shut = true;
+        self.lose(now, LossReason::Closed);
+        self.advance(now);
+    }
+
+    /// Reads what has arrived. What the core makes of it is seen by [`LinkState::advance`].
+    pub(super) fn receive(&mut self, now: Time) {
+        for _ in 0..RECEIVES_PER_TURN {
+            if self.loss.is_some() {
+                return;
+            }
+            match self.stream.receive(&mut self.buffer) {
+                Ok(Received::Bytes(count)) => {
+                    self.inbox.feed(self.buffer.get(..count).unwrap_or_default());
+                    self.digest(now);
+                    if count < self.buffer.len() {
+                        return;
+                    }
+                }
+                Ok(Received::Nothing) => return,
+                Ok(Received::End) => self.lose(now, LossReason::EndOfFile),
+                Err(_) => self.lose(now, LossReason::Broken),
+            }
+        }
+    }
+
+    /// Lets the core act on what happened: deadlines, then its outputs. Returns whether a call was done.
+    pub(super) fn advance(&mut self, now: Time) -> bool {
+        if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            self.core.handle(now, Input::Timeout);
+        }
+        let mut is_any_done = false;
+        loop {
+            while let Some(output) = self.core.poll_output() {
+                is_any_done |= matches!(output, Output::Done(..));
+                self.execute(now, output);
+            }
+            if self.loss.is_some() || self.stream.flush().is_ok() {
+                return is_any_done;
+            }
+            self.lose(now, LossReason::Broken);
+        }
+    }
+
+    fn execute(&mut self, now: Time, output: Output) {
+        match output {
+            Output::Send(tag, request) => self.send(now, tag, &request),
+            Output::Received(data) => self.cache.receive(&data),
+            Output::Done(id, result) => self.results.deliver(id, result),
+            Output::Report(anomaly) => tracing::warn!(?anomaly, "the server answered oddly"),
+            Output::Close => self.lose(now, LossReason::Closed),
+        }
+    }
+
+    fn send(&mut self, now: Time, tag: Tag, request: &Request) {
+        if self.loss.is_some() {
+            return;
+        }
+        let queued = match self.lines.write_request(tag, request) {
+            Ok(bytes) => self.stream.queue(bytes, None).map_err(|_| LossReason::Broken),
+            Err(error) => {
+                // The server must not wait for a request that this process believes to have sent.
+                tracing::error!(%error, "a request can't be written for this server");
+                Err(LossReason::Malformed)
+            }
+        };
+        if let Err(reason) = queued {
+            self.lose(now, reason);
+        }
+    }
+
+    /// Turns received bytes into replies and segments.
+    pub(super) fn digest(&mut self, now: Time) {
+        // Frames borrow the inbox, and digesting one needs everything else.
+        let mut inbox = std::mem::replace(&mut self.inbox, FrameBuffer::new(0));
+        while self.loss.is_none() {
+            match inbox.next_frame() {
+                Ok(Some(frame)) => self.accept(now, &frame),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(%error, "the server sent something that is no message; closing the connection");
+                    self.lose(now, LossReason::Malformed);
+                }
+            }
+        }
+        self.inbox = inbox;
+    }
+
+    fn accept(&mut self, now: Time, frame: &Frame<'_>) {
+        match frame.header.tag {
+            Tag::SEGMENT => self.accept_segment(now, frame),
+            Tag::NOTIFICATION | Tag::OUTPUT => tracing::debug!(tag = frame.header.tag.0, "nobody here takes this"),
+            tag => self.accept_reply(now, tag, frame),
+        }
+    }
+
+    fn accept_reply(&mut self, now: Time, tag: Tag, frame: &Frame<'_>) {
+        let read = self.core.command_of(tag).and_then(|command| self.lines.read_reply(frame, command));
+        match read {
+            None => tracing::warn!(tag = tag.0, "a reply to nothing that was asked"),
+            Some(Ok(reply)) => self.core.handle(now, Input::Reply(tag, reply)),
+            Some(Err(error)) => {
+                tracing::error!(%error, "a reply of the server can't be read; closing the connection");
+                self.lose(now, LossReason::Malformed);
+            }
+        }
+    }
+
+    fn accept_segment(&mut self, now: Time, frame: &Frame<'_>) {
+        let notice = match self.lines.read_segment(frame) {
+            Ok(notice) => notice,
+            Err(error) => return tracing::warn!(%error, "the announcement of a segment can't be read"),
+        };
+        let namespace = notice.namespace;
+        let announced = self.stream.take_descriptor();
+        if announced.is_some() {
+            self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
+        }
+        self.segments.insert(namespace, announced);
+    }
+
+    fn lose(&mut self, now: Time, reason: LossReason) {
+        if self.loss.is_none() {
+            self.loss = Some(reason);
+            self.core.handle(now, Input::Lost(reason));
+        }
+    }
+}
+
+/// Bytes read per system call. A reply of ours is mostly a few bytes; values travel in segments.
+const BUFFER_SIZE_BYTES: usize = 16 << 10;
+/// Receives before other threads get a chance to look at what came.
+const RECEIVES_PER_TURN: usize = 64;

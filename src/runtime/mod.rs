@@ -1,0 +1,48 @@
+//! The only threads and clocks: what drives the cores.
+//!
+//! - A server has one thread of its own (`server_loop`), which waits for sockets, deadlines and other threads' calls and
+//!   does a bounded amount of work for each per turn; and one for its host's functions (`host_thread`), from the first
+//!   upcall on, so that they may wait for the server.
+//! - A client has none. Threads that wait for the server take turns at its socket (`link`); a thread for callbacks is
+//!   started when the first callback is given.
+//!
+//! No lock is held while anybody waits, and no function of a user is called with a lock held.
+//!
+//! ```text
+//! api threads ── commands ──► server_loop ── Input ──► server core
+//!                 (waker)       │  ▲    ◄── Output ──┘
+//!      host_thread ◄── upcalls ─┘  └── connections ◄──► sockets
+//!
+//! session ── peek ──► segment
+//!    └────── call ──► link ── Input ──► client core
+//!                      ▲  ◄── Output ──┘
+//!                      └── link_state ◄──► socket
+//! ```
+
+mod attach;
+mod clock;
+mod commands;
+mod connection;
+mod connections;
+mod fetched;
+mod greeting;
+mod host;
+mod host_thread;
+mod lines;
+mod link;
+mod link_state;
+mod local;
+mod poller;
+mod server_handle;
+mod server_loop;
+mod session;
+mod stores;
+mod witness;
+
+pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
+pub use connections::ConnectionLimits;
+pub use fetched::Fetched;
+pub use host::{Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, Responder};
+pub use local::{environment, hostname, temporary_directory};
+pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
+pub use session::{FetchError, Pending, Session};

@@ -1,0 +1,144 @@
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::clock::wait_ms;
+
+/// Which descriptor became ready; chosen by whoever registers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Token(pub(super) u64);
+
+/// Waits for descriptors to become ready (level-triggered `epoll`).
+#[derive(Debug)]
+pub(super) struct Poller {
+    epoll: Epoll,
+    events: Vec<EpollEvent>,
+}
+
+/// What happened to a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Readiness {
+    pub(super) token: Token,
+    /// Bytes, a connection, or the end can be read.
+    pub(super) is_readable: bool,
+    /// There is room for bytes.
+    pub(super) is_writable: bool,
+}
+
+impl Poller {
+    pub(super) fn new() -> Result<Self, Errno> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        Ok(Self { epoll, events: vec![EpollEvent::empty(); EVENTS_PER_TURN] })
+    }
+
+    pub(super) fn watch(&self, descriptor: impl AsFd, token: Token) -> Result<(), Errno> {
+        self.epoll.add(descriptor, event(token, false))
+    }
+
+    /// Also reports when `descriptor` becomes writable, or no longer does.
+    pub(super) fn watch_writable(&self, descriptor: impl AsFd, token: Token, is_wanted: bool) -> Result<(), Errno> {
+        self.epoll.modify(descriptor, &mut event(token, is_wanted))
+    }
+
+    pub(super) fn forget(&self, descriptor: impl AsFd) -> Result<(), Errno> {
+        self.epoll.delete(descriptor)
+    }
+
+    /// Waits until something is ready or the time is over. A signal ends the wait early with nothing ready.
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Readiness>, Errno> {
+        let timeout = EpollTimeout::try_from(wait_ms(timeout)).unwrap_or(EpollTimeout::MAX);
+        let count = match self.epoll.wait(&mut self.events, timeout) {
+            Err(Errno::EINTR) => 0,
+            result => result?,
+        };
+        Ok(self.events.iter().take(count).map(readiness).collect())
+    }
+}
+
+fn event(token: Token, is_writable_wanted: bool) -> EpollEvent {
+    let writable = if is_writable_wanted { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
+    EpollEvent::new(EpollFlags::EPOLLIN | writable, token.0)
+}
+
+fn readiness(event: &EpollEvent) -> Readiness {
+    let ended = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+    Readiness {
+        token: Token(event.data()),
+        is_readable: event.events().intersects(EpollFlags::EPOLLIN | ended),
+        is_writable: event.events().intersects(EpollFlags::EPOLLOUT),
+    }
+}
+
+/// Wakes a [`Poller`] from another thread. Clones wake the same one.
+#[derive(Clone, Debug)]
+pub(super) struct Waker(Arc<EventFd>);
+
+impl Waker {
+    pub(super) fn new(poller: &Poller, token: Token) -> Result<Self, Errno> {
+        let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        poller.watch(&event, token)?;
+        Ok(Self(Arc::new(event)))
+    }
+
+    /// Makes the poller's current or next wait return.
+    pub(super) fn wake(&self) {
+        // Fails only when the counter is full, and then the poller is as awake as it can be.
+        let _ = self.0.write(1);
+    }
+
+    /// Forgets past wakes. What was queued before them must be looked at after this.
+    pub(super) fn reset(&self) {
+        let _ = self.0.read();
+    }
+}
+
+/// Descriptors looked at per turn; the others are reported in the next one.
+const EVENTS_PER_TURN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_wake_is_seen_once_and_then_forgotten() {
+        let mut poller = Poller::new().unwrap();
+        let waker = Waker::new(&poller, Token(9)).unwrap();
+        waker.clone().wake();
+        waker.wake();
+        let ready = poller.wait(None).unwrap();
+        assert_eq!(ready, [Readiness { token: Token(9), is_readable: true, is_writable: false }]);
+        waker.reset();
+        assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
+    }
+
+    #[test]
+    fn writability_is_reported_only_while_it_is_wanted() {
+        let mut poller = Poller::new().unwrap();
+        let (a, mut b) = UnixStream::pair().unwrap();
+        poller.watch(&a, Token(1)).unwrap();
+        assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
+        poller.watch_writable(&a, Token(1), true).unwrap();
+        assert!(poller.wait(None).unwrap()[0].is_writable);
+        poller.watch_writable(&a, Token(1), false).unwrap();
+        b.write_all(b"x").unwrap();
+        assert_eq!(poller.wait(None).unwrap(), [Readiness { token: Token(1), is_readable: true, is_writable: false }]);
+        poller.forget(&a).unwrap();
+        assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
+    }
+
+    #[test]
+    fn the_end_of_a_peer_is_readable() {
+        let mut poller = Poller::new().unwrap();
+        let (a, b) = UnixStream::pair().unwrap();
+        poller.watch(&a, Token(1)).unwrap();
+        drop(b);
+        assert!(poller.wait(None).unwrap()[0].is_readable);
+    }
+}

@@ -1,0 +1,167 @@
+use std::io;
+use std::path::PathBuf;
+use std::process;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use crossbeam::channel::bounded;
+use nix::errno::Errno;
+
+use super::clock::Clock;
+use super::commands::{Callback, Command, CommandSender, Completion};
+use super::connections::{ConnectionLimits, Connections};
+use super::host::Host;
+use super::host_thread::HostThread;
+use super::poller::{Poller, Waker};
+use super::server_loop::{Calls, ServerLoop};
+use super::witness::Witness;
+use crate::gds::{Store, StoreOptions};
+use crate::ptl::{ListenError, Listener, ServerAddress, ServerEnvironment, SocketAccess};
+use crate::server::{Config, HostCall, HostResult, Server};
+use crate::types::ProcId;
+
+/// How a server is run.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The server's own name.
+    pub server: ProcId,
+    /// Its name for the node.
+    pub hostname: String,
+    /// Directory for the files of the session; the socket's directory is made in it.
+    pub session_tmpdir: PathBuf,
+    /// Directory for the files of the node.
+    pub system_tmpdir: PathBuf,
+    /// Who can reach the socket.
+    pub access: SocketAccess,
+    /// Bounds of what connections can hold.
+    pub connections: ConnectionLimits,
+    /// Bounds and times of the core. Its capabilities are replaced by the host's.
+    pub core: Config,
+    /// How the segments are kept.
+    pub store: StoreOptions,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// No socket.
+    #[error("the server has no socket: {0}")]
+    Listen(#[from] ListenError),
+    /// Nothing to wait with.
+    #[error("the operating system gives the server nothing to wait with: {0}")]
+    Poll(#[from] Errno),
+    /// No thread.
+    #[error("the server's thread can't be started: {0}")]
+    Thread(#[source] io::Error),
+    /// A directory that can't be told to clients.
+    #[error("{path:?} is not UTF-8 and can't be put into the environment of clients; choose another directory")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+/// The server has ended, or ended before it answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server has ended")]
+pub struct Stopped;
+
+/// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
+pub struct ServerHandle {
+    commands: CommandSender,
+    environment: ServerEnvironment,
+    thread: Option<JoinHandle<()>>,
+    /// In a forked child there is no thread to wait for.
+    creator_pid: u32,
+}
+
+impl ServerHandle {
+    /// Makes the socket and starts the server's thread. Clients can connect when this returns.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
+        let ServerOptions { server, hostname, session_tmpdir, system_tmpdir, access, connections, core, store } =
+            options;
+        let listener = Listener::bind(&session_tmpdir, access)?;
+        let poller = Poller::new()?;
+        let waker = Waker::new(&poller, ServerLoop::WAKER)?;
+        poller.watch(&listener, ServerLoop::LISTENER)?;
+        let environment = ServerEnvironment {
+            address: ServerAddress { server, path: listener.path().to_owned() },
+            session_tmpdir: text(session_tmpdir)?,
+            system_tmpdir: text(system_tmpdir)?,
+            hostname,
+        };
+        // The address is told as text, too.
+        text(listener.path().to_owned())?;
+        let (commands, receiver) = CommandSender::new(waker.clone());
+        let core = Config { capabilities: host.capabilities(), ..core };
+        let server_loop = ServerLoop {
+            core: Server::new(core, Store::new(store)),
+            witness: Witness::new(Arc::clone(&host)),
+            host: HostThread::new(host, commands.clone()),
+            clock: Clock::start(),
+            poller,
+            waker,
+            listener,
+            commands: receiver,
+            connections: Connections::new(connections),
+            calls: Calls::default(),
+        };
+        let thread = Builder::new().name("modex-server".to_owned()).spawn(move || server_loop.run());
+        let thread = Some(thread.map_err(StartError::Thread)?);
+        Ok(Self { commands, environment, thread, creator_pid: process::id() })
+    }
+
+    /// What clients find in their environment.
+    #[must_use]
+    pub const fn environment(&self) -> &ServerEnvironment {
+        &self.environment
+    }
+
+    /// Makes a call and waits for its result.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn call(&self, call: HostCall) -> Result<HostResult, Stopped> {
+        let (waiter, result) = bounded(1);
+        self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
+        result.recv().map_err(|_| Stopped)
+    }
+
+    /// Makes a call whose result goes to `callback`, on the thread of the host's functions.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the callback will not run.
+    pub fn call_with(&self, call: HostCall, callback: Callback) -> Result<(), Stopped> {
+        self.commands.send(Command::Call(call, Completion::Callback(callback))).map_err(|_| Stopped)
+    }
+
+    fn end(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if process::id() != self.creator_pid {
+            return;
+        }
+        let _ = self.commands.send(Command::Shutdown);
+        // A panic of the thread has been reported by the panic hook; there is nothing more to end.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl std::fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerHandle").field("address", &self.environment.address).finish()
+    }
+}
+
+fn text(path: PathBuf) -> Result<String, StartError> {
+    path.into_os_string().into_string().map_err(|path| StartError::Directory { path: path.into() })
+}

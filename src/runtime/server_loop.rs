@@ -1,0 +1,210 @@
+//! The server's one thread: waits for sockets, other threads and deadlines, and drives the core.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crossbeam::channel::Receiver;
+use nix::errno::Errno;
+
+use super::clock::Clock;
+use super::commands::{Command, Completion};
+use super::connections::Connections;
+use super::host::Moment;
+use super::host_thread::{HostThread, Job};
+use super::poller::{Poller, Readiness, Token, Waker};
+use super::witness::Witness;
+use crate::gds::Store;
+use crate::proto::{Command as Asked, Reply, Tag};
+use crate::ptl::Listener;
+use crate::server::{CallId, HostReply, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
+use crate::types::{Status, Time};
+
+/// Everything the thread owns. Ends when told to, or when the operating system no longer lets it wait.
+pub(super) struct ServerLoop {
+    pub(super) core: Server<Store>,
+    pub(super) host: HostThread,
+    pub(super) clock: Clock,
+    pub(super) poller: Poller,
+    pub(super) waker: Waker,
+    pub(super) listener: Listener,
+    pub(super) commands: Receiver<Command>,
+    pub(super) connections: Connections,
+    pub(super) calls: Calls,
+    pub(super) witness: Witness,
+}
+
+/// The host's calls in flight.
+#[derive(Default)]
+pub(super) struct Calls {
+    last: u64,
+    completions: BTreeMap<CallId, Completion>,
+}
+
+impl ServerLoop {
+    pub(super) const WAKER: Token = Token(0);
+    pub(super) const LISTENER: Token = Token(1);
+
+    pub(super) fn run(mut self) {
+        let end = loop {
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => break None,
+                Err(errno) => break Some(errno),
+            }
+        };
+        if let Some(errno) = end {
+            tracing::error!(%errno, "the server's loop can't wait for its sockets any more and ends");
+        }
+        self.end();
+    }
+
+    /// One round; `false`: the last one.
+    fn turn(&mut self) -> Result<bool, Errno> {
+        let timeout = self.timeout();
+        let ready = self.poller.wait(timeout)?;
+        let goes_on = self.take_commands();
+        for readiness in ready {
+            self.serve(readiness);
+        }
+        self.expire();
+        self.execute();
+        Ok(goes_on)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let deadlines = [self.core.poll_timeout(), self.connections.next_deadline()];
+        self.clock.until(deadlines.into_iter().flatten().min())
+    }
+
+    fn take_commands(&mut self) -> bool {
+        self.waker.reset();
+        for _ in 0..COMMANDS_PER_TURN {
+            let Ok(command) = self.commands.try_recv() else { return true };
+            let now = self.clock.now();
+            match command {
+                Command::Call(call, completion) => {
+                    let id = self.calls.insert(completion);
+                    self.core.handle(now, Input::Host(id, call));
+                }
+                Command::Completed(upcall, reply) => self.core.handle(now, Input::Completed(upcall, reply)),
+                Command::Shutdown => return false,
+            }
+        }
+        // More may wait, and its wake is forgotten.
+        self.waker.wake();
+        true
+    }
+
+    fn serve(&mut self, readiness: Readiness) {
+        match readiness.token {
+            Self::WAKER => {}
+            Self::LISTENER => self.connections.accept(&self.listener, &self.poller, self.clock.now()),
+            Token(number) => {
+                let now = self.clock.now();
+                self.connections.serve(PeerId(number), readiness);
+                self.feed(now);
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        let now = self.clock.now();
+        self.connections.expire(now, &self.listener, &self.poller);
+        self.feed(now);
+        if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            self.core.handle(now, Input::Timeout);
+        }
+    }
+
+    /// Gives the core what the connections brought.
+    fn feed(&mut self, now: Time) {
+        while let Some(input) = self.connections.poll_input() {
+            self.witness.see(&input);
+            self.core.handle(now, input);
+        }
+    }
+
+    /// Executes what the core wants, then writes to each connection once. A connection that breaks meanwhile is news
+    /// for the core, which may want more.
+    fn execute(&mut self) {
+        loop {
+            while let Some(output) = self.core.poll_output() {
+                self.execute_one(output);
+            }
+            let now = self.clock.now();
+            self.connections.flush(&self.poller);
+            if !self.connections.has_input() {
+                return;
+            }
+            self.feed(now);
+        }
+    }
+
+    fn execute_one(&mut self, output: Output) {
+        match output {
+            Output::Admit(peer, index) => {
+                self.connections.admit(peer, index);
+                self.witness.reached(peer, Moment::Admitted);
+            }
+            Output::Refuse(peer, refusal) => self.connections.refuse(peer, &refusal, self.clock.now()),
+            Output::Reply(peer, tag, reply) => self.reply(peer, tag, &reply),
+            Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
+            Output::Close(peer, reason) => {
+                self.witness.forget(peer);
+                self.connections.close(peer, reason, self.clock.now());
+            }
+            Output::Upcall(id, upcall) => self.upcall(id, upcall),
+            Output::Complete(id, result) => self.complete(id, result),
+            // Readers are told by messages; none sleeps on a segment.
+            Output::Wake(_) => {}
+        }
+    }
+
+    fn reply(&mut self, peer: PeerId, tag: Tag, reply: &Reply) {
+        if *reply == Reply::Status(Status::SUCCESS) && self.connections.asked(peer, tag) == Some(Asked::Fence) {
+            self.witness.reached(peer, Moment::Fenced);
+        }
+        self.connections.reply(peer, tag, reply);
+    }
+
+    fn upcall(&mut self, id: UpcallId, upcall: Upcall) {
+        if let Err(error) = self.host.run(Job::Upcall(id, upcall)) {
+            tracing::error!(%error, "no thread for the host's functions; the request fails");
+            let reply = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
+            self.core.handle(self.clock.now(), Input::Completed(id, reply));
+        }
+    }
+
+    fn complete(&mut self, id: CallId, result: HostResult) {
+        match self.calls.completions.remove(&id) {
+            // A waiter that went away wants nothing.
+            Some(Completion::Waiter(waiter)) => drop(waiter.send(result)),
+            Some(Completion::Callback(callback)) => {
+                if let Err(error) = self.host.run(Job::Complete(callback, result)) {
+                    tracing::error!(%error, "no thread for the host's functions; a completion is lost");
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Nobody is left without an answer: callbacks get a status, waiting threads see their channel close.
+    fn end(mut self) {
+        let ids: Vec<CallId> = self.calls.completions.keys().copied().collect();
+        for id in ids {
+            self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
+        }
+    }
+}
+
+impl Calls {
+    fn insert(&mut self, completion: Completion) -> CallId {
+        self.last += 1;
+        let id = CallId(self.last);
+        self.completions.insert(id, completion);
+        id
+    }
+}
+
+/// Commands of other threads per turn, so that they can't starve the sockets.
+const COMMANDS_PER_TURN: usize = 256;

@@ -1,0 +1,322 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::fetched::Fetched;
+use super::link::{CallResult, Link};
+use super::stores::SessionStores;
+use crate::client::{
+    Call, CallError, CallId, Decision, FenceDirectives, GetRequest, Outcome, Round, Staging, StagingError,
+    StagingLimits, resolve,
+};
+use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
+use crate::proto::{Abort, RankData};
+use crate::shmem::ReaderHandle;
+use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
+
+/// A process's membership in its job: what it reads, what it put, and the line to its server.
+///
+/// Dropping it without [`Session::finalize`] looks to the server like the end of the process.
+pub struct Session {
+    proc: ProcId,
+    hostname: Option<String>,
+    /// The segment of the own namespace: read without a lock. `None`: everything is asked for over the socket.
+    own: Option<NamespaceReader>,
+    foreign: Mutex<BTreeMap<Namespace, Arc<NamespaceReader>>>,
+    staging: Mutex<Staging>,
+    /// Whether this process has put anything. Until then a Get of its own values need not look into `staging`.
+    has_put: AtomicBool,
+    /// Whether it stored anything for another process, which most never do. Until then a Get of other processes'
+    /// values need not look into `staging`, and so takes no lock.
+    has_stored: AtomicBool,
+    link: Arc<Link>,
+    /// Runs callbacks; started by the first one.
+    progress: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Why a Get gave no value.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// There is none, or none that this process may see.
+    #[error("no value: status {}", status.to_raw())]
+    NotFound {
+        /// Not found, or posted with a scope that excludes this process.
+        status: Status,
+    },
+    /// The server could not be asked, or refused.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl Session {
+    pub(super) fn new(proc: ProcId, hostname: Option<String>, own: Option<NamespaceReader>, link: Link) -> Self {
+        Self {
+            staging: Mutex::new(Staging::new(proc.clone(), StagingLimits::default())),
+            proc,
+            hostname,
+            own,
+            foreign: Mutex::default(),
+            has_put: AtomicBool::new(false),
+            has_stored: AtomicBool::new(false),
+            link: Arc::new(link),
+            progress: Mutex::default(),
+        }
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn proc(&self) -> &ProcId {
+        &self.proc
+    }
+
+    /// The server's name for this node, if it told.
+    #[must_use]
+    pub fn hostname(&self) -> Option<&str> {
+        self.hostname.as_deref()
+    }
+
+    /// Whether values are read from the namespace's segment. If not, each is asked for.
+    #[must_use]
+    pub fn reads_segment(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Puts a value; others see it after a commit.
+    ///
+    /// # Errors
+    /// [`StagingError`].
+    pub fn put(&self, scope: Scope, key: &str, value: Value) -> Result<(), StagingError> {
+        // Release pairs with the Acquire in `may_be_staged`.
+        self.has_put.store(true, Ordering::Release);
+        self.staging.lock().put(scope, key, value)
+    }
+
+    /// Stores a value for any process, for this process alone.
+    ///
+    /// # Errors
+    /// [`StagingError`].
+    pub fn store_internal(&self, proc: &ProcId, key: Key, value: Value) -> Result<(), StagingError> {
+        // Release pairs with the Acquire in `may_be_staged`.
+        self.has_stored.store(true, Ordering::Release);
+        self.staging.lock().store_internal(proc, key, value)
+    }
+
+    /// Hands the server what was put since the last commit, and waits until it is published. Nothing new: returns at
+    /// once. After an error the values are part of the next commit.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn commit(&self) -> Result<(), CallError> {
+        let Some(staged) = self.staging.lock().take_commit() else { return Ok(()) };
+        // The lock is free while this waits: another thread's commit may overtake, with other keys.
+        let result = self.link.call(Call::Commit(staged.commit));
+        if result.is_err() {
+            self.staging.lock().put_back(staged.mark);
+        }
+        result.map(drop)
+    }
+
+    /// Waits for every named process; an empty list means the namespace.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Result<(), CallError> {
+        self.link.call(Call::Fence { procs, directives }).map(drop)
+    }
+
+    /// As [`Session::fence`], without waiting.
+    #[must_use]
+    pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Pending {
+        Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
+    }
+
+    /// As [`Session::fence`]; the result goes to `callback`, on the progress thread, which is started if it does not
+    /// run yet.
+    ///
+    /// # Errors
+    /// The thread could not be started; the fence was not.
+    pub fn fence_with(
+        &self,
+        procs: Vec<ProcId>,
+        directives: FenceDirectives,
+        callback: impl FnOnce(Result<(), CallError>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        self.start_progress()?;
+        self.link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop))));
+        Ok(())
+    }
+
+    /// A value straight from the segment of the own namespace: no lock, no system call, no allocation. `None` when it
+    /// is not there, or something this process stored itself might stand before it; [`Session::get`] then knows more.
+    #[must_use]
+    pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        if self.may_be_staged(rank) {
+            return None;
+        }
+        let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
+        self.own.as_ref()?.get(&lookup).ok().map(Fetched::published)
+    }
+
+    /// A value from wherever it is; waits for it if the request lets it.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub fn get(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
+        let stores = SessionStores(self);
+        let mut answer: Option<Arc<[RankData]>> = None;
+        loop {
+            let round = answer.as_deref().map_or(Round::First, Round::Answered);
+            let request = match resolve(request, &self.proc, round, &stores) {
+                Decision::Found(value) => return Ok(value),
+                Decision::Known(value) => return Ok(Fetched::owned(value)),
+                Decision::NotFound(status) => return Err(FetchError::NotFound { status }),
+                Decision::Ask(request) => request,
+            };
+            answer = match self.link.call(Call::Get(request))? {
+                Outcome::Answered(data) => Some(data),
+                Outcome::LookAgain | Outcome::Complete | Outcome::Reply(_) => None,
+            };
+        }
+    }
+
+    /// Asks the server to end processes; an empty list means the whole namespace.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn abort(&self, status: Status, message: Option<Text>, procs: Vec<ProcId>) -> Result<(), CallError> {
+        self.link.call(Call::Abort(Abort { status, message, procs })).map(drop)
+    }
+
+    /// Leaves in order: waits for the server's consent and closes the connection. What is in flight ends with an
+    /// error.
+    ///
+    /// # Errors
+    /// [`CallError`] when the server said no or took too long; the connection is closed all the same.
+    pub fn finalize(self) -> Result<(), CallError> {
+        self.link.call(Call::Finalize).map(drop)
+    }
+
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    pub(super) fn own_segment(&self) -> Option<&NamespaceReader> {
+        self.own.as_ref()
+    }
+
+    /// The segment of another namespace, if the server handed it over.
+    pub(super) fn foreign_segment(&self, namespace: &Namespace) -> Option<Arc<NamespaceReader>> {
+        let mut foreign = self.foreign.lock();
+        if let Some(descriptor) = self.link.with(|state| state.take_segment(namespace)) {
+            match NamespaceReader::attach(ReaderHandle::from_descriptor(descriptor)) {
+                Ok(reader) => drop(foreign.insert(namespace.clone(), Arc::new(reader))),
+                Err(error) => tracing::warn!(%namespace, %error, "a segment can't be read; asking the server instead"),
+            }
+        }
+        foreign.get(namespace).map(Arc::clone)
+    }
+
+    pub(super) fn staging(&self) -> MutexGuard<'_, Staging> {
+        self.staging.lock()
+    }
+
+    /// Whether something this process put or stored may stand before what the segment has for this rank of its own
+    /// namespace. What it stores is always for one process, never for the job.
+    pub(super) fn may_be_staged(&self, rank: Rank) -> bool {
+        // Acquire pairs with the Release in `put` and `store_internal`: a thread that learns of a put from the one
+        // that made it also finds the value. Threads that do not talk to each other see it when they see it.
+        match rank {
+            Rank::Wildcard => false,
+            rank if rank == self.proc.rank || rank == Rank::Undefined => {
+                self.has_put.load(Ordering::Acquire) || self.has_stored.load(Ordering::Acquire)
+            }
+            _ => self.has_stored.load(Ordering::Acquire),
+        }
+    }
+
+    fn start_progress(&self) -> std::io::Result<()> {
+        let mut progress = self.progress.lock();
+        if progress.is_none() {
+            let link = Arc::clone(&self.link);
+            let thread = Builder::new().name("modex-progress".to_owned()).spawn(move || link.run_callbacks())?;
+            *progress = Some(thread);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.link.shut();
+        let thread = self.progress.lock().take();
+        // A callback may be what drops the session; its thread can't wait for itself and ends right after.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // Its callbacks catch nothing: a panic in one has been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("proc", &self.proc).field("reads_segment", &self.own.is_some()).finish()
+    }
+}
+
+/// An operation under way. Nothing but [`Pending::wait`] and [`Pending::try_wait`] moves it on in this process; the
+/// server works on it meanwhile. Dropping it does not take it back.
+#[must_use = "the result of the operation is lost"]
+pub struct Pending {
+    link: Arc<Link>,
+    call: Option<CallId>,
+}
+
+impl Pending {
+    fn new(link: &Arc<Link>, call: CallId) -> Self {
+        Self { link: Arc::clone(link), call: Some(call) }
+    }
+
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn wait(mut self) -> Result<(), CallError> {
+        match self.call.take() {
+            Some(call) => self.link.wait(call).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The result if it is there, else the operation again. Reads what has arrived, never waits.
+    ///
+    /// # Errors
+    /// The operation itself when it is not done yet.
+    pub fn try_wait(mut self) -> Result<Result<(), CallError>, Self> {
+        let done: Option<CallResult> = self.call.and_then(|call| self.link.try_take(call));
+        match done {
+            Some(result) => {
+                self.call = None;
+                Ok(result.map(drop))
+            }
+            None => Err(self),
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.link.abandon(call);
+        }
+    }
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Pending").field(&self.call).finish()
+    }
+}

@@ -1,0 +1,86 @@
+use std::sync::Arc;
+
+use super::fetched::Fetched;
+use super::session::Session;
+use crate::client::{Miss, Question, Stores};
+use crate::gds::{Audience, Lookup, NamespaceReader, ReadError};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Scope, Value};
+
+/// The places of a session where a Get looks without asking the server.
+pub(super) struct SessionStores<'a>(pub(super) &'a Session);
+
+impl<'a> Stores for SessionStores<'a> {
+    type Value = Fetched<'a>;
+
+    fn staged(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
+        let is_own_namespace = question.namespace == &self.0.proc().namespace;
+        if is_own_namespace && !self.0.may_be_staged(question.rank) {
+            return None;
+        }
+        let proc = ProcId::new(question.namespace.clone(), question.rank);
+        let staging = self.0.staging();
+        staging.find(&proc, question.key?.name, question.scope).cloned().map(Fetched::shared)
+    }
+
+    fn published(&self, question: &Question<'_>) -> Result<Fetched<'a>, Miss> {
+        if question.namespace == &self.0.proc().namespace {
+            return read(self.0.own_segment().ok_or(Miss::NotMapped)?, question);
+        }
+        let reader = self.0.foreign_segment(question.namespace).ok_or(Miss::NotMapped)?;
+        // The mapping of another namespace is not tied to the session's life, so its values are copied.
+        let value = read(&reader, question)?.into_value().map_err(|_| Miss::Damaged)?;
+        Ok(Fetched::owned(value))
+    }
+
+    fn cached(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
+        let proc = ProcId::new(question.namespace.clone(), question.rank);
+        let key = question.key?.name;
+        self.0.link().with(|state| state.cache.find(&proc, key).map(Arc::clone)).map(Fetched::shared)
+    }
+
+    fn is_mapped(&self, namespace: &Namespace) -> bool {
+        if namespace == &self.0.proc().namespace {
+            self.0.own_segment().is_some()
+        } else {
+            self.0.foreign_segment(namespace).is_some()
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.0.link().with(|state| !state.is_lost())
+    }
+}
+
+fn read<'a>(reader: &'a NamespaceReader, question: &Question<'_>) -> Result<Fetched<'a>, Miss> {
+    let audience = match question.scope {
+        None | Some(Scope::Global) => None,
+        Some(Scope::Local) => Some(Audience::SameNode),
+        Some(Scope::Remote) => Some(Audience::OtherNodes),
+        // Never leaves the process that put it, so no segment holds it.
+        Some(Scope::Internal) => return Err(Miss::NotFound),
+    };
+    let Some(key) = question.key else { return read_all(reader, question.rank, audience) };
+    let lookup = Lookup { rank: question.rank, key, realm: question.realm, audience };
+    reader.get(&lookup).map(Fetched::published).map_err(miss)
+}
+
+/// Everything a process posted, as an array of infos.
+fn read_all<'a>(reader: &NamespaceReader, rank: Rank, audience: Option<Audience>) -> Result<Fetched<'a>, Miss> {
+    let rank = rank.process().ok_or(Miss::NotFound)?;
+    let audience = audience.unwrap_or(Audience::SameNode);
+    let posted = reader.posted(rank, audience).map_err(miss)?;
+    let mut entries = Vec::with_capacity(posted.len());
+    for (name, value) in posted {
+        let key = Key::new(name.to_owned()).map_err(|_| Miss::Damaged)?;
+        entries.push(Info::new(key, value.to_value().map_err(|_| Miss::Damaged)?));
+    }
+    if entries.is_empty() { Err(Miss::NotFound) } else { Ok(Fetched::owned(Value::info_array(entries))) }
+}
+
+const fn miss(error: ReadError) -> Miss {
+    match error {
+        ReadError::NotFound => Miss::NotFound,
+        ReadError::OutsideScope => Miss::OutsideScope,
+        ReadError::Damaged(_) => Miss::Damaged,
+    }
+}

@@ -1,0 +1,94 @@
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::gds::{Audience, Publish};
+use crate::proto::{Commit, Request};
+use crate::server::{Capabilities, Config, Output};
+use crate::types::{Kval, Scope, Status};
+
+fn parts(parts: &[(Scope, &[Kval])]) -> Request {
+    Request::Commit(Commit { parts: parts.iter().map(|(scope, entries)| (*scope, entries.to_vec())).collect() })
+}
+
+#[test]
+fn a_commit_is_published_before_it_is_acknowledged() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    let outputs = rig.put(peer, Scope::Global, "a", 1);
+    assert_eq!(outputs[0], Output::Wake(namespace("job")));
+    assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
+    assert_eq!(rig.server.store().posted(&namespace("job"), 0, Audience::SameNode), Ok(vec![kval("a", 1)]));
+}
+
+#[test]
+fn a_commit_that_changes_nothing_wakes_nobody() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    rig.put(peer, Scope::Global, "a", 1);
+    assert_eq!(rig.put(peer, Scope::Global, "a", 1).len(), 1);
+}
+
+#[test]
+fn a_global_value_that_a_foreign_client_sends_twice_is_one_global_value() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    let request = parts(&[
+        (Scope::Local, &[kval("mine", 1), kval("all", 2)]),
+        (Scope::Remote, &[kval("theirs", 3), kval("all", 2)]),
+    ]);
+    assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::SUCCESS)]);
+    let posted = |audience| rig.server.store().posted(&namespace("job"), 0, audience).unwrap();
+    assert_eq!(posted(Audience::SameNode), [kval("all", 2), kval("mine", 1)]);
+    assert_eq!(posted(Audience::OtherNodes), [kval("all", 2), kval("theirs", 3)]);
+}
+
+#[test]
+fn a_key_with_different_values_for_neighbours_and_others_keeps_both() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    rig.request(peer, parts(&[(Scope::Local, &[kval("a", 1)]), (Scope::Remote, &[kval("a", 2)])]));
+    let posted = |audience| rig.server.store().posted(&namespace("job"), 0, audience).unwrap();
+    assert_eq!(posted(Audience::SameNode), [kval("a", 1)]);
+    assert_eq!(posted(Audience::OtherNodes), [kval("a", 2)]);
+}
+
+#[test]
+fn the_last_value_of_a_key_wins_within_a_commit() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    rig.request(peer, parts(&[(Scope::Global, &[kval("a", 1), kval("a", 2)])]));
+    assert_eq!(data(&rig.request(peer, get(&proc(0), Some("a"), &[]))), [kval("a", 2)]);
+}
+
+#[test]
+fn a_commit_with_a_reserved_key_is_refused_as_a_whole() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    let outputs = rig.request(peer, parts(&[(Scope::Global, &[kval("a", 1), kval("pmix.job.size", 9)])]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_BAD_PARAM)]);
+    assert_eq!(rig.server.store().posted(&namespace("job"), 0, Audience::SameNode), Ok(Vec::new()));
+}
+
+#[test]
+fn internal_values_have_no_business_here() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    assert_eq!(statuses(&rig.put(peer, Scope::Internal, "a", 1)), [(peer, Status::ERR_BAD_PARAM)]);
+}
+
+#[test]
+fn a_full_store_is_an_error_at_the_commit_and_leaves_what_was_there() {
+    let mut rig = Rig::with(Config::default(), MapStore::with_values_max(1));
+    let peer = rig.job(2, 1)[0];
+    rig.put(peer, Scope::Global, "a", 1);
+    assert_eq!(statuses(&rig.put(peer, Scope::Global, "b", 1)), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+    assert_eq!(rig.server.store().posted(&namespace("job"), 0, Audience::SameNode), Ok(vec![kval("a", 1)]));
+}
+
+#[test]
+fn committed_data_outlives_its_process() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    rig.lose(peers[0]);
+    assert_eq!(data(&rig.request(peers[1], get(&proc(0), Some("a"), &[]))), [kval("a", 1)]);
+}

@@ -1,0 +1,256 @@
+use std::time::Duration;
+
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::gds::{Audience, Publish};
+use crate::proto::{RankData, Reply};
+use crate::server::{Capabilities, Config, DirectModexRequest, HostCall, HostReply, HostResult, Output, Upcall};
+use crate::types::{Info, Key, ProcId, Rank, Scope, Status, Text};
+
+fn ask(rig: &mut Rig, proc: &ProcId, key: Option<Key>) -> Vec<Output> {
+    rig.host(HostCall::DirectModexRequest(DirectModexRequest { proc: proc.clone(), key, timeout: None }))
+}
+
+fn results(outputs: &[Output]) -> Vec<HostResult> {
+    let result = |output: &Output| match output {
+        Output::Complete(_, result) => Some(result.clone()),
+        _ => None,
+    };
+    outputs.iter().filter_map(result).collect()
+}
+
+#[test]
+fn equal_requests_share_one_upcall_and_everybody_is_answered_from_the_store() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 2);
+    let (id, call) = upcall(&rig.request(peers[0], get(&proc(3), Some("a"), &[timeout(30)])));
+    let required = Info::new(key("pmix.req.key"), Text::from("a"));
+    assert_eq!(call, Upcall::DirectModex { proc: proc(3), directives: vec![required, timeout(30)] });
+    assert_eq!(rig.request(peers[1], get(&proc(3), Some("a"), &[])), []);
+    let outputs = rig.complete(id, HostReply::DirectModex(vec![kval("a", 1), kval("b", 2)]));
+    assert_eq!(outputs[0], Output::Wake(namespace("job")), "published before anybody is told");
+    let expected = Reply::Data(vec![RankData { proc: proc(3), entries: vec![kval("a", 1), kval("b", 2)] }]);
+    assert_eq!(replies(&outputs), [(peers[0], expected.clone()), (peers[1], expected)]);
+    assert_eq!(replies(&rig.request(peers[0], get(&proc(3), Some("b"), &[]))).len(), 1, "needs no further upcall");
+}
+
+#[test]
+fn without_the_upcall_a_remote_key_is_not_found() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(4, 1)[0];
+    assert_eq!(statuses(&rig.request(peer, get(&proc(3), Some("a"), &[]))), [(peer, Status::ERR_NOT_FOUND)]);
+}
+
+#[test]
+fn the_hosts_error_is_the_answer() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[])));
+    let outputs = rig.complete(id, HostReply::Status(Status::ERR_TIMEOUT));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_TIMEOUT)]);
+}
+
+#[test]
+fn data_without_the_key_is_kept_but_the_key_is_not_found() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[])));
+    let outputs = rig.complete(id, HostReply::DirectModex(vec![kval("b", 2)]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+    let posted = rig.server.store().posted(&namespace("job"), 3, Audience::OtherNodes);
+    assert_eq!(posted, Ok(vec![kval("b", 2)]));
+}
+
+#[test]
+fn a_store_that_cannot_take_the_data_is_an_error_for_whoever_waits() {
+    let config = Config { capabilities: Capabilities::DIRECT_MODEX, ..Config::default() };
+    let mut rig = Rig::with(config, MapStore::with_values_max(0));
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[])));
+    let outputs = rig.complete(id, HostReply::DirectModex(vec![kval("a", 1)]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+}
+
+#[test]
+fn a_refresh_asks_again_for_what_is_here() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[])));
+    rig.complete(id, HostReply::DirectModex(vec![kval("a", 1)]));
+    let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[flag("pmix.get.refresh")])));
+    assert_eq!(data(&rig.complete(id, HostReply::DirectModex(vec![kval("a", 2)]))), [kval("a", 2)]);
+}
+
+#[test]
+fn a_refresh_of_a_neighbour_needs_no_host() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 2);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    let outputs = rig.request(peers[1], get(&proc(0), Some("a"), &[flag("pmix.get.refresh")]));
+    assert_eq!(data(&outputs), [kval("a", 1)]);
+}
+
+#[test]
+fn a_process_that_turns_out_to_be_local_is_waited_for() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[])));
+    rig.register_client(&proc(3));
+    assert_eq!(rig.complete(id, HostReply::Status(Status::ERR_NOT_FOUND)), []);
+    let target = rig.join(&proc(3), SOCKET);
+    assert_eq!(replies(&rig.put(target, Scope::Global, "a", 1)).len(), 2);
+}
+
+#[test]
+fn a_get_that_timed_out_leaves_the_fetch_for_the_next() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[timeout(1)])));
+    assert_eq!(statuses(&rig.wait(1)), [(peer, Status::ERR_TIMEOUT)]);
+    assert_eq!(rig.request(peer, get(&proc(3), Some("a"), &[])), []);
+    assert_eq!(data(&rig.complete(id, HostReply::DirectModex(vec![kval("a", 1)]))), [kval("a", 1)]);
+}
+
+#[test]
+fn a_get_that_comes_to_need_the_host_keeps_its_deadline() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    rig.register("job", Some(4), Some(2));
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SOCKET);
+    assert_eq!(rig.request(peer, get(&proc(3), Some("a"), &[timeout(5)])), []);
+    rig.wait(3);
+    assert_eq!(upcalls(&rig.register_client(&proc(1))).len(), 1);
+    assert_eq!(statuses(&rig.wait(2)), [(peer, Status::ERR_TIMEOUT)]);
+}
+
+/// A server whose fence failed lacks what the others have, and the next fence brings only news. A direct modex of the
+/// same commit holds everything, so "not newer" is no reason to drop it.
+#[test]
+fn a_fetch_of_the_commit_that_is_here_in_part_fills_the_gaps() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX | Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    let collect = fence(&[everybody()], &[flag("pmix.collect")]);
+    let (failed, _) = fence_upcall(&rig.request(peer, collect.clone()));
+    rig.complete(failed, HostReply::Status(Status::ERR_UNREACH));
+    let (id, _) = fence_upcall(&rig.request(peer, collect));
+    rig.complete(id, fenced(vec![(proc(1), up_to(2, vec![kval("b", 2)]))]));
+    let (fetch, _) = upcall(&rig.request(peer, get(&proc(1), Some("a"), &[])));
+    let both = vec![kval("a", 1), kval("b", 2)];
+    assert_eq!(data(&rig.complete(fetch, HostReply::DirectModex(up_to(2, both.clone())))), both);
+}
+
+#[test]
+fn a_host_that_never_answers_is_a_timeout() {
+    let config = Config {
+        capabilities: Capabilities::DIRECT_MODEX,
+        host_timeout: Some(Duration::from_secs(60)),
+        ..Config::default()
+    };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peer = rig.job(4, 1)[0];
+    rig.request(peer, get(&proc(3), Some("a"), &[]));
+    assert_eq!(statuses(&rig.wait(60)), [(peer, Status::ERR_TIMEOUT)]);
+    assert_eq!(rig.server.upcall_count(), 0);
+}
+
+#[test]
+fn a_fence_may_bring_what_a_get_waits_for() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX | Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    let (fetch, _) = upcall(&rig.request(peers[0], get(&proc(3), Some("a"), &[])));
+    rig.request(peers[0], fence(&[everybody()], &[flag("pmix.collect")]));
+    let (id, _) = fence_upcall(&rig.request(peers[1], fence(&[everybody()], &[flag("pmix.collect")])));
+    let outputs = rig.complete(id, fenced(vec![(proc(3), vec![kval("a", 1)])]));
+    assert_eq!(replies(&outputs).len(), 3);
+    assert_eq!(replies(&rig.complete(fetch, HostReply::DirectModex(vec![kval("a", 1)]))), []);
+}
+
+#[test]
+fn an_unknown_namespace_is_fetched_whole_and_passed_on() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(2, 2);
+    let (foreign, job) = (ProcId::new(namespace("x"), 4), ProcId::new(namespace("x"), Rank::Wildcard));
+    let (id, call) = upcall(&rig.request(peers[0], get(&foreign, Some("pmix.hname"), &[])));
+    assert_eq!(call, Upcall::DirectModex { proc: job.clone(), directives: Vec::new() });
+    assert_eq!(rig.request(peers[1], get(&job, Some("pmix.job.size"), &[])), []);
+    let outputs = rig.complete(id, HostReply::DirectModex(vec![kval("pmix.job.size", 8)]));
+    let expected = Reply::Data(vec![RankData { proc: job, entries: vec![kval("pmix.job.size", 8)] }]);
+    assert_eq!(replies(&outputs), [(peers[0], expected.clone()), (peers[1], expected)]);
+    assert!(!rig.server.store().is_registered(&namespace("x")), "only the host creates namespaces");
+}
+
+#[test]
+fn an_unknown_namespace_is_not_found_without_the_upcall_or_when_immediate() {
+    let foreign = ProcId::new(namespace("x"), Rank::Wildcard);
+    for capabilities in [Capabilities::empty(), Capabilities::DIRECT_MODEX] {
+        let mut rig = Rig::new(capabilities);
+        let peer = rig.job(1, 1)[0];
+        let outputs = rig.request(peer, get(&foreign, Some("pmix.job.size"), &[flag("pmix.immediate")]));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+    }
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let outputs = rig.request(peer, get(&foreign, Some("pmix.job.size"), &[]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+}
+
+#[test]
+fn the_hosts_request_is_held_until_the_process_commits() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(4, 1)[0];
+    assert_eq!(ask(&mut rig, &proc(0), None), []);
+    let outputs = rig.request(
+        peer,
+        crate::proto::Request::Commit(crate::proto::Commit {
+            parts: vec![(Scope::Local, vec![kval("a", 1)]), (Scope::Remote, vec![kval("b", 2)])],
+        }),
+    );
+    assert_eq!(results(&outputs), [HostResult::Entries(up_to(1, vec![kval("b", 2)]))], "what other nodes may see");
+}
+
+#[test]
+fn the_hosts_request_for_a_key_is_held_until_that_key_is_there() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(4, 1)[0];
+    rig.put(peer, Scope::Global, "b", 1);
+    assert_eq!(ask(&mut rig, &proc(0), Some(key("a"))), []);
+    let outputs = rig.put(peer, Scope::Global, "a", 2);
+    assert_eq!(results(&outputs), [HostResult::Entries(up_to(2, vec![kval("a", 2), kval("b", 1)]))]);
+}
+
+#[test]
+fn the_hosts_request_may_come_before_the_registration() {
+    let mut rig = Rig::new(Capabilities::empty());
+    assert_eq!(ask(&mut rig, &proc(0), None), []);
+    let peer = rig.job(4, 1)[0];
+    assert_eq!(results(&rig.put(peer, Scope::Global, "a", 1)), [HostResult::Entries(up_to(1, vec![kval("a", 1)]))]);
+}
+
+#[test]
+fn the_hosts_request_for_somebody_gone_or_elsewhere_is_not_found() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(4, 2);
+    let not_found = [HostResult::Status(Status::ERR_NOT_FOUND)];
+    assert_eq!(results(&ask(&mut rig, &proc(3), None)), not_found);
+    assert_eq!(ask(&mut rig, &proc(0), None), []);
+    assert_eq!(results(&rig.lose(peers[0])), not_found);
+    assert_eq!(results(&ask(&mut rig, &proc(0), None)), not_found);
+}
+
+#[test]
+fn the_hosts_request_for_the_wildcard_is_the_job() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.job(4, 1);
+    let expected = [HostResult::Entries(vec![kval("pmix.job.size", 4)])];
+    assert_eq!(results(&ask(&mut rig, &everybody(), None)), expected);
+}
+
+#[test]
+fn the_hosts_request_ends_with_its_timeout() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.job(4, 1);
+    let timeout = Some(Duration::from_secs(2));
+    rig.host(HostCall::DirectModexRequest(DirectModexRequest { proc: proc(0), key: None, timeout }));
+    assert_eq!(results(&rig.wait(2)), [HostResult::Status(Status::ERR_TIMEOUT)]);
+    assert_eq!(rig.server.open_call_count(), 0);
+}

@@ -1,0 +1,384 @@
+use std::time::Duration;
+
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::gds::{Audience, Publish};
+use crate::server::{Capabilities, Config, FenceData, HostReply, Output};
+use crate::types::{Info, InfoFlags, ProcId, Rank, Scope, Status};
+
+const SUCCESS: Status = Status::SUCCESS;
+
+#[test]
+fn a_local_fence_completes_without_the_host_when_the_last_arrives() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(2, 2);
+    assert_eq!(rig.request(peers[1], fence(&[everybody()], &[])), []);
+    let outputs = rig.request(peers[0], fence(&[everybody()], &[]));
+    assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[1], SUCCESS)]);
+    assert_eq!(outputs.len(), 2);
+}
+
+#[test]
+fn no_list_means_the_whole_namespace() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[1], fence(&[], &[]));
+    assert_eq!(statuses(&rig.request(peers[0], fence(&[everybody()], &[]))).len(), 2);
+}
+
+#[test]
+fn the_order_and_repetition_of_participants_do_not_matter_but_their_writing_does() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[0], fence(&[proc(0), proc(1)], &[]));
+    assert_eq!(rig.request(peers[1], fence(&[everybody()], &[])), [], "another way to write the same set");
+    assert_eq!(rig.server.collective_count(), 2);
+    let outputs = rig.request(peers[1], fence(&[proc(1), proc(0), proc(1)], &[]));
+    assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[1], SUCCESS)]);
+}
+
+#[test]
+fn a_fence_of_local_processes_of_a_larger_job_is_local() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(8, 2);
+    rig.request(peers[0], fence(&[proc(0), proc(1)], &[]));
+    assert_eq!(statuses(&rig.request(peers[1], fence(&[proc(0), proc(1)], &[]))).len(), 2);
+}
+
+#[test]
+fn a_fence_across_namespaces_waits_for_both() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let first = rig.job(1, 1)[0];
+    let other = ProcId::new(namespace("other"), 0);
+    let both = [everybody(), ProcId::new(namespace("other"), Rank::Wildcard)];
+    assert_eq!(rig.request(first, fence(&both, &[])), [], "the other namespace is not registered");
+    rig.register("other", Some(1), Some(1));
+    rig.register_client(&other);
+    let second = rig.join(&other, SOCKET);
+    let outputs = rig.request(second, fence(&both, &[]));
+    assert_eq!(statuses(&outputs), [(first, SUCCESS), (second, SUCCESS)]);
+}
+
+#[test]
+fn a_fence_cannot_complete_before_all_announced_clients_are_registered() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.register("job", Some(2), Some(2));
+    rig.register_client(&proc(0));
+    let first = rig.join(&proc(0), SOCKET);
+    assert_eq!(rig.request(first, fence(&[everybody()], &[])), []);
+    assert_eq!(replies(&rig.register_client(&proc(1))), []);
+    let second = rig.join(&proc(1), SOCKET);
+    assert_eq!(statuses(&rig.request(second, fence(&[everybody()], &[]))).len(), 2);
+}
+
+#[test]
+fn registering_a_namespace_again_without_a_count_keeps_the_count() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.register("job", Some(2), Some(2));
+    rig.register("job", Some(2), None);
+    rig.register_client(&proc(0));
+    let first = rig.join(&proc(0), SOCKET);
+    assert_eq!(rig.request(first, fence(&[everybody()], &[])), []);
+}
+
+#[test]
+fn clients_registered_beyond_the_announced_count_take_part() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let first = rig.job(2, 1)[0];
+    rig.register_client(&proc(1));
+    let second = rig.join(&proc(1), SOCKET);
+    assert_eq!(rig.request(first, fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(second, fence(&[everybody()], &[]))).len(), 2);
+}
+
+#[test]
+fn a_caller_who_is_not_a_member_is_told_so() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let outputs = rig.request(peers[0], fence(&[proc(1)], &[]));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_NOT_A_MEMBER)]);
+    assert_eq!(rig.server.collective_count(), 0);
+}
+
+#[test]
+fn a_rank_that_names_nobody_is_a_bad_parameter() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let nobody = ProcId::new(namespace("job"), Rank::Undefined);
+    let outputs = rig.request(peer, fence(&[everybody(), nobody], &[]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_BAD_PARAM)]);
+}
+
+#[test]
+fn a_participant_that_races_ahead_opens_the_next_fence() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    assert_eq!(rig.server.collective_count(), 2);
+    for _ in 0..2 {
+        let outputs = rig.request(peers[1], fence(&[everybody()], &[]));
+        assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[1], SUCCESS)]);
+    }
+}
+
+#[test]
+fn a_fence_at_the_host_takes_no_newcomers_and_the_next_one_goes_up_beside_it() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    let (first, _) = collect(&mut rig, &peers);
+    let (second, _) = collect(&mut rig, &peers);
+    assert_ne!(first, second);
+    assert_eq!(statuses(&rig.complete(first, fenced(Vec::new()))).len(), 2);
+    assert_eq!(statuses(&rig.complete(second, fenced(Vec::new()))).len(), 2);
+}
+
+/// Found by simulation: servers that had finished the first of two fences contributed to the second only what was new.
+/// A server whose host answered the second one first released its clients without the data of the first. So fences of
+/// one signature end in the order in which they opened.
+#[test]
+fn fences_of_one_signature_end_in_order_whatever_the_order_of_the_answers() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    let (first, _) = collect(&mut rig, &peers);
+    let (second, _) = collect(&mut rig, &peers);
+    assert_eq!(rig.complete(second, fenced(vec![(proc(3), vec![kval("b", 2)])])), []);
+    let outputs = rig.complete(first, fenced(vec![(proc(3), vec![kval("a", 1)])]));
+    assert_eq!(statuses(&outputs).len(), 4);
+    let posted = rig.server.store().posted(&namespace("job"), 3, Audience::OtherNodes);
+    assert_eq!(posted, Ok(vec![kval("a", 1), kval("b", 2)]));
+}
+
+/// Found by simulation: an older fence over another set, answered late, put back a value that a newer fence had
+/// brought, and no later fence carried the newer one again. So values say which commit they include, and older ones are
+/// dropped.
+#[test]
+fn a_late_answer_does_not_put_back_older_values() {
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peer = rig.job(2, 1)[0];
+    let (fetch, _) = upcall(&rig.request(peer, get(&proc(1), Some("a"), &[])));
+    let (id, _) = collect(&mut rig, &[peer]);
+    rig.complete(id, fenced(vec![(proc(1), up_to(2, vec![kval("a", 2)]))]));
+    rig.complete(fetch, HostReply::DirectModex(up_to(1, vec![kval("a", 1)])));
+    assert_eq!(data(&rig.request(peer, get(&proc(1), Some("a"), &[]))), [kval("a", 2)]);
+}
+
+#[test]
+fn a_fence_that_fails_lets_the_next_one_end() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 1);
+    let (first, _) = collect(&mut rig, &peers);
+    let (second, _) = collect(&mut rig, &peers);
+    assert_eq!(rig.complete(second, fenced(Vec::new())), []);
+    let outputs = rig.complete(first, HostReply::Status(Status::ERR_UNREACH));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_UNREACH), (peers[0], SUCCESS)]);
+}
+
+#[test]
+fn a_clone_waits_along_and_counts_once() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let clone = rig.join(&proc(0), SOCKET);
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    assert_eq!(rig.request(clone, fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(peers[1], fence(&[everybody()], &[]))).len(), 3);
+}
+
+#[test]
+fn without_the_upcall_a_fence_with_remote_members_is_not_supported() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(4, 2);
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    let outputs = rig.request(peers[1], fence(&[everybody()], &[]));
+    let refused = Status::ERR_NOT_SUPPORTED;
+    assert_eq!(statuses(&outputs), [(peers[0], refused), (peers[1], refused)]);
+}
+
+#[test]
+fn where_the_job_size_is_unknown_the_host_is_asked_if_it_can_be() {
+    for (capabilities, upcall_count) in [(Capabilities::FENCE, 1), (Capabilities::empty(), 0)] {
+        let mut rig = Rig::new(capabilities);
+        rig.register("job", None, Some(1));
+        rig.register_client(&proc(0));
+        let peer = rig.join(&proc(0), SOCKET);
+        assert_eq!(upcalls(&rig.request(peer, fence(&[everybody()], &[]))).len(), upcall_count);
+    }
+}
+
+#[test]
+fn the_upcall_carries_the_participants_the_first_directives_and_what_was_committed_for_others() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    rig.put(peers[0], Scope::Local, "b", 2);
+    rig.put(peers[1], Scope::Remote, "c", 3);
+    let first = [flag("pmix.collect"), Info::new(key("host.hint"), 1u32)];
+    rig.request(peers[1], fence(&[everybody()], &first));
+    let outputs = rig.request(peers[0], fence(&[everybody()], &[flag("pmix.collect")]));
+    let (_, upcall) = fence_upcall(&outputs);
+    assert_eq!((upcall.procs, upcall.directives), (vec![everybody()], first.to_vec()));
+    let blocks = vec![(proc(0), up_to(2, vec![kval("a", 1)])), (proc(1), up_to(1, vec![kval("c", 3)]))];
+    assert_eq!(upcall.data, FenceData { collect: true, blocks });
+}
+
+#[test]
+fn a_plain_barrier_carries_nothing() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    rig.put(peer, Scope::Global, "a", 1);
+    let (_, upcall) = fence_upcall(&rig.request(peer, fence(&[everybody()], &[])));
+    assert_eq!(upcall.data, FenceData { collect: false, blocks: Vec::new() });
+}
+
+#[test]
+fn the_others_data_is_stored_before_anybody_is_released() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    let (id, data) = collect(&mut rig, &peers);
+    let mut blocks = vec![(proc(3), vec![kval("a", 3)]), (proc(2), Vec::new())];
+    blocks.extend(data.blocks);
+    let outputs = rig.complete(id, fenced(blocks));
+    assert_eq!(outputs[0], Output::Wake(namespace("job")));
+    assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[1], SUCCESS)]);
+    let posted = |rank| rig.server.store().posted(&namespace("job"), rank, Audience::OtherNodes).unwrap();
+    assert_eq!((posted(2), posted(3)), (Vec::new(), vec![kval("a", 3)]));
+}
+
+#[test]
+fn a_fence_without_data_publishes_nothing() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    let (id, _) = collect(&mut rig, &[peer]);
+    assert_eq!(rig.complete(id, fenced(vec![(proc(1), Vec::new())])).len(), 1);
+}
+
+/// Applications that fence in a loop paid for all data each time, although nothing was new.
+#[test]
+fn a_fence_over_the_whole_namespace_carries_only_what_changed_since_the_last_that_succeeded() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    rig.put(peers[1], Scope::Global, "b", 1);
+    let (failed, _) = collect(&mut rig, &peers);
+    rig.complete(failed, HostReply::Status(Status::ERR_TIMEOUT));
+    let (id, data) = collect(&mut rig, &peers);
+    assert_eq!(data.blocks.len(), 2, "the failed one does not count");
+    rig.complete(id, fenced(Vec::new()));
+    rig.put(peers[0], Scope::Global, "a", 1);
+    rig.put(peers[1], Scope::Global, "c", 2);
+    let (id, data) = collect(&mut rig, &peers);
+    assert_eq!(data.blocks, [(proc(1), up_to(2, vec![kval("c", 2)]))]);
+    rig.complete(id, fenced(Vec::new()));
+    assert_eq!(collect(&mut rig, &peers).1.blocks, []);
+}
+
+#[test]
+fn a_change_that_only_neighbours_may_see_is_no_change_for_others() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    rig.put(peer, Scope::Remote, "a", 1);
+    let (id, _) = collect(&mut rig, &[peer]);
+    rig.complete(id, fenced(Vec::new()));
+    rig.put(peer, Scope::Local, "a", 2);
+    assert_eq!(collect(&mut rig, &[peer]).1.blocks, []);
+}
+
+#[test]
+fn a_fence_over_another_set_carries_everything() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    rig.put(peer, Scope::Global, "a", 1);
+    let (id, _) = collect(&mut rig, &[peer]);
+    rig.complete(id, fenced(Vec::new()));
+    let outputs = rig.request(peer, fence(&[proc(0), proc(1)], &[flag("pmix.collect")]));
+    assert_eq!(fence_upcall(&outputs).1.data.blocks, [(proc(0), up_to(1, vec![kval("a", 1)]))]);
+}
+
+#[test]
+fn the_hosts_error_goes_to_every_local_participant() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    let (id, _) = collect(&mut rig, &peers);
+    let reply = HostReply::Fence { status: Status::ERR_UNREACH, blocks: vec![(proc(3), vec![kval("a", 1)])] };
+    let outputs = rig.complete(id, reply);
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_UNREACH), (peers[1], Status::ERR_UNREACH)]);
+    assert_eq!(outputs.len(), 2, "nothing is published");
+}
+
+#[test]
+fn an_answer_of_the_wrong_kind_is_an_error() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    let (id, _) = collect(&mut rig, &[peer]);
+    assert_eq!(statuses(&rig.complete(id, HostReply::DirectModex(Vec::new()))), [(peer, Status::ERROR)]);
+}
+
+#[test]
+fn data_that_cannot_be_stored_fails_the_fence_for_all() {
+    let config = Config { capabilities: Capabilities::FENCE, ..Config::default() };
+    let mut rig = Rig::with(config, MapStore::with_values_max(1));
+    let peers = rig.job(4, 2);
+    let (id, _) = collect(&mut rig, &peers);
+    let outputs = rig.complete(id, fenced(vec![(proc(2), vec![kval("a", 1), kval("b", 1)])]));
+    let full = Status::ERR_OUT_OF_RESOURCE;
+    assert_eq!(statuses(&outputs), [(peers[0], full), (peers[1], full)]);
+}
+
+#[test]
+fn blocks_of_processes_that_take_no_part_are_not_stored() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(4, 1)[0];
+    let outputs = rig.request(peer, fence(&[proc(0), proc(1)], &[flag("pmix.collect")]));
+    let (id, _) = fence_upcall(&outputs);
+    let stranger = ProcId::new(namespace("stranger"), 0);
+    let outputs = rig.complete(id, fenced(vec![(proc(2), vec![kval("a", 1)]), (stranger, vec![kval("a", 1)])]));
+    assert_eq!(outputs.len(), 1);
+    assert_eq!(statuses(&outputs), [(peer, SUCCESS)]);
+}
+
+#[test]
+fn the_first_contribution_with_a_timeout_starts_the_clock_for_all() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(6, 3);
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    assert_eq!(rig.server.poll_timeout(), None);
+    rig.request(peers[1], fence(&[everybody()], &[timeout(5)]));
+    assert_eq!(rig.wait(4), []);
+    let outputs = rig.wait(1);
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_TIMEOUT), (peers[1], Status::ERR_TIMEOUT)]);
+}
+
+#[test]
+fn the_timeout_bounds_the_local_phase_only() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    let (id, _) = fence_upcall(&rig.request(peer, fence(&[everybody()], &[timeout(5)])));
+    assert_eq!(rig.wait(100), []);
+    assert_eq!(statuses(&rig.complete(id, fenced(Vec::new()))), [(peer, SUCCESS)]);
+}
+
+#[test]
+fn a_host_that_never_answers_is_a_timeout_for_all() {
+    let host_timeout = Some(Duration::from_secs(60));
+    let config = Config { capabilities: Capabilities::FENCE, host_timeout, ..Config::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peers = rig.job(4, 2);
+    let (id, _) = collect(&mut rig, &peers);
+    let outputs = rig.wait(60);
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_TIMEOUT), (peers[1], Status::ERR_TIMEOUT)]);
+    assert_eq!(rig.complete(id, fenced(Vec::new())), []);
+}
+
+#[test]
+fn a_required_directive_that_nobody_can_meet_fails_a_local_fence() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let mut unknown = Info::new(key("pmix.unheard"), true);
+    unknown.flags = InfoFlags::REQUIRED.bits();
+    let mut known = flag("pmix.collect");
+    known.flags = InfoFlags::REQUIRED.bits();
+    let outputs = rig.request(peer, fence(&[everybody()], &[unknown]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+    assert_eq!(statuses(&rig.request(peer, fence(&[everybody()], &[known]))), [(peer, SUCCESS)]);
+}

@@ -1,0 +1,220 @@
+use super::harness::*;
+use crate::proto::{RankData, Reply, Request};
+use crate::server::{Capabilities, Hello, HostCall, Input, PeerId, Version};
+use crate::types::{Info, ProcId, Rank, Scope, Status, Value};
+
+#[test]
+fn a_neighbours_value_is_answered_at_once_with_all_it_shows_to_neighbours() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    rig.put(peers[0], Scope::Local, "b", 2);
+    rig.put(peers[0], Scope::Remote, "c", 3);
+    let outputs = rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    let expected = RankData { proc: proc(0), entries: vec![kval("a", 1), kval("b", 2)] };
+    assert_eq!(replies(&outputs), [(peers[1], Reply::Data(vec![expected]))]);
+}
+
+#[test]
+fn a_get_waits_for_its_key_and_not_for_any_commit() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    assert_eq!(rig.request(peers[1], get(&proc(0), Some("a"), &[])), []);
+    assert_eq!(statuses(&rig.put(peers[0], Scope::Global, "other", 1)), [(peers[0], Status::SUCCESS)]);
+    let outputs = rig.put(peers[0], Scope::Global, "a", 2);
+    assert_eq!(replies(&outputs).len(), 2);
+    assert!(matches!(&replies(&outputs)[1], (peer, Reply::Data(_)) if *peer == peers[1]));
+}
+
+#[test]
+fn an_immediate_get_does_not_wait() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 2);
+    for target in [proc(0), proc(3), ProcId::new(namespace("job"), Rank::Undefined)] {
+        let outputs = rig.request(peers[1], get(&target, Some("a"), &[flag("pmix.immediate")]));
+        assert_eq!(statuses(&outputs), [(peers[1], Status::ERR_NOT_FOUND)]);
+    }
+}
+
+#[test]
+fn a_get_with_a_timeout_ends_with_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[1], get(&proc(0), Some("a"), &[timeout(3)]));
+    assert_eq!(rig.wait(2), []);
+    assert_eq!(statuses(&rig.wait(1)), [(peers[1], Status::ERR_TIMEOUT)]);
+    assert_eq!(rig.server.poll_timeout(), None);
+}
+
+#[test]
+fn a_timeout_of_zero_means_none() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[1], get(&proc(0), Some("a"), &[timeout(0)]));
+    assert_eq!(rig.server.poll_timeout(), None);
+}
+
+#[test]
+fn a_get_whose_target_dies_is_answered_not_found() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    assert_eq!(statuses(&rig.lose(peers[0])), [(peers[1], Status::ERR_NOT_FOUND)]);
+    let later = rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    assert_eq!(statuses(&later), [(peers[1], Status::ERR_NOT_FOUND)]);
+}
+
+#[test]
+fn the_loss_of_one_clone_does_not_end_a_get() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let clone = rig.join(&proc(0), SOCKET);
+    rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    assert_eq!(rig.lose(clone), []);
+    assert_eq!(replies(&rig.put(peers[0], Scope::Global, "a", 1)).len(), 2);
+}
+
+#[test]
+fn a_get_whose_target_finalizes_or_is_deregistered_is_answered_not_found() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    rig.request(peers[2], get(&proc(0), Some("a"), &[]));
+    let outputs = rig.request(peers[0], Request::Finalize);
+    assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[2], Status::ERR_NOT_FOUND)]);
+    rig.request(peers[2], get(&proc(1), Some("a"), &[]));
+    let outputs = rig.host(HostCall::DeregisterClient(proc(1)));
+    assert_eq!(statuses(&outputs), [(peers[2], Status::ERR_NOT_FOUND)]);
+}
+
+#[test]
+fn a_scope_that_excludes_the_reader_is_said_so_at_once() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    let outputs = rig.put(peers[0], Scope::Remote, "a", 1);
+    let expected = [(peers[0], Status::SUCCESS), (peers[1], Status::ERR_EXISTS_OUTSIDE_SCOPE)];
+    assert_eq!(statuses(&outputs), expected);
+}
+
+#[test]
+fn a_get_of_everything_waits_for_the_first_commit() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    assert_eq!(rig.request(peers[1], get(&proc(0), None, &[])), []);
+    let outputs = rig.put(peers[0], Scope::Global, "a", 1);
+    assert!(matches!(&replies(&outputs)[1], (_, Reply::Data(data)) if data[0].entries == [kval("a", 1)]));
+}
+
+#[test]
+fn a_segment_reader_is_told_to_look_again_in_its_own_namespace_only() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let other = ProcId::new(namespace("other"), 0);
+    let local = rig.job(1, 1)[0];
+    rig.register("other", Some(1), Some(1));
+    rig.register_client(&other);
+    let reader = rig.join(&other, SEGMENT);
+    rig.put(local, Scope::Global, "a", 1);
+    rig.put(reader, Scope::Global, "b", 2);
+    let outputs = rig.request(reader, get(&other, Some("b"), &[]));
+    assert_eq!(replies(&outputs), [(reader, Reply::Data(Vec::new()))]);
+    let outputs = rig.request(reader, get(&proc(0), Some("a"), &[]));
+    let expected = vec![
+        RankData { proc: everybody(), entries: vec![kval("pmix.job.size", 1)] },
+        RankData { proc: proc(0), entries: vec![kval("a", 1)] },
+    ];
+    assert_eq!(replies(&outputs), [(reader, Reply::Data(expected))]);
+}
+
+#[test]
+fn job_level_keys_are_answered_or_not_found_at_once() {
+    let mut rig = Rig::new(Capabilities::all());
+    rig.register("job", Some(3), Some(1));
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    rig.complete(upcall(&outputs).0, crate::server::HostReply::Status(Status::SUCCESS));
+    assert_eq!(data(&rig.request(peer, get(&everybody(), Some("pmix.job.size"), &[]))), [kval("pmix.job.size", 3)]);
+    for (target, name) in [(everybody(), "pmix.univ.size"), (everybody(), "a"), (proc(2), "pmix.hname")] {
+        let outputs = rig.request(peer, get(&target, Some(name), &[]));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+    }
+}
+
+#[test]
+fn a_reserved_key_of_a_process_is_answered_alone() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    let described =
+        Value::info_array(vec![Info::new(key("pmix.rank"), Rank::Process(1)), Info::new(key("pmix.hname"), "node7")]);
+    rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
+        namespace: namespace("job"),
+        local_count: None,
+        description: vec![Info::new(key("pmix.pdata"), described)],
+        nodata: false,
+    }));
+    let entries = data(&rig.request(peer, get(&proc(1), Some("pmix.hname"), &[])));
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0].value, Value::from("node7"));
+}
+
+#[test]
+fn peers_before_4_0_get_the_whole_job() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.job(1, 1);
+    let version = Version { major: 3, minor: 2 };
+    let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version };
+    rig.input(Input::Connected(PeerId(50), hello));
+    rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
+        namespace: namespace("job"),
+        local_count: None,
+        description: vec![Info::new(key("pmix.univ.size"), 9u32)],
+        nodata: false,
+    }));
+    let entries = data(&rig.request(PeerId(50), get(&everybody(), Some("pmix.job.size"), &[])));
+    assert_eq!(entries, [kval("pmix.job.size", 1), kval("pmix.univ.size", 9)]);
+}
+
+#[test]
+fn a_key_of_nobody_in_particular_waits_until_somebody_posts_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let anybody = ProcId::new(namespace("job"), Rank::Undefined);
+    assert_eq!(rig.request(peers[0], get(&anybody, Some("root"), &[])), []);
+    let outputs = rig.put(peers[1], Scope::Global, "root", 5);
+    let expected = Reply::Data(vec![RankData { proc: anybody, entries: vec![kval("root", 5)] }]);
+    assert_eq!(replies(&outputs)[1], (peers[0], expected));
+}
+
+#[test]
+fn a_get_for_somebody_who_may_yet_be_registered_here_waits() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    rig.register("job", Some(4), Some(2));
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SOCKET);
+    assert_eq!(rig.request(peer, get(&proc(1), Some("a"), &[])), []);
+    assert_eq!(rig.request(peer, get(&proc(3), Some("a"), &[])), []);
+    let (_, fetched) = upcall(&rig.register_client(&proc(1)));
+    assert!(matches!(fetched, crate::server::Upcall::DirectModex { proc: who, .. } if who == proc(3)));
+    let second = rig.join(&proc(1), SOCKET);
+    assert_eq!(replies(&rig.put(second, Scope::Global, "a", 1)).len(), 2);
+}
+
+#[test]
+fn a_rank_beyond_the_job_is_not_found_and_a_special_rank_is_a_bad_parameter() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peer = rig.job(2, 1)[0];
+    assert_eq!(statuses(&rig.request(peer, get(&proc(2), Some("a"), &[]))), [(peer, Status::ERR_NOT_FOUND)]);
+    let nobody = ProcId::new(namespace("job"), Rank::LocalPeers);
+    assert_eq!(statuses(&rig.request(peer, get(&nobody, Some("a"), &[]))), [(peer, Status::ERR_BAD_PARAM)]);
+}
+
+#[test]
+fn a_lost_connection_drops_its_requests_and_disturbs_nobody() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    rig.request(peers[1], get(&proc(0), Some("a"), &[timeout(9)]));
+    rig.request(peers[2], get(&proc(0), Some("a"), &[]));
+    assert_eq!(rig.lose(peers[1]), []);
+    assert_eq!(rig.server.open_request_count(), 1);
+    let outputs = rig.put(peers[0], Scope::Global, "a", 1);
+    assert_eq!(replies(&outputs).iter().map(|(peer, _)| *peer).collect::<Vec<_>>(), [peers[0], peers[2]]);
+}

@@ -1,0 +1,208 @@
+use std::time::Duration;
+
+use crate::gds::model::MapStore;
+use crate::proto::{Collective, Commit, Get, Reply, Request, Tag};
+use crate::server::{
+    CallId, Capabilities, Config, Credentials, FenceData, FenceUpcall, Hello, HostCall, HostReply, Input, Output,
+    PeerId, RegisterClient, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId, Version,
+};
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
+
+pub(super) const SEGMENT: StoreOffer = StoreOffer::Segment;
+pub(super) const SOCKET: StoreOffer = StoreOffer::Socket;
+pub(super) const OWNER: Credentials = Credentials { uid: 1000, gid: 100 };
+pub(super) const JOB_SIZE: Key = Key::from_static("pmix.job.size");
+
+/// A server with a clock, which checks the invariants after every input.
+pub(super) struct Rig {
+    pub(super) server: Server<MapStore>,
+    pub(super) now: Time,
+    last_peer: u64,
+    last_tag: u32,
+    last_call: u64,
+}
+
+impl Rig {
+    pub(super) fn new(capabilities: Capabilities) -> Self {
+        Self::with(Config { capabilities, ..Config::default() }, MapStore::new())
+    }
+
+    pub(super) fn with(config: Config, store: MapStore) -> Self {
+        Self { server: Server::new(config, store), now: Time::ZERO, last_peer: 0, last_tag: 100, last_call: 0 }
+    }
+
+    pub(super) fn input(&mut self, input: Input) -> Vec<Output> {
+        self.server.handle(self.now, input);
+        self.server.assert_consistent();
+        std::iter::from_fn(|| self.server.poll_output()).collect()
+    }
+
+    pub(super) fn host(&mut self, call: HostCall) -> Vec<Output> {
+        self.last_call += 1;
+        self.input(Input::Host(CallId(self.last_call), call))
+    }
+
+    pub(super) fn register(&mut self, name: &str, job_size: Option<u32>, local_count: Option<u32>) -> Vec<Output> {
+        let description = job_size.map(|size| Info::new(JOB_SIZE, size)).into_iter().collect();
+        let namespace = namespace(name);
+        self.host(HostCall::RegisterNamespace(RegisterNamespace { namespace, local_count, description, nodata: false }))
+    }
+
+    pub(super) fn register_client(&mut self, proc: &ProcId) -> Vec<Output> {
+        let client = RegisterClient { proc: proc.clone(), uid: OWNER.uid, gid: OWNER.gid, object: 77 };
+        self.host(HostCall::RegisterClient(client))
+    }
+
+    /// Registers "job" with these local ranks and connects all of them by socket.
+    pub(super) fn job(&mut self, job_size: u32, local: u32) -> Vec<PeerId> {
+        self.register("job", Some(job_size), Some(local));
+        (0..local).for_each(|rank| drop(self.register_client(&proc(rank))));
+        (0..local).map(|rank| self.join(&proc(rank), SOCKET)).collect()
+    }
+
+    pub(super) fn connect(&mut self, proc: &ProcId, store: StoreOffer) -> (PeerId, Vec<Output>) {
+        self.last_peer += 1;
+        let id = PeerId(self.last_peer);
+        let version = Version { major: 5, minor: 0 };
+        let hello = Hello { proc: proc.clone(), credentials: OWNER, store, version };
+        (id, self.input(Input::Connected(id, hello)))
+    }
+
+    pub(super) fn join(&mut self, proc: &ProcId, store: StoreOffer) -> PeerId {
+        let (id, outputs) = self.connect(proc, store);
+        assert!(matches!(outputs[0], Output::Admit(peer, _) if peer == id), "{outputs:?}");
+        id
+    }
+
+    pub(super) fn request(&mut self, peer: PeerId, request: Request) -> Vec<Output> {
+        self.last_tag += 1;
+        self.input(Input::Request(peer, Tag(self.last_tag), request))
+    }
+
+    pub(super) fn lose(&mut self, peer: PeerId) -> Vec<Output> {
+        self.input(Input::Lost(peer))
+    }
+
+    pub(super) fn complete(&mut self, upcall: UpcallId, reply: HostReply) -> Vec<Output> {
+        self.input(Input::Completed(upcall, reply))
+    }
+
+    /// Lets time pass.
+    pub(super) fn wait(&mut self, seconds: u64) -> Vec<Output> {
+        self.now = self.now + Duration::from_secs(seconds);
+        self.input(Input::Timeout)
+    }
+
+    pub(super) fn put(&mut self, peer: PeerId, scope: Scope, key: &'static str, value: u32) -> Vec<Output> {
+        self.request(peer, commit(scope, key, value))
+    }
+}
+
+pub(super) fn namespace(name: &str) -> Namespace {
+    Namespace::new(name).unwrap()
+}
+
+pub(super) fn proc(rank: u32) -> ProcId {
+    ProcId::new(namespace("job"), rank)
+}
+
+pub(super) fn everybody() -> ProcId {
+    ProcId::new(namespace("job"), Rank::Wildcard)
+}
+
+pub(super) fn key(name: &'static str) -> Key {
+    Key::from_static(name)
+}
+
+pub(super) fn kval(name: &'static str, value: u32) -> Kval {
+    Kval { key: key(name), value: value.into() }
+}
+
+pub(super) fn commit(scope: Scope, name: &'static str, value: u32) -> Request {
+    Request::Commit(Commit { parts: vec![(scope, vec![kval(name, value)])] })
+}
+
+/// Values as they travel between servers: with the number of the commit they include.
+pub(super) fn up_to(commit: u64, mut entries: Vec<Kval>) -> Vec<Kval> {
+    entries.push(Kval { key: key("pmix.modex.commit"), value: commit.into() });
+    entries
+}
+
+pub(super) fn flag(name: &'static str) -> Info {
+    Info::new(key(name), true)
+}
+
+pub(super) fn timeout(seconds: i32) -> Info {
+    Info::new(key("pmix.timeout"), Value::Int(seconds))
+}
+
+pub(super) fn fence(procs: &[ProcId], directives: &[Info]) -> Request {
+    Request::Fence(Collective { procs: procs.to_vec(), directives: directives.to_vec() })
+}
+
+pub(super) fn get(proc: &ProcId, name: Option<&'static str>, directives: &[Info]) -> Request {
+    Request::Get(Get { proc: proc.clone(), directives: directives.to_vec(), key: name.map(key) })
+}
+
+/// All replies among the outputs, in order.
+pub(super) fn replies(outputs: &[Output]) -> Vec<(PeerId, Reply)> {
+    let reply = |output: &Output| match output {
+        Output::Reply(peer, _, reply) => Some((*peer, reply.clone())),
+        _ => None,
+    };
+    outputs.iter().filter_map(reply).collect()
+}
+
+/// All replies among the outputs, each of which must be a status.
+pub(super) fn statuses(outputs: &[Output]) -> Vec<(PeerId, Status)> {
+    let status = |(peer, reply)| match reply {
+        Reply::Status(status) => (peer, status),
+        other => panic!("not a status: {other:?}"),
+    };
+    replies(outputs).into_iter().map(status).collect()
+}
+
+/// The values of the only reply, which must be one process's data.
+pub(super) fn data(outputs: &[Output]) -> Vec<Kval> {
+    match replies(outputs).as_slice() {
+        [(_, Reply::Data(ranks))] if ranks.len() == 1 => ranks[0].entries.clone(),
+        other => panic!("not the data of one process: {other:?}"),
+    }
+}
+
+pub(super) fn upcalls(outputs: &[Output]) -> Vec<(UpcallId, Upcall)> {
+    let upcall = |output: &Output| match output {
+        Output::Upcall(id, upcall) => Some((*id, upcall.clone())),
+        _ => None,
+    };
+    outputs.iter().filter_map(upcall).collect()
+}
+
+/// The only upcall among the outputs.
+pub(super) fn upcall(outputs: &[Output]) -> (UpcallId, Upcall) {
+    let mut upcalls = upcalls(outputs);
+    assert_eq!(upcalls.len(), 1, "{outputs:?}");
+    upcalls.remove(0)
+}
+
+/// The only upcall among the outputs, which must be a fence.
+pub(super) fn fence_upcall(outputs: &[Output]) -> (UpcallId, FenceUpcall) {
+    match upcall(outputs) {
+        (id, Upcall::Fence(fence)) => (id, fence),
+        other => panic!("not a fence: {other:?}"),
+    }
+}
+
+pub(super) fn fenced(blocks: Vec<(ProcId, Vec<Kval>)>) -> HostReply {
+    HostReply::Fence { status: Status::SUCCESS, blocks }
+}
+
+/// All peers arrive at a collecting fence over the whole job; the upcall.
+pub(super) fn collect(rig: &mut Rig, peers: &[PeerId]) -> (UpcallId, FenceData) {
+    let mut outputs = Vec::new();
+    for &peer in peers {
+        outputs = rig.request(peer, fence(&[everybody()], &[flag("pmix.collect")]));
+    }
+    let (id, upcall) = fence_upcall(&outputs);
+    (id, upcall.data)
+}

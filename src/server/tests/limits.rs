@@ -1,0 +1,71 @@
+//! Every bound that a peer or the host can reach, at the bound.
+
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::proto::Request;
+use crate::server::{Capabilities, Config, DirectModexRequest, HostCall, HostResult, Limits, Output, Refusal};
+use crate::types::{Scope, Status};
+
+const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
+
+fn rig(limits: Limits) -> Rig {
+    let capabilities = Capabilities::FENCE | Capabilities::DIRECT_MODEX;
+    Rig::with(Config { capabilities, limits, host_timeout: None }, MapStore::new())
+}
+
+#[test]
+fn one_connection_more_than_the_limit_is_refused() {
+    let mut rig = rig(Limits { peers_max: 2, ..Limits::default() });
+    rig.job(2, 2);
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    assert_eq!(outputs, [Output::Refuse(peer, Refusal::TooManyPeers { peers_max: 2 })]);
+}
+
+#[test]
+fn one_held_request_more_than_the_limit_is_refused_and_a_commit_or_finalize_never_is() {
+    let mut rig = rig(Limits { requests_per_peer_max: 2, ..Limits::default() });
+    let peers = rig.job(2, 2);
+    for name in ["a", "b"] {
+        assert_eq!(rig.request(peers[0], get(&proc(1), Some(name), &[])), []);
+    }
+    assert_eq!(statuses(&rig.request(peers[0], get(&proc(1), Some("c"), &[]))), [(peers[0], FULL)]);
+    assert_eq!(statuses(&rig.put(peers[0], Scope::Global, "x", 1)), [(peers[0], Status::SUCCESS)]);
+    assert_eq!(rig.request(peers[1], get(&proc(0), Some("y"), &[])), [], "others are not concerned");
+    assert_eq!(statuses(&rig.request(peers[0], Request::Finalize)).len(), 2);
+}
+
+#[test]
+fn one_collective_more_than_the_limit_is_refused() {
+    let mut rig = rig(Limits { collectives_max: 1, ..Limits::default() });
+    let peers = rig.job(2, 2);
+    assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(peers[0], fence(&[proc(0), proc(1)], &[]))), [(peers[0], FULL)]);
+    assert_eq!(statuses(&rig.request(peers[1], fence(&[everybody()], &[]))).len(), 2, "joining is no new one");
+}
+
+#[test]
+fn one_participant_more_than_the_limit_is_refused() {
+    let mut rig = rig(Limits { participants_max: 2, ..Limits::default() });
+    let peers = rig.job(3, 3);
+    assert_eq!(rig.request(peers[0], fence(&[proc(0), proc(1)], &[])), []);
+    let outputs = rig.request(peers[0], fence(&[proc(0), proc(1), proc(2)], &[]));
+    assert_eq!(statuses(&outputs), [(peers[0], FULL)]);
+}
+
+#[test]
+fn one_fetch_more_than_the_limit_is_refused_and_joining_one_never_is() {
+    let mut rig = rig(Limits { direct_modex_max: 1, ..Limits::default() });
+    let peer = rig.job(4, 1)[0];
+    assert_eq!(upcalls(&rig.request(peer, get(&proc(1), Some("a"), &[]))).len(), 1);
+    assert_eq!(statuses(&rig.request(peer, get(&proc(2), Some("a"), &[]))), [(peer, FULL)]);
+    assert_eq!(rig.request(peer, get(&proc(1), Some("a"), &[])), []);
+}
+
+#[test]
+fn one_held_request_of_the_host_more_than_the_limit_is_refused() {
+    let mut rig = rig(Limits { host_requests_max: 1, ..Limits::default() });
+    rig.job(4, 1);
+    let call = HostCall::DirectModexRequest(DirectModexRequest { proc: proc(0), key: None, timeout: None });
+    assert_eq!(rig.host(call.clone()), []);
+    assert!(matches!(rig.host(call)[..], [Output::Complete(_, HostResult::Status(FULL))]));
+}

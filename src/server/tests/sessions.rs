@@ -1,0 +1,287 @@
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::proto::{Abort, Reply, Request, Tag};
+use crate::server::{
+    Capabilities, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output, PeerId, Reason, Refusal,
+    RegisterNamespace, Upcall, Version,
+};
+use crate::types::{Info, Scope, Status, Text};
+use std::time::Duration;
+
+#[test]
+fn a_segment_reader_is_admitted_and_handed_its_segment() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SEGMENT);
+    assert_eq!(outputs, [Output::Admit(peer, 1), Output::SendSegment(peer, namespace("job"))]);
+}
+
+#[test]
+fn an_unknown_namespace_is_refused_until_it_is_registered() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    let refusal = Refusal::UnknownNamespace { namespace: namespace("job") };
+    assert_eq!(outputs, [Output::Refuse(peer, refusal)]);
+    rig.register("job", Some(1), Some(1));
+    rig.join(&proc(0), SOCKET);
+}
+
+#[test]
+fn an_unregistered_process_is_refused() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.register("job", Some(2), Some(1));
+    let (peer, outputs) = rig.connect(&proc(1), SOCKET);
+    assert_eq!(outputs, [Output::Refuse(peer, Refusal::UnknownProcess { proc: proc(1) })]);
+    assert_eq!(rig.server.peer_count(), 0);
+}
+
+#[test]
+fn a_connection_of_another_user_is_refused() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let found = Credentials { uid: 0, gid: OWNER.gid };
+    let hello = Hello { proc: proc(0), credentials: found, store: SOCKET, version: Version { major: 5, minor: 0 } };
+    let outputs = rig.input(Input::Connected(PeerId(9), hello));
+    let refusal = Refusal::Credentials { proc: proc(0), expected: OWNER, found };
+    assert_eq!(outputs, [Output::Refuse(PeerId(9), refusal)]);
+}
+
+#[test]
+fn the_host_decides_about_a_client_before_it_is_admitted() {
+    let mut rig = Rig::new(Capabilities::CLIENT_CONNECTED);
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    let (id, call) = upcall(&outputs);
+    assert!(matches!(call, Upcall::ClientConnected { proc: who, object: 77, .. } if who == proc(0)));
+    assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), [Output::Admit(peer, 1)]);
+}
+
+#[test]
+fn a_client_the_host_does_not_want_is_refused() {
+    let mut rig = Rig::new(Capabilities::CLIENT_CONNECTED);
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    let outputs = rig.complete(upcall(&outputs).0, HostReply::Status(Status::ERR_NO_PERMISSIONS));
+    let refusal = Refusal::Host { proc: proc(0), status: Status::ERR_NO_PERMISSIONS };
+    assert_eq!(outputs, [Output::Refuse(peer, refusal)]);
+}
+
+#[test]
+fn a_host_that_never_answers_costs_the_client_its_admission() {
+    let config = Config {
+        capabilities: Capabilities::CLIENT_CONNECTED,
+        host_timeout: Some(Duration::from_secs(5)),
+        ..Config::default()
+    };
+    let mut rig = Rig::with(config, MapStore::new());
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    let id = upcall(&outputs).0;
+    assert_eq!(rig.wait(4), []);
+    let refusal = Refusal::Host { proc: proc(0), status: Status::ERR_TIMEOUT };
+    assert_eq!(rig.wait(1), [Output::Refuse(peer, refusal)]);
+    assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), [], "too late");
+}
+
+#[test]
+fn a_request_before_admission_costs_the_connection() {
+    let mut rig = Rig::new(Capabilities::CLIENT_CONNECTED);
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    assert_eq!(rig.request(peer, Request::JobInfo), [Output::Close(peer, Reason::RequestBeforeAdmission)]);
+    assert_eq!(rig.complete(upcall(&outputs).0, HostReply::Status(Status::SUCCESS)), []);
+}
+
+#[test]
+fn a_client_is_held_in_finalize_until_the_host_answers() {
+    let mut rig = Rig::new(Capabilities::CLIENT_FINALIZED);
+    let peer = rig.job(1, 1)[0];
+    let outputs = rig.request(peer, Request::Finalize);
+    let (id, call) = upcall(&outputs);
+    assert_eq!(call, Upcall::ClientFinalized { proc: proc(0), object: 77 });
+    assert_eq!(replies(&outputs), []);
+    let outputs = rig.complete(id, HostReply::Status(Status::OPERATION_SUCCEEDED));
+    assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
+}
+
+#[test]
+fn a_process_is_finalized_when_its_last_clone_is() {
+    let mut rig = Rig::new(Capabilities::CLIENT_FINALIZED);
+    let parent = rig.job(1, 1)[0];
+    let clone = rig.join(&proc(0), SOCKET);
+    assert_eq!(statuses(&rig.request(clone, Request::Finalize)), [(clone, Status::SUCCESS)]);
+    assert!(matches!(upcall(&rig.request(parent, Request::Finalize)).1, Upcall::ClientFinalized { .. }));
+}
+
+#[test]
+fn a_process_may_finalize_and_come_again() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let first = rig.job(1, 1)[0];
+    rig.put(first, Scope::Global, "a", 1);
+    rig.request(first, Request::Finalize);
+    assert_eq!(statuses(&rig.request(first, Request::JobInfo)), [(first, Status::ERR_INVALID_OPERATION)]);
+    assert_eq!(rig.lose(first), []);
+    let second = rig.join(&proc(0), SOCKET);
+    assert_eq!(statuses(&rig.put(second, Scope::Global, "a", 2)), [(second, Status::SUCCESS)]);
+    assert_eq!(data(&rig.request(second, get(&proc(0), Some("a"), &[]))), [kval("a", 2)]);
+}
+
+#[test]
+fn job_information_is_the_description_of_the_clients_own_namespace() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(4, 1)[0];
+    let expected = Reply::JobInfo { namespace: Text::from("job"), entries: vec![kval("pmix.job.size", 4)] };
+    assert_eq!(replies(&rig.request(peer, Request::JobInfo)), [(peer, expected)]);
+}
+
+#[test]
+fn registering_a_namespace_again_updates_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(4, 1)[0];
+    rig.register("job", Some(6), None);
+    assert_eq!(rig.server.job_size(&namespace("job")), Some(6));
+    let job_size = data(&rig.request(peer, get(&everybody(), Some("pmix.job.size"), &[])));
+    assert_eq!(job_size, [kval("pmix.job.size", 6)]);
+}
+
+#[test]
+fn a_namespace_without_data_takes_part_but_tells_nothing() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.host(HostCall::RegisterNamespace(RegisterNamespace {
+        namespace: namespace("job"),
+        local_count: Some(1),
+        description: vec![Info::new(JOB_SIZE, 1u32)],
+        nodata: true,
+    }));
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SOCKET);
+    assert_eq!(statuses(&rig.put(peer, Scope::Global, "a", 1)), [(peer, Status::SUCCESS)]);
+    assert_eq!(statuses(&rig.request(peer, fence(&[everybody()], &[]))), [(peer, Status::SUCCESS)]);
+    let outputs = rig.request(peer, get(&everybody(), Some("pmix.job.size"), &[]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+}
+
+#[test]
+fn a_special_rank_cannot_be_registered_as_a_client() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let outputs = rig.register_client(&everybody());
+    assert!(matches!(outputs[..], [Output::Complete(_, HostResult::Status(Status::ERR_BAD_PARAM))]));
+}
+
+#[test]
+fn abort_goes_to_the_host_and_its_answer_comes_back() {
+    let mut rig = Rig::new(Capabilities::ABORT);
+    let peer = rig.job(2, 1)[0];
+    let abort = Abort { status: Status::SUCCESS, message: Some(Text::from("enough")), procs: vec![proc(1)] };
+    let (id, call) = upcall(&rig.request(peer, Request::Abort(abort)));
+    assert!(matches!(&call, Upcall::Abort(abort) if abort.requester == proc(0) && abort.procs == [proc(1)]));
+    let outputs = rig.complete(id, HostReply::Status(Status::ERR_PARAM_VALUE_NOT_SUPPORTED));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_PARAM_VALUE_NOT_SUPPORTED)]);
+}
+
+#[test]
+fn abort_without_a_host_that_can_is_not_supported() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let abort = Abort { status: Status::ERROR, message: None, procs: Vec::new() };
+    assert_eq!(statuses(&rig.request(peer, Request::Abort(abort))), [(peer, Status::ERR_NOT_SUPPORTED)]);
+}
+
+#[test]
+fn what_is_not_built_yet_is_answered_as_not_supported() {
+    let mut rig = Rig::new(Capabilities::all());
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    rig.complete(upcall(&outputs).0, HostReply::Status(Status::SUCCESS));
+    let outputs = rig.request(peer, Request::Query(Vec::new()));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+    assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), [], "has no reply");
+}
+
+#[test]
+fn deregistering_a_client_closes_its_connections_after_answering_them() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[0], get(&proc(1), Some("a"), &[]));
+    let outputs = rig.host(HostCall::DeregisterClient(proc(0)));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_NOT_AVAILABLE)]);
+    assert_eq!(outputs[1], Output::Close(peers[0], Reason::Deregistered));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    assert_eq!(outputs, [Output::Refuse(peer, Refusal::UnknownProcess { proc: proc(0) })]);
+}
+
+#[test]
+fn deregistering_a_client_from_within_its_finalization_lets_it_go_in_peace() {
+    let mut rig = Rig::new(Capabilities::CLIENT_FINALIZED);
+    let peer = rig.job(1, 1)[0];
+    let id = upcall(&rig.request(peer, Request::Finalize)).0;
+    let outputs = rig.host(HostCall::DeregisterClient(proc(0)));
+    assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
+    assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), []);
+}
+
+#[test]
+fn deregistering_a_namespace_ends_everything_that_is_pending_on_it() {
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 2);
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    rig.request(peers[0], get(&proc(3), Some("a"), &[]));
+    rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    let outputs = rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    let not_found = Status::ERR_NOT_FOUND;
+    assert_eq!(statuses(&outputs), [(peers[0], not_found), (peers[1], not_found), (peers[0], not_found)]);
+    assert_eq!((rig.server.peer_count(), rig.server.upcall_count(), rig.server.collective_count()), (0, 0, 0));
+    assert_eq!(rig.server.namespaces().count(), 0);
+}
+
+#[test]
+fn a_client_whose_namespace_goes_while_the_host_decides_is_refused() {
+    let mut rig = Rig::new(Capabilities::CLIENT_CONNECTED);
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    let id = upcall(&outputs).0;
+    let outputs = rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    assert_eq!(outputs[0], Output::Refuse(peer, Refusal::Deregistered { proc: proc(0) }));
+    assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), []);
+}
+
+#[test]
+fn unknown_names_are_harmless_to_deregister() {
+    let mut rig = Rig::new(Capabilities::empty());
+    for call in [HostCall::DeregisterNamespace(namespace("x")), HostCall::DeregisterClient(proc(5))] {
+        let outputs = rig.host(call);
+        assert!(matches!(outputs[..], [Output::Complete(_, HostResult::Status(Status::SUCCESS))]));
+    }
+}
+
+#[test]
+fn a_peer_that_cannot_map_segments_falls_back_to_the_socket() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SEGMENT);
+    rig.put(peer, Scope::Global, "a", 1);
+    let look_again = [(peer, Reply::Data(Vec::new()))];
+    assert_eq!(replies(&rig.request(peer, get(&proc(0), Some("a"), &[]))), look_again);
+    rig.request(peer, Request::StoreFallback(Some(Text::from("hash"))));
+    assert_eq!(data(&rig.request(peer, get(&proc(0), Some("a"), &[]))), [kval("a", 1)]);
+}
+
+#[test]
+fn input_from_connections_that_have_ended_is_ignored() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    rig.lose(peer);
+    assert_eq!(rig.lose(peer), []);
+    assert_eq!(rig.input(Input::Request(peer, Tag(101), Request::JobInfo)), []);
+    assert_eq!(rig.input(Input::Request(PeerId(99), Tag(101), get(&proc(0), Some("a"), &[]))), []);
+}

@@ -1,0 +1,278 @@
+//! What a host and its servers do for each other: two servers that exchange data, and every upcall.
+
+mod support;
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
+
+use modex::gds::AsStatus;
+use modex::keys::TypedKey;
+use modex::types::{Kval, ProcId, Rank, Scope, Status};
+use modex::{
+    AbortUpcall, Capabilities, Client, ClientConnected, ClientFinalized, ConnectError, DirectModex, FenceOptions,
+    FenceReply, FenceUpcall, GetOptions, Host, Responder, Server, ServerError, keys,
+};
+use support::{Process, TestServer, description, namespace, proc, role};
+
+const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
+
+#[test]
+fn client_process() {
+    match role().as_deref() {
+        Some("exchange") => exchange(true),
+        Some("exchange without data") => exchange(false),
+        Some(other) => panic!("unknown role {other}"),
+        None => {}
+    }
+}
+
+fn exchange(collect: bool) {
+    let client = Client::connect().unwrap();
+    let rank = client.proc().rank.process().unwrap();
+    let size = client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap();
+    client.put(Scope::Global, "endpoint", format!("endpoint of {rank}")).unwrap();
+    client.put(Scope::Local, "near", rank).unwrap();
+    client.put(Scope::Remote, "far", rank).unwrap();
+    client.commit().unwrap();
+    client.fence(&FenceOptions::new().collect(collect)).unwrap();
+    let own_node = client.get(rank, keys::HOSTNAME).unwrap();
+    for peer in 0..size {
+        let is_near = client.get(peer, keys::HOSTNAME).unwrap() == own_node;
+        assert_eq!(client.get(peer, ENDPOINT).unwrap(), format!("endpoint of {peer}"));
+        let options = GetOptions::new().immediate();
+        if peer != rank {
+            assert_eq!(client.get_value(&proc("job", peer), "near", &options).is_ok(), is_near);
+            assert_eq!(client.get_value(&proc("job", peer), "far", &options).is_ok(), !is_near);
+        }
+    }
+    client.fence(&FenceOptions::new()).unwrap();
+    client.finalize().unwrap();
+}
+
+/// The network between the servers of a job: whoever comes to a fence leaves its contribution, the last one answers
+/// all; direct modex goes straight to the server that has the process.
+#[derive(Default)]
+struct Network {
+    servers: OnceLock<Vec<(Weak<Server>, Range<u32>)>>,
+    fences: Mutex<Vec<Arrival>>,
+}
+
+struct Arrival {
+    request: FenceUpcall,
+    reply: Responder<FenceReply>,
+}
+
+struct NetworkHost(Arc<Network>);
+
+impl Host for NetworkHost {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FENCE | Capabilities::DIRECT_MODEX
+    }
+
+    fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
+        let mut waiting = self.0.fences.lock().unwrap();
+        waiting.push(Arrival { request, reply });
+        if waiting.len() == self.0.servers.get().unwrap().len() {
+            let arrivals = std::mem::take(&mut *waiting);
+            let blocks: Vec<(ProcId, Vec<Kval>)> =
+                arrivals.iter().flat_map(|arrival| arrival.request.data.blocks.clone()).collect();
+            for arrival in arrivals {
+                arrival.reply.succeed(FenceReply { blocks: blocks.clone() });
+            }
+        }
+    }
+
+    fn direct_modex(&self, request: DirectModex, reply: Responder<Vec<Kval>>) {
+        let rank = request.proc.rank.process().unwrap();
+        let servers = self.0.servers.get().unwrap();
+        let (owner, _) = servers.iter().find(|(_, ranks)| ranks.contains(&rank)).unwrap();
+        let answer = move |result: Result<Vec<Kval>, ServerError>| match result {
+            Ok(entries) => reply.succeed(entries),
+            Err(ServerError::Refused { status, .. }) => reply.fail(status),
+            Err(_) => reply.fail(Status::ERR_LOST_CONNECTION),
+        };
+        owner.upgrade().unwrap().direct_modex_with(&request.proc, None, None, answer).unwrap();
+    }
+}
+
+/// Two servers of one job with two ranks each.
+fn two_nodes() -> [TestServer; 2] {
+    let network = Arc::new(Network::default());
+    let nodes = ["node0", "node1"].map(|name| TestServer::start(name, NetworkHost(network.clone())));
+    let ranks = [0..2, 2..4];
+    let servers = nodes.iter().map(|node| Arc::downgrade(&node.server)).zip(ranks.clone()).collect();
+    assert!(network.servers.set(servers).is_ok());
+    for (node, ranks) in nodes.iter().zip(ranks) {
+        let description = description(4, &[("node0", "0,1"), ("node1", "2,3")]);
+        node.server.register_namespace(&namespace("job"), 2, description).unwrap();
+        for rank in ranks {
+            node.register_client("job", rank);
+        }
+    }
+    nodes
+}
+
+fn run_on_two_nodes(role: &str) {
+    let nodes = two_nodes();
+    let clients: Vec<Process> = (0..4_u32).map(|rank| nodes[usize::from(rank >= 2)].spawn("job", rank, role)).collect();
+    clients.into_iter().for_each(Process::succeed);
+}
+
+#[test]
+fn a_collecting_fence_brings_every_node_the_data_of_all() {
+    run_on_two_nodes("exchange");
+}
+
+#[test]
+fn without_collection_data_of_other_nodes_are_fetched_when_asked_for() {
+    run_on_two_nodes("exchange without data");
+}
+
+#[test]
+fn data_of_another_node_are_read_in_place_once_they_were_fetched() {
+    let nodes = two_nodes();
+    let (here, there) = (nodes[0].connect("job", 0), nodes[1].connect("job", 2));
+    std::thread::scope(|scope| {
+        // The far server holds the request until the process has committed.
+        let waiting = scope.spawn(|| here.get(2, ENDPOINT).unwrap().into_owned());
+        there.put(Scope::Global, "endpoint", "far").unwrap();
+        there.commit().unwrap();
+        assert_eq!(waiting.join().unwrap(), "far");
+    });
+    assert!(here.get_value(&proc("job", 2), "endpoint", &GetOptions::new().optional()).unwrap().is_borrowed());
+}
+
+/// Answers what it is told to and notes what it is asked.
+struct Scripted {
+    capabilities: Capabilities,
+    asked: Mutex<mpsc::Sender<String>>,
+    admits: Status,
+    server: OnceLock<Weak<Server>>,
+}
+
+impl Scripted {
+    fn start(capabilities: Capabilities, admits: Status) -> (TestServer, mpsc::Receiver<String>) {
+        let (asked, heard) = mpsc::channel();
+        let host = Arc::new(Self { capabilities, asked: Mutex::new(asked), admits, server: OnceLock::new() });
+        let node = TestServer::start("node0", Shared(host.clone()));
+        host.server.set(Arc::downgrade(&node.server)).unwrap();
+        (node, heard)
+    }
+
+    fn note(&self, what: String) {
+        self.asked.lock().unwrap().send(what).unwrap();
+    }
+}
+
+struct Shared(Arc<Scripted>);
+
+impl Host for Shared {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities
+    }
+
+    fn client_connected(&self, client: ClientConnected, reply: Responder<()>) {
+        self.0.note(format!("connected {} {}", client.proc, client.object));
+        match self.0.admits {
+            Status::SUCCESS => reply.succeed(()),
+            status => reply.fail(status),
+        }
+    }
+
+    fn client_finalized(&self, client: ClientFinalized, reply: Responder<()>) {
+        self.0.note(format!("finalized {} {}", client.proc, client.object));
+        // From another thread, after this function has returned.
+        std::thread::spawn(move || reply.succeed(()));
+    }
+
+    fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
+        self.0.note(format!("abort {} {:?}", request.status.to_raw(), request.message.map(|m| m.to_string())));
+        // Waiting for the server inside a function that the server called.
+        let server = self.0.server.get().unwrap().upgrade().unwrap();
+        server.register_namespace(&namespace("another"), 0, description(1, &[("node0", "0")])).unwrap();
+        reply.succeed(());
+    }
+
+    fn fence(&self, _: FenceUpcall, reply: Responder<FenceReply>) {
+        drop(reply);
+    }
+
+    fn direct_modex(&self, _: DirectModex, _reply: Responder<Vec<Kval>>) {
+        panic!("a host with a bug");
+    }
+}
+
+#[test]
+fn the_host_hears_of_clients_that_come_and_go_with_their_object() {
+    let (node, heard) =
+        Scripted::start(Capabilities::CLIENT_CONNECTED | Capabilities::CLIENT_FINALIZED, Status::SUCCESS);
+    node.register_local_job("job", 1);
+    let (uid, gid) = support::ids();
+    node.server.register_client_object(&proc("job", 0), uid, gid, 42).unwrap();
+    node.connect("job", 0).finalize().unwrap();
+    assert_eq!(heard.recv().unwrap(), "connected job:0 42");
+    assert_eq!(heard.recv().unwrap(), "finalized job:0 42");
+}
+
+#[test]
+fn the_host_can_turn_a_client_away() {
+    let (node, _heard) = Scripted::start(Capabilities::CLIENT_CONNECTED, Status::ERR_NO_PERMISSIONS);
+    node.register_local_job("job", 1);
+    let variables = node.server.setup_fork(&proc("job", 0)).unwrap();
+    match Client::builder().env(variables).connect().unwrap_err() {
+        ConnectError::Refused { status, .. } => assert_eq!(status, Status::ERR_NO_PERMISSIONS),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_host_function_may_wait_for_the_server_that_called_it() {
+    let (node, heard) = Scripted::start(Capabilities::ABORT, Status::SUCCESS);
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    client.abort(Status::from_raw(-7), "no more", Vec::new()).unwrap();
+    assert_eq!(heard.recv().unwrap(), "abort -7 Some(\"no more\")");
+}
+
+#[test]
+fn an_answer_that_is_dropped_or_lost_in_a_panic_is_a_failure_and_the_server_goes_on() {
+    let (node, _heard) = Scripted::start(Capabilities::FENCE | Capabilities::DIRECT_MODEX, Status::SUCCESS);
+    node.server.register_namespace(&namespace("job"), 1, description(2, &[("node0", "0"), ("node1", "1")])).unwrap();
+    node.register_client("job", 0);
+    let client = node.connect("job", 0);
+    assert!(client.fence(&FenceOptions::new()).is_err());
+    assert!(client.get(1, ENDPOINT).is_err());
+    assert!(client.fence(&FenceOptions::new()).is_err());
+    assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+}
+
+#[test]
+fn a_host_that_can_do_nothing_leaves_clients_with_a_clear_answer() {
+    let node = TestServer::local();
+    node.server.register_namespace(&namespace("job"), 1, description(2, &[("node0", "0"), ("node1", "1")])).unwrap();
+    node.register_client("job", 0);
+    let client = node.connect("job", 0);
+    assert_eq!(client.fence(&FenceOptions::new()).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(client.get(1, ENDPOINT).unwrap_err().status(), Status::ERR_NOT_FOUND);
+    assert_eq!(client.abort(Status::ERROR, "", Vec::new()).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+}
+
+#[test]
+fn direct_modex_gives_what_other_nodes_may_see() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    client.put(Scope::Remote, "far", 1_u32).unwrap();
+    client.put(Scope::Local, "near", 2_u32).unwrap();
+    client.put(Scope::Global, "both", 3_u32).unwrap();
+    client.commit().unwrap();
+    let mut keys: Vec<String> = node
+        .server
+        .direct_modex(&proc("job", 0), None, None)
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.key.as_str().to_owned())
+        .collect();
+    keys.sort();
+    assert_eq!(keys, ["both", "far"]);
+}

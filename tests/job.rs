@@ -1,0 +1,345 @@
+//! A server and its clients as they are used: real processes, real sockets, real segments.
+
+mod support;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use modex::client::CallError;
+use modex::gds::AsStatus;
+use modex::keys::TypedKey;
+use modex::types::{DataType, Rank, Scope, Status, Value};
+use modex::{Client, ConnectError, FenceOptions, GetError, GetOptions, keys};
+use support::{Process, TestServer, proc, role};
+
+const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
+const SQUARE: TypedKey<u64> = TypedKey::new("square");
+
+#[test]
+fn client_process() {
+    match role().as_deref() {
+        Some("exchange") => exchange(),
+        Some("wait") => wait_to_be_killed(),
+        Some("count threads") => count_threads(),
+        Some(other) => panic!("unknown role {other}"),
+        None => {}
+    }
+}
+
+fn exchange() {
+    let client = Client::connect().unwrap();
+    assert!(client.reads_segment());
+    let rank = client.proc().rank.process().unwrap();
+    let size = client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap();
+    client.put(Scope::Global, "endpoint", format!("endpoint of {rank}")).unwrap();
+    client.put(Scope::Local, "square", u64::from(rank) * u64::from(rank)).unwrap();
+    client.commit().unwrap();
+    client.fence(&FenceOptions::new().collect(true)).unwrap();
+    for peer in 0..size {
+        assert_eq!(client.get(peer, ENDPOINT).unwrap(), format!("endpoint of {peer}"));
+        assert_eq!(client.get(peer, SQUARE).unwrap(), u64::from(peer) * u64::from(peer));
+    }
+    client.finalize().unwrap();
+}
+
+fn wait_to_be_killed() {
+    let client = Client::connect().unwrap();
+    client.put(Scope::Global, "endpoint", "of the dead").unwrap();
+    client.commit().unwrap();
+    println!("here");
+    // Ends with the connection: nobody puts this key.
+    let _ = client.get(client.proc().rank, TypedKey::<str>::new("never put"));
+}
+
+fn count_threads() {
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    let client = Client::connect().unwrap();
+    client.put(Scope::Global, "endpoint", "x").unwrap();
+    client.commit().unwrap();
+    client.fence(&FenceOptions::new()).unwrap();
+    client.fence_nb(&FenceOptions::new()).unwrap().wait().unwrap();
+    assert_eq!(threads(), before, "a client without callbacks runs no thread");
+    let (done, result) = mpsc::channel();
+    client.fence_with(&FenceOptions::new(), move |outcome| done.send(outcome).unwrap()).unwrap();
+    assert_eq!(result.recv().unwrap(), Ok(()));
+    assert_eq!(threads(), before + 1, "the first callback starts one");
+    client.finalize().unwrap();
+    // It ends with the client. The kernel lists a joined thread for a moment longer.
+    while threads() != before {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn every_process_reads_what_every_other_put_before_the_fence() {
+    let node = TestServer::local();
+    node.register_local_job("job", 4);
+    let clients: Vec<_> = (0..4).map(|rank| node.spawn("job", rank, "exchange")).collect();
+    clients.into_iter().for_each(Process::succeed);
+}
+
+#[test]
+fn a_client_runs_no_thread_until_it_gives_a_callback() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    node.spawn("job", 0, "count threads").succeed();
+}
+
+#[test]
+fn a_get_waits_for_a_late_commit() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (early, late) = (node.connect("job", 0), node.connect("job", 1));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| early.get(1, ENDPOINT).unwrap().into_owned());
+        // The second commit is the one that completes: a commit without the key does not.
+        late.put(Scope::Global, "other", 1_u32).unwrap();
+        late.commit().unwrap();
+        late.put(Scope::Global, "endpoint", "late").unwrap();
+        late.commit().unwrap();
+        assert_eq!(waiting.join().unwrap(), "late");
+    });
+}
+
+#[test]
+fn threads_of_one_process_share_the_socket_and_each_gets_its_own_answer() {
+    let node = TestServer::local();
+    node.register_local_job("job", 9);
+    let asking = node.connect("job", 8);
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..8_u32)
+            .map(|rank| {
+                (rank, {
+                    let asking = &asking;
+                    scope.spawn(move || asking.get(rank, SQUARE))
+                })
+            })
+            .collect();
+        // In an order unlike the one in which they asked.
+        for rank in [5_u32, 0, 7, 2, 1, 6, 4, 3] {
+            let peer = node.connect("job", rank);
+            peer.put(Scope::Local, "square", u64::from(rank) * u64::from(rank)).unwrap();
+            peer.commit().unwrap();
+            peer.finalize().unwrap();
+        }
+        for (rank, thread) in waiting {
+            assert_eq!(thread.join().unwrap(), Ok(u64::from(rank) * u64::from(rank)));
+        }
+    });
+}
+
+#[test]
+fn optional_and_immediate_do_not_wait_and_a_timeout_ends_waiting() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 0);
+    let peer = proc("job", 1);
+    for options in [GetOptions::new().optional(), GetOptions::new().immediate()] {
+        let missing = client.get_value(&peer, "endpoint", &options).unwrap_err();
+        assert!(matches!(missing, GetError::NotFound { .. }), "{missing}");
+    }
+    let late = client.get_value(&peer, "endpoint", &GetOptions::new().timeout(Duration::from_secs(1))).unwrap_err();
+    assert_eq!(late.status(), Status::ERR_TIMEOUT, "{late}");
+}
+
+#[test]
+fn a_process_sees_its_own_puts_at_once_and_others_only_after_a_commit() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    mine.put(Scope::Global, "endpoint", "first").unwrap();
+    assert_eq!(mine.get(0, ENDPOINT).unwrap(), "first");
+    let optional = GetOptions::new().optional();
+    assert!(peer.get_value(&proc("job", 0), "endpoint", &optional).is_err());
+    mine.commit().unwrap();
+    let found = peer.get_value(&proc("job", 0), "endpoint", &optional).unwrap();
+    assert!(found.is_borrowed());
+    assert_eq!(found.as_str(), Some("first"));
+    mine.put(Scope::Global, "endpoint", "second").unwrap();
+    mine.commit().unwrap();
+    assert_eq!(peer.get(0, ENDPOINT).unwrap(), "second");
+}
+
+#[test]
+fn remote_scope_hides_a_value_from_this_node_and_internal_from_everybody() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    mine.put(Scope::Remote, "far", 1_u32).unwrap();
+    mine.put(Scope::Internal, "own", 2_u32).unwrap();
+    mine.commit().unwrap();
+    let hidden = peer.get_value(&proc("job", 0), "far", &GetOptions::new()).unwrap_err();
+    assert!(matches!(hidden, GetError::OutsideScope { .. }), "{hidden}");
+    let absent = peer.get_value(&proc("job", 0), "own", &GetOptions::new().immediate()).unwrap_err();
+    assert!(matches!(absent, GetError::NotFound { .. }), "{absent}");
+    assert_eq!(mine.get(0, TypedKey::<u32>::new("own")), Ok(2));
+}
+
+#[test]
+fn a_value_of_another_type_is_a_typed_error() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    client.put(Scope::Global, "endpoint", 7_u32).unwrap();
+    client.commit().unwrap();
+    match client.get(0, ENDPOINT).unwrap_err() {
+        GetError::WrongType { expected, found, .. } => {
+            assert_eq!((expected, found), ("a UTF-8 string", DataType::Uint32));
+        }
+        other => panic!("{other}"),
+    }
+    // Width does not matter, only whether the number fits.
+    assert_eq!(client.get(0, TypedKey::<u64>::new("endpoint")), Ok(7));
+    assert_eq!(client.get(0, TypedKey::<u8>::new("endpoint")), Ok(7));
+}
+
+#[test]
+fn what_a_process_stores_for_a_peer_stands_before_what_the_peer_published() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    peer.put(Scope::Global, "endpoint", "published").unwrap();
+    peer.commit().unwrap();
+    assert_eq!(mine.get(1, ENDPOINT).unwrap(), "published");
+    mine.store_internal(&proc("job", 1), modex::types::Key::from_static("endpoint"), "noted").unwrap();
+    assert_eq!(mine.get(1, ENDPOINT).unwrap(), "noted");
+    assert_eq!(peer.get(1, ENDPOINT).unwrap(), "published");
+}
+
+#[test]
+fn job_data_are_complete_at_start_and_a_missing_key_of_the_own_job_is_not_waited_for() {
+    let node = TestServer::local();
+    node.register_local_job("job", 3);
+    let client = node.connect("job", 1);
+    assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(3));
+    assert_eq!(client.get(2, keys::LOCAL_RANK), Ok(2));
+    assert_eq!(client.get(0, keys::HOSTNAME).unwrap(), "node0");
+    assert_eq!(client.get(Rank::Wildcard, keys::LOCAL_PEERS).unwrap(), "0,1,2");
+    let missing = client.get(Rank::Wildcard, keys::ANL_MAP).unwrap_err();
+    assert!(matches!(missing, GetError::NotFound { .. }), "{missing}");
+}
+
+#[test]
+fn a_fence_under_way_lets_the_process_go_on() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (first, second) = (node.connect("job", 0), node.connect("job", 1));
+    let pending = first.fence_nb(&FenceOptions::new().collect(true)).unwrap();
+    let pending = pending.try_wait().expect_err("the other process has not arrived");
+    assert_eq!(first.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+    second.fence(&FenceOptions::new().collect(true)).unwrap();
+    pending.wait().unwrap();
+}
+
+#[test]
+fn a_callback_may_use_the_client_it_came_from() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let client = std::sync::Arc::new(node.connect("job", 0));
+    let (done, result) = mpsc::channel();
+    let inner = client.clone();
+    client
+        .fence_with(&FenceOptions::new(), move |outcome| {
+            outcome.unwrap();
+            inner.fence(&FenceOptions::new()).unwrap();
+            done.send(inner.get(Rank::Wildcard, keys::JOB_SIZE).unwrap()).unwrap();
+        })
+        .unwrap();
+    assert_eq!(result.recv().unwrap(), 1);
+}
+
+#[test]
+fn a_fence_with_a_time_limit_ends_without_the_others() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 0);
+    let late = client.fence(&FenceOptions::new().timeout(Duration::from_secs(1))).unwrap_err();
+    assert_eq!(late.status(), Status::ERR_TIMEOUT, "{late}");
+}
+
+#[test]
+fn a_dead_process_does_not_hang_the_fence_and_its_data_stay() {
+    let node = TestServer::local();
+    node.register_local_job("job", 3);
+    let mut dying = node.spawn("job", 2, "wait");
+    dying.wait_for_line("here");
+    let clients = [node.connect("job", 0), node.connect("job", 1)];
+    std::thread::scope(|scope| {
+        let fences: Vec<_> = clients.iter().map(|client| scope.spawn(|| client.fence(&FenceOptions::new()))).collect();
+        dying.kill();
+        let ends: Vec<_> = fences.into_iter().map(|fence| fence.join().unwrap().map_err(|e| e.status())).collect();
+        assert_eq!(ends[0], ends[1], "both learn the same");
+    });
+    assert_eq!(clients[0].get(2, ENDPOINT).unwrap(), "of the dead");
+}
+
+#[test]
+fn a_process_may_leave_and_come_back() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    for round in 0..3_u32 {
+        let client = node.connect("job", 0);
+        if round > 0 {
+            assert_eq!(client.get(0, TypedKey::<u32>::new("round")), Ok(round - 1));
+        }
+        client.put(Scope::Global, "round", round).unwrap();
+        client.commit().unwrap();
+        client.fence(&FenceOptions::new()).unwrap();
+        client.finalize().unwrap();
+    }
+}
+
+#[test]
+fn the_end_of_the_server_ends_every_wait_with_an_error() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 0);
+    let pending = client.fence_nb(&FenceOptions::new()).unwrap();
+    drop(node);
+    assert!(matches!(pending.wait(), Err(CallError::Lost { .. })));
+    assert!(matches!(client.commit(), Ok(())), "nothing was put, so nothing is lost");
+    client.put(Scope::Global, "endpoint", "x").unwrap();
+    assert!(matches!(client.commit(), Err(CallError::Lost { .. })));
+    // The segment outlives the server for as long as it is mapped.
+    assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+    client.finalize().unwrap();
+}
+
+#[test]
+fn a_process_without_launcher_and_one_without_server_are_told_what_to_do() {
+    let nothing: [(&str, &str); 0] = [];
+    assert!(matches!(Client::builder().env(nothing).connect(), Err(ConnectError::NotLaunched)));
+
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let variables = node.server.setup_fork(&proc("job", 0)).unwrap();
+    drop(node);
+    let error = Client::builder().env(variables).connect().unwrap_err();
+    assert!(matches!(error, ConnectError::ServerUnreachable { .. }), "{error}");
+    assert_eq!(error.to_string().lines().count(), 1);
+
+    let error = Client::builder().env([("PMIX_NAMESPACE", "job"), ("PMIX_RANK", "zero")]).connect().unwrap_err();
+    assert!(error.to_string().contains("PMIX_RANK"), "{error}");
+}
+
+#[test]
+fn values_of_every_size_reach_other_processes() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    let sizes = [0_usize, 1, 7, 8, 9, 4095, 4096, 65_535, 65_536, 300_000, 5_000_000];
+    for size in sizes {
+        mine.put(Scope::Global, &format!("bytes.{size}"), vec![7_u8; size]).unwrap();
+    }
+    mine.commit().unwrap();
+    for size in sizes {
+        let found = peer.get_value(&proc("job", 0), &format!("bytes.{size}"), &GetOptions::new()).unwrap();
+        assert_eq!(found.as_bytes(), Some(vec![7_u8; size].as_slice()));
+    }
+    let nested = Value::info_array(vec![modex::types::Info::new(modex::types::Key::from_static("inner"), 5_u32)]);
+    mine.put(Scope::Global, "nested", nested.clone()).unwrap();
+    mine.commit().unwrap();
+    let found = peer.get_value(&proc("job", 0), "nested", &GetOptions::new()).unwrap();
+    assert_eq!(found.into_value().unwrap(), nested);
+}

@@ -1,0 +1,161 @@
+//! Jobs of real processes for integration tests: the test binary runs itself again as each client.
+//!
+//! A test file that uses this has one test named `client_process`, which does nothing in the parent and plays the role
+//! named by the environment in a child.
+
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use modex::types::{Info, Key, Namespace, ProcId, Value};
+use modex::{Client, Host, LocalHost, Server, keys};
+
+const ROLE: &str = "MODEX_TEST_ROLE";
+
+/// The role this process has to play, if it is a child.
+pub(crate) fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+pub(crate) fn namespace(name: &str) -> Namespace {
+    Namespace::new(name).unwrap()
+}
+
+pub(crate) fn proc(name: &str, rank: u32) -> ProcId {
+    ProcId::new(namespace(name), rank)
+}
+
+/// A job whose ranks are spread over the nodes as written, for example `[("node0", "0,1"), ("node1", "2")]`.
+pub(crate) fn description(job_size: u32, nodes: &[(&str, &str)]) -> Vec<Info> {
+    let names: Vec<&str> = nodes.iter().map(|(name, _)| *name).collect();
+    let ranks: Vec<&str> = nodes.iter().map(|(_, ranks)| *ranks).collect();
+    vec![
+        Info::new(Key::from_static(keys::JOB_SIZE.name()), job_size),
+        Info::new(Key::from_static(keys::NODE_MAP.name()), Value::from(names.join(",").as_str())),
+        Info::new(Key::from_static(keys::PROC_MAP.name()), Value::from(ranks.join(";").as_str())),
+    ]
+}
+
+/// A server in a directory of its own, and the processes of one job on its node.
+pub(crate) struct TestServer {
+    pub(crate) server: Arc<Server>,
+    pub(crate) directory: tempfile::TempDir,
+}
+
+impl TestServer {
+    pub(crate) fn start(hostname: &str, host: impl Host) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let server =
+            Server::builder().namespace("srv").hostname(hostname).tmpdir(directory.path()).start(host).unwrap();
+        Self { server: Arc::new(server), directory }
+    }
+
+    pub(crate) fn local() -> Self {
+        Self::start("node0", LocalHost)
+    }
+
+    /// Registers a job with all its processes on this node.
+    pub(crate) fn register_local_job(&self, name: &str, size: u32) {
+        let ranks: Vec<String> = (0..size).map(|rank| rank.to_string()).collect();
+        let nodes = [("node0", ranks.join(","))];
+        self.server
+            .register_namespace(&namespace(name), size, description(size, &[(nodes[0].0, &nodes[0].1)]))
+            .unwrap();
+        (0..size).for_each(|rank| self.register_client(name, rank));
+    }
+
+    /// Announces a process of the user that runs the tests.
+    pub(crate) fn register_client(&self, name: &str, rank: u32) {
+        let (uid, gid) = ids();
+        self.server.register_client(&proc(name, rank), uid, gid).unwrap();
+    }
+
+    /// A client in this very process.
+    pub(crate) fn connect(&self, name: &str, rank: u32) -> Client {
+        Client::builder().env(self.server.setup_fork(&proc(name, rank)).unwrap()).connect().unwrap()
+    }
+
+    /// A client in a process of its own.
+    pub(crate) fn spawn(&self, name: &str, rank: u32, role: &str) -> Process {
+        Process(self.command(name, rank, role).spawn().unwrap())
+    }
+
+    /// As [`TestServer::spawn`], as another user.
+    pub(crate) fn spawn_as(&self, name: &str, rank: u32, role: &str, uid: u32) -> Process {
+        Process(self.command(name, rank, role).uid(uid).gid(uid).spawn().unwrap())
+    }
+
+    fn command(&self, name: &str, rank: u32, role: &str) -> Command {
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .args(["--exact", "client_process", "--nocapture", "--test-threads=1"])
+            .envs(self.server.setup_fork(&proc(name, rank)).unwrap())
+            .env(ROLE, role)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+/// Effective ids of this process.
+pub(crate) fn ids() -> (u32, u32) {
+    (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
+}
+
+/// A client process. Killed and reaped when dropped.
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// Waits for its end, which must be a good one.
+    pub(crate) fn succeed(mut self) {
+        let status = self.0.wait().unwrap();
+        let (mut out, mut err) = (String::new(), String::new());
+        self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert!(status.success(), "client ended with {status}:\n{out}\n{err}");
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Waits until the process says it has come so far: a line with this text on its standard output.
+    pub(crate) fn wait_for_line(&mut self, text: &str) {
+        let mut seen = Vec::new();
+        let stdout = self.0.stdout.as_mut().unwrap();
+        let mut byte = [0; 1];
+        while stdout.read(&mut byte).unwrap() == 1 {
+            seen.push(byte[0]);
+            if seen.ends_with(format!("{text}\n").as_bytes()) {
+                return;
+            }
+        }
+        panic!("the process ended before it said {text:?}: {}", String::from_utf8_lossy(&seen));
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails for one that has ended and was reaped, which is what should be.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Open descriptors of this process, by number, with what they lead to.
+pub(crate) fn descriptors() -> Vec<String> {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    let links = entries.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    links.map(|link| link.display().to_string()).collect()
+}
+
+/// Lines of this process's memory map that lead to shared memory.
+pub(crate) fn shared_mappings() -> Vec<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().filter(|line| line.contains("memfd") || line.contains("/dev/shm")).map(str::to_owned).collect()
+}

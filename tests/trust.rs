@@ -1,0 +1,287 @@
+//! Peers that are not who they say, or say what makes no sense: each harms only itself.
+
+mod support;
+
+use std::fs::{Permissions, set_permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use modex::proto::frame::{self, FrameHeader};
+use modex::proto::handshake::{Connect, Ids, Role, SECURITY_NATIVE, STORE_HASH, native_credential};
+use modex::proto::{Collective, Dialect, Request, Tag, request};
+use modex::ptl::ServerAddress;
+use modex::types::{ProcId, Rank, Status, Text};
+use modex::{Client, ConnectError, FenceOptions, LocalHost, Server, SocketAccess, keys};
+use support::{TestServer, description, ids, namespace, proc, role};
+
+#[test]
+fn client_process() {
+    match role().as_deref() {
+        Some("be admitted") => {
+            let client = Client::connect().unwrap();
+            assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(1));
+            client.finalize().unwrap();
+        }
+        Some("be refused") => match Client::connect().unwrap_err() {
+            ConnectError::Refused { status, .. } => assert_eq!(status, Status::ERR_INVALID_CRED),
+            other => panic!("{other}"),
+        },
+        Some("be kept out") => {
+            let error = Client::connect().unwrap_err();
+            assert!(matches!(error, ConnectError::ServerUnreachable { .. }), "{error}");
+        }
+        Some(other) => panic!("unknown role {other}"),
+        None => {}
+    }
+}
+
+/// A user who is not the one that runs the tests. Only root can start processes as somebody else.
+fn other_user() -> Option<u32> {
+    const NOBODY: u32 = 65_534;
+    nix::unistd::geteuid().is_root().then_some(NOBODY)
+}
+
+/// A server that every user can reach, with one job of one process of the given user.
+fn server_for(uid: u32, access: SocketAccess) -> TestServer {
+    let directory = tempfile::tempdir().unwrap();
+    set_permissions(directory.path(), Permissions::from_mode(0o711)).unwrap();
+    let server = Server::builder().tmpdir(directory.path()).access(access).hostname("node0").start(LocalHost).unwrap();
+    server.register_namespace(&namespace("job"), 1, description(1, &[("node0", "0")])).unwrap();
+    server.register_client(&proc("job", 0), uid, uid).unwrap();
+    TestServer { server: server.into(), directory }
+}
+
+#[test]
+fn a_process_of_the_registered_user_is_admitted_and_one_of_another_user_is_not() {
+    let Some(user) = other_user() else { return };
+    let node = server_for(user, SocketAccess::RegisteredUsers);
+    node.spawn_as("job", 0, "be admitted", user).succeed();
+    node.spawn_as("job", 0, "be refused", user - 1).succeed();
+    node.spawn("job", 0, "be refused").succeed();
+}
+
+#[test]
+fn another_user_can_not_even_reach_a_socket_for_its_owner_only() {
+    let Some(user) = other_user() else { return };
+    let node = server_for(user, SocketAccess::OwnerOnly);
+    node.spawn_as("job", 0, "be kept out", user).succeed();
+}
+
+fn socket_path(node: &TestServer) -> PathBuf {
+    let variables = node.server.setup_fork(&proc("job", 0)).unwrap();
+    let (_, uri) = variables.into_iter().find(|(name, _)| name == "MODEX_SERVER_URI").unwrap();
+    uri.parse::<ServerAddress>().unwrap().path
+}
+
+fn stranger(node: &TestServer) -> UnixStream {
+    UnixStream::connect(socket_path(node)).unwrap()
+}
+
+/// Waits for the server to close the connection. What it says before is returned.
+fn wait_for_end(mut stream: UnixStream) -> Vec<u8> {
+    let mut said = Vec::new();
+    // A reset is an end, too: the server closed without reading everything.
+    let _ = stream.read_to_end(&mut said);
+    said
+}
+
+fn introduction(proc: ProcId) -> Connect {
+    let (uid, gid) = ids();
+    Connect {
+        security: Text::from(SECURITY_NATIVE),
+        credential: native_credential(Ids { uid, gid }),
+        role: Role::Client(proc),
+        version: Text::from("5.0.0"),
+        codec: Text::from("v41"),
+        described: false,
+        store: Text::from(STORE_HASH),
+        info: Vec::new(),
+    }
+}
+
+/// A client by hand, after a successful handshake.
+fn admitted(node: &TestServer) -> UnixStream {
+    let mut stream = stranger(node);
+    stream.write_all(&introduction(proc("job", 0)).encode().unwrap()).unwrap();
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[..4], [0; 4]);
+    stream
+}
+
+fn read_frame(stream: &mut UnixStream) -> (FrameHeader, Vec<u8>) {
+    let mut header = [0; FrameHeader::SIZE_BYTES];
+    stream.read_exact(&mut header).unwrap();
+    let header = FrameHeader::decode(header);
+    let mut payload = vec![0; header.size_bytes.try_into().unwrap()];
+    stream.read_exact(&mut payload).unwrap();
+    (header, payload)
+}
+
+#[test]
+fn garbage_instead_of_an_introduction_costs_only_its_sender() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    let mut oversized = introduction(proc("job", 0)).encode().unwrap();
+    oversized[8..12].copy_from_slice(&[0xff; 4]);
+    let mut no_role = introduction(proc("job", 0)).encode().unwrap();
+    let role_at = 16 + b"native\0".len() + 4 + 8;
+    no_role[role_at] = 99;
+    let mut munge = introduction(proc("job", 0));
+    munge.security = Text::from("munge");
+    let mut unknown_codec = introduction(proc("job", 0));
+    unknown_codec.codec = Text::from("v99");
+    for garbage in [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
+        vec![0; 1000],
+        vec![0xff; 1000],
+        oversized,
+        no_role,
+        munge.encode().unwrap(),
+        unknown_codec.encode().unwrap(),
+    ] {
+        let mut stream = stranger(&node);
+        // The server may close before it has read everything.
+        let _ = stream.write_all(&garbage);
+        assert_eq!(wait_for_end(stream), b"");
+    }
+    client.fence(&FenceOptions::new()).unwrap();
+}
+
+#[test]
+fn a_process_nobody_registered_is_closed_without_an_answer() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    for claim in [proc("job", 1), proc("unknown", 0)] {
+        let mut stream = stranger(&node);
+        stream.write_all(&introduction(claim).encode().unwrap()).unwrap();
+        assert_eq!(wait_for_end(stream), b"");
+    }
+    // Our own clients, and those before 4.0, are told why.
+    let mut old = introduction(proc("job", 1));
+    old.version = Text::from("3.2.5");
+    let mut stream = stranger(&node);
+    stream.write_all(&old.encode().unwrap()).unwrap();
+    assert_eq!(wait_for_end(stream), Status::ERR_NOT_FOUND.to_raw().to_be_bytes());
+}
+
+#[test]
+fn an_introduction_in_single_bytes_is_understood() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let mut stream = stranger(&node);
+    for byte in introduction(proc("job", 0)).encode().unwrap() {
+        stream.write_all(&[byte]).unwrap();
+    }
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[..4], [0; 4]);
+}
+
+#[test]
+fn a_message_that_declares_too_much_ends_its_connection_only() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 1);
+    let mut stream = admitted(&node);
+    stream.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: u32::MAX }.encode()).unwrap();
+    assert_eq!(wait_for_end(stream), b"");
+    client.put(modex::types::Scope::Global, "k", 1_u32).unwrap();
+    client.commit().unwrap();
+}
+
+#[test]
+fn a_request_that_makes_no_sense_is_answered_with_a_status_and_the_next_one_is_served() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let mut stream = admitted(&node);
+    for (tag, payload) in [(101, vec![]), (102, vec![2, 200]), (103, vec![0xff; 100]), (104, vec![2, 3, 2, 0xff])] {
+        stream.write_all(&frame::encode(1, Tag(tag), &payload).unwrap()).unwrap();
+        let (header, payload) = read_frame(&mut stream);
+        assert_eq!(header.tag, Tag(tag));
+        // One status, and not success.
+        assert_eq!(payload.len(), 2);
+        assert_ne!(payload, [2, 0]);
+    }
+    let fence = Request::Fence(Collective { procs: Vec::new(), directives: Vec::new() });
+    let payload = request::encode(&fence, Dialect::OWN).unwrap();
+    stream.write_all(&frame::encode(1, Tag(105), &payload).unwrap()).unwrap();
+    let (header, payload) = read_frame(&mut stream);
+    assert_eq!((header.tag, payload.as_slice()), (Tag(105), [2, 0].as_slice()));
+}
+
+#[test]
+fn a_tag_used_twice_at_a_time_ends_the_connection() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let mut stream = admitted(&node);
+    let fence = Request::Fence(Collective { procs: Vec::new(), directives: Vec::new() });
+    let message = frame::encode(1, Tag(101), &request::encode(&fence, Dialect::OWN).unwrap()).unwrap();
+    // The fence waits for the other process, so the first tag stays in use.
+    stream.write_all(&message).unwrap();
+    stream.write_all(&message).unwrap();
+    assert_eq!(wait_for_end(stream), b"");
+}
+
+#[test]
+fn heartbeats_are_not_answered() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let mut stream = admitted(&node);
+    stream.write_all(&frame::encode(1, Tag::HEARTBEAT, b"").unwrap()).unwrap();
+    let fence = Request::Fence(Collective { procs: Vec::new(), directives: Vec::new() });
+    let payload = request::encode(&fence, Dialect::OWN).unwrap();
+    stream.write_all(&frame::encode(1, Tag(101), &payload).unwrap()).unwrap();
+    assert_eq!(read_frame(&mut stream).0.tag, Tag(101));
+}
+
+#[test]
+fn connections_that_say_nothing_do_not_keep_others_out() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let path = socket_path(&node);
+    // More than the server lets wait at a time: the oldest go.
+    let mut silent: Vec<UnixStream> = (0..600).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    node.connect("job", 0).finalize().unwrap();
+    assert_eq!(wait_for_end(silent.remove(0)), b"");
+}
+
+#[test]
+fn a_foreign_client_gets_everything_over_the_socket() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let mut stream = admitted(&node);
+    let payload = request::encode(&Request::JobInfo, Dialect::OWN).unwrap();
+    stream.write_all(&frame::encode(1, Tag(101), &payload).unwrap()).unwrap();
+    let (_, payload) = read_frame(&mut stream);
+    let reply = modex::proto::reply::decode(
+        &payload,
+        modex::proto::Command::JobInfo,
+        Dialect::OWN,
+        &modex::bfrops::DecodeLimits::default(),
+    );
+    match reply.unwrap() {
+        modex::proto::Reply::JobInfo { namespace, entries } => {
+            assert_eq!(namespace, Text::from("job"));
+            assert!(entries.iter().any(|entry| entry.key.as_str() == keys::JOB_SIZE.name()));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_client_that_is_killed_in_the_middle_disturbs_nobody() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 1);
+    for _ in 0..20 {
+        let mut stream = admitted(&node);
+        let message = frame::encode(1, Tag(101), &[2, 2, 0, 0, 0]).unwrap();
+        stream.write_all(&message[..18]).unwrap();
+    }
+    client.put(modex::types::Scope::Global, "k", 1_u32).unwrap();
+    client.commit().unwrap();
+}
