@@ -250,6 +250,44 @@ fn a_callback_may_use_the_client_it_came_from() {
 }
 
 #[test]
+fn a_get_with_callback_delivers_what_is_there_and_what_comes_later() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    let (done, values) = mpsc::channel();
+    for key in ["now", "later"] {
+        if key == "later" {
+            mine.put(Scope::Global, "now", 1_u32).unwrap();
+            mine.commit().unwrap();
+        }
+        let done = done.clone();
+        peer.get_nb(&proc("job", 0), key, &GetOptions::new(), move |value| done.send((key, value)).unwrap()).unwrap();
+    }
+    assert_eq!(values.recv().unwrap(), ("now", Ok(Value::Uint32(1))));
+    mine.put(Scope::Global, "later", 2_u32).unwrap();
+    mine.commit().unwrap();
+    assert_eq!(values.recv().unwrap(), ("later", Ok(Value::Uint32(2))));
+    let optional = GetOptions::new().optional();
+    peer.get_nb(&proc("job", 0), "never", &optional, move |value| done.send(("never", value)).unwrap()).unwrap();
+    assert!(matches!(values.recv().unwrap(), ("never", Err(GetError::NotFound { .. }))));
+}
+
+#[test]
+fn a_callback_still_due_when_the_client_goes_learns_so() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 0);
+    let (done, values) = mpsc::channel();
+    let fence_done = done.clone();
+    client.fence_with(&FenceOptions::new(), move |result| fence_done.send(result.is_err()).unwrap()).unwrap();
+    client
+        .get_nb(&proc("job", 1), "never", &GetOptions::new(), move |value| done.send(value.is_err()).unwrap())
+        .unwrap();
+    drop(client);
+    assert_eq!(values.iter().collect::<Vec<_>>(), [true, true]);
+}
+
+#[test]
 fn a_fence_with_a_time_limit_ends_without_the_others() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
