@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, Refusal, StagingError};
 use crate::gds::{AsStatus, KeyRef};
 use crate::keys::TypedKey;
-use crate::proto::Abort;
 use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Session};
 use crate::types::{DataType, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
 
@@ -316,7 +315,7 @@ impl Client {
     /// [`CallError`].
     pub fn abort(&self, status: Status, message: &str, procs: Vec<ProcId>) -> Result<(), CallError> {
         let message = (!message.is_empty()).then(|| Text::from(message));
-        self.session.abort(Abort { status, message, procs })
+        self.session.abort(status, message, procs)
     }
 
     /// Leaves the job in order. A later [`Client::connect`] finds the job again.

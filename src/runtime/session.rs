@@ -15,7 +15,7 @@ use crate::client::{
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
 use crate::proto::{Abort, RankData};
 use crate::shmem::ReaderHandle;
-use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Value};
+use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
 /// A process's membership in its job: what it reads, what it put, and the line to its server.
 ///
@@ -217,8 +217,8 @@ impl Session {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn abort(&self, abort: Abort) -> Result<(), CallError> {
-        self.link.call(Call::Abort(abort)).map(drop)
+    pub fn abort(&self, status: Status, message: Option<Text>, procs: Vec<ProcId>) -> Result<(), CallError> {
+        self.link.call(Call::Abort(Abort { status, message, procs })).map(drop)
     }
 
     /// Leaves in order: waits for the server's consent and closes the connection. What is in flight ends with an
