@@ -27,6 +27,7 @@ pub(super) struct ServerLoop {
     pub(super) commands: Receiver<Command>,
     pub(super) connections: Connections,
     pub(super) calls: Calls,
+    pub(super) is_ending: bool,
 }
 
 /// The host's calls in flight.
@@ -58,13 +59,12 @@ impl ServerLoop {
     fn turn(&mut self) -> Result<bool, Errno> {
         let timeout = self.timeout();
         let ready = self.poller.wait(timeout)?;
-        let goes_on = self.take_commands();
         for readiness in ready {
             self.serve(readiness);
         }
         self.expire();
         self.execute();
-        Ok(goes_on)
+        Ok(!self.is_ending)
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -72,10 +72,10 @@ impl ServerLoop {
         self.clock.until(deadlines.into_iter().flatten().min())
     }
 
-    fn take_commands(&mut self) -> bool {
+    fn take_commands(&mut self) {
         self.waker.reset();
         for _ in 0..COMMANDS_PER_TURN {
-            let Ok(command) = self.commands.try_recv() else { return true };
+            let Ok(command) = self.commands.try_recv() else { return };
             let now = self.clock.now();
             match command {
                 Command::Call(call, completion) => {
@@ -83,17 +83,16 @@ impl ServerLoop {
                     self.core.handle(now, Input::Host(id, call));
                 }
                 Command::Completed(upcall, reply) => self.core.handle(now, Input::Completed(upcall, reply)),
-                Command::Shutdown => return false,
+                Command::Shutdown => return self.is_ending = true,
             }
         }
         // More may wait, and its wake is forgotten.
         self.waker.wake();
-        true
     }
 
     fn serve(&mut self, readiness: Readiness) {
         match readiness.token {
-            Self::WAKER => {}
+            Self::WAKER => self.take_commands(),
             Self::LISTENER => self.connections.accept(&self.listener, &self.poller, self.clock.now()),
             Token(number) => {
                 let now = self.clock.now();
