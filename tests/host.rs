@@ -278,3 +278,14 @@ fn direct_modex_gives_what_other_nodes_may_see() {
     keys.sort();
     assert_eq!(keys, ["both", "far"]);
 }
+
+#[test]
+fn a_request_still_open_when_the_server_ends_is_answered() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let (done, answers) = mpsc::channel();
+    let answer = move |result: Result<Vec<Kval>, ServerError>| done.send(result.is_err()).unwrap();
+    node.server.direct_modex_with(&proc("job", 0), None, None, answer).unwrap();
+    drop(node);
+    assert_eq!(answers.iter().collect::<Vec<_>>(), [true]);
+}

@@ -9,7 +9,7 @@ use modex::client::CallError;
 use modex::gds::AsStatus;
 use modex::keys::TypedKey;
 use modex::types::{DataType, Rank, Scope, Status, Value};
-use modex::{Client, ConnectError, FenceOptions, GetError, GetOptions, keys};
+use modex::{BackingKind, Client, ConnectError, FenceOptions, GetError, GetOptions, LocalHost, keys};
 use support::{Process, TestServer, proc, role};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
@@ -77,6 +77,44 @@ fn every_process_reads_what_every_other_put_before_the_fence() {
     node.register_local_job("job", 4);
     let clients: Vec<_> = (0..4).map(|rank| node.spawn("job", rank, "exchange")).collect();
     clients.into_iter().for_each(Process::succeed);
+}
+
+#[test]
+fn a_segment_may_live_in_any_backing_that_has_a_descriptor() {
+    let backings = [
+        BackingKind::Memfd,
+        BackingKind::File,
+        #[cfg(feature = "posix-shm")]
+        BackingKind::Posix,
+    ];
+    for backing in backings {
+        let node = TestServer::with_backing("node0", LocalHost, backing);
+        node.register_local_job("job", 2);
+        let clients: Vec<_> = (0..2).map(|rank| node.spawn("job", rank, "exchange")).collect();
+        clients.into_iter().for_each(Process::succeed);
+        let directory = node.directory;
+        drop(node.server);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{backing}");
+    }
+}
+
+#[test]
+fn a_client_that_gets_no_segment_is_served_over_the_socket() {
+    // Memory of the server's own process has no descriptor.
+    let node = TestServer::with_backing("node0", LocalHost, BackingKind::Heap);
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    assert!(!mine.reads_segment());
+    assert_eq!(mine.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+    assert_eq!(mine.get(1, keys::LOCAL_RANK), Ok(1));
+    mine.put(Scope::Global, "endpoint", "over the socket").unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| peer.get(0, ENDPOINT).unwrap().into_owned());
+        mine.commit().unwrap();
+        assert_eq!(waiting.join().unwrap(), "over the socket");
+    });
+    let missing = peer.get_value(&proc("job", 0), "never", &GetOptions::new().immediate()).unwrap_err();
+    assert!(matches!(missing, GetError::NotFound { .. }), "{missing}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use modex::types::{Info, Key, Namespace, ProcId, Value};
-use modex::{Client, Host, LocalHost, Server, keys};
+use modex::{BackingKind, Client, Host, LocalHost, Server, keys};
 
 const ROLE: &str = "MODEX_TEST_ROLE";
 
@@ -47,9 +47,14 @@ pub(crate) struct TestServer {
 
 impl TestServer {
     pub(crate) fn start(hostname: &str, host: impl Host) -> Self {
+        Self::with_backing(hostname, host, BackingKind::Memfd)
+    }
+
+    /// A server whose segments live elsewhere than in memfds.
+    pub(crate) fn with_backing(hostname: &str, host: impl Host, backing: BackingKind) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let server =
-            Server::builder().namespace("srv").hostname(hostname).tmpdir(directory.path()).start(host).unwrap();
+        let builder = Server::builder().namespace("srv").hostname(hostname).tmpdir(directory.path()).backing(backing);
+        let server = builder.start(host).unwrap();
         Self { server: Arc::new(server), directory }
     }
 
