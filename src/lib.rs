@@ -2,6 +2,8 @@
 
 mod api;
 pub mod bfrops;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod client;
 pub mod gds;
 pub mod keys;

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -175,6 +175,25 @@ impl Server {
             limits: StoreLimits::default(),
             core: Config::default(),
         }
+    }
+
+    /// The server's own name.
+    #[must_use]
+    pub const fn proc(&self) -> &ProcId {
+        &self.handle.environment().address.server
+    }
+
+    /// The server's name for this node.
+    #[must_use]
+    pub fn hostname(&self) -> &str {
+        &self.handle.environment().hostname
+    }
+
+    /// The directory that holds the server's socket, removed when the server ends.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        let socket = &self.handle.environment().address.path;
+        socket.parent().unwrap_or(socket)
     }
 
     /// Describes a job, before its first local process starts. `local_count` is how many of its processes this node

@@ -97,7 +97,7 @@ pub(crate) fn topology() -> impl Strategy<Value = Topology> {
 }
 
 pub(crate) fn device_distance() -> impl Strategy<Value = DeviceDistance> {
-    let fields = (option::of(text()), option::of(text()), any::<u64>(), any::<u16>(), any::<u16>());
+    let fields = (name(), name(), any::<u64>(), any::<u16>(), any::<u16>());
     fields.prop_map(|(uuid, os_name, device_type, minimum, maximum)| DeviceDistance {
         uuid,
         os_name,
@@ -117,7 +117,7 @@ fn info_with(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Info>
 
 fn app_with(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = App> {
     let texts = || vec(text(), 0..3);
-    (option::of(text()), texts(), texts(), option::of(text()), any::<i32>(), vec(info_with(inner), 0..3)).prop_map(
+    (name(), texts(), texts(), name(), any::<i32>(), vec(info_with(inner), 0..3)).prop_map(
         |(command, argv, environment, working_directory, processes_max, info)| App {
             command,
             argv,
@@ -172,22 +172,22 @@ fn coord() -> impl Strategy<Value = Coord> {
 }
 
 fn disk_stats() -> impl Strategy<Value = DiskStats> {
-    (option::of(text()), any::<[u64; 11]>()).prop_map(|(disk, counters)| DiskStats { disk, counters })
+    (name(), any::<[u64; 11]>()).prop_map(|(disk, counters)| DiskStats { disk, counters })
 }
 
 fn net_stats() -> impl Strategy<Value = NetStats> {
-    (option::of(text()), any::<[u64; 6]>()).prop_map(|(interface, counters)| NetStats { interface, counters })
+    (name(), any::<[u64; 6]>()).prop_map(|(interface, counters)| NetStats { interface, counters })
 }
 
 fn node_stats() -> impl Strategy<Value = NodeStats> {
     let lists = (vec(disk_stats(), 0..3), vec(net_stats(), 0..3));
-    (option::of(text()), uniform(float()), timeval(), lists).prop_map(
-        |(node, figures, sample_time, (disks, interfaces))| NodeStats { node, figures, sample_time, disks, interfaces },
-    )
+    (name(), uniform(float()), timeval(), lists).prop_map(|(node, figures, sample_time, (disks, interfaces))| {
+        NodeStats { node, figures, sample_time, disks, interfaces }
+    })
 }
 
 fn proc_stats() -> impl Strategy<Value = ProcStats> {
-    let who = (option::of(text()), proc_id(), any::<u32>(), option::of(text()));
+    let who = (name(), proc_id(), any::<u32>(), name());
     let numbers = (any::<u8>(), any::<i32>(), any::<i16>(), any::<i16>());
     (who, numbers, timeval(), timeval(), uniform::<_, 3>(float())).prop_map(
         |((node, proc, pid, command), (state, priority, threads, processor), time, sample_time, [pss, vsize, rss])| {
@@ -223,17 +223,22 @@ fn plain<T: Arbitrary<Strategy: 'static> + 'static>(wrap: fn(T) -> Value) -> Box
     any::<T>().prop_map(wrap).boxed()
 }
 
+/// The variant of the same name around any content, boxed where the variant is.
+macro_rules! of {
+    ($variant:ident) => {
+        plain(Value::$variant)
+    };
+    ($variant:ident, $content:expr) => {
+        $content.prop_map(|content| Value::$variant(content.into())).boxed()
+    };
+}
+
+fn name() -> impl Strategy<Value = Option<Text>> {
+    option::of(text())
+}
+
+/// A value of a type that holds no values.
 fn leaf_of(data_type: DataType) -> BoxedStrategy<Value> {
-    /// The variant of the same name around any content, boxed where the variant is.
-    macro_rules! of {
-        ($variant:ident) => {
-            plain(Value::$variant)
-        };
-        ($variant:ident, $content:expr) => {
-            $content.prop_map(|content| Value::$variant(content.into())).boxed()
-        };
-    }
-    let name = || option::of(text());
     match data_type {
         DataType::Undefined => Just(Value::Undefined).boxed(),
         DataType::Bool => of!(Bool),
@@ -257,7 +262,6 @@ fn leaf_of(data_type: DataType) -> BoxedStrategy<Value> {
         DataType::Time => of!(Time),
         DataType::Status => of!(Status),
         DataType::Proc => of!(Proc, proc_id()),
-        DataType::Buffer => of!(Buffer, (1u8..=2, bytes()).prop_map(|(kind, bytes)| Buffer { kind, bytes })),
         DataType::ByteObject => of!(ByteObject, bytes()),
         DataType::Persistence => of!(Persistence),
         DataType::Pointer => Just(Value::Pointer).boxed(),
@@ -279,34 +283,12 @@ fn leaf_of(data_type: DataType) -> BoxedStrategy<Value> {
         DataType::CompressedString => of!(CompressedString, bytes()),
         DataType::AllocDirective => of!(AllocDirective),
         DataType::IofChannel => of!(IofChannel),
-        DataType::Envar => {
-            of!(
-                Envar,
-                (name(), name(), any::<u8>()).prop_map(|(name, value, separator)| Envar { name, value, separator })
-            )
-        }
         DataType::Coord => of!(Coord, coord()),
-        DataType::Regattr => {
-            of!(
-                Regattr,
-                (name(), text(), any::<u16>(), vec(text(), 0..3))
-                    .prop_map(|(name, key, data_type, description)| Regattr { name, key, data_type, description })
-            )
-        }
         DataType::Regex => of!(Regex, regex()),
         DataType::JobState => of!(JobState),
         DataType::LinkState => of!(LinkState),
         DataType::ProcCpuset => of!(ProcCpuset, name()),
-        DataType::Geometry => of!(
-            Geometry,
-            (any::<u64>(), name(), name(), vec(coord(), 0..3))
-                .prop_map(|(fabric, uuid, os_name, coordinates)| Geometry { fabric, uuid, os_name, coordinates })
-        ),
         DataType::DeviceDistance => of!(DeviceDistance, device_distance()),
-        DataType::Endpoint => of!(
-            Endpoint,
-            (name(), name(), bytes()).prop_map(|(uuid, os_name, bytes)| Endpoint { uuid, os_name, bytes })
-        ),
         DataType::Topology => of!(Topology, topology()),
         DataType::DeviceType => of!(DeviceType),
         DataType::LocalityType => of!(LocalityType),
@@ -321,6 +303,37 @@ fn leaf_of(data_type: DataType) -> BoxedStrategy<Value> {
         DataType::StorageAccess => of!(StorageAccess),
         DataType::StoragePersistence => of!(StoragePersistence),
         DataType::StorageAccessType => of!(StorageAccessType),
+        DataType::ResblockDirective => of!(ResblockDirective),
+        DataType::ResourceUnit => of!(ResourceUnit, resource_unit()),
+        record => record_of(record),
+    }
+}
+
+fn record_of(data_type: DataType) -> BoxedStrategy<Value> {
+    match data_type {
+        DataType::Buffer => of!(Buffer, (1u8..=2, bytes()).prop_map(|(kind, bytes)| Buffer { kind, bytes })),
+        DataType::Envar => {
+            of!(
+                Envar,
+                (name(), name(), any::<u8>()).prop_map(|(name, value, separator)| Envar { name, value, separator })
+            )
+        }
+        DataType::Regattr => {
+            of!(
+                Regattr,
+                (name(), text(), any::<u16>(), vec(text(), 0..3))
+                    .prop_map(|(name, key, data_type, description)| Regattr { name, key, data_type, description })
+            )
+        }
+        DataType::Geometry => of!(
+            Geometry,
+            (any::<u64>(), name(), name(), vec(coord(), 0..3))
+                .prop_map(|(fabric, uuid, os_name, coordinates)| Geometry { fabric, uuid, os_name, coordinates })
+        ),
+        DataType::Endpoint => of!(
+            Endpoint,
+            (name(), name(), bytes()).prop_map(|(uuid, os_name, bytes)| Endpoint { uuid, os_name, bytes })
+        ),
         DataType::Device => of!(
             Device,
             (name(), name(), any::<u64>()).prop_map(|(uuid, os_name, device_type)| Device {
@@ -329,8 +342,6 @@ fn leaf_of(data_type: DataType) -> BoxedStrategy<Value> {
                 device_type
             })
         ),
-        DataType::ResblockDirective => of!(ResblockDirective),
-        DataType::ResourceUnit => of!(ResourceUnit, resource_unit()),
         DataType::NodePid => {
             of!(
                 NodePid,
@@ -344,12 +355,6 @@ fn leaf_of(data_type: DataType) -> BoxedStrategy<Value> {
         DataType::Regex2 => {
             of!(Regex2, (name(), bytes()).prop_map(|(encoding, bytes)| Regex2 { encoding, bytes }))
         }
-        DataType::Value
-        | DataType::App
-        | DataType::Info
-        | DataType::Pdata
-        | DataType::Kval
-        | DataType::DataArray
-        | DataType::Query => unreachable!("{data_type:?} holds values"),
+        other => unreachable!("{other:?} is neither a leaf nor a record"),
     }
 }

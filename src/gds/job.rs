@@ -66,7 +66,8 @@ impl<'a> JobView<'a> {
 
     /// Number of the application a process belongs to.
     pub(crate) fn app_of(&self, rank: u32) -> Result<Option<u32>, Damage> {
-        self.number_in_column(self.head.app_number_column, rank)
+        let Some(column) = self.proc_column_at(self.head.app_number_column)? else { return Ok(None) };
+        Ok(self.value_in(column, rank)?.and_then(|value| value.as_u32()))
     }
 
     /// A value of a node.
@@ -79,19 +80,18 @@ impl<'a> JobView<'a> {
 
     /// A value of a process.
     pub(crate) fn proc_value(&self, rank: u32, key: KeyId) -> Found<'a> {
-        let Some(column) = self.column(self.head.proc_columns, key)? else { return Ok(None) };
-        if !column.is_of_node() {
-            return column.value(rank);
-        }
-        match self.node_of(rank)? {
-            Some(node) if rank < column.count() => self.node_value(node, key),
-            _ => Ok(None),
+        match self.column(self.head.proc_columns, key)? {
+            Some(column) => self.value_in(column, rank),
+            None => Ok(None),
         }
     }
 
     /// Index of the node a process runs on.
     pub(crate) fn node_of(&self, rank: u32) -> Result<Option<u32>, Damage> {
-        match self.number_in_column(self.head.node_id_column, rank)? {
+        let Some(column) = self.proc_column_at(self.head.node_id_column)? else { return Ok(None) };
+        // Asked for its own value only: the writer refuses a column of node ids that refers to the node, and a damaged
+        // one must not lead back here.
+        match column.value(rank)?.and_then(|value| value.as_u32()) {
             Some(id) => self.node_by_id(id),
             None => Ok(None),
         }
@@ -142,14 +142,24 @@ impl<'a> JobView<'a> {
         Ok(head.map(|head| ColumnView::new(self.memory, head)))
     }
 
-    /// A number from the process column at this position. It is none of those that refer to the node: the writer
-    /// refuses that, and `value` yields nothing for them, so this can't go round in circles.
-    fn number_in_column(&self, position: u32, rank: u32) -> Result<Option<u32>, Damage> {
+    /// What a process has in a column: its own value, or its node's.
+    fn value_in(&self, column: ColumnView<'a>, rank: u32) -> Found<'a> {
+        if !column.is_of_node() {
+            return column.value(rank);
+        }
+        match self.node_of(rank)? {
+            Some(node) if rank < column.count() => self.node_value(node, column.key()),
+            _ => Ok(None),
+        }
+    }
+
+    /// The process column at a position, if there is one.
+    fn proc_column_at(&self, position: u32) -> Result<Option<ColumnView<'a>>, Damage> {
         if position == NONE {
             return Ok(None);
         }
         let head = self.memory.element::<ColumnHead>(self.head.proc_columns, position.into())?;
-        let column = ColumnView::new(self.memory, head.ok_or(Damage::Missing { what: "a column of the job record" })?);
-        Ok(column.value(rank)?.and_then(|value| value.as_u32()))
+        let head = head.ok_or(Damage::Missing { what: "a column of the job record" })?;
+        Ok(Some(ColumnView::new(self.memory, head)))
     }
 }

@@ -121,10 +121,20 @@ fn column_values(column: &StoredColumn<'_>) -> Result<ColumnValues, Damage> {
     if column.is_of_node() {
         return Ok(ColumnValues::OfNode);
     }
+    let value = |index| column.value(index)?.map(|value| value.to_value()).transpose();
+    if column.view().is_constant()
+        && let Some(value) = value(0)?
+    {
+        return Ok(ColumnValues::Constant(value));
+    }
     if let Some((data_type, values)) = column.view().numbers()? {
         return Ok(ColumnValues::Numbers { data_type, values });
     }
-    let values = (0..column.count()).map(|index| column.value(index)?.map(|value| value.to_value()).transpose());
+    if let Some(indexes) = column.view().sparse_indexes()? {
+        let few = indexes.map(|index| Ok(value(index)?.map(|value| (index, value))));
+        return Ok(ColumnValues::Sparse(few.filter_map(Result::transpose).collect::<Result<_, Damage>>()?));
+    }
+    let values = (0..column.count()).map(value);
     Ok(ColumnValues::Values(values.collect::<Result<_, _>>()?))
 }
 

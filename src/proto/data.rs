@@ -4,7 +4,7 @@ use super::layout::{IfPresent, Layout, Many, One, Rest, pack_entries_of, unpack_
 use super::{Commit, Get, RankData, Reply, Version};
 use crate::bfrops::wire::{self, Buffer, CompulsoryString, Info, Kval, Namespace, Proc};
 use crate::bfrops::{Codec, DecodeError, DecodeProblem, EncodeError, Reader, Writer};
-use crate::types::{Key, ProcId, Rank, Scope};
+use crate::types::{Key, ProcId, Rank, Scope, Status, Text};
 
 /// One scope and one buffer of entries for each part.
 impl Layout for Commit {
@@ -97,7 +97,7 @@ impl Layout for Data {
 
 /// A namespace and its entries up to the end of the message: job information.
 pub(super) fn pack_job(
-    namespace: &crate::types::Text,
+    namespace: &Text,
     entries: &Vec<Kval>,
     writer: &mut Writer,
     peer: Version,
@@ -110,7 +110,7 @@ pub(super) fn pack_job(
 /// for a string: its number stands where a length would.
 pub(super) fn unpack_job_info(
     reader: &mut Reader<'_>,
-    status: Option<crate::types::Status>,
+    status: Option<Status>,
     peer: Version,
 ) -> Result<Reply, DecodeError> {
     if let Some(status) = status {

@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 
 use super::Version;
-use crate::bfrops::wire::{Kval, Size};
+use crate::bfrops::wire::{ByteObject, Kval, Size};
 use crate::bfrops::{DecodeError, EncodeError, Encoding, Reader, Writer};
 
 /// One or more pack operations that together say one thing.
@@ -140,14 +140,17 @@ pub(super) fn pack_entries_of<E: Encoding>(
     let mut object = Writer::new(writer.codec());
     object.pack::<E>(owner)?;
     entries.iter().try_for_each(|entry| object.pack::<Kval>(entry))?;
-    writer.pack::<crate::bfrops::wire::ByteObject>(&object.into_bytes())
+    writer.pack::<ByteObject>(&object.into_bytes())
 }
+
+/// Somebody's name and the entries about them.
+pub(super) type EntriesOf<E> = (<E as Encoding>::Value, Vec<Kval>);
 
 /// All such byte objects up to the end of the message.
 pub(super) fn unpack_entries<E: Encoding>(
     reader: &mut Reader<'_>,
     field: &'static str,
-) -> Result<Vec<(E::Value, Vec<Kval>)>, DecodeError> {
+) -> Result<Vec<EntriesOf<E>>, DecodeError> {
     let mut objects = Vec::new();
     while !reader.is_at_end() {
         let object = reader.unpack_object(field)?;

@@ -61,7 +61,8 @@ pub enum Request {
     Unpublish(Lookup),
     /// SPAWNNB. Reply: [`Reply::Spawned`].
     Spawn(Spawn),
-    /// CONNECTNB. Reply: [`Reply::Data`] shaped per namespace.
+    /// CONNECTNB. Clients of release 6.1 put what they posted behind the directives, as infos `pmix.pdata`. Reply:
+    /// [`Reply::Data`] shaped per namespace, each with the wildcard rank.
     Connect(Collective),
     /// DISCONNECTNB. Reply: status.
     Disconnect(Collective),

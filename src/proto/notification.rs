@@ -1,7 +1,6 @@
 //! Messages that a server sends unasked: events, forwarded output, segments.
 
-use super::layout::Layout;
-use super::layout::{IfPresent, Many, One, layout};
+use super::layout::{IfPresent, Layout, Many, One, layout};
 use super::{Command, Dialect, SegmentNotice};
 use crate::bfrops::wire::{self, ByteObject, DataRange, Info, IofChannel, Namespace, Proc, Size, Status, Uint64};
 use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};

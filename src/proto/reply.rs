@@ -73,7 +73,8 @@ const fn may_be_empty(command: Command, peer: Version) -> bool {
 /// Whether results say nothing, so that the status beside them is all there is.
 fn is_empty(results: &Reply) -> bool {
     match results {
-        Reply::Status(_) => true,
+        // A number given out by an operation that failed means nothing.
+        Reply::Status(_) | Reply::IofPulled(_) => true,
         Reply::Data(data) => data.is_empty(),
         Reply::Lookup(found) => found.is_empty(),
         Reply::Infos(infos) => infos.is_empty(),
@@ -84,11 +85,7 @@ fn is_empty(results: &Reply) -> bool {
             members.is_empty() && context_id.unwrap_or_default() == 0 && info.is_empty() && jobs.is_empty()
         }
         Reply::Credential { credential, info } => credential.is_empty() && info.is_empty(),
-        Reply::Spawned { .. }
-        | Reply::JobInfo { .. }
-        | Reply::IofPulled(_)
-        | Reply::Nodes(_)
-        | Reply::Partial { .. } => false,
+        Reply::Spawned { .. } | Reply::JobInfo { .. } | Reply::Nodes(_) | Reply::Partial { .. } => false,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Credentials that a host makes and checks.
 
-use super::layout::Layout;
-use super::layout::{Many, One, layout};
+use super::layout::{Layout, Many, One, layout};
 use super::{Reply, ValidateCredential, Version};
 use crate::bfrops::wire::{ByteObject, Info};
 use crate::bfrops::{DecodeError, Reader};

@@ -81,6 +81,9 @@ fn an_error_with_empty_results_is_only_an_error() {
     // Status -46, then zero infos.
     let read = reply::decode(&[2, 0x5b, 2, 0], Command::Query, Dialect::OWN, &LIMITS());
     assert_eq!(read, Ok(Reply::Status(Status::ERR_NOT_FOUND)));
+    // Status -46, then a number for nothing.
+    let read = reply::decode(&[2, 0x5b, 2, 7], Command::IofPull, Dialect::OWN, &LIMITS());
+    assert_eq!(read, Ok(Reply::Status(Status::ERR_NOT_FOUND)));
     let read = reply::decode(&[2, 0], Command::Query, Dialect::OWN, &LIMITS());
     assert_eq!(read, Ok(Reply::Status(Status::SUCCESS)));
     let read = reply::decode(&[2, 0], Command::Get, Dialect::OWN, &LIMITS());

@@ -150,6 +150,14 @@ impl Connection {
         Ok(())
     }
 
+    /// What a request that is not answered yet asks for.
+    pub(super) fn asked(&self, tag: Tag) -> Option<Command> {
+        match &self.stage {
+            Stage::Known(known) => known.open.command(tag),
+            _ => None,
+        }
+    }
+
     pub(super) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<(), Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         let Some(command) = known.open.close(tag) else { return Ok(()) };

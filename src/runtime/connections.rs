@@ -5,7 +5,7 @@ use super::connection::{Connection, Dropped};
 use super::poller::{Poller, Readiness, Token};
 use super::server_loop::ServerLoop;
 use crate::gds::Store;
-use crate::proto::{Reply, SegmentNotice, Tag};
+use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Listener, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
@@ -146,6 +146,11 @@ impl Connections {
         tracing::warn!(peer = id.0, %refusal, "connection refused");
         self.write(id, |connection| connection.refuse(refusal));
         self.deadlines.insert((now + self.limits.handshake_time_max, id));
+    }
+
+    /// What a request that is not answered yet asks for.
+    pub(super) fn asked(&self, id: PeerId, tag: Tag) -> Option<Command> {
+        self.connections.get(&id)?.asked(tag)
     }
 
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {

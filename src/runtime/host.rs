@@ -51,6 +51,24 @@ pub trait Host: Send + Sync + 'static {
         drop(request);
         reply.fail(Status::ERR_NOT_SUPPORTED);
     }
+
+    /// A local process reached a moment that a host may want to time. Unlike the functions above it is called on the
+    /// server's own thread: note the time and return.
+    fn observed(&self, proc: &ProcId, moment: Moment) {
+        let _ = (proc, moment);
+    }
+}
+
+/// A moment in the life of a local process, as its server sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Moment {
+    /// It has introduced itself: it runs its own code and is inside Init.
+    Connected,
+    /// It has been admitted: Init returns.
+    Admitted,
+    /// A fence it takes part in has been released successfully.
+    Fenced,
 }
 
 /// A host without any upcall: local jobs only.

@@ -69,6 +69,10 @@ impl OpenRequests {
         Ok(())
     }
 
+    pub(super) fn command(&self, tag: Tag) -> Option<Command> {
+        self.0.get(&tag).copied()
+    }
+
     pub(super) fn close(&mut self, tag: Tag) -> Option<Command> {
         self.0.remove(&tag)
     }

@@ -37,11 +37,12 @@ mod server_handle;
 mod server_loop;
 mod session;
 mod stores;
+mod witness;
 
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
 pub use connections::ConnectionLimits;
 pub use fetched::Fetched;
-pub use host::{Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Responder};
+pub use host::{Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, Responder};
 pub use local::{environment, hostname, temporary_directory};
 pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
 pub use session::{FetchError, Pending, Session};

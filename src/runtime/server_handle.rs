@@ -14,6 +14,7 @@ use super::host::Host;
 use super::host_thread::HostThread;
 use super::poller::{Poller, Waker};
 use super::server_loop::{Calls, ServerLoop};
+use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::{ListenError, Listener, ServerAddress, ServerEnvironment, SocketAccess};
 use crate::server::{Config, HostCall, HostResult, Server};
@@ -99,6 +100,7 @@ impl ServerHandle {
         let core = Config { capabilities: host.capabilities(), ..core };
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),
+            witness: Witness::new(Arc::clone(&host)),
             host: HostThread::new(host, commands.clone()),
             clock: Clock::start(),
             poller,

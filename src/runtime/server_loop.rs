@@ -9,9 +9,12 @@ use nix::errno::Errno;
 use super::clock::Clock;
 use super::commands::{Command, Completion};
 use super::connections::Connections;
+use super::host::Moment;
 use super::host_thread::{HostThread, Job};
 use super::poller::{Poller, Readiness, Token, Waker};
+use super::witness::Witness;
 use crate::gds::Store;
+use crate::proto::{Command as Asked, Reply, Tag};
 use crate::ptl::Listener;
 use crate::server::{CallId, HostReply, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
 use crate::types::{Status, Time};
@@ -28,6 +31,7 @@ pub(super) struct ServerLoop {
     pub(super) connections: Connections,
     pub(super) calls: Calls,
     pub(super) is_ending: bool,
+    pub(super) witness: Witness,
 }
 
 /// The host's calls in flight.
@@ -114,6 +118,7 @@ impl ServerLoop {
     /// Gives the core what the connections brought.
     fn feed(&mut self, now: Time) {
         while let Some(input) = self.connections.poll_input() {
+            self.witness.see(&input);
             self.core.handle(now, input);
         }
     }
@@ -136,16 +141,32 @@ impl ServerLoop {
 
     fn execute_one(&mut self, output: Output) {
         match output {
-            Output::Admit(peer, index) => self.connections.admit(peer, index),
-            Output::Refuse(peer, refusal) => self.connections.refuse(peer, &refusal, self.clock.now()),
-            Output::Reply(peer, tag, reply) => self.connections.reply(peer, tag, &reply),
+            Output::Admit(peer, index) => {
+                self.connections.admit(peer, index);
+                self.witness.reached(peer, Moment::Admitted);
+            }
+            Output::Refuse(peer, refusal) => {
+                self.witness.forget(peer);
+                self.connections.refuse(peer, &refusal, self.clock.now());
+            }
+            Output::Reply(peer, tag, reply) => self.reply(peer, tag, &reply),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
-            Output::Close(peer, reason) => self.connections.close(peer, reason, self.clock.now()),
+            Output::Close(peer, reason) => {
+                self.witness.forget(peer);
+                self.connections.close(peer, reason, self.clock.now());
+            }
             Output::Upcall(id, upcall) => self.upcall(id, upcall),
             Output::Complete(id, result) => self.complete(id, result),
             // Readers are told by messages; none sleeps on a segment.
             Output::Wake(_) => {}
         }
+    }
+
+    fn reply(&mut self, peer: PeerId, tag: Tag, reply: &Reply) {
+        if *reply == Reply::Status(Status::SUCCESS) && self.connections.asked(peer, tag) == Some(Asked::Fence) {
+            self.witness.reached(peer, Moment::Fenced);
+        }
+        self.connections.reply(peer, tag, reply);
     }
 
     fn upcall(&mut self, id: UpcallId, upcall: Upcall) {

@@ -29,7 +29,10 @@ impl<S: Publish> Server<S> {
         match self.store.commit(namespace, rank, Origin::Local, values) {
             Ok(true) => self.wake(namespace),
             Ok(false) => {}
-            Err(error) => return error.status(),
+            Err(error) => {
+                tracing::warn!(%proc, %error, "commit refused");
+                return error.status();
+            }
         }
         if let Some(client) = self.registry.client_mut(proc) {
             client.commits = client.commits.saturating_add(1);
@@ -71,7 +74,10 @@ impl<S: Publish> Server<S> {
         match self.store.commit(&proc.namespace, rank, Origin::Remote, &values) {
             Ok(true) => self.wake(&proc.namespace),
             Ok(false) => {}
-            Err(error) => return Err(error.status()),
+            Err(error) => {
+                tracing::warn!(%proc, %error, "data of a process elsewhere can't be stored");
+                return Err(error.status());
+            }
         }
         if let (Some(commit), Some(job)) = (commit, self.registry.job_mut(&proc.namespace)) {
             job.stored.insert(rank, commit);

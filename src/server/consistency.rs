@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::collective::{Operation, Stage};
 use super::core::Server;
 use super::get::Verdict;
@@ -55,9 +57,15 @@ impl<S: Publish> Server<S> {
     }
 
     fn assert_operations_lack_somebody(&self) {
+        let mut gathering = BTreeSet::new();
         for (id, operation) in self.collectives.iter() {
+            let has_elder = gathering.contains(&operation.signature);
+            assert!(operation.stage == Stage::Gathering || !has_elder, "{id:?} waits for one that still gathers");
             match operation.stage {
-                Stage::Gathering => assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers"),
+                Stage::Gathering => {
+                    assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers");
+                    gathering.insert(&operation.signature);
+                }
                 Stage::Answered => assert!(!self.collectives.is_oldest(id), "{id:?} is answered and waits for nobody"),
                 Stage::AtHost(upcall) => {
                     let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);

@@ -7,7 +7,7 @@ use super::get::Verdict;
 use super::host::{DirectModexRequest, Upcall, UpcallId};
 use super::outputs::CallTicket;
 use super::pending::{Fetch, Purpose};
-use super::waiting::{Asker, WaitId, Wanted};
+use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::Publish;
 use crate::proto::{RankData, Reply};
 use crate::types::{Info, Kval, Status, Text, Time, Value};
@@ -21,19 +21,20 @@ impl<S: Publish> Server<S> {
     }
 
     /// Asks the host for data, or joins whoever has asked for the same.
-    pub(super) fn fetch(&mut self, now: Time, asker: Asker, wanted: Wanted, fetch: Fetch) {
+    pub(super) fn fetch(&mut self, now: Time, mut waiter: Waiter, fetch: Fetch) {
         let upcall = match self.upcalls.fetching(&fetch) {
             Some(upcall) => upcall,
             None if self.upcalls.fetch_count() >= self.config.limits.direct_modex_max => {
-                return self.refuse(asker, Status::ERR_OUT_OF_RESOURCE);
+                return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
             }
             None => {
-                let upcall =
-                    Upcall::DirectModex { proc: fetch.proc.clone(), directives: directives_of(&fetch, &wanted) };
+                let directives = directives_of(&fetch, &waiter.wanted);
+                let upcall = Upcall::DirectModex { proc: fetch.proc.clone(), directives };
                 self.ask_host(now, Purpose::DirectModex(fetch), upcall)
             }
         };
-        self.hold(now, asker, wanted, Some(upcall));
+        waiter.via = Some(upcall);
+        self.hold(waiter);
     }
 
     /// The host has fetched data, or could not. It is published before anybody is told of it.
@@ -51,20 +52,21 @@ impl<S: Publish> Server<S> {
             Err(status) => Some(status),
         };
         for wait in waits {
-            self.settle_wait(now, wait, status.unwrap_or(Status::ERR_NOT_FOUND));
+            self.settle_wait(wait, status.unwrap_or(Status::ERR_NOT_FOUND));
         }
         self.review_target(now, &fetch.proc);
     }
 
     /// Ends a wait for the host: with the data if it is there now, else with `otherwise`.
-    fn settle_wait(&mut self, now: Time, id: WaitId, otherwise: Status) {
+    fn settle_wait(&mut self, id: WaitId, otherwise: Status) {
         let Some(mut waiter) = self.take_wait(id) else { return };
         waiter.via = None;
         waiter.wanted.directives.refresh = false;
         match self.judge(&waiter.asker, &waiter.wanted) {
             Verdict::Fetch(_) => self.refuse(waiter.asker, otherwise),
-            Verdict::Hold => self.hold_again(id, waiter),
-            Verdict::Found | Verdict::Refused(_) => self.ask(now, waiter.asker, waiter.wanted),
+            Verdict::Hold => self.hold(waiter),
+            Verdict::Found => self.answer(waiter.asker, &waiter.wanted),
+            Verdict::Refused(status) => self.refuse(waiter.asker, status),
         }
     }
 

@@ -192,6 +192,7 @@ impl<S: Publish> Server<S> {
     /// Takes an operation off the list and answers everybody who waits for it.
     fn release(&mut self, id: OperationId, status: Status) -> Option<Signature> {
         let operation = self.collectives.remove(id)?;
+        tracing::debug!(operation = id.0, procs = ?operation.signature.procs, status = status.to_raw(), "fence ended");
         self.timers.disarm(operation.deadline, Timer::Operation(id));
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);

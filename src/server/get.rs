@@ -4,7 +4,7 @@ use super::commit::add_commit_number;
 use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{GetDirectives, Realm};
-use super::host::{HostResult, UpcallId};
+use super::host::HostResult;
 use super::io::{PeerId, StoreOffer};
 use super::outputs::Ticket;
 use super::pending::Fetch;
@@ -42,26 +42,28 @@ impl<S: Publish> Server<S> {
         self.ask(now, Asker::Peer(ticket), wanted);
     }
 
-    /// Answers a request for data, or holds it until it can be answered.
+    /// Answers a request for data, or holds it until it can be answered. Its time runs from now.
     pub(super) fn ask(&mut self, now: Time, asker: Asker, wanted: Wanted) {
-        match self.judge(&asker, &wanted) {
-            Verdict::Found => self.answer(asker, &wanted),
-            Verdict::Refused(status) => self.refuse(asker, status),
-            Verdict::Hold | Verdict::Fetch(_) if wanted.directives.immediate => {
-                self.refuse(asker, Status::ERR_NOT_FOUND);
-            }
-            Verdict::Hold => self.hold(now, asker, wanted, None),
-            Verdict::Fetch(fetch) => self.fetch(now, asker, wanted, fetch),
+        let is_immediate = wanted.directives.immediate;
+        let deadline = wanted.directives.timeout.map(|timeout| now + timeout);
+        let verdict = self.judge(&asker, &wanted);
+        let waiter = Waiter { asker, wanted, via: None, deadline };
+        match verdict {
+            Verdict::Found => self.answer(waiter.asker, &waiter.wanted),
+            Verdict::Refused(status) => self.refuse(waiter.asker, status),
+            Verdict::Hold | Verdict::Fetch(_) if is_immediate => self.refuse(waiter.asker, Status::ERR_NOT_FOUND),
+            Verdict::Hold => self.hold(waiter),
+            Verdict::Fetch(fetch) => self.fetch(now, waiter, fetch),
         }
     }
 
-    pub(super) fn hold(&mut self, now: Time, asker: Asker, wanted: Wanted, via: Option<UpcallId>) {
+    pub(super) fn hold(&mut self, waiter: Waiter) {
         let is_full = self.waiting.host_requests() >= self.config.limits.host_requests_max;
-        if matches!(asker, Asker::Host(_)) && is_full {
-            return self.refuse(asker, Status::ERR_OUT_OF_RESOURCE);
+        if matches!(waiter.asker, Asker::Host(_)) && is_full {
+            return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
         }
-        let deadline = wanted.directives.timeout.map(|timeout| now + timeout);
-        let wait = self.waiting.insert(Waiter { asker, wanted, via, deadline });
+        let deadline = waiter.deadline;
+        let wait = self.waiting.insert(waiter);
         self.timers.arm(deadline, Timer::Wait(wait));
     }
 
@@ -74,7 +76,7 @@ impl<S: Publish> Server<S> {
             Verdict::Refused(status) => self.refuse_wait(id, status),
             Verdict::Fetch(fetch) if via.is_none() => {
                 if let Some(waiter) = self.take_wait(id) {
-                    self.fetch(now, waiter.asker, waiter.wanted, fetch);
+                    self.fetch(now, waiter, fetch);
                 }
             }
             Verdict::Hold | Verdict::Fetch(_) => {}
@@ -103,12 +105,6 @@ impl<S: Publish> Server<S> {
         Some(waiter)
     }
 
-    /// Holds a request again that was taken out, under its old deadline.
-    pub(super) fn hold_again(&mut self, id: WaitId, waiter: Waiter) {
-        self.timers.arm(waiter.deadline, Timer::Wait(id));
-        self.waiting.put_back(id, waiter);
-    }
-
     pub(super) fn refuse(&mut self, asker: Asker, status: Status) {
         match asker {
             Asker::Peer(ticket) => self.outputs.reply_status(ticket, status),
@@ -116,7 +112,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    fn answer(&mut self, asker: Asker, wanted: &Wanted) {
+    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
         match asker {
             Asker::Peer(ticket) => {
                 let reply = match self.payload(ticket.peer(), wanted) {

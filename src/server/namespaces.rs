@@ -22,13 +22,17 @@ impl<S: Publish> Server<S> {
         } else {
             match self.store.register(namespace, description) {
                 Ok(summary) => summary.job_size,
-                Err(error) => return error.status(),
+                Err(error) => {
+                    tracing::warn!(%namespace, %error, "registration refused");
+                    return error.status();
+                }
             }
         };
         let job = self.registry.job_or_insert(namespace);
         job.is_registered = true;
         job.local_count = local_count.or(job.local_count);
         job.job_size = job_size.or(job.job_size);
+        tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
         self.registry.touch();
         self.wake(namespace);
         self.review_namespace(now, namespace);

@@ -101,7 +101,7 @@ impl Job {
 }
 
 impl Registry {
-    /// Grows whenever who is local, or who is gone, changed.
+    /// Grows whenever the set of local processes has changed, or one of them has gone.
     pub(super) const fn revision(&self) -> u64 {
         self.revision
     }

@@ -19,12 +19,15 @@ impl<S: Publish> Server<S> {
     pub(super) fn connect(&mut self, now: Time, id: PeerId, hello: Hello) {
         let object = match self.examine(id, &hello) {
             Ok(object) => object,
-            Err(refusal) => return self.outputs.push(Output::Refuse(id, refusal)),
+            Err(refusal) => {
+                tracing::warn!(proc = %hello.proc, %refusal, "connection refused");
+                return self.outputs.push(Output::Refuse(id, refusal));
+            }
         };
         let (proc, credentials) = (hello.proc.clone(), hello.credentials);
         self.peers.insert(id, hello);
         if !self.config.capabilities.contains(Capabilities::CLIENT_CONNECTED) {
-            return self.admit_or_refuse(now, id, Status::SUCCESS);
+            return self.admit_or_refuse(id, Status::SUCCESS);
         }
         let directives = vec![Info::new(keys::USER_ID, credentials.uid), Info::new(keys::GROUP_ID, credentials.gid)];
         let upcall = Upcall::ClientConnected { proc, object, directives };
@@ -54,7 +57,7 @@ impl<S: Publish> Server<S> {
     }
 
     /// The host has decided about a connection.
-    pub(super) fn admit_or_refuse(&mut self, now: Time, id: PeerId, status: Status) {
+    pub(super) fn admit_or_refuse(&mut self, id: PeerId, status: Status) {
         let Some(peer) = self.peers.get_mut(id) else { return };
         let proc = peer.proc.clone();
         if status != Status::SUCCESS {
@@ -63,20 +66,15 @@ impl<S: Publish> Server<S> {
         }
         peer.stage = Stage::Admitted;
         let store = peer.store;
-        let was_gone = self.registry.is_gone(&proc);
         if let Some(client) = self.registry.client_mut(&proc) {
             client.connections.insert(id);
             client.presence = Presence::Connected;
         }
-        if was_gone {
-            self.registry.touch();
-        }
         let index = self.peers.next_index();
         self.outputs.push(Output::Admit(id, index));
         if store == StoreOffer::Segment {
-            self.outputs.push(Output::SendSegment(id, proc.namespace.clone()));
+            self.outputs.push(Output::SendSegment(id, proc.namespace));
         }
-        self.review_namespace(now, &proc.namespace);
     }
 
     pub(super) fn job_info(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
@@ -140,6 +138,7 @@ impl<S: Publish> Server<S> {
         client.connections.remove(&id);
         if client.connections.is_empty() && client.presence == Presence::Connected {
             client.presence = Presence::Lost;
+            tracing::warn!(proc = %peer.proc, "connection lost without finalize");
             self.registry.touch();
             self.review_namespace(now, &peer.proc.namespace);
         }

@@ -17,7 +17,7 @@ impl<S: Publish> Server<S> {
         let Some(PendingUpcall { purpose, deadline }) = self.upcalls.remove(id) else { return };
         self.timers.disarm(deadline, Timer::Upcall(id));
         match purpose {
-            Purpose::ClientConnected(peer) => self.admit_or_refuse(now, peer, status_of(&reply)),
+            Purpose::ClientConnected(peer) => self.admit_or_refuse(peer, status_of(&reply)),
             Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => {
                 self.outputs.reply_status(ticket, status_of(&reply));
             }
@@ -40,6 +40,7 @@ impl<S: Publish> Server<S> {
 
     /// The host took too long: whoever waits gets a timeout, and a later answer is ignored.
     pub(super) fn expire_upcall(&mut self, now: Time, id: UpcallId) {
+        tracing::warn!(upcall = id.0, "the host did not answer in time");
         self.complete_upcall(now, id, HostReply::Status(Status::ERR_TIMEOUT));
     }
 

@@ -59,12 +59,6 @@ impl Waiting {
     pub(super) fn insert(&mut self, waiter: Waiter) -> WaitId {
         self.last = self.last.saturating_add(1);
         let id = WaitId(self.last);
-        self.put_back(id, waiter);
-        id
-    }
-
-    /// Puts a waiter where it was, perhaps with other dependencies.
-    pub(super) fn put_back(&mut self, id: WaitId, waiter: Waiter) {
         self.by_target.entry(waiter.wanted.proc.clone()).or_default().insert(id);
         match &waiter.asker {
             Asker::Peer(ticket) => {
@@ -76,6 +70,7 @@ impl Waiting {
             self.by_upcall.entry(upcall).or_default().insert(id);
         }
         self.waiters.insert(id, waiter);
+        id
     }
 
     pub(super) fn remove(&mut self, id: WaitId) -> Option<Waiter> {

@@ -54,10 +54,10 @@ impl Pattern {
     fn nested(&self) -> Value {
         Value::info_array(vec![
             Info::new(Key::from_static("demo.endpoint"), format!("10.0.0.{}", self.rank % 256)),
-            Info::new(Key::from_static("demo.ports"), Value::info_array(vec![Info::new(
-                Key::from_static("demo.port"),
-                Value::Uint32(self.rank),
-            )])),
+            Info::new(
+                Key::from_static("demo.ports"),
+                Value::info_array(vec![Info::new(Key::from_static("demo.port"), Value::Uint32(self.rank))]),
+            ),
         ])
     }
 }

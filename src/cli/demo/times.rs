@@ -59,7 +59,7 @@ pub(super) fn table(client: &Client, namespace: &Namespace, rank_count: u32) -> 
         let mut times = Vec::new();
         for rank in 0..rank_count {
             let proc = ProcId::new(namespace.clone(), rank);
-            let value = client.get_value(&proc, key, &GetOptions::new())?.to_value()?;
+            let value = client.get_value(&proc, key, &GetOptions::new())?.into_value()?;
             times.push(value.as_u64().ok_or_else(|| format!("{key} of {proc} is no number"))?);
         }
         times.sort_unstable();

@@ -8,6 +8,7 @@ use crossbeam::channel::{Receiver, unbounded};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
+use super::Input;
 use super::children::{Channel, Children, SpawnError};
 use super::forward::{Progress, Stream, copy_input};
 use super::guardian::Guardian;
@@ -16,7 +17,6 @@ use super::plan::Plan;
 use super::report::{Phase, Timeline};
 use super::verdict::{Action, Cause, Verdict};
 use super::wakeups::{Wakeup, Wakeups};
-use super::Input;
 use crate::api::{BuildError, Server, ServerError};
 use crate::gds::registration::{JobDescription, RegisterError};
 use crate::types::{Info, ProcId};
@@ -79,9 +79,9 @@ impl Job {
     /// Starts server and ranks.
     pub(super) fn start(plan: Plan, settings: Settings) -> Result<Self, JobError> {
         let clock = Clock::start();
-        let (wakeups, bell) = Wakeups::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
-        let guardian =
-            Guardian::start().map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
+        let (wakeups, bell) =
+            Wakeups::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
+        let guardian = Guardian::start().map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
         let (sender, news) = unbounded();
         let host = LauncherHost::new(sender, Arc::new(bell), clock, settings.report);
         let server = Server::builder().start(host)?;
@@ -142,7 +142,9 @@ impl Job {
             self.watch(Stream::new(pipes.out, rank, Channel::Out, tag))?;
             self.watch(Stream::new(pipes.error, rank, Channel::Error, tag))?;
             inputs.extend(pipes.input);
-            if rank == 0 && let Some(group) = self.children.group() {
+            if rank == 0
+                && let Some(group) = self.children.group()
+            {
                 self.guardian
                     .watch_group(group)
                     .map_err(|reason| JobError::System { doing: "instruct its guardian", reason })?;

@@ -77,13 +77,7 @@ mod tests {
     use super::*;
 
     fn app(count: u32) -> App {
-        App {
-            count,
-            program: "true".into(),
-            arguments: Vec::new(),
-            environment: Vec::new(),
-            working_directory: None,
-        }
+        App { count, program: "true".into(), arguments: Vec::new(), environment: Vec::new(), working_directory: None }
     }
 
     #[test]
@@ -97,7 +91,10 @@ mod tests {
     fn more_ranks_than_cores_share_them_in_turn() {
         let mut plan = Plan::new(vec![app(3)], false).unwrap();
         plan.cores = Some(vec![vec![0, 1], vec![2]]);
-        assert_eq!((plan.place(0), plan.place(1), plan.place(2)), (Some(&[0, 1][..]), Some(&[2][..]), Some(&[0, 1][..])));
+        assert_eq!(
+            (plan.place(0), plan.place(1), plan.place(2)),
+            (Some(&[0, 1][..]), Some(&[2][..]), Some(&[0, 1][..]))
+        );
     }
 
     #[test]

@@ -53,6 +53,20 @@ impl<'a> ColumnView<'a> {
         }
     }
 
+    /// Whether every index has the same value.
+    pub(crate) const fn is_constant(&self) -> bool {
+        self.head.function == function::STRIDE && matches!(self.head.parameters, [_, _, _, 0])
+    }
+
+    /// The indexes that have a value, ascending, if only few have; `None` if the column is not sparse.
+    pub(crate) fn sparse_indexes(&self) -> Result<Option<impl Iterator<Item = u32> + use<'a>>, Damage> {
+        if self.head.function != function::SPARSE {
+            return Ok(None);
+        }
+        let [offset, count, ..] = self.head.parameters;
+        Ok(Some(self.memory.array::<Entry>(Array { offset, count })?.iter().map(|entry| entry.id)))
+    }
+
     /// All numbers of a column whose numbers are its values; `None` if they are not.
     pub(crate) fn numbers(&self) -> Result<Option<(DataType, Vec<u64>)>, Damage> {
         let is_scalar = self.head.meaning == meaning::SCALAR && self.head.function <= function::RUNS;

@@ -97,6 +97,32 @@ fn each_limit_is_enforced_and_names_itself() {
 }
 
 #[test]
+fn running_out_of_memory_leaves_what_was_stored_and_room_for_less() {
+    for backing in [BackingKind::Heap, BackingKind::Memfd] {
+        let mut store = Store::new(StoreOptions { span_bytes: 1 << 20, ..options(backing) });
+        store.register_record(&namespace(), &block_job(2, 4)).unwrap();
+        let mut commit = |rank: u8, bytes| {
+            store.commit(&namespace(), rank.into(), Origin::Local, &[posted(Scope::Global, "a", vec![rank; bytes])])
+        };
+        let stored = (0..8).take_while(|&rank| commit(rank, 300_000).is_ok()).count();
+        assert!((1..8).contains(&stored), "{stored}");
+        let failed = u8::try_from(stored).unwrap();
+        let error = commit(failed, 300_000).unwrap_err();
+        assert!(matches!(error, StoreError::Grow(_)) && error.status() == Status::ERR_OUT_OF_RESOURCE, "{error}");
+        assert!(commit(failed, 1000).unwrap(), "what fits is still taken");
+        let before = store.statistics(&namespace()).unwrap();
+        store.register_record(&namespace(), &block_job(2, 200_000)).unwrap_err();
+        assert_eq!(store.statistics(&namespace()).unwrap().published_bytes, before.published_bytes);
+        let reader = attached(&store);
+        for rank in 0..failed {
+            assert_eq!(get(&reader, u32::from(rank), "a"), Ok(Value::ByteObject(vec![rank; 300_000])));
+        }
+        assert_eq!(get(&reader, u32::from(failed), "a"), Ok(Value::ByteObject(vec![failed; 1000])));
+        assert_eq!(get(&reader, Rank::Wildcard, "pmix.job.size"), Ok(Value::Uint32(8)));
+    }
+}
+
+#[test]
 fn a_commit_that_changes_nothing_publishes_nothing() {
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &block_job(1, 2)).unwrap();
@@ -204,13 +230,18 @@ fn session_and_application_are_found_by_number_or_implied() {
 #[test]
 fn the_job_record_is_read_back_as_it_was_written() {
     let mut store = store(BackingKind::Heap);
-    let record = block_job(3, 5);
+    let mut record = block_job(3, 5);
+    record.proc_columns.push(column("few", ColumnValues::Sparse(vec![(2, "x".into()), (14, Value::NullString)])));
     store.register_record(&namespace(), &record).unwrap();
     let back = attached(&store).job_record().unwrap();
     store.register_record(&namespace(), &back).unwrap();
     assert_eq!(attached(&store).job_record().unwrap(), back, "writing what was read changes nothing");
     assert_eq!((back.session, back.apps, back.rank_count), (record.session, record.apps, record.rank_count));
-    assert_eq!(back.proc_columns.len(), record.proc_columns.len());
+    let by_key = |mut columns: Vec<Column>| {
+        columns.sort_by(|a, b| a.key.cmp(&b.key));
+        columns
+    };
+    assert_eq!(by_key(back.proc_columns), by_key(record.proc_columns));
 }
 
 #[test]
@@ -233,6 +264,39 @@ fn peers_without_segments_get_one_array_for_each_session_app_node_and_process() 
         .collect();
     assert_eq!(infos[0], ("pmix.rank", &Value::ProcRank(Rank::Process(5))));
     assert!(infos.contains(&("pmix.hname", &"node00001".into())) && infos.contains(&("pmix.lrank", &Value::Uint16(2))));
+}
+
+#[test]
+fn a_host_description_is_parsed_stored_and_updated() {
+    use crate::gds::registration::JobDescription;
+    for backing in [BackingKind::Heap, BackingKind::Memfd] {
+        let mut store = store(backing);
+        let description = JobDescription::new(&namespace())
+            .nodes(["n0", "n1"])
+            .ranks_by_node([vec![0, 1], vec![2]])
+            .session_id(7)
+            .build()
+            .unwrap();
+        let summary = store.register(&namespace(), &description).unwrap();
+        assert_eq!((summary.job_size, summary.node_count), (Some(3), Some(2)));
+        store.commit(&namespace(), 2, Origin::Remote, &[posted(Scope::Global, "a", 1_u32)]).unwrap();
+        let reader = attached(&store);
+        let check = || {
+            assert_eq!(get(&reader, Rank::Wildcard, "pmix.job.size"), Ok(Value::Uint32(3)));
+            assert_eq!(get(&reader, 2, "pmix.hname"), Ok("n1".into()));
+            assert_eq!(get(&reader, 1, "pmix.lrank"), Ok(Value::Uint16(1)));
+            assert_eq!(get(&reader, Rank::Wildcard, "pmix.lpeers"), Ok("0,1".into()));
+            assert_eq!(get(&reader, 2, "a"), Ok(Value::Uint32(1)));
+        };
+        check();
+        assert_eq!(get(&reader, Rank::Wildcard, "late"), Err(ReadError::NotFound));
+        store.register(&namespace(), &[Info::new(key("late"), "value")]).unwrap();
+        check();
+        assert_eq!(get(&reader, Rank::Wildcard, "late"), Ok("value".into()));
+        let refused = [Info::new(key("pmix.job.size"), "three")];
+        assert!(store.register(&namespace(), &refused).is_err());
+        check();
+    }
 }
 
 #[test]

@@ -82,6 +82,26 @@ fn a_refresh_asks_again_for_what_is_here() {
 }
 
 #[test]
+fn a_refresh_of_a_neighbour_needs_no_host() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 2);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    let outputs = rig.request(peers[1], get(&proc(0), Some("a"), &[flag("pmix.get.refresh")]));
+    assert_eq!(data(&outputs), [kval("a", 1)]);
+}
+
+#[test]
+fn a_process_that_turns_out_to_be_local_is_waited_for() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[])));
+    rig.register_client(&proc(3));
+    assert_eq!(rig.complete(id, HostReply::Status(Status::ERR_NOT_FOUND)), []);
+    let target = rig.join(&proc(3), SOCKET);
+    assert_eq!(replies(&rig.put(target, Scope::Global, "a", 1)).len(), 2);
+}
+
+#[test]
 fn a_get_that_timed_out_leaves_the_fetch_for_the_next() {
     let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
     let peer = rig.job(4, 1)[0];
@@ -89,6 +109,34 @@ fn a_get_that_timed_out_leaves_the_fetch_for_the_next() {
     assert_eq!(statuses(&rig.wait(1)), [(peer, Status::ERR_TIMEOUT)]);
     assert_eq!(rig.request(peer, get(&proc(3), Some("a"), &[])), []);
     assert_eq!(data(&rig.complete(id, HostReply::DirectModex(vec![kval("a", 1)]))), [kval("a", 1)]);
+}
+
+#[test]
+fn a_get_that_comes_to_need_the_host_keeps_its_deadline() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    rig.register("job", Some(4), Some(2));
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SOCKET);
+    assert_eq!(rig.request(peer, get(&proc(3), Some("a"), &[timeout(5)])), []);
+    rig.wait(3);
+    assert_eq!(upcalls(&rig.register_client(&proc(1))).len(), 1);
+    assert_eq!(statuses(&rig.wait(2)), [(peer, Status::ERR_TIMEOUT)]);
+}
+
+/// A server whose fence failed lacks what the others have, and the next fence brings only news. A direct modex of the
+/// same commit holds everything, so "not newer" is no reason to drop it.
+#[test]
+fn a_fetch_of_the_commit_that_is_here_in_part_fills_the_gaps() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX | Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    let collect = fence(&[everybody()], &[flag("pmix.collect")]);
+    let (failed, _) = fence_upcall(&rig.request(peer, collect.clone()));
+    rig.complete(failed, HostReply::Status(Status::ERR_UNREACH));
+    let (id, _) = fence_upcall(&rig.request(peer, collect));
+    rig.complete(id, fenced(vec![(proc(1), up_to(2, vec![kval("b", 2)]))]));
+    let (fetch, _) = upcall(&rig.request(peer, get(&proc(1), Some("a"), &[])));
+    let both = vec![kval("a", 1), kval("b", 2)];
+    assert_eq!(data(&rig.complete(fetch, HostReply::DirectModex(up_to(2, both.clone())))), both);
 }
 
 #[test]

@@ -243,6 +243,18 @@ fn deregistering_a_namespace_ends_everything_that_is_pending_on_it() {
 }
 
 #[test]
+fn a_client_whose_namespace_goes_while_the_host_decides_is_refused() {
+    let mut rig = Rig::new(Capabilities::CLIENT_CONNECTED);
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    let id = upcall(&outputs).0;
+    let outputs = rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    assert_eq!(outputs[0], Output::Refuse(peer, Refusal::Deregistered { proc: proc(0) }));
+    assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), []);
+}
+
+#[test]
 fn unknown_names_are_harmless_to_deregister() {
     let mut rig = Rig::new(Capabilities::empty());
     for call in [HostCall::DeregisterNamespace(namespace("x")), HostCall::DeregisterClient(proc(5))] {
