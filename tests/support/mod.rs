@@ -3,7 +3,7 @@
 //! A test file that uses this has one test named `client_process`, which does nothing in the parent and plays the role
 //! named by the environment in a child.
 
-#![allow(dead_code, reason = "each test file uses its part of this")]
+#![expect(dead_code, reason = "each test file uses its part of this")]
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -16,6 +16,7 @@ use modex::{BackingKind, Client, Host, LocalHost, Server, keys};
 const ROLE: &str = "MODEX_TEST_ROLE";
 
 /// The role this process has to play, if it is a child.
+#[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
