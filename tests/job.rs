@@ -1,4 +1,5 @@
 //! A server and its clients as they are used: real processes, real sockets, real segments.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -9,7 +10,7 @@ use modex::client::CallError;
 use modex::gds::AsStatus;
 use modex::keys::TypedKey;
 use modex::types::{DataType, Rank, Scope, Status, Value};
-use modex::{Client, ConnectError, FenceOptions, GetError, GetOptions, keys};
+use modex::{BackingKind, Client, ConnectError, FenceOptions, GetError, GetOptions, LocalHost, keys};
 use support::{Process, TestServer, proc, role};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
@@ -77,6 +78,44 @@ fn every_process_reads_what_every_other_put_before_the_fence() {
     node.register_local_job("job", 4);
     let clients: Vec<_> = (0..4).map(|rank| node.spawn("job", rank, "exchange")).collect();
     clients.into_iter().for_each(Process::succeed);
+}
+
+#[test]
+fn a_segment_may_live_in_any_backing_that_has_a_descriptor() {
+    let backings = [
+        BackingKind::Memfd,
+        BackingKind::File,
+        #[cfg(feature = "posix-shm")]
+        BackingKind::Posix,
+    ];
+    for backing in backings {
+        let node = TestServer::with_backing("node0", LocalHost, backing);
+        node.register_local_job("job", 2);
+        let clients: Vec<_> = (0..2).map(|rank| node.spawn("job", rank, "exchange")).collect();
+        clients.into_iter().for_each(Process::succeed);
+        let directory = node.directory;
+        drop(node.server);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{backing}");
+    }
+}
+
+#[test]
+fn a_client_that_gets_no_segment_is_served_over_the_socket() {
+    // Memory of the server's own process has no descriptor.
+    let node = TestServer::with_backing("node0", LocalHost, BackingKind::Heap);
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    assert!(!mine.reads_segment());
+    assert_eq!(mine.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+    assert_eq!(mine.get(1, keys::LOCAL_RANK), Ok(1));
+    mine.put(Scope::Global, "endpoint", "over the socket").unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| peer.get(0, ENDPOINT).unwrap().into_owned());
+        mine.commit().unwrap();
+        assert_eq!(waiting.join().unwrap(), "over the socket");
+    });
+    let missing = peer.get_value(&proc("job", 0), "never", &GetOptions::new().immediate()).unwrap_err();
+    assert!(matches!(missing, GetError::NotFound { .. }), "{missing}");
 }
 
 #[test]
@@ -247,6 +286,44 @@ fn a_callback_may_use_the_client_it_came_from() {
         })
         .unwrap();
     assert_eq!(result.recv().unwrap(), 1);
+}
+
+#[test]
+fn a_get_with_callback_delivers_what_is_there_and_what_comes_later() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    let (done, values) = mpsc::channel();
+    for key in ["now", "later"] {
+        if key == "later" {
+            mine.put(Scope::Global, "now", 1_u32).unwrap();
+            mine.commit().unwrap();
+        }
+        let done = done.clone();
+        peer.get_nb(&proc("job", 0), key, &GetOptions::new(), move |value| done.send((key, value)).unwrap()).unwrap();
+    }
+    assert_eq!(values.recv().unwrap(), ("now", Ok(Value::Uint32(1))));
+    mine.put(Scope::Global, "later", 2_u32).unwrap();
+    mine.commit().unwrap();
+    assert_eq!(values.recv().unwrap(), ("later", Ok(Value::Uint32(2))));
+    let optional = GetOptions::new().optional();
+    peer.get_nb(&proc("job", 0), "never", &optional, move |value| done.send(("never", value)).unwrap()).unwrap();
+    assert!(matches!(values.recv().unwrap(), ("never", Err(GetError::NotFound { .. }))));
+}
+
+#[test]
+fn a_callback_still_due_when_the_client_goes_learns_so() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 0);
+    let (done, values) = mpsc::channel();
+    let fence_done = done.clone();
+    client.fence_with(&FenceOptions::new(), move |result| fence_done.send(result.is_err()).unwrap()).unwrap();
+    client
+        .get_nb(&proc("job", 1), "never", &GetOptions::new(), move |value| done.send(value.is_err()).unwrap())
+        .unwrap();
+    drop(client);
+    assert_eq!(values.iter().collect::<Vec<_>>(), [true, true]);
 }
 
 #[test]
