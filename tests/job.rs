@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use modex::client::CallError;
 use modex::gds::AsStatus;
-use modex::keys::TypedKey;
-use modex::types::{DataType, Rank, Scope, Status, Value};
+use modex::keys::{TypedKey, marker};
+use modex::types::{DataType, Info, Key, Rank, Scope, Status, Value};
 use modex::{BackingKind, Client, ConnectError, FenceOptions, GetError, GetOptions, LocalHost, keys};
 use support::{Process, TestServer, proc, role};
 
@@ -234,6 +234,37 @@ fn a_value_of_another_type_is_a_typed_error() {
 }
 
 #[test]
+fn every_kind_of_value_is_read_as_what_it_is() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    let array = Value::info_array(vec![Info::new(Key::from_static("inner"), 5_u32)]);
+    mine.put(Scope::Global, "bool", true).unwrap();
+    mine.put(Scope::Global, "negative", -5_i64).unwrap();
+    mine.put(Scope::Global, "float", 1.5_f32).unwrap();
+    mine.put(Scope::Global, "bytes", vec![1_u8, 2, 3]).unwrap();
+    mine.put(Scope::Global, "proc", proc("job", 1)).unwrap();
+    mine.put(Scope::Global, "rank", Rank::Wildcard).unwrap();
+    mine.put(Scope::Global, "status", Value::Status(-46)).unwrap();
+    mine.put(Scope::Global, "array", array.clone()).unwrap();
+    mine.commit().unwrap();
+    assert_eq!(peer.get(0, TypedKey::<bool>::new("bool")), Ok(true));
+    assert_eq!(peer.get(0, TypedKey::<i32>::new("negative")), Ok(-5));
+    assert_eq!(peer.get(0, TypedKey::<f64>::new("float")), Ok(1.5));
+    assert_eq!(&*peer.get(0, TypedKey::<marker::Bytes>::new("bytes")).unwrap(), [1, 2, 3]);
+    assert_eq!(peer.get(0, TypedKey::<marker::Proc>::new("proc")), Ok(proc("job", 1)));
+    assert_eq!(peer.get(0, TypedKey::<marker::Rank>::new("rank")), Ok(Rank::Wildcard));
+    assert_eq!(peer.get(0, TypedKey::<marker::StatusCode>::new("status")), Ok(Status::ERR_NOT_FOUND));
+    assert_eq!(peer.get(0, TypedKey::<marker::Any>::new("array")), Ok(array.clone()));
+    match (array, peer.get(0, TypedKey::<marker::Array>::new("array")).unwrap()) {
+        (Value::DataArray(expected), found) => assert_eq!(*expected, found),
+        (other, _) => panic!("{other:?}"),
+    }
+    assert!(peer.get(0, TypedKey::<u32>::new("negative")).is_err());
+    assert!(peer.get(0, TypedKey::<marker::Proc>::new("rank")).is_err());
+}
+
+#[test]
 fn what_a_process_stores_for_a_peer_stands_before_what_the_peer_published() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
@@ -241,7 +272,7 @@ fn what_a_process_stores_for_a_peer_stands_before_what_the_peer_published() {
     peer.put(Scope::Global, "endpoint", "published").unwrap();
     peer.commit().unwrap();
     assert_eq!(mine.get(1, ENDPOINT).unwrap(), "published");
-    mine.store_internal(&proc("job", 1), modex::types::Key::from_static("endpoint"), "noted").unwrap();
+    mine.store_internal(&proc("job", 1), Key::from_static("endpoint"), "noted").unwrap();
     assert_eq!(mine.get(1, ENDPOINT).unwrap(), "noted");
     assert_eq!(peer.get(1, ENDPOINT).unwrap(), "published");
 }
@@ -414,7 +445,7 @@ fn values_of_every_size_reach_other_processes() {
         let found = peer.get_value(&proc("job", 0), &format!("bytes.{size}"), &GetOptions::new()).unwrap();
         assert_eq!(found.as_bytes(), Some(vec![7_u8; size].as_slice()));
     }
-    let nested = Value::info_array(vec![modex::types::Info::new(modex::types::Key::from_static("inner"), 5_u32)]);
+    let nested = Value::info_array(vec![Info::new(Key::from_static("inner"), 5_u32)]);
     mine.put(Scope::Global, "nested", nested.clone()).unwrap();
     mine.commit().unwrap();
     let found = peer.get_value(&proc("job", 0), "nested", &GetOptions::new()).unwrap();

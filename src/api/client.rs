@@ -165,7 +165,7 @@ impl Client {
     /// Connects to the server that the launcher put into the environment.
     ///
     /// # Errors
-    /// [`ConnectError::NotLaunched`] when no launcher is at work, [`ConnectError::Unreachable`] when its server can't
+    /// [`ConnectError::NotLaunched`] when no launcher is at work, [`ConnectError::ServerUnreachable`] when its server can't
     /// be reached, and the other variants for an environment that makes no sense.
     pub fn connect() -> Result<Self, ConnectError> {
         Self::builder().connect()
