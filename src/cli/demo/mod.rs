@@ -3,6 +3,7 @@
 mod pattern;
 mod times;
 
+use std::io::{self, Write};
 use std::time::Instant;
 
 use clap::Args;
@@ -64,12 +65,13 @@ pub(super) fn run(options: &Options) -> Outcome {
     client.commit()?;
     client.fence(&FenceOptions::new().collect(true))?;
     if own_rank == 0 {
-        println!("{}", times::table(&client, &own.namespace, rank_count)?);
+        writeln!(io::stdout(), "{}", times::table(&client, &own.namespace, rank_count)?)?;
     }
     client.finalize()?;
     if own_rank == 0 {
         let values = Pattern::of(0, 0, options.size).entries().len();
-        println!("demo ok ranks={rank_count} rounds={} values={values} bytes={}", options.rounds, options.size);
+        let (rounds, size) = (options.rounds, options.size);
+        writeln!(io::stdout(), "demo ok ranks={rank_count} rounds={rounds} values={values} bytes={size}")?;
     }
     Ok(0)
 }
