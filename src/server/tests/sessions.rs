@@ -206,6 +206,16 @@ fn what_is_not_built_yet_is_answered_as_not_supported() {
     assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), [], "has no reply");
 }
 
+/// Found by fuzzing: a client that ended its interest in events after it had finalized was told that it must not. That
+/// command has no reply, and peers of release 6.1 complain about one that nobody waits for.
+#[test]
+fn a_request_without_a_reply_has_none_after_finalizing_either() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    rig.request(peer, Request::Finalize);
+    assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), []);
+}
+
 #[test]
 fn deregistering_a_client_closes_its_connections_after_answering_them() {
     let mut rig = Rig::new(Capabilities::empty());
