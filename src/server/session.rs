@@ -19,7 +19,11 @@ impl<S: Publish> Server<S> {
     pub(super) fn connect(&mut self, now: Time, id: PeerId, hello: Hello) {
         let object = match self.examine(id, &hello) {
             Ok(object) => object,
-            Err(refusal) => return self.outputs.push(Output::Refuse(id, refusal)),
+            Err(refusal) => {
+                self.outputs.push(Output::Refuse(id, refusal));
+                // One that introduces itself twice ends with everything it was waiting for; others were never here.
+                return self.lose(now, id);
+            }
         };
         let (proc, credentials) = (hello.proc.clone(), hello.credentials);
         self.peers.insert(id, hello);
