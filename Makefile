@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 FUZZ_SECONDS ?= 10
-FUZZ_TARGETS := frame bfrops regex registration segment
+FUZZ_TARGETS := frame bfrops regex registration segment server_ops
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ strace
