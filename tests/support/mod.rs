@@ -110,13 +110,36 @@ pub(crate) fn ids() -> (u32, u32) {
 pub(crate) struct Process(Child);
 
 impl Process {
+    /// What follows this text on the first line of its standard output that has it.
+    pub(crate) fn line_after(&mut self, text: &str) -> String {
+        let mut line = Vec::new();
+        let stdout = self.0.stdout.as_mut().unwrap();
+        let mut byte = [0; 1];
+        while stdout.read(&mut byte).unwrap() == 1 {
+            line.push(byte[0]);
+            if byte == *b"\n" {
+                let seen = String::from_utf8(std::mem::take(&mut line)).unwrap();
+                if let Some((_, rest)) = seen.split_once(text) {
+                    return rest.trim_end().to_owned();
+                }
+            }
+        }
+        panic!("the process ended before it said {text:?}");
+    }
+
     /// Waits for its end, which must be a good one.
-    pub(crate) fn succeed(mut self) {
+    pub(crate) fn succeed(self) {
+        let _ = self.said();
+    }
+
+    /// As [`Process::succeed`]; gives what it wrote to its standard output.
+    pub(crate) fn said(mut self) -> String {
         let status = self.0.wait().unwrap();
         let (mut out, mut err) = (String::new(), String::new());
         self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         self.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
         assert!(status.success(), "client ended with {status}:\n{out}\n{err}");
+        out
     }
 
     pub(crate) fn kill(&mut self) {
