@@ -89,16 +89,27 @@ impl TestServer {
     }
 
     fn command(&self, name: &str, rank: u32, role: &str) -> Command {
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .args(["--exact", "client_process", "--nocapture", "--test-threads=1"])
-            .envs(self.server.setup_fork(&proc(name, rank)).unwrap())
-            .env(ROLE, role)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut command = this_binary(role);
+        command.envs(self.server.setup_fork(&proc(name, rank)).unwrap());
         command
     }
+}
+
+/// This binary in a process of its own that plays a role without being anybody's client. Its input stays open until the
+/// process is released.
+pub(crate) fn play(role: &str) -> Process {
+    Process(this_binary(role).stdin(Stdio::piped()).spawn().unwrap())
+}
+
+fn this_binary(role: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args(["--exact", "client_process", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
 }
 
 /// Effective ids of this process.
@@ -140,6 +151,16 @@ impl Process {
         self.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
         assert!(status.success(), "client ended with {status}:\n{out}\n{err}");
         out
+    }
+
+    /// Ends its input, for which it waits.
+    pub(crate) fn release(mut self) {
+        drop(self.0.stdin.take());
+        self.succeed();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
     }
 
     pub(crate) fn kill(&mut self) {
