@@ -284,7 +284,7 @@ fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
     let mut description = JobDescription::new(&plan.namespace)
         .server(server.proc().clone())
         .nodes([server.hostname()])
-        .ranks_by_node([0..rank_count])
+        .ranks_by_node(std::iter::once(0..rank_count))
         .own_node(0, directory.clone(), directory);
     for app in &plan.apps {
         let words = std::iter::once(&app.program).chain(&app.arguments);
