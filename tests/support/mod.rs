@@ -3,7 +3,7 @@
 //! A test file that uses this has one test named `client_process`, which does nothing in the parent and plays the role
 //! named by the environment in a child.
 
-#![allow(dead_code, reason = "each test file uses its part of this")]
+#![expect(dead_code, reason = "each test file uses its part of this")]
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -11,11 +11,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use modex::types::{Info, Key, Namespace, ProcId, Value};
-use modex::{Client, Host, LocalHost, Server, keys};
+use modex::{BackingKind, Client, Host, LocalHost, Server, keys};
 
 const ROLE: &str = "MODEX_TEST_ROLE";
 
 /// The role this process has to play, if it is a child.
+#[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
@@ -47,9 +48,14 @@ pub(crate) struct TestServer {
 
 impl TestServer {
     pub(crate) fn start(hostname: &str, host: impl Host) -> Self {
+        Self::with_backing(hostname, host, BackingKind::Memfd)
+    }
+
+    /// A server whose segments live elsewhere than in memfds.
+    pub(crate) fn with_backing(hostname: &str, host: impl Host, backing: BackingKind) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let server =
-            Server::builder().namespace("srv").hostname(hostname).tmpdir(directory.path()).start(host).unwrap();
+        let builder = Server::builder().namespace("srv").hostname(hostname).tmpdir(directory.path()).backing(backing);
+        let server = builder.start(host).unwrap();
         Self { server: Arc::new(server), directory }
     }
 

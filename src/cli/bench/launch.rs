@@ -1,0 +1,64 @@
+//! What a job under `modex run` costs beyond starting the same number of processes that do nothing.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+
+use super::super::Outcome;
+use super::figure::figures;
+use super::measure::{Series, Unit, timed};
+use super::node::Failure;
+use super::output::{Output, progress};
+
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// Ranks of the job
+    #[arg(short = 'n', long, default_value_t = 32, value_name = "N")]
+    ranks: u32,
+
+    /// Runs of each program, in turn
+    #[arg(long, default_value_t = 15, value_name = "N")]
+    samples: usize,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(super) fn run(options: &Options) -> Outcome {
+    let this = std::env::current_exe()?;
+    let ranks = u64::from(options.ranks);
+    let series = |name: &str| Series::new(name, Unit::Milliseconds).param("ranks", ranks);
+    // The same program without a call to the library is the floor; `true` tells what the program itself costs to start.
+    let programs: [(&str, &[&OsStr]); 3] = [
+        ("launch.demo", &[this.as_os_str(), OsStr::new("demo")]),
+        ("launch.nothing", &[this.as_os_str(), OsStr::new("bench"), OsStr::new("worker"), OsStr::new("nothing")]),
+        ("launch.true", &[OsStr::new("true")]),
+    ];
+    let mut walls = programs.map(|(name, _)| series(name));
+    // One turn more than asked for: the first one reads the programs from the disk.
+    for turn in 0..=options.samples {
+        progress(&format!("launch: turn {turn} of {}", options.samples));
+        for ((_, program), wall) in programs.iter().zip(&mut walls) {
+            let (time, ended) = timed(|| launch(&this, options.ranks, program));
+            ended?;
+            if turn > 0 {
+                wall.add(time);
+            }
+        }
+    }
+    let [demo, floors @ ..] = &walls;
+    let beyond = floors.each_ref().map(|floor| {
+        let spans = demo.samples.iter().zip(&floor.samples).map(|(demo, floor)| demo - floor);
+        series(&format!("launch.demo_beyond.{}", floor.name)).with(spans.collect())
+    });
+    options.output.show("launch", &figures(walls.clone().into_iter().chain(beyond)))
+}
+
+fn launch(this: &Path, ranks: u32, program: &[&OsStr]) -> Result<(), Failure> {
+    let mut command = Command::new(this);
+    command.args(["run", "-n", &ranks.to_string(), "--"]).args(program);
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
+}

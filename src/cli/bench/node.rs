@@ -1,0 +1,95 @@
+//! A server with one job, whose processes are workers.
+
+use std::error::Error;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+use nix::unistd::{Uid, getegid};
+
+use super::measure::Series;
+use crate::api::{Client, LocalHost, Server};
+use crate::gds::registration::JobDescription;
+use crate::types::{Namespace, ProcId};
+
+/// What goes wrong in a bench is told in one line and ends it.
+pub(super) type Failure = Box<dyn Error>;
+
+/// This node, as the server knows it.
+#[derive(Debug)]
+pub(super) struct Node {
+    server: Server,
+    job: Namespace,
+}
+
+/// A process that measures. Killed and reaped when dropped.
+#[derive(Debug)]
+pub(super) struct Worker(Child);
+
+impl Node {
+    /// Starts a server and registers a job of this size with it, all of it on this node.
+    pub(super) fn start(rank_count: u32) -> Result<Self, Failure> {
+        let server = Server::builder().start(LocalHost)?;
+        let job = Namespace::new("bench")?;
+        let description =
+            JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node([0..rank_count]).build()?;
+        server.register_namespace(&job, rank_count, description)?;
+        for rank in 0..rank_count {
+            server.register_client(&ProcId::new(job.clone(), rank), Uid::effective().as_raw(), getegid().as_raw())?;
+        }
+        Ok(Self { server, job })
+    }
+
+    /// A client in this process.
+    pub(super) fn client(&self, rank: u32) -> Result<Client, Failure> {
+        Ok(Client::builder().env(self.environment(rank)?).connect()?)
+    }
+
+    /// A client in a process of its own, which does what `task` says; see [`super::worker`].
+    pub(super) fn worker(&self, rank: u32, task: &[String]) -> Result<Worker, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "worker"]).args(task).envs(self.environment(rank)?);
+        Ok(Worker(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?))
+    }
+
+    /// Starts a worker for each rank below `count` and gathers what all of them measured.
+    pub(super) fn workers(&self, count: u32, task: &[String]) -> Result<Vec<Series>, Failure> {
+        let workers: Vec<Worker> = (0..count).map(|rank| self.worker(rank, task)).collect::<Result<_, _>>()?;
+        let mut all = Vec::new();
+        for worker in workers {
+            all.extend(worker.finish()?);
+        }
+        Ok(all)
+    }
+
+    fn environment(&self, rank: u32) -> Result<Vec<(String, String)>, Failure> {
+        Ok(self.server.setup_fork(&ProcId::new(self.job.clone(), rank))?)
+    }
+}
+
+impl Worker {
+    /// Waits for its end and reads what it measured.
+    pub(super) fn finish(mut self) -> Result<Vec<Series>, Failure> {
+        let mut text = String::new();
+        if let Some(mut output) = self.0.stdout.take() {
+            output.read_to_string(&mut text)?;
+        }
+        let status = self.0.wait()?;
+        if !status.success() {
+            return Err(format!("a measuring process ended with {status}").into());
+        }
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Fails for one that has ended and was reaped, which is what should be.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Words of a command line.
+pub(super) fn words<const N: usize>(words: [&dyn ToString; N]) -> Vec<String> {
+    words.map(ToString::to_string).to_vec()
+}

@@ -1,0 +1,105 @@
+//! What the machine can do at best: the least that a Get by name from a table in memory can be.
+
+use std::hint::black_box;
+
+const SLOT_COUNT: usize = 256;
+const KEY_COUNT: usize = SLOT_COUNT / 2;
+const KEY_BYTES: usize = 48;
+
+/// A table of named values that fits the first-level cache, and the names to ask for.
+///
+/// One probe picks a name at random, hashes it byte by byte, looks for it with open addressing, compares the text and
+/// reads a number. No bounds of another's memory are checked, nothing can be missing, nothing can change.
+#[derive(Debug)]
+pub(super) struct HashProbe {
+    slots: Box<[Slot; SLOT_COUNT]>,
+    names: Box<[[u8; KEY_BYTES]; KEY_COUNT]>,
+    random: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u64,
+    name: [u8; KEY_BYTES],
+    value: [u64; 2],
+}
+
+impl HashProbe {
+    /// A full table.
+    pub(super) fn new() -> Self {
+        let empty = Slot { hash: 0, name: [0; KEY_BYTES], value: [0; 2] };
+        let mut probe = Self {
+            slots: Box::new([empty; SLOT_COUNT]),
+            names: Box::new([[0; KEY_BYTES]; KEY_COUNT]),
+            random: 88_172_645_463_325_252,
+        };
+        for number in 0..KEY_COUNT {
+            probe.insert(number);
+        }
+        probe
+    }
+
+    fn insert(&mut self, number: usize) {
+        let text = format!("pmix.key.{number}");
+        let mut name = [0; KEY_BYTES];
+        name.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
+        let hash = hash(&name);
+        let mut at = index(hash);
+        // At most half of the slots are ever taken.
+        while self.slots.get(at).is_some_and(|slot| slot.hash != 0) {
+            at = (at + 1) % SLOT_COUNT;
+        }
+        if let (Some(slot), Some(kept)) = (self.slots.get_mut(at), self.names.get_mut(number)) {
+            *slot = Slot { hash, name, value: [u64::try_from(number).unwrap_or_default(), 0] };
+            *kept = name;
+        }
+    }
+
+    /// Looks a random name up.
+    pub(super) fn run(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let count = black_box(u64::try_from(KEY_COUNT).unwrap_or(1));
+        let number = usize::try_from(self.random % count).unwrap_or_default();
+        let Some(name) = self.names.get(number) else { return 0 };
+        let hash = hash(name);
+        let mut at = index(hash);
+        loop {
+            let Some(slot) = self.slots.get(at) else { return 0 };
+            // Names end in zeros, so equal arrays are equal names: cheaper than comparing up to the first zero.
+            if slot.hash == hash && slot.name == *name {
+                return slot.value[0];
+            }
+            at = (at + 1) % SLOT_COUNT;
+        }
+    }
+}
+
+/// FNV-1a up to the NUL.
+fn hash(name: &[u8; KEY_BYTES]) -> u64 {
+    let mut hash = 1_469_598_103_934_665_603_u64;
+    for &byte in name.iter().take_while(|byte| **byte != 0) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211);
+    }
+    hash
+}
+
+fn index(hash: u64) -> usize {
+    usize::try_from(hash).unwrap_or_default() % SLOT_COUNT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_found_with_its_value() {
+        let mut probe = HashProbe::new();
+        let mut found = [false; KEY_COUNT];
+        for _ in 0..10_000 {
+            found[usize::try_from(probe.run()).unwrap()] = true;
+        }
+        assert!(found.iter().all(|found| *found));
+    }
+}
