@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 FUZZ_SECONDS ?= 10
-FUZZ_TARGETS := frame bfrops regex registration segment
+FUZZ_TARGETS := frame bfrops regex registration segment server_ops
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ strace
@@ -44,7 +44,7 @@ docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 
 loom: ## model-check the publication protocol
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --release --lib --no-default-features loom_
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --lib --no-default-features loom_
 
 fuzz-smoke: ## a short run of each fuzz target over its corpus
 	scripts/fuzz-smoke.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)

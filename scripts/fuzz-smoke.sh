@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for some seconds, starting from its committed corpus.
+# Runs each fuzz target for some seconds, starting from its committed corpus, which is only read.
 # usage: fuzz-smoke.sh SECONDS TARGET...
+# A finding fails the script and stays in fuzz/artifacts/TARGET.
 set -euo pipefail
 seconds=$1
 shift
@@ -9,11 +10,14 @@ command -v cargo-fuzz >/dev/null || cargo install --locked --quiet cargo-fuzz --
 export RUSTC_BOOTSTRAP=1
 cd "$(dirname "$0")/../fuzz"
 cargo fuzz build --sanitizer=none
+
+# The first directory receives what the fuzzer finds interesting; the others are read.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 for target in "$@"; do
-    scratch=$(mktemp -d)
-    trap 'rm -rf "$scratch"' EXIT
-    cargo fuzz run --sanitizer=none "$target" "$scratch" "corpus/$target" -- \
-        -max_total_time="$seconds" -rss_limit_mb=2048 -max_len=65536 -verbosity=0 -print_final_stats=0
-    rm -rf "$scratch"
+    mkdir "$scratch/$target"
+    options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -verbosity=0 -print_final_stats=0)
+    [[ ! -f dictionaries/$target.dict ]] || options+=(-dict="dictionaries/$target.dict")
+    cargo fuzz run --sanitizer=none "$target" "$scratch/$target" "corpus/$target" -- "${options[@]}"
     echo "fuzz target $target: no finding in $seconds s"
 done

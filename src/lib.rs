@@ -1,4 +1,25 @@
 //! modex: PMIx out of shared memory.
+//!
+//! The job-level key-value store and the results of the modex lie in one read-only mapped segment per namespace, which
+//! clients read without lock, system call or allocation; a small socket protocol is left for what must be ordered or
+//! waited for. [`Client`] is for the processes of a job, [`Server`] with a [`Host`] for whoever starts them.
+//!
+//! ```no_run
+//! use modex::types::{Rank, Scope};
+//! use modex::{Client, FenceOptions, keys};
+//!
+//! let client = Client::connect()?;
+//! let size = client.get(Rank::Wildcard, keys::JOB_SIZE)?;
+//! client.put(Scope::Global, "endpoint", "10.0.0.7:4711")?;
+//! client.commit()?;
+//! client.fence(&FenceOptions::new().collect(true))?;
+//! println!("{} of {size}", client.proc());
+//! client.finalize()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The modules below are the library's layers, public for those who test, fuzz or inspect it; `ARCHITECTURE.md` has the
+//! map.
 
 mod api;
 pub mod bfrops;
@@ -18,3 +39,8 @@ pub mod topo;
 pub mod types;
 
 pub use api::*;
+
+/// The examples of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

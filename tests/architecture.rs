@@ -80,6 +80,24 @@ fn architecture_md_lists_the_same_edges() {
 }
 
 #[test]
+fn architecture_md_shows_the_layout_of_the_code() {
+    let document = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let header = fs::read_to_string(root().join("src/shmem/header.rs")).unwrap();
+    let rows: Vec<&str> = header.lines().filter_map(|line| line.strip_prefix("//! | ")).collect();
+    assert!(rows.len() > 5, "src/shmem/header.rs has lost its table");
+    for row in rows {
+        assert!(document.contains(&format!("| {row}")), "ARCHITECTURE.md lacks the header's row: | {row}");
+    }
+    let format = fs::read_to_string(root().join("src/gds/format.rs")).unwrap();
+    let structures = format.split("\nstructures! {").nth(1).unwrap().split("\n}").next().unwrap();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let document = words(&document);
+    for structure in structures.split_inclusive('}').map(words).filter(|text| !text.is_empty()) {
+        assert!(document.contains(&structure), "ARCHITECTURE.md lacks: {structure}");
+    }
+}
+
+#[test]
 fn files_can_be_held_in_the_head() {
     let offences: Vec<String> = sources()
         .iter()

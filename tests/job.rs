@@ -1,4 +1,5 @@
 //! A server and its clients as they are used: real processes, real sockets, real segments.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -7,9 +8,9 @@ use std::time::Duration;
 
 use modex::client::CallError;
 use modex::gds::AsStatus;
-use modex::keys::TypedKey;
-use modex::types::{DataType, Rank, Scope, Status, Value};
-use modex::{Client, ConnectError, FenceOptions, GetError, GetOptions, keys};
+use modex::keys::{TypedKey, marker};
+use modex::types::{DataType, Info, Key, Rank, Scope, Status, Value};
+use modex::{BackingKind, Client, ConnectError, FenceOptions, GetError, GetOptions, LocalHost, keys};
 use support::{Process, TestServer, proc, role};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
@@ -77,6 +78,44 @@ fn every_process_reads_what_every_other_put_before_the_fence() {
     node.register_local_job("job", 4);
     let clients: Vec<_> = (0..4).map(|rank| node.spawn("job", rank, "exchange")).collect();
     clients.into_iter().for_each(Process::succeed);
+}
+
+#[test]
+fn a_segment_may_live_in_any_backing_that_has_a_descriptor() {
+    let backings = [
+        BackingKind::Memfd,
+        BackingKind::File,
+        #[cfg(feature = "posix-shm")]
+        BackingKind::Posix,
+    ];
+    for backing in backings {
+        let node = TestServer::with_backing("node0", LocalHost, backing);
+        node.register_local_job("job", 2);
+        let clients: Vec<_> = (0..2).map(|rank| node.spawn("job", rank, "exchange")).collect();
+        clients.into_iter().for_each(Process::succeed);
+        let directory = node.directory;
+        drop(node.server);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{backing}");
+    }
+}
+
+#[test]
+fn a_client_that_gets_no_segment_is_served_over_the_socket() {
+    // Memory of the server's own process has no descriptor.
+    let node = TestServer::with_backing("node0", LocalHost, BackingKind::Heap);
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    assert!(!mine.reads_segment());
+    assert_eq!(mine.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+    assert_eq!(mine.get(1, keys::LOCAL_RANK), Ok(1));
+    mine.put(Scope::Global, "endpoint", "over the socket").unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| peer.get(0, ENDPOINT).unwrap().into_owned());
+        mine.commit().unwrap();
+        assert_eq!(waiting.join().unwrap(), "over the socket");
+    });
+    let missing = peer.get_value(&proc("job", 0), "never", &GetOptions::new().immediate()).unwrap_err();
+    assert!(matches!(missing, GetError::NotFound { .. }), "{missing}");
 }
 
 #[test]
@@ -195,6 +234,37 @@ fn a_value_of_another_type_is_a_typed_error() {
 }
 
 #[test]
+fn every_kind_of_value_is_read_as_what_it_is() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    let array = Value::info_array(vec![Info::new(Key::from_static("inner"), 5_u32)]);
+    mine.put(Scope::Global, "bool", true).unwrap();
+    mine.put(Scope::Global, "negative", -5_i64).unwrap();
+    mine.put(Scope::Global, "float", 1.5_f32).unwrap();
+    mine.put(Scope::Global, "bytes", vec![1_u8, 2, 3]).unwrap();
+    mine.put(Scope::Global, "proc", proc("job", 1)).unwrap();
+    mine.put(Scope::Global, "rank", Rank::Wildcard).unwrap();
+    mine.put(Scope::Global, "status", Value::Status(-46)).unwrap();
+    mine.put(Scope::Global, "array", array.clone()).unwrap();
+    mine.commit().unwrap();
+    assert_eq!(peer.get(0, TypedKey::<bool>::new("bool")), Ok(true));
+    assert_eq!(peer.get(0, TypedKey::<i32>::new("negative")), Ok(-5));
+    assert_eq!(peer.get(0, TypedKey::<f64>::new("float")), Ok(1.5));
+    assert_eq!(&*peer.get(0, TypedKey::<marker::Bytes>::new("bytes")).unwrap(), [1, 2, 3]);
+    assert_eq!(peer.get(0, TypedKey::<marker::Proc>::new("proc")), Ok(proc("job", 1)));
+    assert_eq!(peer.get(0, TypedKey::<marker::Rank>::new("rank")), Ok(Rank::Wildcard));
+    assert_eq!(peer.get(0, TypedKey::<marker::StatusCode>::new("status")), Ok(Status::ERR_NOT_FOUND));
+    assert_eq!(peer.get(0, TypedKey::<marker::Any>::new("array")), Ok(array.clone()));
+    match (array, peer.get(0, TypedKey::<marker::Array>::new("array")).unwrap()) {
+        (Value::DataArray(expected), found) => assert_eq!(*expected, found),
+        (other, _) => panic!("{other:?}"),
+    }
+    assert!(peer.get(0, TypedKey::<u32>::new("negative")).is_err());
+    assert!(peer.get(0, TypedKey::<marker::Proc>::new("rank")).is_err());
+}
+
+#[test]
 fn what_a_process_stores_for_a_peer_stands_before_what_the_peer_published() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
@@ -202,7 +272,7 @@ fn what_a_process_stores_for_a_peer_stands_before_what_the_peer_published() {
     peer.put(Scope::Global, "endpoint", "published").unwrap();
     peer.commit().unwrap();
     assert_eq!(mine.get(1, ENDPOINT).unwrap(), "published");
-    mine.store_internal(&proc("job", 1), modex::types::Key::from_static("endpoint"), "noted").unwrap();
+    mine.store_internal(&proc("job", 1), Key::from_static("endpoint"), "noted").unwrap();
     assert_eq!(mine.get(1, ENDPOINT).unwrap(), "noted");
     assert_eq!(peer.get(1, ENDPOINT).unwrap(), "published");
 }
@@ -247,6 +317,44 @@ fn a_callback_may_use_the_client_it_came_from() {
         })
         .unwrap();
     assert_eq!(result.recv().unwrap(), 1);
+}
+
+#[test]
+fn a_get_with_callback_delivers_what_is_there_and_what_comes_later() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    let (done, values) = mpsc::channel();
+    for key in ["now", "later"] {
+        if key == "later" {
+            mine.put(Scope::Global, "now", 1_u32).unwrap();
+            mine.commit().unwrap();
+        }
+        let done = done.clone();
+        peer.get_nb(&proc("job", 0), key, &GetOptions::new(), move |value| done.send((key, value)).unwrap()).unwrap();
+    }
+    assert_eq!(values.recv().unwrap(), ("now", Ok(Value::Uint32(1))));
+    mine.put(Scope::Global, "later", 2_u32).unwrap();
+    mine.commit().unwrap();
+    assert_eq!(values.recv().unwrap(), ("later", Ok(Value::Uint32(2))));
+    let optional = GetOptions::new().optional();
+    peer.get_nb(&proc("job", 0), "never", &optional, move |value| done.send(("never", value)).unwrap()).unwrap();
+    assert!(matches!(values.recv().unwrap(), ("never", Err(GetError::NotFound { .. }))));
+}
+
+#[test]
+fn a_callback_still_due_when_the_client_goes_learns_so() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 0);
+    let (done, values) = mpsc::channel();
+    let fence_done = done.clone();
+    client.fence_with(&FenceOptions::new(), move |result| fence_done.send(result.is_err()).unwrap()).unwrap();
+    client
+        .get_nb(&proc("job", 1), "never", &GetOptions::new(), move |value| done.send(value.is_err()).unwrap())
+        .unwrap();
+    drop(client);
+    assert_eq!(values.iter().collect::<Vec<_>>(), [true, true]);
 }
 
 #[test]
@@ -337,7 +445,7 @@ fn values_of_every_size_reach_other_processes() {
         let found = peer.get_value(&proc("job", 0), &format!("bytes.{size}"), &GetOptions::new()).unwrap();
         assert_eq!(found.as_bytes(), Some(vec![7_u8; size].as_slice()));
     }
-    let nested = Value::info_array(vec![modex::types::Info::new(modex::types::Key::from_static("inner"), 5_u32)]);
+    let nested = Value::info_array(vec![Info::new(Key::from_static("inner"), 5_u32)]);
     mine.put(Scope::Global, "nested", nested.clone()).unwrap();
     mine.commit().unwrap();
     let found = peer.get_value(&proc("job", 0), "nested", &GetOptions::new()).unwrap();

@@ -1,11 +1,11 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, Refusal, StagingError};
 use crate::gds::{AsStatus, KeyRef};
 use crate::keys::TypedKey;
-use crate::proto::Abort;
 use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Session};
 use crate::types::{DataType, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
 
@@ -22,7 +22,7 @@ use super::typed::KeyType;
 /// Source: PMIx Standard, "Client Initialization and Finalization" and "Data Access and Sharing".
 #[derive(Debug)]
 pub struct Client {
-    session: Session,
+    session: Arc<Session>,
 }
 
 /// How a client connects. See [`Client::builder`].
@@ -85,6 +85,12 @@ pub enum GetError {
     /// The server could not be asked, refused, or did not answer in time.
     #[error(transparent)]
     Call(#[from] CallError),
+    /// The client was dropped before the value came.
+    #[error("the client was dropped before the value came")]
+    Dropped,
+    /// No thread could be started for the callback; the Get was not begun.
+    #[error("no thread for the callback can be started: {}", .0)]
+    Thread(std::io::ErrorKind),
 }
 
 /// Why a fence failed.
@@ -113,6 +119,8 @@ impl AsStatus for GetError {
             Self::Directive(error) => error.status(),
             Self::Refusal(error) => error.status(),
             Self::Call(error) => error.status(),
+            Self::Dropped => Status::ERR_LOST_CONNECTION,
+            Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
         }
     }
 }
@@ -149,7 +157,7 @@ impl ClientBuilder {
     pub fn connect(self) -> Result<Client, ConnectError> {
         let environment = self.environment.unwrap_or_else(runtime::environment);
         let session = runtime::connect(environment, self.timeout.unwrap_or(runtime::CONNECT_TIME_MAX))?;
-        Ok(Client { session })
+        Ok(Client { session: Arc::new(session) })
     }
 }
 
@@ -157,7 +165,7 @@ impl Client {
     /// Connects to the server that the launcher put into the environment.
     ///
     /// # Errors
-    /// [`ConnectError::NotLaunched`] when no launcher is at work, [`ConnectError::Unreachable`] when its server can't
+    /// [`ConnectError::NotLaunched`] when no launcher is at work, [`ConnectError::ServerUnreachable`] when its server can't
     /// be reached, and the other variants for an environment that makes no sense.
     pub fn connect() -> Result<Self, ConnectError> {
         Self::builder().connect()
@@ -279,6 +287,26 @@ impl Client {
         self.fetch(proc.clone(), Key::new(key.to_owned())?, GetDirectives::parse(&options.directives)?)
     }
 
+    /// As [`Client::get_value`], without waiting: the value goes to `callback`, on a thread of the client that the first
+    /// callback starts, never from inside this function.
+    ///
+    /// # Errors
+    /// [`GetError`]: the callback will not run.
+    pub fn get_nb(
+        &self,
+        proc: &ProcId,
+        key: &str,
+        options: &GetOptions,
+        callback: impl FnOnce(Result<Value, GetError>) + Send + 'static,
+    ) -> Result<(), GetError> {
+        let directives = GetDirectives::parse(&options.directives)?;
+        let request = GetRequest::new(Some(proc.clone()), Some(Key::new(key.to_owned())?), directives, self.proc())?;
+        let asked = request.clone();
+        let begun =
+            self.session.get_with(request, move |result| callback(result.map_err(|error| get_error(&asked, error))));
+        begun.map_err(|error| GetError::Thread(error.kind()))
+    }
+
     /// Asks the server to end processes; an empty list means this process's whole job. Whether and when it happens is
     /// the host's to say.
     ///
@@ -286,7 +314,7 @@ impl Client {
     /// [`CallError`].
     pub fn abort(&self, status: Status, message: &str, procs: Vec<ProcId>) -> Result<(), CallError> {
         let message = (!message.is_empty()).then(|| Text::from(message));
-        self.session.abort(Abort { status, message, procs })
+        self.session.abort(status, message, procs)
     }
 
     /// Leaves the job in order. A later [`Client::connect`] finds the job again.
@@ -312,16 +340,21 @@ impl Client {
 fn get_error(request: &GetRequest, error: FetchError) -> GetError {
     let key = Cow::Owned(request.key.as_ref().map_or_else(String::new, ToString::to_string));
     let proc = request.proc.clone();
-    let status = match error {
-        FetchError::NotFound { status } | FetchError::Call(CallError::Refused { status, .. }) => status,
-        FetchError::Call(error) => return GetError::Call(error),
-    };
-    match status {
-        Status::ERR_NOT_FOUND => GetError::NotFound { key, proc },
-        Status::ERR_EXISTS_OUTSIDE_SCOPE => GetError::OutsideScope { key, proc },
-        _ => match error {
-            FetchError::Call(error) => GetError::Call(error),
-            FetchError::NotFound { .. } => GetError::Damaged { key, proc },
+    match error {
+        FetchError::NotFound { status } => absent(key, proc, status),
+        FetchError::Call(CallError::Refused { command, status }) => match status {
+            Status::ERR_NOT_FOUND | Status::ERR_EXISTS_OUTSIDE_SCOPE => absent(key, proc, status),
+            status => GetError::Call(CallError::Refused { command, status }),
         },
+        FetchError::Call(error) => GetError::Call(error),
+        FetchError::Damaged => GetError::Damaged { key, proc },
+        FetchError::Dropped => GetError::Dropped,
+    }
+}
+
+fn absent(key: Cow<'static, str>, proc: ProcId, status: Status) -> GetError {
+    match status {
+        Status::ERR_EXISTS_OUTSIDE_SCOPE => GetError::OutsideScope { key, proc },
+        _ => GetError::NotFound { key, proc },
     }
 }

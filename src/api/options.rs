@@ -114,7 +114,7 @@ fn set(directives: &mut Vec<Info>, key: &'static str, value: Value) {
 
 /// The standard counts whole seconds, and 0 means for ever: a short limit becomes one second.
 fn seconds(timeout: Duration) -> i32 {
-    let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
+    let seconds = timeout.as_secs().saturating_add(u64::from(timeout.subsec_nanos() > 0));
     i32::try_from(seconds.max(1)).unwrap_or(i32::MAX)
 }
 

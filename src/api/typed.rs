@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use crate::keys::marker;
 use crate::runtime::Fetched;
-use crate::types::{Rank, Status, Value};
+use crate::types::{DataArray, Envar, Geometry, ProcId, Rank, Status, Text, Timeval, Topology, Value};
 
 /// What a key yields: implemented for the type parameters of [`TypedKey`](crate::keys::TypedKey).
 ///
@@ -32,6 +32,22 @@ macro_rules! key_types {
     };
 }
 
+/// Reads a value that is exactly of one type.
+macro_rules! variant {
+    ($variant:ident) => {
+        |fetched| match fetched.into_value().ok()? {
+            Value::$variant(value) => Some(value),
+            _ => None,
+        }
+    };
+    (box $variant:ident) => {
+        |fetched| match fetched.into_value().ok()? {
+            Value::$variant(value) => Some(*value),
+            _ => None,
+        }
+    };
+}
+
 key_types! {
     bool => bool, "a boolean", |fetched| fetched.as_bool();
     u8 => u8, "an unsigned number of 8 bits", |fetched| fetched.as_u64()?.try_into().ok();
@@ -46,8 +62,29 @@ key_types! {
     marker::Rank => Rank, "a rank", rank;
     marker::StatusCode => Status, "a status", status;
     marker::Any => Value, "any value", |fetched| fetched.into_value().ok();
-    marker::Array => Value, "an array", |fetched| of(fetched, |value| matches!(value, Value::DataArray(_)));
-    marker::Proc => crate::types::ProcId, "a process", proc;
+    f32 => f32, "a floating-point number", variant!(Float);
+    f64 => f64, "a floating-point number", |fetched| match fetched.into_value().ok()? {
+        Value::Double(value) => Some(value),
+        Value::Float(value) => Some(value.into()),
+        _ => None,
+    };
+    marker::Proc => ProcId, "a process", variant!(box Proc);
+    marker::Array => DataArray, "an array", variant!(box DataArray);
+    marker::Timeval => Timeval, "a time of day", variant!(Timeval);
+    marker::Envar => Envar, "an environment variable", variant!(box Envar);
+    marker::Geometry => Geometry, "a geometry", variant!(box Geometry);
+    marker::Topology => Topology, "a topology", variant!(box Topology);
+    marker::Cpuset => Option<Text>, "a set of processors in list form, or none", variant!(ProcCpuset);
+    marker::Scope => u8, "a scope code", variant!(Scope);
+    marker::Range => u8, "a range code", variant!(DataRange);
+    marker::Persistence => u8, "a persistence code", variant!(Persistence);
+    marker::ProcState => u8, "a process state code", variant!(ProcState);
+    marker::LinkState => u8, "a link state code", variant!(LinkState);
+    marker::DeviceType => u64, "a device type code", variant!(DeviceType);
+    marker::StorageMedium => u64, "a storage medium code", variant!(StorageMedium);
+    marker::StorageAccessibility => u64, "a storage accessibility code", variant!(StorageAccess);
+    marker::StoragePersistence => u64, "a storage persistence code", variant!(StoragePersistence);
+    marker::StorageAccessType => u16, "a storage access type code", variant!(StorageAccessType);
 }
 
 impl KeyType for str {
@@ -91,15 +128,4 @@ fn status(fetched: Fetched<'_>) -> Option<Status> {
         Value::Status(raw) | Value::Int(raw) | Value::Int32(raw) => Some(Status::from_raw(raw)),
         _ => None,
     }
-}
-
-fn proc(fetched: Fetched<'_>) -> Option<crate::types::ProcId> {
-    match fetched.into_value().ok()? {
-        Value::Proc(proc) => Some(*proc),
-        _ => None,
-    }
-}
-
-fn of(fetched: Fetched<'_>, is_wanted: impl Fn(&Value) -> bool) -> Option<Value> {
-    fetched.into_value().ok().filter(is_wanted)
 }

@@ -1,6 +1,6 @@
 //! Shell completions and man pages, made from the command line's own description so that they can't disagree with it.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
@@ -22,7 +22,10 @@ pub(super) struct ManOptions {
 }
 
 pub(super) fn completions(options: &CompletionOptions) -> Outcome {
-    clap_complete::generate(options.shell, &mut Cli::command(), "modex", &mut io::stdout());
+    // By way of memory: the generator panics where a pipe is closed early.
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Cli::command(), "modex", &mut script);
+    io::stdout().write_all(&script)?;
     Ok(0)
 }
 
@@ -32,7 +35,11 @@ pub(super) fn man(options: &ManOptions) -> Outcome {
             std::fs::create_dir_all(directory)?;
             clap_mangen::generate_to(Cli::command(), directory)?;
         }
-        None => clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?,
+        None => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            io::stdout().write_all(&page)?;
+        }
     }
     Ok(0)
 }

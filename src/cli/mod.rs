@@ -8,6 +8,7 @@ mod generate;
 mod inspect;
 mod run;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -56,11 +57,15 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("modex: {error}");
-            ExitCode::FAILURE
+            // Nobody may be reading; the status says it all the same.
+            let _ = writeln!(io::stderr(), "modex: {error}");
+            if error.is::<run::AppError>() { ExitCode::from(MISUSE) } else { ExitCode::FAILURE }
         }
     }
 }
+
+/// The status that the parser of the command line uses, too.
+const MISUSE: u8 = 2;
 
 /// What a subcommand gives back: the exit status, or an error to print in one line.
 type Outcome = Result<u8, Box<dyn std::error::Error>>;

@@ -290,7 +290,7 @@ macro_rules! structures {
             $(assert!(offset_of!($name, $field) == $offset);)*
         };)*
         const STRUCTURES: &str = concat!($(
-            stringify!($name), " ", $size, " {", $(" ", stringify!($field), " ", $offset,)* " } ",
+            stringify!($name), " ", $size, " {", $(" ", stringify!($field), " ", $offset,)* " }\n",
         )*);
     };
 }
@@ -320,6 +320,14 @@ mod tests {
     fn the_layout_names_every_structure_and_the_archive_format() {
         for name in ["Cell 16", "JobHead 144", "ColumnHead 64", "BlockHead 16", "ArchivedValue", "usize 4"] {
             assert!(layout().contains(name), "{name} is missing in {}", layout());
+        }
+    }
+
+    #[test]
+    fn architecture_md_shows_the_structures_as_they_are() {
+        let document = include_str!("../../ARCHITECTURE.md");
+        for structure in STRUCTURES.lines() {
+            assert!(document.lines().any(|line| line == structure), "ARCHITECTURE.md lacks the line: {structure}");
         }
     }
 }

@@ -127,6 +127,15 @@ impl<'a> ValueRef<'a> {
         }
     }
 
+    /// Bytes of the string, byte object or archive; `None` for what fits the cell itself.
+    #[must_use]
+    pub fn payload_bytes(&self) -> Option<u64> {
+        match self.body {
+            Body::Bytes { bytes, .. } | Body::Archive(bytes) => Some(size_of_bytes(bytes)),
+            Body::Scalar(_) | Body::Null => None,
+        }
+    }
+
     /// The value as text, if it is a string that is UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&'a str> {

@@ -63,6 +63,12 @@ impl<'a> StoredColumn<'a> {
         self.view.size_bytes()
     }
 
+    /// Bytes of each number if it is stored as an array of small numbers.
+    #[must_use]
+    pub const fn width_bytes(&self) -> Option<u16> {
+        self.view.width_bytes()
+    }
+
     /// Number of ranks or nodes it covers.
     #[must_use]
     pub const fn count(&self) -> u32 {
@@ -111,6 +117,14 @@ pub struct StoredEntry<'a> {
 }
 
 impl NamespaceReader {
+    /// Names of the roots and where they lead to, in bytes from the start of the segment; `None`: nothing there yet.
+    #[must_use]
+    pub fn roots(&self) -> [(&'static str, Option<u64>); 4] {
+        let named =
+            [("keys", root::KEYS), ("job", root::JOB), ("modex", root::MODEX), ("statistics", root::STATISTICS)];
+        named.map(|(name, root)| (name, self.memory().root(root)))
+    }
+
     /// All keys that the segment knows, in no particular order.
     ///
     /// # Errors

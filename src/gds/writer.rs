@@ -302,7 +302,7 @@ impl NamespaceWriter {
     /// Copies an image to the place it was made for, and lets readers read it.
     fn publish_image(&mut self, image: &Image) -> Result<(), StoreError> {
         let offset = self.segment.append(image.bytes(), Align::Sixteen)?;
-        debug_assert!(image.is_at(offset.get()), "an image must be written before anything else is allocated");
+        assert!(image.is_at(offset.get()), "an image must be written before anything else is allocated");
         self.segment.publish();
         Ok(())
     }

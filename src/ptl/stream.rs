@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -177,6 +178,13 @@ impl Stream {
     #[must_use]
     pub fn socket(&self) -> Arc<UnixStream> {
         Arc::clone(&self.socket)
+    }
+
+    /// Ends the connection in both directions, for every copy of the socket: one that a forked child inherited, too.
+    /// What was sent before can still be read by the peer.
+    pub fn shutdown(&self) {
+        // Fails only if the peer has ended it already.
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     /// Whether bytes wait to be sent.

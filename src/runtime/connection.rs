@@ -181,6 +181,14 @@ impl Connection {
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
     }
 
+    /// Ends the connection. A child that was forked meanwhile may hold a copy of the socket, which would keep the peer
+    /// waiting and the poller reporting.
+    pub(super) fn end(&self, poller: &Poller) {
+        // Fails only for a socket that the poller does not know.
+        let _ = poller.forget(&self.stream);
+        self.stream.shutdown();
+    }
+
     /// Has the poller report room exactly while something waits for it.
     pub(super) fn watch(&mut self, poller: &Poller, token: Token) -> Result<(), Errno> {
         let is_wanted = self.stream.has_queued();

@@ -38,6 +38,8 @@ pub(super) struct Connections {
     greeting: BTreeSet<PeerId>,
     /// Connections that were given something to write in this turn.
     dirty: BTreeSet<PeerId>,
+    /// Connections to be ended in this turn.
+    ended: Vec<Connection>,
     inputs: VecDeque<Input>,
     buffer: Box<[u8]>,
     /// Out of descriptors: no connection is taken before this.
@@ -53,6 +55,7 @@ impl Connections {
             deadlines: BTreeSet::new(),
             greeting: BTreeSet::new(),
             dirty: BTreeSet::new(),
+            ended: Vec::new(),
             inputs: VecDeque::new(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             accept_pause_end: None,
@@ -174,7 +177,7 @@ impl Connections {
         }
     }
 
-    /// Writes to every connection that was given something, once.
+    /// Writes to every connection that was given something, once, and ends those that are finished.
     pub(super) fn flush(&mut self, poller: &Poller) {
         for id in std::mem::take(&mut self.dirty) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
@@ -187,6 +190,9 @@ impl Connections {
                 }
                 Err(dropped) => self.settle(id, Err(dropped)),
             }
+        }
+        for connection in self.ended.drain(..) {
+            connection.end(poller);
         }
     }
 
@@ -212,9 +218,8 @@ impl Connections {
         }
     }
 
-    /// Closing the socket also takes it from the poller.
     fn remove(&mut self, id: PeerId) {
-        self.connections.remove(&id);
+        self.ended.extend(self.connections.remove(&id));
         self.greeting.remove(&id);
         self.deadlines.retain(|&(_, other)| other != id);
     }

@@ -89,3 +89,25 @@ pub(super) struct TagInUse {
 pub(super) fn message_buffer() -> FrameBuffer {
     FrameBuffer::new(DecodeLimits::MESSAGE_BYTES_MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_free_again_once_its_request_is_answered() {
+        let mut open = OpenRequests::default();
+        open.open(Tag(101), Command::Fence).unwrap();
+        assert_eq!(open.open(Tag(101), Command::Get), Err(TagInUse { tag: Tag(101) }));
+        open.close(Tag(101));
+        assert_eq!(open.close(Tag(101)), None);
+        assert_eq!(open.open(Tag(101), Command::Get), Ok(()));
+    }
+
+    #[test]
+    fn a_request_without_reply_keeps_no_tag() {
+        let mut open = OpenRequests::default();
+        open.open(Tag(101), Command::DeregisterEvents).unwrap();
+        assert_eq!(open.open(Tag(101), Command::Get), Ok(()));
+    }
+}

@@ -23,6 +23,9 @@ pub(super) type CallResult = Result<Outcome, CallError>;
 /// What to do with the result of a call, on the progress thread.
 pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;
 
+/// A callback with its result.
+type Job = Box<dyn FnOnce() + Send>;
+
 /// The conversation; shared by the threads of the process.
 pub(super) struct Link {
     state: Mutex<LinkState>,
@@ -40,7 +43,7 @@ pub(super) struct Results {
     /// Calls whose result goes to a callback.
     callbacks: BTreeMap<CallId, Callback>,
     /// Callbacks whose result is there.
-    ready: VecDeque<(Callback, CallResult)>,
+    ready: VecDeque<Job>,
     /// Calls nobody waits for any more.
     abandoned: std::collections::BTreeSet<CallId>,
 }
@@ -78,6 +81,12 @@ impl Link {
         self.turn.notify_all();
     }
 
+    /// Runs something where callbacks run, after those that are ready.
+    pub(super) fn defer(&self, job: impl FnOnce() + Send + 'static) {
+        self.state.lock().results.ready.push_back(Box::new(job));
+        self.turn.notify_all();
+    }
+
     /// Waits for the result of a call made with [`Link::start`].
     pub(super) fn wait(&self, id: CallId) -> CallResult {
         self.wait_locked(&mut self.state.lock(), id)
@@ -112,6 +121,7 @@ impl Link {
                 return true;
             }
             if state.is_lost() || self.clock.now() >= deadline {
+                self.leave(&state);
                 return false;
             }
             self.step(&mut state, Some(deadline));
@@ -124,8 +134,8 @@ impl Link {
         let mut state = self.state.lock();
         loop {
             self.advance(&mut state);
-            if let Some((callback, result)) = state.results.ready.pop_front() {
-                MutexGuard::unlocked(&mut state, || callback(result));
+            if let Some(job) = state.results.ready.pop_front() {
+                MutexGuard::unlocked(&mut state, job);
             } else if state.results.callbacks.is_empty() {
                 if state.is_shut {
                     return;
@@ -204,7 +214,7 @@ impl Results {
     /// Takes the result of a call to whoever asked for it.
     pub(super) fn deliver(&mut self, id: CallId, result: CallResult) {
         if let Some(callback) = self.callbacks.remove(&id) {
-            self.ready.push_back((callback, result));
+            self.ready.push_back(Box::new(|| callback(result)));
         } else if !self.abandoned.remove(&id) {
             self.kept.insert(id, result);
         }
@@ -213,7 +223,7 @@ impl Results {
     /// Sends the result of a call to a callback, even if it is there already.
     fn give_to(&mut self, id: CallId, callback: Callback) {
         match self.kept.remove(&id) {
-            Some(result) => self.ready.push_back((callback, result)),
+            Some(result) => self.ready.push_back(Box::new(|| callback(result))),
             None => drop(self.callbacks.insert(id, callback)),
         }
     }

@@ -109,6 +109,7 @@ impl ServerHandle {
             commands: receiver,
             connections: Connections::new(connections),
             calls: Calls::default(),
+            is_ending: false,
         };
         let thread = Builder::new().name("modex-server".to_owned()).spawn(move || server_loop.run());
         let thread = Some(thread.map_err(StartError::Thread)?);

@@ -30,6 +30,7 @@ pub(super) struct ServerLoop {
     pub(super) commands: Receiver<Command>,
     pub(super) connections: Connections,
     pub(super) calls: Calls,
+    pub(super) is_ending: bool,
     pub(super) witness: Witness,
 }
 
@@ -62,13 +63,12 @@ impl ServerLoop {
     fn turn(&mut self) -> Result<bool, Errno> {
         let timeout = self.timeout();
         let ready = self.poller.wait(timeout)?;
-        let goes_on = self.take_commands();
         for readiness in ready {
             self.serve(readiness);
         }
         self.expire();
         self.execute();
-        Ok(goes_on)
+        Ok(!self.is_ending)
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -76,10 +76,10 @@ impl ServerLoop {
         self.clock.until(deadlines.into_iter().flatten().min())
     }
 
-    fn take_commands(&mut self) -> bool {
+    fn take_commands(&mut self) {
         self.waker.reset();
         for _ in 0..COMMANDS_PER_TURN {
-            let Ok(command) = self.commands.try_recv() else { return true };
+            let Ok(command) = self.commands.try_recv() else { return };
             let now = self.clock.now();
             match command {
                 Command::Call(call, completion) => {
@@ -87,17 +87,16 @@ impl ServerLoop {
                     self.core.handle(now, Input::Host(id, call));
                 }
                 Command::Completed(upcall, reply) => self.core.handle(now, Input::Completed(upcall, reply)),
-                Command::Shutdown => return false,
+                Command::Shutdown => return self.is_ending = true,
             }
         }
         // More may wait, and its wake is forgotten.
         self.waker.wake();
-        true
     }
 
     fn serve(&mut self, readiness: Readiness) {
         match readiness.token {
-            Self::WAKER => {}
+            Self::WAKER => self.take_commands(),
             Self::LISTENER => self.connections.accept(&self.listener, &self.poller, self.clock.now()),
             Token(number) => {
                 let now = self.clock.now();
@@ -146,7 +145,10 @@ impl ServerLoop {
                 self.connections.admit(peer, index);
                 self.witness.reached(peer, Moment::Admitted);
             }
-            Output::Refuse(peer, refusal) => self.connections.refuse(peer, &refusal, self.clock.now()),
+            Output::Refuse(peer, refusal) => {
+                self.witness.forget(peer);
+                self.connections.refuse(peer, &refusal, self.clock.now());
+            }
             Output::Reply(peer, tag, reply) => self.reply(peer, tag, &reply),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
             Output::Close(peer, reason) => {

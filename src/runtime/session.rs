@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -15,7 +15,7 @@ use crate::client::{
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
 use crate::proto::{Abort, RankData};
 use crate::shmem::ReaderHandle;
-use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Value};
+use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
 /// A process's membership in its job: what it reads, what it put, and the line to its server.
 ///
@@ -50,6 +50,22 @@ pub enum FetchError {
     /// The server could not be asked, or refused.
     #[error(transparent)]
     Call(#[from] CallError),
+    /// The stored bytes are damaged.
+    #[error("the stored bytes are damaged")]
+    Damaged,
+    /// The session was dropped before the value came.
+    #[error("the client was dropped before the value came")]
+    Dropped,
+}
+
+impl FetchError {
+    /// What a lookup that ended with this status means.
+    const fn of(status: Status) -> Self {
+        match status {
+            Status::ERROR => Self::Damaged,
+            status => Self::NotFound { status },
+        }
+    }
 }
 
 impl Session {
@@ -129,7 +145,6 @@ impl Session {
     }
 
     /// As [`Session::fence`], without waiting.
-    #[must_use]
     pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Pending {
         Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
     }
@@ -177,7 +192,7 @@ impl Session {
             let request = match resolve(request, &self.proc, round, &stores) {
                 Decision::Found(value) => return Ok(value),
                 Decision::Known(value) => return Ok(Fetched::owned(value)),
-                Decision::NotFound(status) => return Err(FetchError::NotFound { status }),
+                Decision::NotFound(status) => return Err(FetchError::of(status)),
                 Decision::Ask(request) => request,
             };
             answer = match self.link.call(Call::Get(request))? {
@@ -187,12 +202,27 @@ impl Session {
         }
     }
 
+    /// As [`Session::get`]; the value, copied, goes to `callback`, on the progress thread, also if it is there already.
+    ///
+    /// # Errors
+    /// The thread could not be started; the callback will not run.
+    pub fn get_with(
+        self: &Arc<Self>,
+        request: GetRequest,
+        callback: impl FnOnce(Result<Value, FetchError>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        self.start_progress()?;
+        let session = Arc::downgrade(self);
+        self.link.defer(move || continue_get(&session, request, None, Box::new(callback)));
+        Ok(())
+    }
+
     /// Asks the server to end processes; an empty list means the whole namespace.
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn abort(&self, abort: Abort) -> Result<(), CallError> {
-        self.link.call(Call::Abort(abort)).map(drop)
+    pub fn abort(&self, status: Status, message: Option<Text>, procs: Vec<ProcId>) -> Result<(), CallError> {
+        self.link.call(Call::Abort(Abort { status, message, procs })).map(drop)
     }
 
     /// Leaves in order: waits for the server's consent and closes the connection. What is in flight ends with an
@@ -200,7 +230,7 @@ impl Session {
     ///
     /// # Errors
     /// [`CallError`] when the server said no or took too long; the connection is closed all the same.
-    pub fn finalize(self) -> Result<(), CallError> {
+    pub fn finalize(&self) -> Result<(), CallError> {
         self.link.call(Call::Finalize).map(drop)
     }
 
@@ -252,6 +282,40 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Takes the value of a Get once it is there.
+type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
+
+/// One round of a Get with callback. The session is held for the round only: one that was dropped meanwhile has ended
+/// its calls.
+fn continue_get(
+    session: &Weak<Session>,
+    request: GetRequest,
+    answer: Option<Arc<[RankData]>>,
+    callback: ValueCallback,
+) {
+    let Some(held) = session.upgrade() else {
+        return callback(Err(FetchError::Dropped));
+    };
+    let round = answer.as_deref().map_or(Round::First, Round::Answered);
+    let ask = match resolve(&request, &held.proc, round, &SessionStores(&held)) {
+        Decision::Found(value) => return callback(owned(value)),
+        Decision::Known(value) => return callback(Ok(value)),
+        Decision::NotFound(status) => return callback(Err(FetchError::of(status))),
+        Decision::Ask(ask) => ask,
+    };
+    let session = Weak::clone(session);
+    let go_on = Box::new(move |result: CallResult| match result {
+        Ok(Outcome::Answered(data)) => continue_get(&session, request, Some(data), callback),
+        Ok(_) => continue_get(&session, request, None, callback),
+        Err(error) => callback(Err(FetchError::Call(error))),
+    });
+    held.link.start_with(Call::Get(ask), go_on);
+}
+
+fn owned(value: Fetched<'_>) -> Result<Value, FetchError> {
+    value.into_value().map_err(|_| FetchError::Damaged)
 }
 
 impl Drop for Session {

@@ -123,20 +123,19 @@ impl<S: Publish> Server<S> {
     fn request(&mut self, now: Time, id: PeerId, tag: Tag, request: Request) {
         // A request may have been under way when the connection was closed.
         let Some(peer) = self.peers.get(id) else { return };
-        match peer.stage {
-            Stage::Arriving => return self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::RequestBeforeAdmission),
-            Stage::Finalized => {
-                let ticket = self.outputs.accept(id, tag);
-                return self.outputs.reply_status(ticket, Status::ERR_INVALID_OPERATION);
-            }
-            Stage::Admitted => {}
+        let (stage, proc) = (peer.stage, peer.proc.clone());
+        if stage == Stage::Arriving {
+            return self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::RequestBeforeAdmission);
         }
-        let proc = peer.proc.clone();
-        let is_full = self.outputs.open_requests_of(id) >= self.config.limits.requests_per_peer_max;
-        // The one request without a reply.
+        // The one request without a reply, not even a refusal.
         if matches!(request, Request::DeregisterEvents(_)) {
             return;
         }
+        if stage == Stage::Finalized {
+            let ticket = self.outputs.accept(id, tag);
+            return self.outputs.reply_status(ticket, Status::ERR_INVALID_OPERATION);
+        }
+        let is_full = self.outputs.open_requests_of(id) >= self.config.limits.requests_per_peer_max;
         let ticket = self.outputs.accept(id, tag);
         match request {
             Request::JobInfo => self.job_info(now, ticket, &proc),

@@ -12,6 +12,8 @@
 //! - Every accepted request is one `outputs::Ticket`, held in exactly one place, and is answered exactly once: by
 //!   completion, by an error, or by a deadline. A ticket ends unanswered only when its connection has ended.
 //! - Nothing waits for what is already there: a held Get has no answer in the store, a gathering fence lacks somebody.
+//! - Fences of one signature end in the order in which they opened, and values of another node are never replaced by
+//!   older ones: what servers exchange carries the number of the commit it includes (key `pmix.modex.commit`).
 //! - Every deadline belongs to something that is still open.
 //!
 //! ```

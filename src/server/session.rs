@@ -21,7 +21,9 @@ impl<S: Publish> Server<S> {
             Ok(object) => object,
             Err(refusal) => {
                 tracing::warn!(proc = %hello.proc, %refusal, "connection refused");
-                return self.outputs.push(Output::Refuse(id, refusal));
+                self.outputs.push(Output::Refuse(id, refusal));
+                // One that introduces itself twice ends with everything it was waiting for; others were never here.
+                return self.lose(now, id);
             }
         };
         let (proc, credentials) = (hello.proc.clone(), hello.credentials);

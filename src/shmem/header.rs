@@ -162,6 +162,63 @@ pub struct SegmentInfo {
     pub owner: String,
 }
 
+/// The first 64 bytes of a segment, which never change meaning: what a tool can tell about any version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Preamble {
+    /// Its layout; see [`LayoutId`].
+    pub layout_id: u64,
+    /// Version of the header.
+    pub layout_version: u32,
+    /// Whether this machine has the writer's byte order. If not, the other fields have been swapped.
+    pub is_byte_order_ours: bool,
+    /// Size of the header, in bytes.
+    pub header_bytes: u32,
+    /// Process id of its creator, in the creator's own pid namespace.
+    pub creator_pid: u32,
+    /// Features that a reader has to know.
+    pub flags: u64,
+    /// The most it can ever hold, in bytes.
+    pub span_bytes: u64,
+    /// When it was made, in seconds since 1970; zero if not known.
+    pub created_unix_s: u64,
+}
+
+/// The preamble of a segment of any version.
+pub(super) fn preamble(bytes: &[u8]) -> Result<Preamble, AttachError> {
+    let header = fixed(bytes)?;
+    let is_byte_order_ours = header.byte_order == BYTE_ORDER;
+    if !is_byte_order_ours && header.byte_order != BYTE_ORDER.swap_bytes() {
+        return Err(AttachError::ByteOrder { found: header.byte_order, ours: BYTE_ORDER });
+    }
+    let word32 = |word: u32| if is_byte_order_ours { word } else { word.swap_bytes() };
+    let word64 = |word: u64| if is_byte_order_ours { word } else { word.swap_bytes() };
+    Ok(Preamble {
+        layout_id: word64(header.layout_id),
+        layout_version: word32(header.layout_version),
+        is_byte_order_ours,
+        header_bytes: word32(header.header_bytes),
+        creator_pid: word32(header.creator_pid),
+        flags: word64(header.flags),
+        span_bytes: word64(header.span_bytes),
+        created_unix_s: word64(header.created_unix_s),
+    })
+}
+
+/// The fixed part of a foreign header, of which only the magic number has been checked.
+fn fixed(bytes: &[u8]) -> Result<FixedHeader, AttachError> {
+    let Ok((header, _)) = FixedHeader::read_from_prefix(bytes) else {
+        return Err(AttachError::TooSmall {
+            found: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            need: HEADER_BYTES,
+        });
+    };
+    if header.magic != MAGIC {
+        return Err(AttachError::Magic { found: header.magic });
+    }
+    Ok(header)
+}
+
 /// The fixed part for a new segment. The texts fit: the caller has checked them.
 pub(super) fn compose(info: &SegmentInfo) -> FixedHeader {
     let (label_len, label) = padded(&info.label);
@@ -198,15 +255,7 @@ fn padded<const MAX: usize>(text: &str) -> (u32, [u8; MAX]) {
 
 /// Checks the fixed part of a foreign header and takes out what it says. `ours` is the layout it must have, if any.
 pub(super) fn parse(bytes: &[u8], ours: Option<LayoutId>) -> Result<SegmentInfo, AttachError> {
-    let Ok((header, _)) = FixedHeader::read_from_prefix(bytes) else {
-        return Err(AttachError::TooSmall {
-            found: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-            need: HEADER_BYTES,
-        });
-    };
-    if header.magic != MAGIC {
-        return Err(AttachError::Magic { found: header.magic });
-    }
+    let header = fixed(bytes)?;
     if header.byte_order != BYTE_ORDER {
         return Err(AttachError::ByteOrder { found: header.byte_order, ours: BYTE_ORDER });
     }

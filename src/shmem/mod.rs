@@ -67,7 +67,9 @@ mod tests;
 
 pub use backing::ReaderHandle;
 pub use error::{AttachError, Corrupt, CreateError, GrowError, HandleError, WriteError};
-pub use header::{HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, ROOT_COUNT, SegmentInfo, TABLE_COUNT_MAX};
+pub use header::{
+    HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, Preamble, ROOT_COUNT, SegmentInfo, TABLE_COUNT_MAX,
+};
 pub use offset::{Align, Offset, RootIndex, TableRef};
 pub use options::{BackingKind, Location, Protection, ReaderOptions, SegmentOptions, SegmentState};
 pub use reader::{GenerationWait, SegmentReader};

@@ -8,7 +8,7 @@ use super::backing::{ReaderHandle, Source};
 use super::cells;
 use super::error::{AttachError, Corrupt};
 use super::futex;
-use super::header::{self, HEADER_BYTES, LayoutId, STATE_LIVE, STATE_RETIRED, SegmentInfo};
+use super::header::{self, HEADER_BYTES, LayoutId, Preamble, STATE_LIVE, STATE_RETIRED, SegmentInfo};
 use super::memory::{HeaderWords, Memory};
 use super::offset::{CELL_BYTES, Offset, RootIndex, TableRef};
 use super::options::{Protection, ReaderOptions, SegmentState};
@@ -43,6 +43,12 @@ impl SegmentReader {
     /// What a segment says about itself, whatever its layout above this module. For tools.
     pub fn peek(handle: &ReaderHandle) -> Result<SegmentInfo, AttachError> {
         examine(handle.source(), None).map(|(info, _)| info)
+    }
+
+    /// What can be told about a segment of any version, from the bytes that never change meaning. For tools.
+    pub fn preamble(handle: &ReaderHandle) -> Result<Preamble, AttachError> {
+        handle.source().check()?;
+        header::preamble(&handle.source().fixed_header()?)
     }
 
     /// Published bytes that are no cells.

@@ -46,7 +46,7 @@ impl PhaseTimes {
     /// Puts the times, in nanoseconds, for rank 0 to read.
     pub(super) fn put(&self, client: &Client) -> Result<(), Failure> {
         for ((_, _, key), spent) in PHASES.iter().zip(self.spent) {
-            client.put(Scope::Global, *key, u64::try_from(spent.as_nanos())?)?;
+            client.put(Scope::Global, key, u64::try_from(spent.as_nanos())?)?;
         }
         Ok(())
     }

@@ -1,6 +1,51 @@
-//! `modex inspect`: placeholder until the branch lands.
-#[derive(clap::Args, Debug)]
-pub(super) struct Options {}
-pub(super) fn run(_: &Options) -> super::Outcome {
-    Err("not merged".into())
+//! `modex inspect`: looks into the segments of a live server.
+//!
+//! It only reads, and what it reads it never locks or stops: the job runs on as if nobody looked. What it shows is
+//! what was published at that moment; two numbers of one report may be a publication apart.
+//!
+//! - [`options`]: the command line
+//! - [`find`] and [`process`]: from a process, a socket or a file to handles of segments
+//! - [`view`], [`detail`] and [`value`]: from a handle to a report, which is what `--json` prints
+//! - [`table`]: the report for people
+
+mod detail;
+mod error;
+mod find;
+mod options;
+mod process;
+mod table;
+mod value;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IsTerminal, Write};
+
+use super::Outcome;
+pub(super) use options::Options;
+
+/// Prints what was asked for. Whatever could not be shown becomes a line on standard error and exit status 1.
+pub(super) fn run(options: &Options) -> Outcome {
+    let found = find::segments(&options.target)?;
+    let report = view::report(found, &options.selection)?;
+    let text = if options.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        table::render(&report, io::stdout().is_terminal())
+    };
+    print(&text)?;
+    for problem in &report.problems {
+        eprintln!("modex: {}: {}", table::printable(&problem.place), table::printable(&problem.message));
+    }
+    Ok(u8::from(!report.problems.is_empty()))
+}
+
+/// Writes to standard output. That nobody reads on, as in `modex inspect | head`, is no error.
+fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
 }

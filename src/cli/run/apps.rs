@@ -57,8 +57,13 @@ pub(crate) enum AppError {
         number: usize,
     },
     /// Options behind a colon that can't be read.
-    #[error(transparent)]
-    Options(#[from] clap::Error),
+    #[error("application {number}: {reason}; see modex run --help")]
+    Options {
+        /// Which, from 1.
+        number: usize,
+        /// What the parser says.
+        reason: String,
+    },
     /// `-x NAME` of a variable that is not set.
     #[error("-x {name}: the launcher has no such variable; write -x {name}=VALUE to set it")]
     Unset {
@@ -81,11 +86,19 @@ pub(super) fn split(
         if index == 0 {
             apps.push(app(first, part, &lookup)?);
         } else {
-            let further = FurtherApp::try_parse_from(part)?;
+            let further = FurtherApp::try_parse_from(part)
+                .map_err(|error| AppError::Options { number: index + 1, reason: first_line(&error) })?;
             apps.push(app(&further.options, &further.command, &lookup)?);
         }
     }
     Ok(apps)
+}
+
+/// The parser's message without its decoration: errors of this command are one line.
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_start_matches("error: ").trim_end_matches(':').to_owned()
 }
 
 fn app(

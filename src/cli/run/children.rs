@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use nix::errno::Errno;
@@ -18,14 +19,20 @@ use super::verdict::Ending;
 
 /// Why a rank could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("rank {rank}: cannot start {program:?}: {reason}")]
+#[error("rank {rank}: cannot start {program:?}{}: {reason}", in_directory(.directory.as_deref()))]
 pub(crate) struct SpawnError {
     /// The rank.
     rank: u32,
     /// What was to be started.
     program: OsString,
+    /// Where, if not in the launcher's directory. The system's reason may be about this or about the program.
+    directory: Option<PathBuf>,
     /// The operating system's reason.
     reason: io::Error,
+}
+
+fn in_directory(directory: Option<&Path>) -> String {
+    directory.map_or_else(String::new, |directory| format!(" in {}", directory.display()))
 }
 
 /// Which of a rank's two outputs.
@@ -69,7 +76,12 @@ impl Children {
         with_input: bool,
     ) -> Result<Pipes, SpawnError> {
         let rank = u32::try_from(self.ranks.len()).unwrap_or(u32::MAX);
-        let failed = |reason| SpawnError { rank, program: app.program.clone(), reason };
+        let failed = |reason| SpawnError {
+            rank,
+            program: app.program.clone(),
+            directory: app.working_directory.clone(),
+            reason,
+        };
         let mut command = Command::new(&app.program);
         command
             .args(&app.arguments)

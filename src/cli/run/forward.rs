@@ -5,12 +5,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ChildStdin;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::children::Channel;
 use super::lines::LineBuffer;
 
 /// Bytes taken from one rank in one turn, so that a chatty one does not starve the others.
 const READ_BYTES_MAX: usize = 64 * 1024;
+
+/// Turns given to a pipe after the job's end. A pipe holds a mebibyte at most unless an administrator made it larger.
+const LAST_TURNS_MAX: usize = 17;
 
 /// One output of one rank.
 #[derive(Debug)]
@@ -24,8 +28,10 @@ pub(super) struct Stream {
 /// Whether a stream may have more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Wait until it is readable again.
+    /// It may have more at once.
     Open,
+    /// Wait until it is readable again.
+    Empty,
     /// It has ended and everything was passed on.
     Ended,
 }
@@ -46,7 +52,7 @@ impl Stream {
         self.source.as_fd()
     }
 
-    /// Passes on what has arrived.
+    /// Passes on what has arrived, whole lines of it.
     pub(super) fn pump(&mut self) -> io::Result<Progress> {
         let mut chunk = vec![0u8; READ_BYTES_MAX];
         let mut ready = Vec::new();
@@ -59,27 +65,53 @@ impl Stream {
                 self.lines.feed(chunk.get(..count).unwrap_or_default(), &self.prefix, &mut ready);
                 Progress::Open
             }
-            Err(Errno::EAGAIN | Errno::EINTR) => Progress::Open,
+            Err(Errno::EAGAIN) => Progress::Empty,
+            Err(Errno::EINTR) => Progress::Open,
             Err(error) => return Err(error.into()),
         };
         self.write(&ready)?;
         Ok(progress)
     }
 
+    /// Passes on what is left when nobody of the job writes any more, an unfinished line included. Somebody who left
+    /// the job's process group and still holds the pipe is not waited for.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        for _ in 0..LAST_TURNS_MAX {
+            match self.pump()? {
+                Progress::Open => {}
+                Progress::Empty => break,
+                Progress::Ended => return Ok(()),
+            }
+        }
+        let mut ready = Vec::new();
+        self.lines.finish(&self.prefix, &mut ready);
+        self.write(&ready)
+    }
+
     /// One write for all lines: other writers to the same terminal can't come between.
     fn write(&self, lines: &[u8]) -> io::Result<()> {
-        if lines.is_empty() {
-            return Ok(());
-        }
         match self.channel {
-            Channel::Out => {
-                let mut out = io::stdout().lock();
-                out.write_all(lines)?;
-                out.flush()
-            }
-            Channel::Error => io::stderr().lock().write_all(lines),
+            Channel::Out => write_all(io::stdout().lock().as_fd(), lines),
+            Channel::Error => write_all(io::stderr().lock().as_fd(), lines),
         }
     }
+}
+
+/// Writes everything, also where somebody else has made the descriptor non-blocking: it is shared with the shell, and a
+/// pipe that is merely full must not be taken for a broken one.
+fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match nix::unistd::write(out, bytes) {
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => match poll(&mut [PollFd::new(out, PollFlags::POLLOUT)], PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            },
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Copies the launcher's standard input to these ranks until it ends; a rank that has closed its end is left out.

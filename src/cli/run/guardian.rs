@@ -16,11 +16,12 @@ use nix::unistd::Pid;
 /// The hidden subcommand that runs the guardian.
 pub(crate) const SUBCOMMAND: &str = "guardian";
 
-/// The launcher's end.
+/// The launcher's end. Dropping it relieves the helper: the launcher has cleaned up, whichever way it got there.
 #[derive(Debug)]
 pub(super) struct Guardian {
     process: Child,
-    orders: ChildStdin,
+    /// Closed to end the helper.
+    orders: Option<ChildStdin>,
 }
 
 impl Guardian {
@@ -33,26 +34,30 @@ impl Guardian {
             .process_group(0)
             .spawn()?;
         let orders = process.stdin.take().ok_or_else(|| io::Error::other("the guardian has no pipe"))?;
-        Ok(Self { process, orders })
+        Ok(Self { process, orders: Some(orders) })
     }
 
     /// Makes it responsible for a process group.
     pub(super) fn watch_group(&mut self, group: Pid) -> io::Result<()> {
-        writeln!(self.orders, "group {group}")
+        self.order(format!("group {group}\n").as_bytes())
     }
 
     /// Makes it responsible for a directory.
     pub(super) fn watch_directory(&mut self, directory: &Path) -> io::Result<()> {
-        self.orders.write_all(b"directory ")?;
-        self.orders.write_all(directory.as_os_str().as_bytes())?;
-        self.orders.write_all(b"\n")
+        self.order(&[b"directory ", directory.as_os_str().as_bytes(), b"\n"].concat())
     }
 
-    /// Relieves it: the launcher has cleaned up.
-    pub(super) fn dismiss(mut self) -> io::Result<()> {
-        self.orders.write_all(b"done\n")?;
-        drop(self.orders);
-        self.process.wait().map(drop)
+    fn order(&mut self, line: &[u8]) -> io::Result<()> {
+        self.orders.as_mut().map_or(Ok(()), |orders| orders.write_all(line))
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        // A helper that somebody killed is not missed: there is nothing left for it to do.
+        let _ = self.order(b"done\n");
+        self.orders = None;
+        let _ = self.process.wait();
     }
 }
 

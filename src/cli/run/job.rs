@@ -1,6 +1,6 @@
 //! One job from its first process to its exit status: a single loop over everything that can happen.
 
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use super::verdict::{Action, Cause, Verdict};
 use super::wakeups::{Wakeup, Wakeups};
 use crate::api::{BuildError, Server, ServerError};
 use crate::gds::registration::{JobDescription, RegisterError};
-use crate::types::{Info, ProcId};
+use crate::types::{Info, Namespace, ProcId};
 
 /// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
-/// writes. Whoever holds the pipe longer is not waited for.
+/// writes. Whoever holds the pipe longer is killed; what it wrote until then is passed on.
 const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
 
 /// What the user asked for.
@@ -70,9 +70,11 @@ pub(super) struct Job {
     timeline: Timeline,
     clock: Clock,
     settings: Settings,
-    guardian: Guardian,
-    /// Ends with the job: dropped last, when no rank can want anything any more.
+    namespace: Namespace,
+    /// Ends with the job: when no rank can want anything any more.
     server: Server,
+    /// Relieved last, when everything else has been cleaned up.
+    guardian: Guardian,
 }
 
 impl Job {
@@ -95,8 +97,9 @@ impl Job {
             timeline: Timeline::new(rank_count),
             clock,
             settings,
-            guardian,
+            namespace: plan.namespace.clone(),
             server,
+            guardian,
         };
         job.guard_directory()?;
         job.register(&plan)?;
@@ -169,13 +172,14 @@ impl Job {
     pub(super) fn finish(mut self) -> Result<u8, JobError> {
         let outcome = self.run();
         self.children.finish();
+        for stream in self.streams.drain(..).flatten() {
+            // As with every line before: whoever does not want the output misses it.
+            let _ = stream.finish();
+        }
         if self.settings.report && outcome.is_ok() {
             self.read_news();
-            eprint!("{}", self.timeline.table());
+            say(&self.timeline.table());
         }
-        drop(self.server);
-        // The guardian's own end changes nothing for the user.
-        let _ = self.guardian.dismiss();
         outcome.map(|()| self.verdict.shell_status())
     }
 
@@ -215,8 +219,17 @@ impl Job {
         let now = self.clock.now();
         for (rank, ending) in self.children.take_ended() {
             self.timeline.mark(rank, Phase::Ended, now);
+            self.forget(rank);
             let action = self.verdict.ended(now, rank, ending);
             self.act(action);
+        }
+    }
+
+    /// Tells the server that a rank has ended: nobody has to wait for one that never joined.
+    fn forget(&self, rank: u32) {
+        let proc = ProcId::new(self.namespace.clone(), rank);
+        if let Err(error) = self.server.deregister_client(&proc) {
+            tracing::warn!(%proc, %error, "the server was not told that a rank has ended");
         }
     }
 
@@ -236,11 +249,11 @@ impl Job {
     fn act(&self, action: Option<Action>) {
         match action {
             None => {}
-            Some(Action::Stop { cause, running: 0 }) => eprintln!("modex: {cause}"),
+            Some(Action::Stop { cause, running: 0 }) => say(&format!("modex: {cause}\n")),
             Some(Action::Stop { cause, running }) => {
                 let ranks = if running == 1 { "rank gets" } else { "ranks get" };
                 let grace = self.verdict.grace().as_secs_f64();
-                eprintln!("modex: {cause}; the other {running} {ranks} {grace} s to end");
+                say(&format!("modex: {cause}; the other {running} {ranks} {grace} s to end\n"));
                 self.children.signal(Signal::SIGTERM);
             }
             Some(Action::Kill) => self.children.signal(Signal::SIGKILL),
@@ -251,12 +264,17 @@ impl Job {
     fn pump(&mut self, index: usize) {
         let Some(slot) = self.streams.get_mut(index) else { return };
         let Some(stream) = slot else { return };
-        if !matches!(stream.pump(), Ok(Progress::Open)) {
+        if !matches!(stream.pump(), Ok(Progress::Open | Progress::Empty)) {
             // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
             let _ = self.wakeups.forget(stream.fd());
             *slot = None;
         }
     }
+}
+
+/// Tells the user. That nobody reads it must not change how the job ends.
+fn say(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Everything the standard wants a host to tell about a job on one node.
@@ -266,7 +284,7 @@ fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
     let mut description = JobDescription::new(&plan.namespace)
         .server(server.proc().clone())
         .nodes([server.hostname()])
-        .ranks_by_node([0..rank_count])
+        .ranks_by_node(std::iter::once(0..rank_count))
         .own_node(0, directory.clone(), directory);
     for app in &plan.apps {
         let words = std::iter::once(&app.program).chain(&app.arguments);

@@ -30,6 +30,7 @@ use clap::{Args, ValueEnum};
 
 use super::Outcome;
 
+pub(super) use apps::AppError;
 pub(super) use guardian::{SUBCOMMAND as GUARDIAN, run as guardian};
 
 /// Who reads the launcher's standard input.

@@ -97,6 +97,11 @@ impl<'a> ColumnView<'a> {
         }
     }
 
+    /// Bytes of each number of a narrow array; `None` for the other encodings.
+    pub(crate) const fn width_bytes(&self) -> Option<u16> {
+        if self.head.function == function::NARROW { Some(self.head.width) } else { None }
+    }
+
     /// Bytes that the column takes beside its head and the payloads of its cells.
     pub(crate) fn size_bytes(&self) -> u64 {
         let [_, second, ..] = self.head.parameters;

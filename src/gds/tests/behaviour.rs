@@ -97,6 +97,32 @@ fn each_limit_is_enforced_and_names_itself() {
 }
 
 #[test]
+fn running_out_of_memory_leaves_what_was_stored_and_room_for_less() {
+    for backing in [BackingKind::Heap, BackingKind::Memfd] {
+        let mut store = Store::new(StoreOptions { span_bytes: 1 << 20, ..options(backing) });
+        store.register_record(&namespace(), &block_job(2, 4)).unwrap();
+        let mut commit = |rank: u8, bytes| {
+            store.commit(&namespace(), rank.into(), Origin::Local, &[posted(Scope::Global, "a", vec![rank; bytes])])
+        };
+        let stored = (0..8).take_while(|&rank| commit(rank, 300_000).is_ok()).count();
+        assert!((1..8).contains(&stored), "{stored}");
+        let failed = u8::try_from(stored).unwrap();
+        let error = commit(failed, 300_000).unwrap_err();
+        assert!(matches!(error, StoreError::Grow(_)) && error.status() == Status::ERR_OUT_OF_RESOURCE, "{error}");
+        assert!(commit(failed, 1000).unwrap(), "what fits is still taken");
+        let before = store.statistics(&namespace()).unwrap();
+        store.register_record(&namespace(), &block_job(2, 200_000)).unwrap_err();
+        assert_eq!(store.statistics(&namespace()).unwrap().published_bytes, before.published_bytes);
+        let reader = attached(&store);
+        for rank in 0..failed {
+            assert_eq!(get(&reader, u32::from(rank), "a"), Ok(Value::ByteObject(vec![rank; 300_000])));
+        }
+        assert_eq!(get(&reader, u32::from(failed), "a"), Ok(Value::ByteObject(vec![failed; 1000])));
+        assert_eq!(get(&reader, Rank::Wildcard, "pmix.job.size"), Ok(Value::Uint32(8)));
+    }
+}
+
+#[test]
 fn a_commit_that_changes_nothing_publishes_nothing() {
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &block_job(1, 2)).unwrap();

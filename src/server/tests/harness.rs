@@ -3,8 +3,8 @@ use std::time::Duration;
 use crate::gds::model::MapStore;
 use crate::proto::{Collective, Commit, Get, Reply, Request, Tag};
 use crate::server::{
-    CallId, Capabilities, Config, Credentials, FenceUpcall, Hello, HostCall, HostReply, Input, Output, PeerId,
-    RegisterClient, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId, Version,
+    CallId, Capabilities, Config, Credentials, FenceData, FenceUpcall, Hello, HostCall, HostReply, Input, Output,
+    PeerId, RegisterClient, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId, Version,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
@@ -195,4 +195,14 @@ pub(super) fn fence_upcall(outputs: &[Output]) -> (UpcallId, FenceUpcall) {
 
 pub(super) fn fenced(blocks: Vec<(ProcId, Vec<Kval>)>) -> HostReply {
     HostReply::Fence { status: Status::SUCCESS, blocks }
+}
+
+/// All peers arrive at a collecting fence over the whole job; the upcall.
+pub(super) fn collect(rig: &mut Rig, peers: &[PeerId]) -> (UpcallId, FenceData) {
+    let mut outputs = Vec::new();
+    for &peer in peers {
+        outputs = rig.request(peer, fence(&[everybody()], &[flag("pmix.collect")]));
+    }
+    let (id, upcall) = fence_upcall(&outputs);
+    (id, upcall.data)
 }

@@ -206,6 +206,29 @@ fn what_is_not_built_yet_is_answered_as_not_supported() {
     assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), [], "has no reply");
 }
 
+/// Found by fuzzing: a client that ended its interest in events after it had finalized was told that it must not. That
+/// command has no reply, and peers of release 6.1 complain about one that nobody waits for.
+#[test]
+fn a_request_without_a_reply_has_none_after_finalizing_either() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    rig.request(peer, Request::Finalize);
+    assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), []);
+}
+
+/// Found by fuzzing: a connection that was refused because it introduced itself a second time stayed behind for ever,
+/// for nobody reports the end of a refused connection. Its process could not get lost, and fences waited for it.
+#[test]
+fn a_connection_refused_for_a_second_introduction_is_gone() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 2)[0];
+    assert_eq!(statuses(&rig.request(peer, get(&proc(1), Some("a"), &[]))), []);
+    let version = Version { major: 5, minor: 0 };
+    let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version };
+    assert_eq!(rig.input(Input::Connected(peer, hello)), [Output::Refuse(peer, Refusal::Repeated)]);
+    assert_eq!((rig.server.peer_count(), rig.server.open_request_count()), (1, 0));
+}
+
 #[test]
 fn deregistering_a_client_closes_its_connections_after_answering_them() {
     let mut rig = Rig::new(Capabilities::empty());

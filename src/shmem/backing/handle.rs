@@ -73,7 +73,8 @@ impl ReaderHandle {
     }
 
     /// Device and inode; `None` for heap memory or if they can't be had.
-    pub(super) fn identity(&self) -> Option<(u64, u64)> {
+    #[must_use]
+    pub fn identity(&self) -> Option<(u64, u64)> {
         match &self.source {
             Source::Object(object) => object.metadata().ok().map(|found| (found.dev(), found.ino())),
             Source::Heap(_) => None,

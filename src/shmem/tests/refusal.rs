@@ -190,3 +190,36 @@ fn the_layout_of_the_header_is_the_documented_one() {
     assert_eq!((word(2304), word(2312)), (table.offset().get(), 9), "extents");
     assert!(bytes[3328..4096].iter().all(|&byte| byte == 0));
 }
+
+#[test]
+fn the_preamble_of_any_version_and_byte_order_is_told() {
+    let (bytes, _) = good();
+    let expected = SegmentReader::preamble(&handle_to(&bytes).0).unwrap();
+    assert_eq!((expected.layout_version, expected.created_unix_s), (1, 1_700_000_000));
+    assert_eq!(expected.creator_pid, std::process::id());
+
+    let mut newer = bytes.clone();
+    newer[16] = 9;
+    let found = SegmentReader::preamble(&handle_to(&newer).0).unwrap();
+    assert_eq!(found, Preamble { layout_version: 9, ..expected });
+
+    let mut swapped = bytes;
+    for word in [8..16, 16..20, 20..24, 24..28, 28..32, 32..40, 40..48, 48..56] {
+        swapped[word].reverse();
+    }
+    let found = SegmentReader::preamble(&handle_to(&swapped).0).unwrap();
+    assert_eq!(found, Preamble { is_byte_order_ours: false, ..expected });
+}
+
+#[test]
+fn what_is_no_segment_has_no_preamble() {
+    let (mut bytes, _) = good();
+    let small = SegmentReader::preamble(&handle_to(&bytes[..4095]).0);
+    assert!(matches!(small, Err(AttachError::TooSmall { found: 4095, .. })), "{small:?}");
+    bytes[20] = 0;
+    let disordered = SegmentReader::preamble(&handle_to(&bytes).0);
+    assert!(matches!(disordered, Err(AttachError::ByteOrder { .. })), "{disordered:?}");
+    bytes[0] = 0;
+    let other = SegmentReader::preamble(&handle_to(&bytes).0);
+    assert!(matches!(other, Err(AttachError::Magic { .. })), "{other:?}");
+}

@@ -1,0 +1,330 @@
+//! The server core as a state machine: whatever clients and host do, in whatever order, every request is answered at
+//! most once, every call of the host is completed, and at the end nothing is left.
+//!
+//! Input: capabilities, bounds, then records of four bytes, each one operation: what, and three choices.
+
+#![no_main]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use libfuzzer_sys::fuzz_target;
+use modex::gds::model::MapStore;
+use modex::gds::{Publish, Store, StoreLimits, StoreOptions};
+use modex::proto::{Abort, Collective, Commit, Get, Reply, Request, Tag};
+use modex::server::{
+    CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
+    Limits, Output, PeerId, RegisterClient, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId, Version,
+};
+use modex::shmem::BackingKind;
+use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
+
+fuzz_target!(|input: &[u8]| {
+    let [capabilities, bounds, operations @ ..] = input else { return };
+    let config = config(*capabilities, *bounds);
+    match bounds >> 6 {
+        0 => run(config, Store::new(segments()), operations),
+        1 => run(config, MapStore::with_values_max(4), operations),
+        _ => run(config, MapStore::new(), operations),
+    }
+});
+
+fn run<S: Publish>(config: Config, store: S, operations: &[u8]) {
+    let mut world = World::new(Server::new(config, store));
+    for &[what, a, b, c] in operations.as_chunks::<4>().0 {
+        world.operate(what, [a, b, c]);
+    }
+    world.end();
+}
+
+fn config(capabilities: u8, bounds: u8) -> Config {
+    let bound = |shift: u8, narrow: usize| if bounds >> shift & 1 == 0 { 1000 } else { narrow };
+    Config {
+        capabilities: Capabilities::from_bits_truncate(capabilities.into()),
+        limits: Limits {
+            peers_max: bound(0, 3),
+            requests_per_peer_max: bound(1, 2),
+            collectives_max: bound(2, 2),
+            participants_max: bound(3, 2),
+            direct_modex_max: bound(4, 1),
+            host_requests_max: bound(5, 1),
+        },
+        host_timeout: (capabilities & 0x80 != 0).then_some(Duration::from_secs(20)),
+    }
+}
+
+fn segments() -> StoreOptions {
+    StoreOptions {
+        backing: BackingKind::Heap,
+        span_bytes: 256 << 10,
+        limits: StoreLimits { keys_max: 64, ranks_max: 64, ..StoreLimits::default() },
+        ..StoreOptions::new("server.0", "n0")
+    }
+}
+
+const RANKS: u32 = 6;
+const KEYS: [&str; 5] = ["a", "b", "pmix.job.size", "pmix.rank", "pmix.unknown"];
+const OWNER: Credentials = Credentials { uid: 1000, gid: 100 };
+
+struct World<S: Publish> {
+    server: Server<S>,
+    now: Time,
+    /// Connections that have not ended.
+    peers: Vec<PeerId>,
+    open_requests: BTreeSet<(PeerId, Tag)>,
+    open_calls: BTreeSet<CallId>,
+    /// What the host was asked, answered or not: it may answer twice.
+    upcalls: BTreeMap<UpcallId, Upcall>,
+    last_id: u32,
+}
+
+impl<S: Publish> World<S> {
+    fn new(server: Server<S>) -> Self {
+        Self {
+            server,
+            now: Time::ZERO,
+            peers: Vec::new(),
+            open_requests: BTreeSet::new(),
+            open_calls: BTreeSet::new(),
+            upcalls: BTreeMap::new(),
+            last_id: 0,
+        }
+    }
+
+    fn next_id(&mut self) -> u32 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    fn operate(&mut self, what: u8, [a, b, c]: [u8; 3]) {
+        match what % 16 {
+            0 => self.host(HostCall::RegisterNamespace(registration(a, b))),
+            1 if c > 128 => self.host(HostCall::DeregisterNamespace(namespace(a))),
+            1 if c > 64 => self.host(HostCall::DeregisterClient(proc(a))),
+            1 | 2 => self.host(HostCall::RegisterClient(RegisterClient {
+                proc: proc(a),
+                uid: OWNER.uid,
+                gid: OWNER.gid,
+                object: b.into(),
+            })),
+            3 => self.connect(proc(a), b, c),
+            4 if b > 128 => self.lose(a),
+            4 => self.request(a, Request::Finalize),
+            5 | 6 => self.request(a, commit(b, c)),
+            7 | 8 => self.request(a, Request::Fence(Collective { procs: participants(b), directives: directives(c) })),
+            9 | 10 => {
+                let key = (c & 1 == 0).then(|| key(c >> 1));
+                self.request(a, Request::Get(Get { proc: proc(b), directives: directives(c), key }));
+            }
+            11 => self.request(a, other_request(b)),
+            12 => {
+                let (key, timeout) =
+                    ((b & 1 == 0).then(|| key(b)), (c & 1 == 0).then(|| Duration::from_secs(c.into())));
+                self.host(HostCall::DirectModexRequest(DirectModexRequest { proc: proc(a), key, timeout }));
+            }
+            13 | 14 => self.answer(a, b, c),
+            _ => self.wait(Duration::from_secs(u64::from(a % 32))),
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        self.server.handle(self.now, input);
+        self.server.assert_consistent();
+        while let Some(output) = self.server.poll_output() {
+            self.output(output);
+        }
+        assert_eq!(self.open_calls.len(), self.server.open_call_count());
+        assert_eq!(self.open_requests.len(), self.server.open_request_count());
+    }
+
+    fn output(&mut self, output: Output) {
+        match output {
+            Output::Reply(peer, tag, reply) => {
+                assert!(self.open_requests.remove(&(peer, tag)), "{tag:?} of {peer:?} was answered once too often");
+                assert!(
+                    !matches!(&reply, Reply::Partial { results, .. } if matches!(**results, Reply::Partial { .. }))
+                );
+            }
+            Output::Complete(call, HostResult::Status(_) | HostResult::Entries(_)) => {
+                assert!(self.open_calls.remove(&call), "{call:?} was completed once too often");
+            }
+            Output::Refuse(peer, _) | Output::Close(peer, _) => self.forget(peer),
+            Output::Upcall(id, upcall) => {
+                assert!(self.upcalls.insert(id, upcall).is_none(), "{id:?} was used before");
+            }
+            Output::Admit(peer, _) | Output::SendSegment(peer, _) => {
+                assert!(self.peers.contains(&peer), "{peer:?} has ended");
+            }
+            _ => {}
+        }
+    }
+
+    fn host(&mut self, call: HostCall) {
+        let id = CallId(self.next_id().into());
+        self.open_calls.insert(id);
+        self.input(Input::Host(id, call));
+    }
+
+    fn connect(&mut self, proc: ProcId, b: u8, c: u8) {
+        let known = self.peers.get(usize::from(b >> 1)).copied().filter(|_| c > 240);
+        let peer = known.unwrap_or_else(|| PeerId(self.next_id().into()));
+        let credentials = if c % 16 == 7 { Credentials { uid: 0, gid: 0 } } else { OWNER };
+        let store = if b & 1 == 0 { StoreOffer::Segment } else { StoreOffer::Socket };
+        let version = Version { major: 3 + c % 4, minor: 1 };
+        if known.is_none() {
+            self.peers.push(peer);
+        }
+        self.input(Input::Connected(peer, Hello { proc, credentials, store, version }));
+    }
+
+    fn lose(&mut self, choice: u8) {
+        let Some(peer) = self.peer(choice) else { return };
+        self.forget(peer);
+        self.input(Input::Lost(peer));
+    }
+
+    fn forget(&mut self, peer: PeerId) {
+        self.peers.retain(|other| *other != peer);
+        self.open_requests.retain(|(of, _)| *of != peer);
+    }
+
+    fn request(&mut self, choice: u8, request: Request) {
+        let Some(peer) = self.peer(choice) else { return };
+        let tag = Tag(self.next_id());
+        if !matches!(request, Request::DeregisterEvents(_)) {
+            self.open_requests.insert((peer, tag));
+        }
+        self.input(Input::Request(peer, tag, request));
+    }
+
+    fn peer(&self, choice: u8) -> Option<PeerId> {
+        self.peers.get(usize::from(choice) % self.peers.len().max(1)).copied()
+    }
+
+    /// The host answers a recent upcall, as a rule one that is still open, rightly or not.
+    fn answer(&mut self, a: u8, b: u8, c: u8) {
+        let is_open = |id: &UpcallId| self.server.awaits(*id) || b > 240;
+        let candidates: Vec<UpcallId> = self.upcalls.keys().copied().filter(is_open).collect();
+        let Some(&id) = candidates.get(usize::from(a) % candidates.len().max(1)) else { return };
+        let values = |value: u8| vec![Kval { key: key(value), value: Value::from(u32::from(value)) }];
+        let reply = match (b % 8, self.upcalls.get(&id)) {
+            (0, _) => HostReply::Status(Status::ERR_UNREACH),
+            (1, _) => HostReply::DirectModex(values(c)),
+            (2, Some(Upcall::Fence(fence))) => HostReply::Fence {
+                status: if c > 200 { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS },
+                blocks: fence.data.blocks.iter().cloned().chain([(proc(c), values(b))]).collect(),
+            },
+            (3, _) => HostReply::Fence { status: Status::SUCCESS, blocks: vec![(proc(c), values(b))] },
+            (4, Some(Upcall::DirectModex { .. })) => HostReply::DirectModex(values(c)),
+            (5, _) => HostReply::Status(Status::from_raw(c.cast_signed().into())),
+            _ => HostReply::Status(Status::SUCCESS),
+        };
+        self.input(Input::Completed(id, reply));
+    }
+
+    fn wait(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+        self.input(Input::Timeout);
+        assert!(
+            self.server.poll_timeout().is_none_or(|deadline| deadline > self.now),
+            "a deadline has passed unnoticed"
+        );
+    }
+
+    /// Everybody goes and the host forgets every job; what it was asked for jobs that it never told of, it tells.
+    fn end(&mut self) {
+        while !self.peers.is_empty() {
+            self.lose(0);
+        }
+        for choice in [0, 1] {
+            self.host(HostCall::RegisterNamespace(registration(choice, 0)));
+            self.host(HostCall::DeregisterNamespace(namespace(choice)));
+        }
+        let upcalls: Vec<UpcallId> = self.upcalls.keys().copied().collect();
+        for id in upcalls {
+            self.input(Input::Completed(id, HostReply::Status(Status::SUCCESS)));
+        }
+        self.wait(Duration::from_secs(100_000));
+        assert!(self.open_requests.is_empty() && self.open_calls.is_empty());
+        let server = &self.server;
+        let counts = (server.open_request_count(), server.open_call_count(), server.collective_count());
+        assert_eq!(counts, (0, 0, 0));
+        assert_eq!((server.peer_count(), server.upcall_count(), server.poll_timeout()), (0, 0, None));
+        assert_eq!(server.namespaces().count(), 0);
+    }
+}
+
+fn namespace(choice: u8) -> Namespace {
+    let name = if choice & 1 == 0 { "job" } else { "other" };
+    Namespace::new(name).expect("a valid name")
+}
+
+fn proc(choice: u8) -> ProcId {
+    let rank = match choice >> 1 {
+        small @ 0..120 => Rank::from(u32::from(small) % (RANKS + 1)),
+        120..124 => Rank::Wildcard,
+        _ => Rank::Undefined,
+    };
+    ProcId::new(namespace(choice), rank)
+}
+
+fn key(choice: u8) -> Key {
+    Key::from_static(KEYS[usize::from(choice) % KEYS.len()])
+}
+
+fn registration(a: u8, b: u8) -> RegisterNamespace {
+    let job_size = Info::new(Key::from_static("pmix.job.size"), RANKS);
+    RegisterNamespace {
+        namespace: namespace(a),
+        local_count: (b & 1 == 0).then(|| u32::from(b >> 1) % 4),
+        description: if b & 0x40 == 0 { vec![job_size] } else { Vec::new() },
+        nodata: b & 0x80 != 0,
+    }
+}
+
+fn commit(b: u8, c: u8) -> Request {
+    let scope = [Scope::Local, Scope::Remote, Scope::Global][usize::from(b) % 3];
+    let entry = |choice: u8| Kval { key: key(choice), value: Value::from(u32::from(c)) };
+    let parts = vec![(scope, vec![entry(b >> 2), entry(b >> 5)]), (Scope::Global, vec![entry(c)])];
+    Request::Commit(Commit { parts: parts.into_iter().take(usize::from(c) % 3).collect() })
+}
+
+/// One bit for each of six processes of one job, one bit for all processes of the other; all of one if none is set.
+fn participants(choice: u8) -> Vec<ProcId> {
+    let own = choice >> 7;
+    let ranks = (0..RANKS).filter(|rank| choice >> rank & 1 != 0);
+    let mut procs: Vec<ProcId> = ranks.map(|rank| ProcId::new(namespace(own), rank)).collect();
+    if procs.is_empty() {
+        procs.push(ProcId::new(namespace(own), Rank::Wildcard));
+    }
+    if choice & 0x40 != 0 {
+        procs.push(ProcId::new(namespace(own ^ 1), Rank::Wildcard));
+    }
+    procs
+}
+
+fn directives(choice: u8) -> Vec<Info> {
+    let flag = |name| Info::new(Key::from_static(name), true);
+    let timeout = Info::new(Key::from_static("pmix.timeout"), Value::Int(i32::from(choice >> 5)));
+    let all = [
+        (2, flag("pmix.collect")),
+        (4, flag("pmix.immediate")),
+        (8, flag("pmix.get.refresh")),
+        (16, flag("pmix.job.info")),
+        (32, timeout),
+    ];
+    all.into_iter().filter(|(bit, _)| choice & bit != 0).map(|(_, info)| info).collect()
+}
+
+fn other_request(choice: u8) -> Request {
+    match choice % 6 {
+        0 => Request::JobInfo,
+        1 => Request::StoreFallback(None),
+        2 => {
+            Request::Abort(Abort { status: Status::ERROR, message: Some(Text::from("end")), procs: vec![proc(choice)] })
+        }
+        3 => Request::DeregisterEvents(Vec::new()),
+        4 => Request::FabricUpdate(1),
+        _ => Request::Query(Vec::new()),
+    }
+}

@@ -1,0 +1,116 @@
+//! Descriptions of jobs from bytes: either as they travel, or in a short form that is easier to mutate.
+
+use modex::bfrops::{Codec, DecodeLimits, Encoding, Reader, Writer};
+use modex::types::{Info, Key, Rank, Value};
+
+/// Keys that mean something to a registration, and some that mean nothing.
+pub const KEYS: [&str; 30] = [
+    "pmix.ssn.arr",
+    "pmix.job.arr",
+    "pmix.app.arr",
+    "pmix.pdata",
+    "pmix.node.arr",
+    "pmix.session.id",
+    "pmix.appnum",
+    "pmix.rank",
+    "pmix.procid",
+    "pmix.nodeid",
+    "pmix.hname",
+    "pmix.alias",
+    "pmix.nmap",
+    "pmix.pmap",
+    "pmix.job.size",
+    "pmix.job.napps",
+    "pmix.offset",
+    "pmix.lrank",
+    "pmix.lpeers",
+    "pmix.lcpus",
+    "pmix.wdir",
+    "pmix.univ.size",
+    "pmix.max.size",
+    "pmix.nspace",
+    "pmix.spawned",
+    "pmix.nlist",
+    "pmix.num.nodes",
+    "pmix.local.size",
+    "my.key",
+    "pmix.unknown",
+];
+
+/// Strings that mean something to a registration.
+const TEXTS: [&str; 14] = [
+    "n0",
+    "n1",
+    "n2",
+    "n0,n1",
+    "n0,n1,n2",
+    "0;1",
+    "0,1;2",
+    "0,1;2;",
+    "pmix[n[1:0-3]]",
+    "pmix[0-3;4-7;8-11;]",
+    "job",
+    "other",
+    "pmix[n[9:0-999999999]]",
+    "",
+];
+
+/// Infos one after the other until the bytes are none any more.
+#[must_use]
+pub fn from_wire(bytes: &[u8], codec: Codec) -> Vec<Info> {
+    let limits = DecodeLimits { element_count_max: 4096, ..DecodeLimits::default() };
+    let Ok(mut reader) = Reader::new(bytes, codec, &limits) else { return Vec::new() };
+    let mut infos = Vec::new();
+    while let Ok(info) = Info::read(&mut reader) {
+        infos.push(info);
+    }
+    infos
+}
+
+/// The opposite of [`from_wire`].
+#[must_use]
+pub fn to_wire(infos: &[Info], codec: Codec) -> Vec<u8> {
+    let mut writer = Writer::new(codec);
+    infos.iter().for_each(|info| Info::write(&mut writer, info).expect("a seed can be written"));
+    writer.into_bytes()
+}
+
+/// Infos in the short form: one byte for the key, one for the kind of the value, then what the value needs.
+#[must_use]
+pub fn from_short_form(mut bytes: &[u8]) -> Vec<Info> {
+    infos(&mut bytes, 64, 4)
+}
+
+fn infos(bytes: &mut &[u8], count_max: usize, depth_left: u32) -> Vec<Info> {
+    (0..count_max).map_while(|_| info(bytes, depth_left)).collect()
+}
+
+fn info(bytes: &mut &[u8], depth_left: u32) -> Option<Info> {
+    let key = KEYS[usize::from(byte(bytes)?) % KEYS.len()];
+    Some(Info::new(Key::from_static(key), value(bytes, depth_left)?))
+}
+
+fn value(bytes: &mut &[u8], depth_left: u32) -> Option<Value> {
+    let (kind, parameter) = (byte(bytes)?, byte(bytes)?);
+    Some(match kind % 14 {
+        0 => Value::Uint32(parameter.into()),
+        1 => Value::Uint32(u32::from(parameter) << 24),
+        2 => Value::Int(i32::from(parameter.cast_signed())),
+        3 => Value::Size(parameter.into()),
+        4 | 5 => Value::ProcRank(Rank::from(u32::from(parameter))),
+        6..=8 => Value::from(TEXTS[usize::from(parameter) % TEXTS.len()]),
+        9 => Value::Bool(parameter % 2 == 0),
+        10 => {
+            [Value::Undefined, Value::NullString, Value::ProcRank(Rank::Wildcard)][usize::from(parameter) % 3].clone()
+        }
+        11 => Value::Uint16(parameter.into()),
+        _ if depth_left == 0 => Value::Undefined,
+        _ => Value::info_array(infos(bytes, usize::from(parameter % 16), depth_left - 1)),
+    })
+}
+
+fn byte(bytes: &mut &[u8]) -> Option<u8> {
+    let (first, rest) = bytes.split_first()?;
+    *bytes = rest;
+    Some(*first)
+}

@@ -1,0 +1,33 @@
+//! What the fuzz targets share. A target reads its choices from the first bytes of its input, one byte each, so that
+//! seeds can be written by hand and a mutation of one byte changes one choice.
+
+pub mod description;
+pub mod sample;
+
+use modex::bfrops::{Codec, Generation};
+use modex::proto::{Dialect, Version};
+
+/// The encoding a byte stands for.
+#[must_use]
+pub fn codec(choice: u8) -> Codec {
+    let generations = Generation::ALL;
+    let generation = generations[usize::from(choice & 0x7f) % generations.len()];
+    Codec { generation, described: choice & 0x80 != 0 }
+}
+
+/// The byte that [`codec`] turns into an encoding.
+#[must_use]
+pub fn codec_choice(codec: Codec) -> u8 {
+    let position = (0..5).find(|&choice| self::codec(choice).generation == codec.generation).unwrap_or_default();
+    position | if codec.described { 0x80 } else { 0 }
+}
+
+/// Releases on either side of every change of a layout.
+pub const PEERS: [Version; 5] =
+    [Version::new(2, 1, 0), Version::new(3, 2, 5), Version::new(4, 2, 2), Version::new(5, 0, 0), Version::new(6, 1, 1)];
+
+/// Encoding and release that two bytes stand for.
+#[must_use]
+pub fn dialect(codec_choice: u8, peer_choice: u8) -> Dialect {
+    Dialect { codec: codec(codec_choice), peer: PEERS[usize::from(peer_choice) % PEERS.len()] }
+}

@@ -1,0 +1,92 @@
+//! Damaged segments: whatever their bytes, there is a report or an error, and the report can be printed.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
+use super::find::Found;
+use super::options::Selection;
+use super::{table, view};
+use crate::gds::registration::JobDescription;
+use crate::gds::{Origin, Posted, Publish, Store, StoreOptions};
+use crate::shmem::{BackingKind, HEADER_BYTES, ReaderHandle};
+use crate::types::{Info, Key, Namespace, Scope, Value};
+
+/// The bytes of a good segment with values of all kinds.
+static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let directory = tempfile::TempDir::new().unwrap();
+    let options = StoreOptions {
+        backing: BackingKind::File,
+        directory: Some(directory.path().to_owned()),
+        span_bytes: 1 << 20,
+        ..StoreOptions::new("server.0", "n0")
+    };
+    let namespace = Namespace::new("job").unwrap();
+    let mut store = Store::new(options);
+    let description = JobDescription::new(&namespace).nodes(["n0", "n1"]).ranks_by_node([vec![0, 2], vec![1, 3]]);
+    store.register(&namespace, &description.build().unwrap()).unwrap();
+    let nested = Value::info_array(vec![Info::new(Key::from_static("inner"), "text")]);
+    for (key, value) in [("a", Value::from("a long string")), ("b", nested), ("c", Value::ByteObject(vec![1; 50]))] {
+        let posted = Posted { scope: Scope::Global, key: Key::from_static(key), value };
+        store.commit(&namespace, 1, Origin::Local, &[posted]).unwrap();
+    }
+    let file = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap();
+    fs::read(file.path()).unwrap()
+});
+
+/// Looks at everything in a segment of these bytes and prints it in both forms; gives the number of problems.
+fn look(bytes: &[u8]) -> usize {
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+    let handle = ReaderHandle::from_descriptor(OwnedFd::from(file));
+    let found = Found { path: "copy".into(), holder_pid: None, backing: BackingKind::File, handle };
+    let selection = Selection { namespace: None, keys: true, realms: true, rank: Some(1), values: true };
+    let report = view::report(vec![found], &selection).unwrap();
+    assert!(!report.segments.is_empty() || !report.problems.is_empty());
+    assert!(!serde_json::to_string(&report).unwrap().is_empty());
+    let page = table::render(&report, false);
+    assert!(page.chars().all(|c| c == '\n' || !c.is_control()), "{page:?}");
+    report.problems.len()
+}
+
+#[test]
+fn an_unchanged_copy_has_no_problems() {
+    assert_eq!(look(&GOOD), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn changed_bytes_give_a_report_or_an_error(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+    ) {
+        let mut bytes = GOOD.clone();
+        for (index, byte) in changes {
+            // Most of the file is room to grow, which nobody looks at.
+            let at = index.index(3 * usize::try_from(HEADER_BYTES).unwrap());
+            bytes[at] = byte;
+        }
+        look(&bytes);
+    }
+
+    #[test]
+    fn changed_words_give_a_report_or_an_error(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u16>(), 0_u32..49), 1..6),
+    ) {
+        let mut bytes = GOOD.clone();
+        for (index, word, shift) in changes {
+            let at = index.index(3 * usize::try_from(HEADER_BYTES).unwrap() / 8) * 8;
+            bytes[at..at + 8].copy_from_slice(&(u64::from(word) << shift).to_le_bytes());
+        }
+        look(&bytes);
+    }
+
+    #[test]
+    fn truncated_files_give_a_report_or_an_error(keep in any::<prop::sample::Index>()) {
+        look(&GOOD[..keep.index(GOOD.len())]);
+    }
+}

@@ -1,0 +1,61 @@
+//! Nothing of a job outlives its launcher, whichever way that ends.
+
+use nix::sys::signal::Signal;
+
+use crate::launch::{MODEX, is_alive, script, wait_until};
+
+/// Leaves a process behind that ignores polite requests, and says its number.
+const ORPHAN: &str = "(trap '' TERM HUP; exec sleep 1000) & echo $!";
+
+#[test]
+fn processes_that_a_rank_leaves_behind_are_gone() {
+    let orphans: Vec<i32> =
+        script(&["-n", "2"], ORPHAN).run().success().lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(orphans.len(), 2);
+    for orphan in orphans {
+        wait_until(|| !is_alive(orphan));
+    }
+}
+
+#[test]
+fn a_launcher_that_is_killed_takes_everything_with_it() {
+    let mut running = script(&["-n", "3"], &format!("trap '' TERM HUP INT; {ORPHAN}; exec sleep 1000")).start();
+    let orphans: Vec<i32> = (0..3).map(|_| running.line().trim().parse().unwrap()).collect();
+    // The launcher, its guardian, three ranks and what they left.
+    wait_until(|| running.processes().len() == 8);
+    assert_eq!(running.temporary_files().len(), 1, "the directory of the server's socket");
+    running.kill_launcher();
+    assert!(!orphans.into_iter().any(is_alive));
+}
+
+#[test]
+fn a_launcher_that_is_killed_amid_an_exchange_takes_everything_with_it() {
+    let mut running = script(&["-n", "4"], &format!("echo started; exec {MODEX} demo --rounds 1000000")).start();
+    (0..4).for_each(|_| assert_eq!(running.line(), "started\n"));
+    running.kill_launcher();
+}
+
+#[test]
+fn a_stopped_rank_can_be_ended() {
+    let mut running = script(&["-n", "1", "--grace", "0.1"], "echo $$; kill -STOP $$").start();
+    let rank: i32 = running.line().trim().parse().unwrap();
+    let state = || std::fs::read_to_string(format!("/proc/{rank}/stat")).unwrap();
+    wait_until(|| state().contains(") T "));
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.finish().code(), Some(143));
+}
+
+#[test]
+fn a_guardian_that_is_killed_harms_nobody() {
+    let mut running = script(&["-n", "1"], "echo ready; read go").open_input().start();
+    assert_eq!(running.line(), "ready\n");
+    let guardian = |process: &i32| {
+        std::fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|words| words.ends_with(b"\0guardian\0"))
+    };
+    let guardian = running.processes().into_iter().find(guardian).unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(guardian), Signal::SIGKILL).unwrap();
+    wait_until(|| !is_alive(guardian));
+    drop(running.child.stdin.take());
+    // `read` fails at the end of its input.
+    assert_eq!(running.finish().code(), Some(1));
+}

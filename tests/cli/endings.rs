@@ -1,0 +1,119 @@
+//! How a job ends: the launcher's exit status, what it says, and who gets how long.
+
+use modex::Client;
+use modex::types::Status;
+use nix::sys::signal::Signal;
+
+use crate::launch::{MODEX, ROLE, modex, script};
+
+/// A rank that ignores the request to end and says when it does.
+const STUBBORN: &str = "trap '' TERM; echo ready; exec sleep 1000";
+/// A rank that says when it is asked to end.
+const POLITE: &str = "trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
+
+#[test]
+fn a_job_whose_ranks_succeed_succeeds_silently() {
+    assert_eq!(modex(["run", "-n", "3", "true"]).run().success(), "");
+}
+
+#[test]
+fn the_first_rank_that_fails_gives_status_and_reason() {
+    let ended = script(&["-n", "3"], "[ $PMIX_RANK = 1 ] && exit 3; exec sleep 1000").run();
+    assert_eq!(ended.code(), Some(3));
+    assert_eq!(ended.err, "modex: rank 1 exited with status 3; the other 2 ranks get 2 s to end\n");
+}
+
+#[test]
+fn nobody_else_is_mentioned_when_nobody_else_runs() {
+    let ended = script(&["-n", "1"], "exit 255").run();
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(255), "modex: rank 0 exited with status 255\n"));
+}
+
+#[test]
+fn a_rank_killed_by_a_signal_gives_128_and_its_number() {
+    for (signal, status) in [("SEGV", 139), ("KILL", 137), ("TERM", 143)] {
+        let ended = script(&["-n", "1"], &format!("kill -{signal} $$")).run();
+        assert_eq!(ended.code(), Some(status));
+        assert_eq!(ended.err, format!("modex: rank 0 was killed by SIG{signal}\n"));
+    }
+}
+
+#[test]
+fn a_time_limit_ends_the_job_with_124() {
+    let ended = modex(["run", "-n", "2", "--timeout", "0.1", "sleep", "1000"]).run();
+    assert_eq!(ended.code(), Some(124));
+    assert_eq!(ended.err, "modex: the job exceeded its time limit of 0.1 s; the other 2 ranks get 2 s to end\n");
+}
+
+#[test]
+fn a_time_limit_beyond_all_clocks_is_none() {
+    assert_eq!(modex(["run", "-n", "1", "--timeout", "1e18", "--grace", "1e18", "true"]).run().success(), "");
+}
+
+#[test]
+fn a_rank_that_ignores_the_request_is_killed_after_the_grace_period() {
+    let fail = format!("[ $PMIX_RANK = 0 ] && read go && exit 7; {STUBBORN}");
+    let mut running = script(&["-n", "2", "--grace", "0.2"], &fail).open_input().start();
+    assert_eq!(running.line(), "ready\n");
+    use std::io::Write;
+    running.child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let ended = running.finish();
+    assert_eq!(ended.code(), Some(7));
+    assert_eq!(ended.err, "modex: rank 0 exited with status 7; the other 1 rank gets 0.2 s to end\n");
+}
+
+#[test]
+fn a_rank_that_is_asked_to_end_can_finish_what_it_does() {
+    for (signal, status) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let mut running = script(&["-n", "2", "--grace", "1000"], POLITE).start();
+        assert_eq!((running.line(), running.line()), ("ready\n".to_owned(), "ready\n".to_owned()));
+        running.signal(signal);
+        let ended = running.finish();
+        assert_eq!((ended.code(), ended.out.as_str()), (Some(status), "asked\nasked\n"), "{ended:?}");
+        assert_eq!(ended.err, format!("modex: received {signal}; the other 2 ranks get 1000 s to end\n"));
+    }
+}
+
+#[test]
+fn a_second_signal_kills() {
+    let mut running = script(&["-n", "1", "--grace", "1000"], STUBBORN).start();
+    assert_eq!(running.line(), "ready\n");
+    running.signal(Signal::SIGINT);
+    assert_eq!(running.error_line(), "modex: received SIGINT; the other 1 rank gets 1000 s to end\n");
+    running.signal(Signal::SIGINT);
+    assert_eq!(running.finish().code(), Some(130));
+}
+
+/// Rank 1 asks for the end of the job; the others wait for ever.
+pub(crate) fn abort_as_rank_one() {
+    let client = Client::connect().unwrap();
+    if client.proc().rank.process() == Some(1) {
+        let status: i32 = std::env::var("MODEX_TEST_STATUS").unwrap().parse().unwrap();
+        client.abort(Status::from_raw(status), "the mesh is torn", Vec::new()).unwrap();
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_rank_can_abort_the_job() {
+    for (given, status) in [(42, 42), (256, 1), (0, 1), (-1, 255)] {
+        let this = std::env::current_exe().unwrap();
+        let words = ["run", "-n", "3", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+        let ended = modex(words).env(ROLE, "abort").env("MODEX_TEST_STATUS", given.to_string()).run();
+        assert_eq!(ended.code(), Some(status), "{ended:?}");
+        let said = ended.err.lines().next().unwrap();
+        assert!(said.contains(&format!(":1 aborted the job with status {given}: the mesh is torn")), "{said}");
+    }
+}
+
+/// A rank that ended without ever joining left the others waiting in their fence for ever: the launcher did not tell
+/// its server that the process was gone. It does now, and the fence fails.
+#[test]
+fn a_rank_that_ends_without_joining_does_not_leave_the_others_waiting() {
+    let ended = script(&["-n", "3"], &format!("[ $PMIX_RANK = 1 ] && exit 0; exec {MODEX} demo")).run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    // What happened is PMIX_ERR_PARTIAL_SUCCESS.
+    assert!(ended.err.contains("status -52"), "{ended:?}");
+}

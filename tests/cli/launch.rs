@@ -1,0 +1,240 @@
+//! A launcher under test.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// Names what a rank that is this test binary has to do.
+pub(crate) const ROLE: &str = "MODEX_TEST_ROLE";
+/// Every process of one launcher has the same value of this.
+const MARK: &str = "MODEX_TEST_MARK";
+
+/// The command under test.
+pub(crate) const MODEX: &str = env!("CARGO_BIN_EXE_modex");
+
+/// How to start it.
+pub(crate) struct Launch {
+    command: Command,
+    input: Option<Vec<u8>>,
+    temporary: TempDir,
+    mark: String,
+}
+
+/// A command that runs.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) out: BufReader<Box<dyn Read + Send>>,
+    pub(crate) err: BufReader<Box<dyn Read + Send>>,
+    temporary: TempDir,
+    mark: String,
+}
+
+/// How it ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// `modex` with these arguments.
+pub(crate) fn modex<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Launch {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    let temporary = tempfile::tempdir().unwrap();
+    let mark = format!("{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
+    let mut command = Command::new(MODEX);
+    command
+        .args(arguments)
+        .env("TMPDIR", temporary.path())
+        .env(MARK, &mark)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Launch { command, input: None, temporary, mark }
+}
+
+/// `modex run` with these options and, as every rank, this script. A rank finds its number in `$PMIX_RANK`.
+pub(crate) fn script(options: &[&str], script: &str) -> Launch {
+    let options = options.iter().copied();
+    modex(["run"].into_iter().chain(options).chain(["--", "sh", "-c", script]))
+}
+
+impl Launch {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// What it finds on its standard input.
+    pub(crate) fn input(mut self, bytes: &str) -> Self {
+        self.command.stdin(Stdio::piped());
+        self.input = Some(bytes.as_bytes().to_vec());
+        self
+    }
+
+    /// An input that the test itself writes to, or closes.
+    pub(crate) fn open_input(mut self) -> Self {
+        self.command.stdin(Stdio::piped());
+        self
+    }
+
+    pub(crate) fn out_to(mut self, out: impl Into<Stdio>) -> Self {
+        self.command.stdout(out);
+        self
+    }
+
+    pub(crate) fn err_to(mut self, err: impl Into<Stdio>) -> Self {
+        self.command.stderr(err);
+        self
+    }
+
+    /// Without these variables of the test's own environment.
+    pub(crate) fn without(mut self, names: &[&str]) -> Self {
+        for name in names {
+            self.command.env_remove(name);
+        }
+        self
+    }
+
+    /// Starts it; an output that was sent elsewhere reads as empty.
+    pub(crate) fn start(mut self) -> Running {
+        let mut child = self.command.spawn().unwrap();
+        if let Some(input) = self.input {
+            give(child.stdin.take().unwrap(), input);
+        }
+        let nothing = || Box::new(std::io::empty()) as Box<dyn Read + Send>;
+        let out = child.stdout.take().map_or_else(nothing, |pipe| Box::new(pipe));
+        let err = child.stderr.take().map_or_else(nothing, |pipe| Box::new(pipe));
+        let (out, err) = (BufReader::new(out), BufReader::new(err));
+        Running { child, out, err, temporary: self.temporary, mark: self.mark }
+    }
+
+    /// Runs it to its end, after which nothing may be left.
+    pub(crate) fn run(self) -> Ended {
+        self.start().finish()
+    }
+}
+
+impl Running {
+    /// The next line of its standard output.
+    pub(crate) fn line(&mut self) -> String {
+        next_line(&mut self.out)
+    }
+
+    /// The next line of its standard error.
+    pub(crate) fn error_line(&mut self) -> String {
+        next_line(&mut self.err)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Waits for its end, after which nothing may be left.
+    pub(crate) fn finish(mut self) -> Ended {
+        let mut out = Vec::new();
+        let mut err = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.out.read_to_end(&mut out).unwrap());
+            scope.spawn(|| self.err.read_to_end(&mut err).unwrap());
+        });
+        let status = self.child.wait().unwrap();
+        wait_until(|| processes(&self.mark).is_empty());
+        assert_eq!(entries(self.temporary.path()), Vec::<PathBuf>::new(), "files are left behind");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ended { status, out: text(out), err: text(err) }
+    }
+
+    /// Kills the launcher and waits until everything of its job is gone.
+    pub(crate) fn kill_launcher(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        wait_until(|| processes(&self.mark).is_empty());
+        wait_until(|| entries(self.temporary.path()).is_empty());
+    }
+
+    /// Processes of this job, the launcher and the guardian included.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        processes(&self.mark)
+    }
+
+    pub(crate) fn temporary_files(&self) -> Vec<PathBuf> {
+        entries(self.temporary.path())
+    }
+}
+
+impl Drop for Running {
+    /// A failed test leaves nothing running either: all that carries the mark was started by it.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for process in processes(&self.mark) {
+            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
+        }
+    }
+}
+
+impl Ended {
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// Its output, which must be that of a success without complaints.
+    pub(crate) fn success(self) -> String {
+        assert!(self.status.success() && self.err.is_empty(), "{self:?}");
+        self.out
+    }
+
+    /// Lines of its output in alphabetical order.
+    pub(crate) fn sorted(self) -> Vec<String> {
+        let mut lines: Vec<String> = self.success().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+}
+
+/// Waits for a condition. The harness ends a test whose condition never comes.
+pub(crate) fn wait_until(mut is_met: impl FnMut() -> bool) {
+    while !is_met() {
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a process exists and has not merely been left unreaped.
+pub(crate) fn is_alive(process: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// Living processes with this mark. The environment of one that has ended is empty.
+fn processes(mark: &str) -> Vec<i32> {
+    let wanted = format!("{MARK}={mark}");
+    let numbers = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_marked = |process: &i32| {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    numbers.filter(is_marked).collect()
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+fn next_line(source: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    source.read_line(&mut line).unwrap();
+    line
+}
+
+/// Feeds a pipe from a thread of its own: nobody may be reading yet, or ever.
+fn give(mut pipe: ChildStdin, bytes: Vec<u8>) {
+    std::thread::spawn(move || pipe.write_all(&bytes));
+}

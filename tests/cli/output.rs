@@ -1,0 +1,123 @@
+//! What reaches the launcher's outputs and what ranks find on their inputs.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::Command;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use crate::launch::{modex, script};
+
+#[test]
+fn lines_of_many_ranks_never_mix() {
+    let pieces = "for i in $(seq 50); do printf '%s ' $PMIX_RANK; printf half; printf '%s\\n' ' line'; done";
+    let out = script(&["-n", "8"], pieces).run().success();
+    let mut counts = BTreeMap::new();
+    for line in out.lines() {
+        *counts.entry(line).or_insert(0) += 1;
+    }
+    let expected: Vec<String> = (0..8).map(|rank| format!("{rank} half line")).collect();
+    assert_eq!(counts, expected.iter().map(|line| (line.as_str(), 50)).collect());
+}
+
+#[test]
+fn a_tag_names_rank_and_channel_of_every_line() {
+    let ended = script(&["-n", "2", "--tag-output"], "echo said; echo wailed >&2; printf end").run();
+    let mut lines: Vec<&str> = ended.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0,stdout] end", "[0,stdout] said", "[1,stdout] end", "[1,stdout] said"]);
+    let mut lines: Vec<&str> = ended.err.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0,stderr] wailed", "[1,stderr] wailed"]);
+}
+
+#[test]
+fn the_two_outputs_stay_apart() {
+    let ended = script(&["-n", "1"], "echo to out; echo to err >&2").run();
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("to out\n", "to err\n"));
+}
+
+/// A rank wrote the start of a line and ended, while a process it left running still held the pipe: the line was lost,
+/// because only the pipe's end gave out what had no newline. What was written by the job's end is passed on, always.
+#[test]
+fn an_unfinished_line_is_not_lost_when_a_child_of_the_rank_still_holds_the_pipe() {
+    assert_eq!(script(&["-n", "1"], "sleep 1000 & printf unfinished").run().success(), "unfinished\n");
+}
+
+#[test]
+fn a_slow_reader_gets_everything() {
+    let mut running = script(&["-n", "2"], "seq 20000; printf end").start();
+    let out = read_slowly(&mut running.out);
+    assert_eq!((out.matches("end\n").count(), out.lines().count()), (2, 40_002));
+    assert!(running.finish().status.success());
+}
+
+/// Somebody else who held the same pipe (a shell, ssh) had made it non-blocking. The launcher took a full pipe for a
+/// broken one, and killed the rank through its own pipe. Now it waits for room.
+#[test]
+fn a_non_blocking_output_that_is_full_for_a_moment_loses_nothing() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK | OFlag::O_WRONLY)).unwrap();
+    let running = script(&["-n", "1"], "seq 50000").out_to(writer).start();
+    assert_eq!(read_slowly(&mut reader).lines().count(), 50_000);
+    assert!(running.finish().status.success());
+}
+
+/// Slowness is what this is about, so another process's life serves as the clock.
+fn read_slowly(source: &mut impl Read) -> String {
+    let mut out = Vec::new();
+    loop {
+        Command::new("sleep").arg("0.1").status().unwrap();
+        let mut chunk = [0; 32 << 10];
+        match source.read(&mut chunk).unwrap() {
+            0 => return String::from_utf8(out).unwrap(),
+            count => out.extend_from_slice(&chunk[..count]),
+        }
+    }
+}
+
+#[test]
+fn rank_0_reads_the_input_unless_told_otherwise() {
+    let read = "printf '%s:' $PMIX_RANK; cat; echo";
+    let lines = |options: &[&str]| script(options, read).input("given").run().sorted();
+    assert_eq!(lines(&["-n", "2"]), ["0:given", "1:"]);
+    assert_eq!(lines(&["-n", "2", "--stdin", "0"]), ["0:given", "1:"]);
+    assert_eq!(lines(&["-n", "2", "--stdin", "all"]), ["0:given", "1:given"]);
+    assert_eq!(lines(&["-n", "2", "--stdin", "none"]), ["0:", "1:"]);
+}
+
+#[test]
+fn a_rank_that_does_not_read_holds_nobody_up() {
+    let much = "x".repeat(1 << 20);
+    assert_eq!(script(&["-n", "1"], "echo done").input(&much).run().success(), "done\n");
+}
+
+#[test]
+fn an_output_that_nobody_reads_ends_the_job() {
+    let mut running = script(&["-n", "2"], "exec yes").start();
+    assert_eq!(running.line(), "y\n");
+    running.out = std::io::BufReader::new(Box::new(std::io::empty()));
+    let ended = running.finish();
+    assert_eq!(ended.code(), Some(141), "{ended:?}");
+    assert!(ended.err.contains("was killed by SIGPIPE"), "{ended:?}");
+}
+
+/// The launcher panicked when it could not say why the job ended: its status was 101 instead of the rank's.
+#[test]
+fn the_status_is_the_ranks_even_if_nobody_reads_the_errors() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = script(&["-n", "1", "--report"], "exit 3").err_to(writer).run();
+    assert_eq!(ended.code(), Some(3));
+}
+
+#[test]
+fn completions_that_are_cut_off_end_quietly() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    for arguments in [&["completions", "bash"][..], &["man"]] {
+        let ended = modex(arguments).out_to(writer.try_clone().unwrap()).run();
+        assert_eq!((ended.code(), ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+        assert!(ended.err.contains("Broken pipe"), "{ended:?}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Which programs are started, with which environment, where.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+
+use crate::launch::{MODEX, modex, script};
+
+#[test]
+fn a_variable_is_set_or_passed_on() {
+    let ended =
+        script(&["-n", "1", "-x", "SET=a b=c", "-x", "PASSED"], "echo \"$SET|$PASSED\"").env("PASSED", "on").run();
+    assert_eq!(ended.success(), "a b=c|on\n");
+    let ended = script(&["-n", "1", "-x", "NO_SUCH_VARIABLE"], "echo never").run();
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(2), ""));
+    assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+    assert!(ended.err.contains("-x NO_SUCH_VARIABLE"), "{ended:?}");
+}
+
+#[test]
+fn ranks_start_in_the_directory_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().canonicalize().unwrap();
+    let path = path.to_str().unwrap();
+    assert_eq!(script(&["-n", "1", "--wdir", path], "pwd -P").run().success(), format!("{path}\n"));
+}
+
+#[test]
+fn several_programs_form_one_job_with_options_of_their_own() {
+    let show = "echo $PMIX_RANK $V $0 $1";
+    let words = ["run", "-n", "2", "-x", "V=first", "sh", "-c", show, "a", "b", ":", "-n", "1", "-x", "V=second", "sh"];
+    let ended = modex(words.iter().copied().chain(["-c", show, "c"])).run();
+    assert_eq!(ended.sorted(), ["0 first a b", "1 first a b", "2 second c"]);
+}
+
+#[test]
+fn all_ranks_of_several_programs_find_each_other() {
+    let words = ["run", "-n", "2", MODEX, "demo", ":", "-n", "1", MODEX, "demo"];
+    assert!(modex(words).run().success().contains("demo ok ranks=3"));
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_starts_nothing() {
+    for (words, status) in [
+        (&["run", "-n", "0", "true"][..], 2),
+        (&["run", "-n", "1"], 2),
+        (&["run", "--timeout", "soon", "true"], 2),
+        (&["run", "--grace", "-1", "true"], 2),
+        (&["run", "--stdin", "1", "true"], 2),
+        (&["run", "-n", "1", "true", ":"], 2),
+        (&["run", "-n", "1", "true", ":", "-n", "x", "true"], 2),
+        (&["run", "-n", "1", "true", ":", "-n", "1"], 2),
+        (&["run", "-n", "4096", "true", ":", "-n", "1", "true"], 1),
+    ] {
+        let ended = modex(words).run();
+        assert_eq!(ended.code(), Some(status), "{words:?}: {ended:?}");
+        assert!(!ended.err.is_empty() && ended.out.is_empty(), "{words:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_program_that_can_not_be_started_is_named_in_one_line() {
+    for (words, reason) in [
+        (&["run", "-n", "2", "/no/such/program"][..], "rank 0: cannot start \"/no/such/program\": No such file"),
+        (&["run", "-n", "1", "/etc/passwd"], "rank 0: cannot start \"/etc/passwd\": Permission denied"),
+        (&["run", "-n", "1", "sleep", "1000", ":", "no-such-program"], "rank 1: cannot start \"no-such-program\""),
+        (&["run", "-n", "1", "--wdir", "/no/such/directory", "true"], "/no/such/directory"),
+    ] {
+        let ended = modex(words).run();
+        assert_eq!((ended.code(), ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+        assert!(ended.err.contains(reason), "{ended:?}");
+    }
+}
+
+/// Bound ranks go through the processors this process may use, core by core, and begin again when there are more ranks.
+#[test]
+fn bound_ranks_run_on_the_cores_in_turn() {
+    let allowed = list(status_line(&fs::read_to_string("/proc/self/status").unwrap()));
+    let rank_count = 2 * allowed.len();
+    let count = rank_count.to_string();
+    let mut places = vec![BTreeSet::new(); rank_count];
+    let show = "echo $PMIX_RANK $(grep Cpus_allowed_list: /proc/self/status)";
+    for line in script(&["-n", &count, "--bind", "core"], show).run().success().lines() {
+        let (rank, rest) = line.split_once(' ').unwrap();
+        places[rank.parse::<usize>().unwrap()] = list(status_line(rest));
+    }
+    let core_count = places.iter().collect::<BTreeSet<_>>().len();
+    assert!(core_count > 0 && core_count <= allowed.len());
+    let used: BTreeSet<usize> = places[..core_count].iter().flatten().copied().collect();
+    assert_eq!(used, allowed, "every processor is used, and no other");
+    assert_eq!(places[..core_count].iter().map(BTreeSet::len).sum::<usize>(), allowed.len(), "none is used twice");
+    for (rank, place) in places.iter().enumerate() {
+        assert_eq!(place, &places[rank % core_count]);
+    }
+}
+
+#[test]
+fn ranks_are_not_bound_unless_asked_for() {
+    let allowed = list(status_line(&fs::read_to_string("/proc/self/status").unwrap()));
+    let out = script(&["-n", "1"], "grep Cpus_allowed_list: /proc/self/status").run().success();
+    assert_eq!(list(status_line(&out)), allowed);
+}
+
+#[test]
+fn arguments_need_not_be_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = OsStr::from_bytes(b"\xff\xfe");
+    let words = ["run", "-n", "1", "sh", "-c", "printf %s \"$1\" | od -An -tx1", "sh"].map(OsStr::new);
+    assert_eq!(modex(words.into_iter().chain([odd])).run().success().trim(), "ff fe");
+}
+
+/// The processors of `Cpus_allowed_list:`.
+fn status_line(status: &str) -> &str {
+    let (_, rest) = status.split_once("Cpus_allowed_list:").unwrap();
+    rest.lines().next().unwrap().trim()
+}
+
+/// Reads a list like `0-3,8`.
+fn list(text: &str) -> BTreeSet<usize> {
+    text.split(',')
+        .flat_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            first.parse::<usize>().unwrap()..=last.parse().unwrap()
+        })
+        .collect()
+}
