@@ -1,6 +1,6 @@
 //! Processes that run out of something: descriptors, address space, file size, memory for segments. Each gets a clear
 //! answer or a slower way, and what was there before stays as it was.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -132,7 +132,7 @@ fn serve_with_few_descriptors() {
 #[test]
 fn a_server_out_of_descriptors_serves_those_it_has_and_takes_the_others_later() {
     let mut server = play("server short of descriptors");
-    let mut variables = vec![Vec::new(), Vec::new()];
+    let mut variables = [Vec::new(), Vec::new()];
     for (rank, variables) in variables.iter_mut().enumerate() {
         while variables.len() < 10 {
             let line = server.line_after(&format!("{rank} "));

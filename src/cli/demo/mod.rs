@@ -87,8 +87,7 @@ fn check_peer(client: &Client, peer: &ProcId, round: u32, size: usize) -> Result
             || if is_local { scope.is_visible_locally() } else { scope.is_visible_remotely() };
         let found = client.get_value(peer, key, &GetOptions::new());
         if visible {
-            let found: Value = found?.into_value()?;
-            if found != expected {
+            if let Some(found) = difference(found?, &expected)? {
                 return Err(
                     format!("{peer} put {key} = {expected:?} in round {round}, but here it is {found:?}").into()
                 );
