@@ -88,9 +88,7 @@ fn check_peer(client: &Client, peer: &ProcId, round: u32, size: usize) -> Result
         let found = client.get_value(peer, key, &GetOptions::new());
         if visible {
             if let Some(found) = difference(found?, &expected)? {
-                return Err(
-                    format!("{peer} put {key} = {expected:?} in round {round}, but here it is {found:?}").into()
-                );
+                return Err(format!("{peer} put {key} = {expected:?} in round {round}, not {found:?}").into());
             }
         } else if !found.as_ref().is_err_and(|error| error.status() == Status::ERR_EXISTS_OUTSIDE_SCOPE) {
             return Err(format!("{key} of {peer} has scope {scope:?} and must not be visible here").into());
