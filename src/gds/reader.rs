@@ -1,8 +1,10 @@
 //! The reading side of a namespace's segment: what `Get` is.
 
+use std::collections::BTreeMap;
+
 use super::block::{self, Chain};
 use super::dictionary::{self, KeyId};
-use super::format;
+use super::format::{self, Cell, Entry};
 use super::job::JobView;
 use super::memory::{Damage, Memory};
 use super::publish::{Audience, Lookup};
@@ -82,22 +84,27 @@ impl NamespaceReader {
         search.run()?.ok_or(ReadError::NotFound)
     }
 
-    /// All that a process posted and the audience may see, by key: the newest value of each.
+    /// All that a process posted and the audience may see, by key: the newest value of each. Without an audience, what
+    /// a process on the writer's node may see, wherever the values came from.
     ///
     /// # Errors
     /// [`ReadError::Damaged`].
-    pub fn posted(&self, rank: u32, audience: Audience) -> Result<Vec<(&str, ValueRef<'_>)>, ReadError> {
+    pub fn posted(&self, rank: u32, audience: Option<Audience>) -> Result<Vec<(&str, ValueRef<'_>)>, ReadError> {
         let memory = self.memory();
-        let mut newest = std::collections::BTreeMap::new();
+        let mut newest: BTreeMap<u32, (u8, Option<&Cell>)> = BTreeMap::new();
         for found in Chain::of_rank(memory, rank)? {
             for entry in found?.entries {
-                if block::is_visible(entry, Some(audience)) {
-                    newest.entry(entry.id).or_insert(&entry.cell);
+                // As in `block::find`: what a newer entry has replaced is gone, even if nobody here may see that one.
+                let (replaced, cell) = newest.entry(entry.id).or_default();
+                let rest = Entry { scope: entry.scope & !*replaced, ..*entry };
+                if cell.is_none() && block::is_visible(&rest, audience) {
+                    *cell = Some(&entry.cell);
                 }
+                *replaced |= entry.scope;
             }
         }
         let mut values = Vec::with_capacity(newest.len());
-        for (id, cell) in newest {
+        for (id, cell) in newest.into_iter().filter_map(|(id, (_, cell))| Some((id, cell?))) {
             let value = ValueRef::from_cell(memory, cell)?.ok_or(Damage::Missing { what: "a posted value" })?;
             values.push((dictionary::name(memory, KeyId(id))?, value));
         }

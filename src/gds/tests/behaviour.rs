@@ -181,6 +181,25 @@ fn a_value_outside_the_scope_is_told_from_one_that_is_missing() {
 }
 
 #[test]
+fn everything_posted_elsewhere_is_seen_here_and_agrees_with_single_gets() {
+    // Values from other nodes are stored with the scope "remote". A process here that asked for all of them was shown
+    // what neighbours of their owner may see, which is nothing.
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(2, 2)).unwrap();
+    let mut commit = |origin, scope, name: &str, value: u32| {
+        store.commit(&namespace(), 3, origin, &[posted(scope, name, value)]).unwrap();
+    };
+    commit(Origin::Remote, Scope::Remote, "a", 1);
+    commit(Origin::Remote, Scope::Remote, "b", 2);
+    commit(Origin::Local, Scope::Local, "c", 3);
+    commit(Origin::Local, Scope::Remote, "b", 4);
+    let reader = attached(&store);
+    let all: Vec<_> = reader.posted(3, None).unwrap().into_iter().map(|(name, value)| (name, value.as_u32())).collect();
+    assert_eq!(all, [("a", Some(1)), ("c", Some(3))]);
+    assert_eq!(get(&reader, 3, "b"), Err(ReadError::OutsideScope), "replaced by a value for others");
+}
+
+#[test]
 fn nodes_are_found_by_number_name_alias_and_process() {
     let mut record = block_job(3, 2);
     record.node_columns[1] =
