@@ -32,6 +32,8 @@ use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentRe
 #[derive(Debug)]
 pub struct NamespaceReader {
     segment: SegmentReader,
+    /// The process of this namespace that reads, if it is one.
+    own_rank: Option<u32>,
 }
 
 /// Why a value was not read. Without allocation, so that asking in vain costs as little as asking.
@@ -65,7 +67,14 @@ impl NamespaceReader {
     /// [`AttachError`].
     pub fn attach_with(handle: ReaderHandle, options: &ReaderOptions) -> Result<Self, AttachError> {
         let segment = SegmentReader::attach(handle, LayoutId::of(format::layout()), options)?;
-        Ok(Self { segment })
+        Ok(Self { segment, own_rank: None })
+    }
+
+    /// The same for a process of this namespace: its own application and its own node are meant where a lookup names
+    /// neither these nor another process.
+    #[must_use]
+    pub fn of_process(self, own_rank: Option<u32>) -> Self {
+        Self { own_rank, ..self }
     }
 
     /// One value. Takes no lock, makes no system call and allocates nothing, whether it finds the value or not.
@@ -80,7 +89,7 @@ impl NamespaceReader {
     pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, ReadError> {
         let memory = self.memory();
         let key = dictionary::find(memory, &lookup.key)?.ok_or(ReadError::NotFound)?;
-        let search = Search { memory, job: JobView::current(memory)?, key, lookup };
+        let search = Search { memory, job: JobView::current(memory)?, key, lookup, own_rank: self.own_rank };
         search.run()?.ok_or(ReadError::NotFound)
     }
 

@@ -247,6 +247,36 @@ fn session_and_application_are_found_by_number_or_implied() {
 }
 
 #[test]
+fn where_a_process_runs_is_not_guessed() {
+    // A host that gives process arrays without places made every process run on the server's node.
+    let mut record = block_job(2, 2);
+    record.proc_columns.truncate(6);
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &record).unwrap();
+    let reader = attached(&store).of_process(Some(1));
+    assert_eq!(get(&reader, 3, "pmix.hname"), Err(ReadError::NotFound));
+    assert_eq!(get(&reader, 3, "pmix.nodeid"), Err(ReadError::NotFound));
+    assert_eq!(get(&reader, 1, "pmix.hname"), Ok("node00000".into()), "the reader itself is here");
+    assert_eq!(get(&reader, 3, "pmix.node.size"), Ok(Value::Uint32(2)), "of the own node");
+}
+
+#[test]
+fn the_application_of_the_whole_job_is_the_readers_own() {
+    let mut record = block_job(1, 4);
+    record
+        .apps
+        .push(crate::gds::job_record::AppRecord { number: 5, entries: vec![(key("pmix.app.size"), Value::Uint32(1))] });
+    record.proc_columns[3] =
+        column("pmix.appnum", ColumnValues::Values([0_u32, 0, 0, 5].map(|app| Some(app.into())).into()));
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &record).unwrap();
+    let size = |reader: &NamespaceReader| get(reader, Rank::Wildcard, "pmix.app.size");
+    assert_eq!(size(&attached(&store).of_process(Some(3))), Ok(Value::Uint32(1)));
+    assert_eq!(size(&attached(&store).of_process(Some(0))), Ok(Value::Uint32(4)));
+    assert_eq!(size(&attached(&store)), Ok(Value::Uint32(4)), "a stranger means application 0");
+}
+
+#[test]
 fn the_job_record_is_read_back_as_it_was_written() {
     let mut store = store(BackingKind::Heap);
     let mut record = block_job(3, 5);
