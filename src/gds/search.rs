@@ -9,7 +9,7 @@ use super::memory::{Damage, Memory, root};
 use super::publish::{Lookup, NodeSelector, RealmRequest};
 use super::reader::ReadError;
 use super::value_ref::ValueRef;
-use crate::keys::DefaultRealm;
+use crate::keys::{self, DefaultRealm};
 use crate::types::Rank;
 
 /// One lookup of a key that the dictionary knows.
@@ -19,6 +19,8 @@ pub(crate) struct Search<'a, 'l> {
     pub(crate) job: Option<JobView<'a>>,
     pub(crate) key: KnownKey<'a>,
     pub(crate) lookup: &'l Lookup<'l>,
+    /// The process that asks, if it is one of the namespace.
+    pub(crate) own_rank: Option<u32>,
 }
 
 type Found<'a> = Result<Option<ValueRef<'a>>, ReadError>;
@@ -143,14 +145,14 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// Of the application asked for, else of the process's; else of the first, for which the standard takes
-    /// application 0. A process that nobody assigned to one of several applications has none.
+    /// Of the application asked for, else of the process's, else of the reader's own; else of the first, for which the
+    /// standard takes application 0. A process that nobody assigned to one of several applications has none.
     fn app_value(&self, job: JobView<'a>, number: Option<u32>) -> Result<Option<ValueRef<'a>>, Damage> {
-        let own = match (number, self.lookup.rank) {
-            (None, Rank::Process(rank)) => job.app_of(rank)?,
+        let meant = match (number, self.lookup.rank, self.own_rank) {
+            (None, Rank::Process(rank), _) | (None, _, Some(rank)) => job.app_of(rank)?,
             _ => number,
         };
-        if let Some(number) = own {
+        if let Some(number) = meant {
             return job.app_value(number, self.key.id);
         }
         match (job.apps()?, self.lookup.rank) {
@@ -165,10 +167,22 @@ impl<'a> Search<'a, '_> {
         let node = match (selector, self.lookup.rank) {
             (NodeSelector::Id(id), _) => job.node_by_id(id)?,
             (NodeSelector::Name(name), _) => job.node_by_name(name)?,
-            (NodeSelector::Implied, Rank::Process(rank)) => job.node_of(rank)?.or(job.own_node()),
+            (NodeSelector::Implied, Rank::Process(rank)) => match job.node_of(rank)? {
+                None if self.may_be_here(job, rank) => job.own_node(),
+                found => found,
+            },
             (NodeSelector::Implied, _) => job.own_node(),
         };
         node.map_or(Ok(None), |node| job.node_value(node, self.key.id))
+    }
+
+    /// Whether the own node may answer for a process that nobody placed. Where it runs must not be guessed; for the
+    /// rest the standard means the own node anyway.
+    #[cold]
+    fn may_be_here(&self, job: JobView<'a>, rank: u32) -> bool {
+        let tells_where =
+            [keys::HOSTNAME.name(), keys::NODEID.name(), keys::HOSTNAME_ALIASES.name()].contains(&self.lookup.key.name);
+        !tells_where || self.own_rank == Some(rank) || job.head().node_count == 1
     }
 
     #[inline(always)]

@@ -144,6 +144,7 @@ impl Attempt {
         }
         let own = link.with(|state| state.take_segment(namespace)).and_then(|descriptor| {
             let attached = NamespaceReader::attach(ReaderHandle::from_descriptor(descriptor));
+            let attached = attached.map(|reader| reader.of_process(environment.proc.rank.process()));
             attached.inspect_err(|error| tracing::warn!(%error, "asking the server for each value")).ok()
         });
         if own.is_none() {
