@@ -127,6 +127,8 @@ pub enum LossReason {
     Malformed,
     /// This process closed it, because it finalized.
     Closed,
+    /// This process is a forked copy of the one that the connection belongs to.
+    Forked,
 }
 
 /// What happens to the core.

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
@@ -19,7 +20,8 @@ use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
 /// A process's membership in its job: what it reads, what it put, and the line to its server.
 ///
-/// Dropping it without [`Session::finalize`] looks to the server like the end of the process.
+/// Dropping it without [`Session::finalize`] looks to the server like the end of the process. A copy of it in a forked
+/// child reads the segment, but the connection stays its parent's: calls end with [`CallError::Lost`].
 pub struct Session {
     proc: ProcId,
     hostname: Option<String>,
@@ -35,6 +37,8 @@ pub struct Session {
     link: Arc<Link>,
     /// Runs callbacks; started by the first one.
     progress: Mutex<Option<JoinHandle<()>>>,
+    /// A forked copy has neither the connection nor the thread.
+    owner_pid: u32,
 }
 
 /// Why a Get gave no value.
@@ -80,6 +84,7 @@ impl Session {
             has_stored: AtomicBool::new(false),
             link: Arc::new(link),
             progress: Mutex::default(),
+            owner_pid: process::id(),
         }
     }
 
@@ -315,6 +320,10 @@ fn owned(value: Fetched<'_>) -> Result<Value, FetchError> {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if process::id() != self.owner_pid {
+            // Closing would end the parent's connection, and the thread to join does not exist here.
+            return std::mem::forget(self.progress.get_mut().take());
+        }
         self.link.shut();
         let thread = self.progress.lock().take();
         // A callback may be what drops the session; its thread can't wait for itself and ends right after.
