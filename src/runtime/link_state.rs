@@ -188,7 +188,7 @@ impl LinkState {
     }
 
     fn accept_reply(&mut self, now: Time, tag: Tag, frame: &Frame<'_>) {
-        let read = self.core.command_of(tag).and_then(|command| self.lines.read_reply(frame, command));
+        let read = self.core.command_of(tag).map(|command| self.lines.read_reply(frame, command));
         match read {
             None => tracing::warn!(tag = tag.0, "a reply to nothing that was asked"),
             Some(Ok(reply)) => self.core.handle(now, Input::Reply(tag, reply)),
