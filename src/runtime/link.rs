@@ -58,6 +58,11 @@ impl Link {
         look(&mut self.state.lock())
     }
 
+    /// The conversation's clock.
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
     /// Makes a call and waits for its result.
     pub(super) fn call(&self, call: Call) -> CallResult {
         let mut state = self.state.lock();

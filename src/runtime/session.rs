@@ -3,6 +3,7 @@ use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -14,9 +15,9 @@ use crate::client::{
     StagingLimits, resolve,
 };
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
-use crate::proto::{Abort, RankData};
+use crate::proto::{Abort, Command, RankData};
 use crate::shmem::ReaderHandle;
-use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
 
 /// A process's membership in its job: what it reads, what it put, and the line to its server.
 ///
@@ -187,6 +188,7 @@ impl Session {
     /// [`FetchError`].
     pub fn get(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
         let stores = SessionStores(self);
+        let begun = request.directives.timeout.map(|_| self.link.now());
         let mut answer: Option<Arc<[RankData]>> = None;
         loop {
             let round = answer.as_deref().map_or(Round::First, Round::Answered);
@@ -194,7 +196,7 @@ impl Session {
                 Decision::Found(value) => return Ok(value),
                 Decision::Known(value) => return Ok(Fetched::owned(value)),
                 Decision::NotFound(status) => return Err(FetchError::of(status)),
-                Decision::Ask(request) => request,
+                Decision::Ask(request) => self.in_time(request, begun)?,
             };
             answer = match self.link.call(Call::Get(request))? {
                 Outcome::Answered(data) => Some(data),
@@ -214,8 +216,16 @@ impl Session {
     ) -> std::io::Result<()> {
         self.start_progress()?;
         let session = Arc::downgrade(self);
-        self.link.defer(move || continue_get(&session, request, None, Box::new(callback)));
+        let begun = request.directives.timeout.map(|_| self.link.now());
+        let asked = Asked { request, begun };
+        self.link.defer(move || continue_get(&session, asked, None, Box::new(callback)));
         Ok(())
+    }
+
+    /// The request with what is left of its time; each round of a Get takes from the same.
+    fn in_time(&self, mut request: GetRequest, begun: Option<Time>) -> Result<GetRequest, CallError> {
+        let spent = begun.map_or(Duration::ZERO, |begun| self.link.now().since(begun));
+        if request.directives.spend(spent) { Ok(request) } else { Err(CallError::TimedOut { command: Command::Get }) }
     }
 
     /// Asks the server to end processes; an empty list means the whole namespace.
@@ -287,28 +297,33 @@ impl Session {
 /// Takes the value of a Get once it is there.
 type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
 
+/// A Get with callback.
+struct Asked {
+    request: GetRequest,
+    /// When its time limit began to run, if it has one.
+    begun: Option<Time>,
+}
+
 /// One round of a Get with callback. The session is held for the round only: one that was dropped meanwhile has ended
 /// its calls.
-fn continue_get(
-    session: &Weak<Session>,
-    request: GetRequest,
-    answer: Option<Arc<[RankData]>>,
-    callback: ValueCallback,
-) {
+fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankData]>>, callback: ValueCallback) {
     let Some(held) = session.upgrade() else {
         return callback(Err(FetchError::Dropped));
     };
     let round = answer.as_deref().map_or(Round::First, Round::Answered);
-    let ask = match resolve(&request, &held.proc, round, &SessionStores(&held)) {
+    let ask = match resolve(&asked.request, &held.proc, round, &SessionStores(&held)) {
         Decision::Found(value) => return callback(owned(value)),
         Decision::Known(value) => return callback(Ok(value)),
         Decision::NotFound(status) => return callback(Err(FetchError::of(status))),
-        Decision::Ask(ask) => ask,
+        Decision::Ask(ask) => match held.in_time(ask, asked.begun) {
+            Ok(ask) => ask,
+            Err(error) => return callback(Err(FetchError::Call(error))),
+        },
     };
     let session = Weak::clone(session);
     let go_on = Box::new(move |result: CallResult| match result {
-        Ok(Outcome::Answered(data)) => continue_get(&session, request, Some(data), callback),
-        Ok(_) => continue_get(&session, request, None, callback),
+        Ok(Outcome::Answered(data)) => continue_get(&session, asked, Some(data), callback),
+        Ok(_) => continue_get(&session, asked, None, callback),
         Err(error) => callback(Err(FetchError::Call(error))),
     });
     held.link.start_with(Call::Get(ask), go_on);
@@ -328,7 +343,7 @@ impl Drop for Session {
         let thread = self.progress.lock().take();
         // A callback may be what drops the session; its thread can't wait for itself and ends right after.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // Its callbacks catch nothing: a panic in one has been reported by the panic hook.
+            // It catches what callbacks throw.
             let _ = thread.join();
         }
     }
