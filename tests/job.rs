@@ -357,6 +357,18 @@ fn a_callback_may_use_the_client_it_came_from() {
 }
 
 #[test]
+fn a_callback_that_panics_costs_the_others_nothing() {
+    // The panic ended the thread of the callbacks, and every later one waited for ever.
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    client.fence_with(&FenceOptions::new(), |_| panic!("on purpose")).unwrap();
+    let (done, result) = mpsc::channel();
+    client.fence_with(&FenceOptions::new(), move |outcome| done.send(outcome).unwrap()).unwrap();
+    assert_eq!(result.recv().unwrap(), Ok(()));
+}
+
+#[test]
 fn a_get_with_callback_delivers_what_is_there_and_what_comes_later() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
