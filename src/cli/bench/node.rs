@@ -30,8 +30,10 @@ impl Node {
     pub(super) fn start(rank_count: u32) -> Result<Self, Failure> {
         let server = Server::builder().start(LocalHost)?;
         let job = Namespace::new("bench")?;
-        let description =
-            JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node([0..rank_count]).build()?;
+        let description = JobDescription::new(&job)
+            .nodes([server.hostname()])
+            .ranks_by_node(std::iter::once(0..rank_count))
+            .build()?;
         server.register_namespace(&job, rank_count, description)?;
         for rank in 0..rank_count {
             server.register_client(&ProcId::new(job.clone(), rank), Uid::effective().as_raw(), getegid().as_raw())?;
