@@ -6,11 +6,11 @@ mod support;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use modex::client::CallError;
+use modex::client::{CallError, LossReason};
 use modex::gds::AsStatus;
 use modex::keys::{TypedKey, marker};
 use modex::types::{DataType, Info, Key, Rank, Scope, Status, Value};
-use modex::{BackingKind, Client, ConnectError, FenceOptions, GetError, GetOptions, LocalHost, keys};
+use modex::{BackingKind, Client, ConnectError, FenceError, FenceOptions, GetError, GetOptions, LocalHost, keys};
 use support::{Process, TestServer, proc, role};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
@@ -22,6 +22,7 @@ fn client_process() {
         Some("exchange") => exchange(),
         Some("wait") => wait_to_be_killed(),
         Some("count threads") => count_threads(),
+        Some("fork") => fork_with_a_client(),
         Some(other) => panic!("unknown role {other}"),
         None => {}
     }
@@ -70,6 +71,42 @@ fn count_threads() {
     while threads() != before {
         std::thread::yield_now();
     }
+}
+
+/// What the child does with the client must not show in the parent.
+fn fork_with_a_client() {
+    let client = Client::connect().unwrap();
+    // A thread of the client's own, which the child does not have.
+    let (done, result) = mpsc::channel();
+    client.fence_with(&FenceOptions::new(), move |outcome| done.send(outcome).unwrap()).unwrap();
+    assert_eq!(result.recv().unwrap(), Ok(()));
+    client.put(Scope::Global, "endpoint", "of the parent").unwrap();
+    #[expect(unsafe_code, reason = "the tested library must survive programs that fork; there is no safe fork")]
+    // SAFETY: the child allocates, which glibc allows after a fork, and touches nothing that another thread may hold:
+    // the test thread is the only one that runs; the client's waits for work without a lock.
+    let fork = unsafe { nix::unistd::fork() }.unwrap();
+    if let nix::unistd::ForkResult::Parent { child } = fork {
+        let ended = nix::sys::wait::waitpid(child, None).unwrap();
+        assert_eq!(ended, nix::sys::wait::WaitStatus::Exited(child, 0), "the child saw what it should");
+        client.commit().unwrap();
+        client.fence(&FenceOptions::new()).unwrap();
+        assert_eq!(client.get(client.proc().rank, ENDPOINT).unwrap(), "of the parent");
+        return client.finalize().unwrap();
+    }
+    let size = client.get(Rank::Wildcard, keys::JOB_SIZE);
+    let fence = client.fence(&FenceOptions::new());
+    let is_refused = matches!(fence, Err(FenceError::Call(CallError::Lost { reason: LossReason::Forked, .. })));
+    drop(client);
+    std::process::exit(if size == Ok(1) && is_refused { 0 } else { 1 });
+}
+
+#[test]
+fn a_forked_child_neither_uses_nor_ends_its_parents_connection() {
+    // Dropping a client shut the socket that parent and child share, and joined a thread that a fork does not copy:
+    // a program that forks helpers lost its server, or hung. A client belongs to the process that connected it.
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    node.spawn("job", 0, "fork").succeed();
 }
 
 #[test]
@@ -317,6 +354,18 @@ fn a_callback_may_use_the_client_it_came_from() {
         })
         .unwrap();
     assert_eq!(result.recv().unwrap(), 1);
+}
+
+#[test]
+fn a_callback_that_panics_costs_the_others_nothing() {
+    // The panic ended the thread of the callbacks, and every later one waited for ever.
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    client.fence_with(&FenceOptions::new(), |_| panic!("on purpose")).unwrap();
+    let (done, result) = mpsc::channel();
+    client.fence_with(&FenceOptions::new(), move |outcome| done.send(outcome).unwrap()).unwrap();
+    assert_eq!(result.recv().unwrap(), Ok(()));
 }
 
 #[test]

@@ -17,7 +17,9 @@ use super::typed::KeyType;
 /// Reading what the job or its processes published takes no lock and asks nobody: it is in memory that the server
 /// shares with its clients. A client runs no thread of its own unless a callback is given to it.
 ///
-/// Dropping a client without [`Client::finalize`] looks to the server like the end of the process.
+/// Dropping a client without [`Client::finalize`] looks to the server like the end of the process. After a fork the
+/// client is the parent's: the child may read what is in shared memory and drop its copy, but every call to the server
+/// ends with [`CallError::Lost`]. A child that wants to be a client connects itself.
 ///
 /// Source: PMIx Standard, "Client Initialization and Finalization" and "Data Access and Sharing".
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::directives::FenceDirectives;
 use super::resolve::GetRequest;
 use crate::gds::AsStatus;
-use crate::proto::{Abort, Commit, RankData, Reply, Request, Tag};
+use crate::proto::{Abort, Command, Commit, RankData, Reply, Request, Tag};
 use crate::types::{Namespace, ProcId, Status};
 
 /// Names a call, chosen by the caller. Not to be used again before the call is done.
@@ -27,8 +27,8 @@ pub enum Call {
     /// Hand over what [`Staging::take_commit`](super::Staging::take_commit) gave. Outcome: [`Outcome::Complete`].
     Commit(Commit),
     /// Ask for what [`resolve`](super::resolve) did not find. Outcome: [`Outcome::Answered`] or
-    /// [`Outcome::LookAgain`]. Before asking again after the latter, reduce `directives.timeout` to what is left of
-    /// it: each call has a time limit of its own.
+    /// [`Outcome::LookAgain`]. Before asking again after the latter, take what was spent off its time limit
+    /// ([`GetDirectives::spend`](super::GetDirectives::spend)): each call has a time limit of its own.
     Get(GetRequest),
     /// End processes. Outcome: [`Outcome::Complete`].
     Abort(Abort),
@@ -127,6 +127,8 @@ pub enum LossReason {
     Malformed,
     /// This process closed it, because it finalized.
     Closed,
+    /// This process is a forked copy of the one that the connection belongs to.
+    Forked,
 }
 
 /// What happens to the core.
@@ -195,54 +197,4 @@ impl Default for Config {
             calls_max: 1 << 16,
         }
     }
-}
-
-/// A command of the wire protocol, which tells the shape of its reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Command(pub u8);
-
-/// The command a request is sent as.
-///
-/// Source: OpenPMIx wire protocol, command numbers 0 to 39.
-#[must_use]
-pub const fn command(request: &Request) -> Command {
-    Command(match request {
-        Request::JobInfo => 0,
-        Request::Abort(_) => 1,
-        Request::Commit(_) => 2,
-        Request::Fence(_) => 3,
-        Request::Get(_) => 4,
-        Request::Finalize => 5,
-        Request::Publish(_) => 6,
-        Request::Lookup(_) => 7,
-        Request::Unpublish(_) => 8,
-        Request::Spawn(_) => 9,
-        Request::Connect(_) => 10,
-        Request::Disconnect(_) => 11,
-        Request::Notify(_) => 12,
-        Request::RegisterEvents(_) => 13,
-        Request::DeregisterEvents(_) => 14,
-        Request::Query(_) => 15,
-        Request::Log(_) => 16,
-        Request::Allocate(_) => 17,
-        Request::JobControl(_) => 18,
-        Request::Monitor(_) => 19,
-        Request::GetCredential(_) => 20,
-        Request::ValidateCredential(_) => 21,
-        Request::IofPull(_) => 22,
-        Request::IofPush(_) => 23,
-        Request::GroupConstruct(_) => 24,
-        Request::GroupOther(group) => group.command,
-        Request::GroupDestruct(_) => 28,
-        Request::IofDeregister(_) => 29,
-        Request::FabricRegister(_) => 30,
-        Request::FabricUpdate(_) => 31,
-        Request::ComputeDistances(_) => 32,
-        Request::RefreshCache(_) => 33,
-        Request::ResourceBlock(_) => 34,
-        Request::SessionControl(_) => 35,
-        Request::ResolvePeers(_) => 37,
-        Request::ResolveNode(_) => 38,
-        Request::StoreFallback(_) => 39,
-    })
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::{Anomaly, Call, CallError, CallId, Command, Config, Input, LossReason, Outcome, Output, command};
+use super::call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output};
 use super::gets::{Gets, Placement};
 use super::resolve::GetRequest;
 use super::tags::Tags;
-use crate::proto::{Collective, Get, RankData, Reply, Request, Tag};
+use crate::proto::{Collective, Command, Get, RankData, Reply, Request, Tag};
 use crate::types::{ProcId, Rank, Status, Time};
 
 /// The client core: calls in, requests out, replies in, results out. See the module for its invariants.
@@ -183,7 +183,7 @@ impl Client {
 
     fn start_get(&mut self, now: Time, id: CallId, request: GetRequest) {
         let deadline = self.deadline(now, request.directives.timeout);
-        self.accept(id, GET, deadline, None);
+        self.accept(id, Command::Get, deadline, None);
         if let Placement::Send(request) = self.gets.place(now, id, request) {
             self.send_get(id, request);
         }
@@ -198,7 +198,7 @@ impl Client {
 
     /// Sends a request that belongs to one call.
     fn ask(&mut self, id: CallId, request: Request, shape: Shape, deadline: Option<Time>) {
-        let command = command(&request);
+        let command = request.command();
         let tag = self.send(request, shape, Some(id));
         self.accept(id, command, deadline, Some(tag));
     }
@@ -210,7 +210,7 @@ impl Client {
 
     fn send(&mut self, request: Request, shape: Shape, call: Option<CallId>) -> Tag {
         let tag = self.next_tag();
-        self.requests.insert(tag, Awaited { command: command(&request), shape, call });
+        self.requests.insert(tag, Awaited { command: request.command(), shape, call });
         self.outputs.push_back(Output::Send(tag, request));
         tag
     }
@@ -339,17 +339,14 @@ impl Client {
     }
 }
 
-/// GETNB, for Gets that wait without a request of their own.
-const GET: Command = Command(4);
-
 fn command_of_call(call: &Call) -> Command {
     match call {
-        Call::Fence { .. } => Command(3),
-        Call::Commit(_) => Command(2),
-        Call::Get(_) => GET,
-        Call::Abort(_) => Command(1),
-        Call::Finalize => Command(5),
-        Call::Exchange(request) => command(request),
+        Call::Fence { .. } => Command::Fence,
+        Call::Commit(_) => Command::Commit,
+        Call::Get(_) => Command::Get,
+        Call::Abort(_) => Command::Abort,
+        Call::Finalize => Command::Finalize,
+        Call::Exchange(request) => request.command(),
     }
 }
 
@@ -366,8 +363,8 @@ fn data_of(reply: Reply) -> Result<Arc<[RankData]>, CallError> {
     match reply {
         Reply::Data(data) => Ok(data.into()),
         Reply::Status(status) if is_success(status) => Ok(Arc::from([])),
-        Reply::Status(status) => Err(CallError::Refused { command: GET, status }),
-        _ => Err(CallError::WrongReply { command: GET }),
+        Reply::Status(status) => Err(CallError::Refused { command: Command::Get, status }),
+        _ => Err(CallError::WrongReply { command: Command::Get }),
     }
 }
 

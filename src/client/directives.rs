@@ -199,6 +199,20 @@ impl GetDirectives {
         }
     }
 
+    /// Takes what was spent off the time limit, for asking again. Returns whether anything is left. The server is told
+    /// whole seconds, rounded up.
+    #[must_use]
+    pub fn spend(&mut self, spent: Duration) -> bool {
+        let Some(timeout) = self.timeout else { return true };
+        let left = timeout.saturating_sub(spent);
+        let seconds = left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0));
+        self.timeout = Some(left);
+        for info in self.upward.iter_mut().filter(|info| info.key.as_str() == attribute::TIMEOUT) {
+            info.value = Value::Int(i32::try_from(seconds).unwrap_or(i32::MAX));
+        }
+        !left.is_zero()
+    }
+
     // A host name wins over a number: it is the more precise of the two when a caller gives both.
     fn node_selector(&self) -> NodeSelector<'_> {
         match (&self.hostname, self.node_id) {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::gds::AsStatus;
-use crate::proto::{Abort, Commit, Get, RankData, Reply, Request, Tag};
+use crate::proto::{Abort, Command, Commit, Get, RankData, Reply, Request, Tag};
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
 fn proc(rank: impl Into<Rank>) -> ProcId {
@@ -76,7 +76,7 @@ fn a_fence_of_nobody_in_particular_is_one_of_the_whole_namespace() {
     let sent = call(&mut client, at(0), 1, fence(&[]));
     let [Output::Send(tag, Request::Fence(fence))] = sent.as_slice() else { panic!("{sent:?}") };
     assert_eq!(fence.procs, [proc(Rank::Wildcard)]);
-    assert_eq!(client.command_of(*tag), Some(Command(3)));
+    assert_eq!(client.command_of(*tag), Some(Command::Fence));
     let ended = input(&mut client, at(1), Input::Reply(*tag, Reply::Status(Status::SUCCESS)));
     assert_eq!(ended, [done(1, Outcome::Complete)]);
     assert_eq!(client.command_of(*tag), None);
@@ -122,10 +122,10 @@ fn the_servers_refusal_and_a_wrong_shape_are_errors() {
     assert_eq!(error_of(&ended, 1).status(), Status::ERR_NOT_SUPPORTED);
     let tag = sent_tag(&call(&mut client, at(0), 2, fence(&[])));
     let ended = input(&mut client, at(0), Input::Reply(tag, Reply::Data(Vec::new())));
-    assert_eq!(error_of(&ended, 2), CallError::WrongReply { command: Command(3) });
+    assert_eq!(error_of(&ended, 2), CallError::WrongReply { command: Command::Fence });
     let tag = sent_tag(&call(&mut client, at(0), 3, get(1, "k", &[])));
     let ended = input(&mut client, at(0), Input::Reply(tag, Reply::IofPulled(1)));
-    assert_eq!(error_of(&ended, 3), CallError::WrongReply { command: Command(4) });
+    assert_eq!(error_of(&ended, 3), CallError::WrongReply { command: Command::Get });
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_process_that_lost_its_server_can_still_finalize() {
     let mut client = client();
     let _ = input(&mut client, at(0), Input::Lost(LossReason::Broken));
     assert_eq!(call(&mut client, at(0), 1, Call::Finalize), [done(1, Outcome::Complete)]);
-    assert_eq!(error_of(&call(&mut client, at(0), 2, fence(&[])), 2), CallError::Finalized { command: Command(3) });
+    assert_eq!(error_of(&call(&mut client, at(0), 2, fence(&[])), 2), CallError::Finalized { command: Command::Fence });
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_silent_server_ends_a_call_after_its_timeout_and_the_grace() {
     let ended = input(&mut client, at(3000), Input::Timeout);
     assert_eq!(error_of(&ended, 1).status(), Status::ERR_TIMEOUT);
     // The late reply belongs to nobody, but is no surprise.
-    assert_eq!(client.command_of(tag), Some(Command(3)));
+    assert_eq!(client.command_of(tag), Some(Command::Fence));
     assert_eq!(input(&mut client, at(4000), Input::Reply(tag, Reply::Status(Status::SUCCESS))), []);
 }
 
@@ -307,7 +307,7 @@ fn a_get_does_not_wait_for_ever_behind_one_that_is_never_answered() {
     let tag = sent_tag(&input(&mut client, due, Input::Timeout));
     let ended = input(&mut client, due, Input::Reply(tag, Reply::Data(Vec::new())));
     assert_eq!(ended, [done(2, Outcome::Answered(Vec::new().into()))]);
-    assert_eq!(client.command_of(held), Some(Command(4)));
+    assert_eq!(client.command_of(held), Some(Command::Get));
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn calls_in_flight_are_bounded_also_by_abandoned_requests() {
     let _ = call(&mut client, at(0), 1, fence(&[timeout(1)]));
     let _ = call(&mut client, at(0), 2, fence(&[timeout(1)]));
     let refused = error_of(&call(&mut client, at(0), 3, fence(&[])), 3);
-    assert_eq!(refused, CallError::TooManyCalls { command: Command(3), limit: 2 });
+    assert_eq!(refused, CallError::TooManyCalls { command: Command::Fence, limit: 2 });
     let _ = input(&mut client, at(2000), Input::Timeout);
     assert_eq!(client.calls_in_flight(), 0);
     assert_eq!(error_of(&call(&mut client, at(2000), 4, fence(&[])), 4).status(), Status::ERR_OUT_OF_RESOURCE);
@@ -492,7 +492,7 @@ impl World {
 
     fn answer(&mut self, tag: Tag, kind: AnswerKind) {
         let request = self.asked.remove(&tag).unwrap();
-        assert_eq!(self.client.command_of(tag), Some(command(&request)));
+        assert_eq!(self.client.command_of(tag), Some(request.command()));
         let reply = match (kind, &request) {
             (AnswerKind::Data, Request::Get(Get { proc, .. })) => {
                 Reply::Data(rank_data(proc.rank.process().unwrap(), "a"))

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
-use crate::client;
 use crate::proto::frame::{self, Frame, FrameBuffer, FrameError};
 use crate::proto::request::{self, RequestError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
@@ -41,10 +40,8 @@ impl Lines {
         Ok(frame::encode(self.index, tag, &reply::encode(reply, command, self.dialect)?)?)
     }
 
-    /// `None`: a command without replies.
-    pub(super) fn read_reply(&self, frame: &Frame<'_>, command: client::Command) -> Option<Result<Reply, DecodeError>> {
-        let command = Command::from_raw(command.0)?;
-        Some(reply::decode(frame.payload, command, self.dialect, &self.limits))
+    pub(super) fn read_reply(&self, frame: &Frame<'_>, command: Command) -> Result<Reply, DecodeError> {
+        reply::decode(frame.payload, command, self.dialect, &self.limits)
     }
 
     pub(super) fn write_segment(&self, notice: &SegmentNotice) -> Result<Vec<u8>, WriteError> {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -56,6 +57,11 @@ impl Link {
     /// Looks at what the conversation brought so far, or changes it.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut LinkState) -> R) -> R {
         look(&mut self.state.lock())
+    }
+
+    /// The conversation's clock.
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// Makes a call and waits for its result.
@@ -129,13 +135,14 @@ impl Link {
     }
 
     /// The body of the progress thread: waits for results and hands them to their callbacks, until the link is shut.
-    /// Waits for the socket only while a callback is due.
+    /// Waits for the socket only while a callback is due. A callback that panics costs the others nothing.
     pub(super) fn run_callbacks(&self) {
         let mut state = self.state.lock();
         loop {
             self.advance(&mut state);
             if let Some(job) = state.results.ready.pop_front() {
-                MutexGuard::unlocked(&mut state, job);
+                // The panic hook has reported it; without this the callbacks after it would never run.
+                let _ = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(job)));
             } else if state.results.callbacks.is_empty() {
                 if state.is_shut {
                     return;

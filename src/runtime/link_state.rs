@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::process;
 use std::sync::Arc;
 
 use super::lines::Lines;
@@ -28,6 +29,8 @@ pub(super) struct LinkState {
     /// A thread waits for the socket.
     pub(super) is_led: bool,
     pub(super) is_shut: bool,
+    /// A fork copies all of this, but not the conversation: what the copy read or wrote its parent would miss.
+    owner_pid: u32,
 }
 
 impl LinkState {
@@ -46,6 +49,7 @@ impl LinkState {
             results: Results::default(),
             is_led: false,
             is_shut: false,
+            owner_pid: process::id(),
         }
     }
 
@@ -75,6 +79,7 @@ impl LinkState {
     }
 
     pub(super) fn begin(&mut self, now: Time, call: Call) -> CallId {
+        self.notice_fork(now);
         let id = CallId(self.next_call);
         self.next_call += 1;
         self.core.handle(now, Input::Call(id, call));
@@ -91,6 +96,7 @@ impl LinkState {
 
     /// Reads what has arrived. What the core makes of it is seen by [`LinkState::advance`].
     pub(super) fn receive(&mut self, now: Time) {
+        self.notice_fork(now);
         for _ in 0..RECEIVES_PER_TURN {
             if self.loss.is_some() {
                 return;
@@ -112,6 +118,7 @@ impl LinkState {
 
     /// Lets the core act on what happened: deadlines, then its outputs. Returns whether a call was done.
     pub(super) fn advance(&mut self, now: Time) -> bool {
+        self.notice_fork(now);
         if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
             self.core.handle(now, Input::Timeout);
         }
@@ -181,7 +188,7 @@ impl LinkState {
     }
 
     fn accept_reply(&mut self, now: Time, tag: Tag, frame: &Frame<'_>) {
-        let read = self.core.command_of(tag).and_then(|command| self.lines.read_reply(frame, command));
+        let read = self.core.command_of(tag).map(|command| self.lines.read_reply(frame, command));
         match read {
             None => tracing::warn!(tag = tag.0, "a reply to nothing that was asked"),
             Some(Ok(reply)) => self.core.handle(now, Input::Reply(tag, reply)),
@@ -203,6 +210,13 @@ impl LinkState {
             self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
         }
         self.segments.insert(namespace, announced);
+    }
+
+    /// In a forked copy every call ends with an error before it touches the socket.
+    fn notice_fork(&mut self, now: Time) {
+        if process::id() != self.owner_pid {
+            self.lose(now, LossReason::Forked);
+        }
     }
 
     fn lose(&mut self, now: Time, reason: LossReason) {

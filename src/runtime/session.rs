@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
+use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -13,13 +15,14 @@ use crate::client::{
     StagingLimits, resolve,
 };
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
-use crate::proto::{Abort, RankData};
+use crate::proto::{Abort, Command, RankData};
 use crate::shmem::ReaderHandle;
-use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
 
 /// A process's membership in its job: what it reads, what it put, and the line to its server.
 ///
-/// Dropping it without [`Session::finalize`] looks to the server like the end of the process.
+/// Dropping it without [`Session::finalize`] looks to the server like the end of the process. A copy of it in a forked
+/// child reads the segment, but the connection stays its parent's: calls end with [`CallError::Lost`].
 pub struct Session {
     proc: ProcId,
     hostname: Option<String>,
@@ -35,6 +38,8 @@ pub struct Session {
     link: Arc<Link>,
     /// Runs callbacks; started by the first one.
     progress: Mutex<Option<JoinHandle<()>>>,
+    /// A forked copy has neither the connection nor the thread.
+    owner_pid: u32,
 }
 
 /// Why a Get gave no value.
@@ -80,6 +85,7 @@ impl Session {
             has_stored: AtomicBool::new(false),
             link: Arc::new(link),
             progress: Mutex::default(),
+            owner_pid: process::id(),
         }
     }
 
@@ -186,6 +192,7 @@ impl Session {
     /// [`FetchError`].
     pub fn get(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
         let stores = SessionStores(self);
+        let begun = request.directives.timeout.map(|_| self.link.now());
         let mut answer: Option<Arc<[RankData]>> = None;
         loop {
             let round = answer.as_deref().map_or(Round::First, Round::Answered);
@@ -193,7 +200,7 @@ impl Session {
                 Decision::Found(value) => return Ok(value),
                 Decision::Known(value) => return Ok(Fetched::owned(value)),
                 Decision::NotFound(status) => return Err(FetchError::of(status)),
-                Decision::Ask(request) => request,
+                Decision::Ask(request) => self.in_time(request, begun)?,
             };
             answer = match self.link.call(Call::Get(request))? {
                 Outcome::Answered(data) => Some(data),
@@ -213,8 +220,16 @@ impl Session {
     ) -> std::io::Result<()> {
         self.start_progress()?;
         let session = Arc::downgrade(self);
-        self.link.defer(move || continue_get(&session, request, None, Box::new(callback)));
+        let begun = request.directives.timeout.map(|_| self.link.now());
+        let asked = Asked { request, begun };
+        self.link.defer(move || continue_get(&session, asked, None, Box::new(callback)));
         Ok(())
+    }
+
+    /// The request with what is left of its time; each round of a Get takes from the same.
+    fn in_time(&self, mut request: GetRequest, begun: Option<Time>) -> Result<GetRequest, CallError> {
+        let spent = begun.map_or(Duration::ZERO, |begun| self.link.now().since(begun));
+        if request.directives.spend(spent) { Ok(request) } else { Err(CallError::TimedOut { command: Command::Get }) }
     }
 
     /// Asks the server to end processes; an empty list means the whole namespace.
@@ -287,28 +302,33 @@ impl Session {
 /// Takes the value of a Get once it is there.
 type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
 
+/// A Get with callback.
+struct Asked {
+    request: GetRequest,
+    /// When its time limit began to run, if it has one.
+    begun: Option<Time>,
+}
+
 /// One round of a Get with callback. The session is held for the round only: one that was dropped meanwhile has ended
 /// its calls.
-fn continue_get(
-    session: &Weak<Session>,
-    request: GetRequest,
-    answer: Option<Arc<[RankData]>>,
-    callback: ValueCallback,
-) {
+fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankData]>>, callback: ValueCallback) {
     let Some(held) = session.upgrade() else {
         return callback(Err(FetchError::Dropped));
     };
     let round = answer.as_deref().map_or(Round::First, Round::Answered);
-    let ask = match resolve(&request, &held.proc, round, &SessionStores(&held)) {
+    let ask = match resolve(&asked.request, &held.proc, round, &SessionStores(&held)) {
         Decision::Found(value) => return callback(owned(value)),
         Decision::Known(value) => return callback(Ok(value)),
         Decision::NotFound(status) => return callback(Err(FetchError::of(status))),
-        Decision::Ask(ask) => ask,
+        Decision::Ask(ask) => match held.in_time(ask, asked.begun) {
+            Ok(ask) => ask,
+            Err(error) => return callback(Err(FetchError::Call(error))),
+        },
     };
     let session = Weak::clone(session);
     let go_on = Box::new(move |result: CallResult| match result {
-        Ok(Outcome::Answered(data)) => continue_get(&session, request, Some(data), callback),
-        Ok(_) => continue_get(&session, request, None, callback),
+        Ok(Outcome::Answered(data)) => continue_get(&session, asked, Some(data), callback),
+        Ok(_) => continue_get(&session, asked, None, callback),
         Err(error) => callback(Err(FetchError::Call(error))),
     });
     held.link.start_with(Call::Get(ask), go_on);
@@ -320,11 +340,15 @@ fn owned(value: Fetched<'_>) -> Result<Value, FetchError> {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if process::id() != self.owner_pid {
+            // Closing would end the parent's connection, and the thread to join does not exist here.
+            return std::mem::forget(self.progress.get_mut().take());
+        }
         self.link.shut();
         let thread = self.progress.lock().take();
         // A callback may be what drops the session; its thread can't wait for itself and ends right after.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // Its callbacks catch nothing: a panic in one has been reported by the panic hook.
+            // It catches what callbacks throw.
             let _ = thread.join();
         }
     }

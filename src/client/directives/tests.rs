@@ -21,6 +21,18 @@ fn a_flag_without_a_value_is_true() {
 }
 
 #[test]
+fn a_get_that_asks_again_has_only_the_rest_of_its_time() {
+    // A Get that was held back behind another one, or joined one that timed out, asked again with its whole time limit,
+    // so a limit of some seconds took twice as long. Whoever asks again first takes off what was spent.
+    let mut directives = parse(&[info(attribute::TIMEOUT, 5), info(attribute::IMMEDIATE, true)]);
+    assert!(directives.spend(Duration::from_millis(1_500)));
+    assert_eq!(directives.timeout, Some(Duration::from_millis(3_500)));
+    assert_eq!(directives.upward, [info(attribute::TIMEOUT, Value::Int(4)), info(attribute::IMMEDIATE, true)]);
+    assert!(!directives.spend(Duration::from_secs(60)), "nothing is left");
+    assert!(parse(&[]).spend(Duration::MAX), "without a limit there is always time");
+}
+
+#[test]
 fn entries_honoured_here_are_not_sent() {
     let here = [attribute::OPTIONAL, attribute::POINTER_VALUES].map(|key| info(key, true));
     assert_eq!(parse(&here).upward, []);
