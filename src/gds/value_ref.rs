@@ -131,7 +131,8 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub fn payload_bytes(&self) -> Option<u64> {
         match self.body {
-            Body::Bytes { bytes, .. } | Body::Archive(bytes) => Some(size_of_bytes(bytes)),
+            Body::Bytes { with_nul } => Some(size_of_bytes(before_nul(with_nul))),
+            Body::Archive(bytes) => Some(size_of_bytes(bytes)),
             Body::Scalar(_) | Body::Null => None,
         }
     }
