@@ -15,7 +15,6 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::apps::App;
-use super::guardian;
 use super::verdict::Ending;
 
 /// Why a rank could not be started.
@@ -56,9 +55,7 @@ struct Rank {
 #[derive(Debug)]
 pub(super) struct Children {
     ranks: Vec<Rank>,
-    /// Gives the group its number before there is any rank, so that the guardian knows it in time. Ends at once and is
-    /// reaped last.
-    leader: Child,
+    /// Exists as long as its leader, the guardian.
     group: Pid,
     /// From then on the group's number may mean somebody else.
     is_finished: bool,
@@ -72,16 +69,9 @@ pub(super) struct Pipes {
 }
 
 impl Children {
-    /// Makes a group without ranks.
-    pub(super) fn new() -> io::Result<Self> {
-        let mut leader = guardian::idle_command()?.process_group(0).spawn()?;
-        match i32::try_from(leader.id()) {
-            Ok(pid) => Ok(Self { ranks: Vec::new(), leader, group: Pid::from_raw(pid), is_finished: false }),
-            Err(error) => {
-                leader.wait()?;
-                Err(io::Error::other(error))
-            }
-        }
+    /// No ranks yet; they will join this group.
+    pub(super) const fn new(group: Pid) -> Self {
+        Self { ranks: Vec::new(), group, is_finished: false }
     }
 
     /// Starts the next rank. Its place is set before it exists (a child inherits the starter's processors), so it never
@@ -123,11 +113,6 @@ impl Children {
         Ok(Pipes { out, error, input })
     }
 
-    /// The job's process group.
-    pub(super) const fn group(&self) -> Pid {
-        self.group
-    }
-
     /// How many ranks were started.
     pub(super) fn count(&self) -> usize {
         self.ranks.len()
@@ -154,7 +139,7 @@ impl Children {
 
     /// Sends a signal to every process of the job. Does nothing when none is left.
     pub(super) fn signal(&self, signal: Signal) {
-        // The group exists as long as its leader is not reaped, so this only fails where nobody may be signalled.
+        // The group exists as long as the guardian is not reaped, so this only fails where nobody may be signalled.
         let _ = killpg(self.group, signal);
     }
 
@@ -168,7 +153,6 @@ impl Children {
         for state in &mut self.ranks {
             let _ = state.process.wait();
         }
-        let _ = self.leader.wait();
     }
 }
 

@@ -1,17 +1,20 @@
 //! A helper process that cleans up when the launcher is killed with SIGKILL and can't do it itself.
 //!
-//! It reads orders from a pipe and waits for its end. If the last order was not `done`, the launcher died: the guardian
-//! kills the job's process group and removes the job's directory.
+//! It leads the process group that all ranks join, so the group exists before the first rank and nobody has to be told
+//! its number. It reads orders from a pipe and waits for its end. If the last order was not `done`, the launcher died:
+//! the guardian removes the job's directory and kills the group, itself included.
 
-use std::ffi::OsStr;
 use std::io::{self, BufRead, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgrp, getpid};
+use signal_hook::consts::SIGTERM;
 
 /// The hidden subcommand that runs the guardian.
 pub(crate) const SUBCOMMAND: &str = "guardian";
@@ -20,26 +23,31 @@ pub(crate) const SUBCOMMAND: &str = "guardian";
 #[derive(Debug)]
 pub(super) struct Guardian {
     process: Child,
+    group: Pid,
     /// Closed to end the helper.
     orders: Option<ChildStdin>,
 }
 
 impl Guardian {
-    /// Starts the helper in a process group of its own, so that a Ctrl-C meant for the launcher does not reach it.
-    pub(super) fn start() -> io::Result<Self> {
-        let mut process = idle_command()?.stdin(Stdio::piped()).process_group(0).spawn()?;
-        let orders = process.stdin.take().ok_or_else(|| io::Error::other("the guardian has no pipe"))?;
-        Ok(Self { process, orders: Some(orders) })
+    /// Starts the helper and makes it responsible for a directory that need not exist yet. A Ctrl-C meant for the
+    /// launcher does not reach the helper's group.
+    pub(super) fn start(directory: &Path) -> io::Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .arg(SUBCOMMAND)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        let orders = process.stdin.take();
+        let group = Pid::from_raw(i32::try_from(process.id()).map_err(io::Error::other)?);
+        let mut guardian = Self { process, group, orders };
+        guardian.order(&[b"directory ", directory.as_os_str().as_bytes(), b"\n"].concat())?;
+        Ok(guardian)
     }
 
-    /// Makes it responsible for a process group.
-    pub(super) fn watch_group(&mut self, group: Pid) -> io::Result<()> {
-        self.order(format!("group {group}\n").as_bytes())
-    }
-
-    /// Makes it responsible for a directory.
-    pub(super) fn watch_directory(&mut self, directory: &Path) -> io::Result<()> {
-        self.order(&[b"directory ", directory.as_os_str().as_bytes(), b"\n"].concat())
+    /// The process group for the ranks. Its number stays taken until the guardian is dropped.
+    pub(super) const fn group(&self) -> Pid {
+        self.group
     }
 
     fn order(&mut self, line: &[u8]) -> io::Result<()> {
@@ -49,24 +57,16 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // A helper that somebody killed is not missed: there is nothing left for it to do.
+        // A helper that ended with its group is not missed: there is nothing left for it to do.
         let _ = self.order(b"done\n");
         self.orders = None;
         let _ = self.process.wait();
     }
 }
 
-/// A guardian without orders, which ends at once.
-pub(super) fn idle_command() -> io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg(SUBCOMMAND).stdin(Stdio::null()).stdout(Stdio::null());
-    Ok(command)
-}
-
 /// What the guardian was told so far.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Orders {
-    group: Option<i32>,
     directories: Vec<PathBuf>,
     done: bool,
 }
@@ -77,8 +77,6 @@ impl Orders {
         for line in input.split(b'\n').map_while(Result::ok) {
             if line == b"done" {
                 orders.done = true;
-            } else if let Some(group) = line.strip_prefix(b"group ") {
-                orders.group = std::str::from_utf8(group).ok().and_then(|text| text.parse().ok());
             } else if let Some(directory) = line.strip_prefix(b"directory ") {
                 orders.directories.push(PathBuf::from(std::ffi::OsString::from_vec(directory.to_vec())));
             }
@@ -89,25 +87,25 @@ impl Orders {
 
 /// The helper's life: waits for the end of its input and cleans up if nobody else did.
 pub(crate) fn run() -> u8 {
+    // The launcher asks the whole group to stop; the guardian stays until the end. A failure leaves it as it was.
+    let _ = signal_hook::flag::register(SIGTERM, Arc::new(AtomicBool::new(false)));
     let orders = Orders::read(io::stdin().lock());
     if orders.done {
         return 0;
     }
-    // Groups 0 and 1 would be the guardian's own and init's: never what a launcher means.
-    if let Some(group) = orders.group.filter(|group| *group > 1) {
-        // Nobody is left to tell about a failure; the usual one is that the group has ended by itself.
-        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
-    }
     for directory in orders.directories.iter().filter(|directory| is_ours(directory)) {
+        // Nobody is left to tell about a failure.
         let _ = std::fs::remove_dir_all(directory);
+    }
+    if getpgrp() == getpid() {
+        let _ = killpg(getpgrp(), Signal::SIGKILL);
     }
     0
 }
 
-/// Only directories that a modex server makes are ever removed.
+/// Only directories that a launcher makes are ever removed.
 fn is_ours(directory: &Path) -> bool {
-    directory.is_absolute()
-        && directory.file_name().is_some_and(|name| name.as_bytes().starts_with(OsStr::new("modex-").as_bytes()))
+    directory.is_absolute() && directory.file_name().is_some_and(|name| name.as_bytes().starts_with(b"modex-run-"))
 }
 
 #[cfg(test)]
@@ -116,20 +114,16 @@ mod tests {
 
     #[test]
     fn orders_are_read_line_by_line() {
-        let orders = Orders::read(&b"group 42\ndirectory /tmp/modex-1\n"[..]);
-        assert_eq!(orders, Orders { group: Some(42), directories: vec!["/tmp/modex-1".into()], done: false });
-        assert!(Orders::read(&b"group 42\ndone\n"[..]).done);
+        let orders = Orders::read(&b"directory /tmp/modex-run-1\n"[..]);
+        assert_eq!(orders, Orders { directories: vec!["/tmp/modex-run-1".into()], done: false });
+        assert!(Orders::read(&b"directory /tmp/modex-run-1\ndone\n"[..]).done);
     }
 
     #[test]
-    fn garbled_orders_name_nobody() {
-        assert_eq!(Orders::read(&b"group x\ngroup"[..]).group, None);
-    }
-
-    #[test]
-    fn only_directories_of_servers_are_removed() {
-        assert!(is_ours(Path::new("/tmp/modex-abc")));
+    fn only_directories_of_launchers_are_removed() {
+        assert!(is_ours(Path::new("/tmp/modex-run-1-abc")));
         assert!(!is_ours(Path::new("/tmp")));
-        assert!(!is_ours(Path::new("modex-abc")));
+        assert!(!is_ours(Path::new("/tmp/modex-abc")));
+        assert!(!is_ours(Path::new("modex-run-1")));
     }
 }

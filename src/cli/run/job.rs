@@ -15,6 +15,7 @@ use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News};
 use super::plan::Plan;
 use super::report::{Phase, Timeline};
+use super::session::SessionDirectory;
 use super::verdict::{Action, Cause, Verdict};
 use super::wakeups::{Wakeup, Wakeups};
 use crate::api::{BuildError, Server, ServerError};
@@ -60,8 +61,11 @@ pub(crate) enum JobError {
     },
 }
 
-/// A running job.
+/// A running job. The fields are dropped in this order: while the guardian lives, something is left to clean up, and
+/// killing the ranks' group ends it, too.
 pub(super) struct Job {
+    server: Server,
+    directory: SessionDirectory,
     children: Children,
     streams: Vec<Option<Stream>>,
     wakeups: Wakeups,
@@ -71,9 +75,6 @@ pub(super) struct Job {
     clock: Clock,
     settings: Settings,
     namespace: Namespace,
-    /// Ends with the job: when no rank can want anything any more.
-    server: Server,
-    /// Relieved last, when everything else has been cleaned up.
     guardian: Guardian,
 }
 
@@ -83,18 +84,19 @@ impl Job {
         let clock = Clock::start();
         let (wakeups, bell) =
             Wakeups::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
-        let mut guardian =
-            Guardian::start().map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
-        let children = Children::new().map_err(|reason| JobError::System { doing: "make a process group", reason })?;
-        guardian
-            .watch_group(children.group())
-            .map_err(|reason| JobError::System { doing: "instruct its guardian", reason })?;
+        let path = SessionDirectory::choose(&std::env::temp_dir());
+        let guardian =
+            Guardian::start(&path).map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
+        let directory = SessionDirectory::create(path)
+            .map_err(|reason| JobError::System { doing: "make a directory for the job", reason })?;
         let (sender, news) = unbounded();
         let host = LauncherHost::new(sender, Arc::new(bell), clock, settings.report);
-        let server = Server::builder().start(host)?;
+        let server = Server::builder().tmpdir(directory.path()).start(host)?;
         let rank_count = plan.app_of_rank.len();
         let mut job = Self {
-            children,
+            server,
+            directory,
+            children: Children::new(guardian.group()),
             streams: Vec::new(),
             wakeups,
             news,
@@ -103,23 +105,14 @@ impl Job {
             clock,
             settings,
             namespace: plan.namespace.clone(),
-            server,
             guardian,
         };
-        job.guard_directory()?;
         job.register(&plan)?;
         job.spawn_all(&plan)?;
         if let Some(limit) = job.settings.timeout {
             job.verdict.limit_time(job.clock.now(), limit);
         }
         Ok(job)
-    }
-
-    fn guard_directory(&mut self) -> Result<(), JobError> {
-        let directory = self.server.directory().to_owned();
-        self.guardian
-            .watch_directory(&directory)
-            .map_err(|reason| JobError::System { doing: "instruct its guardian", reason })
     }
 
     fn register(&self, plan: &Plan) -> Result<(), JobError> {
@@ -169,16 +162,21 @@ impl Job {
     /// Waits for the end, leaves nothing behind and returns the exit status.
     pub(super) fn finish(mut self) -> Result<u8, JobError> {
         let outcome = self.run();
-        self.children.finish();
-        for stream in self.streams.drain(..).flatten() {
+        self.read_news();
+        let Self { server, directory, mut children, streams, timeline, verdict, settings, guardian, .. } = self;
+        // In this order the guardian, who ends with the ranks' group, outlives everything it answers for.
+        drop(server);
+        drop(directory);
+        children.finish();
+        drop(guardian);
+        for stream in streams.into_iter().flatten() {
             // As with every line before: whoever does not want the output misses it.
             let _ = stream.finish();
         }
-        if self.settings.report && outcome.is_ok() {
-            self.read_news();
-            say(&self.timeline.table());
+        if settings.report && outcome.is_ok() {
+            say(&timeline.table());
         }
-        outcome.map(|()| self.verdict.shell_status())
+        outcome.map(|()| verdict.shell_status())
     }
 
     fn run(&mut self) -> Result<(), JobError> {

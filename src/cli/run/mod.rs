@@ -8,8 +8,8 @@
 //!                                  verdict: go on, stop, kill --> exit status
 //! ```
 //!
-//! Nothing is left behind: ranks share a process group that is killed before anybody is reaped, and a guardian process
-//! does the same if the launcher itself is killed.
+//! Nothing is left behind: ranks share a process group that is killed before anybody is reaped, and the group's leader, a
+//! guardian process, does the same if the launcher itself is killed.
 
 mod apps;
 mod children;
@@ -20,6 +20,7 @@ mod job;
 mod lines;
 mod plan;
 mod report;
+mod session;
 mod verdict;
 mod wakeups;
 
