@@ -59,3 +59,23 @@ fn a_guardian_that_is_killed_harms_nobody() {
     // `read` fails at the end of its input.
     assert_eq!(running.finish().code(), Some(1));
 }
+
+/// A launcher killed while it starts left its socket's directory behind (the guardian was told of it only after it had
+/// been made) or a rank (the guardian learned the ranks' group from the first of them). The guardian now leads that
+/// group, and knows the directory before it exists.
+#[test]
+fn a_launcher_that_is_killed_while_it_starts_takes_everything_with_it() {
+    for process_count in 1..=4 {
+        // The launcher; its guardian; one rank after the other.
+        for _ in 0..8 {
+            let running = script(&["-n", "2"], "exec sleep 1000").start();
+            wait_until(|| running.processes().len() >= process_count);
+            running.kill_launcher();
+        }
+    }
+    for _ in 0..8 {
+        let running = script(&["-n", "2"], "exec sleep 1000").start();
+        wait_until(|| !running.temporary_files().is_empty());
+        running.kill_launcher();
+    }
+}
