@@ -40,12 +40,15 @@ pub struct ServerBuilder {
 #[non_exhaustive]
 pub enum ServerError {
     /// The server said no.
-    #[error("the server refused to {doing} with status {}", status.to_raw())]
+    #[error("the server can't {doing}: {reason}")]
     Refused {
         /// What was to be done.
         doing: &'static str,
-        /// Why not.
+        /// Why not, in the standard's terms.
         status: Status,
+        /// Why not, for people: which value of which object, and what to do. The name of the status where the server
+        /// knows no more.
+        reason: String,
     },
     /// The process named is not one process.
     #[error("{proc} is not one process; name it by namespace and number")]
@@ -299,7 +302,18 @@ impl Server {
     fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
         match self.handle.call(call)? {
             HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
-            HostResult::Status(status) => Err(ServerError::Refused { doing, status }),
+            failure => Err(refused(doing, failure)),
+        }
+    }
+}
+
+fn refused(doing: &'static str, failure: HostResult) -> ServerError {
+    match failure {
+        HostResult::Failed { status, reason } => ServerError::Refused { doing, status, reason },
+        HostResult::Status(status) => ServerError::Refused { doing, status, reason: status.to_string() },
+        // Data are no failure, except where none belong.
+        HostResult::Entries(_) => {
+            ServerError::Refused { doing, status: Status::ERROR, reason: "unexpected data".into() }
         }
     }
 }
@@ -312,6 +326,6 @@ fn entries(result: HostResult) -> Result<Vec<Kval>, ServerError> {
     match result {
         HostResult::Entries(entries) => Ok(entries),
         HostResult::Status(Status::SUCCESS) => Ok(Vec::new()),
-        HostResult::Status(status) => Err(ServerError::Refused { doing: "fetch what the process posted", status }),
+        failure => Err(refused("fetch what the process posted", failure)),
     }
 }

@@ -42,7 +42,10 @@ pub enum ConnectError {
         reason: UnreachableReason,
     },
     /// The server does not want this process.
-    #[error("the server at {uri} refused process {proc} with status {}; the launcher must register it", status.to_raw())]
+    #[error(
+        "the server at {uri} refused process {proc} with {status}; its launcher must register the process, with the user \
+         and group it runs as, before it starts"
+    )]
     Refused {
         /// Its address.
         uri: String,
