@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::ptl::SocketAccess;
-use crate::runtime::{self, Host, ServerHandle, ServerOptions, StartError, Stopped};
+use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
 use crate::server::{Config, DirectModexRequest, HostCall, HostResult, RegisterClient, RegisterNamespace};
 use crate::shmem::BackingKind;
 use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Status};
@@ -32,6 +32,7 @@ pub struct ServerBuilder {
     access: SocketAccess,
     backing: BackingKind,
     limits: StoreLimits,
+    connections: ConnectionLimits,
     core: Config,
 }
 
@@ -122,6 +123,12 @@ impl ServerBuilder {
         self
     }
 
+    /// What connections may hold, and for how long.
+    pub fn connection_limits(mut self, limits: ConnectionLimits) -> Self {
+        self.connections = limits;
+        self
+    }
+
     /// How long the host may take to answer an upcall; for ever if not given.
     pub fn host_timeout(mut self, timeout: Duration) -> Self {
         self.core.host_timeout = Some(timeout);
@@ -156,7 +163,7 @@ impl ServerBuilder {
             session_tmpdir,
             system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
             access: self.access,
-            connections: runtime::ConnectionLimits::default(),
+            connections: self.connections,
             core: self.core,
             store,
         };
@@ -176,6 +183,7 @@ impl Server {
             access: SocketAccess::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
+            connections: ConnectionLimits::default(),
             core: Config::default(),
         }
     }
