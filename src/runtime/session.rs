@@ -47,7 +47,7 @@ pub struct Session {
 #[non_exhaustive]
 pub enum FetchError {
     /// There is none, or none that this process may see.
-    #[error("no value: status {}", status.to_raw())]
+    #[error("no value: {status}")]
     NotFound {
         /// Not found, or posted with a scope that excludes this process.
         status: Status,
@@ -64,6 +64,17 @@ pub enum FetchError {
 }
 
 impl FetchError {
+    /// Whether there simply is no value.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Self::NotFound { status } | Self::Call(CallError::Refused { status, .. }) => {
+                *status == Status::ERR_NOT_FOUND
+            }
+            _ => false,
+        }
+    }
+
     /// What a lookup that ended with this status means.
     const fn of(status: Status) -> Self {
         match status {
