@@ -265,8 +265,7 @@ impl Client {
     /// [`GetError`].
     pub fn get<T: KeyType + ?Sized>(&self, rank: impl Into<Rank>, key: TypedKey<T>) -> Result<T::Output<'_>, GetError> {
         let rank = rank.into();
-        let hashed = KeyRef { name: key.name(), hash: key.hash() };
-        let fetched = match self.session.peek(rank, hashed) {
+        let fetched = match self.peek(rank, key.name(), key.hash()) {
             Some(fetched) => fetched,
             None => {
                 let proc = ProcId { namespace: self.proc().namespace.clone(), rank };
@@ -345,6 +344,12 @@ impl Client {
     /// [`CallError`] when the server refused or took too long; the connection is closed all the same.
     pub fn finalize(self) -> Result<(), CallError> {
         self.session.finalize()
+    }
+
+    /// One body for all types of [`Client::get`]. Takes the key in parts, which travel in registers.
+    #[inline(never)]
+    fn peek(&self, rank: Rank, name: &str, hash: u64) -> Option<Fetched<'_>> {
+        self.session.peek(rank, KeyRef { name, hash })
     }
 
     fn fetch(&self, proc: ProcId, key: Option<Key>, directives: GetDirectives) -> Result<Fetched<'_>, GetError> {

@@ -23,6 +23,7 @@ pub(crate) struct BlockView<'a> {
 }
 
 impl<'a> BlockView<'a> {
+    #[inline(always)]
     fn at(memory: Memory<'a>, offset: u64) -> Result<Self, Damage> {
         const HEAD_BYTES: u64 = 16;
         const { assert!(size_of::<BlockHead>() == 16) };
@@ -32,11 +33,13 @@ impl<'a> BlockView<'a> {
     }
 
     /// The entries of one key, newest first: two at most, of scopes that don't overlap.
+    #[inline(always)]
     pub(crate) fn entries_of(&self, key: KeyId) -> &'a [Entry] {
         let start = self.entries.partition_point(|entry| entry.id < key.0);
         let from = self.entries.get(start..).unwrap_or_default();
-        let end = from.partition_point(|entry| entry.id <= key.0);
-        from.get(..end).unwrap_or_default()
+        // Two at most: counting them is cheaper than another binary search.
+        let count = from.iter().take_while(|entry| entry.id == key.0).count();
+        from.get(..count).unwrap_or_default()
     }
 }
 
@@ -50,6 +53,7 @@ pub(crate) struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     /// The blocks of a rank; none if it has not committed.
+    #[inline(always)]
     pub(crate) fn of_rank(memory: Memory<'a>, rank: u32) -> Result<Self, Damage> {
         let next = match memory.root_table(root::MODEX)? {
             Some(table) if u64::from(rank) < table.cell_count() => memory.cell(table, rank.into())?,
@@ -62,6 +66,7 @@ impl<'a> Chain<'a> {
 impl<'a> Iterator for Chain<'a> {
     type Item = Result<BlockView<'a>, Damage>;
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.next == 0 {
             return None;
@@ -93,6 +98,7 @@ pub(crate) enum Posting<'a> {
 }
 
 /// Looks for the newest value of a key.
+#[inline(always)]
 pub(crate) fn find<'a>(
     memory: Memory<'a>,
     rank: u32,
@@ -105,7 +111,7 @@ pub(crate) fn find<'a>(
     let mut replaced = 0;
     for block in Chain::of_rank(memory, rank)? {
         for entry in block?.entries_of(key) {
-            if is_visible(&Entry { scope: entry.scope & !replaced, ..*entry }, audience) {
+            if scope_admits(entry.scope & !replaced, entry.origin, audience) {
                 let value = ValueRef::from_cell(memory, &entry.cell)?;
                 return value.map(Posting::Visible).ok_or(Damage::Missing { what: "a posted value" });
             }
@@ -117,12 +123,18 @@ pub(crate) fn find<'a>(
 }
 
 /// Whether an audience may see an entry; without one, whether a process on the writer's node may.
+#[inline]
 pub(crate) const fn is_visible(entry: &Entry, audience: Option<Audience>) -> bool {
-    let bit = match (audience, entry.origin) {
+    scope_admits(entry.scope, entry.origin, audience)
+}
+
+#[inline(always)]
+const fn scope_admits(scope: u8, origin: u8, audience: Option<Audience>) -> bool {
+    let bit = match (audience, origin) {
         (Some(Audience::SameNode), _) | (None, origin::LOCAL) => SCOPE_LOCAL,
         (Some(Audience::OtherNodes), _) | (None, _) => SCOPE_REMOTE,
     };
-    entry.scope & bit != 0
+    scope & bit != 0
 }
 
 /// Bits of the standard's scopes: global is both.

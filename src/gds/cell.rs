@@ -150,6 +150,28 @@ pub(crate) const fn null_of(data_type: DataType) -> Option<Value> {
     }
 }
 
+/// The bits of an integer as an unsigned number, unless it is negative; as [`Value::as_u64`] of what
+/// [`value_of_scalar`] makes of them, without making it.
+#[inline]
+pub(crate) fn unsigned_of(data_type: DataType, bits: u64) -> Option<u64> {
+    match data_type {
+        DataType::Uint32
+        | DataType::Uint
+        | DataType::Uint64
+        | DataType::Size
+        | DataType::Uint16
+        | DataType::Uint8
+        | DataType::Byte
+        | DataType::Pid
+        | DataType::Time => Some(bits),
+        DataType::Int8 | DataType::Int16 | DataType::Int | DataType::Int32 | DataType::Int64 => {
+            bits.cast_signed().try_into().ok()
+        }
+        DataType::ProcRank => value_of_scalar(data_type, bits)?.as_u64(),
+        _ => None,
+    }
+}
+
 /// A number as 64 bits: unsigned zero-extended, signed sign-extended, floating point as its bits.
 trait Bits: Sized {
     fn widen(self) -> u64;
@@ -233,6 +255,20 @@ macro_rules! scalars {
                 Value::Undefined | Value::Pointer => Some(0),
                 $(Value::$variant(number) => Some(Bits::widen(number)),)*
                 _ => None,
+            }
+        }
+
+        /// Whether a type is a number that can have these bits: whether [`value_of_scalar`] makes a value of them,
+        /// without making it.
+        #[inline]
+        pub(crate) fn is_scalar_of(data_type: DataType, bits: u64) -> bool {
+            fn fits<N: Bits>(bits: u64, _: fn(N) -> Value) -> bool {
+                N::narrow(bits).is_some()
+            }
+            match data_type {
+                DataType::Undefined | DataType::Pointer => bits == 0,
+                $(DataType::$variant => fits(bits, Value::$variant),)*
+                _ => false,
             }
         }
 

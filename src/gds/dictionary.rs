@@ -24,22 +24,45 @@ impl KeyId {
     }
 
     /// Where the key's entry stands.
+    #[inline]
     pub(crate) fn offset(self) -> u64 {
         u64::from(self.0).saturating_mul(KEY_ALIGN)
     }
 }
 
 /// A key that is in the dictionary.
+///
+/// Holds the entry and not what it says: small fields gathered into one value would have to be written and read back
+/// at another width on the way through `Get`, for which processors wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KnownKey {
+pub(crate) struct KnownKey<'a> {
     pub(crate) id: KeyId,
-    pub(crate) realm: DefaultRealm,
+    head: &'a KeyHead,
+}
+
+impl KnownKey<'_> {
+    /// Where the standard says that it belongs.
+    #[inline(always)]
+    pub(crate) fn realm(self) -> Result<DefaultRealm, Damage> {
+        match self.head.realm {
+            realm::BY_RANK => Ok(DefaultRealm::ByRank),
+            realm::SESSION => Ok(DefaultRealm::Session),
+            realm::APPLICATION => Ok(DefaultRealm::Application),
+            realm::NODE => Ok(DefaultRealm::Node),
+            other => Err(Damage::Code { what: "the realm of a key", code: other.into() }),
+        }
+    }
+
     /// Whether it begins with `pmix`.
-    pub(crate) is_reserved: bool,
+    #[inline(always)]
+    pub(crate) const fn is_reserved(self) -> bool {
+        self.head.reserved_key != 0
+    }
 }
 
 /// Looks a key up.
-pub(crate) fn find(memory: Memory<'_>, key: &KeyRef<'_>) -> Result<Option<KnownKey>, Damage> {
+#[inline(always)]
+pub(crate) fn find<'a>(memory: Memory<'a>, key: &KeyRef<'_>) -> Result<Option<KnownKey<'a>>, Damage> {
     let Some(table) = memory.root_table(root::KEYS)? else { return Ok(None) };
     let mask = mask(table)?;
     for step in 0..table.cell_count() {
@@ -50,7 +73,7 @@ pub(crate) fn find(memory: Memory<'_>, key: &KeyRef<'_>) -> Result<Option<KnownK
         }
         let head = head(memory, id)?;
         if head.hash == key.hash && text(memory, id, head)? == key.name.as_bytes() {
-            return known(id, head).map(Some);
+            return Ok(Some(KnownKey { id, head }));
         }
     }
     Ok(None)
@@ -111,33 +134,26 @@ pub(crate) fn hash(memory: Memory<'_>, id: KeyId) -> Result<u64, Damage> {
     Ok(head(memory, id)?.hash)
 }
 
+#[inline(always)]
 fn head(memory: Memory<'_>, id: KeyId) -> Result<&KeyHead, Damage> {
     memory.record::<KeyHead>(id.offset())
 }
 
+#[inline(always)]
 fn text<'a>(memory: Memory<'a>, id: KeyId, head: &KeyHead) -> Result<&'a [u8], Damage> {
     const HEAD_BYTES: u64 = 16;
     const { assert!(size_of::<KeyHead>() == 16) };
     memory.bytes(id.offset().saturating_add(HEAD_BYTES), head.len.into())
 }
 
-fn known(id: KeyId, head: &KeyHead) -> Result<KnownKey, Damage> {
-    let realm = match head.realm {
-        realm::BY_RANK => DefaultRealm::ByRank,
-        realm::SESSION => DefaultRealm::Session,
-        realm::APPLICATION => DefaultRealm::Application,
-        realm::NODE => DefaultRealm::Node,
-        other => return Err(Damage::Code { what: "the realm of a key", code: other.into() }),
-    };
-    Ok(KnownKey { id, realm, is_reserved: head.reserved_key != 0 })
-}
-
 /// Upper half of the hash, and id; `None` for a free slot.
+#[inline(always)]
 fn unpack(slot: u64) -> Option<(u64, KeyId)> {
     let id = u32::try_from(slot & u64::from(u32::MAX)).unwrap_or_default();
     (id != 0).then_some((slot >> SLOT_ID_BITS, KeyId(id)))
 }
 
+#[inline(always)]
 fn mask(table: TableRef) -> Result<u64, Damage> {
     let count = table.cell_count();
     if count.is_power_of_two() {

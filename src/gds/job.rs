@@ -17,6 +17,7 @@ type Found<'a> = Result<Option<ValueRef<'a>>, Damage>;
 
 impl<'a> JobView<'a> {
     /// The record now in force; `None` if the job has not been described.
+    #[inline(always)]
     pub(crate) fn current(memory: Memory<'a>) -> Result<Option<Self>, Damage> {
         match memory.root(root::JOB) {
             Some(offset) => Ok(Some(Self { memory, head: memory.record(offset)? })),
@@ -30,11 +31,13 @@ impl<'a> JobView<'a> {
     }
 
     /// Index of the writer's node.
+    #[inline]
     pub(crate) const fn own_node(&self) -> Option<u32> {
         if self.head.own_node == NONE { None } else { Some(self.head.own_node) }
     }
 
     /// A session value, of the given session if one is given.
+    #[inline]
     pub(crate) fn session_value(&self, session: Option<u32>, key: KeyId) -> Found<'a> {
         match session {
             Some(wanted) if self.session_id() != Some(wanted) => Ok(None),
@@ -48,6 +51,7 @@ impl<'a> JobView<'a> {
     }
 
     /// A job value.
+    #[inline(always)]
     pub(crate) fn job_value(&self, key: KeyId) -> Found<'a> {
         self.table_value(self.head.job, key)
     }
@@ -71,6 +75,7 @@ impl<'a> JobView<'a> {
     }
 
     /// A value of a node.
+    #[inline]
     pub(crate) fn node_value(&self, node: u32, key: KeyId) -> Found<'a> {
         match self.column(self.head.node_columns, key)? {
             Some(column) => column.value(node),
@@ -79,6 +84,7 @@ impl<'a> JobView<'a> {
     }
 
     /// A value of a process.
+    #[inline]
     pub(crate) fn proc_value(&self, rank: u32, key: KeyId) -> Found<'a> {
         match self.column(self.head.proc_columns, key)? {
             Some(column) => self.value_in(column, rank),
@@ -87,6 +93,7 @@ impl<'a> JobView<'a> {
     }
 
     /// Index of the node a process runs on.
+    #[inline]
     pub(crate) fn node_of(&self, rank: u32) -> Result<Option<u32>, Damage> {
         let Some(column) = self.proc_column_at(self.head.node_id_column)? else { return Ok(None) };
         // Asked for its own value only: the writer refuses a column of node ids that refers to the node, and a damaged
@@ -98,6 +105,7 @@ impl<'a> JobView<'a> {
     }
 
     /// Index of the node with this number.
+    #[inline]
     pub(crate) fn node_by_id(&self, id: u32) -> Result<Option<u32>, Damage> {
         if self.head.node_ids_are_indexes == 1 {
             return Ok((id < self.head.node_count).then_some(id));
@@ -130,12 +138,17 @@ impl<'a> JobView<'a> {
         Ok(memory.array::<ColumnHead>(columns)?.iter().map(move |head| ColumnView::new(memory, head)))
     }
 
+    #[inline(always)]
     fn table_value(&self, table: Array, key: KeyId) -> Found<'a> {
         let entries = self.memory.array::<Entry>(table)?;
-        let entry = entries.binary_search_by_key(&key.0, |entry| entry.id).ok().and_then(|at| entries.get(at));
-        entry.map_or(Ok(None), |entry| ValueRef::from_cell(self.memory, &entry.cell))
+        let at = entries.partition_point(|entry| entry.id < key.0);
+        match entries.get(at) {
+            Some(entry) if entry.id == key.0 => ValueRef::from_cell(self.memory, &entry.cell),
+            _ => Ok(None),
+        }
     }
 
+    #[inline]
     fn column(&self, columns: Array, key: KeyId) -> Result<Option<ColumnView<'a>>, Damage> {
         let heads = self.memory.array::<ColumnHead>(columns)?;
         let head = heads.binary_search_by_key(&key.0, |head| head.key).ok().and_then(|at| heads.get(at));
@@ -143,6 +156,7 @@ impl<'a> JobView<'a> {
     }
 
     /// What a process has in a column: its own value, or its node's.
+    #[inline]
     fn value_in(&self, column: ColumnView<'a>, rank: u32) -> Found<'a> {
         if !column.is_of_node() {
             return column.value(rank);
@@ -154,6 +168,7 @@ impl<'a> JobView<'a> {
     }
 
     /// The process column at a position, if there is one.
+    #[inline]
     fn proc_column_at(&self, position: u32) -> Result<Option<ColumnView<'a>>, Damage> {
         if position == NONE {
             return Ok(None);

@@ -76,16 +76,19 @@ pub(crate) struct Memory<'a>(&'a SegmentReader);
 
 impl<'a> Memory<'a> {
     /// Reads through a mapping.
+    #[inline]
     pub(crate) const fn new(segment: &'a SegmentReader) -> Self {
         Self(segment)
     }
 
     /// The target of a root; `None` while nothing has been stored there.
+    #[inline(always)]
     pub(crate) fn root(self, root: RootIndex) -> Option<u64> {
         self.0.root(root).map(Offset::get)
     }
 
     /// The table of atomic cells that a root leads to.
+    #[inline(always)]
     pub(crate) fn root_table(self, root: RootIndex) -> Result<Option<TableRef>, Damage> {
         match self.0.root(root) {
             Some(offset) => Ok(Some(self.0.table(offset)?)),
@@ -94,21 +97,25 @@ impl<'a> Memory<'a> {
     }
 
     /// A cell of a table. Acquires: what was published before the cell was stored is visible.
+    #[inline(always)]
     pub(crate) fn cell(self, table: TableRef, index: u64) -> Result<u64, Damage> {
         Ok(self.0.cell(table, index)?)
     }
 
     /// Bytes.
+    #[inline(always)]
     pub(crate) fn bytes(self, offset: u64, len: u64) -> Result<&'a [u8], Damage> {
         Ok(self.0.slice(position(offset, "bytes")?, len)?)
     }
 
     /// One structure.
+    #[inline(always)]
     pub(crate) fn record<T: FromBytes + Immutable + KnownLayout>(self, offset: u64) -> Result<&'a T, Damage> {
         Ok(self.0.read(position(offset, "a structure")?)?)
     }
 
     /// An array; an empty one needs no position.
+    #[inline(always)]
     pub(crate) fn array<T: FromBytes + Immutable + KnownLayout>(self, array: Array) -> Result<&'a [T], Damage> {
         if array.count == 0 {
             return Ok(&[]);
@@ -117,6 +124,7 @@ impl<'a> Memory<'a> {
     }
 
     /// One element of an array whose other elements are not needed.
+    #[inline(always)]
     pub(crate) fn element<T: FromBytes + Immutable + KnownLayout>(
         self,
         array: Array,
@@ -134,6 +142,7 @@ impl<'a> Memory<'a> {
     }
 }
 
+#[inline(always)]
 fn position(offset: u64, what: &'static str) -> Result<Offset, Damage> {
     Offset::from_raw(offset).ok_or(Damage::Missing { what })
 }

@@ -1,8 +1,10 @@
 //! The reading side of a namespace's segment: what `Get` is.
 
+use std::collections::BTreeMap;
+
 use super::block::{self, Chain};
 use super::dictionary::{self, KeyId};
-use super::format;
+use super::format::{self, Cell, Entry};
 use super::job::JobView;
 use super::memory::{Damage, Memory};
 use super::publish::{Audience, Lookup};
@@ -30,6 +32,8 @@ use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentRe
 #[derive(Debug)]
 pub struct NamespaceReader {
     segment: SegmentReader,
+    /// The process of this namespace that reads, if it is one.
+    own_rank: Option<u32>,
 }
 
 /// Why a value was not read. Without allocation, so that asking in vain costs as little as asking.
@@ -63,7 +67,14 @@ impl NamespaceReader {
     /// [`AttachError`].
     pub fn attach_with(handle: ReaderHandle, options: &ReaderOptions) -> Result<Self, AttachError> {
         let segment = SegmentReader::attach(handle, LayoutId::of(format::layout()), options)?;
-        Ok(Self { segment })
+        Ok(Self { segment, own_rank: None })
+    }
+
+    /// The same for a process of this namespace: its own application and its own node are meant where a lookup names
+    /// neither these nor another process.
+    #[must_use]
+    pub fn of_process(self, own_rank: Option<u32>) -> Self {
+        Self { own_rank, ..self }
     }
 
     /// One value. Takes no lock, makes no system call and allocates nothing, whether it finds the value or not.
@@ -75,29 +86,39 @@ impl NamespaceReader {
     ///
     /// # Errors
     /// [`ReadError`].
+    #[inline(always)]
     pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, ReadError> {
         let memory = self.memory();
-        let key = dictionary::find(memory, &lookup.key)?.ok_or(ReadError::NotFound)?;
-        let search = Search { memory, job: JobView::current(memory)?, key, lookup };
-        search.run()?.ok_or(ReadError::NotFound)
+        let Some(key) = dictionary::find(memory, &lookup.key)? else { return Err(ReadError::NotFound) };
+        let search = Search { memory, job: JobView::current(memory)?, key, lookup, own_rank: self.own_rank };
+        match search.run() {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Err(ReadError::NotFound),
+            Err(error) => Err(error),
+        }
     }
 
-    /// All that a process posted and the audience may see, by key: the newest value of each.
+    /// All that a process posted and the audience may see, by key: the newest value of each. Without an audience, what
+    /// a process on the writer's node may see, wherever the values came from.
     ///
     /// # Errors
     /// [`ReadError::Damaged`].
-    pub fn posted(&self, rank: u32, audience: Audience) -> Result<Vec<(&str, ValueRef<'_>)>, ReadError> {
+    pub fn posted(&self, rank: u32, audience: Option<Audience>) -> Result<Vec<(&str, ValueRef<'_>)>, ReadError> {
         let memory = self.memory();
-        let mut newest = std::collections::BTreeMap::new();
+        let mut newest: BTreeMap<u32, (u8, Option<&Cell>)> = BTreeMap::new();
         for found in Chain::of_rank(memory, rank)? {
             for entry in found?.entries {
-                if block::is_visible(entry, Some(audience)) {
-                    newest.entry(entry.id).or_insert(&entry.cell);
+                // As in `block::find`: what a newer entry has replaced is gone, even if nobody here may see that one.
+                let (replaced, cell) = newest.entry(entry.id).or_default();
+                let rest = Entry { scope: entry.scope & !*replaced, ..*entry };
+                if cell.is_none() && block::is_visible(&rest, audience) {
+                    *cell = Some(&entry.cell);
                 }
+                *replaced |= entry.scope;
             }
         }
         let mut values = Vec::with_capacity(newest.len());
-        for (id, cell) in newest {
+        for (id, cell) in newest.into_iter().filter_map(|(id, (_, cell))| Some((id, cell?))) {
             let value = ValueRef::from_cell(memory, cell)?.ok_or(Damage::Missing { what: "a posted value" })?;
             values.push((dictionary::name(memory, KeyId(id))?, value));
         }
@@ -116,6 +137,7 @@ impl NamespaceReader {
         &self.segment
     }
 
+    #[inline]
     pub(crate) const fn memory(&self) -> Memory<'_> {
         Memory::new(&self.segment)
     }

@@ -9,7 +9,7 @@ use super::memory::{Damage, Memory, root};
 use super::publish::{Lookup, NodeSelector, RealmRequest};
 use super::reader::ReadError;
 use super::value_ref::ValueRef;
-use crate::keys::DefaultRealm;
+use crate::keys::{self, DefaultRealm};
 use crate::types::Rank;
 
 /// One lookup of a key that the dictionary knows.
@@ -17,34 +17,53 @@ use crate::types::Rank;
 pub(crate) struct Search<'a, 'l> {
     pub(crate) memory: Memory<'a>,
     pub(crate) job: Option<JobView<'a>>,
-    pub(crate) key: KnownKey,
+    pub(crate) key: KnownKey<'a>,
     pub(crate) lookup: &'l Lookup<'l>,
+    /// The process that asks, if it is one of the namespace.
+    pub(crate) own_rank: Option<u32>,
 }
 
 type Found<'a> = Result<Option<ValueRef<'a>>, ReadError>;
 
 impl<'a> Search<'a, '_> {
     /// The value, if there is one.
+    #[inline(always)]
     pub(crate) fn run(&self) -> Found<'a> {
+        match self.lookup.realm {
+            RealmRequest::Default => self.of_rank(),
+            _ => self.of_realm(),
+        }
+    }
+
+    /// Of the realm that was asked for.
+    #[inline(never)]
+    fn of_realm(&self) -> Found<'a> {
         match self.lookup.realm {
             RealmRequest::Session(session) => self.in_job(|job| job.session_value(session, self.key.id)),
             RealmRequest::Job => self.in_job(|job| job.job_value(self.key.id)),
             RealmRequest::App(number) => self.in_job(|job| self.app_value(job, number)),
             RealmRequest::Node(selector) => self.in_job(|job| self.node_value(job, selector)),
-            RealmRequest::Default => match self.lookup.rank {
-                Rank::Process(rank) => self.of_process(rank),
-                Rank::Wildcard => self.of_job(),
-                Rank::Undefined => self.of_anyone(),
-                Rank::Invalid | Rank::LocalPeers | Rank::LocalNode => Ok(None),
-            },
+            RealmRequest::Default => self.of_rank(),
+        }
+    }
+
+    /// Of the process, or of the job or anybody for ranks that mean these.
+    #[inline(always)]
+    fn of_rank(&self) -> Found<'a> {
+        match self.lookup.rank {
+            Rank::Process(rank) => self.of_process(rank),
+            Rank::Wildcard => self.of_job(),
+            Rank::Undefined => self.of_anyone(),
+            Rank::Invalid | Rank::LocalPeers | Rank::LocalNode => Ok(None),
         }
     }
 
     /// A process's own value; else the one that its application, node or session has, if the key belongs there. Never
     /// one of the job's own: that would answer a question about one process with something about all.
+    #[inline(always)]
     fn of_process(&self, rank: u32) -> Found<'a> {
         let own = self.own_value(rank);
-        if !matches!(own, Ok(None) | Err(ReadError::OutsideScope)) || self.key.realm == DefaultRealm::ByRank {
+        if !matches!(own, Ok(None) | Err(ReadError::OutsideScope)) || self.key.realm()? == DefaultRealm::ByRank {
             return own;
         }
         match self.of_default_realm()? {
@@ -54,6 +73,7 @@ impl<'a> Search<'a, '_> {
     }
 
     /// What the key's realm holds, else what the host registered for the job under that key.
+    #[inline(always)]
     fn of_job(&self) -> Found<'a> {
         match self.of_default_realm()? {
             Some(value) => Ok(Some(value)),
@@ -63,6 +83,7 @@ impl<'a> Search<'a, '_> {
 
     /// A key that is unique in its namespace: of the job, else of the only process that posted it. Looks at every
     /// rank, as nothing is known about the owner.
+    #[inline(never)]
     fn of_anyone(&self) -> Found<'a> {
         if let Some(value) = self.of_job()? {
             return Ok(Some(value));
@@ -80,9 +101,10 @@ impl<'a> Search<'a, '_> {
     }
 
     /// Reserved keys come from the host as a rule, others from the process.
+    #[inline(always)]
     fn own_value(&self, rank: u32) -> Found<'a> {
         let described = || self.in_job(|job| job.proc_value(rank, self.key.id));
-        if !self.key.is_reserved {
+        if !self.key.is_reserved() {
             return match self.posted_value(rank)? {
                 Some(value) => Ok(Some(value)),
                 None => described(),
@@ -94,6 +116,7 @@ impl<'a> Search<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn posted_value(&self, rank: u32) -> Found<'a> {
         match block::find(self.memory, rank, self.key.id, self.lookup.audience)? {
             Posting::Visible(value) => Ok(Some(value)),
@@ -102,23 +125,34 @@ impl<'a> Search<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn of_default_realm(&self) -> Found<'a> {
-        self.in_job(|job| match self.key.realm {
+        match (self.key.realm()?, self.job) {
+            (_, None) => Ok(None),
+            (DefaultRealm::ByRank, Some(job)) => Ok(job.job_value(self.key.id)?),
+            (realm, Some(job)) => Ok(self.of_special_realm(job, realm)?),
+        }
+    }
+
+    /// The rarer part of [`Self::of_default_realm`], kept out of the way of the frequent one.
+    #[inline(never)]
+    fn of_special_realm(&self, job: JobView<'a>, realm: DefaultRealm) -> Result<Option<ValueRef<'a>>, Damage> {
+        match realm {
             DefaultRealm::ByRank => job.job_value(self.key.id),
             DefaultRealm::Session => job.session_value(None, self.key.id),
             DefaultRealm::Application => self.app_value(job, None),
             DefaultRealm::Node => self.node_value(job, NodeSelector::Implied),
-        })
+        }
     }
 
-    /// Of the application asked for, else of the process's; else of the first, for which the standard takes
-    /// application 0. A process that nobody assigned to one of several applications has none.
+    /// Of the application asked for, else of the process's, else of the reader's own; else of the first, for which the
+    /// standard takes application 0. A process that nobody assigned to one of several applications has none.
     fn app_value(&self, job: JobView<'a>, number: Option<u32>) -> Result<Option<ValueRef<'a>>, Damage> {
-        let own = match (number, self.lookup.rank) {
-            (None, Rank::Process(rank)) => job.app_of(rank)?,
+        let meant = match (number, self.lookup.rank, self.own_rank) {
+            (None, Rank::Process(rank), _) | (None, _, Some(rank)) => job.app_of(rank)?,
             _ => number,
         };
-        if let Some(number) = own {
+        if let Some(number) = meant {
             return job.app_value(number, self.key.id);
         }
         match (job.apps()?, self.lookup.rank) {
@@ -133,12 +167,25 @@ impl<'a> Search<'a, '_> {
         let node = match (selector, self.lookup.rank) {
             (NodeSelector::Id(id), _) => job.node_by_id(id)?,
             (NodeSelector::Name(name), _) => job.node_by_name(name)?,
-            (NodeSelector::Implied, Rank::Process(rank)) => job.node_of(rank)?.or(job.own_node()),
+            (NodeSelector::Implied, Rank::Process(rank)) => match job.node_of(rank)? {
+                None if self.may_be_here(job, rank) => job.own_node(),
+                found => found,
+            },
             (NodeSelector::Implied, _) => job.own_node(),
         };
         node.map_or(Ok(None), |node| job.node_value(node, self.key.id))
     }
 
+    /// Whether the own node may answer for a process that nobody placed. Where it runs must not be guessed; for the
+    /// rest the standard means the own node anyway.
+    #[cold]
+    fn may_be_here(&self, job: JobView<'a>, rank: u32) -> bool {
+        let tells_where =
+            [keys::HOSTNAME.name(), keys::NODEID.name(), keys::HOSTNAME_ALIASES.name()].contains(&self.lookup.key.name);
+        !tells_where || self.own_rank == Some(rank) || job.head().node_count == 1
+    }
+
+    #[inline(always)]
     fn in_job(&self, read: impl FnOnce(JobView<'a>) -> Result<Option<ValueRef<'a>>, Damage>) -> Found<'a> {
         match self.job {
             Some(job) => Ok(read(job)?),

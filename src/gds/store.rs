@@ -173,7 +173,7 @@ impl Publish for Store {
             reason: reason.to_string(),
         };
         let mut entries = Vec::new();
-        for (name, value) in reader.posted(rank, audience).map_err(|e| damaged(&e))? {
+        for (name, value) in reader.posted(rank, Some(audience)).map_err(|e| damaged(&e))? {
             let key = Key::new(name.to_owned()).map_err(|e| damaged(&e))?;
             entries.push(Kval { key, value: value.to_value().map_err(|e| damaged(&e))? });
         }

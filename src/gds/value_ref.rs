@@ -10,7 +10,7 @@ use rkyv::validation::archive::ArchiveValidator;
 use rkyv::validation::shared::SharedValidator;
 use zerocopy::IntoBytes;
 
-use super::cell::{ARCHIVE_DEPTH_MAX, Identity, null_of, value_of_bytes, value_of_scalar};
+use super::cell::{ARCHIVE_DEPTH_MAX, Identity, is_scalar_of, null_of, unsigned_of, value_of_bytes, value_of_scalar};
 use super::format::{Cell, INLINE_BYTES_MAX, form};
 use super::memory::{Damage, Memory};
 use crate::types::{ArchivedValue, DataType, Value};
@@ -28,9 +28,8 @@ pub struct ValueRef<'a> {
 enum Body<'a> {
     Scalar(u64),
     Null,
-    /// The bytes, without and with the NUL that follows them in the segment.
+    /// The bytes, with the NUL that follows them in the segment.
     Bytes {
-        bytes: &'a [u8],
         with_nul: &'a [u8],
     },
     Archive(&'a [u8]),
@@ -38,22 +37,24 @@ enum Body<'a> {
 
 impl<'a> ValueRef<'a> {
     /// A number that a column computed.
+    #[inline(always)]
     pub(crate) fn from_scalar(data_type: u16, bits: u64) -> Result<Self, Damage> {
         let known = data_type_of(data_type)?;
-        if value_of_scalar(known, bits).is_none() {
+        if !is_scalar_of(known, bits) {
             return Err(Damage::Number { data_type, bits });
         }
         Ok(Self { data_type: known, body: Body::Scalar(bits) })
     }
 
     /// The value of a cell; `None` if the cell says that there is none.
+    #[inline(always)]
     pub(crate) fn from_cell(memory: Memory<'a>, cell: &'a Cell) -> Result<Option<Self>, Damage> {
         let body = match cell.form {
             form::ABSENT => return Ok(None),
             form::SCALAR => return Self::from_scalar(cell.data_type, cell.payload).map(Some),
             form::NULL => Body::Null,
-            form::INLINE => without_nul(inline_bytes(cell)?)?,
-            form::BYTES => without_nul(memory.bytes(cell.payload, u64::from(cell.len) + 1)?)?,
+            form::INLINE => nul_terminated(inline_bytes(cell)?)?,
+            form::BYTES => nul_terminated(memory.bytes(cell.payload, u64::from(cell.len) + 1)?)?,
             form::ARCHIVE => Body::Archive(memory.bytes(cell.payload, cell.len.into())?),
             other => return Err(Damage::Code { what: "the form of a cell", code: other.into() }),
         };
@@ -62,6 +63,7 @@ impl<'a> ValueRef<'a> {
 
     /// The type of the value.
     #[must_use]
+    #[inline]
     pub const fn data_type(&self) -> DataType {
         self.data_type
     }
@@ -69,8 +71,12 @@ impl<'a> ValueRef<'a> {
     /// The value as an unsigned number, if its type is an integer of any width and it is not negative; as
     /// [`Value::as_u64`].
     #[must_use]
+    #[inline]
     pub fn as_u64(&self) -> Option<u64> {
-        self.number()?.as_u64()
+        match self.body {
+            Body::Scalar(bits) => unsigned_of(self.data_type, bits),
+            _ => None,
+        }
     }
 
     /// The value as a 32-bit unsigned number; see [`ValueRef::as_u64`].
@@ -94,6 +100,7 @@ impl<'a> ValueRef<'a> {
     /// The value if it is a number, a rank, a code, a boolean or without content: whatever fits the cell itself.
     /// Costs no allocation.
     #[must_use]
+    #[inline]
     pub fn number(&self) -> Option<Value> {
         match self.body {
             Body::Scalar(bits) => value_of_scalar(self.data_type, bits),
@@ -103,9 +110,10 @@ impl<'a> ValueRef<'a> {
 
     /// The bytes of a string (without its NUL) or byte object. A NUL follows them in memory.
     #[must_use]
+    #[inline]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         match self.body {
-            Body::Bytes { bytes, .. } => Some(bytes),
+            Body::Bytes { with_nul } => Some(before_nul(with_nul)),
             _ => None,
         }
     }
@@ -114,7 +122,7 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub fn as_c_str(&self) -> Option<&'a CStr> {
         match self.body {
-            Body::Bytes { with_nul, .. } if self.is_text() => CStr::from_bytes_with_nul(with_nul).ok(),
+            Body::Bytes { with_nul } if self.is_text() => CStr::from_bytes_with_nul(with_nul).ok(),
             _ => None,
         }
     }
@@ -123,7 +131,8 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub fn payload_bytes(&self) -> Option<u64> {
         match self.body {
-            Body::Bytes { bytes, .. } | Body::Archive(bytes) => Some(size_of_bytes(bytes)),
+            Body::Bytes { with_nul } => Some(size_of_bytes(before_nul(with_nul))),
+            Body::Archive(bytes) => Some(size_of_bytes(bytes)),
             Body::Scalar(_) | Body::Null => None,
         }
     }
@@ -160,8 +169,11 @@ impl<'a> ValueRef<'a> {
             Body::Null => {
                 null_of(self.data_type).ok_or(Damage::Code { what: "the type of a null value", code: code.into() })
             }
-            Body::Bytes { bytes, .. } => value_of_bytes(self.data_type, bytes)
-                .ok_or(Damage::Text { what: self.data_type.name(), len: size_of_bytes(bytes) }),
+            Body::Bytes { with_nul } => {
+                let bytes = before_nul(with_nul);
+                value_of_bytes(self.data_type, bytes)
+                    .ok_or(Damage::Text { what: self.data_type.name(), len: size_of_bytes(bytes) })
+            }
             Body::Archive(bytes) => self.unarchived(bytes),
         }
     }
@@ -177,7 +189,8 @@ impl<'a> ValueRef<'a> {
         match self.body {
             Body::Scalar(bits) => Identity::of_scalar(self.data_type, bits),
             Body::Null => Identity::of_scalar(self.data_type, u64::MAX),
-            Body::Bytes { bytes, .. } | Body::Archive(bytes) => Identity::of_bytes(self.data_type, bytes),
+            Body::Bytes { with_nul } => Identity::of_bytes(self.data_type, before_nul(with_nul)),
+            Body::Archive(bytes) => Identity::of_bytes(self.data_type, bytes),
         }
     }
 }
@@ -190,11 +203,13 @@ pub(crate) fn access(bytes: &[u8]) -> Result<&ArchivedValue, Damage> {
         .map_err(|_| Damage::Archive { len: size_of_bytes(bytes) })
 }
 
+#[inline(always)]
 fn data_type_of(raw: u16) -> Result<DataType, Damage> {
     DataType::from_raw(raw).ok_or(Damage::Code { what: "a data type", code: raw.into() })
 }
 
 /// The bytes in a cell's payload and their NUL.
+#[inline(always)]
 fn inline_bytes(cell: &Cell) -> Result<&[u8], Damage> {
     let len = usize::try_from(cell.len).unwrap_or(usize::MAX);
     let malformed = Damage::Text { what: "string within a cell", len: cell.len.into() };
@@ -204,10 +219,19 @@ fn inline_bytes(cell: &Cell) -> Result<&[u8], Damage> {
     cell.payload.as_bytes().get(..=len).ok_or(malformed)
 }
 
-fn without_nul(with_nul: &[u8]) -> Result<Body<'_>, Damage> {
+#[inline(always)]
+fn nul_terminated(with_nul: &[u8]) -> Result<Body<'_>, Damage> {
     match with_nul.split_last() {
-        Some((0, bytes)) => Ok(Body::Bytes { bytes, with_nul }),
+        Some((0, _)) => Ok(Body::Bytes { with_nul }),
         _ => Err(Damage::Text { what: "string without NUL", len: size_of_bytes(with_nul) }),
+    }
+}
+
+/// What stands before the NUL, which is there: see [`nul_terminated`].
+const fn before_nul(with_nul: &[u8]) -> &[u8] {
+    match with_nul.split_last() {
+        Some((_, bytes)) => bytes,
+        None => &[],
     }
 }
 

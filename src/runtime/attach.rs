@@ -145,6 +145,7 @@ impl Attempt {
         }
         let descriptor = link.with(|state| state.take_segment(namespace));
         let own = descriptor.and_then(|descriptor| map_segment(namespace, descriptor));
+        let own = own.map(|reader| reader.of_process(environment.proc.rank.process()));
         if own.is_none() {
             let job_info = link.call(Call::Exchange(Request::StoreFallback(Some(Text::from("hash")))));
             if let Ok(Outcome::Reply(Reply::JobInfo { entries, .. })) = job_info {

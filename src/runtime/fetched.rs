@@ -18,6 +18,7 @@ enum Place<'a> {
 }
 
 impl<'a> Fetched<'a> {
+    #[inline]
     pub(super) const fn published(value: ValueRef<'a>) -> Self {
         Self(Place::Segment(value))
     }
@@ -32,6 +33,7 @@ impl<'a> Fetched<'a> {
 
     /// The stored type.
     #[must_use]
+    #[inline]
     pub fn data_type(&self) -> DataType {
         match &self.0 {
             Place::Segment(value) => value.data_type(),
@@ -42,12 +44,14 @@ impl<'a> Fetched<'a> {
 
     /// Whether the value was read in place, without a copy.
     #[must_use]
+    #[inline]
     pub const fn is_borrowed(&self) -> bool {
         matches!(self.0, Place::Segment(_))
     }
 
     /// The value as an unsigned number, if it is a non-negative integer of any width.
     #[must_use]
+    #[inline]
     pub fn as_u64(&self) -> Option<u64> {
         match &self.0 {
             Place::Segment(value) => value.as_u64(),
@@ -78,6 +82,7 @@ impl<'a> Fetched<'a> {
 
     /// The bytes of a byte object.
     #[must_use]
+    #[inline]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match &self.0 {
             Place::Segment(value) => published_bytes(*value),

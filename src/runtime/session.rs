@@ -186,12 +186,16 @@ impl Session {
     /// A value straight from the segment of the own namespace: no lock, no system call, no allocation. `None` when it
     /// is not there, or something this process stored itself might stand before it; [`Session::get`] then knows more.
     #[must_use]
+    #[inline(always)]
     pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         if self.may_be_staged(rank) {
             return None;
         }
         let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
-        self.own.as_ref()?.get(&lookup).ok().map(Fetched::published)
+        match self.own.as_ref()?.get(&lookup) {
+            Ok(value) => Some(Fetched::published(value)),
+            Err(_) => None,
+        }
     }
 
     /// A value from wherever it is; waits for it if the request lets it.
@@ -280,6 +284,7 @@ impl Session {
 
     /// Whether something this process put or stored may stand before what the segment has for this rank of its own
     /// namespace. What it stores is always for one process, never for the job.
+    #[inline]
     pub(super) fn may_be_staged(&self, rank: Rank) -> bool {
         // Acquire pairs with the Release in `put` and `store_internal`: a thread that learns of a put from the one
         // that made it also finds the value. Threads that do not talk to each other see it when they see it.

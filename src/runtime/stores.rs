@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fetched::Fetched;
@@ -23,8 +24,14 @@ impl<'a> Stores for SessionStores<'a> {
     }
 
     fn published(&self, question: &Question<'_>) -> Result<Fetched<'a>, Miss> {
-        if question.namespace == &self.0.proc().namespace {
-            return read(self.0.own_segment().ok_or(Miss::NotMapped)?, question);
+        let own = self.0.proc();
+        if question.namespace == &own.namespace {
+            let reader = self.0.own_segment().ok_or(Miss::NotMapped)?;
+            if question.key.is_none() && question.scope.is_none() && question.rank == own.rank {
+                // No scope excludes a process from what it posted itself.
+                return read_all(reader, own.rank, &[Some(Audience::SameNode), Some(Audience::OtherNodes)]);
+            }
+            return read(reader, question);
         }
         let reader = self.0.foreign_segment(question.namespace).ok_or(Miss::NotMapped)?;
         // The mapping of another namespace is not tied to the session's life, so its values are copied.
@@ -59,18 +66,23 @@ fn read<'a>(reader: &'a NamespaceReader, question: &Question<'_>) -> Result<Fetc
         // Never leaves the process that put it, so no segment holds it.
         Some(Scope::Internal) => return Err(Miss::NotFound),
     };
-    let Some(key) = question.key else { return read_all(reader, question.rank, audience) };
+    let Some(key) = question.key else { return read_all(reader, question.rank, &[audience]) };
     let lookup = Lookup { rank: question.rank, key, realm: question.realm, audience };
     reader.get(&lookup).map(Fetched::published).map_err(miss)
 }
 
-/// Everything a process posted, as an array of infos.
-fn read_all<'a>(reader: &NamespaceReader, rank: Rank, audience: Option<Audience>) -> Result<Fetched<'a>, Miss> {
+/// Everything a process posted to one of the audiences, as an array of infos; of a key with a value for each of them
+/// the one for the first.
+fn read_all<'a>(reader: &NamespaceReader, rank: Rank, audiences: &[Option<Audience>]) -> Result<Fetched<'a>, Miss> {
     let rank = rank.process().ok_or(Miss::NotFound)?;
-    let audience = audience.unwrap_or(Audience::SameNode);
-    let posted = reader.posted(rank, audience).map_err(miss)?;
-    let mut entries = Vec::with_capacity(posted.len());
-    for (name, value) in posted {
+    let mut values = BTreeMap::new();
+    for audience in audiences {
+        for (name, value) in reader.posted(rank, *audience).map_err(miss)? {
+            values.entry(name).or_insert(value);
+        }
+    }
+    let mut entries = Vec::with_capacity(values.len());
+    for (name, value) in values {
         let key = Key::new(name.to_owned()).map_err(|_| Miss::Damaged)?;
         entries.push(Info::new(key, value.to_value().map_err(|_| Miss::Damaged)?));
     }

@@ -74,12 +74,17 @@ impl Cells {
 }
 
 /// Whether any byte of `start..end` belongs to a table that the header lists. The range is readable.
-#[inline]
+#[inline(always)]
 pub(super) fn listed_overlap(header: HeaderWords<'_>, start: u64, end: u64) -> bool {
     // Relaxed: see `Cells::list`. Most data lies above the last table, so this one load is nearly always all.
     if start >= header.tables_end().load(Ordering::Relaxed) {
         return false;
     }
+    listed_overlap_below(header, start, end)
+}
+
+/// As [`listed_overlap`], for data below the end of the last table.
+fn listed_overlap_below(header: HeaderWords<'_>, start: u64, end: u64) -> bool {
     listed(header).any(|table| {
         let cells = table.cell_count.checked_mul(CELL_BYTES);
         let table_end = cells.and_then(|bytes| table.offset.get().checked_add(bytes)).unwrap_or(u64::MAX);
@@ -88,11 +93,13 @@ pub(super) fn listed_overlap(header: HeaderWords<'_>, start: u64, end: u64) -> b
 }
 
 /// The table that starts at `offset`, if the header lists one.
+#[inline(always)]
 pub(super) fn listed_at(header: HeaderWords<'_>, offset: Offset) -> Option<TableRef> {
     listed(header).find(|table| table.offset == offset)
 }
 
 /// The tables that the header lists. The numbers are a stranger's: they bound the work, nothing more.
+#[inline(always)]
 fn listed(header: HeaderWords<'_>) -> impl Iterator<Item = TableRef> {
     // Relaxed, here and below: see `Cells::list`.
     let count = usize::try_from(header.table_count().load(Ordering::Relaxed)).unwrap_or(usize::MAX);

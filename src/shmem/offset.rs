@@ -14,6 +14,7 @@ pub struct Offset(NonZeroU64);
 impl Offset {
     /// The offset a stored word stands for; `None` for zero, which means "nothing".
     #[must_use]
+    #[inline]
     pub const fn from_raw(raw: u64) -> Option<Self> {
         match NonZeroU64::new(raw) {
             Some(raw) => Some(Self(raw)),
@@ -23,12 +24,14 @@ impl Offset {
 
     /// The number of bytes from the start of the segment, as stored.
     #[must_use]
+    #[inline]
     pub const fn get(self) -> u64 {
         self.0.get()
     }
 
     /// The position `bytes` further on, unless that overflows.
     #[must_use]
+    #[inline]
     pub const fn checked_add(self, bytes: u64) -> Option<Self> {
         match self.0.checked_add(bytes) {
             Some(raw) => Some(Self(raw)),
@@ -59,17 +62,20 @@ pub struct TableRef {
 impl TableRef {
     /// Where the table starts.
     #[must_use]
+    #[inline]
     pub const fn offset(self) -> Offset {
         self.offset
     }
 
     /// How many cells it has.
     #[must_use]
+    #[inline]
     pub const fn cell_count(self) -> u64 {
         self.cell_count
     }
 
     /// The position of one cell; `None` if there is no such cell or its position overflows.
+    #[inline]
     pub(super) fn cell(self, index: u64) -> Option<Offset> {
         if index >= self.cell_count {
             return None;

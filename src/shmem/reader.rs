@@ -52,7 +52,7 @@ impl SegmentReader {
     }
 
     /// Published bytes that are no cells.
-    #[inline]
+    #[inline(always)]
     pub fn slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
         let (memory, start, end) = self.readable(offset, len)?;
         if cells::listed_overlap(self.header(), start, end) {
@@ -64,14 +64,14 @@ impl SegmentReader {
     }
 
     /// A published value, in place.
-    #[inline]
+    #[inline(always)]
     pub fn read<T: FromBytes + KnownLayout + Immutable>(&self, offset: Offset) -> Result<&T, Corrupt> {
         let bytes = self.slice(offset, u64::try_from(size_of::<T>()).unwrap_or(u64::MAX))?;
         T::ref_from_bytes(bytes).map_err(|e| misfit::<T, _>(offset, 1, &e))
     }
 
     /// `count` published values in a row, in place.
-    #[inline]
+    #[inline(always)]
     pub fn array<T: FromBytes + KnownLayout + Immutable>(&self, offset: Offset, count: u64) -> Result<&[T], Corrupt> {
         let size = u64::try_from(size_of::<T>()).unwrap_or(u64::MAX);
         let Some(len) = size.checked_mul(count) else {
@@ -83,6 +83,7 @@ impl SegmentReader {
     }
 
     /// The table of cells that starts at `offset`.
+    #[inline(always)]
     pub fn table(&self, offset: Offset) -> Result<TableRef, Corrupt> {
         // Makes sure that the list in the header covers the table, if there is one.
         self.readable(offset, CELL_BYTES)?;
@@ -93,7 +94,7 @@ impl SegmentReader {
     }
 
     /// The present value of a cell of a table. What was published before it was stored is readable now.
-    #[inline]
+    #[inline(always)]
     pub fn cell(&self, table: TableRef, index: u64) -> Result<u64, Corrupt> {
         let TableRef { offset, cell_count } = table;
         let cell = table.cell(index).ok_or(Corrupt::NoCell { table: offset, cell_count, index })?;
@@ -101,7 +102,7 @@ impl SegmentReader {
     }
 
     /// The present value of the published word at `offset`, cell or not.
-    #[inline]
+    #[inline(always)]
     pub fn load_acquire(&self, offset: Offset) -> Result<u64, Corrupt> {
         if !offset.get().is_multiple_of(CELL_BYTES) {
             return Err(Corrupt::Misaligned { offset: offset.get(), align: CELL_BYTES });
@@ -113,7 +114,7 @@ impl SegmentReader {
     }
 
     /// Where a root points to; `None` if it has not been set.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn root(&self, root: RootIndex) -> Option<Offset> {
         Offset::from_raw(publication::follow(self.header().root(root)))
@@ -189,7 +190,7 @@ impl SegmentReader {
     }
 
     /// Checks that `len` bytes at `offset` can be read; gives a mapping that holds them, their start and their end.
-    #[inline]
+    #[inline(always)]
     fn readable(&self, offset: Offset, len: u64) -> Result<(&Memory, u64, u64), Corrupt> {
         let start = offset.get();
         let Some(end) = start.checked_add(len).filter(|_| start >= HEADER_BYTES) else {
@@ -233,7 +234,7 @@ impl SegmentReader {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn header(&self) -> HeaderWords<'_> {
         // SAFETY: `examine` found the object to be at least as large as the header before it was mapped (I4).
         unsafe { self.region.first().header() }

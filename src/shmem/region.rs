@@ -56,7 +56,7 @@ impl Region {
     }
 
     /// A mapping that reaches to `end`, which is readable.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reaching(&self, end: u64) -> Result<&Memory, Corrupt> {
         if end <= self.first.len() {
             return Ok(&self.first);

@@ -101,7 +101,7 @@ fn a_rank_can_abort_the_job() {
     for (given, status) in [(42, 42), (256, 1), (0, 1), (-1, 255)] {
         let this = std::env::current_exe().unwrap();
         let words = ["run", "-n", "3", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-        let ended = modex(words).env(ROLE, "abort").env("MODEX_TEST_STATUS", &given.to_string()).run();
+        let ended = modex(words).env(ROLE, "abort").env("MODEX_TEST_STATUS", given.to_string()).run();
         assert_eq!(ended.code(), Some(status), "{ended:?}");
         let said = ended.err.lines().next().unwrap();
         assert!(said.contains(&format!(":1 aborted the job with status {given}: the mesh is torn")), "{said}");

@@ -4,6 +4,8 @@
 //! children and the guardian inherit: so each test can see that nothing is left of a job, neither file nor process.
 
 #![cfg(feature = "cli")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
 
 mod cleanup;
 mod demo;

@@ -102,16 +102,27 @@ impl TestServer {
     }
 
     fn command(&self, name: &str, rank: u32, role: &str) -> Command {
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .args(["--exact", "client_process", "--nocapture", "--test-threads=1"])
-            .envs(self.server.setup_fork(&proc(name, rank)).unwrap())
-            .env(ROLE, role)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut command = this_binary(role);
+        command.envs(self.server.setup_fork(&proc(name, rank)).unwrap());
         command
     }
+}
+
+/// This binary in a process of its own that plays a role without being anybody's client. Its input stays open until the
+/// process is released.
+pub(crate) fn play(role: &str) -> Process {
+    Process(this_binary(role).stdin(Stdio::piped()).spawn().unwrap())
+}
+
+fn this_binary(role: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args(["--exact", "client_process", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
 }
 
 /// Effective ids of this process.
@@ -123,13 +134,46 @@ pub(crate) fn ids() -> (u32, u32) {
 pub(crate) struct Process(Child);
 
 impl Process {
+    /// What follows this text on the first line of its standard output that has it.
+    pub(crate) fn line_after(&mut self, text: &str) -> String {
+        let mut line = Vec::new();
+        let stdout = self.0.stdout.as_mut().unwrap();
+        let mut byte = [0; 1];
+        while stdout.read(&mut byte).unwrap() == 1 {
+            line.push(byte[0]);
+            if byte == *b"\n" {
+                let seen = String::from_utf8(std::mem::take(&mut line)).unwrap();
+                if let Some((_, rest)) = seen.split_once(text) {
+                    return rest.trim_end().to_owned();
+                }
+            }
+        }
+        panic!("the process ended before it said {text:?}");
+    }
+
     /// Waits for its end, which must be a good one.
-    pub(crate) fn succeed(mut self) {
+    pub(crate) fn succeed(self) {
+        let _ = self.said();
+    }
+
+    /// As [`Process::succeed`]; gives what it wrote to its standard output.
+    pub(crate) fn said(mut self) -> String {
         let status = self.0.wait().unwrap();
         let (mut out, mut err) = (String::new(), String::new());
         self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         self.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
         assert!(status.success(), "client ended with {status}:\n{out}\n{err}");
+        out
+    }
+
+    /// Ends its input, for which it waits.
+    pub(crate) fn release(mut self) {
+        drop(self.0.stdin.take());
+        self.succeed();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
     }
 
     pub(crate) fn kill(&mut self) {

@@ -40,15 +40,16 @@ impl Pattern {
 
     fn bytes(&self, count: usize) -> Vec<u8> {
         let mut state = (u64::from(self.rank) << 32 | u64::from(self.round)) | 1;
-        (0..count)
-            .map(|_| {
-                // xorshift: any generator does, as long as both sides use it.
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state.to_le_bytes()[0]
-            })
-            .collect()
+        let mut bytes = Vec::with_capacity(count.saturating_add(8));
+        while bytes.len() < count {
+            // xorshift: any generator does, as long as both sides use it.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bytes.extend_from_slice(&state.to_le_bytes());
+        }
+        bytes.truncate(count);
+        bytes
     }
 
     fn nested(&self) -> Value {

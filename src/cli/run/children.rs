@@ -15,6 +15,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::apps::App;
+use super::guardian;
 use super::verdict::Ending;
 
 /// Why a rank could not be started.
@@ -52,10 +53,15 @@ struct Rank {
 }
 
 /// All ranks of the job, in one process group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Children {
     ranks: Vec<Rank>,
-    group: Option<Pid>,
+    /// Gives the group its number before there is any rank, so that the guardian knows it in time. Ends at once and is
+    /// reaped last.
+    leader: Child,
+    group: Pid,
+    /// From then on the group's number may mean somebody else.
+    is_finished: bool,
 }
 
 /// The pipes of a rank that was just started.
@@ -66,6 +72,18 @@ pub(super) struct Pipes {
 }
 
 impl Children {
+    /// Makes a group without ranks.
+    pub(super) fn new() -> io::Result<Self> {
+        let mut leader = guardian::idle_command()?.process_group(0).spawn()?;
+        match i32::try_from(leader.id()) {
+            Ok(pid) => Ok(Self { ranks: Vec::new(), leader, group: Pid::from_raw(pid), is_finished: false }),
+            Err(error) => {
+                leader.wait()?;
+                Err(io::Error::other(error))
+            }
+        }
+    }
+
     /// Starts the next rank. Its place is set before it exists (a child inherits the starter's processors), so it never
     /// runs elsewhere.
     pub(super) fn spawn(
@@ -90,13 +108,11 @@ impl Children {
             .stdin(if with_input { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(self.group.map_or(0, Pid::as_raw));
+            .process_group(self.group.as_raw());
         if let Some(directory) = &app.working_directory {
             command.current_dir(directory);
         }
         let mut process = at_place(processors, || command.spawn()).map_err(failed)?;
-        let pid = i32::try_from(process.id()).map_err(|_| failed(io::Error::other("process id out of range")))?;
-        self.group.get_or_insert(Pid::from_raw(pid));
         let no_pipe = || failed(io::Error::other("no pipe"));
         let out = OwnedFd::from(process.stdout.take().ok_or_else(no_pipe)?);
         let error = OwnedFd::from(process.stderr.take().ok_or_else(no_pipe)?);
@@ -107,8 +123,8 @@ impl Children {
         Ok(Pipes { out, error, input })
     }
 
-    /// The job's process group, once the first rank exists.
-    pub(super) const fn group(&self) -> Option<Pid> {
+    /// The job's process group.
+    pub(super) const fn group(&self) -> Pid {
         self.group
     }
 
@@ -138,20 +154,21 @@ impl Children {
 
     /// Sends a signal to every process of the job. Does nothing when none is left.
     pub(super) fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // The group can only be missing because everybody has ended, which is what the caller wants to know later.
-            let _ = killpg(group, signal);
-        }
+        // The group exists as long as its leader is not reaped, so this only fails where nobody may be signalled.
+        let _ = killpg(self.group, signal);
     }
 
     /// Ends what the ranks may have left running, and only then reaps them: until here their ids are taken.
     pub(super) fn finish(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        self.is_finished = true;
         self.signal(Signal::SIGKILL);
         for state in &mut self.ranks {
             let _ = state.process.wait();
         }
-        self.ranks.clear();
-        self.group = None;
+        let _ = self.leader.wait();
     }
 }
 

@@ -27,12 +27,7 @@ pub(super) struct Guardian {
 impl Guardian {
     /// Starts the helper in a process group of its own, so that a Ctrl-C meant for the launcher does not reach it.
     pub(super) fn start() -> io::Result<Self> {
-        let mut process = Command::new(std::env::current_exe()?)
-            .arg(SUBCOMMAND)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()?;
+        let mut process = idle_command()?.stdin(Stdio::piped()).process_group(0).spawn()?;
         let orders = process.stdin.take().ok_or_else(|| io::Error::other("the guardian has no pipe"))?;
         Ok(Self { process, orders: Some(orders) })
     }
@@ -59,6 +54,13 @@ impl Drop for Guardian {
         self.orders = None;
         let _ = self.process.wait();
     }
+}
+
+/// A guardian without orders, which ends at once.
+pub(super) fn idle_command() -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(SUBCOMMAND).stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(command)
 }
 
 /// What the guardian was told so far.

@@ -83,13 +83,18 @@ impl Job {
         let clock = Clock::start();
         let (wakeups, bell) =
             Wakeups::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
-        let guardian = Guardian::start().map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
+        let mut guardian =
+            Guardian::start().map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
+        let children = Children::new().map_err(|reason| JobError::System { doing: "make a process group", reason })?;
+        guardian
+            .watch_group(children.group())
+            .map_err(|reason| JobError::System { doing: "instruct its guardian", reason })?;
         let (sender, news) = unbounded();
         let host = LauncherHost::new(sender, Arc::new(bell), clock, settings.report);
         let server = Server::builder().start(host)?;
         let rank_count = plan.app_of_rank.len();
         let mut job = Self {
-            children: Children::default(),
+            children,
             streams: Vec::new(),
             wakeups,
             news,
@@ -145,13 +150,6 @@ impl Job {
             self.watch(Stream::new(pipes.out, rank, Channel::Out, tag))?;
             self.watch(Stream::new(pipes.error, rank, Channel::Error, tag))?;
             inputs.extend(pipes.input);
-            if rank == 0
-                && let Some(group) = self.children.group()
-            {
-                self.guardian
-                    .watch_group(group)
-                    .map_err(|reason| JobError::System { doing: "instruct its guardian", reason })?;
-            }
         }
         if !inputs.is_empty() {
             #[expect(clippy::disallowed_methods, reason = "reading a terminal blocks; see copy_input")]

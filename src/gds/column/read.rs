@@ -18,6 +18,7 @@ pub(crate) struct ColumnView<'a> {
 
 impl<'a> ColumnView<'a> {
     /// Looks at a column.
+    #[inline]
     pub(crate) const fn new(memory: Memory<'a>, head: &'a ColumnHead) -> Self {
         Self { memory, head }
     }
@@ -38,6 +39,7 @@ impl<'a> ColumnView<'a> {
     }
 
     /// The value at an index; `None` if there is none, or if it is the node's.
+    #[inline]
     pub(crate) fn value(&self, index: u32) -> Result<Option<ValueRef<'a>>, Damage> {
         if index >= self.head.count || self.is_of_node() {
             return Ok(None);
@@ -113,6 +115,7 @@ impl<'a> ColumnView<'a> {
         numbers.saturating_add(size(self.head.cells.count, size_of::<Cell>()))
     }
 
+    #[inline]
     fn number(&self, index: u32) -> Result<u64, Damage> {
         let [first, second, third, fourth] = self.head.parameters;
         match self.head.function {
@@ -125,6 +128,7 @@ impl<'a> ColumnView<'a> {
         }
     }
 
+    #[inline]
     fn narrow(&self, offset: u64, index: u32) -> Result<u64, Damage> {
         let array = Array { offset, count: self.head.count.into() };
         match self.head.width {
@@ -136,6 +140,7 @@ impl<'a> ColumnView<'a> {
         }
     }
 
+    #[inline]
     fn element<T: FromBytes + Immutable + KnownLayout + Copy>(&self, array: Array, index: u32) -> Result<T, Damage> {
         let element = self.memory.element::<T>(array, index.into())?;
         element.copied().ok_or(Damage::Missing { what: "an element of a column" })
@@ -150,6 +155,7 @@ impl<'a> ColumnView<'a> {
         Ok(run.base.wrapping_add(steps.wrapping_mul(run.step)))
     }
 
+    #[inline]
     fn cell_value(&self, number: u64) -> Result<Option<ValueRef<'a>>, Damage> {
         let Some(index) = number.checked_sub(1) else { return Ok(None) };
         let cell = self.memory.element::<Cell>(self.head.cells, index)?;

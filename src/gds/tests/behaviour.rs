@@ -181,6 +181,25 @@ fn a_value_outside_the_scope_is_told_from_one_that_is_missing() {
 }
 
 #[test]
+fn everything_posted_elsewhere_is_seen_here_and_agrees_with_single_gets() {
+    // Values from other nodes are stored with the scope "remote". A process here that asked for all of them was shown
+    // what neighbours of their owner may see, which is nothing.
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(2, 2)).unwrap();
+    let mut commit = |origin, scope, name: &str, value: u32| {
+        store.commit(&namespace(), 3, origin, &[posted(scope, name, value)]).unwrap();
+    };
+    commit(Origin::Remote, Scope::Remote, "a", 1);
+    commit(Origin::Remote, Scope::Remote, "b", 2);
+    commit(Origin::Local, Scope::Local, "c", 3);
+    commit(Origin::Local, Scope::Remote, "b", 4);
+    let reader = attached(&store);
+    let all: Vec<_> = reader.posted(3, None).unwrap().into_iter().map(|(name, value)| (name, value.as_u32())).collect();
+    assert_eq!(all, [("a", Some(1)), ("c", Some(3))]);
+    assert_eq!(get(&reader, 3, "b"), Err(ReadError::OutsideScope), "replaced by a value for others");
+}
+
+#[test]
 fn nodes_are_found_by_number_name_alias_and_process() {
     let mut record = block_job(3, 2);
     record.node_columns[1] =
@@ -225,6 +244,36 @@ fn session_and_application_are_found_by_number_or_implied() {
     assert_eq!(universe(None), Ok(Value::Uint32(4)));
     assert_eq!(universe(Some(7)), Ok(Value::Uint32(4)));
     assert_eq!(universe(Some(8)), Err(ReadError::NotFound));
+}
+
+#[test]
+fn where_a_process_runs_is_not_guessed() {
+    // A host that gives process arrays without places made every process run on the server's node.
+    let mut record = block_job(2, 2);
+    record.proc_columns.truncate(6);
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &record).unwrap();
+    let reader = attached(&store).of_process(Some(1));
+    assert_eq!(get(&reader, 3, "pmix.hname"), Err(ReadError::NotFound));
+    assert_eq!(get(&reader, 3, "pmix.nodeid"), Err(ReadError::NotFound));
+    assert_eq!(get(&reader, 1, "pmix.hname"), Ok("node00000".into()), "the reader itself is here");
+    assert_eq!(get(&reader, 3, "pmix.node.size"), Ok(Value::Uint32(2)), "of the own node");
+}
+
+#[test]
+fn the_application_of_the_whole_job_is_the_readers_own() {
+    let mut record = block_job(1, 4);
+    record
+        .apps
+        .push(crate::gds::job_record::AppRecord { number: 5, entries: vec![(key("pmix.app.size"), Value::Uint32(1))] });
+    record.proc_columns[3] =
+        column("pmix.appnum", ColumnValues::Values([0_u32, 0, 0, 5].map(|app| Some(app.into())).into()));
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &record).unwrap();
+    let size = |reader: &NamespaceReader| get(reader, Rank::Wildcard, "pmix.app.size");
+    assert_eq!(size(&attached(&store).of_process(Some(3))), Ok(Value::Uint32(1)));
+    assert_eq!(size(&attached(&store).of_process(Some(0))), Ok(Value::Uint32(4)));
+    assert_eq!(size(&attached(&store)), Ok(Value::Uint32(4)), "a stranger means application 0");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn read_everything(reader: &NamespaceReader) {
         }
     }
     drop((reader.statistics(), reader.keys(), reader.job_tables(), reader.blocks(0), reader.job_record()));
-    drop((reader.posted(0, Audience::OtherNodes), reader.job_entries()));
+    drop((reader.posted(0, Some(Audience::OtherNodes)), reader.posted(0, None), reader.job_entries()));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn the_sample_is_whole_before_it_is_damaged() {
     assert_eq!(get(&reader, 0, "a"), Ok(Value::Uint32(4)));
     assert_eq!(get(&reader, 11, "sparse"), Ok("the last one".into()));
     assert_eq!(reader.job_entries().unwrap().len(), 2 + 1 + 3 + 1 + 12);
-    assert_eq!(reader.posted(0, Audience::SameNode).unwrap().len(), 6);
+    assert_eq!(reader.posted(0, Some(Audience::SameNode)).unwrap().len(), 6);
 }
 
 proptest! {

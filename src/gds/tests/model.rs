@@ -182,7 +182,8 @@ impl Model {
                     (NodeSelector::Name(name), _) => (0..self.record.node_count)
                         .find(|node| self.nodes.get(&(*node, "pmix.hname".to_owned())) == Some(&Value::from(name)))?,
                     (NodeSelector::Implied, Rank::Process(process)) => {
-                        self.node_of(process).or(self.record.own_node)?
+                        let is_guess = ["pmix.hname", "pmix.nodeid"].contains(&key) && self.record.node_count != 1;
+                        self.node_of(process).or(self.record.own_node.filter(|_| !is_guess))?
                     }
                     (NodeSelector::Implied, _) => self.record.own_node?,
                 };

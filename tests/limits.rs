@@ -1,0 +1,273 @@
+//! Processes that run out of something: descriptors, address space, file size, memory for segments. Each gets a clear
+//! answer or a slower way, and what was there before stays as it was.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::os::unix::net::UnixStream;
+
+use modex::gds::AsStatus;
+use modex::keys::TypedKey;
+use modex::ptl::ServerAddress;
+use modex::types::{Rank, Scope, Status, Value};
+use modex::{BackingKind, Client, FenceOptions, LocalHost, Server, ServerError, keys};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use support::{TestServer, description, descriptors, ids, namespace, play, proc, role};
+
+const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
+const MEBIBYTE: u64 = 1 << 20;
+/// Address space that a process with little of it may take after its start: far less than a span, more than it needs.
+const SPARE_ADDRESS_SPACE: u64 = 64 * MEBIBYTE;
+/// Size of the values that make a segment large.
+const BALLAST_BYTES: u64 = 4 * MEBIBYTE;
+
+#[test]
+fn client_process() {
+    match role().as_deref() {
+        Some("server short of descriptors") => serve_with_few_descriptors(),
+        Some("exchange") => exchange_through_segment(true),
+        Some("exchange with room for small segments") => {
+            limit_address_space();
+            exchange_through_segment(true);
+        }
+        Some("exchange with room for no segment") => {
+            limit_address_space();
+            exchange_through_segment(false);
+        }
+        Some("server with little address space") => {
+            limit_address_space();
+            let node = Node::start(BackingKind::Memfd);
+            exchange(&node.client("job"));
+        }
+        Some("server with a limit on file sizes") => serve_with_small_files(),
+        Some("server on a small tmpfs") => serve_on_a_small_file_system(),
+        Some(other) => panic!("unknown role {other}"),
+        None => {}
+    }
+}
+
+fn exchange_through_segment(is_expected: bool) {
+    let client = Client::connect().unwrap();
+    assert_eq!(client.reads_segment(), is_expected);
+    exchange(&client);
+    client.finalize().unwrap();
+}
+
+/// Everything a client does, with whoever is in its job.
+fn exchange(client: &Client) {
+    let rank = client.proc().rank.process().unwrap();
+    client.put(Scope::Global, ENDPOINT.name(), format!("endpoint of {rank}")).unwrap();
+    client.commit().unwrap();
+    client.fence(&FenceOptions::new().collect(true)).unwrap();
+    for peer in 0..client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap() {
+        assert_eq!(client.get(peer, ENDPOINT).unwrap(), format!("endpoint of {peer}"));
+    }
+    // Nobody leaves while others still ask for what it put.
+    client.fence(&FenceOptions::new()).unwrap();
+}
+
+/// Lowers the soft limit of this process.
+fn limit(resource: Resource, to: u64) {
+    let (_, hard) = getrlimit(resource).unwrap();
+    setrlimit(resource, to, hard).unwrap();
+}
+
+/// Leaves room for work, but not for the span of a segment.
+fn limit_address_space() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let size_kib: u64 = size.trim().trim_end_matches(" kB").parse().unwrap();
+    limit(Resource::RLIMIT_AS, (size_kib << 10) + SPARE_ADDRESS_SPACE);
+}
+
+/// A server of this very process that keeps its segments in a certain way.
+struct Node(TestServer);
+
+impl Node {
+    fn start(backing: BackingKind) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let builder = Server::builder().hostname("node0").tmpdir(directory.path()).backing(backing);
+        Self(TestServer { server: builder.start(LocalHost).unwrap().into(), directory })
+    }
+
+    /// The only client of a new job.
+    fn client(&self, job: &str) -> Client {
+        self.0.register_local_job(job, 1);
+        self.0.connect(job, 0)
+    }
+
+    fn forget(&self, job: &str) {
+        self.0.server.deregister_namespace(&namespace(job)).unwrap();
+    }
+}
+
+/// How many descriptors the server may open beyond those it has when it starts: one connection, and one more while a
+/// segment is handed over.
+const SPARE: usize = 2;
+
+fn serve_with_few_descriptors() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    for rank in 0..2 {
+        for (name, value) in node.server.setup_fork(&proc("job", rank)).unwrap() {
+            println!("{rank} {name}={value}");
+        }
+    }
+    // Without the one that reads the list.
+    let open = descriptors().len() - 1;
+    let mut free = (0_u64..).filter(|number| std::fs::read_link(format!("/proc/self/fd/{number}")).is_err());
+    limit(Resource::RLIMIT_NOFILE, free.nth(SPARE).unwrap());
+    println!("all told, {open} open");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+#[test]
+fn a_server_out_of_descriptors_serves_those_it_has_and_takes_the_others_later() {
+    let mut server = play("server short of descriptors");
+    let mut variables = [Vec::new(), Vec::new()];
+    for (rank, variables) in variables.iter_mut().enumerate() {
+        while variables.len() < 10 {
+            let line = server.line_after(&format!("{rank} "));
+            let (name, value) = line.split_once('=').unwrap();
+            variables.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    let open: usize = server.line_after("all told, ").trim_end_matches(" open").parse().unwrap();
+    let connect = |rank: usize| Client::builder().env(variables[rank].clone()).connect().unwrap();
+
+    let first = connect(0);
+    assert!(first.reads_segment(), "there was a descriptor to hand over");
+    let (_, uri) = variables[0].iter().find(|(name, _)| name == "MODEX_SERVER_URI").unwrap();
+    let stranger = UnixStream::connect(uri.parse::<ServerAddress>().unwrap().path).unwrap();
+    let held = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    while held() < open + SPARE {
+        std::thread::yield_now();
+    }
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| connect(1));
+        for round in 0..100_u32 {
+            first.put(Scope::Global, "round", round).unwrap();
+            first.commit().unwrap();
+        }
+        assert!(!second.is_finished(), "the server had no descriptor for this client");
+        drop(stranger);
+        let second = second.join().unwrap();
+        assert!(!second.reads_segment(), "there was no descriptor to hand over");
+        let other = scope.spawn(|| exchange(&first));
+        exchange(&second);
+        other.join().unwrap();
+        second.finalize().unwrap();
+    });
+    first.finalize().unwrap();
+    server.release();
+}
+
+#[test]
+fn a_client_without_room_for_the_whole_span_maps_what_is_there_and_what_comes() {
+    let node = TestServer::local();
+    node.register_local_job("job", 3);
+    let ballast = node.connect("job", 2);
+    let cramped = node.spawn("job", 0, "exchange with room for small segments");
+    let other = node.spawn("job", 1, "exchange");
+    put_ballast(&ballast, SPARE_ADDRESS_SPACE / 4);
+    exchange(&ballast);
+    cramped.succeed();
+    other.succeed();
+}
+
+#[test]
+fn a_client_without_room_for_the_segment_asks_for_each_value() {
+    let node = TestServer::local();
+    node.register_local_job("job", 3);
+    let ballast = node.connect("job", 2);
+    put_ballast(&ballast, SPARE_ADDRESS_SPACE * 2);
+    let cramped = node.spawn("job", 0, "exchange with room for no segment");
+    let other = node.spawn("job", 1, "exchange");
+    std::thread::scope(|scope| {
+        scope.spawn(|| exchange(&ballast));
+        cramped.succeed();
+        other.succeed();
+    });
+}
+
+/// Makes the segment larger by so many bytes.
+fn put_ballast(client: &Client, bytes: u64) {
+    for number in 0..bytes / BALLAST_BYTES {
+        let value = vec![1; usize::try_from(BALLAST_BYTES).unwrap()];
+        client.put(Scope::Remote, &format!("ballast.{number}"), Value::ByteObject(value)).unwrap();
+        client.commit().unwrap();
+    }
+}
+
+#[test]
+fn a_server_without_room_for_a_large_segment_makes_a_smaller_one() {
+    play("server with little address space").release();
+}
+
+#[test]
+fn a_segment_that_may_not_grow_refuses_the_commit_and_leaves_the_others_alone() {
+    play("server with a limit on file sizes").release();
+}
+
+fn serve_with_small_files() {
+    limit(Resource::RLIMIT_FSIZE, MEBIBYTE);
+    for backing in [BackingKind::Memfd, BackingKind::File] {
+        run_out_of_memory(&Node::start(backing));
+    }
+    // A POSIX object is as large as its span before it is cut back, so it can't even be made.
+    let node = Node::start(BackingKind::Posix);
+    let job = namespace("job");
+    match node.0.server.register_namespace(&job, 1, description(1, &[("node0", "0")])) {
+        Err(ServerError::Refused { status, .. }) => assert_eq!(status, Status::ERR_OUT_OF_RESOURCE),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_full_dev_shm_refuses_the_commit_and_leaves_the_others_alone() {
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!(
+            "not applicable: only root can mount a small /dev/shm; the limit on file sizes is tested anyway"
+        );
+    }
+    play("server on a small tmpfs").release();
+}
+
+/// Makes a small /dev/shm that this thread, and those it starts, have for themselves.
+fn serve_on_a_small_file_system() {
+    const NONE: Option<&str> = None;
+    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).unwrap();
+    mount(Some("tmpfs"), "/dev/shm", Some("tmpfs"), MsFlags::empty(), Some("size=1m")).unwrap();
+    run_out_of_memory(&Node::start(BackingKind::Posix));
+    assert_eq!(std::fs::read_dir("/dev/shm").unwrap().count(), 0, "segments are left behind");
+}
+
+/// Where segments can have a mebibyte: one job wants more, another has what it needs, a third comes later.
+fn run_out_of_memory(node: &Node) {
+    let early = node.client("early");
+    exchange(&early);
+    let greedy = node.client("greedy");
+    let much = vec![7; usize::try_from(2 * MEBIBYTE).unwrap()];
+    greedy.put(Scope::Global, "much", Value::ByteObject(much)).unwrap();
+    let error = greedy.commit().unwrap_err();
+    assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE, "{error}");
+    assert_eq!(greedy.get(Rank::Wildcard, keys::JOB_SIZE), Ok(1), "what was there is still there");
+    assert_eq!(early.get(0, ENDPOINT).unwrap(), "endpoint of 0");
+    exchange(&early);
+    drop(greedy);
+    node.forget("greedy");
+    exchange(&node.client("late"));
+    assert_eq!(early.get(0, ENDPOINT).unwrap(), "endpoint of 0");
+}
+
+/// The check of user ids needs somebody else to run a client as; `tests/trust.rs` does that for root.
+#[test]
+fn the_kernel_names_the_user_at_the_other_end() {
+    let (here, _there) = UnixStream::pair().unwrap();
+    let credentials = modex::ptl::Credentials::of_peer(&here).unwrap();
+    assert_eq!((credentials.uid, credentials.gid), ids());
+    assert_eq!(credentials.pid, std::process::id());
+}
