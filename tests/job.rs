@@ -9,9 +9,11 @@ use std::time::Duration;
 use modex::client::{CallError, LossReason};
 use modex::gds::AsStatus;
 use modex::keys::{TypedKey, marker};
-use modex::types::{DataType, Info, Key, Rank, Scope, Status, Value};
-use modex::{BackingKind, Client, ConnectError, FenceError, FenceOptions, GetError, GetOptions, LocalHost, keys};
-use support::{Process, TestServer, proc, role};
+use modex::types::{DataType, Info, Key, ProcId, Rank, Scope, Status, Value};
+use modex::{
+    BackingKind, Client, ConnectError, FenceError, FenceOptions, GetError, GetOptions, LocalHost, ServerError, keys,
+};
+use support::{Process, TestServer, namespace, proc, role};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
 const SQUARE: TypedKey<u64> = TypedKey::new("square");
@@ -499,4 +501,50 @@ fn values_of_every_size_reach_other_processes() {
     mine.commit().unwrap();
     let found = peer.get_value(&proc("job", 0), "nested", &GetOptions::new()).unwrap();
     assert_eq!(found.into_value().unwrap(), nested);
+}
+
+#[test]
+fn a_get_without_a_key_gives_all_that_a_process_posted() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    let nothing = mine.get_all(&proc("job", 1), &GetOptions::new().immediate()).unwrap_err();
+    assert_eq!(nothing, GetError::NothingPosted { proc: proc("job", 1) });
+    peer.put(Scope::Local, "near", 1_u32).unwrap();
+    peer.put(Scope::Remote, "far", 2_u32).unwrap();
+    peer.put(Scope::Global, "both", 3_u32).unwrap();
+    peer.commit().unwrap();
+    let mut all = mine.get_all(&proc("job", 1), &GetOptions::new()).unwrap();
+    all.sort_by(|a, b| a.key.cmp(&b.key));
+    assert_eq!(all, [("both", 3_u32), ("near", 1)].map(|(key, value)| Info::new(Key::from_static(key), value)));
+    let refused = mine.get_all(&ProcId { rank: Rank::Wildcard, ..proc("job", 1) }, &GetOptions::new());
+    assert!(matches!(refused, Err(GetError::Refusal(_))));
+}
+
+#[test]
+fn a_string_is_no_byte_object_wherever_it_was_found() {
+    // In the segment it was: the bytes of both are stored alike.
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    mine.put(Scope::Global, "endpoint", "text").unwrap();
+    mine.put(Scope::Global, "blob", b"bytes".to_vec()).unwrap();
+    mine.commit().unwrap();
+    for (client, is_borrowed) in [(&mine, false), (&peer, true)] {
+        let text = client.get_value(&proc("job", 0), "endpoint", &GetOptions::new()).unwrap();
+        assert_eq!((text.is_borrowed(), text.as_bytes(), text.as_str()), (is_borrowed, None, Some("text")));
+        assert_eq!(text.into_bytes(), None);
+        let blob = client.get_value(&proc("job", 0), "blob", &GetOptions::new()).unwrap();
+        assert_eq!((blob.as_bytes(), blob.as_str()), (Some(&b"bytes"[..]), None));
+    }
+}
+
+#[test]
+fn a_refused_registration_says_which_value_is_wrong() {
+    // The host got a bare number and had to look into the server's log.
+    let node = TestServer::local();
+    let description = vec![Info::new(Key::from_static(keys::JOB_SIZE.name()), "four")];
+    let error = node.server.register_namespace(&namespace("job"), 1, description).unwrap_err();
+    assert!(matches!(error, ServerError::Refused { status, .. } if status.is_error()), "{error}");
+    assert!(error.to_string().contains(keys::JOB_SIZE.name()), "{error}");
 }

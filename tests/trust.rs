@@ -3,18 +3,21 @@
 
 mod support;
 
-use std::fs::{Permissions, set_permissions};
+use std::fs::{File, Permissions, set_permissions};
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use modex::proto::frame::{self, FrameHeader};
 use modex::proto::handshake::{Connect, Ids, Role, SECURITY_NATIVE, STORE_HASH, native_credential};
 use modex::proto::{Collective, Dialect, Request, Tag, request};
 use modex::ptl::ServerAddress;
 use modex::types::{ProcId, Rank, Status, Text};
-use modex::{Client, ConnectError, FenceOptions, LocalHost, Server, SocketAccess, keys};
+use modex::{Client, ConnectError, ConnectionLimits, FenceOptions, LocalHost, Server, SocketAccess, keys};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use support::{TestServer, description, ids, namespace, proc, role};
 
 #[test]
@@ -33,6 +36,7 @@ fn client_process() {
             let error = Client::connect().unwrap_err();
             assert!(matches!(error, ConnectError::ServerUnreachable { .. }), "{error}");
         }
+        Some("run out of descriptors") => run_out_of_descriptors(),
         Some(other) => panic!("unknown role {other}"),
         None => {}
     }
@@ -241,13 +245,74 @@ fn heartbeats_are_not_answered() {
 
 #[test]
 fn connections_that_say_nothing_do_not_keep_others_out() {
+    let node = TestServer::with_connection_limits(ConnectionLimits { handshakes_max: 3, ..Default::default() });
+    node.register_local_job("job", 1);
+    // One more than the server lets wait at a time: the oldest goes.
+    let mut silent: Vec<UnixStream> = (0..4).map(|_| stranger(&node)).collect();
+    assert_eq!(wait_for_end(silent.remove(0)), b"");
+    node.connect("job", 0).finalize().unwrap();
+}
+
+#[test]
+fn a_connection_that_does_not_introduce_itself_is_dropped_in_time_and_one_that_did_stays() {
+    let handshake_time_max = Duration::from_secs(1);
+    let node = TestServer::with_connection_limits(ConnectionLimits { handshake_time_max, ..Default::default() });
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    let (silent, mut slow) = (stranger(&node), stranger(&node));
+    slow.write_all(&introduction(proc("job", 0)).encode().unwrap()[..20]).unwrap();
+    assert_eq!(wait_for_end(silent), b"");
+    assert_eq!(wait_for_end(slow), b"");
+    // It is older than both and is served all the same.
+    client.fence(&FenceOptions::new()).unwrap();
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_dropped_and_the_others_are_served() {
+    let node =
+        TestServer::with_connection_limits(ConnectionLimits { queued_bytes_max: 64 << 10, ..Default::default() });
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    let mut deaf = admitted(&node);
+    let payload = request::encode(&Request::JobInfo, Dialect::OWN).unwrap();
+    // The kernel keeps some answers for it, then the server has to; a tag may be used again only after its answer,
+    // so every request has its own.
+    for tag in 101.. {
+        if deaf.write_all(&frame::encode(0, Tag(tag), &payload).unwrap()).is_err() {
+            break;
+        }
+    }
+    client.fence(&FenceOptions::new()).unwrap();
+}
+
+/// Plays server and clients, because the bound on descriptors is one of the process.
+fn run_out_of_descriptors() {
     let node = TestServer::local();
     node.register_local_job("job", 1);
-    let path = socket_path(&node);
-    // More than the server lets wait at a time: the oldest go.
-    let mut silent: Vec<UnixStream> = (0..600).map(|_| UnixStream::connect(&path).unwrap()).collect();
-    node.connect("job", 0).finalize().unwrap();
-    assert_eq!(wait_for_end(silent.remove(0)), b"");
+    let client = node.connect("job", 0);
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    // Above all descriptors in use, which `dup` gives the lowest number after.
+    let above = u64::try_from(File::open("/dev/null").unwrap().as_raw_fd()).unwrap() + 8;
+    setrlimit(Resource::RLIMIT_NOFILE, above, hard).unwrap();
+    let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    // Room for the client's end of a connection, none for the server's.
+    drop(files.pop());
+    let mut waiting = stranger(&node);
+    // The server sees the connection no later than this request, so it has failed to take it when it answers.
+    client.fence(&FenceOptions::new()).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+    waiting.write_all(&introduction(proc("job", 0)).encode().unwrap()).unwrap();
+    let mut answer = [0; 8];
+    waiting.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[..4], [0; 4], "taken once there are descriptors again");
+    client.finalize().unwrap();
+}
+
+#[test]
+fn a_server_out_of_descriptors_serves_its_clients_and_takes_new_ones_later() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    node.spawn("job", 0, "run out of descriptors").succeed();
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl<S: Publish> World<S> {
                     !matches!(&reply, Reply::Partial { results, .. } if matches!(**results, Reply::Partial { .. }))
                 );
             }
-            Output::Complete(call, HostResult::Status(_) | HostResult::Entries(_)) => {
+            Output::Complete(call, HostResult::Status(_) | HostResult::Entries(_) | HostResult::Failed { .. }) => {
                 assert!(self.open_calls.remove(&call), "{call:?} was completed once too often");
             }
             Output::Refuse(peer, _) | Output::Close(peer, _) => self.forget(peer),

@@ -7,7 +7,7 @@ use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, G
 use crate::gds::{AsStatus, KeyRef};
 use crate::keys::TypedKey;
 use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Session};
-use crate::types::{DataType, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{DataType, Info, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
 
 use super::options::{FenceOptions, GetOptions};
 use super::typed::KeyType;
@@ -45,6 +45,12 @@ pub enum GetError {
         /// The key.
         key: Cow<'static, str>,
         /// Whose.
+        proc: ProcId,
+    },
+    /// The process has posted nothing at all.
+    #[error("{proc} has posted nothing that this process may see")]
+    NothingPosted {
+        /// Whose values were wanted.
         proc: ProcId,
     },
     /// There is one, but not for this process.
@@ -113,7 +119,7 @@ pub enum FenceError {
 impl AsStatus for GetError {
     fn status(&self) -> Status {
         match self {
-            Self::NotFound { .. } => Status::ERR_NOT_FOUND,
+            Self::NotFound { .. } | Self::NothingPosted { .. } => Status::ERR_NOT_FOUND,
             Self::OutsideScope { .. } => Status::ERR_EXISTS_OUTSIDE_SCOPE,
             Self::WrongType { .. } => Status::ERR_TYPE_MISMATCH,
             Self::Damaged { .. } => Status::ERROR,
@@ -263,7 +269,7 @@ impl Client {
             Some(fetched) => fetched,
             None => {
                 let proc = ProcId { namespace: self.proc().namespace.clone(), rank };
-                self.fetch(proc, Key::new(key.name())?, GetDirectives::default())?
+                self.fetch(proc, Some(Key::new(key.name())?), GetDirectives::default())?
             }
         };
         let found = fetched.data_type();
@@ -286,7 +292,20 @@ impl Client {
         {
             return Ok(fetched);
         }
-        self.fetch(proc.clone(), Key::new(key.to_owned())?, GetDirectives::parse(&options.directives)?)
+        self.fetch(proc.clone(), Some(Key::new(key.to_owned())?), GetDirectives::parse(&options.directives)?)
+    }
+
+    /// Everything that a process posted and this one may see (a Get without a key). Waits until the process has
+    /// committed something. What this process has put but not committed is not part of it.
+    ///
+    /// # Errors
+    /// [`GetError`].
+    pub fn get_all(&self, proc: &ProcId, options: &GetOptions) -> Result<Vec<Info>, GetError> {
+        let directives = GetDirectives::parse(&options.directives)?;
+        match self.fetch(proc.clone(), None, directives)?.into_value() {
+            Ok(Value::DataArray(array)) => Ok(array.elements.into_iter().filter_map(into_info).collect()),
+            Ok(_) | Err(_) => Err(GetError::Damaged { key: Cow::Borrowed(""), proc: proc.clone() }),
+        }
     }
 
     /// As [`Client::get_value`], without waiting: the value goes to `callback`, on a thread of the client that the first
@@ -333,15 +352,18 @@ impl Client {
         self.session.peek(rank, KeyRef { name, hash })
     }
 
-    fn fetch(&self, proc: ProcId, key: Key, directives: GetDirectives) -> Result<Fetched<'_>, GetError> {
-        let request = GetRequest::new(Some(proc), Some(key), directives, self.proc())?;
+    fn fetch(&self, proc: ProcId, key: Option<Key>, directives: GetDirectives) -> Result<Fetched<'_>, GetError> {
+        let request = GetRequest::new(Some(proc), key, directives, self.proc())?;
         self.session.get(&request).map_err(|error| get_error(&request, error))
     }
 }
 
 fn get_error(request: &GetRequest, error: FetchError) -> GetError {
-    let key = Cow::Owned(request.key.as_ref().map_or_else(String::new, ToString::to_string));
     let proc = request.proc.clone();
+    if request.key.is_none() && error.is_not_found() {
+        return GetError::NothingPosted { proc };
+    }
+    let key = Cow::Owned(request.key.as_ref().map_or_else(String::new, ToString::to_string));
     match error {
         FetchError::NotFound { status } => absent(key, proc, status),
         FetchError::Call(CallError::Refused { command, status }) => match status {
@@ -351,6 +373,13 @@ fn get_error(request: &GetRequest, error: FetchError) -> GetError {
         FetchError::Call(error) => GetError::Call(error),
         FetchError::Damaged => GetError::Damaged { key, proc },
         FetchError::Dropped => GetError::Dropped,
+    }
+}
+
+fn into_info(value: Value) -> Option<Info> {
+    match value {
+        Value::Info(info) => Some(*info),
+        _ => None,
     }
 }
 

@@ -8,8 +8,8 @@ mod typed;
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
 pub use crate::ptl::SocketAccess;
 pub use crate::runtime::{
-    Answer, ClientConnected, ClientFinalized, ConnectError, DirectModex, FenceReply, Fetched, Host, LocalHost, Moment,
-    Pending, Responder, StartError, Stopped,
+    Answer, ClientConnected, ClientFinalized, ConnectError, ConnectionLimits, DirectModex, FenceReply, Fetched, Host,
+    LocalHost, Moment, Pending, Responder, StartError, Stopped,
 };
 pub use crate::server::{AbortUpcall, Capabilities, FenceData, FenceUpcall};
 pub use crate::shmem::BackingKind;

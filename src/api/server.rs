@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::ptl::SocketAccess;
-use crate::runtime::{self, Host, ServerHandle, ServerOptions, StartError, Stopped};
+use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
 use crate::server::{Config, DirectModexRequest, HostCall, HostResult, RegisterClient, RegisterNamespace};
 use crate::shmem::BackingKind;
 use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Status};
@@ -32,6 +32,7 @@ pub struct ServerBuilder {
     access: SocketAccess,
     backing: BackingKind,
     limits: StoreLimits,
+    connections: ConnectionLimits,
     core: Config,
 }
 
@@ -40,12 +41,15 @@ pub struct ServerBuilder {
 #[non_exhaustive]
 pub enum ServerError {
     /// The server said no.
-    #[error("the server refused to {doing} with status {}", status.to_raw())]
+    #[error("the server can't {doing}: {reason}")]
     Refused {
         /// What was to be done.
         doing: &'static str,
-        /// Why not.
+        /// Why not, in the standard's terms.
         status: Status,
+        /// Why not, for people: which value of which object, and what to do. The name of the status where the server
+        /// knows no more.
+        reason: String,
     },
     /// The process named is not one process.
     #[error("{proc} is not one process; name it by namespace and number")]
@@ -119,6 +123,12 @@ impl ServerBuilder {
         self
     }
 
+    /// What connections may hold, and for how long.
+    pub fn connection_limits(mut self, limits: ConnectionLimits) -> Self {
+        self.connections = limits;
+        self
+    }
+
     /// How long the host may take to answer an upcall; for ever if not given.
     pub fn host_timeout(mut self, timeout: Duration) -> Self {
         self.core.host_timeout = Some(timeout);
@@ -153,7 +163,7 @@ impl ServerBuilder {
             session_tmpdir,
             system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
             access: self.access,
-            connections: runtime::ConnectionLimits::default(),
+            connections: self.connections,
             core: self.core,
             store,
         };
@@ -173,6 +183,7 @@ impl Server {
             access: SocketAccess::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
+            connections: ConnectionLimits::default(),
             core: Config::default(),
         }
     }
@@ -299,7 +310,18 @@ impl Server {
     fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
         match self.handle.call(call)? {
             HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
-            HostResult::Status(status) => Err(ServerError::Refused { doing, status }),
+            failure => Err(refused(doing, failure)),
+        }
+    }
+}
+
+fn refused(doing: &'static str, failure: HostResult) -> ServerError {
+    match failure {
+        HostResult::Failed { status, reason } => ServerError::Refused { doing, status, reason },
+        HostResult::Status(status) => ServerError::Refused { doing, status, reason: status.to_string() },
+        // Data are no failure, except where none belong.
+        HostResult::Entries(_) => {
+            ServerError::Refused { doing, status: Status::ERROR, reason: "unexpected data".into() }
         }
     }
 }
@@ -312,6 +334,6 @@ fn entries(result: HostResult) -> Result<Vec<Kval>, ServerError> {
     match result {
         HostResult::Entries(entries) => Ok(entries),
         HostResult::Status(Status::SUCCESS) => Ok(Vec::new()),
-        HostResult::Status(status) => Err(ServerError::Refused { doing: "fetch what the process posted", status }),
+        failure => Err(refused("fetch what the process posted", failure)),
     }
 }

@@ -1,6 +1,6 @@
 //! The `modex` command: run a job on this machine, look into it, measure it. One file or folder for each subcommand.
 //!
-//! The command stands on [`crate::api`] like any other host: it has no private door into the server.
+//! The command stands on the crate's public [`Server`](crate::Server) like any other host: it has no private door into the server.
 
 mod bench;
 mod demo;

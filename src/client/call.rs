@@ -59,7 +59,7 @@ pub enum Outcome {
 #[non_exhaustive]
 pub enum CallError {
     /// The server said so.
-    #[error("the server answered command {command:?} with status {}", status.to_raw())]
+    #[error("the server answered command {command:?} with {status}")]
     Refused {
         /// What was asked.
         command: Command,

@@ -10,14 +10,12 @@ use super::clock::{Clock, wait_ms};
 use super::lines::{Lines, message_buffer};
 use super::link::Link;
 use super::link_state::LinkState;
-use super::session::Session;
+use super::session::{Session, map_segment};
 use crate::bfrops::Codec;
 use crate::client::{Call, Config, Outcome};
-use crate::gds::NamespaceReader;
 use crate::proto::handshake::{Answer, Connect, Ids, Role, SECURITY_NATIVE, STORE_MODEX, native_credential};
 use crate::proto::{Dialect, RankData, Reply, Request, Version};
 use crate::ptl::{self, ClientEnvironment, EnvironmentError, Received, Stream, StreamError, StreamLimits};
-use crate::shmem::ReaderHandle;
 use crate::types::{ProcId, Rank, Status, Text, Time};
 
 /// How long a server may take to admit a client unless the client says otherwise.
@@ -42,7 +40,10 @@ pub enum ConnectError {
         reason: UnreachableReason,
     },
     /// The server does not want this process.
-    #[error("the server at {uri} refused process {proc} with status {}; the launcher must register it", status.to_raw())]
+    #[error(
+        "the server at {uri} refused process {proc} with {status}; its launcher must register the process, with the user \
+         and group it runs as, before it starts"
+    )]
     Refused {
         /// Its address.
         uri: String,
@@ -142,11 +143,9 @@ impl Attempt {
         if !link.wait_until(self.deadline(), is_told) {
             return Err(self.timed_out_or(UnreachableReason::Closed));
         }
-        let own = link.with(|state| state.take_segment(namespace)).and_then(|descriptor| {
-            let attached = NamespaceReader::attach(ReaderHandle::from_descriptor(descriptor));
-            let attached = attached.map(|reader| reader.of_process(environment.proc.rank.process()));
-            attached.inspect_err(|error| tracing::warn!(%error, "asking the server for each value")).ok()
-        });
+        let descriptor = link.with(|state| state.take_segment(namespace));
+        let own = descriptor.and_then(|descriptor| map_segment(namespace, descriptor));
+        let own = own.map(|reader| reader.of_process(environment.proc.rank.process()));
         if own.is_none() {
             let job_info = link.call(Call::Exchange(Request::StoreFallback(Some(Text::from("hash")))));
             if let Ok(Outcome::Reply(Reply::JobInfo { entries, .. })) = job_info {

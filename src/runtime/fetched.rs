@@ -85,7 +85,7 @@ impl<'a> Fetched<'a> {
     #[inline]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match &self.0 {
-            Place::Segment(value) => value.as_bytes(),
+            Place::Segment(value) => published_bytes(*value),
             Place::Shared(value) => bytes_of(value),
             Place::Owned(value) => bytes_of(value),
         }
@@ -105,7 +105,7 @@ impl<'a> Fetched<'a> {
     #[must_use]
     pub fn into_bytes(self) -> Option<Cow<'a, [u8]>> {
         match self.0 {
-            Place::Segment(value) => value.as_bytes().map(Cow::Borrowed),
+            Place::Segment(value) => published_bytes(value).map(Cow::Borrowed),
             Place::Shared(value) => bytes_of(&value).map(|bytes| Cow::Owned(bytes.to_owned())),
             Place::Owned(value) => bytes_of(&value).map(|bytes| Cow::Owned(bytes.to_owned())),
         }
@@ -122,6 +122,11 @@ impl<'a> Fetched<'a> {
             Place::Owned(value) => Ok(value),
         }
     }
+}
+
+/// A string has bytes in the segment, too, but is no byte object wherever it is found.
+fn published_bytes(value: ValueRef<'_>) -> Option<&[u8]> {
+    value.as_bytes().filter(|_| value.data_type() == DataType::ByteObject)
 }
 
 fn bytes_of(value: &Value) -> Option<&[u8]> {

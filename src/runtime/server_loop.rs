@@ -192,6 +192,12 @@ impl ServerLoop {
 
     /// Nobody is left without an answer: callbacks get a status, waiting threads see their channel close.
     fn end(mut self) {
+        // Calls that were on their way when the loop ended are answered like those in flight.
+        while let Ok(command) = self.commands.try_recv() {
+            if let Command::Call(_, completion) = command {
+                self.calls.insert(completion);
+            }
+        }
         let ids: Vec<CallId> = self.calls.completions.keys().copied().collect();
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -47,7 +48,7 @@ pub struct Session {
 #[non_exhaustive]
 pub enum FetchError {
     /// There is none, or none that this process may see.
-    #[error("no value: status {}", status.to_raw())]
+    #[error("no value: {status}")]
     NotFound {
         /// Not found, or posted with a scope that excludes this process.
         status: Status,
@@ -64,6 +65,17 @@ pub enum FetchError {
 }
 
 impl FetchError {
+    /// Whether there simply is no value.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Self::NotFound { status } | Self::Call(CallError::Refused { status, .. }) => {
+                *status == Status::ERR_NOT_FOUND
+            }
+            _ => false,
+        }
+    }
+
     /// What a lookup that ended with this status means.
     const fn of(status: Status) -> Self {
         match status {
@@ -261,10 +273,7 @@ impl Session {
     pub(super) fn foreign_segment(&self, namespace: &Namespace) -> Option<Arc<NamespaceReader>> {
         let mut foreign = self.foreign.lock();
         if let Some(descriptor) = self.link.with(|state| state.take_segment(namespace)) {
-            match NamespaceReader::attach(ReaderHandle::from_descriptor(descriptor)) {
-                Ok(reader) => drop(foreign.insert(namespace.clone(), Arc::new(reader))),
-                Err(error) => tracing::warn!(%namespace, %error, "a segment can't be read; asking the server instead"),
-            }
+            foreign.extend(map_segment(namespace, descriptor).map(|reader| (namespace.clone(), Arc::new(reader))));
         }
         foreign.get(namespace).map(Arc::clone)
     }
@@ -297,6 +306,17 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Maps a segment. One that can't be read, or is labelled for another namespace than it was announced for, is none: the
+/// server is asked for each value instead.
+pub(super) fn map_segment(namespace: &Namespace, descriptor: OwnedFd) -> Option<NamespaceReader> {
+    match NamespaceReader::attach(ReaderHandle::from_descriptor(descriptor)) {
+        Ok(reader) if reader.namespace() == namespace.as_str() => return Some(reader),
+        Ok(reader) => tracing::warn!(%namespace, label = reader.namespace(), "the segment is another namespace's"),
+        Err(error) => tracing::warn!(%namespace, %error, "a segment can't be read; asking the server instead"),
+    }
+    None
 }
 
 /// Takes the value of a Get once it is there.
@@ -411,5 +431,23 @@ impl Drop for Pending {
 impl std::fmt::Debug for Pending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Pending").field(&self.call).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gds::{Publish, Store, StoreOptions};
+
+    #[test]
+    fn a_segment_serves_the_namespace_on_its_label_only() {
+        // Announcement and descriptor travel side by side. Were they ever paired wrongly, one job's values would be
+        // taken for another's.
+        let [job, other] = ["job", "other"].map(|name| Namespace::new(name).unwrap());
+        let mut store = Store::new(StoreOptions::new("srv.0".to_owned(), "node0"));
+        store.register(&job, &[]).unwrap();
+        let descriptor = || store.handle(&job).unwrap().into_descriptor().unwrap();
+        assert!(map_segment(&job, descriptor()).is_some());
+        assert!(map_segment(&other, descriptor()).is_none());
     }
 }

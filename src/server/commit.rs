@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::core::Server;
-use super::directives::keys;
+use super::directives::COMMIT_NUMBER;
 use super::io::Output;
 use super::outputs::Ticket;
 use crate::gds::{AsStatus, Audience, Origin, Posted, Publish};
@@ -102,13 +102,13 @@ impl<S: Publish> Server<S> {
 /// Says which commit a process's values include, so that whoever gets them twice knows which are newer.
 pub(super) fn add_commit_number(entries: &mut Vec<Kval>, commit: u64) {
     if !entries.is_empty() {
-        entries.push(Kval { key: keys::COMMIT_NUMBER, value: commit.into() });
+        entries.push(Kval { key: COMMIT_NUMBER, value: commit.into() });
     }
 }
 
 /// Takes out what [`add_commit_number`] has put in; absent in what other libraries send.
 pub(super) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
-    let place = entries.iter().position(|entry| entry.key == keys::COMMIT_NUMBER)?;
+    let place = entries.iter().position(|entry| entry.key == COMMIT_NUMBER)?;
     entries.remove(place).value.as_u64()
 }
 

@@ -153,7 +153,10 @@ impl<S: Publish> Server<S> {
     fn host_call(&mut self, now: Time, call: CallId, host_call: HostCall) {
         let ticket = self.outputs.accept_call(call);
         let status = match host_call {
-            HostCall::RegisterNamespace(registration) => self.register_namespace(now, &registration),
+            HostCall::RegisterNamespace(registration) => {
+                let result = self.register_namespace(now, &registration);
+                return self.outputs.complete(ticket, result);
+            }
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),

@@ -2,15 +2,16 @@
 
 use super::commit::take_commit_number;
 use super::core::Server;
-use super::directives::{GetDirectives, keys};
+use super::directives::GetDirectives;
 use super::get::Verdict;
 use super::host::{DirectModexRequest, Upcall, UpcallId};
 use super::outputs::CallTicket;
 use super::pending::{Fetch, Purpose};
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::Publish;
+use crate::keys;
 use crate::proto::{RankData, Reply};
-use crate::types::{Info, Kval, Status, Text, Time, Value};
+use crate::types::{Info, Key, Kval, Status, Text, Time, Value};
 
 impl<S: Publish> Server<S> {
     /// The host asks for a local process's data on behalf of another node.
@@ -90,8 +91,9 @@ impl<S: Publish> Server<S> {
 }
 
 fn directives_of(fetch: &Fetch, wanted: &Wanted) -> Vec<Info> {
-    let key = fetch.key.as_ref().map(|key| Info::new(keys::REQUIRED_KEY, Text::from(key.as_str())));
+    let key =
+        fetch.key.as_ref().map(|key| Info::new(Key::from_static(keys::REQUIRED_KEY.name()), Text::from(key.as_str())));
     let seconds = wanted.directives.timeout.and_then(|timeout| i32::try_from(timeout.as_secs()).ok());
-    let timeout = seconds.map(|seconds| Info::new(keys::TIMEOUT, Value::Int(seconds)));
+    let timeout = seconds.map(|seconds| Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(seconds)));
     key.into_iter().chain(timeout).collect()
 }

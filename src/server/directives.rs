@@ -3,36 +3,21 @@
 use std::time::Duration;
 
 use crate::gds::{NodeSelector, RealmRequest};
-use crate::types::{Info, InfoFlags};
+use crate::keys::{self, TypedKey};
+use crate::types::{Info, InfoFlags, Key};
 
-/// Keys of directives.
-///
-/// Source: PMIx Standard, "Put and Get", "Synchronization", "Server-Specific Interfaces".
-pub(super) mod keys {
-    use crate::types::Key;
-
-    pub(in crate::server) const COLLECT_DATA: &str = "pmix.collect";
-    pub(in crate::server) const COLLECT_GENERATED_JOB_INFO: &str = "pmix.collect.gen";
-    pub(in crate::server) const TIMEOUT_NAME: &str = "pmix.timeout";
-    pub(in crate::server) const TIMEOUT: Key = Key::from_static(TIMEOUT_NAME);
-    pub(in crate::server) const REQUIRED_KEY: Key = Key::from_static("pmix.req.key");
-    pub(in crate::server) const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static("pmix.loc.col.st");
-    pub(in crate::server) const USER_ID: Key = Key::from_static("pmix.euid");
-    pub(in crate::server) const GROUP_ID: Key = Key::from_static("pmix.egid");
-    /// Ours: travels with the values of one process and says which of its commits they include. Other libraries keep
-    /// it as one more value of the process.
-    pub(in crate::server) const COMMIT_NUMBER: Key = Key::from_static("pmix.modex.commit");
-    pub(in crate::server) const JOB_SIZE: &str = "pmix.job.size";
-}
+/// Ours: travels with the values of one process and says which of its commits they include. Other libraries keep it as
+/// one more value of the process.
+pub(super) const COMMIT_NUMBER: Key = Key::from_static("pmix.modex.commit");
 
 /// Whether a yes-or-no directive is given and not false.
-pub(super) fn flag(directives: &[Info], key: &str) -> bool {
+pub(super) fn flag(directives: &[Info], key: TypedKey<bool>) -> bool {
     find(directives, key).is_some_and(|info| info.value.as_bool().unwrap_or(false))
 }
 
 /// The bound on the operation: whole seconds; absent and 0 mean none.
 pub(super) fn timeout(directives: &[Info]) -> Option<Duration> {
-    let seconds = find(directives, keys::TIMEOUT_NAME)?.value.as_u64()?;
+    let seconds = find(directives, keys::TIMEOUT)?.value.as_u64()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
@@ -41,8 +26,9 @@ pub(super) fn requires_more_than(directives: &[Info], understood: &[&str]) -> bo
     directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str()))
 }
 
-pub(super) fn find<'a>(directives: &'a [Info], key: &str) -> Option<&'a Info> {
-    directives.iter().find(|info| info.key.as_str() == key)
+/// The first entry with this key.
+pub(super) fn find<T: ?Sized>(directives: &[Info], key: TypedKey<T>) -> Option<&Info> {
+    directives.iter().find(|info| info.key.as_str() == key.name())
 }
 
 /// What a Get says beside process and key.
@@ -60,8 +46,8 @@ impl GetDirectives {
     /// Reads them. `PMIX_OPTIONAL` should never reach a server; if it does, it means no more than immediate.
     pub(super) fn read(directives: &[Info]) -> Self {
         Self {
-            immediate: flag(directives, "pmix.immediate") || flag(directives, "pmix.optional"),
-            refresh: flag(directives, "pmix.get.refresh"),
+            immediate: flag(directives, keys::IMMEDIATE) || flag(directives, keys::OPTIONAL),
+            refresh: flag(directives, keys::GET_REFRESH_CACHE),
             timeout: timeout(directives),
             realm: Realm::read(directives),
         }
@@ -84,21 +70,21 @@ pub(super) enum Realm {
 impl Realm {
     fn read(directives: &[Info]) -> Self {
         let number = |key| find(directives, key).and_then(|info| info.value.as_u32());
-        if flag(directives, "pmix.ssn.info") {
-            return Self::Session(number("pmix.session.id"));
+        if flag(directives, keys::SESSION_INFO) {
+            return Self::Session(number(keys::SESSION_ID));
         }
-        if flag(directives, "pmix.app.info") {
-            return Self::App(number("pmix.appnum"));
+        if flag(directives, keys::APP_INFO) {
+            return Self::App(number(keys::APPNUM));
         }
-        if flag(directives, "pmix.node.info") {
-            if let Some(id) = number("pmix.nodeid") {
+        if flag(directives, keys::NODE_INFO) {
+            if let Some(id) = number(keys::NODEID) {
                 return Self::NodeId(id);
             }
-            let name = find(directives, "pmix.hname").and_then(|info| info.value.as_str());
+            let name = find(directives, keys::HOSTNAME).and_then(|info| info.value.as_str());
             let name = name.map(str::to_owned);
             return name.map_or(Self::NodeImplied, Self::NodeName);
         }
-        if flag(directives, "pmix.job.info") { Self::Job } else { Self::Default }
+        if flag(directives, keys::JOB_INFO) { Self::Job } else { Self::Default }
     }
 
     pub(super) fn as_request(&self) -> RealmRequest<'_> {

@@ -4,18 +4,23 @@ use super::collective::{Answer, Kind, Operation, OperationId, Signature, Stage};
 use super::commit::add_commit_number;
 use super::config::Capabilities;
 use super::core::Server;
-use super::directives::{flag, keys, requires_more_than, timeout};
+use super::directives::{flag, requires_more_than, timeout};
 use super::host::{FenceData, FenceUpcall, Upcall};
 use super::outputs::Ticket;
 use super::pending::Purpose;
 use super::registry::{Registry, Remote};
 use super::timers::Timer;
 use crate::gds::{AsStatus, Audience, Publish};
+use crate::keys;
 use crate::proto;
-use crate::types::{Info, Kval, ProcId, Rank, Status, Time, Value};
+use crate::types::{Info, Key, Kval, ProcId, Rank, Status, Time, Value};
+
+/// Tells the host that local participants are missing.
+const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static(keys::LOCAL_COLLECTIVE_STATUS.name());
 
 /// Directives a server can meet without the host.
-const UNDERSTOOD: [&str; 3] = [keys::COLLECT_DATA, keys::COLLECT_GENERATED_JOB_INFO, keys::TIMEOUT_NAME];
+const UNDERSTOOD: [&str; 3] =
+    [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
 
 impl<S: Publish> Server<S> {
     /// A participant arrives at a fence.
@@ -83,7 +88,7 @@ impl<S: Publish> Server<S> {
         let procs = operation.signature.procs.clone();
         let mut directives = operation.directives.clone();
         if status != Status::SUCCESS {
-            directives.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
+            directives.push(Info::new(LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
         }
         self.timers.disarm(deadline, Timer::Operation(id));
         let upcall = Upcall::Fence(FenceUpcall { procs, directives, data });
@@ -192,7 +197,7 @@ impl<S: Publish> Server<S> {
     /// Takes an operation off the list and answers everybody who waits for it.
     fn release(&mut self, id: OperationId, status: Status) -> Option<Signature> {
         let operation = self.collectives.remove(id)?;
-        tracing::debug!(operation = id.0, procs = ?operation.signature.procs, status = status.to_raw(), "fence ended");
+        tracing::debug!(operation = id.0, procs = ?operation.signature.procs, %status, "fence ended");
         self.timers.disarm(operation.deadline, Timer::Operation(id));
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);

@@ -77,6 +77,13 @@ pub enum HostResult {
     Status(Status),
     /// The data asked for.
     Entries(Vec<Kval>),
+    /// It failed, and the datastore says more than a status can. Text, because each datastore has errors of its own.
+    Failed {
+        /// What the error means in the standard's terms.
+        status: Status,
+        /// What happened, to what, and what to do, for people.
+        reason: String,
+    },
 }
 
 /// Something only the host can do. Answered by [`HostReply`] at any later time, or never.

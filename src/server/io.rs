@@ -126,7 +126,7 @@ pub enum Refusal {
     #[error("the connection introduced itself a second time")]
     Repeated,
     /// The host refused it or did not answer in time.
-    #[error("the host refused process {proc} with status {}", status.to_raw())]
+    #[error("the host refused process {proc} with {status}")]
     Host {
         /// As claimed.
         proc: ProcId,

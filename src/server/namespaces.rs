@@ -1,31 +1,23 @@
 //! The host's registrations, and what they set free.
 
 use super::core::Server;
-use super::directives::{find, keys};
-use super::host::{RegisterClient, RegisterNamespace};
+use super::directives::find;
+use super::host::{HostResult, RegisterClient, RegisterNamespace};
 use super::io::{Credentials, PeerId, Reason};
 use super::registry::{Client, Presence};
 use crate::gds::{AsStatus, Publish};
+use crate::keys;
 use crate::types::{Namespace, ProcId, Status, Time};
 
 impl<S: Publish> Server<S> {
     /// Describes a job. When called again the newer description counts; what it leaves out stays as it was.
-    pub(super) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> Status {
-        let RegisterNamespace { namespace, local_count, description, nodata } = registration;
-        // The store learns even a namespace without data, because processes of it may commit.
-        let job_size = if *nodata {
-            let known = self.store.is_registered(namespace) || self.store.register(namespace, &[]).is_ok();
-            if !known {
-                return Status::ERR_OUT_OF_RESOURCE;
-            }
-            find(description, keys::JOB_SIZE).and_then(|info| info.value.as_u32())
-        } else {
-            match self.store.register(namespace, description) {
-                Ok(summary) => summary.job_size,
-                Err(error) => {
-                    tracing::warn!(%namespace, %error, "registration refused");
-                    return error.status();
-                }
+    pub(super) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> HostResult {
+        let RegisterNamespace { namespace, local_count, .. } = registration;
+        let job_size = match self.store_description(registration) {
+            Ok(job_size) => job_size,
+            Err(error) => {
+                tracing::warn!(%namespace, %error, "registration refused");
+                return HostResult::Failed { status: error.status(), reason: error.to_string() };
             }
         };
         let job = self.registry.job_or_insert(namespace);
@@ -36,7 +28,20 @@ impl<S: Publish> Server<S> {
         self.registry.touch();
         self.wake(namespace);
         self.review_namespace(now, namespace);
-        Status::SUCCESS
+        HostResult::Status(Status::SUCCESS)
+    }
+
+    /// Publishes a job's description, and gives its number of processes if it says so. The store learns even a
+    /// namespace without data, because processes of it may commit.
+    fn store_description(&mut self, registration: &RegisterNamespace) -> Result<Option<u32>, S::Error> {
+        let RegisterNamespace { namespace, description, nodata, .. } = registration;
+        if !nodata {
+            return Ok(self.store.register(namespace, description)?.job_size);
+        }
+        if !self.store.is_registered(namespace) {
+            self.store.register(namespace, &[])?;
+        }
+        Ok(find(description, keys::JOB_SIZE).and_then(|info| info.value.as_u32()))
     }
 
     /// Announces a local process, perhaps before its namespace. A process announced again after its end starts anew.

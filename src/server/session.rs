@@ -2,7 +2,6 @@
 
 use super::config::Capabilities;
 use super::core::Server;
-use super::directives::keys;
 use super::host::Upcall;
 use super::io::{Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer};
 use super::outputs::Ticket;
@@ -12,8 +11,9 @@ use super::registry::Presence;
 use super::timers::Timer;
 use super::waiting::Asker;
 use crate::gds::Publish;
+use crate::keys;
 use crate::proto::Reply;
-use crate::types::{Info, ProcId, Status, Text, Time};
+use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
 impl<S: Publish> Server<S> {
     pub(super) fn connect(&mut self, now: Time, id: PeerId, hello: Hello) {
@@ -31,7 +31,8 @@ impl<S: Publish> Server<S> {
         if !self.config.capabilities.contains(Capabilities::CLIENT_CONNECTED) {
             return self.admit_or_refuse(id, Status::SUCCESS);
         }
-        let directives = vec![Info::new(keys::USER_ID, credentials.uid), Info::new(keys::GROUP_ID, credentials.gid)];
+        let [uid, gid] = [keys::USERID, keys::GRPID].map(|key| Key::from_static(key.name()));
+        let directives = vec![Info::new(uid, credentials.uid), Info::new(gid, credentials.gid)];
         let upcall = Upcall::ClientConnected { proc, object, directives };
         self.ask_host(now, Purpose::ClientConnected(id), upcall);
     }

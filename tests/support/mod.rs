@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use modex::types::{Info, Key, Namespace, ProcId, Value};
-use modex::{BackingKind, Client, Host, LocalHost, Server, keys};
+use modex::{BackingKind, Client, ConnectionLimits, Host, LocalHost, Server, keys};
 
 const ROLE: &str = "MODEX_TEST_ROLE";
 
@@ -49,6 +49,13 @@ pub(crate) struct TestServer {
 impl TestServer {
     pub(crate) fn start(hostname: &str, host: impl Host) -> Self {
         Self::with_backing(hostname, host, BackingKind::Memfd)
+    }
+
+    /// A server with other bounds of what connections may hold.
+    pub(crate) fn with_connection_limits(limits: ConnectionLimits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let builder = Server::builder().hostname("node0").tmpdir(directory.path()).connection_limits(limits);
+        Self { server: Arc::new(builder.start(LocalHost).unwrap()), directory }
     }
 
     /// A server whose segments live elsewhere than in memfds.

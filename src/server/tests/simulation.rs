@@ -162,7 +162,7 @@ impl World {
                 if let Some((asker, upcall)) = for_whom {
                     let reply = match result {
                         HostResult::Entries(entries) => HostReply::DirectModex(entries),
-                        HostResult::Status(status) => HostReply::Status(status),
+                        HostResult::Status(status) | HostResult::Failed { status, .. } => HostReply::Status(status),
                     };
                     self.errands.push(Errand::Answer(asker, upcall, reply));
                 }
