@@ -106,6 +106,7 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_>, maps: &Maps, size: Size) {
         derive::fill_nodes(&mut nodes.columns, ranks);
         derive::fill_places(&mut facts.procs, nodes, ranks, size.rank_count);
     }
+    derive::fill_node_ids(&mut facts.procs, nodes);
     let app = only_app(facts, size.rank_count);
     let mut existing = std::mem::take(&mut facts.ranks);
     if maps.ranks.is_some() {
