@@ -18,9 +18,13 @@ pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &M
     for (key, value) in &previous.session {
         facts.session.fill(key.clone(), value.clone());
     }
+    // A number of slots that was the job's size grows with it: it was derived as a rule.
+    let earlier_size =
+        previous.job_value(keys::JOB_SIZE.name()).filter(|_| facts.job.get(keys::JOB_SIZE.name()).is_some());
     for (key, value) in &previous.job {
         let is_stale = fresh.nodes.is_some() && FROM_NODE_MAP.contains(&key.as_str())
-            || fresh.ranks.is_some() && FROM_PROC_MAP.contains(&key.as_str());
+            || fresh.ranks.is_some() && FROM_PROC_MAP.contains(&key.as_str())
+            || key.as_str() == keys::MAX_PROCS.name() && Some(value) == earlier_size;
         if !is_stale {
             facts.job.fill(key.clone(), value.clone());
         }
