@@ -125,11 +125,13 @@ fn column<'r>(columns: &'r [Column], key: &str) -> Option<&'r Column> {
     columns.iter().find(|column| column.key.as_str() == key)
 }
 
-/// Job values that a new node map makes stale.
-const FROM_NODE_MAP: [&str; 2] = [keys::NUM_NODES.name(), keys::NODE_LIST.name()];
+/// Job values that a new node map makes stale, the earlier map in its other form among them.
+const FROM_NODE_MAP: [&str; 4] =
+    [keys::NUM_NODES.name(), keys::NODE_LIST.name(), keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name()];
 
-/// Job values that a new process map makes stale.
-const FROM_PROC_MAP: [&str; 2] = [keys::JOB_SIZE.name(), keys::MAX_PROCS.name()];
+/// Job values that a new process map makes stale, the earlier map in its other form among them.
+const FROM_PROC_MAP: [&str; 4] =
+    [keys::JOB_SIZE.name(), keys::MAX_PROCS.name(), keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()];
 
 /// Node values that say which node it is.
 const IDENTITIES: [&str; 3] = [keys::HOSTNAME.name(), keys::NODEID.name(), keys::HOSTNAME_ALIASES.name()];

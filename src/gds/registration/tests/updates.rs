@@ -116,6 +116,16 @@ fn a_new_node_map_alone_keeps_the_earlier_job_size() {
 }
 
 #[test]
+fn a_new_map_in_the_plain_form_replaces_the_earlier_one_in_the_other() {
+    // The encoded map of the earlier registration stood before the plain one of the update.
+    let plain = [info("pmix.nmap.raw", "n5,n6,n7"), info("pmix.pmap.raw", "0;1;2,3")];
+    let after = update(&first(), &plain);
+    assert_eq!((after.rank_count, after.node_count), (4, 3));
+    assert_eq!(proc_value(&after, 3, "pmix.hname"), Some(Value::from("n7")));
+    assert_eq!(job_value(&after, "pmix.nmap"), None, "it would contradict the plain one");
+}
+
+#[test]
 fn a_new_process_map_pairs_with_the_earlier_node_map() {
     let after = update(&first(), &[info("pmix.pmap", "0;1,2,3")]);
     assert_eq!(proc_value(&after, 3, "pmix.hname"), Some(Value::from("n1")));
