@@ -113,7 +113,7 @@ fn read_all(reader: &NamespaceReader) -> String {
         format!("{:?}\n{:?}", reader.job_entries().expect("undamaged"), reader.job_record().expect("undamaged"));
     for &rank in &ranks {
         reader.blocks(rank).expect("undamaged");
-        for (key, value) in reader.posted(rank, Audience::SameNode).expect("undamaged") {
+        for (key, value) in reader.posted(rank, Some(Audience::SameNode)).expect("undamaged") {
             seen.push_str(&format!("\n{rank} {key} {:?}", value.to_value().expect("undamaged")));
         }
     }

@@ -93,7 +93,7 @@ fn read_everything(reader: &NamespaceReader) {
     }
     walk(reader);
     for rank in 0..6 {
-        for audience in [Audience::SameNode, Audience::OtherNodes] {
+        for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
             reader.posted(rank, audience).into_iter().flatten().for_each(|(_, value)| look_at(&value));
         }
         for block in reader.blocks(rank).into_iter().flatten() {

@@ -24,6 +24,14 @@ pub enum StoreError {
         /// The limit.
         ranks_max: u32,
     },
+    /// The rank is not one of the job's.
+    #[error("rank {rank} is not in a job of {job_size} processes; register the job again if it has grown")]
+    RankOutsideJob {
+        /// The rank.
+        rank: u32,
+        /// Number of processes of the job.
+        job_size: u32,
+    },
     /// One commit has more values than allowed.
     #[error("a commit of {found} values exceeds the limit of {entries_max}; commit more often")]
     TooManyEntries {
@@ -174,7 +182,7 @@ impl AsStatus for StoreError {
             Self::UnknownNamespace { .. } => Status::ERR_NOT_FOUND,
             Self::RankOutOfRange { rank, .. } if *rank > Rank::PROCESS_MAX => Status::ERR_BAD_PARAM,
             Self::Register(error) => error.status(),
-            Self::InternalScope { .. } | Self::Record(_) => Status::ERR_BAD_PARAM,
+            Self::RankOutsideJob { .. } | Self::InternalScope { .. } | Self::Record(_) => Status::ERR_BAD_PARAM,
             Self::RankOutOfRange { .. }
             | Self::TooManyEntries { .. }
             | Self::TooManyKeys { .. }

@@ -67,9 +67,9 @@ pub enum ColumnValues {
 }
 
 impl JobRecord {
-    /// A value of the job realm.
+    /// A value of the job realm; of a key given twice the later one, as in the segment.
     #[must_use]
     pub fn job_value(&self, key: &str) -> Option<&Value> {
-        self.job.iter().find(|(k, _)| k.as_str() == key).map(|(_, value)| value)
+        self.job.iter().rfind(|(k, _)| k.as_str() == key).map(|(_, value)| value)
     }
 }

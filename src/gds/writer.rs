@@ -15,8 +15,9 @@ use super::publish::{Audience, KeyRef, Origin, Posted};
 use super::reader::NamespaceReader;
 use super::record::{self, KeyIds};
 use super::statistics::{STATISTICS_CELLS, Section, Statistics};
+use crate::keys;
 use crate::shmem::{Align, Offset, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
-use crate::types::{Key, Scope};
+use crate::types::{Key, Scope, Value};
 
 /// Writes one namespace. It reads what it wrote through a mapping like everyone else's, so that the server's answers
 /// and those of its clients come from the same code.
@@ -29,6 +30,8 @@ pub(crate) struct NamespaceWriter {
     keys: TableRef,
     key_count: u32,
     modex: Option<TableRef>,
+    /// Number of processes of the job, if the host said so or its maps tell.
+    job_size: Option<u32>,
 }
 
 /// Slots of a new key dictionary: enough for the keys of a usual registration.
@@ -44,7 +47,7 @@ impl NamespaceWriter {
         segment.publish();
         segment.set_root(root::STATISTICS, statistics.offset())?;
         segment.set_root(root::KEYS, keys.offset())?;
-        let mut writer = Self { segment, reader, limits, statistics, keys, key_count: 0, modex: None };
+        let mut writer = Self { segment, reader, limits, statistics, keys, key_count: 0, modex: None, job_size: None };
         writer.count(Section::Dictionary, table_bytes(keys))?;
         Ok(writer)
     }
@@ -89,7 +92,9 @@ impl NamespaceWriter {
         }
         let mut image = self.image();
         let placed = record::push_record(&mut image, job, &ids, &self.limits)?;
-        self.link_record(&image, &placed)
+        self.link_record(&image, &placed)?;
+        self.job_size = job.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
+        Ok(())
     }
 
     /// Publishes what a rank committed. Returns whether anything was new.
@@ -126,6 +131,9 @@ impl NamespaceWriter {
         let StoreLimits { ranks_max, commit_entries_max, .. } = self.limits;
         if rank >= ranks_max {
             return Err(StoreError::RankOutOfRange { rank, ranks_max });
+        }
+        if let Some(job_size) = self.job_size.filter(|&job_size| rank >= job_size) {
+            return Err(StoreError::RankOutsideJob { rank, job_size });
         }
         if u32::try_from(values.len()).map_or(true, |found| found > commit_entries_max) {
             return Err(StoreError::TooManyEntries { found: values.len(), entries_max: commit_entries_max });

@@ -1,14 +1,15 @@
 use std::fmt;
 
+use rkyv::Deserialize;
+use rkyv::rancor::{Fallible, Source};
+
 use super::Namespace;
 
 /// Which process of a namespace is meant; special ranks are variants, so a number that is not a process can't be
 /// taken for one.
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_rank_t`).
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize)]
 pub enum Rank {
     /// One process, numbered from 0 to [`Rank::PROCESS_MAX`].
     Process(u32),
@@ -30,6 +31,27 @@ pub enum Rank {
 pub struct RankError {
     /// The number as received.
     pub raw: u32,
+}
+
+/// An archive is somebody else's bytes: a number beyond the last process is refused like any other.
+impl<D> Deserialize<Rank, D> for ArchivedRank
+where
+    D: Fallible + ?Sized,
+    D::Error: Source,
+{
+    fn deserialize(&self, _: &mut D) -> Result<Rank, D::Error> {
+        match self {
+            Self::Process(rank) if rank.to_native() > Rank::PROCESS_MAX => {
+                Err(D::Error::new(RankError { raw: rank.to_native() }))
+            }
+            Self::Process(rank) => Ok(Rank::Process(rank.to_native())),
+            Self::Invalid => Ok(Rank::Invalid),
+            Self::LocalPeers => Ok(Rank::LocalPeers),
+            Self::LocalNode => Ok(Rank::LocalNode),
+            Self::Wildcard => Ok(Rank::Wildcard),
+            Self::Undefined => Ok(Rank::Undefined),
+        }
+    }
 }
 
 impl Rank {

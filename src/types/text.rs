@@ -1,11 +1,14 @@
 use std::fmt;
 use std::str::Utf8Error;
 
+use rkyv::Deserialize;
+use rkyv::rancor::{Fallible, Source};
+
 /// A PMIx string: bytes without a NUL, in whatever encoding the writer used (usually UTF-8).
 ///
 /// PMIx strings are C strings. Environment values, file names and arguments need not be UTF-8, so the bytes are kept
 /// as they came and [`Text::to_str`] says whether they are text.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, rkyv::Archive, rkyv::Serialize)]
 pub struct Text(Box<[u8]>);
 
 /// A string was refused because it holds a NUL byte, which no C reader could see past.
@@ -16,6 +19,17 @@ pub struct TextError {
     pub position: usize,
     /// Length of the refused string.
     pub size_bytes: usize,
+}
+
+/// An archive is somebody else's bytes: a NUL in it is refused like any other.
+impl<D> Deserialize<Text, D> for ArchivedText
+where
+    D: Fallible + ?Sized,
+    D::Error: Source,
+{
+    fn deserialize(&self, _: &mut D) -> Result<Text, D::Error> {
+        Text::new(&*self.0).map_err(D::Error::new)
+    }
 }
 
 impl Text {

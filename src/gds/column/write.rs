@@ -14,7 +14,8 @@ use crate::types::{DataType, Value};
 /// A column whose key is present for at most one of this many indexes is stored sparsely.
 const SPARSE_ADVANTAGE: usize = 8;
 
-/// Writes a column of `count` indexes. `None` as column of nodes: may not refer to the node.
+/// Writes a column of `count` indexes; returns its head. That columns of nodes do not refer to the node was checked
+/// with the record.
 pub(crate) fn push_column(
     image: &mut Image,
     column: &Column,

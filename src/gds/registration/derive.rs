@@ -8,7 +8,7 @@ use crate::regex::{self, NodeList, RankMap};
 use crate::types::{Key, Rank, Value};
 
 use super::coerce::Cell;
-use super::columns::Columns;
+use super::columns::{ColumnBuilder, Columns};
 use super::context::Limits;
 use super::error::RegisterError;
 use super::nodes::Nodes;
@@ -113,6 +113,22 @@ pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, rank
         }
     }
     fill_hostnames(columns, nodes, &places, rank_count);
+}
+
+/// The node's number of each process that the maps don't place and of which the host gave the node's name: without the
+/// number nothing would lead from the process to what is known of its node.
+pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_>) {
+    let is_open = |column: &mut ColumnBuilder<'_>| column.is_open();
+    if !columns.existing(keys::NODEID.name()).is_none_or(is_open) {
+        return;
+    }
+    let Some(hostnames) = columns.existing(keys::HOSTNAME.name()) else { return };
+    let id_of = |name: &str| nodes.id(nodes.index_of_name(name)?).map(u64::from);
+    let named = hostnames.entries().iter();
+    let ids: Vec<(u32, u64)> = named.filter_map(|(rank, cell)| Some((*rank, id_of(cell.as_str()?)?))).collect();
+    if !ids.is_empty() {
+        columns.column(&Key::from_static(keys::NODEID.name())).fill_numbers(ids);
+    }
 }
 
 /// The host name of each process: a reference to its node if that says the same, else spelled out.

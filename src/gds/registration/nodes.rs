@@ -257,9 +257,9 @@ impl<'a> Nodes<'a> {
             self.by_id.insert(id, index);
             self.node_mut(index, |node| node.id = Some(id));
         }
-        let name_count = self.node(index).map_or(0, |node| node.aliases.len() + node.hostnames.len());
-        let name_count = u64::try_from(name_count + identity.aliases.len()).unwrap_or(u64::MAX);
-        within("aliases of one node", name_count, u64::from(self.aliases_max))?;
+        // Checked before it is compared with the others; a description that repeats a node repeats its names, too.
+        let given = u64::try_from(identity.aliases.len()).unwrap_or(u64::MAX);
+        within("aliases of one node", given, u64::from(self.aliases_max))?;
         if let Some(hostname) = &identity.hostname {
             self.by_hostname.entry(hostname.clone()).or_insert(index);
         }
@@ -279,7 +279,10 @@ impl<'a> Nodes<'a> {
                 _ => {}
             }
         });
-        Ok(())
+        let name_count = self.node(index).map_or(0, Node::name_count);
+        // One of the names is the host name.
+        let alias_count = u64::try_from(name_count.saturating_sub(1)).unwrap_or(u64::MAX);
+        within("aliases of one node", alias_count, u64::from(self.aliases_max))
     }
 
     fn node(&self, index: u32) -> Option<&Node> {
@@ -292,6 +295,12 @@ impl<'a> Nodes<'a> {
         if let Some(node) = node {
             change(node);
         }
+    }
+}
+
+impl Node {
+    fn name_count(&self) -> usize {
+        self.aliases.len() + self.hostnames.len() + usize::from(self.map_name.is_some())
     }
 }
 

@@ -39,6 +39,7 @@ pub fn parse(
     settle_loose(&mut facts, previous)?;
     let fresh_maps = Maps::read(&facts.job, &context.limits)?;
     let maps_are_fresh = fresh_maps.is_some();
+    let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
     if let Some(previous) = previous {
         previous::fill_tables(&mut facts, previous, &fresh_maps);
     }
@@ -55,6 +56,10 @@ pub fn parse(
     nodes.add_arrays(&facts.job_nodes)?;
     let own_node = nodes.add_own(context, &facts.loose_node)?;
     let size = Size::of(&facts, &maps, context, previous)?;
+    if let (Some(job_size), true, false) = (size.known, size_is_fresh, maps_are_fresh) {
+        // A job can't shrink under the processes that its earlier map places.
+        Maps::read(&facts.job, &context.limits)?.check_ranks(job_size)?;
+    }
 
     if let (Some(previous), false) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count);
@@ -106,6 +111,7 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_>, maps: &Maps, size: Size) {
         derive::fill_nodes(&mut nodes.columns, ranks);
         derive::fill_places(&mut facts.procs, nodes, ranks, size.rank_count);
     }
+    derive::fill_node_ids(&mut facts.procs, nodes);
     let app = only_app(facts, size.rank_count);
     let mut existing = std::mem::take(&mut facts.ranks);
     if maps.ranks.is_some() {

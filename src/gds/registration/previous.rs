@@ -18,9 +18,13 @@ pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &M
     for (key, value) in &previous.session {
         facts.session.fill(key.clone(), value.clone());
     }
+    // A number of slots that was the job's size grows with it: it was derived as a rule.
+    let earlier_size =
+        previous.job_value(keys::JOB_SIZE.name()).filter(|_| facts.job.get(keys::JOB_SIZE.name()).is_some());
     for (key, value) in &previous.job {
         let is_stale = fresh.nodes.is_some() && FROM_NODE_MAP.contains(&key.as_str())
-            || fresh.ranks.is_some() && FROM_PROC_MAP.contains(&key.as_str());
+            || fresh.ranks.is_some() && FROM_PROC_MAP.contains(&key.as_str())
+            || key.as_str() == keys::MAX_PROCS.name() && Some(value) == earlier_size;
         if !is_stale {
             facts.job.fill(key.clone(), value.clone());
         }
@@ -121,11 +125,13 @@ fn column<'r>(columns: &'r [Column], key: &str) -> Option<&'r Column> {
     columns.iter().find(|column| column.key.as_str() == key)
 }
 
-/// Job values that a new node map makes stale.
-const FROM_NODE_MAP: [&str; 2] = [keys::NUM_NODES.name(), keys::NODE_LIST.name()];
+/// Job values that a new node map makes stale, the earlier map in its other form among them.
+const FROM_NODE_MAP: [&str; 4] =
+    [keys::NUM_NODES.name(), keys::NODE_LIST.name(), keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name()];
 
-/// Job values that a new process map makes stale.
-const FROM_PROC_MAP: [&str; 2] = [keys::JOB_SIZE.name(), keys::MAX_PROCS.name()];
+/// Job values that a new process map makes stale, the earlier map in its other form among them.
+const FROM_PROC_MAP: [&str; 4] =
+    [keys::JOB_SIZE.name(), keys::MAX_PROCS.name(), keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()];
 
 /// Node values that say which node it is.
 const IDENTITIES: [&str; 3] = [keys::HOSTNAME.name(), keys::NODEID.name(), keys::HOSTNAME_ALIASES.name()];

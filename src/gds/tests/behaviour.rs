@@ -97,6 +97,23 @@ fn each_limit_is_enforced_and_names_itself() {
 }
 
 #[test]
+fn a_rank_outside_the_job_is_refused_and_costs_nothing() {
+    // A fence names the ranks of other nodes. One absurd number grew the modex table to all that the limits allow.
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &block_job(2, 4)).unwrap();
+    let before = store.statistics(&namespace()).unwrap().published_bytes;
+    let values = [posted(Scope::Remote, "a", 1_u32)];
+    for rank in [8, StoreLimits::default().ranks_max - 1] {
+        let error = store.commit(&namespace(), rank, Origin::Remote, &values).unwrap_err();
+        assert!(matches!(error, StoreError::RankOutsideJob { job_size: 8, .. }), "{error}");
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+    }
+    assert_eq!(store.statistics(&namespace()).unwrap().published_bytes, before);
+    store.register_record(&namespace(), &block_job(2, 5)).unwrap();
+    assert!(store.commit(&namespace(), 8, Origin::Remote, &values).unwrap(), "the job has grown");
+}
+
+#[test]
 fn running_out_of_memory_leaves_what_was_stored_and_room_for_less() {
     for backing in [BackingKind::Heap, BackingKind::Memfd] {
         let mut store = Store::new(StoreOptions { span_bytes: 1 << 20, ..options(backing) });

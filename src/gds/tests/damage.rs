@@ -71,6 +71,27 @@ fn the_sample_is_whole_before_it_is_damaged() {
     assert_eq!(reader.posted(0, Some(Audience::SameNode)).unwrap().len(), 6);
 }
 
+#[test]
+fn an_archive_cannot_make_a_value_that_no_constructor_makes() {
+    use crate::gds::value_ref::access;
+    // A string with a NUL inside would be cut by a C reader, and a number beyond the last rank taken for the wildcard.
+    let changed = |value: &Value, from: &[u8], to: &[u8]| {
+        let mut bytes = rkyv::to_bytes::<rkyv::rancor::Error>(value).unwrap();
+        let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+        bytes[at..at + to.len()].copy_from_slice(to);
+        access(&bytes)
+            .map_err(|_| ())
+            .and_then(|archived| rkyv::deserialize::<Value, rkyv::rancor::Error>(archived).map_err(|_| ()))
+    };
+    let text = Value::info_array(vec![Info::new(key("n"), "a string that is not inline")]);
+    assert_eq!(changed(&text, b"not inline", b"not inline"), Ok(text.clone()));
+    assert_eq!(changed(&text, b"not inline", b"not\0inline"), Err(()));
+    let process = Value::Proc(Box::new(ProcId::new(namespace(), 0x00AB_CDEF)));
+    let number = 0x00AB_CDEF_u32.to_le_bytes();
+    assert_eq!(changed(&process, &number, &number), Ok(process.clone()));
+    assert_eq!(changed(&process, &number, &0xFFFF_FFFE_u32.to_le_bytes()), Err(()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::gds::job_record::AppRecord;
-use crate::gds::{NodeSelector, Origin, Publish};
+use crate::gds::{NodeSelector, Origin, Publish, StoreError};
 use crate::keys::{DefaultRealm, default_realm};
 use crate::types::{DataType, Info, ProcId, Timeval};
 
@@ -192,6 +192,10 @@ impl Model {
         }
     }
 
+    fn job_size(&self) -> Option<u32> {
+        self.record.job_value("pmix.job.size").and_then(Value::as_u32)
+    }
+
     fn proc_number(&self, rank: u32, key: &str) -> Option<u32> {
         self.procs.get(&(rank, key.to_owned())).and_then(Value::as_u32)
     }
@@ -372,6 +376,10 @@ fn run(backing: BackingKind, operations: Vec<Operation>) -> Result<(), TestCaseE
                     values.iter().map(|(name, (scope, value))| posted(*scope, name, value.clone())).collect();
                 let result = store.commit(&namespace(), rank, origin, &posted);
                 match &mut state {
+                    Some((model, _)) if model.job_size().is_some_and(|job_size| rank >= job_size) => {
+                        let is_refused = matches!(result, Err(StoreError::RankOutsideJob { .. }));
+                        prop_assert!(is_refused, "rank {rank}");
+                    }
                     Some((model, _)) => prop_assert_eq!(result.unwrap(), model.commit(rank, origin, &values)),
                     None => prop_assert!(result.is_err()),
                 }

@@ -2,13 +2,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::Backing;
 use super::growth::{allocate, map_writable, with_free_name};
-use super::handle::{ReaderHandle, reopen_read_only};
+use super::handle::{ReaderHandle, named_handle};
 use crate::shmem::error::{CreateError, GrowError, HandleError};
 use crate::shmem::memory::Memory;
 use crate::shmem::options::{Location, Protection};
@@ -59,17 +58,7 @@ impl Backing for FileBacking {
     }
 
     fn handle(&self) -> Result<ReaderHandle, HandleError> {
-        match reopen_read_only(self.object.as_raw_fd()) {
-            Ok(file) => Ok(ReaderHandle::from_descriptor(OwnedFd::from(file))),
-            // Without /proc: by name, if the name still is this file's.
-            Err(_) => {
-                let handle = ReaderHandle::open_path(&self.guard.path)?;
-                match handle.identity() {
-                    Some(identity) if identity == self.guard.identity => Ok(handle),
-                    _ => Err(HandleError::Replaced { location: self.location() }),
-                }
-            }
-        }
+        named_handle(&self.object, self.location(), || ReaderHandle::open_path(&self.guard.path))
     }
 
     fn protection(&self) -> Protection {

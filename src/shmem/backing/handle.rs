@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -178,6 +178,21 @@ impl Source {
             },
         }
     }
+}
+
+/// A handle to an object that has a name: from its descriptor or, without /proc, by the name if it still is the
+/// object's.
+pub(super) fn named_handle(
+    object: &File,
+    location: Location,
+    by_name: impl FnOnce() -> Result<ReaderHandle, HandleError>,
+) -> Result<ReaderHandle, HandleError> {
+    if let Ok(file) = reopen_read_only(object.as_raw_fd()) {
+        return Ok(ReaderHandle::from_descriptor(OwnedFd::from(file)));
+    }
+    let handle = by_name()?;
+    let ours = object.metadata().ok().map(|found| (found.dev(), found.ino()));
+    if ours.is_some() && handle.identity() == ours { Ok(handle) } else { Err(HandleError::Replaced { location }) }
 }
 
 /// Opens what `descriptor` refers to once more, for reading only.

@@ -5,18 +5,17 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::mman::shm_open;
-use nix::sys::stat::{Mode, fstat};
+use nix::sys::stat::Mode;
 use nix::unistd::ftruncate;
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use super::Backing;
 use super::growth::{allocate, largest_span, with_free_name, within_file_size_limit};
-use super::handle::{ReaderHandle, reopen_read_only};
+use super::handle::{ReaderHandle, named_handle};
 use crate::shmem::error::{CreateError, GrowError, HandleError};
 use crate::shmem::memory::Memory;
 use crate::shmem::options::{Location, Protection};
@@ -69,18 +68,7 @@ impl Backing for Posix {
     }
 
     fn handle(&self) -> Result<ReaderHandle, HandleError> {
-        match reopen_read_only(self.object.as_raw_fd()) {
-            Ok(file) => Ok(ReaderHandle::from_descriptor(OwnedFd::from(file))),
-            // Without /proc: by name, if the name still is this object's.
-            Err(_) => {
-                let handle = ReaderHandle::open_name(&self.name)?;
-                let ours = fstat(&self.object).ok().map(|found| (found.st_dev, found.st_ino));
-                match handle.identity() {
-                    Some(identity) if Some(identity) == ours => Ok(handle),
-                    _ => Err(HandleError::Replaced { location: self.location() }),
-                }
-            }
-        }
+        named_handle(&self.object, self.location(), || ReaderHandle::open_name(&self.name))
     }
 
     fn protection(&self) -> Protection {

@@ -184,6 +184,18 @@ fn aliases_accumulate_in_both_forms_and_the_maps_name_is_one() {
 }
 
 #[test]
+fn a_node_given_twice_may_repeat_all_its_names() {
+    // The names were counted twice, so that a node with more than half of the names allowed could not be updated.
+    let names: Vec<String> = (0..200).map(|number| format!("alias{number}")).collect();
+    let with_names = || node("a", vec![info("pmix.alias", names.join(","))]);
+    let once = record(&[with_names(), with_names()]);
+    assert_eq!(node_value(&once, 0, "pmix.alias"), Some(Value::from(names.join(","))));
+    let more: Vec<String> = (0..57).map(|number| format!("other{number}")).collect();
+    let error = refusal(&[with_names(), node("a", vec![info("pmix.alias", more.join(","))])]);
+    assert!(matches!(error, RegisterError::Limit { found: 257, max: 256, .. }), "{error}");
+}
+
+#[test]
 fn two_nodes_cannot_have_one_id() {
     let with_id = |name: &str| node(name, vec![info("pmix.nodeid", 3_u32)]);
     let error = refusal(&[info("pmix.nmap", "a,b"), with_id("a"), with_id("b")]);

@@ -163,6 +163,17 @@ fn process_arrays_without_maps_leave_the_job_size_open() {
 }
 
 #[test]
+fn a_host_name_places_a_process_that_no_map_places() {
+    let on = |rank: u32, name: &'static str| process(rank, vec![info("pmix.hname", name)]);
+    let numbered =
+        |name: &str, id: u32| node(name, vec![info("pmix.nodeid", id), info("pmix.alias", format!("{name}.x"))]);
+    let mut description = vec![numbered("a", 7), numbered("b", 3), on(0, "b"), on(1, "a.x"), on(2, "elsewhere")];
+    description.push(process(3, vec![info("pmix.hname", "a"), info("pmix.nodeid", 3_u32)]));
+    let record = record(&description);
+    assert_eq!(numbers(&record, "pmix.nodeid"), [Some(3), Some(7), None, Some(3)], "what the host says wins");
+}
+
+#[test]
 fn an_implied_node_id_gives_way_to_a_given_one() {
     let mut description = maps("n0,n1", "0;1");
     description.push(node("n0", vec![info("pmix.nodeid", 1_u32)]));

@@ -85,6 +85,22 @@ fn a_rank_beyond_the_earlier_job_size_is_refused() {
 }
 
 #[test]
+fn a_job_does_not_shrink_under_its_process_map() {
+    // The same facts in one registration were refused all along.
+    let shrunk = parse(&namespace(), &context(), &[info("pmix.job.size", 2_u32)], Some(&first())).unwrap_err();
+    assert_eq!(shrunk, RegisterError::RankOutsideJob { rank: 2, place: "process map", job_size: 2 });
+}
+
+#[test]
+fn the_slots_derived_from_the_size_of_a_job_grow_with_it() {
+    let slots = |record: &JobRecord| job_value(record, "pmix.max.size");
+    let grown = update(&first(), &[info("pmix.job.size", 5_u32)]);
+    assert_eq!((grown.rank_count, slots(&grown)), (5, Some(Value::Uint32(5))));
+    let told = update(&first(), &[info("pmix.max.size", 9_u32)]);
+    assert_eq!(slots(&update(&told, &[info("pmix.job.size", 5_u32)])), Some(Value::Uint32(9)), "the host's own number");
+}
+
+#[test]
 fn a_loose_application_value_counts_the_earlier_applications() {
     let two = update(&first(), &[app(2, vec![])]);
     let error = parse(&namespace(), &context(), &[info("pmix.wdir", "/x")], Some(&two)).unwrap_err();
@@ -97,6 +113,16 @@ fn a_new_node_map_alone_keeps_the_earlier_job_size() {
     let after = update(&before, &[info("pmix.nmap", "n0,n1")]);
     assert_eq!((after.rank_count, after.node_count), (4, 2));
     assert_eq!(job_value(&after, "pmix.job.size"), Some(Value::Uint32(4)));
+}
+
+#[test]
+fn a_new_map_in_the_plain_form_replaces_the_earlier_one_in_the_other() {
+    // The encoded map of the earlier registration stood before the plain one of the update.
+    let plain = [info("pmix.nmap.raw", "n5,n6,n7"), info("pmix.pmap.raw", "0;1;2,3")];
+    let after = update(&first(), &plain);
+    assert_eq!((after.rank_count, after.node_count), (4, 3));
+    assert_eq!(proc_value(&after, 3, "pmix.hname"), Some(Value::from("n7")));
+    assert_eq!(job_value(&after, "pmix.nmap"), None, "it would contradict the plain one");
 }
 
 #[test]
