@@ -50,11 +50,19 @@ pub struct StagingLimits {
     pub value_bytes_max: usize,
     /// Most bytes of all values.
     pub total_bytes_max: usize,
+    /// Bytes of keys and values in one commit message; one value alone may take more. Release 6.1 takes messages of
+    /// 32 MiB, release 3.2 of 16 MiB.
+    pub commit_bytes_max: usize,
 }
 
 impl Default for StagingLimits {
     fn default() -> Self {
-        Self { key_count_max: 1 << 16, value_bytes_max: 16 << 20, total_bytes_max: 256 << 20 }
+        Self {
+            key_count_max: 1 << 16,
+            value_bytes_max: 16 << 20,
+            total_bytes_max: 256 << 20,
+            commit_bytes_max: 8 << 20,
+        }
     }
 }
 
@@ -207,20 +215,29 @@ impl Staging {
         slot.map(|slot| &slot.value)
     }
 
-    /// Everything put since the last commit, and nothing that was replaced meanwhile; `None` if nothing is new.
+    /// What was put since the last commit, and nothing that was replaced meanwhile; `None` if nothing is new. In the
+    /// order of the puts, and not more than a peer takes in one message: what is left is there for the next call.
     #[must_use]
     pub fn take_commit(&mut self) -> Option<Staged> {
+        let mark = StagingMark(self.committed);
         let mut parts = [Scope::Local, Scope::Remote, Scope::Global].map(|scope| (scope, Vec::new()));
+        let mut message_bytes = 0usize;
+        let mut taken = self.last_put;
         for (&put, key) in self.changes.range(self.committed + 1..) {
-            let Some((scope, value)) = self.entries.get(key).and_then(|entry| entry.for_others(put)) else {
+            let Some((scope, slot)) = self.entries.get(key).and_then(|entry| entry.for_others(put)) else {
                 continue;
             };
+            let with_this = message_bytes.saturating_add(slot.size_bytes).saturating_add(key.as_str().len());
+            if message_bytes > 0 && with_this > self.limits.commit_bytes_max {
+                taken = put - 1;
+                break;
+            }
+            message_bytes = with_this;
             if let Some((_, kvals)) = parts.iter_mut().find(|(of, _)| *of == scope) {
-                kvals.push(Kval { key: key.clone(), value: Value::clone(value) });
+                kvals.push(Kval { key: key.clone(), value: Value::clone(&slot.value) });
             }
         }
-        let mark = StagingMark(self.committed);
-        self.committed = self.last_put;
+        self.committed = taken;
         let parts: Vec<_> = parts.into_iter().filter(|(_, kvals)| !kvals.is_empty()).collect();
         (!parts.is_empty()).then_some(Staged { commit: Commit { parts }, mark })
     }
@@ -333,12 +350,12 @@ impl Entry {
     }
 
     /// What others are to see of one put: the part of its audience that no later put has taken.
-    fn for_others(&self, put: Sequence) -> Option<(Scope, &Arc<Value>)> {
+    fn for_others(&self, put: Sequence) -> Option<(Scope, &Slot)> {
         let of_put = |slot: &'_ &Slot| slot.put == put;
         match (self.same_node.as_ref().filter(of_put), self.other_nodes.as_ref().filter(of_put)) {
-            (Some(slot), Some(_)) => Some((Scope::Global, &slot.value)),
-            (Some(slot), None) => Some((Scope::Local, &slot.value)),
-            (None, Some(slot)) => Some((Scope::Remote, &slot.value)),
+            (Some(slot), Some(_)) => Some((Scope::Global, slot)),
+            (Some(slot), None) => Some((Scope::Local, slot)),
+            (None, Some(slot)) => Some((Scope::Remote, slot)),
             (None, None) => None,
         }
     }

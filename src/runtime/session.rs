@@ -12,7 +12,7 @@ use super::fetched::Fetched;
 use super::link::{CallResult, Link};
 use super::stores::SessionStores;
 use crate::client::{
-    Call, CallError, CallId, Decision, FenceDirectives, GetRequest, Outcome, Round, Staging, StagingError,
+    Call, CallError, CallId, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
     StagingLimits, resolve,
 };
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
@@ -145,13 +145,18 @@ impl Session {
     /// # Errors
     /// [`CallError`].
     pub fn commit(&self) -> Result<(), CallError> {
-        let Some(staged) = self.staging.lock().take_commit() else { return Ok(()) };
         // The lock is free while this waits: another thread's commit may overtake, with other keys.
-        let result = self.link.call(Call::Commit(staged.commit));
-        if result.is_err() {
-            self.staging.lock().put_back(staged.mark);
+        while let Some(staged) = self.take_staged() {
+            if let Err(error) = self.link.call(Call::Commit(staged.commit)) {
+                self.staging.lock().put_back(staged.mark);
+                return Err(error);
+            }
         }
-        result.map(drop)
+        Ok(())
+    }
+
+    fn take_staged(&self) -> Option<Staged> {
+        self.staging.lock().take_commit()
     }
 
     /// Waits for every named process; an empty list means the namespace.

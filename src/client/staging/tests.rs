@@ -53,6 +53,39 @@ fn a_commit_holds_what_changed_since_the_last_one() {
     assert_eq!(second.commit.parts, [(Scope::Global, vec![Kval { key: key("a"), value: Value::Uint32(3) }])]);
 }
 
+/// Three values of 15 MiB made one message that no peer takes: the connection broke, and with it the job. A commit is
+/// now cut into messages that every peer takes.
+#[test]
+fn more_than_a_message_holds_is_committed_in_pieces() {
+    let limits = StagingLimits { commit_bytes_max: 100, ..StagingLimits::default() };
+    let mut staging = Staging::new(own(), limits);
+    for name in ["a", "b", "c"] {
+        staging.put(Scope::Global, name, Value::ByteObject(vec![1; 60])).unwrap();
+    }
+    let mut order = Vec::new();
+    while let Some(staged) = staging.take_commit() {
+        let keys: Vec<String> =
+            staged.commit.parts.iter().flat_map(|(_, kvals)| kvals).map(|kval| kval.key.to_string()).collect();
+        assert_eq!(keys.len(), 1);
+        order.extend(keys);
+    }
+    assert_eq!(order, ["a", "b", "c"]);
+}
+
+#[test]
+fn a_piece_that_was_not_delivered_is_taken_again() {
+    let limits = StagingLimits { commit_bytes_max: 100, ..StagingLimits::default() };
+    let mut staging = Staging::new(own(), limits);
+    staging.put(Scope::Global, "a", Value::ByteObject(vec![1; 60])).unwrap();
+    staging.put(Scope::Global, "b", Value::ByteObject(vec![1; 60])).unwrap();
+    let first = staging.take_commit().unwrap();
+    let second = staging.take_commit().unwrap();
+    staging.put_back(second.mark);
+    assert_eq!(staging.take_commit().unwrap().commit, second.commit);
+    staging.put_back(first.mark);
+    assert_eq!(staging.take_commit().unwrap().commit, first.commit);
+}
+
 #[test]
 fn internal_values_are_never_committed() {
     let mut staging = staging();
