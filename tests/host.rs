@@ -11,7 +11,7 @@ use modex::keys::TypedKey;
 use modex::types::{Kval, ProcId, Rank, Scope, Status};
 use modex::{
     AbortUpcall, Capabilities, Client, ClientConnected, ClientFinalized, ConnectError, DirectModex, FenceOptions,
-    FenceReply, FenceUpcall, GetOptions, Host, Responder, Server, ServerError, keys,
+    FenceReply, FenceUpcall, GetOptions, Host, Moment, Responder, Server, ServerError, keys,
 };
 use support::{Process, TestServer, description, namespace, proc, role};
 
@@ -291,4 +291,27 @@ fn a_request_still_open_when_the_server_ends_is_answered() {
     node.server.direct_modex_with(&proc("job", 0), None, None, answer).unwrap();
     drop(node);
     assert_eq!(answers.iter().collect::<Vec<_>>(), [true]);
+}
+
+/// Panics when it is told of anything.
+struct Nervous;
+
+impl Host for Nervous {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::empty()
+    }
+
+    fn observed(&self, _proc: &ProcId, _moment: Moment) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn a_host_that_panics_at_a_moment_does_not_take_the_server_with_it() {
+    // The host is told on the server's own thread, which ended, and every client lost its connection.
+    let node = TestServer::start("node0", Nervous);
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    client.fence(&FenceOptions::new()).unwrap();
+    client.finalize().unwrap();
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::host::{Host, Moment};
@@ -20,7 +21,7 @@ impl Witness {
     pub(super) fn see(&mut self, input: &Input) {
         match input {
             Input::Connected(peer, hello) => {
-                self.host.observed(&hello.proc, Moment::Connected);
+                self.tell(&hello.proc, Moment::Connected);
                 self.procs.insert(*peer, hello.proc.clone());
             }
             Input::Lost(peer) => drop(self.procs.remove(peer)),
@@ -31,7 +32,14 @@ impl Witness {
     /// The connection's process reached this moment.
     pub(super) fn reached(&self, peer: PeerId, moment: Moment) {
         if let Some(proc) = self.procs.get(&peer) {
-            self.host.observed(proc, moment);
+            self.tell(proc, moment);
+        }
+    }
+
+    /// This runs on the server's own thread: a panic of the host must not end it, and with it every client.
+    fn tell(&self, proc: &ProcId, moment: Moment) {
+        if catch_unwind(AssertUnwindSafe(|| self.host.observed(proc, moment))).is_err() {
+            tracing::error!(%proc, ?moment, "the host panicked when it was told of a moment; it misses this one");
         }
     }
 
