@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::footprint::footprint;
 use crate::proto::RankData;
-use crate::types::{Key, ProcId, Rank, Value};
+use crate::types::{Key, ProcId, Rank, Value, footprint};
 
 /// Values received from the server, by process and key; the newest wins.
 ///

@@ -47,7 +47,6 @@ mod cache;
 mod call;
 mod core;
 mod directives;
-mod footprint;
 mod gets;
 mod resolve;
 mod staging;

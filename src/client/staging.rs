@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::footprint::footprint;
 use crate::gds::AsStatus;
 use crate::proto::Commit;
-use crate::types::{Key, KeyError, Kval, ProcId, Rank, Scope, Status, Value};
+use crate::types::{Key, KeyError, Kval, ProcId, Rank, Scope, Status, Value, footprint};
 
 /// Values of this process that need no server.
 ///

@@ -46,6 +46,9 @@ pub struct Limits {
     pub direct_modex_max: usize,
     /// Requests of the host for local data that are held.
     pub host_requests_max: usize,
+    /// Bytes of values that the answer to a Get of one key may carry besides it. Release 6.1 takes messages of 32 MiB,
+    /// release 3.2 of 16 MiB.
+    pub reply_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -58,6 +61,7 @@ impl Default for Limits {
             participants_max: 1 << 20,
             direct_modex_max: 65_536,
             host_requests_max: 65_536,
+            reply_bytes_max: 8 << 20,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::timers::Timer;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish};
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Key, Kval, ProcId, Rank, Status, Time, Value};
+use crate::types::{Key, Kval, ProcId, Rank, Status, Time, Value, footprint};
 
 /// What can be done about a request for data now.
 #[derive(Debug, PartialEq, Eq)]
@@ -156,15 +156,21 @@ impl<S: Publish> Server<S> {
         Ok(data)
     }
 
-    /// One value for a key of the job or a reserved key, otherwise everything the process shows to this reader.
+    /// One value for a key of the job or a reserved key, otherwise everything the process shows to this reader, as far
+    /// as a message takes it.
     fn entries(&self, wanted: &Wanted, reader: For) -> Result<Vec<Kval>, LookupError> {
         let Wanted { proc, key, .. } = wanted;
         match (key, proc.rank) {
             (None, Rank::Process(rank)) if wanted.directives.realm == Realm::Default => self.posted(proc, rank, reader),
             (None, _) => self.store.job_entries(&proc.namespace),
             (Some(_), Rank::Wildcard) if reader == For::Host => self.store.job_entries(&proc.namespace),
-            (Some(_), Rank::Process(rank)) if reader == For::Host || !wanted.is_static() => {
-                self.posted(proc, rank, reader)
+            (Some(_), Rank::Process(rank)) if reader == For::Host => self.posted(proc, rank, reader),
+            (Some(key), Rank::Process(rank)) if !wanted.is_static() => {
+                let mut entries = self.posted(proc, rank, reader)?;
+                if size_bytes(&entries) > self.config.limits.reply_bytes_max {
+                    entries.retain(|kval| kval.key == *key);
+                }
+                Ok(entries)
             }
             (Some(key), _) => {
                 let value = self.find(wanted, key, reader)?;
@@ -270,4 +276,9 @@ impl<S: Publish> Server<S> {
 
 fn refused(error: LookupError) -> Verdict {
     Verdict::Refused(error.status())
+}
+
+fn size_bytes(entries: &[Kval]) -> usize {
+    let sizes = entries.iter().map(|kval| footprint(&kval.value).unwrap_or(usize::MAX));
+    sizes.fold(0, usize::saturating_add)
 }

@@ -9,6 +9,7 @@
 
 pub mod codes;
 mod data_type;
+mod footprint;
 mod key;
 mod namespace;
 mod rank;
@@ -20,6 +21,7 @@ mod time;
 mod value;
 
 pub use data_type::DataType;
+pub use footprint::footprint;
 pub use key::{Key, KeyError};
 pub use namespace::{Namespace, NamespaceError};
 pub use rank::{ProcId, Rank, RankError};

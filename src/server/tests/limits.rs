@@ -69,3 +69,18 @@ fn one_held_request_of_the_host_more_than_the_limit_is_refused() {
     assert_eq!(rig.host(call.clone()), []);
     assert!(matches!(rig.host(call)[..], [Output::Complete(_, HostResult::Status(FULL))]));
 }
+
+/// A client that asks over the socket got everything its peer had posted, however small the wanted value: beyond the
+/// size of a message its connection broke. The rest is now left out when it would be too much.
+#[test]
+fn the_answer_to_a_get_carries_other_values_only_as_far_as_a_message_takes_them() {
+    let one = crate::types::footprint(&kval("a", 1).value).unwrap();
+    for (reply_bytes_max, expected) in [(2 * one, vec!["a", "b"]), (2 * one - 1, vec!["a"])] {
+        let mut rig = rig(Limits { reply_bytes_max, ..Limits::default() });
+        let peers = rig.job(2, 2);
+        rig.put(peers[0], Scope::Global, "a", 1);
+        rig.put(peers[0], Scope::Global, "b", 2);
+        let answer = data(&rig.request(peers[1], get(&proc(0), Some("a"), &[])));
+        assert_eq!(answer.iter().map(|kval| kval.key.as_str()).collect::<Vec<_>>(), expected);
+    }
+}

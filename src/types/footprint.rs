@@ -1,13 +1,14 @@
 //! How much memory a value takes, for limits.
 
-use crate::types::{DataArray, Info, Text, Value};
+use super::{DataArray, Info, Text, Value};
 
 /// Deepest nesting that is measured; what is deeper is no value anybody meant.
 const DEPTH_MAX: usize = 32;
 
 /// Size of the value in bytes: what it holds plus the fixed part of each value inside. `None` when it is nested deeper
 /// than any peer would decode.
-pub(super) fn footprint(value: &Value) -> Option<usize> {
+#[must_use]
+pub fn footprint(value: &Value) -> Option<usize> {
     measure(value, DEPTH_MAX)
 }
 
