@@ -34,12 +34,9 @@ impl<'a> BlockView<'a> {
 
     /// The entries of one key, newest first: two at most, of scopes that don't overlap.
     #[inline(always)]
-    pub(crate) fn entries_of(&self, key: KeyId) -> &'a [Entry] {
+    pub(crate) fn entries_of(&self, key: KeyId) -> impl Iterator<Item = &'a Entry> + use<'a> {
         let start = self.entries.partition_point(|entry| entry.id < key.0);
-        let from = self.entries.get(start..).unwrap_or_default();
-        // Two at most: counting them is cheaper than another binary search.
-        let count = from.iter().take_while(|entry| entry.id == key.0).count();
-        from.get(..count).unwrap_or_default()
+        self.entries.get(start..).unwrap_or_default().iter().take_while(move |entry| entry.id == key.0)
     }
 }
 

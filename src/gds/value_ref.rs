@@ -28,7 +28,8 @@ pub struct ValueRef<'a> {
 enum Body<'a> {
     Scalar(u64),
     Null,
-    /// The bytes, with the NUL that follows them in the segment.
+    /// The bytes, with the one behind them, which is a NUL unless the segment is damaged. Only who wants the NUL looks
+    /// at it: it may lie on a cold cache line.
     Bytes {
         with_nul: &'a [u8],
     },
@@ -53,8 +54,8 @@ impl<'a> ValueRef<'a> {
             form::ABSENT => return Ok(None),
             form::SCALAR => return Self::from_scalar(cell.data_type, cell.payload).map(Some),
             form::NULL => Body::Null,
-            form::INLINE => nul_terminated(inline_bytes(cell)?)?,
-            form::BYTES => nul_terminated(memory.bytes(cell.payload, u64::from(cell.len) + 1)?)?,
+            form::INLINE => Body::Bytes { with_nul: inline_bytes(cell)? },
+            form::BYTES => Body::Bytes { with_nul: memory.bytes(cell.payload, u64::from(cell.len) + 1)? },
             form::ARCHIVE => Body::Archive(memory.bytes(cell.payload, cell.len.into())?),
             other => return Err(Damage::Code { what: "the form of a cell", code: other.into() }),
         };
@@ -219,15 +220,7 @@ fn inline_bytes(cell: &Cell) -> Result<&[u8], Damage> {
     cell.payload.as_bytes().get(..=len).ok_or(malformed)
 }
 
-#[inline(always)]
-fn nul_terminated(with_nul: &[u8]) -> Result<Body<'_>, Damage> {
-    match with_nul.split_last() {
-        Some((0, _)) => Ok(Body::Bytes { with_nul }),
-        _ => Err(Damage::Text { what: "string without NUL", len: size_of_bytes(with_nul) }),
-    }
-}
-
-/// What stands before the NUL, which is there: see [`nul_terminated`].
+/// What stands before the NUL.
 const fn before_nul(with_nul: &[u8]) -> &[u8] {
     match with_nul.split_last() {
         Some((_, bytes)) => bytes,
