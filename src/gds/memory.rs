@@ -90,10 +90,7 @@ impl<'a> Memory<'a> {
     /// The table of atomic cells that a root leads to.
     #[inline(always)]
     pub(crate) fn root_table(self, root: RootIndex) -> Result<Option<TableRef>, Damage> {
-        match self.0.root(root) {
-            Some(offset) => Ok(Some(self.0.table(offset)?)),
-            None => Ok(None),
-        }
+        Ok(self.0.root_table(root)?)
     }
 
     /// A cell of a table. Acquires: what was published before the cell was stored is visible.

@@ -60,6 +60,20 @@ pub struct TableRef {
 }
 
 impl TableRef {
+    /// Position and length in one word, if they fit: 32 GiB and four thousand million cells. Never zero.
+    pub(super) fn packed(self) -> Option<u64> {
+        let position = u32::try_from(self.offset.get() / CELL_BYTES).ok()?;
+        let cell_count = u32::try_from(self.cell_count).ok()?;
+        Some(u64::from(position) << 32 | u64::from(cell_count))
+    }
+
+    /// The table at `offset`, if that is the one that was packed.
+    #[inline(always)]
+    pub(super) fn unpacked(packed: u64, offset: Offset) -> Option<Self> {
+        let is_same = (packed >> 32) * CELL_BYTES == offset.get();
+        is_same.then_some(Self { offset, cell_count: packed & u64::from(u32::MAX) })
+    }
+
     /// Where the table starts.
     #[must_use]
     #[inline]
@@ -131,5 +145,27 @@ impl Align {
             Self::Sixteen => 16,
             Self::SixtyFour => 64,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packed_table_is_known_again_at_its_own_place_only() {
+        let at = |raw| Offset::from_raw(raw).unwrap();
+        let table = TableRef { offset: at(4096), cell_count: 7 };
+        let packed = table.packed().unwrap();
+        assert_eq!(TableRef::unpacked(packed, at(4096)), Some(table));
+        assert_eq!(TableRef::unpacked(packed, at(4104)), None);
+        assert_eq!(TableRef::unpacked(0, at(8)), None);
+    }
+
+    #[test]
+    fn a_table_too_far_or_too_long_is_not_packed() {
+        let offset = Offset::from_raw(4096).unwrap();
+        assert_eq!(TableRef { offset, cell_count: 1 << 32 }.packed(), None);
+        assert_eq!(TableRef { offset: Offset::from_raw(1 << 36).unwrap(), cell_count: 1 }.packed(), None);
     }
 }

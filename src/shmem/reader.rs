@@ -8,12 +8,13 @@ use super::backing::{ReaderHandle, Source};
 use super::cells;
 use super::error::{AttachError, Corrupt};
 use super::futex;
-use super::header::{self, HEADER_BYTES, LayoutId, Preamble, STATE_LIVE, STATE_RETIRED, SegmentInfo};
+use super::header::{self, HEADER_BYTES, LayoutId, Preamble, ROOT_COUNT, STATE_LIVE, STATE_RETIRED, SegmentInfo};
 use super::memory::{HeaderWords, Memory};
 use super::offset::{CELL_BYTES, Offset, RootIndex, TableRef};
 use super::options::{Protection, ReaderOptions, SegmentState};
 use super::publication::{self, Overclaim, Watermark};
 use super::region::Region;
+use super::sync::Ordering;
 use super::sync::memory::AtomicU64;
 
 /// Reads a segment. All access is O(1) or O(number of tables), takes no lock and allocates nothing.
@@ -26,6 +27,9 @@ pub struct SegmentReader {
     watermark: Watermark,
     info: SegmentInfo,
     protection: Protection,
+    /// For each root the table it led to when last followed, packed: looking it up in the header's list again would cost
+    /// as much as the rest of a lookup.
+    known_tables: [AtomicU64; ROOT_COUNT],
 }
 
 impl SegmentReader {
@@ -35,7 +39,8 @@ impl SegmentReader {
         let source = handle.into_source();
         let protection = source.protection();
         let region = Region::map(source, object_bytes, info.span_bytes, options.reservation_bytes_max)?;
-        let reader = Self { region, watermark: Watermark::new(), info, protection };
+        let known_tables = [const { AtomicU64::new(0) }; ROOT_COUNT];
+        let reader = Self { region, watermark: Watermark::new(), info, protection, known_tables };
         reader.first_look()?;
         Ok(reader)
     }
@@ -91,6 +96,34 @@ impl SegmentReader {
         let len = table.cell_count.checked_mul(CELL_BYTES).ok_or(Corrupt::NotATable { offset: offset.get() })?;
         self.readable(offset, len)?;
         Ok(table)
+    }
+
+    /// The table of cells that a root leads to; `None` if it has not been set.
+    #[inline(always)]
+    pub fn root_table(&self, root: RootIndex) -> Result<Option<TableRef>, Corrupt> {
+        let Some(offset) = self.root(root) else { return Ok(None) };
+        // Relaxed: the word says all there is to say about a table that never changes, and reading a cell of it checks
+        // that it can be read.
+        let known = self.known_table(root).map_or(0, |word| word.load(Ordering::Relaxed));
+        match TableRef::unpacked(known, offset) {
+            Some(table) => Ok(Some(table)),
+            None => self.look_up_root_table(root, offset).map(Some),
+        }
+    }
+
+    #[cold]
+    fn look_up_root_table(&self, root: RootIndex, offset: Offset) -> Result<TableRef, Corrupt> {
+        let table = self.table(offset)?;
+        if let (Some(word), Some(packed)) = (self.known_table(root), table.packed()) {
+            // Relaxed: see `root_table`.
+            word.store(packed, Ordering::Relaxed);
+        }
+        Ok(table)
+    }
+
+    #[inline(always)]
+    fn known_table(&self, root: RootIndex) -> Option<&AtomicU64> {
+        self.known_tables.get(usize::from(root.get()))
     }
 
     /// The present value of a cell of a table. What was published before it was stored is readable now.
