@@ -27,7 +27,7 @@ fn wait_until_full(pipe: &PipeWriter) {
     wait_until(|| poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)], PollTimeout::ZERO).unwrap() == 0);
 }
 
-/// Neither ranks nor the guardian, only the launcher.
+/// Waits until there are neither ranks nor the guardian, only the launcher. It must have started them before.
 fn wait_until_alone(running: &Running) {
     wait_until(|| running.processes().len() == 1);
 }
@@ -81,7 +81,9 @@ fn a_rank_that_fails_ends_a_job_whose_output_nobody_reads_yet() {
 #[test]
 fn what_was_written_is_passed_on_long_after_the_ranks_have_ended() {
     let (mut reader, writer) = unread();
-    let running = script(&["-n", "2"], "seq 50000").out_to(writer).start();
+    let running = script(&["-n", "2"], "seq 50000").out_to(writer.try_clone().unwrap()).start();
+    wait_until_full(&writer);
+    drop(writer);
     wait_until_alone(&running);
     let mut out = String::new();
     reader.read_to_string(&mut out).unwrap();
@@ -92,7 +94,9 @@ fn what_was_written_is_passed_on_long_after_the_ranks_have_ended() {
 #[test]
 fn output_of_ended_ranks_that_nobody_reads_is_given_up_after_a_signal() {
     let (_reader, writer) = unread();
-    let running = script(&["-n", "1"], "seq 50000").out_to(writer).start();
+    let running = script(&["-n", "1"], "seq 50000").out_to(writer.try_clone().unwrap()).start();
+    wait_until_full(&writer);
+    drop(writer);
     wait_until_alone(&running);
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
