@@ -14,6 +14,7 @@ mod generate;
 mod launch;
 mod output;
 mod programs;
+mod unread;
 
 /// Plays the role named by the environment when a launcher runs this binary as a rank; does nothing otherwise.
 #[test]

@@ -1,11 +1,10 @@
-//! Passes the ranks' output on, whole lines at a time, and the launcher's input to the ranks that want it.
+//! Reads the ranks' output, whole lines at a time, and passes the launcher's input on to the ranks that want it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ChildStdin;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::children::Channel;
 use super::lines::LineBuffer;
@@ -14,7 +13,7 @@ use super::lines::LineBuffer;
 const READ_BYTES_MAX: usize = 64 * 1024;
 
 /// Turns given to a pipe after the job's end. A pipe holds a mebibyte at most unless an administrator made it larger.
-const LAST_TURNS_MAX: usize = 17;
+pub(super) const LAST_TURNS_MAX: usize = 17;
 
 /// One output of one rank.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(super) enum Progress {
     Open,
     /// Wait until it is readable again.
     Empty,
-    /// It has ended and everything was passed on.
+    /// It has ended and everything was given out.
     Ended,
 }
 
@@ -52,66 +51,33 @@ impl Stream {
         self.source.as_fd()
     }
 
-    /// Passes on what has arrived, whole lines of it.
-    pub(super) fn pump(&mut self) -> io::Result<Progress> {
+    /// Where it goes.
+    pub(super) const fn channel(&self) -> Channel {
+        self.channel
+    }
+
+    /// Reads what has arrived and appends whole lines of it to `ready`.
+    pub(super) fn read(&mut self, ready: &mut Vec<u8>) -> io::Result<Progress> {
         let mut chunk = vec![0u8; READ_BYTES_MAX];
-        let mut ready = Vec::new();
-        let progress = match nix::unistd::read(&self.source, &mut chunk) {
+        match nix::unistd::read(&self.source, &mut chunk) {
             Ok(0) => {
-                self.lines.finish(&self.prefix, &mut ready);
-                Progress::Ended
+                self.finish(ready);
+                Ok(Progress::Ended)
             }
             Ok(count) => {
-                self.lines.feed(chunk.get(..count).unwrap_or_default(), &self.prefix, &mut ready);
-                Progress::Open
+                self.lines.feed(chunk.get(..count).unwrap_or_default(), &self.prefix, ready);
+                Ok(Progress::Open)
             }
-            Err(Errno::EAGAIN) => Progress::Empty,
-            Err(Errno::EINTR) => Progress::Open,
-            Err(error) => return Err(error.into()),
-        };
-        self.write(&ready)?;
-        Ok(progress)
-    }
-
-    /// Passes on what is left when nobody of the job writes any more, an unfinished line included. Somebody who left
-    /// the job's process group and still holds the pipe is not waited for.
-    pub(super) fn finish(mut self) -> io::Result<()> {
-        for _ in 0..LAST_TURNS_MAX {
-            match self.pump()? {
-                Progress::Open => {}
-                Progress::Empty => break,
-                Progress::Ended => return Ok(()),
-            }
-        }
-        let mut ready = Vec::new();
-        self.lines.finish(&self.prefix, &mut ready);
-        self.write(&ready)
-    }
-
-    /// One write for all lines: other writers to the same terminal can't come between.
-    fn write(&self, lines: &[u8]) -> io::Result<()> {
-        match self.channel {
-            Channel::Out => write_all(io::stdout().lock().as_fd(), lines),
-            Channel::Error => write_all(io::stderr().lock().as_fd(), lines),
+            Err(Errno::EAGAIN) => Ok(Progress::Empty),
+            Err(Errno::EINTR) => Ok(Progress::Open),
+            Err(error) => Err(error.into()),
         }
     }
-}
 
-/// Writes everything, also where somebody else has made the descriptor non-blocking: it is shared with the shell, and a
-/// pipe that is merely full must not be taken for a broken one.
-fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match nix::unistd::write(out, bytes) {
-            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-            Err(Errno::EINTR) => {}
-            Err(Errno::EAGAIN) => match poll(&mut [PollFd::new(out, PollFlags::POLLOUT)], PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            },
-            Err(error) => return Err(error.into()),
-        }
+    /// Gives out an unfinished line when nobody of the job writes any more.
+    pub(super) fn finish(&mut self, ready: &mut Vec<u8>) {
+        self.lines.finish(&self.prefix, ready);
     }
-    Ok(())
 }
 
 /// Copies the launcher's standard input to these ranks until it ends; a rank that has closed its end is left out.

@@ -1,7 +1,8 @@
 //! One job from its first process to its exit status: a single loop over everything that can happen.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, unbounded};
@@ -13,6 +14,8 @@ use super::children::{Channel, Children, SpawnError};
 use super::forward::{Progress, Stream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News};
+use super::last_output::LastOutput;
+use super::outlet::Outlet;
 use super::plan::Plan;
 use super::report::{Phase, Timeline};
 use super::session::SessionDirectory;
@@ -69,6 +72,9 @@ pub(super) struct Job {
     children: Children,
     streams: Vec<Option<Stream>>,
     wakeups: Wakeups,
+    outlet: Outlet,
+    /// Whether output is left in the ranks' pipes because the outlet has no room.
+    is_paused: bool,
     news: Receiver<News>,
     verdict: Verdict,
     timeline: Timeline,
@@ -89,8 +95,9 @@ impl Job {
             Guardian::start(&path).map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
         let directory = SessionDirectory::create(path)
             .map_err(|reason| JobError::System { doing: "make a directory for the job", reason })?;
+        let bell = Arc::new(bell);
         let (sender, news) = unbounded();
-        let host = LauncherHost::new(sender, Arc::new(bell), clock, settings.report);
+        let host = LauncherHost::new(sender, Arc::clone(&bell), clock, settings.report);
         let server = Server::builder().tmpdir(directory.path()).start(host)?;
         let rank_count = plan.app_of_rank.len();
         let mut job = Self {
@@ -99,6 +106,8 @@ impl Job {
             children: Children::new(guardian.group()),
             streams: Vec::new(),
             wakeups,
+            outlet: Outlet::new(bell),
+            is_paused: false,
             news,
             verdict: Verdict::new(rank_count, settings.grace),
             timeline: Timeline::new(rank_count),
@@ -145,8 +154,11 @@ impl Job {
             inputs.extend(pipes.input);
         }
         if !inputs.is_empty() {
-            #[expect(clippy::disallowed_methods, reason = "reading a terminal blocks; see copy_input")]
-            std::thread::spawn(move || copy_input(inputs));
+            // Reading a terminal blocks; see `copy_input`.
+            Builder::new()
+                .name("modex-input".to_owned())
+                .spawn(move || copy_input(inputs))
+                .map_err(|reason| JobError::System { doing: "start a thread that passes its input on", reason })?;
         }
         Ok(())
     }
@@ -163,20 +175,16 @@ impl Job {
     pub(super) fn finish(mut self) -> Result<u8, JobError> {
         let outcome = self.run();
         self.read_news();
-        let Self { server, directory, mut children, streams, timeline, verdict, settings, guardian, .. } = self;
+        let Self { server, directory, mut children, streams, wakeups, outlet, timeline, .. } = self;
         // In this order the guardian, who ends with the ranks' group, outlives everything it answers for.
         drop(server);
         drop(directory);
         children.finish();
-        drop(guardian);
-        for stream in streams.into_iter().flatten() {
-            // As with every line before: whoever does not want the output misses it.
-            let _ = stream.finish();
-        }
-        if settings.report && outcome.is_ok() {
-            say(&timeline.table());
-        }
-        outcome.map(|()| verdict.shell_status())
+        drop(self.guardian);
+        let report = if self.settings.report && outcome.is_ok() { timeline.table() } else { String::new() };
+        let last = LastOutput { wakeups, outlet, verdict: self.verdict, clock: self.clock };
+        let status = last.pass_on(streams, &report);
+        outcome.map(|()| status)
     }
 
     fn run(&mut self) -> Result<(), JobError> {
@@ -196,12 +204,15 @@ impl Job {
         for wakeup in wakeups {
             match wakeup {
                 Wakeup::Child => self.collect_ended(),
-                Wakeup::News => self.read_news(),
+                Wakeup::News => {
+                    self.read_news();
+                    self.settle_output()?;
+                }
                 Wakeup::Stop { signal } => {
                     let action = self.verdict.stop(self.clock.now(), Cause::Signal(signal));
                     self.act(action);
                 }
-                Wakeup::Stream { index } => self.pump(index),
+                Wakeup::Stream { index } => self.pump(index)?,
             }
         }
         let action = self.verdict.tick(self.clock.now());
@@ -242,35 +253,76 @@ impl Job {
         }
     }
 
-    fn act(&self, action: Option<Action>) {
+    fn act(&mut self, action: Option<Action>) {
         match action {
             None => {}
-            Some(Action::Stop { cause, running: 0 }) => say(&format!("modex: {cause}\n")),
+            Some(Action::Stop { cause, running: 0 }) => self.outlet.say(&format!("modex: {cause}\n")),
             Some(Action::Stop { cause, running }) => {
                 let ranks = if running == 1 { "rank gets" } else { "ranks get" };
                 let grace = self.verdict.grace().as_secs_f64();
-                say(&format!("modex: {cause}; the other {running} {ranks} {grace} s to end\n"));
+                self.outlet.say(&format!("modex: {cause}; the other {running} {ranks} {grace} s to end\n"));
                 self.children.signal(Signal::SIGTERM);
             }
             Some(Action::Kill) => self.children.signal(Signal::SIGKILL),
         }
     }
 
-    /// Passes on what a rank wrote. A rank whose output can't be passed on loses its pipe, as in a shell.
-    fn pump(&mut self, index: usize) {
+    /// Passes on what a rank wrote.
+    fn pump(&mut self, index: usize) -> Result<(), JobError> {
+        // A wake-up from just before the pause must not add to what is queued.
+        if self.is_paused {
+            return Ok(());
+        }
+        let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
+        let mut lines = Vec::new();
+        let progress = stream.read(&mut lines);
+        let channel = stream.channel();
+        if !matches!(progress, Ok(Progress::Open | Progress::Empty)) {
+            self.close(index);
+        }
+        self.outlet
+            .push(index, channel, lines)
+            .map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })?;
+        if !self.outlet.has_room() {
+            self.pause();
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, index: usize) {
         let Some(slot) = self.streams.get_mut(index) else { return };
-        let Some(stream) = slot else { return };
-        if !matches!(stream.pump(), Ok(Progress::Open | Progress::Empty)) {
+        if let Some(stream) = slot.take() {
             // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
             let _ = self.wakeups.forget(stream.fd());
-            *slot = None;
         }
     }
-}
 
-/// Tells the user. That nobody reads it must not change how the job ends.
-fn say(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    /// Leaves the output in the ranks' pipes, which makes the ranks wait, until what is queued has been written.
+    fn pause(&mut self) {
+        self.is_paused = true;
+        for stream in self.streams.iter().flatten() {
+            // One that stays in the poll set would only cost time.
+            let _ = self.wakeups.forget(stream.fd());
+        }
+        self.outlet.ask_for_ring();
+    }
+
+    /// A rank whose output can't be passed on loses its pipe, as in a shell. The others go on when there is room.
+    fn settle_output(&mut self) -> Result<(), JobError> {
+        for index in self.outlet.take_failed() {
+            self.close(index);
+        }
+        if self.is_paused && self.outlet.has_room() {
+            self.is_paused = false;
+            for (index, stream) in self.streams.iter().enumerate() {
+                let Some(stream) = stream else { continue };
+                self.wakeups
+                    .watch(index, stream.fd())
+                    .map_err(|reason| JobError::System { doing: "watch a rank's output", reason })?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Everything the standard wants a host to tell about a job on one node.

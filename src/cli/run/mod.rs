@@ -4,7 +4,8 @@
 //!  command line --> apps --> plan (ranks, environment, places) --> children (processes)
 //!                                                                      |
 //!  server's host ---- news ----> job: one loop over wake-ups <-- output, signals, ends
-//!                                      |
+//!                                      |        \
+//!                                      |         outlet: a thread that writes what ranks and launcher say
 //!                                  verdict: go on, stop, kill --> exit status
 //! ```
 //!
@@ -17,7 +18,9 @@ mod forward;
 mod guardian;
 mod host;
 mod job;
+mod last_output;
 mod lines;
+mod outlet;
 mod plan;
 mod report;
 mod session;

@@ -119,6 +119,8 @@ pub(super) struct Verdict {
     grace: Duration,
     time_limit: Option<(Time, Duration)>,
     stopped: Option<Stopped>,
+    /// Whether a signal asked for the end, be it the first cause or not.
+    interrupted: bool,
 }
 
 #[derive(Debug)]
@@ -131,7 +133,7 @@ struct Stopped {
 impl Verdict {
     /// A job of `rank_count` running ranks; after a failure the others get `grace` before they are killed.
     pub(super) fn new(rank_count: usize, grace: Duration) -> Self {
-        Self { endings: vec![None; rank_count], grace, time_limit: None, stopped: None }
+        Self { endings: vec![None; rank_count], grace, time_limit: None, stopped: None, interrupted: false }
     }
 
     /// Ends the job if it still runs `limit` after `now`.
@@ -154,6 +156,7 @@ impl Verdict {
     /// The job has to end. The first cause counts; a second signal from the user ends the grace period.
     #[must_use]
     pub(super) fn stop(&mut self, now: Time, cause: Cause) -> Option<Action> {
+        self.interrupted |= matches!(cause, Cause::Signal(_));
         match &mut self.stopped {
             None => {
                 let action = Action::Stop { cause: cause.clone(), running: self.running() };
@@ -191,6 +194,11 @@ impl Verdict {
             Some(stopped) => Some(stopped.kill_at),
             None => self.time_limit.map(|(end, _)| end),
         }
+    }
+
+    /// From when on a reader who takes no output is not waited for: at once after a signal, else from the time limit.
+    pub(super) fn patience_ends(&self) -> Option<Time> {
+        if self.interrupted { Some(Time::ZERO) } else { self.time_limit.map(|(end, _)| end) }
     }
 
     /// How many ranks have not ended.
@@ -263,6 +271,17 @@ mod tests {
         assert!(matches!(verdict.stop(at(0), Cause::Signal(2)), Some(Action::Stop { .. })));
         assert_eq!(verdict.stop(at(0), Cause::Signal(2)), Some(Action::Kill));
         assert_eq!(verdict.shell_status(), 130);
+    }
+
+    #[test]
+    fn patience_with_readers_ends_at_the_time_limit_or_with_a_signal_whatever_ended_the_job() {
+        let mut verdict = Verdict::new(1, GRACE);
+        assert!(verdict.ended(at(0), 0, Ending::Exited(1)).is_some());
+        assert_eq!(verdict.patience_ends(), None);
+        verdict.limit_time(at(0), Duration::from_secs(5));
+        assert_eq!(verdict.patience_ends(), Some(at(5)));
+        assert_eq!(verdict.stop(at(1), Cause::Signal(2)), Some(Action::Kill));
+        assert_eq!((verdict.patience_ends(), verdict.shell_status()), (Some(Time::ZERO), 1));
     }
 
     #[test]

@@ -1,0 +1,106 @@
+//! The end of a job's output: no rank runs any more, but what they wrote may still have to wait for its reader.
+
+use std::time::Duration;
+
+use super::forward::{LAST_TURNS_MAX, Progress, Stream};
+use super::host::Clock;
+use super::outlet::Outlet;
+use super::verdict::{Action, Cause, Verdict};
+use super::wakeups::{Wakeup, Wakeups};
+
+/// How long a reader may take nothing before it counts as stuck. That only matters to a user who has lost patience.
+const READER_TIME: Duration = Duration::from_secs(1);
+
+/// The user wants the launcher to end, the reader does not read, or waiting is not possible.
+#[derive(Debug)]
+pub(super) struct GivenUp;
+
+/// What it takes to wait for readers.
+#[derive(Debug)]
+pub(super) struct LastOutput {
+    pub(super) wakeups: Wakeups,
+    pub(super) outlet: Outlet,
+    pub(super) verdict: Verdict,
+    pub(super) clock: Clock,
+}
+
+impl LastOutput {
+    /// Passes on what is left in the ranks' pipes and these words of the launcher, and waits until all is written. A
+    /// signal, or the time limit, ends that if the reader is stuck. Returns the launcher's exit status.
+    pub(super) fn pass_on(mut self, streams: Vec<Option<Stream>>, words: &str) -> u8 {
+        for stream in streams.iter().flatten() {
+            // Those already forgotten because there was no room are no news. The others are read below, in turn.
+            let _ = self.wakeups.forget(stream.fd());
+        }
+        let finished = self.empty(streams).and_then(|()| {
+            if !words.is_empty() {
+                self.outlet.say(words);
+            }
+            self.wait_until(|outlet| outlet.is_drained())
+        });
+        if finished.is_err() {
+            // A time limit that passed while nobody read is the reason now; any earlier one stays.
+            if let Some(Action::Stop { cause, .. }) = self.verdict.tick(self.clock.now()) {
+                self.outlet.say(&format!("modex: {cause}\n"));
+            }
+            self.outlet.give_up();
+        }
+        self.verdict.shell_status()
+    }
+
+    /// Reads the pipes until they are empty, an unfinished line included. Somebody who left the job's process group and
+    /// still holds a pipe is not waited for.
+    fn empty(&mut self, streams: Vec<Option<Stream>>) -> Result<(), GivenUp> {
+        for (index, stream) in streams.into_iter().enumerate() {
+            let Some(mut stream) = stream else { continue };
+            for _ in 0..LAST_TURNS_MAX {
+                self.wait_until(Outlet::has_room)?;
+                let mut lines = Vec::new();
+                let progress = stream.read(&mut lines);
+                // As with every line before: whoever does not want the output misses it.
+                let pushed = self.outlet.push(index, stream.channel(), lines);
+                if pushed.is_err() || progress.is_err() || progress.is_ok_and(|progress| progress != Progress::Open) {
+                    break;
+                }
+            }
+            let mut lines = Vec::new();
+            stream.finish(&mut lines);
+            let _ = self.outlet.push(index, stream.channel(), lines);
+        }
+        Ok(())
+    }
+
+    fn wait_until(&mut self, is_met: impl Fn(&mut Outlet) -> bool) -> Result<(), GivenUp> {
+        if is_met(&mut self.outlet) {
+            return Ok(());
+        }
+        self.outlet.ask_for_ring();
+        let mut progress_at = self.clock.now();
+        loop {
+            let now = self.clock.now();
+            if self.outlet.settle() {
+                progress_at = now;
+            }
+            if is_met(&mut self.outlet) {
+                return Ok(());
+            }
+            let end = self.verdict.patience_ends().map(|end| end.max(progress_at + READER_TIME));
+            if end.is_some_and(|end| now >= end) {
+                return Err(GivenUp);
+            }
+            self.listen(end.map(|end| end.since(now)))?;
+        }
+    }
+
+    /// Waits for the bell, a signal, or this long.
+    fn listen(&mut self, limit: Option<Duration>) -> Result<(), GivenUp> {
+        for wakeup in self.wakeups.wait(limit).map_err(|_| GivenUp)? {
+            let Wakeup::Stop { signal } = wakeup else { continue };
+            if let Some(Action::Stop { cause, .. }) = self.verdict.stop(self.clock.now(), Cause::Signal(signal)) {
+                self.outlet.say(&format!("modex: {cause}\n"));
+                self.outlet.ask_for_ring();
+            }
+        }
+        Ok(())
+    }
+}

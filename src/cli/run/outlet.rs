@@ -1,0 +1,277 @@
+//! Writes to the launcher's standard output and standard error from a thread of its own: a reader that does not read
+//! must not keep the launcher from its job.
+//!
+//! ```text
+//!  loop -- orders: lines, or "ring" --> writer thread --> stdout, stderr
+//!    ^-------- done: bytes, failures ------|
+//!    ^-------- bell: "ring", failures -----|
+//! ```
+//!
+//! One thread for both, so lines stay whole and in order where both go to the same place. The loop never waits for it:
+//! it hands over lines while there is room, and otherwise leaves the output in the ranks' pipes until the bell rings.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::thread::Builder;
+
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::children::Channel;
+use super::wakeups::Bell;
+
+/// Bytes handed over and not yet written from which on there is no room. What a rank's turn gives may exceed it once.
+const QUEUED_BYTES_MAX: usize = 1 << 20;
+
+/// What an order counts for besides its lines: many short ones take memory, too.
+const ORDER_BYTES: usize = 128;
+
+/// What a pipe that is ready for writing takes without blocking (POSIX: `PIPE_BUF` on Linux).
+const PIPE_ATOMIC_BYTES: usize = 4096;
+
+/// What the thread has to do, in this order.
+#[derive(Debug)]
+enum Order {
+    /// Write these.
+    Write { channel: Channel, lines: Vec<u8>, source: Source },
+    /// Wake the launcher up.
+    Ring,
+}
+
+/// Whose lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The stream with this index.
+    Stream(usize),
+    /// The launcher.
+    Launcher,
+}
+
+/// Lines that the thread has dealt with.
+#[derive(Debug)]
+struct Done {
+    source: Source,
+    cost: usize,
+    failed: bool,
+}
+
+/// The loop's end.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    bell: Arc<Bell>,
+    /// The thread's ends of its channels, started with the first output: most of a job's start has none.
+    writer: Option<(Sender<Order>, Receiver<Done>)>,
+    queued_bytes: usize,
+    /// The launcher's own messages among the queued.
+    unsaid: VecDeque<Vec<u8>>,
+    /// Streams whose lines could not be written.
+    failed: Vec<usize>,
+}
+
+impl Outlet {
+    /// Nothing to write yet. The bell rings the loop that owns this.
+    pub(super) const fn new(bell: Arc<Bell>) -> Self {
+        Self { bell, writer: None, queued_bytes: 0, unsaid: VecDeque::new(), failed: Vec::new() }
+    }
+
+    /// Queues whole lines of the stream with this index. Fails if there can be no thread to write them.
+    pub(super) fn push(&mut self, index: usize, channel: Channel, lines: Vec<u8>) -> io::Result<()> {
+        if lines.is_empty() { Ok(()) } else { self.queue(Source::Stream(index), channel, lines) }
+    }
+
+    /// Tells the user, on standard error. That nobody reads it must not change how the job ends.
+    pub(super) fn say(&mut self, text: &str) {
+        if self.queue(Source::Launcher, Channel::Error, text.as_bytes().to_vec()).is_ok() {
+            self.unsaid.push_back(text.as_bytes().to_vec());
+        } else {
+            // Without a thread nothing else is being written.
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+    }
+
+    fn queue(&mut self, source: Source, channel: Channel, lines: Vec<u8>) -> io::Result<()> {
+        let cost = cost(&lines);
+        let (orders, _) = match &mut self.writer {
+            Some(writer) => writer,
+            none => none.insert(start_writer(Arc::clone(&self.bell))?),
+        };
+        orders.send(Order::Write { channel, lines, source }).map_err(io::Error::other)?;
+        self.queued_bytes = self.queued_bytes.saturating_add(cost);
+        Ok(())
+    }
+
+    /// Has the bell rung when everything queued so far is written. It also rings at each failure.
+    pub(super) fn ask_for_ring(&self) {
+        if let Some((orders, _)) = &self.writer {
+            // The thread lives as long as the channel.
+            let _ = orders.send(Order::Ring);
+        }
+    }
+
+    /// Whether more may be queued.
+    pub(super) fn has_room(&mut self) -> bool {
+        if self.queued_bytes >= QUEUED_BYTES_MAX {
+            self.settle();
+        }
+        self.queued_bytes < QUEUED_BYTES_MAX
+    }
+
+    /// Whether everything queued was dealt with.
+    pub(super) const fn is_drained(&self) -> bool {
+        self.queued_bytes == 0
+    }
+
+    /// The streams whose lines could not be written since the last call.
+    pub(super) fn take_failed(&mut self) -> Vec<usize> {
+        self.settle();
+        std::mem::take(&mut self.failed)
+    }
+
+    /// Takes note of what was written and says whether that was anything.
+    pub(super) fn settle(&mut self) -> bool {
+        let before = self.queued_bytes;
+        let Some((_, done)) = &self.writer else { return false };
+        for Done { source, cost, failed } in done.try_iter() {
+            self.queued_bytes = self.queued_bytes.saturating_sub(cost);
+            match source {
+                Source::Launcher => drop(self.unsaid.pop_front()),
+                Source::Stream(index) if failed => self.failed.push(index),
+                Source::Stream(_) => {}
+            }
+        }
+        self.queued_bytes < before
+    }
+
+    /// Gives up what is queued. The launcher's own messages are still said if standard error takes them at once: it may
+    /// be another reader who is stuck.
+    pub(super) fn give_up(mut self) {
+        self.settle();
+        let mut text = self.unsaid.into_iter().collect::<Vec<_>>().concat();
+        text.truncate(PIPE_ATOMIC_BYTES);
+        let stderr = io::stderr();
+        let mut ready = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+        if !text.is_empty() && poll(&mut ready, PollTimeout::ZERO).is_ok_and(|count| count > 0) {
+            let _ = nix::unistd::write(&stderr, &text);
+        }
+    }
+}
+
+const fn cost(lines: &[u8]) -> usize {
+    lines.len().saturating_add(ORDER_BYTES)
+}
+
+/// Starts the thread. It ends when the outlet is dropped, or with the process if a reader is stuck.
+fn start_writer(bell: Arc<Bell>) -> io::Result<(Sender<Order>, Receiver<Done>)> {
+    // Without bounds of their own: `Outlet::has_room` keeps them, and the loop must not block.
+    let (orders, receiver) = unbounded();
+    let (sender, done) = unbounded();
+    Builder::new().name("modex-output".to_owned()).spawn(move || write_orders(&receiver, &sender, &bell))?;
+    Ok((orders, done))
+}
+
+fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
+    for order in orders {
+        let Order::Write { channel, lines, source } = order else {
+            bell.ring();
+            continue;
+        };
+        // Not locked: nobody else in this process writes there while this thread lives, except errors about it.
+        let written = match channel {
+            Channel::Out => write_all(io::stdout().as_fd(), &lines),
+            Channel::Error => write_all(io::stderr().as_fd(), &lines),
+        };
+        let failed = written.is_err();
+        // A loop that has ended does not want to know.
+        let _ = done.send(Done { source, cost: cost(&lines), failed });
+        if failed {
+            bell.ring();
+        }
+    }
+}
+
+/// Writes everything, also where somebody else has made the descriptor non-blocking: it is shared with the shell, and a
+/// pipe that is merely full must not be taken for a broken one.
+///
+/// One write for all lines: other writers to the same terminal can't come between.
+fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match nix::unistd::write(out, bytes) {
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => match poll(&mut [PollFd::new(out, PollFlags::POLLOUT)], PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            },
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wakeups::Wakeups;
+    use super::*;
+
+    /// An outlet whose writer is the test.
+    fn outlet() -> (Outlet, Receiver<Order>, Sender<Done>) {
+        let (_wakeups, bell) = Wakeups::new().unwrap();
+        let (orders, receiver) = unbounded();
+        let (sender, done) = unbounded();
+        (Outlet { writer: Some((orders, done)), ..Outlet::new(Arc::new(bell)) }, receiver, sender)
+    }
+
+    /// Does the next order.
+    fn write_next(orders: &Receiver<Order>, done: &Sender<Done>, failed: bool) {
+        let Order::Write { lines, source, .. } = orders.try_recv().unwrap() else { panic!("nothing to write") };
+        done.send(Done { source, cost: cost(&lines), failed }).unwrap();
+    }
+
+    #[test]
+    fn there_is_room_up_to_the_bound_and_again_when_lines_were_written() {
+        let (mut outlet, orders, done) = outlet();
+        outlet.push(0, Channel::Out, vec![b'x'; QUEUED_BYTES_MAX - 2 * ORDER_BYTES - 2]).unwrap();
+        outlet.push(1, Channel::Out, b"y".to_vec()).unwrap();
+        assert!(outlet.has_room(), "one byte is missing");
+        outlet.say("z");
+        assert!(!outlet.has_room());
+        write_next(&orders, &done, false);
+        assert!(outlet.has_room() && !outlet.is_drained());
+        write_next(&orders, &done, false);
+        write_next(&orders, &done, false);
+        assert!(outlet.settle() && outlet.is_drained());
+        assert!(!outlet.settle());
+    }
+
+    #[test]
+    fn many_short_lines_fill_it_too() {
+        let (mut outlet, orders, _done) = outlet();
+        while outlet.has_room() {
+            outlet.push(0, Channel::Out, b"\n".to_vec()).unwrap();
+        }
+        assert_eq!(orders.len(), QUEUED_BYTES_MAX.div_ceil(ORDER_BYTES + 1));
+    }
+
+    #[test]
+    fn a_failure_names_the_stream_once() {
+        let (mut outlet, orders, done) = outlet();
+        outlet.push(5, Channel::Out, b"lost\n".to_vec()).unwrap();
+        outlet.say("lost, too\n");
+        write_next(&orders, &done, true);
+        write_next(&orders, &done, true);
+        assert_eq!((outlet.take_failed(), outlet.take_failed()), (vec![5], vec![]));
+        assert!(outlet.is_drained() && outlet.unsaid.is_empty());
+    }
+
+    #[test]
+    fn no_thread_is_started_for_nothing() {
+        let (_wakeups, bell) = Wakeups::new().unwrap();
+        let mut outlet = Outlet::new(Arc::new(bell));
+        outlet.push(0, Channel::Out, Vec::new()).unwrap();
+        outlet.ask_for_ring();
+        assert!(outlet.writer.is_none() && outlet.is_drained());
+    }
+}
