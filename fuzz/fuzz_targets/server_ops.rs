@@ -48,6 +48,7 @@ fn config(capabilities: u8, bounds: u8) -> Config {
             participants_max: bound(3, 2),
             direct_modex_max: bound(4, 1),
             host_requests_max: bound(5, 1),
+            ..Limits::default()
         },
         host_timeout: (capabilities & 0x80 != 0).then_some(Duration::from_secs(20)),
     }

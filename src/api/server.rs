@@ -238,7 +238,7 @@ impl Server {
     /// Announces a local process, before it starts. The kernel must report these ids for its connections.
     ///
     /// # Errors
-    /// [`ServerError::Refused`] when the namespace is unknown or the rank is not that of a process.
+    /// [`ServerError::Refused`] when the rank is not that of a process of the job. The namespace may follow.
     pub fn register_client(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<(), ServerError> {
         self.register_client_object(proc, uid, gid, 0)
     }

@@ -69,6 +69,8 @@ pub enum Moment {
     Admitted,
     /// A fence it takes part in has been released successfully.
     Fenced,
+    /// Its connection has ended without finalize: it died, or gave up.
+    Left,
 }
 
 /// A host without any upcall: local jobs only.

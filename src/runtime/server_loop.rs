@@ -163,8 +163,12 @@ impl ServerLoop {
     }
 
     fn reply(&mut self, peer: PeerId, tag: Tag, reply: &Reply) {
-        if *reply == Reply::Status(Status::SUCCESS) && self.connections.asked(peer, tag) == Some(Asked::Fence) {
-            self.witness.reached(peer, Moment::Fenced);
+        if *reply == Reply::Status(Status::SUCCESS) {
+            match self.connections.asked(peer, tag) {
+                Some(Asked::Fence) => self.witness.reached(peer, Moment::Fenced),
+                Some(Asked::Finalize) => self.witness.forget(peer),
+                _ => {}
+            }
         }
         self.connections.reply(peer, tag, reply);
     }

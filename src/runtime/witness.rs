@@ -24,7 +24,11 @@ impl Witness {
                 self.tell(&hello.proc, Moment::Connected);
                 self.procs.insert(*peer, hello.proc.clone());
             }
-            Input::Lost(peer) => drop(self.procs.remove(peer)),
+            Input::Lost(peer) => {
+                if let Some(proc) = self.procs.remove(peer) {
+                    self.tell(&proc, Moment::Left);
+                }
+            }
             _ => {}
         }
     }

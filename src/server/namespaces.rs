@@ -49,7 +49,12 @@ impl<S: Publish> Server<S> {
         let RegisterClient { proc, uid, gid, object } = registration;
         let Some(rank) = proc.rank.process() else { return Status::ERR_BAD_PARAM };
         let credentials = Credentials { uid: *uid, gid: *gid };
-        let client = self.registry.job_or_insert(&proc.namespace).clients.entry(rank).or_insert_with(|| Client {
+        let job = self.registry.job_or_insert(&proc.namespace);
+        // One that the job does not have would never come, and everybody would wait for it.
+        if job.job_size.is_some_and(|job_size| rank >= job_size) {
+            return Status::ERR_BAD_PARAM;
+        }
+        let client = job.clients.entry(rank).or_insert_with(|| Client {
             credentials,
             object: *object,
             presence: Presence::Expected,

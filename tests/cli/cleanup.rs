@@ -17,6 +17,16 @@ fn processes_that_a_rank_leaves_behind_are_gone() {
     }
 }
 
+/// `setsid` takes a process out of the ranks' group, and it lived on after the job.
+#[test]
+fn processes_that_left_the_ranks_group_are_gone() {
+    let orphan = "setsid sh -c 'echo $$; trap \"\" TERM HUP; sleep 1000 & exec sleep 1000' & read never < /dev/zero";
+    let mut running = script(&["-n", "1", "--timeout", "0.5"], orphan).start();
+    let orphan: i32 = running.line().trim().parse().unwrap();
+    assert_eq!(running.finish().code(), Some(124));
+    assert!(!is_alive(orphan));
+}
+
 #[test]
 fn a_launcher_that_is_killed_takes_everything_with_it() {
     let mut running = script(&["-n", "3"], &format!("trap '' TERM HUP INT; {ORPHAN}; exec sleep 1000")).start();

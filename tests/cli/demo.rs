@@ -24,7 +24,7 @@ fn rounds_and_sizes_can_be_chosen() {
 
 #[test]
 fn the_table_has_every_phase() {
-    let out = modex(["run", "-n", "2", MODEX, "demo"]).run().success();
+    let out = modex(["run", "-n", "2", MODEX, "demo", "--rounds", "2"]).run().success();
     for phase in ["init", "put", "commit", "fence", "read all peers", "barrier"] {
         assert!(out.lines().any(|line| line.starts_with(phase)), "{phase}: {out}");
     }
@@ -36,8 +36,13 @@ fn the_report_covers_every_rank_in_every_phase() {
     assert!(ended.status.success(), "{ended:?}");
     let rows: Vec<&str> = ended.err.lines().collect();
     assert!(rows[0].starts_with("phase (ms)"), "{ended:?}");
-    let names =
-        ["spawn to main", "main to Init done", "Init to first fence done", "first fence to exit", "spawn to exit"];
+    let names = [
+        "spawn to main and connect",
+        "connect to Init granted",
+        "Init to first fence done",
+        "first fence to exit",
+        "spawn to exit",
+    ];
     assert_eq!(rows.len(), 1 + names.len());
     for (row, name) in rows[1..].iter().zip(names) {
         assert!(row.starts_with(name) && row.ends_with(" 3"), "{row}");

@@ -42,7 +42,7 @@ fn a_rank_killed_by_a_signal_gives_128_and_its_number() {
 fn a_time_limit_ends_the_job_with_124() {
     let ended = modex(["run", "-n", "2", "--timeout", "0.1", "sleep", "1000"]).run();
     assert_eq!(ended.code(), Some(124));
-    assert_eq!(ended.err, "modex: the job exceeded its time limit of 0.1 s; the other 2 ranks get 2 s to end\n");
+    assert_eq!(ended.err, "modex: the job exceeded its time limit of 0.1 s; 2 ranks get 2 s to end\n");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_rank_that_is_asked_to_end_can_finish_what_it_does() {
         running.signal(signal);
         let ended = running.finish();
         assert_eq!((ended.code(), ended.out.as_str()), (Some(status), "asked\nasked\n"), "{ended:?}");
-        assert_eq!(ended.err, format!("modex: received {signal}; the other 2 ranks get 1000 s to end\n"));
+        assert_eq!(ended.err, format!("modex: received {signal}; 2 ranks get 1000 s to end\n"));
     }
 }
 
@@ -79,7 +79,7 @@ fn a_second_signal_kills() {
     let mut running = script(&["-n", "1", "--grace", "1000"], STUBBORN).start();
     assert_eq!(running.line(), "ready\n");
     running.signal(Signal::SIGINT);
-    assert_eq!(running.error_line(), "modex: received SIGINT; the other 1 rank gets 1000 s to end\n");
+    assert_eq!(running.error_line(), "modex: received SIGINT; 1 rank gets 1000 s to end\n");
     running.signal(Signal::SIGINT);
     assert_eq!(running.finish().code(), Some(130));
 }

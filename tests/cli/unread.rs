@@ -41,7 +41,7 @@ fn a_signal_ends_a_job_whose_output_nobody_reads() {
         running.signal(signal);
         let ended = running.finish();
         assert_eq!(ended.code(), Some(status), "{ended:?}");
-        assert_eq!(ended.err, format!("modex: received {signal}; the other 2 ranks get 2 s to end\n"));
+        assert_eq!(ended.err, format!("modex: received {signal}; 2 ranks get 2 s to end\n"));
     }
 }
 

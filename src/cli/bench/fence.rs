@@ -19,11 +19,11 @@ const VALUE_BYTES: usize = 64;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Numbers of processes
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 8, 32], value_name = "N")]
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 8, 32], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: Vec<u32>,
 
     /// Fences of each kind
-    #[arg(long, default_value_t = 300, value_name = "N")]
+    #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     samples: usize,
 
     #[command(flatten)]
@@ -33,9 +33,9 @@ pub(super) struct Options {
 /// What one process does.
 #[derive(Args, Debug)]
 pub(super) struct Task {
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: u32,
-    #[arg(long)]
+    #[arg(long, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     samples: usize,
 }
 

@@ -12,11 +12,11 @@ use crate::api::Client;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Processes, one after the other; each connects for the first time once
-    #[arg(long, default_value_t = 50, value_name = "N")]
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: u32,
 
     /// How often each process connects again
-    #[arg(long, default_value_t = 10, value_name = "N")]
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     again: u32,
 
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(super) struct Options {
 /// What one process does.
 #[derive(Args, Debug)]
 pub(super) struct Task {
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     again: u32,
 }
 

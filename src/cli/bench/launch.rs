@@ -19,7 +19,7 @@ pub(super) struct Options {
     ranks: u32,
 
     /// Runs of each program, in turn
-    #[arg(long, default_value_t = 15, value_name = "N")]
+    #[arg(long, default_value_t = 15, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     samples: usize,
 
     #[command(flatten)]

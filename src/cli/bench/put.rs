@@ -21,7 +21,7 @@ pub(super) struct Options {
     values: Vec<u32>,
 
     /// Samples of each figure
-    #[arg(long, default_value_t = 500, value_name = "N")]
+    #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     samples: usize,
 
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(super) struct Options {
 pub(super) struct Task {
     #[arg(long)]
     size: usize,
-    #[arg(long)]
+    #[arg(long, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     samples: usize,
     #[arg(long, value_delimiter = ',')]
     values: Vec<u32>,

@@ -26,11 +26,11 @@ pub(super) struct Options {
     attach_ranks: Vec<u32>,
 
     /// Registrations of each size
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     samples: usize,
 
     /// Attachments to each job
-    #[arg(long, default_value_t = 500, value_name = "N")]
+    #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     attach_samples: usize,
 
     #[command(flatten)]

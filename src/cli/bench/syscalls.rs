@@ -15,7 +15,7 @@ use crate::api::{Client, FenceOptions};
 pub(super) struct Task {
     #[arg(long)]
     count: u64,
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15 << 20))]
     sizes: Vec<usize>,
 }
 

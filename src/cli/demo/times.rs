@@ -63,6 +63,10 @@ pub(super) fn table(client: &Client, namespace: &Namespace, rank_count: u32) -> 
             times.push(value.as_u64().ok_or_else(|| format!("{key} of {proc} is no number"))?);
         }
         times.sort_unstable();
+        if times.last() == Some(&0) {
+            // A phase that no rank went through, as the barrier of a single round.
+            continue;
+        }
         let cell = |time: Option<&u64>| time.map_or("-".to_owned(), |t| format!("{}.{:03}", t / 1000, t % 1000));
         let (least, middle, most) = (cell(times.first()), cell(times.get(times.len() / 2)), cell(times.last()));
         write!(table, "\n{name:<16}{least:>12}{middle:>12}{most:>12}")?;

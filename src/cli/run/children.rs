@@ -15,6 +15,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::apps::App;
+use super::strays::Strays;
 use super::verdict::Ending;
 
 /// Why a rank could not be started.
@@ -57,6 +58,7 @@ pub(super) struct Children {
     ranks: Vec<Rank>,
     /// Exists as long as its leader, the guardian.
     group: Pid,
+    strays: Strays,
     /// From then on the group's number may mean somebody else.
     is_finished: bool,
 }
@@ -70,8 +72,8 @@ pub(super) struct Pipes {
 
 impl Children {
     /// No ranks yet; they will join this group.
-    pub(super) const fn new(group: Pid) -> Self {
-        Self { ranks: Vec::new(), group, is_finished: false }
+    pub(super) fn new(group: Pid) -> Self {
+        Self { ranks: Vec::new(), group, strays: Strays::adopt(group), is_finished: false }
     }
 
     /// Starts the next rank. Its place is set before it exists (a child inherits the starter's processors), so it never
@@ -153,6 +155,7 @@ impl Children {
         for state in &mut self.ranks {
             let _ = state.process.wait();
         }
+        self.strays.end();
     }
 }
 

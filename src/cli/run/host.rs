@@ -23,6 +23,11 @@ pub(super) enum News {
         /// Its message.
         message: String,
     },
+    /// A rank's connection ended without finalize.
+    Left {
+        /// The rank.
+        rank: u32,
+    },
     /// A rank reached a phase.
     Reached {
         /// The rank.
@@ -83,13 +88,19 @@ impl Host for LauncherHost {
     }
 
     fn observed(&self, proc: &ProcId, moment: Moment) {
-        let Some(rank) = proc.rank.process().filter(|_| self.times_phases) else { return };
+        let Some(rank) = proc.rank.process() else { return };
         let phase = match moment {
-            Moment::Connected => Phase::Main,
+            Moment::Left => {
+                let _ = self.news.send(News::Left { rank });
+                return;
+            }
+            Moment::Connected => Phase::Connected,
             Moment::Admitted => Phase::Initialized,
             Moment::Fenced => Phase::Fenced,
         };
         // The loop reads these when it wakes up for something else: a report must not change what it measures.
-        let _ = self.news.send(News::Reached { rank, phase, at: self.clock.now() });
+        if self.times_phases {
+            let _ = self.news.send(News::Reached { rank, phase, at: self.clock.now() });
+        }
     }
 }

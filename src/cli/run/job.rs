@@ -224,7 +224,10 @@ impl Job {
         // What a rank said when it asked for an abort counts more than how it ended by it.
         self.read_news();
         let now = self.clock.now();
-        for (rank, ending) in self.children.take_ended() {
+        let mut ended = self.children.take_ended();
+        // Several at once: whoever left the job first is the reason for the others.
+        ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
+        for (rank, ending) in ended {
             self.timeline.mark(rank, Phase::Ended, now);
             self.forget(rank);
             let action = self.verdict.ended(now, rank, ending);
@@ -248,6 +251,7 @@ impl Job {
                     let action = self.verdict.stop(self.clock.now(), cause);
                     self.act(action);
                 }
+                News::Left { rank } => self.verdict.left(rank),
                 News::Reached { rank, phase, at } => self.timeline.mark(rank, phase, at),
             }
         }
@@ -259,8 +263,10 @@ impl Job {
             Some(Action::Stop { cause, running: 0 }) => self.outlet.say(&format!("modex: {cause}\n")),
             Some(Action::Stop { cause, running }) => {
                 let ranks = if running == 1 { "rank gets" } else { "ranks get" };
+                // Only a rank that has ended leaves others.
+                let those = if matches!(cause, Cause::Rank { .. } | Cause::Left { .. }) { "the other " } else { "" };
                 let grace = self.verdict.grace().as_secs_f64();
-                self.outlet.say(&format!("modex: {cause}; the other {running} {ranks} {grace} s to end\n"));
+                self.outlet.say(&format!("modex: {cause}; {those}{running} {ranks} {grace} s to end\n"));
                 self.children.signal(Signal::SIGTERM);
             }
             Some(Action::Kill) => self.children.signal(Signal::SIGKILL),

@@ -24,6 +24,7 @@ mod outlet;
 mod plan;
 mod report;
 mod session;
+mod strays;
 mod verdict;
 mod wakeups;
 

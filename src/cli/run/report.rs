@@ -10,9 +10,9 @@ use crate::types::Time;
 pub(super) enum Phase {
     /// The launcher asked the kernel for the process.
     Spawned,
-    /// The process runs its own code and has knocked at the server.
-    Main,
-    /// The server has admitted it: Init is over.
+    /// The process runs its own code, has entered Init, and its connect message has reached the server.
+    Connected,
+    /// The server has admitted it: what is left of Init happens in the process itself.
     Initialized,
     /// The server has released its first fence.
     Fenced,
@@ -21,8 +21,8 @@ pub(super) enum Phase {
 }
 
 const PHASES: [(Phase, &str); 4] = [
-    (Phase::Main, "spawn to main"),
-    (Phase::Initialized, "main to Init done"),
+    (Phase::Connected, "spawn to main and connect"),
+    (Phase::Initialized, "connect to Init granted"),
     (Phase::Fenced, "Init to first fence done"),
     (Phase::Ended, "first fence to exit"),
 ];
@@ -92,13 +92,13 @@ mod tests {
         let mut timeline = Timeline::new(3);
         for (rank, late) in [(0, 0), (1, 2), (2, 7)] {
             timeline.mark(rank, Phase::Spawned, at(0));
-            timeline.mark(rank, Phase::Main, at(1 + late));
+            timeline.mark(rank, Phase::Connected, at(1 + late));
             timeline.mark(rank, Phase::Initialized, at(4 + late));
         }
-        timeline.mark(0, Phase::Main, at(50));
+        timeline.mark(0, Phase::Connected, at(50));
         let table = timeline.table();
         let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
-        assert_eq!(row, ["spawn", "to", "main", "1.000", "3.000", "8.000", "3"]);
+        assert_eq!(row, ["spawn", "to", "main", "and", "connect", "1.000", "3.000", "8.000", "3"]);
         let row: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().rev().collect();
         assert_eq!(row[..4], ["3", "3.000", "3.000", "3.000"]);
     }

@@ -51,6 +51,17 @@ pub(super) enum Cause {
         /// How.
         ending: Ending,
     },
+    /// A rank failed after another one had left the job without finalizing, which is why it failed.
+    Left {
+        /// Who left.
+        rank: u32,
+        /// How, if it has ended already.
+        ending: Option<Ending>,
+        /// Who failed then.
+        failed: u32,
+        /// How.
+        failure: Ending,
+    },
     /// A rank asked for it (`PMIx_Abort`).
     Abort {
         /// Who asked, for people.
@@ -71,6 +82,7 @@ impl Cause {
     fn shell_status(&self) -> u8 {
         match self {
             Self::Rank { ending, .. } => ending.shell_status(),
+            Self::Left { failure, .. } => failure.shell_status(),
             // Only eight bits reach the shell; a failure must not look like success.
             Self::Abort { status, .. } => u8::try_from(status & 0xFF).ok().filter(|s| *s != 0).unwrap_or(1),
             Self::Timeout(_) => 124,
@@ -83,6 +95,12 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rank { rank, ending } => write!(f, "rank {rank} {ending}"),
+            Self::Left { rank, ending: Some(ending), failed, failure } => {
+                write!(f, "rank {rank} {ending} without finalizing, then rank {failed} {failure}")
+            }
+            Self::Left { rank, ending: None, failed, failure } => {
+                write!(f, "rank {rank} left the job without finalizing, then rank {failed} {failure}")
+            }
             Self::Abort { requester, status, message } if message.is_empty() => {
                 write!(f, "{requester} aborted the job with status {status}")
             }
@@ -121,6 +139,8 @@ pub(super) struct Verdict {
     stopped: Option<Stopped>,
     /// Whether a signal asked for the end, be it the first cause or not.
     interrupted: bool,
+    /// Ranks whose connection ended without finalize, in this order.
+    left: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -133,7 +153,14 @@ struct Stopped {
 impl Verdict {
     /// A job of `rank_count` running ranks; after a failure the others get `grace` before they are killed.
     pub(super) fn new(rank_count: usize, grace: Duration) -> Self {
-        Self { endings: vec![None; rank_count], grace, time_limit: None, stopped: None, interrupted: false }
+        Self {
+            endings: vec![None; rank_count],
+            grace,
+            time_limit: None,
+            stopped: None,
+            interrupted: false,
+            left: Vec::new(),
+        }
     }
 
     /// Ends the job if it still runs `limit` after `now`.
@@ -150,7 +177,27 @@ impl Verdict {
         if ending.is_success() {
             return None;
         }
-        self.stop(now, Cause::Rank { rank, ending })
+        let cause = match self.left.first() {
+            Some(&first) if first != rank => {
+                Cause::Left { rank: first, ending: self.ending_of(first), failed: rank, failure: ending }
+            }
+            _ => Cause::Rank { rank, ending },
+        };
+        self.stop(now, cause)
+    }
+
+    /// A rank's connection to the server ended without finalize. Whether that is a failure shows when ranks end.
+    pub(super) fn left(&mut self, rank: u32) {
+        self.left.push(rank);
+    }
+
+    /// Sorts ranks that ended together: those that left the job come first, in the order they left.
+    pub(super) fn order_of_leaving(&self, rank: u32) -> usize {
+        self.left.iter().position(|left| *left == rank).unwrap_or(usize::MAX)
+    }
+
+    fn ending_of(&self, rank: u32) -> Option<Ending> {
+        *self.endings.get(usize::try_from(rank).ok()?)?
     }
 
     /// The job has to end. The first cause counts; a second signal from the user ends the grace period.
@@ -213,7 +260,15 @@ impl Verdict {
 
     /// The launcher's exit status once nothing runs any more: 0, or that of whatever ended the job first.
     pub(super) fn shell_status(&self) -> u8 {
-        self.stopped.as_ref().map_or(0, |stopped| stopped.cause.shell_status())
+        let Some(stopped) = &self.stopped else { return 0 };
+        let status = stopped.cause.shell_status();
+        match stopped.cause {
+            // Who left first is the first to fail, even if its process took longer to end.
+            Cause::Left { rank, .. } => {
+                self.ending_of(rank).filter(|ending| !ending.is_success()).map_or(status, Ending::shell_status)
+            }
+            _ => status,
+        }
     }
 }
 
@@ -254,6 +309,33 @@ mod tests {
         assert_eq!(verdict.tick(at(12)), Some(Action::Kill));
         assert_eq!(verdict.tick(at(13)), None);
         assert_eq!(verdict.next_tick(), None);
+    }
+
+    /// A rank that died took the others with it, who failed in their fence and ended before the kernel was done with the
+    /// first: they were blamed. Who left the job first is to blame.
+    #[test]
+    fn who_left_first_is_to_blame_even_if_others_end_before() {
+        let mut verdict = Verdict::new(2, GRACE);
+        verdict.left(1);
+        let failure = Ending::Exited(9);
+        let cause = Cause::Left { rank: 1, ending: None, failed: 0, failure };
+        assert_eq!(cause.to_string(), "rank 1 left the job without finalizing, then rank 0 exited with status 9");
+        assert_eq!(verdict.ended(at(0), 0, failure), Some(Action::Stop { cause, running: 1 }));
+        assert_eq!(verdict.ended(at(0), 1, Ending::Exited(101)), None);
+        assert_eq!(verdict.shell_status(), 101);
+    }
+
+    #[test]
+    fn a_rank_that_left_but_succeeded_is_named_with_the_status_of_the_one_that_failed() {
+        let mut verdict = Verdict::new(2, GRACE);
+        verdict.left(1);
+        assert_eq!(verdict.ended(at(0), 1, Ending::Exited(0)), None);
+        let Some(Action::Stop { cause, .. }) = verdict.ended(at(0), 0, Ending::Exited(9)) else { panic!() };
+        assert_eq!(
+            cause.to_string(),
+            "rank 1 exited with status 0 without finalizing, then rank 0 exited with status 9"
+        );
+        assert_eq!(verdict.shell_status(), 9);
     }
 
     #[test]

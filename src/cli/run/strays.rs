@@ -1,0 +1,52 @@
+//! Processes that left the ranks' process group (`setsid`, daemons) and outlived whoever started them.
+//!
+//! The launcher makes itself their new parent, so that it can end them with the job. If the launcher itself is killed,
+//! nobody can find them any more: the guardian only knows the group.
+
+use std::collections::BTreeSet;
+
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
+
+/// Ends them.
+#[derive(Debug)]
+pub(super) struct Strays {
+    /// Children of the launcher that are none of the job's: it may have had some before it was this program.
+    others: BTreeSet<i32>,
+}
+
+impl Strays {
+    /// From now on orphans of the job become children of this process. `guardian` is not one of them.
+    pub(super) fn adopt(guardian: Pid) -> Self {
+        // A kernel that refuses leaves strays to init, as without this.
+        let _ = set_child_subreaper(true);
+        let mut others = children();
+        others.insert(guardian.as_raw());
+        Self { others }
+    }
+
+    /// Kills and reaps them, and what becomes an orphan by that.
+    pub(super) fn end(&self) {
+        loop {
+            let strays: Vec<i32> = children().difference(&self.others).copied().collect();
+            if strays.is_empty() {
+                return;
+            }
+            for stray in strays.into_iter().map(Pid::from_raw) {
+                // Ours until it is reaped, so its number can't mean somebody else.
+                if kill(stray, Signal::SIGKILL).and_then(|()| waitpid(stray, None)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// This process's children, of all its threads. Empty where the kernel does not list them.
+fn children() -> BTreeSet<i32> {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return BTreeSet::new() };
+    let lists = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()).collect()
+}
