@@ -91,8 +91,15 @@ pub enum GetError {
     #[error(transparent)]
     Refusal(#[from] Refusal),
     /// The server could not be asked, refused, or did not answer in time.
-    #[error(transparent)]
-    Call(#[from] CallError),
+    #[error("key {key:?} of {proc} can't be had: {error}")]
+    Call {
+        /// The key.
+        key: Cow<'static, str>,
+        /// Whose.
+        proc: ProcId,
+        /// What happened to the request.
+        error: CallError,
+    },
     /// The client was dropped before the value came.
     #[error("the client was dropped before the value came")]
     Dropped,
@@ -126,7 +133,7 @@ impl AsStatus for GetError {
             Self::Key(_) => Status::ERR_BAD_PARAM,
             Self::Directive(error) => error.status(),
             Self::Refusal(error) => error.status(),
-            Self::Call(error) => error.status(),
+            Self::Call { error, .. } => error.status(),
             Self::Dropped => Status::ERR_LOST_CONNECTION,
             Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
         }
@@ -368,9 +375,9 @@ fn get_error(request: &GetRequest, error: FetchError) -> GetError {
         FetchError::NotFound { status } => absent(key, proc, status),
         FetchError::Call(CallError::Refused { command, status }) => match status {
             Status::ERR_NOT_FOUND | Status::ERR_EXISTS_OUTSIDE_SCOPE => absent(key, proc, status),
-            status => GetError::Call(CallError::Refused { command, status }),
+            status => GetError::Call { key, proc, error: CallError::Refused { command, status } },
         },
-        FetchError::Call(error) => GetError::Call(error),
+        FetchError::Call(error) => GetError::Call { key, proc, error },
         FetchError::Damaged => GetError::Damaged { key, proc },
         FetchError::Dropped => GetError::Dropped,
     }

@@ -41,8 +41,7 @@ pub enum ConnectError {
     },
     /// The server does not want this process.
     #[error(
-        "the server at {uri} refused process {proc} with {status}; its launcher must register the process, with the user \
-         and group it runs as, before it starts"
+        "the server at {uri} refused process {proc} with {status}; {}", advice(*.status)
     )]
     Refused {
         /// Its address.
@@ -210,3 +209,11 @@ fn introduction(proc: &ProcId) -> Option<Vec<u8>> {
 const SEGMENTS_WAITING_MAX: usize = 16;
 /// The answer takes eight bytes; what follows it is read with it.
 const ANSWER_BYTES_MAX: usize = 512;
+
+/// What to do about a refusal.
+const fn advice(status: Status) -> &'static str {
+    match status {
+        Status::ERR_OUT_OF_RESOURCE => "it has as many clients as it takes; end some, or raise its limits",
+        _ => "its launcher must register the process, with the user and group it runs as, before it starts",
+    }
+}

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use crate::launch::{modex, script};
+use crate::launch::{MODEX, modex, script};
 
 #[test]
 fn lines_of_many_ranks_never_mix() {
@@ -120,4 +120,19 @@ fn completions_that_are_cut_off_end_quietly() {
         assert_eq!((ended.code(), ended.err.lines().count()), (Some(1), 1), "{ended:?}");
         assert!(ended.err.contains("Broken pipe"), "{ended:?}");
     }
+}
+
+/// A full disk behind the launcher's output lost it without a word.
+#[test]
+fn output_that_can_not_be_written_is_said_once() {
+    let launcher = |words: &[&str]| {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        std::process::Command::new(MODEX).args(words).stdout(full).output().unwrap()
+    };
+    let ended = launcher(&["run", "-n", "2", "--", "echo", "hi"]);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("can't be written: No space left on device"), "{said}");
+    let ended = launcher(&["bench", "get", "--quiet-loop", "--count", "1"]);
+    assert_eq!(ended.status.code(), Some(1), "an error, no panic: {ended:?}");
 }

@@ -46,9 +46,9 @@ impl Output {
         progress("");
         if self.json {
             let document = Document { command, version: env!("CARGO_PKG_VERSION"), figures };
-            println!("{}", serde_json::to_string_pretty(&document)?);
+            writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&document)?)?;
         } else {
-            println!("{}", table(figures));
+            writeln!(std::io::stdout(), "{}", table(figures))?;
         }
         if let Some(file) = &self.plot {
             plot::percentiles(file, command, figures)?;

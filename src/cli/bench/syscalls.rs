@@ -1,5 +1,6 @@
 //! A loop of Gets between two system calls that nothing else makes, so that a tracer sees what happens in between.
 
+use std::io::Write as _;
 use std::os::unix::process::parent_id;
 
 use clap::Args;
@@ -23,7 +24,7 @@ pub(super) struct Task {
 pub(super) fn start(count: u64, sizes: &[usize]) -> Outcome {
     let list = sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     with_peer(1, sizes, &words([&"quiet-loop", &format!("--count={count}"), &format!("--sizes={list}")]))?;
-    println!("{count} gets between two getppid system calls");
+    writeln!(std::io::stdout(), "{count} gets between two getppid system calls")?;
     Ok(0)
 }
 

@@ -1,6 +1,7 @@
 //! The hidden subcommand behind the scenarios: a process of a job that measures and prints its series as JSON.
 
 use clap::{Args, Subcommand};
+use std::io::Write as _;
 
 use super::super::Outcome;
 use super::{fence, get, init, put, syscalls};
@@ -36,6 +37,6 @@ pub(super) fn run(options: &Options) -> Outcome {
         Task::Init(task) => init::measure(task)?,
         Task::Nothing => return Ok(0),
     };
-    println!("{}", serde_json::to_string(&series)?);
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&series)?)?;
     Ok(0)
 }

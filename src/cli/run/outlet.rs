@@ -173,6 +173,7 @@ fn start_writer(bell: Arc<Bell>) -> io::Result<(Sender<Order>, Receiver<Done>)> 
 }
 
 fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
+    let mut is_told = false;
     for order in orders {
         let Order::Write { channel, lines, source } = order else {
             bell.ring();
@@ -184,6 +185,14 @@ fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
             Channel::Error => write_all(io::stderr().as_fd(), &lines),
         };
         let failed = written.is_err();
+        // A reader that went away knows; a full disk is news. One line, however many writes fail.
+        if let (Err(error), Channel::Out, false) = (&written, channel, is_told)
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            is_told = true;
+            let news = format!("modex: the ranks' output can't be written: {error}; what follows of it is lost\n");
+            let _ = write_all(io::stderr().as_fd(), news.as_bytes());
+        }
         // A loop that has ended does not want to know.
         let _ = done.send(Done { source, cost: cost(&lines), failed });
         if failed {
