@@ -1,7 +1,8 @@
 # Two commands for users: `make run` and `make test`. Everything else is a part of them or for carriers-on.
 SHELL := /bin/bash
 CARGO ?= cargo
-FUZZ_SECONDS ?= 10
+FUZZ_RUNS ?= 5000
+FUZZ_SEED ?= 1
 FUZZ_TARGETS := frame bfrops regex registration segment server_ops
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
@@ -47,7 +48,7 @@ loom: ## model-check the publication protocol
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --lib --no-default-features loom_
 
 fuzz-smoke: ## a short run of each fuzz target over its corpus
-	scripts/fuzz-smoke.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+	FUZZ_SEED=$(FUZZ_SEED) scripts/fuzz-smoke.sh $(FUZZ_RUNS) $(FUZZ_TARGETS)
 
 bench: build ## figures of this machine, its limits beside them
 	scripts/bench.sh

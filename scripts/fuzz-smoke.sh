@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for some seconds, starting from its committed corpus, which is only read.
-# usage: fuzz-smoke.sh SECONDS TARGET...
+# Runs each fuzz target so many times, starting from its committed corpus, which is only read. Counts and a fixed seed
+# make a run repeatable: for a search, give another seed and many runs.
+# usage: [FUZZ_SEED=N] fuzz-smoke.sh RUNS TARGET...
 # A finding fails the script and stays in fuzz/artifacts/TARGET.
 set -euo pipefail
-seconds=$1
+runs=$1
+seed=${FUZZ_SEED:-1}
 shift
 command -v cargo-fuzz >/dev/null || cargo install --locked --quiet cargo-fuzz --version 0.13.2
 # Stable compilers refuse the sanitizer flags without this; it is set for the fuzz build alone.
@@ -16,8 +18,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 for target in "$@"; do
     mkdir "$scratch/$target"
-    options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -verbosity=0 -print_final_stats=0)
+    options=(-runs="$runs" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -verbosity=0 -print_final_stats=0)
     [[ ! -f dictionaries/$target.dict ]] || options+=(-dict="dictionaries/$target.dict")
     cargo fuzz run --sanitizer=none "$target" "$scratch/$target" "corpus/$target" -- "${options[@]}"
-    echo "fuzz target $target: no finding in $seconds s"
+    echo "fuzz target $target: no finding in $runs runs"
 done
