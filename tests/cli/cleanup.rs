@@ -20,10 +20,11 @@ fn processes_that_a_rank_leaves_behind_are_gone() {
 /// `setsid` takes a process out of the ranks' group, and it lived on after the job.
 #[test]
 fn processes_that_left_the_ranks_group_are_gone() {
-    let orphan = "setsid sh -c 'echo $$; trap \"\" TERM HUP; sleep 1000 & exec sleep 1000' & read never < /dev/zero";
-    let mut running = script(&["-n", "1", "--timeout", "0.5"], orphan).start();
+    let orphan = "setsid sh -c 'trap \"\" TERM HUP; sleep 1000 & echo $$; exec sleep 1000' & exec sleep 1000";
+    let mut running = script(&["-n", "1"], orphan).start();
     let orphan: i32 = running.line().trim().parse().unwrap();
-    assert_eq!(running.finish().code(), Some(124));
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.finish().code(), Some(143));
     assert!(!is_alive(orphan));
 }
 
