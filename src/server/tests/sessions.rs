@@ -308,3 +308,18 @@ fn input_from_connections_that_have_ended_is_ignored() {
     assert_eq!(rig.input(Input::Request(peer, Tag(101), Request::JobInfo)), []);
     assert_eq!(rig.input(Input::Request(PeerId(99), Tag(101), get(&proc(0), Some("a"), &[]))), []);
 }
+
+/// A host announced rank 9 of a job of two: it could never come, and every fence of the job waited for it.
+#[test]
+fn a_rank_that_the_job_does_not_have_is_refused_and_nobody_waits_for_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let outputs = rig.register_client(&proc(9));
+    assert!(
+        matches!(outputs[..], [Output::Complete(_, HostResult::Status(Status::ERR_BAD_PARAM))]),
+        "unexpected {outputs:?}"
+    );
+    assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), []);
+    let released = statuses(&rig.request(peers[1], fence(&[everybody()], &[])));
+    assert_eq!(released, [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
+}
