@@ -23,6 +23,9 @@
 
 mod api;
 pub mod bfrops;
+#[cfg(feature = "capi")]
+#[expect(unsafe_code, reason = "C callers hand over pointers; see the rules in its docs")]
+pub mod capi;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod client;

@@ -24,6 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("runtime", &["server", "client", "ptl", "gds", "proto", "bfrops", "shmem", "types", "keys"]),
     ("api", &["runtime", "server", "client", "ptl", "gds", "shmem", "types", "keys"]),
     ("topo", &["types", "keys"]),
+    ("capi", &["api", "topo", "runtime", "server", "client", "bfrops", "regex", "proto", "gds", "types", "keys"]),
     ("cli", &["api", "topo", "gds", "shmem", "types", "keys"]),
 ];
 
