@@ -10,6 +10,8 @@ pub(super) enum Command {
     Call(HostCall, Completion),
     /// The host answers an upcall.
     Completed(UpcallId, HostReply),
+    /// Run something on the thread of the host's functions.
+    Defer(Deferred),
     /// Close everything and end.
     Shutdown,
 }
@@ -24,6 +26,9 @@ pub(super) enum Completion {
 
 /// Takes the result of a host's call.
 pub(super) type Callback = Box<dyn FnOnce(HostResult) + Send>;
+
+/// Something to run later, on the thread of the host's functions.
+pub(super) type Deferred = Box<dyn FnOnce() + Send>;
 
 /// Brings commands to the loop and wakes it. What can be on its way is bounded by who sends: waiting callers have one
 /// each, and the core bounds upcalls and held requests.

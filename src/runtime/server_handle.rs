@@ -140,6 +140,14 @@ impl ServerHandle {
         self.commands.send(Command::Call(call, Completion::Callback(callback))).map_err(|_| Stopped)
     }
 
+    /// Runs something on the thread of the host's functions, after what was given before.
+    ///
+    /// # Errors
+    /// [`Stopped`]: it will not run.
+    pub fn defer(&self, deferred: Box<dyn FnOnce() + Send>) -> Result<(), Stopped> {
+        self.commands.send(Command::Defer(deferred)).map_err(|_| Stopped)
+    }
+
     fn end(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if process::id() != self.creator_pid {

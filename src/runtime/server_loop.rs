@@ -7,7 +7,7 @@ use crossbeam::channel::Receiver;
 use nix::errno::Errno;
 
 use super::clock::Clock;
-use super::commands::{Command, Completion};
+use super::commands::{Command, Completion, Deferred};
 use super::connections::Connections;
 use super::host::Moment;
 use super::host_thread::{HostThread, Job};
@@ -87,6 +87,7 @@ impl ServerLoop {
                     self.core.handle(now, Input::Host(id, call));
                 }
                 Command::Completed(upcall, reply) => self.core.handle(now, Input::Completed(upcall, reply)),
+                Command::Defer(deferred) => self.defer(deferred),
                 Command::Shutdown => return self.is_ending = true,
             }
         }
@@ -194,12 +195,20 @@ impl ServerLoop {
         }
     }
 
+    fn defer(&mut self, deferred: Deferred) {
+        if let Err(error) = self.host.run(Job::Deferred(deferred)) {
+            tracing::error!(%error, "no thread for the host's functions; a completion is lost");
+        }
+    }
+
     /// Nobody is left without an answer: callbacks get a status, waiting threads see their channel close.
     fn end(mut self) {
         // Calls that were on their way when the loop ended are answered like those in flight.
         while let Ok(command) = self.commands.try_recv() {
-            if let Command::Call(_, completion) = command {
-                self.calls.insert(completion);
+            match command {
+                Command::Call(_, completion) => drop(self.calls.insert(completion)),
+                Command::Defer(deferred) => self.defer(deferred),
+                Command::Completed(..) | Command::Shutdown => {}
             }
         }
         let ids: Vec<CallId> = self.calls.completions.keys().copied().collect();

@@ -26,7 +26,7 @@ impl<S: Publish> Server<S> {
     fn assert_tickets_are_held(&self) {
         let waiting = self.waiting.iter().filter_map(|(_, waiter)| match &waiter.asker {
             Asker::Peer(ticket) => Some(ticket.peer()),
-            Asker::Host(_) => None,
+            Asker::Host(_) | Asker::Own(_) => None,
         });
         let gathering = self.collectives.iter().flat_map(|(_, operation)| operation.waiting_peers());
         let upcalls = self.upcalls.iter().filter_map(|(_, upcall)| match &upcall.purpose {

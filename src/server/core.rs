@@ -161,6 +161,7 @@ impl<S: Publish> Server<S> {
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
+            HostCall::Get(get) => return self.get_for_host(now, ticket, get),
         };
         self.outputs.complete(ticket, HostResult::Status(status));
     }

@@ -13,7 +13,7 @@ use super::timers::Timer;
 use crate::gds::{AsStatus, Audience, Publish};
 use crate::keys;
 use crate::proto;
-use crate::types::{Info, Key, Kval, ProcId, Rank, Status, Time, Value};
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// Tells the host that local participants are missing.
 const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static(keys::LOCAL_COLLECTIVE_STATUS.name());
@@ -91,9 +91,21 @@ impl<S: Publish> Server<S> {
             directives.push(Info::new(LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
         }
         self.timers.disarm(deadline, Timer::Operation(id));
-        let upcall = Upcall::Fence(FenceUpcall { procs, directives, data });
+        let namespaces = self.sizes_of(&procs);
+        let upcall = Upcall::Fence(FenceUpcall { procs, directives, data, namespaces });
         let upcall = self.ask_host(now, Purpose::Fence(id), upcall);
         self.collectives.hand_to_host(id, upcall);
+    }
+
+    /// The namespaces named, and how many processes each has.
+    fn sizes_of(&self, procs: &[ProcId]) -> Vec<(Namespace, Option<u32>)> {
+        let mut sizes: Vec<(Namespace, Option<u32>)> = Vec::new();
+        for proc in procs {
+            if sizes.iter().all(|(namespace, _)| *namespace != proc.namespace) {
+                sizes.push((proc.namespace.clone(), self.job_size(&proc.namespace)));
+            }
+        }
+        sizes
     }
 
     /// What the local participants contribute, and the commit number of each that it brings up to date.

@@ -29,6 +29,8 @@ pub enum HostCall {
     DeregisterClient(ProcId),
     /// Asks for what a local process posted for other nodes.
     DirectModexRequest(DirectModexRequest),
+    /// The server's own process wants data, as a client on this node would.
+    Get(OwnGet),
 }
 
 /// A job's description.
@@ -67,6 +69,17 @@ pub struct DirectModexRequest {
     pub key: Option<Key>,
     /// How long to hold it; `None`: until the process has committed or is gone.
     pub timeout: Option<Duration>,
+}
+
+/// What the server's own process wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnGet {
+    /// Whose data: a process, or the wildcard rank for the job's.
+    pub proc: ProcId,
+    /// The key; `None`: everything.
+    pub key: Option<Key>,
+    /// Directives of `PMIx_Get`.
+    pub directives: Vec<Info>,
 }
 
 /// What became of a [`HostCall`].
@@ -143,6 +156,9 @@ pub struct FenceUpcall {
     pub directives: Vec<Info>,
     /// What this server contributes.
     pub data: FenceData,
+    /// The namespaces of the participants in the order of their first mention, each with its number of processes if
+    /// that is known. Servers number the participants with them when they exchange data.
+    pub namespaces: Vec<(Namespace, Option<u32>)>,
 }
 
 /// Data that servers exchange in a fence.

@@ -58,8 +58,8 @@ mod waiting;
 pub use config::{Capabilities, Config, Limits};
 pub use core::Server;
 pub use host::{
-    AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, RegisterClient,
-    RegisterNamespace, Upcall, UpcallId,
+    AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
+    RegisterClient, RegisterNamespace, Upcall, UpcallId,
 };
 pub use io::{Credentials, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, Version};
 
