@@ -22,7 +22,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("client", &["gds", "proto", "types", "keys"]),
     ("ptl", &["proto", "bfrops", "types"]),
     ("runtime", &["server", "client", "ptl", "gds", "proto", "bfrops", "shmem", "types", "keys"]),
-    ("api", &["runtime", "server", "client", "ptl", "gds", "shmem", "types", "keys"]),
+    ("api", &["runtime", "server", "client", "ptl", "gds", "proto", "shmem", "types", "keys"]),
     ("topo", &["types", "keys"]),
     ("capi", &["api", "topo", "runtime", "server", "client", "bfrops", "regex", "proto", "gds", "types", "keys"]),
     ("cli", &["api", "topo", "gds", "shmem", "types", "keys"]),

@@ -353,6 +353,10 @@ impl Client {
         self.session.finalize()
     }
 
+    pub(super) const fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
     /// One body for all types of [`Client::get`]. Takes the key in parts, which travel in registers.
     #[inline(never)]
     fn peek(&self, rank: Rank, name: &str, hash: u64) -> Option<Fetched<'_>> {

@@ -1,7 +1,10 @@
 //! What Rust users see: [`Server`] with its [`Host`] for those who start processes, [`Client`] for the processes.
 
+mod asks;
 mod client;
+mod iof;
 mod options;
+mod requests;
 mod server;
 mod typed;
 
@@ -9,11 +12,16 @@ pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
 pub use crate::ptl::SocketAccess;
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, ConnectError, ConnectionLimits, DirectModex, FenceReply, Fetched, Host,
-    LocalHost, Moment, Pending, Responder, StartError, Stopped,
+    LocalHost, Moment, PartialAnswer, Pending, Responder, StartError, Stopped,
 };
-pub use crate::server::{AbortUpcall, Capabilities, FenceData, FenceUpcall};
+pub use crate::server::{
+    AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
+    GroupOperation, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin,
+    QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
+};
 pub use crate::shmem::BackingKind;
 pub use client::{Client, ClientBuilder, FenceError, GetError};
 pub use options::{FenceOptions, GetOptions};
+pub use requests::{Answered, Group, RequestError};
 pub use server::{BuildError, Server, ServerBuilder, ServerError};
 pub use typed::KeyType;

@@ -38,6 +38,8 @@ pub enum Call {
     /// Any other request; the reply is passed on as it came, a status other than success as an error.
     /// Outcome: [`Outcome::Reply`], or [`Outcome::Complete`] for a request that has no reply.
     Exchange(Request),
+    /// As [`Call::Exchange`], given up after this time and what the core adds to it.
+    ExchangeWithin(Request, Duration),
 }
 
 /// How a call ended well.

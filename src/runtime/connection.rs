@@ -5,6 +5,7 @@ use super::greeting::{self, Greeted, Greeting, GreetingError};
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
 use crate::proto::frame::{FrameBuffer, FrameError};
+use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
@@ -168,6 +169,12 @@ impl Connection {
     pub(super) fn send_segment(&mut self, notice: &SegmentNotice, descriptor: Option<OwnedFd>) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         Ok(self.stream.queue(known.lines.write_segment(notice)?, descriptor.map(Arc::new))?)
+    }
+
+    /// Forwards output.
+    pub(super) fn send_output(&mut self, output: &Output) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        Ok(self.stream.queue(known.lines.write_output(output)?, None)?)
     }
 
     /// Reads no more; what is queued still goes out.

@@ -5,6 +5,7 @@ use super::connection::{Connection, Dropped};
 use super::poller::{Poller, Readiness, Token};
 use super::server_loop::ServerLoop;
 use crate::gds::Store;
+use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Listener, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
@@ -166,6 +167,11 @@ impl Connections {
         let layout_id = store.reader(namespace).map_or(0, |reader| reader.segment().info().layout_id.get());
         let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
         self.write(id, |connection| connection.send_segment(&notice, descriptor));
+    }
+
+    /// Forwards output to a client.
+    pub(super) fn send_output(&mut self, id: PeerId, output: &Output) {
+        self.write(id, |connection| connection.send_output(output));
     }
 
     pub(super) fn close(&mut self, id: PeerId, reason: Reason, now: Time) {

@@ -91,5 +91,21 @@ fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upc
         Upcall::DirectModex { proc, directives } => {
             host.direct_modex(DirectModex { proc, directives }, Responder::new(id, commands));
         }
+        Upcall::Publish(request) => host.publish(request, Responder::new(id, commands)),
+        Upcall::Lookup(request) => host.lookup(request, Responder::new(id, commands)),
+        Upcall::Unpublish(request) => host.unpublish(request, Responder::new(id, commands)),
+        Upcall::Spawn(request) => host.spawn(request, Responder::new(id, commands)),
+        Upcall::Connect(request) => host.connect(request, Responder::new(id, commands)),
+        Upcall::Disconnect(request) => host.disconnect(request, Responder::new(id, commands)),
+        Upcall::Query(request) => host.query(request, Responder::new(id, commands)),
+        Upcall::Log(request) => host.log(request, Responder::new(id, commands)),
+        Upcall::Allocate(request) => host.allocate(request, Responder::new(id, commands)),
+        Upcall::JobControl(request) => host.job_control(request, Responder::new(id, commands)),
+        Upcall::Monitor(request) => host.monitor(request, Responder::new(id, commands)),
+        Upcall::GetCredential(request) => host.get_credential(request, Responder::new(id, commands)),
+        Upcall::ValidateCredential(request) => host.validate_credential(request, Responder::new(id, commands)),
+        Upcall::IofPull(request) => host.iof_pull(request, Responder::new(id, commands)),
+        Upcall::PushStdin(request) => host.push_stdin(request, Responder::new(id, commands)),
+        Upcall::Group(request) => host.group(request, Responder::new(id, commands)),
     }
 }

@@ -48,6 +48,14 @@ impl Lines {
         Ok(frame::encode(self.index, Tag::SEGMENT, &notification::encode_segment(notice)?)?)
     }
 
+    pub(super) fn write_output(&self, output: &notification::Output) -> Result<Vec<u8>, WriteError> {
+        Ok(frame::encode(self.index, Tag::OUTPUT, &notification::encode_output(output, self.dialect)?)?)
+    }
+
+    pub(super) fn read_output(&self, frame: &Frame<'_>) -> Result<notification::Output, DecodeError> {
+        notification::decode_output(frame.payload, self.dialect, &self.limits)
+    }
+
     pub(super) fn read_segment(&self, frame: &Frame<'_>) -> Result<SegmentNotice, DecodeError> {
         notification::decode_segment(frame.payload, &self.limits)
     }

@@ -25,7 +25,7 @@ pub(super) type CallResult = Result<Outcome, CallError>;
 pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;
 
 /// A callback with its result.
-type Job = Box<dyn FnOnce() + Send>;
+pub(super) type Job = Box<dyn FnOnce() + Send>;
 
 /// The conversation; shared by the threads of the process.
 pub(super) struct Link {
@@ -57,6 +57,13 @@ impl Link {
     /// Looks at what the conversation brought so far, or changes it.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut LinkState) -> R) -> R {
         look(&mut self.state.lock())
+    }
+
+    /// As [`Link::with`], after which the progress thread may have to read the socket unasked.
+    pub(super) fn listen<R>(&self, change: impl FnOnce(&mut LinkState) -> R) -> R {
+        let result = change(&mut self.state.lock());
+        self.turn.notify_all();
+        result
     }
 
     /// The conversation's clock.
@@ -135,7 +142,8 @@ impl Link {
     }
 
     /// The body of the progress thread: waits for results and hands them to their callbacks, until the link is shut.
-    /// Waits for the socket only while a callback is due. A callback that panics costs the others nothing.
+    /// Waits for the socket only while a callback is due or unasked messages are wanted. A callback that panics costs the
+    /// others nothing.
     pub(super) fn run_callbacks(&self) {
         let mut state = self.state.lock();
         loop {
@@ -143,7 +151,7 @@ impl Link {
             if let Some(job) = state.results.ready.pop_front() {
                 // The panic hook has reported it; without this the callbacks after it would never run.
                 let _ = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(job)));
-            } else if state.results.callbacks.is_empty() {
+            } else if state.results.callbacks.is_empty() && !state.is_listening() {
                 if state.is_shut {
                     return;
                 }
@@ -211,7 +219,7 @@ impl Link {
     }
 
     fn advance(&self, state: &mut LinkState) {
-        if state.advance(self.clock.now()) {
+        if state.advance(self.clock.now()) || !state.results.ready.is_empty() {
             self.turn.notify_all();
         }
     }
@@ -225,6 +233,11 @@ impl Results {
         } else if !self.abandoned.remove(&id) {
             self.kept.insert(id, result);
         }
+    }
+
+    /// Has something run where callbacks run, after those that are ready.
+    pub(super) fn push(&mut self, job: Job) {
+        self.ready.push_back(job);
     }
 
     /// Sends the result of a call to a callback, even if it is there already.

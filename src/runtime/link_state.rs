@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::process;
 use std::sync::Arc;
 
+use super::forwarding::Pulls;
 use super::lines::Lines;
 use super::link::Results;
 use crate::client::{Cache, CacheLimits, Call, CallId, Client, Config, Input, LossReason, Output};
@@ -26,6 +27,8 @@ pub(super) struct LinkState {
     /// Values that came over the socket.
     pub(super) cache: Cache,
     pub(super) results: Results,
+    /// Who takes forwarded output.
+    pub(super) pulls: Pulls,
     /// A thread waits for the socket.
     pub(super) is_led: bool,
     pub(super) is_shut: bool,
@@ -47,6 +50,7 @@ impl LinkState {
             segments: BTreeMap::new(),
             cache: Cache::new(CacheLimits::default()),
             results: Results::default(),
+            pulls: Pulls::default(),
             is_led: false,
             is_shut: false,
             owner_pid: process::id(),
@@ -59,6 +63,11 @@ impl LinkState {
 
     pub(super) fn is_lost(&self) -> bool {
         self.loss.is_some()
+    }
+
+    /// Whether messages are wanted that answer nothing.
+    pub(super) fn is_listening(&self) -> bool {
+        !self.is_lost() && !self.pulls.is_empty()
     }
 
     pub(super) fn has_queued(&self) -> bool {
@@ -182,7 +191,8 @@ impl LinkState {
     fn accept(&mut self, now: Time, frame: &Frame<'_>) {
         match frame.header.tag {
             Tag::SEGMENT => self.accept_segment(now, frame),
-            Tag::NOTIFICATION | Tag::OUTPUT => tracing::debug!(tag = frame.header.tag.0, "nobody here takes this"),
+            Tag::OUTPUT => self.accept_output(frame),
+            Tag::NOTIFICATION => tracing::debug!(tag = frame.header.tag.0, "nobody here takes this"),
             tag => self.accept_reply(now, tag, frame),
         }
     }
@@ -196,6 +206,17 @@ impl LinkState {
                 tracing::error!(%error, "a reply of the server can't be read; closing the connection");
                 self.lose(now, LossReason::Malformed);
             }
+        }
+    }
+
+    fn accept_output(&mut self, frame: &Frame<'_>) {
+        match self.lines.read_output(frame) {
+            Ok(output) => {
+                if let Some(job) = self.pulls.job_for(output) {
+                    self.results.push(job);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "forwarded output can't be read"),
         }
     }
 

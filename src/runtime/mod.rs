@@ -24,7 +24,9 @@ mod clock;
 mod commands;
 mod connection;
 mod connections;
+mod exchange;
 mod fetched;
+mod forwarding;
 mod greeting;
 mod host;
 mod host_thread;
@@ -42,7 +44,11 @@ mod witness;
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
 pub use connections::ConnectionLimits;
 pub use fetched::Fetched;
-pub use host::{Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, Responder};
+pub use forwarding::OutputHandler;
+pub use host::{
+    Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
+    Responder,
+};
 pub use local::{environment, hostname, temporary_directory};
 pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
 pub use session::{FetchError, Pending, Session};

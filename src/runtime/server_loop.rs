@@ -152,6 +152,7 @@ impl ServerLoop {
             }
             Output::Reply(peer, tag, reply) => self.reply(peer, tag, &reply),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
+            Output::Forward(peer, output) => self.connections.send_output(peer, &output),
             Output::Close(peer, reason) => {
                 self.witness.forget(peer);
                 self.connections.close(peer, reason, self.clock.now());

@@ -302,7 +302,7 @@ impl Session {
         }
     }
 
-    fn start_progress(&self) -> std::io::Result<()> {
+    pub(super) fn start_progress(&self) -> std::io::Result<()> {
         let mut progress = self.progress.lock();
         if progress.is_none() {
             let link = Arc::clone(&self.link);

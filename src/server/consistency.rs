@@ -30,8 +30,10 @@ impl<S: Publish> Server<S> {
         });
         let gathering = self.collectives.iter().flat_map(|(_, operation)| operation.waiting_peers());
         let upcalls = self.upcalls.iter().filter_map(|(_, upcall)| match &upcall.purpose {
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => Some(ticket.peer()),
-            Purpose::ClientConnected(_) | Purpose::Fence(_) | Purpose::DirectModex(_) => None,
+            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) | Purpose::Passed(ticket, _) => {
+                Some(ticket.peer())
+            }
+            Purpose::ClientConnected(_) | Purpose::Operation(_) | Purpose::DirectModex(_) => None,
         });
         let mut held = 0usize;
         for peer in waiting.chain(gathering).chain(upcalls) {
@@ -69,14 +71,14 @@ impl<S: Publish> Server<S> {
                 Stage::Answered => assert!(!self.collectives.is_oldest(id), "{id:?} is answered and waits for nobody"),
                 Stage::AtHost(upcall) => {
                     let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
-                    assert!(matches!(purpose, Some(Purpose::Fence(of)) if *of == id), "{id:?} waits for no upcall");
+                    assert!(matches!(purpose, Some(Purpose::Operation(of)) if *of == id), "{id:?} waits for no upcall");
                 }
             }
         }
     }
 
     fn lacks_somebody(&self, operation: &Operation) -> bool {
-        let Some(members) = self.registry.membership(&operation.signature.procs) else { return true };
+        let Some(members) = operation.signature.membership(&self.registry) else { return true };
         let has_come = |proc| operation.contributed.contains(proc) || operation.departed.contains(proc);
         !members.local.iter().all(|proc| has_come(proc) || self.registry.is_gone(proc))
     }

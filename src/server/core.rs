@@ -1,5 +1,7 @@
 use super::collective::Collectives;
 use super::config::Config;
+use super::forwarding::Forwarding;
+use super::group::Groups;
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
 use super::io::{Input, Output, PeerId, Reason};
 use super::outputs::Outputs;
@@ -21,6 +23,8 @@ pub struct Server<S: Publish> {
     pub(super) peers: Peers,
     pub(super) waiting: Waiting,
     pub(super) collectives: Collectives,
+    pub(super) groups: Groups,
+    pub(super) forwarding: Forwarding,
     pub(super) upcalls: PendingUpcalls,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
@@ -37,6 +41,8 @@ impl<S: Publish> Server<S> {
             peers: Peers::default(),
             waiting: Waiting::default(),
             collectives: Collectives::default(),
+            groups: Groups::default(),
+            forwarding: Forwarding::default(),
             upcalls: PendingUpcalls::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),
@@ -146,7 +152,7 @@ impl<S: Publish> Server<S> {
             Request::Fence(fence) => self.fence(now, ticket, proc, fence),
             Request::Get(get) => self.get(now, ticket, get),
             Request::Abort(abort) => self.abort(now, ticket, proc, abort),
-            _ => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
+            request => self.pass(now, ticket, proc, request),
         }
     }
 
@@ -160,6 +166,7 @@ impl<S: Publish> Server<S> {
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
+            HostCall::IofDeliver(output) => self.deliver_output(output),
             HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
             HostCall::Get(get) => return self.get_for_host(now, ticket, get),
         };

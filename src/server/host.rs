@@ -1,9 +1,13 @@
-//! What the server and its host say to each other. Each later family (publish, spawn, groups ...) is one variant of
-//! [`Upcall`] and, if its answer carries data, one of [`HostReply`].
+//! What the server and its host say to each other. Each family (publish, spawn, groups ...) is one variant of [`Upcall`]
+//! and, if its answer carries data, one of [`HostReply`]; what the requests hold is in `requests`.
 
 use std::time::Duration;
 
-use crate::types::{Info, Key, Kval, Namespace, ProcId, Status, Text};
+use super::requests::{
+    Allocate, Connect, Credential, CredentialRequest, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup,
+    Monitor, Publish, PushStdin, QueryRequest, Spawn, Unpublish, ValidateRequest,
+};
+use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
 /// Names one call of the host; chosen by the caller, given back in [`HostResult`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +35,8 @@ pub enum HostCall {
     DirectModexRequest(DirectModexRequest),
     /// The server's own process wants data, as a client on this node would.
     Get(OwnGet),
+    /// Hands over output of a process, for whoever has pulled it. Nobody has: it is kept for a while.
+    IofDeliver(IofOutput),
 }
 
 /// A job's description.
@@ -130,6 +136,38 @@ pub enum Upcall {
         /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
         directives: Vec<Info>,
     },
+    /// Make data available for lookup.
+    Publish(Publish),
+    /// Find published data. Answered by [`HostReply::Lookup`].
+    Lookup(Lookup),
+    /// Withdraw published data.
+    Unpublish(Unpublish),
+    /// Start a job. Answered by [`HostReply::Spawned`].
+    Spawn(Spawn),
+    /// All local participants want to be connected.
+    Connect(Connect),
+    /// All local participants want to be disconnected.
+    Disconnect(Connect),
+    /// Answer queries. Answered by [`HostReply::Infos`].
+    Query(QueryRequest),
+    /// Log data.
+    Log(Log),
+    /// Change an allocation. Answered by [`HostReply::Infos`].
+    Allocate(Allocate),
+    /// Control processes. Answered by [`HostReply::Infos`].
+    JobControl(JobControl),
+    /// Watch something. Answered by [`HostReply::Infos`].
+    Monitor(Monitor),
+    /// Make a credential. Answered by [`HostReply::Credential`].
+    GetCredential(CredentialRequest),
+    /// Check a credential. Answered by [`HostReply::Infos`].
+    ValidateCredential(ValidateRequest),
+    /// Forward output to this server from now on.
+    IofPull(IofPull),
+    /// Feed standard input.
+    PushStdin(PushStdin),
+    /// Form or dissolve a group. Answered by [`HostReply::Infos`].
+    Group(GroupRequest),
 }
 
 /// Who wants whom ended.
@@ -187,4 +225,22 @@ pub enum HostReply {
     },
     /// Data fetched; successful.
     DirectModex(Vec<Kval>),
+    /// Published data found.
+    Lookup {
+        /// Success, or `PARTIAL_SUCCESS` if keys are missing.
+        status: Status,
+        /// What was found.
+        found: Vec<Pdata>,
+    },
+    /// A job was started.
+    Spawned(Namespace),
+    /// Results as infos.
+    Infos {
+        /// Success, or why there are only these.
+        status: Status,
+        /// The results.
+        info: Vec<Info>,
+    },
+    /// A credential was made.
+    Credential(Credential),
 }

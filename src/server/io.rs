@@ -1,5 +1,5 @@
 use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
-use crate::proto::{Reply, Request, Tag};
+use crate::proto::{Reply, Request, Tag, notification};
 use crate::types::{Namespace, ProcId, Status};
 
 /// Names one connection; chosen by the runtime, never reused.
@@ -33,6 +33,8 @@ pub enum Output {
     Refuse(PeerId, Refusal),
     /// Answer a request.
     Reply(PeerId, Tag, Reply),
+    /// Send output of another process.
+    Forward(PeerId, notification::Output),
     /// Hand over the descriptor of a namespace's segment.
     SendSegment(PeerId, Namespace),
     /// Close the connection after everything before this has been written.

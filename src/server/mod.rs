@@ -37,19 +37,26 @@
 mod collective;
 mod commit;
 mod config;
+mod connect;
 mod consistency;
 mod core;
 mod direct_modex;
 mod directives;
 mod fence;
+mod forwarding;
 mod get;
+mod group;
 mod host;
 mod io;
 mod namespaces;
 mod outputs;
+mod passage;
 mod peer;
 mod pending;
 mod registry;
+mod rendezvous;
+mod requests;
+mod resolve;
 mod session;
 mod timers;
 mod upcalls;
@@ -62,6 +69,10 @@ pub use host::{
     RegisterClient, RegisterNamespace, Upcall, UpcallId,
 };
 pub use io::{Credentials, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, Version};
+pub use requests::{
+    Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
+    Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
+};
 
 #[cfg(test)]
 mod tests;

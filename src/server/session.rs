@@ -109,6 +109,7 @@ impl<S: Publish> Server<S> {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.stage = Stage::Finalized;
         }
+        self.forwarding.forget_peer(id);
         let mut object = None;
         if let Some(client) = self.registry.client_mut(proc) {
             client.connections.remove(&id);
@@ -131,6 +132,7 @@ impl<S: Publish> Server<S> {
     /// from the collectives it had not arrived at. What it committed stays.
     pub(super) fn lose(&mut self, now: Time, id: PeerId) {
         let Some(peer) = self.peers.remove(id) else { return };
+        self.forwarding.forget_peer(id);
         for (ticket, _) in self.withdraw(id) {
             self.outputs.forget(ticket);
         }
@@ -178,8 +180,8 @@ impl<S: Publish> Server<S> {
         for upcall in self.upcalls.of_peer(id) {
             match self.cancel_upcall(upcall) {
                 Some(Purpose::ClientFinalized(ticket)) => tickets.push((ticket, true)),
-                Some(Purpose::Abort(ticket)) => tickets.push((ticket, false)),
-                Some(Purpose::ClientConnected(_) | Purpose::Fence(_) | Purpose::DirectModex(_)) | None => {}
+                Some(Purpose::Abort(ticket) | Purpose::Passed(ticket, _)) => tickets.push((ticket, false)),
+                Some(Purpose::ClientConnected(_) | Purpose::Operation(_) | Purpose::DirectModex(_)) | None => {}
             }
         }
         tickets
