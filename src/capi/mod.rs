@@ -12,6 +12,14 @@
 //!
 //! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.
 
+pub mod error;
+pub mod form;
+pub mod from_c;
+pub mod guard;
+pub mod hwloc;
+pub mod memory;
+pub mod pointer;
+pub mod to_c;
 #[expect(
     non_camel_case_types,
     missing_docs,

@@ -43,7 +43,7 @@ mod witness;
 
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
 pub use connections::ConnectionLimits;
-pub use fetched::Fetched;
+pub use fetched::{Borrowed, Fetched};
 pub use forwarding::OutputHandler;
 pub use host::{
     Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
