@@ -21,10 +21,10 @@
 //! The modules below are the library's layers, public for those who test, fuzz or inspect it; `ARCHITECTURE.md` has the
 //! map.
 
+pub mod abi;
 mod api;
 pub mod bfrops;
 #[cfg(feature = "capi")]
-#[expect(unsafe_code, reason = "C callers hand over pointers; see the rules in its docs")]
 pub mod capi;
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -14,6 +14,7 @@
 
 pub mod error;
 pub mod form;
+mod frameworks;
 pub mod from_c;
 pub mod guard;
 pub mod hwloc;
