@@ -103,6 +103,11 @@ impl LinkState {
         self.advance(now);
     }
 
+    /// There is no server to talk to.
+    pub(super) fn forgo(&mut self, now: Time) {
+        self.lose(now, LossReason::Alone);
+    }
+
     /// Reads what has arrived. What the core makes of it is seen by [`LinkState::advance`].
     pub(super) fn receive(&mut self, now: Time) {
         self.notice_fork(now);

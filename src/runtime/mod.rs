@@ -19,6 +19,7 @@
 //!                      └── link_state ◄──► socket
 //! ```
 
+mod alone;
 mod attach;
 mod clock;
 mod commands;
@@ -41,6 +42,7 @@ mod session;
 mod stores;
 mod witness;
 
+pub use alone::alone;
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
 pub use connections::ConnectionLimits;
 pub use fetched::{Borrowed, Fetched};

@@ -39,6 +39,8 @@ pub struct Session {
     link: Arc<Link>,
     /// Runs callbacks; started by the first one.
     progress: Mutex<Option<JoinHandle<()>>>,
+    /// Nobody started this process: there is no server, and nobody else to wait for.
+    is_alone: bool,
     /// A forked copy has neither the connection nor the thread.
     owner_pid: u32,
 }
@@ -97,6 +99,7 @@ impl Session {
             has_stored: AtomicBool::new(false),
             link: Arc::new(link),
             progress: Mutex::default(),
+            is_alone: false,
             owner_pid: process::id(),
         }
     }
@@ -119,6 +122,20 @@ impl Session {
         self.own.is_some()
     }
 
+    /// The same for a process that has no server.
+    pub(super) fn into_alone(mut self) -> Self {
+        self.is_alone = true;
+        let now = self.link.now();
+        self.link.with(|state| state.forgo(now));
+        self
+    }
+
+    /// Whether this process was started by no launcher, and so has no server.
+    #[must_use]
+    pub const fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     /// Puts a value; others see it after a commit.
     ///
     /// # Errors
@@ -127,6 +144,17 @@ impl Session {
         // Release pairs with the Acquire in `may_be_staged`.
         self.has_put.store(true, Ordering::Release);
         self.staging.lock().put(scope, key, value)
+    }
+
+    /// As [`Session::put`], of any key. Reserved keys are the host's by the standard, but MPI libraries put some of
+    /// their own (the node's name, their binding) for peers to read.
+    ///
+    /// # Errors
+    /// [`StagingError`].
+    pub fn put_any(&self, scope: Scope, key: Key, value: Value) -> Result<(), StagingError> {
+        // Release pairs with the Acquire in `may_be_staged`.
+        self.has_put.store(true, Ordering::Release);
+        self.staging.lock().put_any(scope, key, value)
     }
 
     /// Stores a value for any process, for this process alone.
@@ -145,6 +173,10 @@ impl Session {
     /// # Errors
     /// [`CallError`].
     pub fn commit(&self) -> Result<(), CallError> {
+        if self.is_alone {
+            // Nobody else will ever look. The process itself finds its values where they are.
+            return Ok(());
+        }
         // The lock is free while this waits: another thread's commit may overtake, with other keys.
         while let Some(staged) = self.take_staged() {
             if let Err(error) = self.link.call(Call::Commit(staged.commit)) {
@@ -153,6 +185,11 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Whether a process that is alone is all there is of these.
+    fn is_everyone(&self, procs: &[ProcId]) -> bool {
+        self.is_alone && procs.iter().all(|proc| proc.covers(&self.proc))
     }
 
     fn take_staged(&self) -> Option<Staged> {
@@ -164,11 +201,17 @@ impl Session {
     /// # Errors
     /// [`CallError`].
     pub fn fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Result<(), CallError> {
+        if self.is_everyone(&procs) {
+            return Ok(());
+        }
         self.link.call(Call::Fence { procs, directives }).map(drop)
     }
 
     /// As [`Session::fence`], without waiting.
     pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Pending {
+        if self.is_everyone(&procs) {
+            return Pending { link: Arc::clone(&self.link), call: None };
+        }
         Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
     }
 
@@ -184,6 +227,10 @@ impl Session {
         callback: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) -> std::io::Result<()> {
         self.start_progress()?;
+        if self.is_everyone(&procs) {
+            self.link.defer(move || callback(Ok(())));
+            return Ok(());
+        }
         self.link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop))));
         Ok(())
     }
@@ -194,8 +241,26 @@ impl Session {
     #[inline(always)]
     pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         if self.may_be_staged(rank) {
-            return None;
+            return self.peek_behind_staging(rank, key);
         }
+        self.peek_published(rank, key)
+    }
+
+    /// What this process stored itself stands before what is published; without a rank only [`Session::get`] knows
+    /// whose is meant.
+    #[inline(never)]
+    fn peek_behind_staging(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        rank.process()?;
+        let proc = ProcId { namespace: self.proc.namespace.clone(), rank };
+        let staged = self.staging.lock().find(&proc, key.name, None).cloned();
+        match staged {
+            Some(value) => Some(Fetched::shared(value)),
+            None => self.peek_published(rank, key),
+        }
+    }
+
+    #[inline(always)]
+    fn peek_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
         match self.own.as_ref()?.get(&lookup) {
             Ok(value) => Some(Fetched::published(value)),
@@ -264,6 +329,23 @@ impl Session {
     /// [`CallError`] when the server said no or took too long; the connection is closed all the same.
     pub fn finalize(&self) -> Result<(), CallError> {
         self.link.call(Call::Finalize).map(drop)
+    }
+
+    /// Closes the connection and ends the progress thread. What is in flight ends with an error; callbacks that are
+    /// ready run before this returns, unless one of them is what calls it. Nothing can be asked any more; published
+    /// values can still be read.
+    pub fn close(&self) {
+        if process::id() != self.owner_pid {
+            // Closing would end the parent's connection, and the thread to join does not exist here.
+            return;
+        }
+        self.link.shut();
+        let thread = self.progress.lock().take();
+        // A callback may be what closes the session; its thread can't wait for itself and ends right after.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // It catches what callbacks throw.
+            let _ = thread.join();
+        }
     }
 
     pub(super) fn link(&self) -> &Link {
@@ -366,16 +448,9 @@ fn owned(value: Fetched<'_>) -> Result<Value, FetchError> {
 impl Drop for Session {
     fn drop(&mut self) {
         if process::id() != self.owner_pid {
-            // Closing would end the parent's connection, and the thread to join does not exist here.
             return std::mem::forget(self.progress.get_mut().take());
         }
-        self.link.shut();
-        let thread = self.progress.lock().take();
-        // A callback may be what drops the session; its thread can't wait for itself and ends right after.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // It catches what callbacks throw.
-            let _ = thread.join();
-        }
+        self.close();
     }
 }
 

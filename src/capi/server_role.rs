@@ -1,0 +1,50 @@
+//! What client functions mean in a process that is a server and no client.
+
+use crate::api::EventCall;
+use crate::types::{Info, Key, ProcId, Scope, Status, Value};
+
+use super::operation::{Answer, Operation};
+
+/// Takes a result, once, on a thread of the server; never from inside the function it was given to.
+pub(super) type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
+
+/// Client functions of a server process: they act on its own store and its host's functions.
+///
+/// An error of a function with a `Done` means that it will not run.
+pub(super) trait ServerRole: Send + Sync {
+    /// This process's name.
+    fn proc(&self) -> &ProcId;
+
+    /// Stores a value that this process posts.
+    fn put(&self, scope: Scope, key: Key, value: Value) -> Result<(), Status>;
+
+    /// Stores a value about any process, for this process.
+    fn store_internal(&self, proc: &ProcId, key: Key, value: Value) -> Result<(), Status>;
+
+    /// Makes visible what was put.
+    fn commit(&self) -> Result<(), Status>;
+
+    /// Finds a value; see `PMIx_Get` for what missing arguments mean.
+    fn get(
+        &self,
+        proc: Option<ProcId>,
+        key: Option<Key>,
+        directives: Vec<Info>,
+        done: Done<Value>,
+    ) -> Result<(), Status>;
+
+    /// Does what the host's functions are for.
+    fn perform(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status>;
+
+    /// Registers a handler.
+    fn register_event_handler(
+        &self,
+        codes: &[Status],
+        directives: &[Info],
+        handler: Box<dyn Fn(EventCall) + Send + Sync>,
+        done: Done<usize>,
+    ) -> Result<(), Status>;
+
+    /// Ends a registration.
+    fn deregister_event_handler(&self, id: usize, done: Done<()>) -> Result<(), Status>;
+}
