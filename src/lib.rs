@@ -26,6 +26,7 @@ pub mod bfrops;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod client;
+pub mod events;
 pub mod gds;
 pub mod keys;
 pub mod proto;

@@ -1,7 +1,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::server::{AbortUpcall, Capabilities, FenceUpcall, HostReply, UpcallId};
+use crate::events::Event;
+use crate::server::{AbortUpcall, Capabilities, FenceUpcall, HostReply, RegisterEvents, UpcallId};
 use crate::types::{Info, Kval, ProcId, Status};
 
 use super::commands::{Command, CommandSender};
@@ -49,6 +50,26 @@ pub trait Host: Send + Sync + 'static {
     /// `Server::direct_modex`.
     fn direct_modex(&self, request: DirectModex, reply: Responder<Vec<Kval>>) {
         drop(request);
+        reply.fail(Status::ERR_NOT_SUPPORTED);
+    }
+
+    /// Somebody on this node wants events of the environment that nobody here wanted before. From the answer on pass
+    /// them to `Server::notify_event`.
+    fn register_events(&self, request: RegisterEvents, reply: Responder<()>) {
+        drop(request);
+        reply.fail(Status::ERR_NOT_SUPPORTED);
+    }
+
+    /// Nobody on this node wants these events of the environment any more. Nobody waits for the answer.
+    fn deregister_events(&self, codes: Vec<Status>, reply: Responder<()>) {
+        drop(codes);
+        reply.succeed(());
+    }
+
+    /// Take an event of a process here on to those in its range who are on other nodes; those here have it already, so
+    /// do not give it back. Success means that it was accepted.
+    fn notify_event(&self, event: Event, reply: Responder<()>) {
+        drop(event);
         reply.fail(Status::ERR_NOT_SUPPORTED);
     }
 

@@ -85,6 +85,9 @@ fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upc
         }
         Upcall::Abort(request) => host.abort(request, Responder::new(id, commands)),
         Upcall::Fence(request) => host.fence(request, Responder::new(id, commands)),
+        Upcall::RegisterEvents(request) => host.register_events(request, Responder::new(id, commands)),
+        Upcall::DeregisterEvents(codes) => host.deregister_events(codes, Responder::new(id, commands)),
+        Upcall::NotifyEvent(event) => host.notify_event(event, Responder::new(id, commands)),
         Upcall::DirectModex { proc, directives } => {
             host.direct_modex(DirectModex { proc, directives }, Responder::new(id, commands));
         }

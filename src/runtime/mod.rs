@@ -24,6 +24,7 @@ mod clock;
 mod commands;
 mod connection;
 mod connections;
+mod events;
 mod fetched;
 mod greeting;
 mod host;
@@ -41,6 +42,7 @@ mod witness;
 
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
 pub use connections::ConnectionLimits;
+pub use events::{Completion, EventCall, Handler};
 pub use fetched::Fetched;
 pub use host::{Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, Responder};
 pub use local::{environment, hostname, temporary_directory};

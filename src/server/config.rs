@@ -17,6 +17,14 @@ bitflags::bitflags! {
         const FENCE = 1 << 3;
         /// Fetches data of processes elsewhere; without: not found.
         const DIRECT_MODEX = 1 << 4;
+        /// Is asked for events of the environment when somebody here wants them; without: registration for the
+        /// environment's own codes is not supported, that for applications' codes needs no host.
+        const REGISTER_EVENTS = 1 << 20;
+        /// Is told when nobody here wants events of the environment any more; without: not told.
+        const DEREGISTER_EVENTS = 1 << 21;
+        /// Takes events of processes on to others; without: they reach the processes of this node, and those meant
+        /// for the host alone are not supported.
+        const NOTIFY_EVENT = 1 << 22;
     }
 }
 

@@ -160,6 +160,7 @@ impl<S: Publish> Server<S> {
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
+            HostCall::NotifyEvent(_) | HostCall::RegisterEvents(_) | HostCall::DeregisterEvents(_) => todo!(),
             HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
         };
         self.outputs.complete(ticket, HostResult::Status(status));

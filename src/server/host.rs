@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::events::Event;
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Status, Text};
 
 /// Names one call of the host; chosen by the caller, given back in [`HostResult`].
@@ -29,6 +30,13 @@ pub enum HostCall {
     DeregisterClient(ProcId),
     /// Asks for what a local process posted for other nodes.
     DirectModexRequest(DirectModexRequest),
+    /// Tells local processes of an event that the host knows of.
+    NotifyEvent(Event),
+    /// The server's own process wants events.
+    RegisterEvents(RegisterEvents),
+    /// The server's own process no longer wants these events. The marker of default handlers is
+    /// [`events::DEFAULT_HANDLER`](crate::events::DEFAULT_HANDLER).
+    DeregisterEvents(Vec<Status>),
 }
 
 /// A job's description.
@@ -110,6 +118,12 @@ pub enum Upcall {
     Abort(AbortUpcall),
     /// All local participants have arrived; exchange the contributions of all servers.
     Fence(FenceUpcall),
+    /// Somebody here wants events of the environment that nobody here wanted before.
+    RegisterEvents(RegisterEvents),
+    /// Nobody here wants these events of the environment any more. The answer is not waited for.
+    DeregisterEvents(Vec<Status>),
+    /// Take an event on to those in range who are not on this node.
+    NotifyEvent(Event),
     /// Fetch data of a process elsewhere, or of a whole job (wildcard rank).
     DirectModex {
         /// Whose data.
@@ -117,6 +131,15 @@ pub enum Upcall {
         /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
         directives: Vec<Info>,
     },
+}
+
+/// Events that the host is to pass on to this server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegisterEvents {
+    /// Their codes.
+    pub codes: Vec<Status>,
+    /// Directives of the registration.
+    pub directives: Vec<Info>,
 }
 
 /// Who wants whom ended.

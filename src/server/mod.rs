@@ -59,7 +59,7 @@ pub use config::{Capabilities, Config, Limits};
 pub use core::Server;
 pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, RegisterClient,
-    RegisterNamespace, Upcall, UpcallId,
+    RegisterEvents, RegisterNamespace, Upcall, UpcallId,
 };
 pub use io::{Credentials, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, Version};
 
