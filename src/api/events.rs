@@ -1,51 +1,14 @@
+use std::sync::Arc;
+
 use crate::client::CallError;
-use crate::events::RegistrationError;
-use crate::gds::AsStatus;
-use crate::runtime::{EventCall, Stopped};
+use crate::events::Event;
+use crate::runtime::{EventCall, EventError};
+use crate::server::HostCall;
+use crate::types::codes::range;
 use crate::types::{Info, ProcId, Status};
 
 use super::client::Client;
 use super::server::{Server, ServerError};
-
-/// Why a call about event handlers failed.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EventError {
-    /// The registration makes no sense, or its place is taken.
-    #[error(transparent)]
-    Registration(#[from] RegistrationError),
-    /// No handler has this number.
-    #[error("there is no event handler {id}; it was deregistered, or never registered")]
-    Unknown {
-        /// The number.
-        id: usize,
-    },
-    /// The server refused or could not be asked.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The server in this process, or its host, refused.
-    #[error("the event can't be registered or passed on: {0}")]
-    Refused(Status),
-    /// The server in this process has ended.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-    /// No thread could be started for handlers and callbacks; nothing was begun.
-    #[error("no thread for event handlers can be started: {}", .0)]
-    Thread(std::io::ErrorKind),
-}
-
-impl AsStatus for EventError {
-    fn status(&self) -> Status {
-        match self {
-            Self::Registration(error) => error.status(),
-            Self::Unknown { .. } => Status::ERR_NOT_FOUND,
-            Self::Call(error) => error.status(),
-            Self::Refused(status) => *status,
-            Self::Stopped(_) => Status::ERR_SERVER_NOT_AVAIL,
-            Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
-        }
-    }
-}
 
 impl Client {
     /// Has `handler` called for events with these codes (none: every event that is not marked otherwise, a default
@@ -64,8 +27,7 @@ impl Client {
         directives: &[Info],
         handler: impl Fn(EventCall) + Send + Sync + 'static,
     ) -> Result<usize, EventError> {
-        let _ = (codes, directives, handler);
-        todo!()
+        self.session.register_event_handler(codes, directives, Arc::new(handler))
     }
 
     /// As [`Client::register_event_handler`], without waiting: the number goes to `done`, on the thread of the
@@ -80,8 +42,7 @@ impl Client {
         handler: impl Fn(EventCall) + Send + Sync + 'static,
         done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
     ) -> Result<(), EventError> {
-        let _ = (codes, directives, handler, done);
-        todo!()
+        self.session.register_event_handler_with(codes, directives, Arc::new(handler), done)
     }
 
     /// Ends a registration. When this returns the handler runs nowhere and will not be called again, except when a
@@ -90,8 +51,7 @@ impl Client {
     /// # Errors
     /// [`EventError::Unknown`], which is harmless.
     pub fn deregister_event_handler(&self, id: usize) -> Result<(), EventError> {
-        let _ = id;
-        todo!()
+        self.session.deregister_event_handler(id)
     }
 
     /// As [`Client::deregister_event_handler`], without waiting for a call that is under way: `done` runs when there
@@ -104,8 +64,7 @@ impl Client {
         id: usize,
         done: impl FnOnce(Result<(), EventError>) + Send + 'static,
     ) -> Result<(), EventError> {
-        let _ = (id, done);
-        todo!()
+        self.session.deregister_event_handler_with(id, done)
     }
 
     /// Tells those in range (`codes::range`) of an event; this process's own handlers among them. Other processes
@@ -120,8 +79,7 @@ impl Client {
         range: u8,
         info: &[Info],
     ) -> Result<(), CallError> {
-        let _ = (status, source, range, info);
-        todo!()
+        self.session.notify_event(self.event(status, source, range, info))
     }
 
     /// As [`Client::notify_event`], without waiting.
@@ -136,15 +94,17 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) -> Result<(), EventError> {
-        let _ = (status, source, range, info, done);
-        todo!()
+        self.session.notify_event_with(self.event(status, source, range, info), done)
     }
 
     /// Delivers an event to this process's own handlers alone, on the calling thread, before it returns. What comes
     /// after a handler that completes its call later runs on the thread of the handlers.
     pub fn deliver_locally(&self, status: Status, source: Option<&ProcId>, info: &[Info]) {
-        let _ = (status, source, info);
-        todo!()
+        self.session.deliver_locally(self.event(status, source, range::RANGE_PROC_LOCAL, info));
+    }
+
+    fn event(&self, status: Status, source: Option<&ProcId>, range: u8, info: &[Info]) -> Event {
+        Event { status, source: Some(source.unwrap_or(self.proc()).clone()), range, info: info.to_vec() }
     }
 }
 
@@ -163,8 +123,7 @@ impl Server {
         directives: &[Info],
         handler: impl Fn(EventCall) + Send + Sync + 'static,
     ) -> Result<usize, EventError> {
-        let _ = (codes, directives, handler);
-        todo!()
+        self.handle.register_event_handler(codes, directives, Arc::new(handler))
     }
 
     /// As [`Server::register_event_handler`], without waiting.
@@ -178,8 +137,7 @@ impl Server {
         handler: impl Fn(EventCall) + Send + Sync + 'static,
         done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
     ) -> Result<(), EventError> {
-        let _ = (codes, directives, handler, done);
-        todo!()
+        self.handle.register_event_handler_with(codes, directives, Arc::new(handler), done)
     }
 
     /// As [`Client::deregister_event_handler`].
@@ -187,8 +145,7 @@ impl Server {
     /// # Errors
     /// [`EventError`].
     pub fn deregister_event_handler(&self, id: usize) -> Result<(), EventError> {
-        let _ = id;
-        todo!()
+        self.handle.deregister_event_handler(id)
     }
 
     /// As [`Client::deregister_event_handler_with`].
@@ -200,8 +157,7 @@ impl Server {
         id: usize,
         done: impl FnOnce(Result<(), EventError>) + Send + 'static,
     ) -> Result<(), EventError> {
-        let _ = (id, done);
-        todo!()
+        self.handle.deregister_event_handler_with(id, done)
     }
 
     /// Tells local clients in range (`codes::range`) and this process's own handlers of an event that the host
@@ -216,8 +172,10 @@ impl Server {
         range: u8,
         info: &[Info],
     ) -> Result<(), ServerError> {
-        let _ = (status, source, range, info);
-        todo!()
+        match self.share(status, source, range, info) {
+            Some(call) => self.status(NOTIFYING, call),
+            None => Ok(()),
+        }
     }
 
     /// As [`Server::notify_event`], without waiting.
@@ -232,7 +190,21 @@ impl Server {
         info: &[Info],
         done: impl FnOnce(Result<(), ServerError>) + Send + 'static,
     ) -> Result<(), ServerError> {
-        let _ = (status, source, range, info, done);
-        todo!()
+        match self.share(status, source, range, info) {
+            Some(call) => self.status_with(NOTIFYING, call, done),
+            None => Ok(self.handle.run(Box::new(|| done(Ok(()))))?),
+        }
+    }
+
+    /// Tells the handlers of this process of an event that must not leave it; gives the call that tells of any other.
+    fn share(&self, status: Status, source: Option<&ProcId>, range: u8, info: &[Info]) -> Option<HostCall> {
+        let event = Event { status, source: source.cloned(), range, info: info.to_vec() };
+        if range == range::RANGE_PROC_LOCAL {
+            self.handle.raise_event(event);
+            return None;
+        }
+        Some(HostCall::NotifyEvent(event))
     }
 }
+
+const NOTIFYING: &str = "tell of the event";

@@ -16,7 +16,6 @@ pub use crate::runtime::{
 pub use crate::server::{AbortUpcall, Capabilities, FenceData, FenceUpcall, RegisterEvents};
 pub use crate::shmem::BackingKind;
 pub use client::{Client, ClientBuilder, FenceError, GetError};
-pub use events::EventError;
 pub use options::{FenceOptions, GetOptions};
 pub use server::{BuildError, Server, ServerBuilder, ServerError};
 pub use typed::KeyType;

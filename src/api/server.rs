@@ -17,7 +17,7 @@ use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Sta
 /// Source: PMIx Standard, "Server-Specific Interfaces".
 #[derive(Debug)]
 pub struct Server {
-    handle: ServerHandle,
+    pub(super) handle: ServerHandle,
 }
 
 /// How a server is made. See [`Server::builder`].
@@ -307,11 +307,24 @@ impl Server {
         drop(self);
     }
 
-    fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
-        match self.handle.call(call)? {
-            HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
-            failure => Err(refused(doing, failure)),
-        }
+    pub(super) fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
+        done(doing, self.handle.call(call)?)
+    }
+
+    pub(super) fn status_with(
+        &self,
+        doing: &'static str,
+        call: HostCall,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        Ok(self.handle.call_with(call, Box::new(move |result| callback(done(doing, result))))?)
+    }
+}
+
+fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
+    match result {
+        HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
+        failure => Err(refused(doing, failure)),
     }
 }
 

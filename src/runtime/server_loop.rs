@@ -1,6 +1,7 @@
 //! The server's one thread: waits for sockets, other threads and deadlines, and drives the core.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam::channel::Receiver;
@@ -9,6 +10,7 @@ use nix::errno::Errno;
 use super::clock::Clock;
 use super::commands::{Command, Completion};
 use super::connections::Connections;
+use super::events::{self, EventHub};
 use super::host::Moment;
 use super::host_thread::{HostThread, Job};
 use super::poller::{Poller, Readiness, Token, Waker};
@@ -32,6 +34,7 @@ pub(super) struct ServerLoop {
     pub(super) calls: Calls,
     pub(super) is_ending: bool,
     pub(super) witness: Witness,
+    pub(super) events: Arc<EventHub>,
 }
 
 /// The host's calls in flight.
@@ -87,6 +90,7 @@ impl ServerLoop {
                     self.core.handle(now, Input::Host(id, call));
                 }
                 Command::Completed(upcall, reply) => self.core.handle(now, Input::Completed(upcall, reply)),
+                Command::Run(job) => self.run_job(job),
                 Command::Shutdown => return self.is_ending = true,
             }
         }
@@ -156,6 +160,11 @@ impl ServerLoop {
                 self.connections.close(peer, reason, self.clock.now());
             }
             Output::Upcall(id, upcall) => self.upcall(id, upcall),
+            Output::Notify(peer, event) => self.connections.notify(peer, &event),
+            Output::Raise(event) => {
+                let events = Arc::clone(&self.events);
+                self.run_job(Box::new(move || events.arrive(event)));
+            }
             Output::Complete(id, result) => self.complete(id, result),
             // Readers are told by messages; none sleeps on a segment.
             Output::Wake(_) => {}
@@ -178,6 +187,12 @@ impl ServerLoop {
             tracing::error!(%error, "no thread for the host's functions; the request fails");
             let reply = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
             self.core.handle(self.clock.now(), Input::Completed(id, reply));
+        }
+    }
+
+    fn run_job(&mut self, job: events::Job) {
+        if let Err(error) = self.host.run(Job::Run(job)) {
+            tracing::error!(%error, "no thread for the host's functions; an event handler is not called");
         }
     }
 

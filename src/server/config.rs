@@ -54,6 +54,8 @@ pub struct Limits {
     pub direct_modex_max: usize,
     /// Requests of the host for local data that are held.
     pub host_requests_max: usize,
+    /// Event codes that one client may want at a time.
+    pub event_codes_max: usize,
     /// Bytes of values that the answer to a Get of one key may carry besides it. Release 6.1 takes messages of 32 MiB,
     /// release 3.2 of 16 MiB.
     pub reply_bytes_max: usize,
@@ -69,6 +71,7 @@ impl Default for Limits {
             participants_max: 1 << 20,
             direct_modex_max: 65_536,
             host_requests_max: 65_536,
+            event_codes_max: 4096,
             reply_bytes_max: 8 << 20,
         }
     }

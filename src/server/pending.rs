@@ -12,6 +12,8 @@ pub(super) enum Purpose {
     ClientConnected(PeerId),
     ClientFinalized(Ticket),
     Abort(Ticket),
+    Notify(Ticket),
+    RegisterEvents,
     Fence(OperationId),
     DirectModex(Fetch),
 }
@@ -49,6 +51,12 @@ impl PendingUpcalls {
         id
     }
 
+    /// A number for an upcall whose answer nobody waits for.
+    pub(super) fn unawaited(&mut self) -> UpcallId {
+        self.last = self.last.saturating_add(1);
+        UpcallId(self.last)
+    }
+
     pub(super) fn remove(&mut self, id: UpcallId) -> Option<PendingUpcall> {
         let upcall = self.pending.remove(&id)?;
         if let Purpose::DirectModex(fetch) = &upcall.purpose {
@@ -74,8 +82,10 @@ impl PendingUpcalls {
     pub(super) fn of_peer(&self, peer: PeerId) -> Vec<UpcallId> {
         let is_for = |upcall: &PendingUpcall| match &upcall.purpose {
             Purpose::ClientConnected(id) => *id == peer,
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => ticket.peer() == peer,
-            Purpose::Fence(_) | Purpose::DirectModex(_) => false,
+            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) | Purpose::Notify(ticket) => {
+                ticket.peer() == peer
+            }
+            Purpose::Fence(_) | Purpose::DirectModex(_) | Purpose::RegisterEvents => false,
         };
         self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
     }
