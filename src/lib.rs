@@ -25,10 +25,12 @@ pub mod abi;
 mod api;
 pub mod bfrops;
 #[cfg(feature = "capi")]
+#[expect(unsafe_code, reason = "C callers hand over pointers; see the rules in its docs")]
 pub mod capi;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod client;
+pub mod events;
 pub mod gds;
 pub mod keys;
 pub mod proto;

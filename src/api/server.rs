@@ -19,7 +19,7 @@ use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Sta
 /// Source: PMIx Standard, "Server-Specific Interfaces".
 #[derive(Debug)]
 pub struct Server {
-    handle: ServerHandle,
+    pub(super) handle: ServerHandle,
 }
 
 /// How a server is made. See [`Server::builder`].
@@ -414,11 +414,11 @@ impl Server {
         drop(self);
     }
 
-    fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
+    pub(super) fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
         done(doing, self.handle.call(call)?)
     }
 
-    fn status_with(
+    pub(super) fn status_with(
         &self,
         doing: &'static str,
         call: HostCall,

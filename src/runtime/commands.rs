@@ -2,6 +2,7 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 
 use crate::server::{HostCall, HostReply, HostResult, UpcallId};
 
+use super::events::Job;
 use super::poller::Waker;
 
 /// What other threads want of the server's loop.
@@ -11,7 +12,7 @@ pub(super) enum Command {
     /// The host answers an upcall.
     Completed(UpcallId, HostReply),
     /// Run something on the thread of the host's functions.
-    Defer(Deferred),
+    Run(Job),
     /// Close everything and end.
     Shutdown,
 }
@@ -26,9 +27,6 @@ pub(super) enum Completion {
 
 /// Takes the result of a host's call.
 pub(super) type Callback = Box<dyn FnOnce(HostResult) + Send>;
-
-/// Something to run later, on the thread of the host's functions.
-pub(super) type Deferred = Box<dyn FnOnce() + Send>;
 
 /// Brings commands to the loop and wakes it. What can be on its way is bounded by who sends: waiting callers have one
 /// each, and the core bounds upcalls and held requests.

@@ -1,14 +1,16 @@
 //! The server's one thread: waits for sockets, other threads and deadlines, and drives the core.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam::channel::Receiver;
 use nix::errno::Errno;
 
 use super::clock::Clock;
-use super::commands::{Command, Completion, Deferred};
+use super::commands::{Command, Completion};
 use super::connections::Connections;
+use super::events::{self, EventHub};
 use super::host::Moment;
 use super::host_thread::{HostThread, Job};
 use super::poller::{Poller, Readiness, Token, Waker};
@@ -32,6 +34,7 @@ pub(super) struct ServerLoop {
     pub(super) calls: Calls,
     pub(super) is_ending: bool,
     pub(super) witness: Witness,
+    pub(super) events: Arc<EventHub>,
 }
 
 /// The host's calls in flight.
@@ -87,7 +90,7 @@ impl ServerLoop {
                     self.core.handle(now, Input::Host(id, call));
                 }
                 Command::Completed(upcall, reply) => self.core.handle(now, Input::Completed(upcall, reply)),
-                Command::Defer(deferred) => self.defer(deferred),
+                Command::Run(job) => self.run_job(job),
                 Command::Shutdown => return self.is_ending = true,
             }
         }
@@ -158,6 +161,11 @@ impl ServerLoop {
                 self.connections.close(peer, reason, self.clock.now());
             }
             Output::Upcall(id, upcall) => self.upcall(id, upcall),
+            Output::Notify(peer, event) => self.connections.notify(peer, &event),
+            Output::Raise(event) => {
+                let events = Arc::clone(&self.events);
+                self.run_job(Box::new(move || events.arrive(event)));
+            }
             Output::Complete(id, result) => self.complete(id, result),
             // Readers are told by messages; none sleeps on a segment.
             Output::Wake(_) => {}
@@ -183,6 +191,12 @@ impl ServerLoop {
         }
     }
 
+    fn run_job(&mut self, job: events::Job) {
+        if let Err(error) = self.host.run(Job::Run(job)) {
+            tracing::error!(%error, "no thread for the host's functions; what waits for it is not called");
+        }
+    }
+
     fn complete(&mut self, id: CallId, result: HostResult) {
         match self.calls.completions.remove(&id) {
             // A waiter that went away wants nothing.
@@ -196,19 +210,13 @@ impl ServerLoop {
         }
     }
 
-    fn defer(&mut self, deferred: Deferred) {
-        if let Err(error) = self.host.run(Job::Deferred(deferred)) {
-            tracing::error!(%error, "no thread for the host's functions; a completion is lost");
-        }
-    }
-
     /// Nobody is left without an answer: callbacks get a status, waiting threads see their channel close.
     fn end(mut self) {
         // Calls that were on their way when the loop ended are answered like those in flight.
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Call(_, completion) => drop(self.calls.insert(completion)),
-                Command::Defer(deferred) => self.defer(deferred),
+                Command::Run(job) => self.run_job(job),
                 Command::Completed(..) | Command::Shutdown => {}
             }
         }

@@ -7,6 +7,7 @@ use super::requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup,
     Monitor, Publish, PushStdin, QueryRequest, Spawn, Unpublish, ValidateRequest,
 };
+use crate::events::Event;
 use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
 /// Names one call of the host; chosen by the caller, given back in [`HostResult`].
@@ -37,6 +38,13 @@ pub enum HostCall {
     Get(OwnGet),
     /// Hands over output of a process, for whoever has pulled it. Nobody has: it is kept for a while.
     IofDeliver(IofOutput),
+    /// Tells local processes of an event that the host knows of.
+    NotifyEvent(Event),
+    /// The server's own process wants events.
+    RegisterEvents(RegisterEvents),
+    /// The server's own process no longer wants these events. The marker of default handlers is
+    /// [`events::DEFAULT_HANDLER`](crate::events::DEFAULT_HANDLER).
+    DeregisterEvents(Vec<Status>),
 }
 
 /// A job's description.
@@ -129,6 +137,12 @@ pub enum Upcall {
     Abort(AbortUpcall),
     /// All local participants have arrived; exchange the contributions of all servers.
     Fence(FenceUpcall),
+    /// Somebody here wants events of the environment that nobody here wanted before.
+    RegisterEvents(RegisterEvents),
+    /// Nobody here wants these events of the environment any more. The answer is not waited for.
+    DeregisterEvents(Vec<Status>),
+    /// Take an event on to those in range who are not on this node.
+    NotifyEvent(Event),
     /// Fetch data of a process elsewhere, or of a whole job (wildcard rank).
     DirectModex {
         /// Whose data.
@@ -168,6 +182,15 @@ pub enum Upcall {
     PushStdin(PushStdin),
     /// Form or dissolve a group. Answered by [`HostReply::Infos`].
     Group(GroupRequest),
+}
+
+/// Events that the host is to pass on to this server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegisterEvents {
+    /// Their codes.
+    pub codes: Vec<Status>,
+    /// Directives of the registration.
+    pub directives: Vec<Info>,
 }
 
 /// Who wants whom ended.
