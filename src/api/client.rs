@@ -24,7 +24,7 @@ use super::typed::KeyType;
 /// Source: PMIx Standard, "Client Initialization and Finalization" and "Data Access and Sharing".
 #[derive(Debug)]
 pub struct Client {
-    session: Arc<Session>,
+    pub(super) session: Arc<Session>,
 }
 
 /// How a client connects. See [`Client::builder`].

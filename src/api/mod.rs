@@ -3,6 +3,7 @@
 mod asks;
 mod border;
 mod client;
+mod events;
 mod iof;
 mod options;
 mod requests;
@@ -10,15 +11,16 @@ mod server;
 mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
+pub use crate::events::{Event, RegistrationError};
 pub use crate::ptl::SocketAccess;
 pub use crate::runtime::{
-    Answer, ClientConnected, ClientFinalized, ConnectError, ConnectionLimits, DirectModex, FenceReply, Fetched, Host,
-    LocalHost, Moment, PartialAnswer, Pending, Responder, StartError, Stopped,
+    Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
+    FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, Responder, StartError, Stopped,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
     GroupOperation, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin,
-    QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
+    QueryRequest, RegisterEvents, Requester, Spawn, Unpublish, ValidateRequest,
 };
 pub use crate::shmem::BackingKind;
 pub use client::{Client, ClientBuilder, FenceError, GetError};

@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::ptl::SocketAccess;
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
-use crate::server::{Config, DirectModexRequest, HostCall, HostResult, IofOutput, RegisterClient, RegisterNamespace};
+use crate::server::{
+    Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, RegisterClient, RegisterNamespace,
+};
 use crate::shmem::BackingKind;
 use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Status};
 
@@ -17,7 +19,7 @@ use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Sta
 /// Source: PMIx Standard, "Server-Specific Interfaces".
 #[derive(Debug)]
 pub struct Server {
-    handle: ServerHandle,
+    pub(super) handle: ServerHandle,
 }
 
 /// How a server is made. See [`Server::builder`].
@@ -296,6 +298,38 @@ impl Server {
         Ok(self.handle.call_with(call, Box::new(|result| callback(entries(result))))?)
     }
 
+    /// What a client on this node would get: one value or, without a key, everything. Waits for what a process here may
+    /// still post, and for the host to fetch what one elsewhere has, unless the directives say otherwise.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] when there is no such value for this process.
+    pub fn get(&self, proc: &ProcId, key: Option<&Key>, directives: Vec<Info>) -> Result<Vec<Kval>, ServerError> {
+        entries(self.handle.call(own_get(proc, key, directives))?)
+    }
+
+    /// As [`Server::get`], without waiting: `callback` gets the result, on the thread of the host's functions.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn get_with(
+        &self,
+        proc: &ProcId,
+        key: Option<&Key>,
+        directives: Vec<Info>,
+        callback: impl FnOnce(Result<Vec<Kval>, ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        let call = own_get(proc, key, directives);
+        Ok(self.handle.call_with(call, Box::new(|result| callback(entries(result))))?)
+    }
+
+    /// Runs something on the thread of the host's functions, after what was given before.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: it will not run.
+    pub fn defer(&self, deferred: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
+        Ok(self.handle.defer(Box::new(deferred))?)
+    }
+
     /// As [`Server::register_namespace`], without waiting: `callback` gets the result, on the thread of the host's
     /// functions.
     ///
@@ -380,11 +414,11 @@ impl Server {
         drop(self);
     }
 
-    fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
+    pub(super) fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
         done(doing, self.handle.call(call)?)
     }
 
-    fn status_with(
+    pub(super) fn status_with(
         &self,
         doing: &'static str,
         call: HostCall,
@@ -418,6 +452,10 @@ fn refused(doing: &'static str, failure: HostResult) -> ServerError {
 
 fn direct_modex_request(proc: &ProcId, required: Option<&Key>, timeout: Option<Duration>) -> DirectModexRequest {
     DirectModexRequest { proc: proc.clone(), key: required.cloned(), timeout }
+}
+
+fn own_get(proc: &ProcId, key: Option<&Key>, directives: Vec<Info>) -> HostCall {
+    HostCall::Get(OwnGet { proc: proc.clone(), key: key.cloned(), directives })
 }
 
 fn entries(result: HostResult) -> Result<Vec<Kval>, ServerError> {

@@ -16,6 +16,7 @@
 pub mod client;
 pub mod error;
 pub mod form;
+mod frameworks;
 pub mod from_c;
 pub mod guard;
 pub mod hwloc;

@@ -34,7 +34,7 @@ pub fn alone() -> io::Result<Session> {
     let lines = Lines::new(Dialect::OWN, 0);
     let mut state = LinkState::new(stream, proc.clone(), lines, message_buffer(), Config::default());
     state.cache.receive(&job_of_one(&proc, &host));
-    Ok(Session::new(proc, Some(host), None, Link::new(state, Clock::start())).into_alone())
+    Ok(Session::new(proc.clone(), proc, Some(host), None, Link::new(state, Clock::start())).into_alone())
 }
 
 /// What is known about the job and about its process.
@@ -66,7 +66,8 @@ mod tests {
 
     fn get(session: &Session, rank: Rank, key: &'static str) -> Option<Value> {
         let proc = ProcId { namespace: session.proc().namespace.clone(), rank };
-        let request = GetRequest::new(Some(proc), Some(Key::from_static(key)), GetDirectives::default(), session.proc());
+        let request =
+            GetRequest::new(Some(proc), Some(Key::from_static(key)), GetDirectives::default(), session.proc());
         match session.get(&request.unwrap()) {
             Ok(value) => Some(value.into_value().unwrap()),
             Err(error) => {

@@ -5,6 +5,7 @@ use super::greeting::{self, Greeted, Greeting, GreetingError};
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
 use crate::proto::frame::{FrameBuffer, FrameError};
+use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
@@ -163,6 +164,18 @@ impl Connection {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         let Some(command) = known.open.close(tag) else { return Ok(()) };
         Ok(self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?)
+    }
+
+    /// Tells the peer of an event. One that its encoding has no form for is lost to it.
+    pub(super) fn notify(&mut self, event: &Event) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        match known.lines.write_event(event) {
+            Ok(bytes) => Ok(self.stream.queue(bytes, None)?),
+            Err(error) => {
+                tracing::warn!(status = %event.status, %error, "an event can't be written for a peer");
+                Ok(())
+            }
+        }
     }
 
     /// Announces a segment; without a descriptor it says that there is none to be had.

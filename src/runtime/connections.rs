@@ -5,6 +5,7 @@ use super::connection::{Connection, Dropped};
 use super::poller::{Poller, Readiness, Token};
 use super::server_loop::ServerLoop;
 use crate::gds::Store;
+use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Listener, StreamLimits};
@@ -156,6 +157,10 @@ impl Connections {
 
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
         self.write(id, |connection| connection.reply(tag, reply));
+    }
+
+    pub(super) fn notify(&mut self, id: PeerId, event: &Event) {
+        self.write(id, |connection| connection.notify(event));
     }
 
     /// Hands over a namespace's segment. A client that gets none is told so and asks over the socket.

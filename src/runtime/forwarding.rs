@@ -51,7 +51,7 @@ impl Session {
     /// No thread to run the handler could be started.
     pub fn open_pull(&self, handler: OutputHandler) -> std::io::Result<u64> {
         self.start_progress()?;
-        Ok(self.link().listen(|state| state.pulls.insert(handler)))
+        Ok(self.link().change(|state| state.pulls.insert(handler)))
     }
 
     /// Keeps the server's number of a pull. Returns whether the pull is open.

@@ -1,10 +1,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::events::Event;
 use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceUpcall, GroupRequest, HostReply,
-    IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Spawn, Unpublish, UpcallId,
-    ValidateRequest,
+    IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn, Unpublish,
+    UpcallId, ValidateRequest,
 };
 use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
@@ -133,6 +134,26 @@ pub trait Host: Send + Sync + 'static {
     /// Results may be `PMIX_GROUP_CONTEXT_ID` and `PMIX_GROUP_MEMBERSHIP`.
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
         unsupported(request, reply);
+    }
+
+    /// Somebody on this node wants events of the environment that nobody here wanted before. From the answer on pass
+    /// them to `Server::notify_event`.
+    fn register_events(&self, request: RegisterEvents, reply: Responder<()>) {
+        drop(request);
+        reply.fail(Status::ERR_NOT_SUPPORTED);
+    }
+
+    /// Nobody on this node wants these events of the environment any more. Nobody waits for the answer.
+    fn deregister_events(&self, codes: Vec<Status>, reply: Responder<()>) {
+        drop(codes);
+        reply.succeed(());
+    }
+
+    /// Take an event of a process here on to those in its range who are on other nodes; those here have it already, so
+    /// do not give it back. Success means that it was accepted.
+    fn notify_event(&self, event: Event, reply: Responder<()>) {
+        drop(event);
+        reply.fail(Status::ERR_NOT_SUPPORTED);
     }
 
     /// A local process reached a moment that a host may want to time. Unlike the functions above it is called on the

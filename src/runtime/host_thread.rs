@@ -8,6 +8,7 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use crate::server::{HostResult, Upcall, UpcallId};
 
 use super::commands::{Callback, CommandSender};
+use super::events;
 use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder};
 
 /// Where the host's functions run, so that they may call the server and wait for it without stopping its loop.
@@ -31,6 +32,8 @@ pub(super) enum Job {
     Upcall(UpcallId, Upcall),
     /// The result of one of the host's own calls.
     Complete(Callback, HostResult),
+    /// The event handlers of the host's process, or anything else that is to run here.
+    Run(events::Job),
 }
 
 impl HostThread {
@@ -67,6 +70,7 @@ fn serve(host: &dyn Host, commands: &CommandSender, jobs: &Receiver<Job>) {
         let outcome = catch_unwind(AssertUnwindSafe(|| match job {
             Job::Upcall(id, upcall) => dispatch(host, commands, id, upcall),
             Job::Complete(callback, result) => callback(result),
+            Job::Run(job) => job(),
         }));
         if outcome.is_err() {
             tracing::error!("a function of the host panicked; the request it served has failed");
@@ -85,6 +89,9 @@ fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upc
         }
         Upcall::Abort(request) => host.abort(request, Responder::new(id, commands)),
         Upcall::Fence(request) => host.fence(request, Responder::new(id, commands)),
+        Upcall::RegisterEvents(request) => host.register_events(request, Responder::new(id, commands)),
+        Upcall::DeregisterEvents(codes) => host.deregister_events(codes, Responder::new(id, commands)),
+        Upcall::NotifyEvent(event) => host.notify_event(event, Responder::new(id, commands)),
         Upcall::DirectModex { proc, directives } => {
             host.direct_modex(DirectModex { proc, directives }, Responder::new(id, commands));
         }

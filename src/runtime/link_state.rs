@@ -2,16 +2,20 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use super::events::EventHub;
 use super::forwarding::Pulls;
 use super::lines::Lines;
 use super::link::Results;
 use crate::client::{Cache, CacheLimits, Call, CallId, Client, Config, Input, LossReason, Output};
+use crate::events::Event;
 use crate::proto::frame::{Frame, FrameBuffer};
+use crate::proto::notification::{Event as Notification, RELAYED};
 use crate::proto::{Request, Tag};
 use crate::ptl::{Received, Stream};
-use crate::types::{Namespace, ProcId, Time};
+use crate::types::codes::range;
+use crate::types::{Namespace, ProcId, Status, Time};
 
 /// What the threads of a client share under one lock: the core, the socket, and what arrived.
 pub(super) struct LinkState {
@@ -32,8 +36,26 @@ pub(super) struct LinkState {
     /// A thread waits for the socket.
     pub(super) is_led: bool,
     pub(super) is_shut: bool,
+    /// There are event handlers: somebody must read what the server sends unasked.
+    pub(super) is_listening: bool,
+    /// The progress thread waits for the socket.
+    pub(super) beside: Option<Beside>,
+    events: Option<EventSink>,
+    is_leaving: bool,
     /// A fork copies all of this, but not the conversation: what the copy read or wrote its parent would miss.
     owner_pid: u32,
+}
+
+/// What the progress thread knew when it began to wait for the socket.
+pub(super) struct Beside {
+    pub(super) deadline: Option<Time>,
+    pub(super) watches_room: bool,
+}
+
+/// Who takes events.
+struct EventSink {
+    hub: Weak<EventHub>,
+    server: ProcId,
 }
 
 impl LinkState {
@@ -53,6 +75,10 @@ impl LinkState {
             pulls: Pulls::default(),
             is_led: false,
             is_shut: false,
+            is_listening: false,
+            beside: None,
+            events: None,
+            is_leaving: false,
             owner_pid: process::id(),
         }
     }
@@ -65,13 +91,27 @@ impl LinkState {
         self.loss.is_some()
     }
 
-    /// Whether messages are wanted that answer nothing.
-    pub(super) fn is_listening(&self) -> bool {
-        !self.is_lost() && !self.pulls.is_empty()
-    }
-
     pub(super) fn has_queued(&self) -> bool {
         self.stream.has_queued()
+    }
+
+    /// Where events go; `server` is the source of those about the server itself.
+    pub(super) fn set_events(&mut self, hub: Weak<EventHub>, server: ProcId) {
+        self.events = Some(EventSink { hub, server });
+    }
+
+    /// Whether something may come that the progress thread must take.
+    pub(super) fn has_business(&self) -> bool {
+        let is_listening = self.is_listening || !self.pulls.is_empty();
+        self.loss.is_none() && (is_listening || !self.results.callbacks.is_empty())
+    }
+
+    /// Whether the progress thread, which waits with this knowledge, must look again.
+    pub(super) fn concerns(&self, beside: &Beside) -> bool {
+        !self.results.ready.is_empty()
+            || !self.has_business()
+            || (self.has_queued() && !beside.watches_room)
+            || self.poll_timeout().is_some_and(|deadline| beside.deadline.is_none_or(|known| deadline < known))
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
@@ -89,6 +129,7 @@ impl LinkState {
 
     pub(super) fn begin(&mut self, now: Time, call: Call) -> CallId {
         self.notice_fork(now);
+        self.is_leaving |= matches!(call, Call::Finalize);
         let id = CallId(self.next_call);
         self.next_call += 1;
         self.core.handle(now, Input::Call(id, call));
@@ -197,7 +238,7 @@ impl LinkState {
         match frame.header.tag {
             Tag::SEGMENT => self.accept_segment(now, frame),
             Tag::OUTPUT => self.accept_output(frame),
-            Tag::NOTIFICATION => tracing::debug!(tag = frame.header.tag.0, "nobody here takes this"),
+            Tag::NOTIFICATION => self.accept_event(frame),
             tag => self.accept_reply(now, tag, frame),
         }
     }
@@ -225,6 +266,24 @@ impl LinkState {
         }
     }
 
+    fn accept_event(&mut self, frame: &Frame<'_>) {
+        match self.lines.read_event(frame) {
+            Ok(notification) => self.raise(event_of(notification)),
+            Err(error) => tracing::warn!(%error, "an event can't be read; it is lost"),
+        }
+    }
+
+    /// Has the handlers called for an event, if there are any.
+    fn raise(&mut self, event: Event) {
+        let Some(sink) = self.events.as_ref().filter(|_| self.is_listening) else { return };
+        let hub = Weak::clone(&sink.hub);
+        self.results.ready.push_back(Box::new(move || {
+            if let Some(hub) = hub.upgrade() {
+                hub.arrive(event);
+            }
+        }));
+    }
+
     fn accept_segment(&mut self, now: Time, frame: &Frame<'_>) {
         let notice = match self.lines.read_segment(frame) {
             Ok(notice) => notice,
@@ -248,9 +307,24 @@ impl LinkState {
     fn lose(&mut self, now: Time, reason: LossReason) {
         if self.loss.is_none() {
             self.loss = Some(reason);
+            let is_of_server = matches!(reason, LossReason::EndOfFile | LossReason::Broken | LossReason::Malformed)
+                && !self.is_leaving;
+            if let Some(sink) = self.events.as_ref().filter(|_| is_of_server) {
+                let source = Some(sink.server.clone());
+                let (status, range) = (Status::ERR_LOST_CONNECTION, range::RANGE_PROC_LOCAL);
+                self.raise(Event { status, source, range, info: Vec::new() });
+            }
             self.core.handle(now, Input::Lost(reason));
         }
     }
+}
+
+/// The event in a server's message, without what only says that a server sent it.
+fn event_of(notification: Notification) -> Event {
+    let Notification { status, source, mut info, range } = notification;
+    info.retain(|info| info.key.as_str() != RELAYED);
+    // Without a range it comes out of the server's cache, where nothing is that this process must not see.
+    Event { status, source, range: range.unwrap_or(range::RANGE_UNDEF), info }
 }
 
 /// Bytes read per system call. A reply of ours is mostly a few bytes; values travel in segments.

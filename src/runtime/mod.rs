@@ -25,6 +25,8 @@ mod clock;
 mod commands;
 mod connection;
 mod connections;
+mod event_error;
+mod events;
 mod exchange;
 mod fetched;
 mod forwarding;
@@ -36,15 +38,19 @@ mod link;
 mod link_state;
 mod local;
 mod poller;
+mod server_events;
 mod server_handle;
 mod server_loop;
 mod session;
+mod session_events;
 mod stores;
 mod witness;
 
 pub use alone::alone;
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
 pub use connections::ConnectionLimits;
+pub use event_error::EventError;
+pub use events::{Completion, EventCall, Handler};
 pub use fetched::{Borrowed, Fetched};
 pub use forwarding::OutputHandler;
 pub use host::{

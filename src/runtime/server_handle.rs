@@ -10,9 +10,11 @@ use nix::errno::Errno;
 use super::clock::Clock;
 use super::commands::{Callback, Command, CommandSender, Completion};
 use super::connections::{ConnectionLimits, Connections};
+use super::events::EventHub;
 use super::host::Host;
 use super::host_thread::HostThread;
 use super::poller::{Poller, Waker};
+use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
@@ -69,8 +71,9 @@ pub struct Stopped;
 
 /// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
 pub struct ServerHandle {
-    commands: CommandSender,
-    environment: ServerEnvironment,
+    pub(super) commands: CommandSender,
+    pub(super) environment: ServerEnvironment,
+    pub(super) events: Arc<EventHub>,
     thread: Option<JoinHandle<()>>,
     /// In a forked child there is no thread to wait for.
     creator_pid: u32,
@@ -97,12 +100,15 @@ impl ServerHandle {
         // The address is told as text, too.
         text(listener.path().to_owned())?;
         let (commands, receiver) = CommandSender::new(waker.clone());
+        let clock = Clock::start();
+        let outside = Box::new(HostProcess(commands.clone()));
+        let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
         let core = Config { capabilities: host.capabilities(), ..core };
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
             host: HostThread::new(host, commands.clone()),
-            clock: Clock::start(),
+            clock,
             poller,
             waker,
             listener,
@@ -110,10 +116,11 @@ impl ServerHandle {
             connections: Connections::new(connections),
             calls: Calls::default(),
             is_ending: false,
+            events: Arc::clone(&events),
         };
         let thread = Builder::new().name("modex-server".to_owned()).spawn(move || server_loop.run());
         let thread = Some(thread.map_err(StartError::Thread)?);
-        Ok(Self { commands, environment, thread, creator_pid: process::id() })
+        Ok(Self { commands, environment, events, thread, creator_pid: process::id() })
     }
 
     /// What clients find in their environment.
@@ -138,6 +145,14 @@ impl ServerHandle {
     /// [`Stopped`]: the callback will not run.
     pub fn call_with(&self, call: HostCall, callback: Callback) -> Result<(), Stopped> {
         self.commands.send(Command::Call(call, Completion::Callback(callback))).map_err(|_| Stopped)
+    }
+
+    /// Runs something on the thread of the host's functions, after what was given before.
+    ///
+    /// # Errors
+    /// [`Stopped`]: it will not run.
+    pub fn defer(&self, deferred: Box<dyn FnOnce() + Send>) -> Result<(), Stopped> {
+        self.commands.send(Command::Run(deferred)).map_err(|_| Stopped)
     }
 
     fn end(&mut self) {

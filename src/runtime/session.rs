@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::events::EventHub;
 use super::fetched::Fetched;
 use super::link::{CallResult, Link};
+use super::session_events;
 use super::stores::SessionStores;
 use crate::client::{
     Call, CallError, CallId, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
@@ -36,8 +38,9 @@ pub struct Session {
     /// Whether it stored anything for another process, which most never do. Until then a Get of other processes'
     /// values need not look into `staging`, and so takes no lock.
     has_stored: AtomicBool,
-    link: Arc<Link>,
-    /// Runs callbacks; started by the first one.
+    pub(super) link: Arc<Link>,
+    pub(super) events: Arc<EventHub>,
+    /// Runs callbacks and event handlers; started by the first one.
     progress: Mutex<Option<JoinHandle<()>>>,
     /// Nobody started this process: there is no server, and nobody else to wait for.
     is_alone: bool,
@@ -88,8 +91,18 @@ impl FetchError {
 }
 
 impl Session {
-    pub(super) fn new(proc: ProcId, hostname: Option<String>, own: Option<NamespaceReader>, link: Link) -> Self {
+    /// `server` is the server's own name.
+    pub(super) fn new(
+        proc: ProcId,
+        server: ProcId,
+        hostname: Option<String>,
+        own: Option<NamespaceReader>,
+        link: Link,
+    ) -> Self {
+        let link = Arc::new(link);
+        let events = session_events::hub(&proc, server, &link);
         Self {
+            events,
             staging: Mutex::new(Staging::new(proc.clone(), StagingLimits::default())),
             proc,
             hostname,
@@ -97,7 +110,7 @@ impl Session {
             foreign: Mutex::default(),
             has_put: AtomicBool::new(false),
             has_stored: AtomicBool::new(false),
-            link: Arc::new(link),
+            link,
             progress: Mutex::default(),
             is_alone: false,
             owner_pid: process::id(),
@@ -397,6 +410,7 @@ impl Session {
     pub(super) fn start_progress(&self) -> std::io::Result<()> {
         let mut progress = self.progress.lock();
         if progress.is_none() {
+            self.link.prepare_progress()?;
             let link = Arc::clone(&self.link);
             let thread = Builder::new().name("modex-progress".to_owned()).spawn(move || link.run_callbacks())?;
             *progress = Some(thread);

@@ -50,6 +50,14 @@ bitflags::bitflags! {
         /// Forms groups across nodes and hands out context numbers; without: groups of this node alone are formed, the
         /// rest is not supported.
         const GROUP = 1 << 23;
+        /// Is asked for events of the environment when somebody here wants them; without: registration for the
+        /// environment's own codes is not supported, that for applications' codes needs no host.
+        const REGISTER_EVENTS = 1 << 5;
+        /// Is told when nobody here wants events of the environment any more; without: not told.
+        const DEREGISTER_EVENTS = 1 << 6;
+        /// Takes events of processes on to others; without: they reach the processes of this node, and those meant
+        /// for the host alone are not supported.
+        const NOTIFY_EVENT = 1 << 7;
     }
 }
 
@@ -85,6 +93,8 @@ pub struct Limits {
     pub pulls_max: usize,
     /// Bytes of output kept for whoever will ask for it.
     pub kept_output_bytes_max: usize,
+    /// Event codes that one client may want at a time.
+    pub event_codes_max: usize,
     /// Bytes of values that the answer to a Get of one key may carry besides it. Release 6.1 takes messages of 32 MiB,
     /// release 3.2 of 16 MiB.
     pub reply_bytes_max: usize,
@@ -103,6 +113,7 @@ impl Default for Limits {
             groups_max: 65_536,
             pulls_max: 65_536,
             kept_output_bytes_max: 1 << 20,
+            event_codes_max: 4096,
             reply_bytes_max: 8 << 20,
         }
     }

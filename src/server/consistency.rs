@@ -26,22 +26,26 @@ impl<S: Publish> Server<S> {
     fn assert_tickets_are_held(&self) {
         let waiting = self.waiting.iter().filter_map(|(_, waiter)| match &waiter.asker {
             Asker::Peer(ticket) => Some(ticket.peer()),
-            Asker::Host(_) => None,
+            Asker::Host(_) | Asker::Own(_) => None,
         });
         let gathering = self.collectives.iter().flat_map(|(_, operation)| operation.waiting_peers());
         let upcalls = self.upcalls.iter().filter_map(|(_, upcall)| match &upcall.purpose {
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) | Purpose::Passed(ticket, _) => {
-                Some(ticket.peer())
+            Purpose::ClientFinalized(ticket)
+            | Purpose::Abort(ticket)
+            | Purpose::Passed(ticket, _)
+            | Purpose::Notify(ticket) => Some(ticket.peer()),
+            Purpose::ClientConnected(_) | Purpose::Operation(_) | Purpose::DirectModex(_) | Purpose::RegisterEvents => {
+                None
             }
-            Purpose::ClientConnected(_) | Purpose::Operation(_) | Purpose::DirectModex(_) => None,
         });
         let mut held = 0usize;
-        for peer in waiting.chain(gathering).chain(upcalls) {
+        for peer in waiting.chain(gathering).chain(upcalls).chain(self.events.waiting_peers()) {
             assert!(self.peers.get(peer).is_some(), "{peer:?} has ended but a request of it is held");
             held = held.saturating_add(1);
         }
         assert_eq!(held, self.outputs.open_requests(), "every accepted request is held in one place");
-        assert_eq!(self.waiting.host_requests(), self.outputs.open_calls(), "every call of the host is held");
+        let host_requests = self.waiting.host_requests().saturating_add(self.events.host_requests());
+        assert_eq!(host_requests, self.outputs.open_calls(), "every call of the host is held");
     }
 
     fn assert_waits_are_needed(&self) {

@@ -9,7 +9,7 @@ use super::outputs::Ticket;
 use crate::gds::{AsStatus, Audience, Publish};
 use crate::keys;
 use crate::proto;
-use crate::types::{Kval, ProcId, Rank, Status, Time};
+use crate::types::{Kval, Namespace, ProcId, Rank, Status, Time};
 
 impl<S: Publish> Server<S> {
     /// A participant arrives at a fence.
@@ -18,6 +18,17 @@ impl<S: Publish> Server<S> {
             fence.procs.push(ProcId::new(proc.namespace.clone(), Rank::Wildcard));
         }
         self.arrive(now, ticket, proc, Kind::Fence, fence);
+    }
+
+    /// The namespaces named, in order, and how many processes each has.
+    pub(super) fn sizes_of(&self, procs: &[ProcId]) -> Vec<(Namespace, Option<u32>)> {
+        let mut sizes: Vec<(Namespace, Option<u32>)> = Vec::new();
+        for proc in procs {
+            if sizes.iter().all(|(namespace, _)| *namespace != proc.namespace) {
+                sizes.push((proc.namespace.clone(), self.job_size(&proc.namespace)));
+            }
+        }
+        sizes
     }
 
     /// What the local participants contribute, and the commit number of each that it brings up to date.

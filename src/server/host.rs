@@ -7,6 +7,7 @@ use super::requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup,
     Monitor, Publish, PushStdin, QueryRequest, Spawn, Unpublish, ValidateRequest,
 };
+use crate::events::Event;
 use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
 /// Names one call of the host; chosen by the caller, given back in [`HostResult`].
@@ -33,8 +34,17 @@ pub enum HostCall {
     DeregisterClient(ProcId),
     /// Asks for what a local process posted for other nodes.
     DirectModexRequest(DirectModexRequest),
+    /// The server's own process wants data, as a client on this node would.
+    Get(OwnGet),
     /// Hands over output of a process, for whoever has pulled it. Nobody has: it is kept for a while.
     IofDeliver(IofOutput),
+    /// Tells local processes of an event that the host knows of.
+    NotifyEvent(Event),
+    /// The server's own process wants events.
+    RegisterEvents(RegisterEvents),
+    /// The server's own process no longer wants these events. The marker of default handlers is
+    /// [`events::DEFAULT_HANDLER`](crate::events::DEFAULT_HANDLER).
+    DeregisterEvents(Vec<Status>),
 }
 
 /// A job's description.
@@ -73,6 +83,17 @@ pub struct DirectModexRequest {
     pub key: Option<Key>,
     /// How long to hold it; `None`: until the process has committed or is gone.
     pub timeout: Option<Duration>,
+}
+
+/// What the server's own process wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnGet {
+    /// Whose data: a process, or the wildcard rank for the job's.
+    pub proc: ProcId,
+    /// The key; `None`: everything.
+    pub key: Option<Key>,
+    /// Directives of `PMIx_Get`.
+    pub directives: Vec<Info>,
 }
 
 /// What became of a [`HostCall`].
@@ -116,6 +137,12 @@ pub enum Upcall {
     Abort(AbortUpcall),
     /// All local participants have arrived; exchange the contributions of all servers.
     Fence(FenceUpcall),
+    /// Somebody here wants events of the environment that nobody here wanted before.
+    RegisterEvents(RegisterEvents),
+    /// Nobody here wants these events of the environment any more. The answer is not waited for.
+    DeregisterEvents(Vec<Status>),
+    /// Take an event on to those in range who are not on this node.
+    NotifyEvent(Event),
     /// Fetch data of a process elsewhere, or of a whole job (wildcard rank).
     DirectModex {
         /// Whose data.
@@ -157,6 +184,15 @@ pub enum Upcall {
     Group(GroupRequest),
 }
 
+/// Events that the host is to pass on to this server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegisterEvents {
+    /// Their codes.
+    pub codes: Vec<Status>,
+    /// Directives of the registration.
+    pub directives: Vec<Info>,
+}
+
 /// Who wants whom ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AbortUpcall {
@@ -181,6 +217,9 @@ pub struct FenceUpcall {
     pub directives: Vec<Info>,
     /// What this server contributes.
     pub data: FenceData,
+    /// The namespaces of the participants in the order of their first mention, each with its number of processes if
+    /// that is known. Servers number the participants with them when they exchange data.
+    pub namespaces: Vec<(Namespace, Option<u32>)>,
 }
 
 /// Data that servers exchange in a fence.

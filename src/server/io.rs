@@ -1,4 +1,8 @@
+use std::sync::Arc;
+
 use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
+use crate::events::Event;
+use crate::proto::notification::Event as Notification;
 use crate::proto::{Reply, Request, Tag, notification};
 use crate::types::{Namespace, ProcId, Status};
 
@@ -41,6 +45,10 @@ pub enum Output {
     Close(PeerId, Reason),
     /// Ask the host.
     Upcall(UpcallId, Upcall),
+    /// Tell a connection of an event.
+    Notify(PeerId, Arc<Notification>),
+    /// Tell the handlers in the server's own process of an event.
+    Raise(Event),
     /// Complete a call of the host.
     Complete(CallId, HostResult),
     /// Data of this namespace was published: wake who sleeps on its segment.

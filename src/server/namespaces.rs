@@ -103,6 +103,7 @@ impl<S: Publish> Server<S> {
         if self.registry.remove(namespace).is_some() {
             self.registry.touch();
         }
+        self.events.forget_namespace(namespace);
         self.store.deregister(namespace);
         Status::SUCCESS
     }

@@ -13,6 +13,8 @@ pub(super) enum Purpose {
     ClientConnected(PeerId),
     ClientFinalized(Ticket),
     Abort(Ticket),
+    Notify(Ticket),
+    RegisterEvents,
     /// A request passed up as it is.
     Passed(Ticket, Expected),
     Operation(OperationId),
@@ -64,6 +66,12 @@ impl PendingUpcalls {
         id
     }
 
+    /// A number for an upcall whose answer nobody waits for.
+    pub(super) fn unawaited(&mut self) -> UpcallId {
+        self.last = self.last.saturating_add(1);
+        UpcallId(self.last)
+    }
+
     pub(super) fn remove(&mut self, id: UpcallId) -> Option<PendingUpcall> {
         let upcall = self.pending.remove(&id)?;
         if let Purpose::DirectModex(fetch) = &upcall.purpose {
@@ -89,10 +97,11 @@ impl PendingUpcalls {
     pub(super) fn of_peer(&self, peer: PeerId) -> Vec<UpcallId> {
         let is_for = |upcall: &PendingUpcall| match &upcall.purpose {
             Purpose::ClientConnected(id) => *id == peer,
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) | Purpose::Passed(ticket, _) => {
-                ticket.peer() == peer
-            }
-            Purpose::Operation(_) | Purpose::DirectModex(_) => false,
+            Purpose::ClientFinalized(ticket)
+            | Purpose::Abort(ticket)
+            | Purpose::Passed(ticket, _)
+            | Purpose::Notify(ticket) => ticket.peer() == peer,
+            Purpose::Operation(_) | Purpose::DirectModex(_) | Purpose::RegisterEvents => false,
         };
         self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
     }

@@ -95,7 +95,8 @@ impl<S: Publish> Server<S> {
             Kind::Fence => match self.contribution(id) {
                 Ok((data, commits)) => {
                     collected = commits;
-                    Upcall::Fence(FenceUpcall { procs, directives, data })
+                    let namespaces = self.sizes_of(&procs);
+                    Upcall::Fence(FenceUpcall { procs, directives, data, namespaces })
                 }
                 Err(status) => return self.finish_operation(now, id, status),
             },

@@ -17,9 +17,10 @@ impl<S: Publish> Server<S> {
         self.timers.disarm(deadline, Timer::Upcall(id));
         match purpose {
             Purpose::ClientConnected(peer) => self.admit_or_refuse(peer, status_of(&reply)),
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => {
+            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) | Purpose::Notify(ticket) => {
                 self.outputs.reply_status(ticket, status_of(&reply));
             }
+            Purpose::RegisterEvents => self.complete_environment(now, id, status_of(&reply)),
             Purpose::Passed(ticket, expected) => self.settle_passed(ticket, expected, reply),
             Purpose::Operation(operation) => self.complete_operation(now, operation, reply),
             Purpose::DirectModex(fetch) => match reply {

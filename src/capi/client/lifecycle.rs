@@ -182,38 +182,6 @@ pub unsafe extern "C" fn PMIx_Abort(
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Progress() {}
 
-/// A list of strings that a NULL ends.
-#[repr(transparent)]
-#[derive(Debug)]
-pub struct NameList<const N: usize>([*const c_char; N]);
-
-// SAFETY: the strings are constants.
-unsafe impl<const N: usize> Sync for NameList<N> {}
-
-/// Names that parameters of a PMIx library begin with (`PMIX_MCA_ptl_...`). Open MPI 5 tells its own parameters from the
-/// library's by this list, and does not start without it.
-#[unsafe(no_mangle)]
-#[expect(non_upper_case_globals, reason = "C programs know this name")]
-pub static pmix_framework_names: NameList<17> = NameList([
-    c"bfrops".as_ptr(),
-    c"gds".as_ptr(),
-    c"pcompress".as_ptr(),
-    c"pdl".as_ptr(),
-    c"pif".as_ptr(),
-    c"pinstalldirs".as_ptr(),
-    c"plog".as_ptr(),
-    c"pmdl".as_ptr(),
-    c"pnet".as_ptr(),
-    c"preg".as_ptr(),
-    c"prm".as_ptr(),
-    c"psec".as_ptr(),
-    c"psensor".as_ptr(),
-    c"psquash".as_ptr(),
-    c"pstrg".as_ptr(),
-    c"ptl".as_ptr(),
-    std::ptr::null(),
-]);
-
 #[cfg(test)]
 mod tests {
     use super::*;
