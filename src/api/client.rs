@@ -353,6 +353,10 @@ impl Client {
         self.session.finalize()
     }
 
+    pub(super) const fn of(session: Arc<Session>) -> Self {
+        Self { session }
+    }
+
     pub(super) const fn session(&self) -> &Arc<Session> {
         &self.session
     }
@@ -369,7 +373,7 @@ impl Client {
     }
 }
 
-fn get_error(request: &GetRequest, error: FetchError) -> GetError {
+pub(super) fn get_error(request: &GetRequest, error: FetchError) -> GetError {
     let proc = request.proc.clone();
     if request.key.is_none() && error.is_not_found() {
         return GetError::NothingPosted { proc };

@@ -1,6 +1,7 @@
 //! What Rust users see: [`Server`] with its [`Host`] for those who start processes, [`Client`] for the processes.
 
 mod asks;
+mod border;
 mod client;
 mod events;
 mod iof;

@@ -19,7 +19,11 @@ pub mod from_c;
 pub mod guard;
 pub mod hwloc;
 pub mod memory;
+mod operation;
 pub mod pointer;
+mod process;
+mod server;
+mod server_role;
 pub mod to_c;
 #[expect(
     non_camel_case_types,

@@ -1,16 +1,14 @@
 //! What client functions mean in a process that is a server and no client.
 
-use crate::api::EventCall;
+use super::operation::{Answer, Operation};
 use crate::types::{Info, Key, ProcId, Scope, Status, Value};
 
-use super::operation::{Answer, Operation};
-
-/// Takes a result, once, on a thread of the server; never from inside the function it was given to.
+/// Takes a result, once, on a thread of the library; never from inside the function it was given to.
 pub(super) type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
 
 /// Client functions of a server process: they act on its own store and its host's functions.
 ///
-/// An error of a function with a `Done` means that it will not run.
+/// An error of a function with a `done` means that it will not run.
 pub(super) trait ServerRole: Send + Sync {
     /// This process's name.
     fn proc(&self) -> &ProcId;
@@ -24,7 +22,7 @@ pub(super) trait ServerRole: Send + Sync {
     /// Makes visible what was put.
     fn commit(&self) -> Result<(), Status>;
 
-    /// Finds a value; see `PMIx_Get` for what missing arguments mean.
+    /// Finds a value; without a process this one's namespace is meant, without a key all that the process posted.
     fn get(
         &self,
         proc: Option<ProcId>,
@@ -35,16 +33,4 @@ pub(super) trait ServerRole: Send + Sync {
 
     /// Does what the host's functions are for.
     fn perform(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status>;
-
-    /// Registers a handler.
-    fn register_event_handler(
-        &self,
-        codes: &[Status],
-        directives: &[Info],
-        handler: Box<dyn Fn(EventCall) + Send + Sync>,
-        done: Done<usize>,
-    ) -> Result<(), Status>;
-
-    /// Ends a registration.
-    fn deregister_event_handler(&self, id: usize, done: Done<()>) -> Result<(), Status>;
 }
