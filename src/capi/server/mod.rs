@@ -1,0 +1,5 @@
+//! The server's half of the C interface.
+
+mod module;
+mod slots;
+mod upcall;
