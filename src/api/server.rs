@@ -327,7 +327,7 @@ impl Server {
     /// # Errors
     /// [`ServerError::Stopped`]: it will not run.
     pub fn defer(&self, deferred: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
-        Ok(self.handle.defer(Box::new(deferred))?)
+        Ok(self.handle.run(Box::new(deferred))?)
     }
 
     /// As [`Server::register_namespace`], without waiting: `callback` gets the result, on the thread of the host's
@@ -406,6 +406,14 @@ impl Server {
         callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
     ) -> Result<(), ServerError> {
         self.status_with("deliver output", HostCall::IofDeliver(output), callback)
+    }
+
+    /// Ends the server as [`Server::shutdown`] does, while others still hold it: whatever they wait for ends with an
+    /// error, and so does everything they begin. Then waits until the host's functions have been told, though not
+    /// longer than `time_max`, and not when one of them is what calls this.
+    pub fn close(&self, time_max: Duration) {
+        self.handle.close();
+        self.handle.wait_drained(time_max);
     }
 
     /// Ends the server: its clients are disconnected, its socket is removed, its segments are gone once nobody maps

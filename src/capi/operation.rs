@@ -132,15 +132,15 @@ fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
 
 fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Result<(), Status> {
     match operation {
-        Operation::Fence { procs, directives } => begun(client.fence_with(&fence_options(procs, directives), back(done))),
+        Operation::Fence { procs, directives } => {
+            begun(client.fence_with(&fence_options(procs, directives), back(done)))
+        }
         Operation::Abort { .. } => Err(Status::ERR_NOT_SUPPORTED),
         Operation::Publish { info } => begun(client.publish_with(info, back(done))),
         Operation::Lookup { keys, directives } => begun(client.lookup_with(keys, directives, back(done))),
         Operation::Unpublish { keys, directives } => begun(client.unpublish_with(keys, directives, back(done))),
         Operation::Spawn { job, apps } => begun(client.spawn_with(job, apps, back(done))),
-        Operation::Connect { procs, directives } => {
-            begun(client.connect_processes_with(procs, directives, back(done)))
-        }
+        Operation::Connect { procs, directives } => begun(client.connect_processes_with(procs, directives, back(done))),
         Operation::Disconnect { procs, directives } => {
             begun(client.disconnect_processes_with(procs, directives, back(done)))
         }

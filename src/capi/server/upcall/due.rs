@@ -187,10 +187,9 @@ mod tests {
 
     #[test]
     fn a_refusal_and_a_success_at_once_need_no_callback() {
-        for (returned, heard) in [
-            (Status::OPERATION_SUCCEEDED, Status::SUCCESS),
-            (Status::ERR_NOT_SUPPORTED, Status::ERR_NOT_SUPPORTED),
-        ] {
+        for (returned, heard) in
+            [(Status::OPERATION_SUCCEEDED, Status::SUCCESS), (Status::ERR_NOT_SUPPORTED, Status::ERR_NOT_SUPPORTED)]
+        {
             let (due, answers) = status_due();
             let mut cbdata = std::ptr::null_mut();
             ask(due, || {
