@@ -73,6 +73,14 @@ impl Client {
         self.session().put_any(scope, key, value)
     }
 
+    /// Runs something on the thread of the client where callbacks run, after those that are due.
+    ///
+    /// # Errors
+    /// The thread could not be started; it will not run.
+    pub fn later(&self, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.session().later(job)
+    }
+
     /// As [`Client::finalize`], for a client that others hold, too: their calls end with an error from then on. Callbacks
     /// that are due have run when this returns, unless one of them is the caller; what was published can still be read.
     ///

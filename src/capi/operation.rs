@@ -1,7 +1,7 @@
 //! What client functions ask of others, as one type: written once for callers that wait and those that don't, for
 //! processes that are clients and those that are servers.
 
-use std::sync::mpsc;
+use std::sync::{Arc, OnceLock, mpsc};
 
 use super::process::{self, Member};
 use super::server_role::Done;
@@ -30,7 +30,8 @@ pub(super) enum Operation {
     GroupDestruct { id: String, directives: Vec<Info> },
     ResolvePeers { node: Option<String>, namespace: Option<Namespace> },
     ResolveNodes { namespace: Option<Namespace> },
-    IofPull { procs: Vec<ProcId>, directives: Vec<Info>, channels: u16, handler: OutputHandler },
+    /// `id` is to hold the number before the handler gets anything.
+    IofPull { procs: Vec<ProcId>, directives: Vec<Info>, channels: u16, handler: OutputHandler, id: Arc<OnceLock<u64>> },
     IofDeregister { id: u64, directives: Vec<Info> },
     IofPush { targets: Vec<ProcId>, directives: Vec<Info>, bytes: Vec<u8> },
 }
@@ -165,8 +166,12 @@ fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Re
             begun(client.resolve_peers_with(node.as_deref(), namespace.as_ref(), back(done)))
         }
         Operation::ResolveNodes { namespace } => begun(client.resolve_nodes_with(namespace.as_ref(), back(done))),
-        Operation::IofPull { procs, directives, channels, handler } => {
-            begun(client.iof_pull_with(procs, directives, channels, handler, back(done)))
+        Operation::IofPull { procs, directives, channels, handler, id } => {
+            begun(client.iof_pull_with(procs, directives, channels, handler, move |result| {
+                // It is set once: this runs once.
+                let _ = result.as_ref().map(|number| id.set(*number));
+                done(answer(result));
+            }))
         }
         Operation::IofDeregister { id, directives } => begun(client.iof_deregister_with(id, directives, back(done))),
         Operation::IofPush { targets, directives, bytes } => {

@@ -1,7 +1,7 @@
 //! What this process is to PMIx: client, server, or both, and how often each was initialized.
 //!
 //! ```text
-//! any function ── member() ──► thread's copy ── same generation? ──► Arc<Client> or Arc<dyn ServerRole>
+//! any function ── member() ──► thread's copy ── same generation? ──► Arc<Membership> or Arc<dyn ServerRole>
 //!                                   └── no ──► the state, under its lock ──► new copy
 //! ```
 //!
@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use nix::libc;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::client::KeptValues;
 use super::server_role::ServerRole;
 use crate::api::Client;
 use crate::types::{ProcId, Status};
@@ -27,9 +28,30 @@ use crate::types::{ProcId, Status};
 #[derive(Clone)]
 pub(super) enum Member {
     /// As a client of a server, or alone.
-    Client(Arc<Client>),
+    Client(Arc<Membership>),
     /// As a server: its own store, its host's functions.
     Server(Arc<dyn ServerRole>),
+}
+
+/// A client, and what lives as long.
+pub(super) struct Membership {
+    client: Client,
+    /// Values that callers look at without owning them.
+    pub(super) kept: KeptValues,
+}
+
+impl Membership {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, kept: KeptValues::default() }
+    }
+}
+
+impl std::ops::Deref for Membership {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
 }
 
 /// Who has initialized what.
@@ -42,7 +64,7 @@ pub(super) struct State {
     /// `PMIx_tool_init` less `PMIx_tool_finalize`.
     pub(super) tool_count: u32,
     /// There since the first `PMIx_Init` in a process that is no server, or a tool's first connection.
-    pub(super) client: Option<Arc<Client>>,
+    pub(super) client: Option<Arc<Membership>>,
     /// There since the first `PMIx_server_init`.
     pub(super) server: Option<Arc<dyn ServerRole>>,
 }
@@ -71,6 +93,17 @@ impl Member {
             Self::Server(server) => server.proc().clone(),
         }
     }
+
+    /// Runs something where callbacks run.
+    ///
+    /// # Errors
+    /// There is no thread for it; it will not run.
+    pub(super) fn defer(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Status> {
+        match self {
+            Self::Client(client) => client.later(job).map_err(|_| Status::ERR_OUT_OF_RESOURCE),
+            Self::Server(server) => server.defer(Box::new(job)),
+        }
+    }
 }
 
 /// As whom to act.
@@ -78,17 +111,25 @@ impl Member {
 /// # Errors
 /// `ERR_INIT` before the first and after the last initialization, and in a forked child.
 pub(super) fn member() -> Result<Member, Status> {
-    with_copy(|member| member.cloned()).flatten_or_slow()
+    // A thread that is about to end has no copy any more, and asks the state: MPI libraries finalize from `atexit`.
+    let found = with_copy(|member| member.cloned()).unwrap_or_else(|| read(State::member));
+    found.ok_or(Status::ERR_INIT)
 }
 
 /// Runs something with the client, without counting references. `None` when this process is no client. `act` must not
 /// wait and must not call out.
 #[inline]
 pub(super) fn peek_client<R>(act: impl FnOnce(&Client) -> Option<R>) -> Option<R> {
-    with_copy(|member| match member {
+    let looked = with_copy(|member| match member {
         Some(Member::Client(client)) => act(client),
         _ => None,
-    })?
+    });
+    looked.flatten()
+}
+
+/// Lets go of this thread's copy of a state that is gone.
+pub(super) fn renew_copy() {
+    let _ = with_copy(|_| ());
 }
 
 /// Whether any initialization is not undone yet.
@@ -166,17 +207,6 @@ fn refresh(copy: &RefCell<Copy>, generation: u64) {
     };
     // Dropping the last reference to a client waits for its thread; the copy must not be borrowed meanwhile.
     drop(stale);
-}
-
-trait FlattenOrSlow {
-    fn flatten_or_slow(self) -> Result<Member, Status>;
-}
-
-impl FlattenOrSlow for Option<Option<Member>> {
-    /// What the copy said; a thread without one asks the state.
-    fn flatten_or_slow(self) -> Result<Member, Status> {
-        self.unwrap_or_else(|| read(State::member)).ok_or(Status::ERR_INIT)
-    }
 }
 
 fn shared() -> &'static Shared {

@@ -31,6 +31,9 @@ pub(super) trait ServerRole: Send + Sync {
         done: Done<Value>,
     ) -> Result<(), Status>;
 
+    /// Runs something where callbacks run.
+    fn defer(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Status>;
+
     /// Does what the host's functions are for.
     fn perform(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status>;
 }

@@ -321,6 +321,16 @@ impl Session {
         Ok(())
     }
 
+    /// Runs something on the progress thread, after the callbacks that are due.
+    ///
+    /// # Errors
+    /// The thread could not be started; it will not run.
+    pub fn later(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        self.start_progress()?;
+        self.link.defer(job);
+        Ok(())
+    }
+
     /// The request with what is left of its time; each round of a Get takes from the same.
     fn in_time(&self, mut request: GetRequest, begun: Option<Time>) -> Result<GetRequest, CallError> {
         let spent = begun.map_or(Duration::ZERO, |begun| self.link.now().since(begun));

@@ -10,10 +10,10 @@
 //!   returns, or until the release function that it was given is called.
 
 mod asynchronous;
-mod attributes;
 mod control;
 mod data;
-mod fabric;
+mod debugger;
+mod events;
 mod fence;
 mod group;
 mod iof;
@@ -24,3 +24,6 @@ mod query;
 mod resolve;
 mod security;
 mod spawn;
+mod unsupported;
+
+pub(super) use kept_values::KeptValues;
