@@ -12,6 +12,8 @@
 //!
 //! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.
 
+#[expect(non_snake_case, reason = "C programs know these names")]
+pub mod client;
 pub mod error;
 pub mod form;
 mod frameworks;
