@@ -30,6 +30,7 @@ pub(super) enum Operation {
     GroupDestruct { id: String, directives: Vec<Info> },
     ResolvePeers { node: Option<String>, namespace: Option<Namespace> },
     ResolveNodes { namespace: Option<Namespace> },
+    Notify { status: Status, source: Option<ProcId>, range: u8, info: Vec<Info> },
     /// `id` is to hold the number before the handler gets anything.
     IofPull { procs: Vec<ProcId>, directives: Vec<Info>, channels: u16, handler: OutputHandler, id: Arc<OnceLock<u64>> },
     IofDeregister { id: u64, directives: Vec<Info> },
@@ -120,6 +121,9 @@ fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
             answer(client.resolve_peers(node.as_deref(), namespace.as_ref()))
         }
         Operation::ResolveNodes { namespace } => answer(client.resolve_nodes(namespace.as_ref())),
+        Operation::Notify { status, source, range, info } => {
+            answer(client.notify_event(status, source.as_ref(), range, &info))
+        }
         Operation::IofPull { .. } => {
             // The handler must know its number before the first output, which the callback form alone ensures.
             let (sender, receiver) = mpsc::sync_channel(1);
@@ -166,6 +170,9 @@ fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Re
             begun(client.resolve_peers_with(node.as_deref(), namespace.as_ref(), back(done)))
         }
         Operation::ResolveNodes { namespace } => begun(client.resolve_nodes_with(namespace.as_ref(), back(done))),
+        Operation::Notify { status, source, range, info } => {
+            begun(client.notify_event_with(status, source.as_ref(), range, &info, back(done)))
+        }
         Operation::IofPull { procs, directives, channels, handler, id } => {
             begun(client.iof_pull_with(procs, directives, channels, handler, move |result| {
                 // It is set once: this runs once.

@@ -1,6 +1,7 @@
 //! What client functions mean in a process that is a server and no client.
 
 use super::operation::{Answer, Operation};
+use crate::api::EventCall;
 use crate::types::{Info, Key, ProcId, Scope, Status, Value};
 
 /// Takes a result, once, on a thread of the library; never from inside the function it was given to.
@@ -36,4 +37,19 @@ pub(super) trait ServerRole: Send + Sync {
 
     /// Does what the host's functions are for.
     fn perform(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status>;
+
+    /// Registers a handler; `done` gets its number before any event comes.
+    fn register_event_handler(
+        &self,
+        codes: &[Status],
+        directives: &[Info],
+        handler: EventHandler,
+        done: Done<usize>,
+    ) -> Result<(), Status>;
+
+    /// Ends a registration; `done` runs when its handler runs nowhere.
+    fn deregister_event_handler(&self, id: usize, done: Done<()>) -> Result<(), Status>;
 }
+
+/// What is done about an event.
+pub(super) type EventHandler = Box<dyn Fn(EventCall) + Send + Sync>;

@@ -147,7 +147,7 @@ impl Session {
     fn share(&self, event: Event) -> Option<Request> {
         let Event { status, range, ref info, .. } = event;
         let notify =
-            (range != range::RANGE_PROC_LOCAL).then(|| Request::Notify(Notify { status, range, info: info.clone() }));
+            (range != range::RANGE_PROC_LOCAL && !self.is_alone()).then(|| Request::Notify(Notify { status, range, info: info.clone() }));
         let is_valid = event.has_valid_range();
         if is_valid && (notify.is_none() || event.is_meant_for(self.proc())) {
             self.events.raise(event);
@@ -164,6 +164,9 @@ impl Session {
         let registration = Registration::parse(codes, directives)?;
         self.start_progress().map_err(|error| EventError::Thread(error.kind()))?;
         let ask = |begun: &Begun| {
+            if self.is_alone() {
+                return None;
+            }
             let (codes, directives) = begun.request()?;
             Some(self.link.start(Call::Exchange(Request::RegisterEvents(RegisterEvents { codes, directives }))))
         };

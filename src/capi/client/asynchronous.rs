@@ -6,7 +6,7 @@ use crate::capi::memory;
 use crate::capi::operation::{self, Answer, Operation, Results};
 use crate::capi::to_c::{self, Array};
 use crate::capi::types::{
-    c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t, pmix_status_t,
+    c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t,
 };
 use crate::gds::AsStatus;
 use crate::types::{Info, Status};
@@ -29,11 +29,6 @@ impl CallerData {
     pub(super) const fn get(self) -> *mut c_void {
         self.0
     }
-}
-
-/// The status of something that has no other result.
-pub(super) fn status_of<T>(result: &Result<T, Status>) -> pmix_status_t {
-    result.as_ref().map_or_else(|status| *status, |_| Status::SUCCESS).to_raw()
 }
 
 /// Does it and waits, for functions that only say how it went.

@@ -152,7 +152,8 @@ unsafe fn destruction(grp: *const c_char, info: *const pmix_info_t, ninfo: usize
 unsafe fn name(grp: *const c_char) -> Result<String, Failure> {
     // SAFETY: the caller's contract.
     let text = unsafe { pointer::text(grp, "name of the group") }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-    Ok(Namespace::from_bytes(text.to_bytes())?.as_str().to_owned())
+    let name = Namespace::from_bytes(text.to_bytes()).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
+    Ok(name.as_str().to_owned())
 }
 
 /// What the standard has a caller know of its group.

@@ -10,7 +10,6 @@ use crate::capi::operation::Operation;
 use crate::capi::process::{self, Member, Membership};
 use crate::capi::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::capi::{from_c, pointer, to_c};
-use crate::gds::AsStatus;
 use crate::keys;
 use crate::ptl::EnvironmentError;
 use crate::types::{Info, Status};

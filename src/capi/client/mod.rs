@@ -10,20 +10,20 @@
 //!   returns, or until the release function that it was given is called.
 
 mod asynchronous;
-mod control;
-mod data;
+pub mod control;
+pub mod data;
 mod debugger;
-mod events;
-mod fence;
-mod group;
-mod iof;
+pub mod events;
+pub mod fence;
+pub mod group;
+pub mod iof;
 mod kept_values;
-mod lifecycle;
-mod publish;
-mod query;
-mod resolve;
-mod security;
-mod spawn;
-mod unsupported;
+pub mod lifecycle;
+pub mod publish;
+pub mod query;
+pub mod resolve;
+pub mod security;
+pub mod spawn;
+pub mod unsupported;
 
 pub(super) use kept_values::KeptValues;
