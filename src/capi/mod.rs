@@ -12,10 +12,12 @@
 //!
 //! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.
 
+pub mod data;
 pub mod error;
 pub mod form;
 pub mod from_c;
 pub mod guard;
+pub mod helpers;
 pub mod hwloc;
 pub mod memory;
 pub mod pointer;
