@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gds::{StoreLimits, StoreOptions};
+use crate::keys;
 use crate::ptl::SocketAccess;
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
 use crate::server::{
@@ -210,7 +211,8 @@ impl Server {
     }
 
     /// Describes a job, before its first local process starts. `local_count` is how many of its processes this node
-    /// will have. A second call for the same job describes it anew.
+    /// will have. A second call for the same job describes it anew. With `PMIX_REGISTER_NODATA` only the job's name is
+    /// kept.
     ///
     /// # Errors
     /// [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for it.
@@ -327,7 +329,7 @@ impl Server {
     /// # Errors
     /// [`ServerError::Stopped`]: it will not run.
     pub fn defer(&self, deferred: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
-        Ok(self.handle.defer(Box::new(deferred))?)
+        Ok(self.handle.run(Box::new(deferred))?)
     }
 
     /// As [`Server::register_namespace`], without waiting: `callback` gets the result, on the thread of the host's
@@ -408,6 +410,14 @@ impl Server {
         self.status_with("deliver output", HostCall::IofDeliver(output), callback)
     }
 
+    /// Ends the server as [`Server::shutdown`] does, while others still hold it: whatever they wait for ends with an
+    /// error, and so does everything they begin. Then waits until the host's functions have been told, though not
+    /// longer than `time_max`, and not when one of them is what calls this.
+    pub fn close(&self, time_max: Duration) {
+        self.handle.close();
+        self.handle.wait_drained(time_max);
+    }
+
     /// Ends the server: its clients are disconnected, its socket is removed, its segments are gone once nobody maps
     /// them. The same happens when it is dropped.
     pub fn shutdown(self) {
@@ -436,7 +446,9 @@ fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
 }
 
 fn registration(namespace: &Namespace, local_count: u32, description: Vec<Info>) -> RegisterNamespace {
-    RegisterNamespace { namespace: namespace.clone(), local_count: Some(local_count), description, nodata: false }
+    let is_nodata = |info: &Info| info.key.as_str() == keys::REGISTER_NODATA.name() && info.value.as_bool() == Some(true);
+    let nodata = description.iter().any(is_nodata);
+    RegisterNamespace { namespace: namespace.clone(), local_count: Some(local_count), description, nodata }
 }
 
 fn refused(doing: &'static str, failure: HostResult) -> ServerError {

@@ -13,18 +13,26 @@
 //! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.
 
 pub mod client;
+pub mod data;
 pub mod error;
 pub mod form;
 mod frameworks;
 pub mod from_c;
 pub mod guard;
+pub mod helpers;
 pub mod hwloc;
 pub mod memory;
 mod operation;
 pub mod pointer;
 mod process;
+#[expect(non_snake_case, reason = "C programs know these names")]
+pub mod server;
 mod server_role;
 pub mod to_c;
+#[expect(non_snake_case, reason = "C programs know these names")]
+pub mod tool;
+#[expect(non_snake_case, reason = "C programs know these names")]
+pub mod topology;
 #[expect(
     non_camel_case_types,
     missing_docs,

@@ -1,7 +1,8 @@
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
@@ -10,6 +11,7 @@ use crate::server::{HostResult, Upcall, UpcallId};
 use super::commands::{Callback, CommandSender};
 use super::events;
 use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder};
+use super::threads::spawn;
 
 /// Where the host's functions run, so that they may call the server and wait for it without stopping its loop.
 ///
@@ -17,6 +19,8 @@ use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder
 pub(super) struct HostThread {
     host: Arc<dyn Host>,
     commands: CommandSender,
+    /// Held by the thread as long as it has something to run, and here as long as it may get more.
+    is_alive: Sender<()>,
     running: Option<Running>,
 }
 
@@ -37,8 +41,8 @@ pub(super) enum Job {
 }
 
 impl HostThread {
-    pub(super) fn new(host: Arc<dyn Host>, commands: CommandSender) -> Self {
-        Self { host, commands, running: None }
+    pub(super) fn new(host: Arc<dyn Host>, commands: CommandSender, is_alive: Sender<()>) -> Self {
+        Self { host, commands, is_alive, running: None }
     }
 
     /// Runs a job after those given before.
@@ -59,9 +63,23 @@ impl HostThread {
     fn start(&self) -> io::Result<Running> {
         let (jobs, receiver) = unbounded();
         let (host, commands) = (Arc::clone(&self.host), self.commands.clone());
-        let thread = Builder::new().name("modex-host".to_owned()).spawn(move || serve(&*host, &commands, &receiver))?;
+        let is_alive = self.is_alive.clone();
+        let thread = spawn("modex-host", move || {
+            IS_HOST_THREAD.set(true);
+            serve(&*host, &commands, &receiver);
+            drop(is_alive);
+        })?;
         Ok(Running { jobs, _thread: thread })
     }
+}
+
+thread_local! {
+    static IS_HOST_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller is a function of a host, called by its server.
+pub(super) fn is_host_thread() -> bool {
+    IS_HOST_THREAD.get()
 }
 
 fn serve(host: &dyn Host, commands: &CommandSender, jobs: &Receiver<Job>) {

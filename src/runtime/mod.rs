@@ -44,6 +44,7 @@ mod server_loop;
 mod session;
 mod session_events;
 mod stores;
+mod threads;
 mod witness;
 
 pub use alone::alone;

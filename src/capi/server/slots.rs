@@ -69,17 +69,26 @@ impl<T> Slots<T> {
         Some(content)
     }
 
-    /// Takes out everything; the numbers given so far name nothing any more.
-    pub(super) fn take_all(&mut self) -> Vec<T> {
+    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
+        let entry = self.entries.get_mut(token.index as usize)?;
+        if entry.generation == token.generation { entry.content.as_mut() } else { None }
+    }
+
+    /// Takes out what fits; its numbers name nothing any more.
+    pub(super) fn take_if(&mut self, fits: impl Fn(&T) -> bool) -> Vec<T> {
         let mut contents = Vec::new();
         for (index, entry) in (0..).zip(&mut self.entries) {
-            if let Some(content) = entry.content.take() {
+            if let Some(content) = entry.content.take_if(|content| fits(content)) {
                 entry.generation = entry.generation.wrapping_add(1);
                 self.free.push(index);
                 contents.push(content);
             }
         }
         contents
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().filter_map(|entry| entry.content.as_mut())
     }
 
     #[cfg(test)]
@@ -139,12 +148,10 @@ mod tests {
     }
 
     #[test]
-    fn taking_everything_makes_every_number_void() {
+    fn what_is_taken_by_its_nature_loses_its_number() {
         let mut slots = Slots::new();
         let tokens = [slots.insert(1), slots.insert(2), slots.insert(3)];
-        slots.take(tokens[1]);
-        assert_eq!(slots.take_all(), [1, 3]);
-        assert!(tokens.iter().all(|&token| slots.take(token).is_none()));
-        assert_eq!((slots.insert(4).index, slots.len()), (2, 1));
+        assert_eq!(slots.take_if(|number| number % 2 == 1), [1, 3]);
+        assert_eq!(tokens.map(|token| slots.take(token)), [None, Some(2), None]);
     }
 }
