@@ -14,6 +14,7 @@
 
 mod apps;
 mod children;
+mod cores;
 mod forward;
 mod guardian;
 mod host;
@@ -36,6 +37,7 @@ use clap::{Args, ValueEnum};
 use super::Outcome;
 
 pub(super) use apps::AppError;
+pub(super) use cores::print as print_cores;
 pub(super) use guardian::{SUBCOMMAND as GUARDIAN, run as guardian};
 
 /// Who reads the launcher's standard input.
