@@ -13,9 +13,11 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure to read or run is the test's failure")]
 
+mod exports;
 mod facts;
 mod headers;
 mod render;
+mod support;
 mod tables;
 
 use std::fs;
