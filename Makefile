@@ -1,14 +1,24 @@
 # Two commands for users: `make run` and `make test`. Everything else is a part of them or for carriers-on.
 SHELL := /bin/bash
 CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_RUNS ?= 5000
 FUZZ_SEED ?= 1
 FUZZ_TARGETS := frame bfrops regex registration segment server_ops
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
-TEST_PACKAGES := g++ strace
+TEST_PACKAGES := g++ libpmix-dev strace valgrind
 
-.PHONY: help run test build fmt lint docs unit loom fuzz-smoke features bench packages test-packages clean
+# Where `make install` puts things, below DESTDIR.
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+# The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
+PMIX_VERSION := 4.2.2
+
+.PHONY: help run test build lib install uninstall fmt lint docs unit loom fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -20,6 +30,19 @@ test: test-packages fmt lint features unit docs loom fuzz-smoke ## everything CI
 
 build: packages
 	$(CARGO) build --release
+
+lib: packages ## build the C library, target/release/libpmix.so.2
+	$(CARGO) build --profile libpmix --package libpmix
+	install -D -m 755 $(TARGET)/libpmix/libpmix.so $(TARGET)/release/libpmix.so.2
+	ln -sfn libpmix.so.2 $(TARGET)/release/libpmix.so
+
+install: build lib ## install library, headers, command, man pages, completions (PREFIX=/usr/local DESTDIR=)
+	PREFIX=$(PREFIX) BINDIR=$(BINDIR) LIBDIR=$(LIBDIR) INCLUDEDIR=$(INCLUDEDIR) DATADIR=$(DATADIR) DESTDIR=$(DESTDIR) \
+		PMIX_VERSION=$(PMIX_VERSION) BUILT=$(TARGET)/release scripts/install.sh install
+
+uninstall: ## remove what `make install` has installed (same PREFIX and DESTDIR)
+	PREFIX=$(PREFIX) BINDIR=$(BINDIR) LIBDIR=$(LIBDIR) INCLUDEDIR=$(INCLUDEDIR) DATADIR=$(DATADIR) DESTDIR=$(DESTDIR) \
+		PMIX_VERSION=$(PMIX_VERSION) BUILT=$(TARGET)/release scripts/install.sh uninstall
 
 packages:
 	@command -v $(CARGO) >/dev/null || { echo "error: no cargo found; install a Rust toolchain (1.95 or newer) from https://rustup.rs" >&2; exit 1; }
@@ -37,8 +60,8 @@ lint:
 features: ## the library alone, as an MPI library would link it
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
 
-unit: ## unit, property and integration tests
-	$(CARGO) test --all-features --lib --bins --tests
+unit: lib ## unit, property and integration tests
+	MODEX_LIBPMIX=$(abspath $(TARGET))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
 
 docs:
 	$(CARGO) test --all-features --doc

@@ -21,6 +21,7 @@
 //! The modules below are the library's layers, public for those who test, fuzz or inspect it; `ARCHITECTURE.md` has the
 //! map.
 
+pub mod abi;
 mod api;
 pub mod bfrops;
 #[cfg(feature = "capi")]

@@ -12,6 +12,7 @@
 //!
 //! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.
 
+mod frameworks;
 #[expect(
     non_camel_case_types,
     missing_docs,

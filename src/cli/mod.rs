@@ -5,6 +5,7 @@
 mod bench;
 mod demo;
 mod generate;
+mod info;
 mod inspect;
 mod run;
 
@@ -32,6 +33,8 @@ enum Command {
     Inspect(inspect::Options),
     /// Measure this machine: get, put, fence, init, register, launch
     Bench(bench::Options),
+    /// Show what is installed here, and what the C library supports
+    Info(info::Options),
     /// Print shell completions
     Completions(generate::CompletionOptions),
     /// Write the man pages
@@ -75,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Info(options) => info::run(&options),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::man(&options),
         Command::Guardian => Ok(run::guardian()),

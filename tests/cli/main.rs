@@ -11,6 +11,7 @@ mod cleanup;
 mod demo;
 mod endings;
 mod generate;
+mod info;
 mod launch;
 mod output;
 mod programs;

@@ -1,0 +1,19 @@
+/* Part of modex. Licensed under MIT or Apache-2.0, at your choice.
+ *
+ * The version of the PMIx interface that these headers offer to programs that choose by number at compile time.
+ * It is 4.2.2: everything of that release is declared, and much of what came later (see `modex info --api`), which
+ * programs find out by trying, not by this number. */
+#ifndef PMIx_VERSION_H
+#define PMIx_VERSION_H
+
+#define PMIX_VERSION_MAJOR 4L
+#define PMIX_VERSION_MINOR 2L
+#define PMIX_VERSION_RELEASE 2L
+#define PMIX_NUMERIC_VERSION 0x00040202
+
+/* Capabilities that later releases announce by defining a macro; only those that hold here are defined. */
+#define PMIX_CAP_BASE 0
+#define PMIX_CAP_GET_NUMBER_FN 5
+#define PMIX_CAPABILITIES (PMIX_CAP_BASE | PMIX_CAP_GET_NUMBER_FN)
+
+#endif

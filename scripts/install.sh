@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Installs what `make build lib` has built, or removes it again. The Makefile gives everything in the environment.
+# usage: install.sh install|uninstall
+set -euo pipefail
+cd "$(dirname "$0")/.."
+: "${PREFIX:?}" "${BINDIR:?}" "${LIBDIR:?}" "${INCLUDEDIR:?}" "${DATADIR:?}" "${PMIX_VERSION:?}" "${BUILT:?}"
+root=${DESTDIR:-}
+case $PREFIX in
+    /*) ;;
+    *) echo "error: PREFIX=$PREFIX is not an absolute path" >&2; exit 1 ;;
+esac
+
+headers() { (cd include && find . -name '*.h' -printf '%P\n'); }
+completion_bash=$DATADIR/bash-completion/completions/modex
+completion_zsh=$DATADIR/zsh/site-functions/_modex
+completion_fish=$DATADIR/fish/vendor_completions.d/modex.fish
+
+package_description() {
+    cat <<END
+prefix=$PREFIX
+libdir=$LIBDIR
+includedir=$INCLUDEDIR
+
+Name: pmix
+Description: PMIx out of shared memory (modex)
+Version: $PMIX_VERSION
+Libs: -L\${libdir} -lpmix
+Cflags: -I\${includedir}
+END
+}
+
+install_all() {
+    # The second is looked for beside the first.
+    install -D -m 755 "$BUILT/modex" "$root$BINDIR/modex"
+    install -D -m 755 "$BUILT/modex-topology" "$root$BINDIR/modex-topology"
+    install -D -m 755 "$BUILT/libpmix.so.2" "$root$LIBDIR/libpmix.so.2"
+    ln -sfn libpmix.so.2 "$root$LIBDIR/libpmix.so"
+    headers | while read -r header; do
+        install -D -m 644 "include/$header" "$root$INCLUDEDIR/$header"
+    done
+    mkdir -p "$root$LIBDIR/pkgconfig"
+    package_description >"$root$LIBDIR/pkgconfig/pmix.pc"
+    "$BUILT/modex" man --out-dir "$root$DATADIR/man/man1"
+    mkdir -p "$(dirname "$root$completion_bash")" "$(dirname "$root$completion_zsh")" "$(dirname "$root$completion_fish")"
+    "$BUILT/modex" completions bash >"$root$completion_bash"
+    "$BUILT/modex" completions zsh >"$root$completion_zsh"
+    "$BUILT/modex" completions fish >"$root$completion_fish"
+    echo "installed in $root$PREFIX"
+    [ -n "$root" ] || case :${LD_LIBRARY_PATH:-}: in
+        *:"$LIBDIR":*) ;;
+        *) echo "programs find the library with LD_LIBRARY_PATH=$LIBDIR, or after ldconfig" ;;
+    esac
+}
+
+uninstall_all() {
+    rm -f "$root$BINDIR/modex" "$root$BINDIR/modex-topology" "$root$LIBDIR/libpmix.so" "$root$LIBDIR/libpmix.so.2" "$root$LIBDIR/pkgconfig/pmix.pc"
+    headers | while read -r header; do
+        rm -f "$root$INCLUDEDIR/$header"
+    done
+    rm -f "$root$DATADIR"/man/man1/modex.1 "$root$DATADIR"/man/man1/modex-*.1
+    rm -f "$root$completion_bash" "$root$completion_zsh" "$root$completion_fish"
+    # Only the folder that is ours alone; the others may be in use.
+    rmdir "$root$INCLUDEDIR/modex" 2>/dev/null || true
+}
+
+case ${1:-} in
+    install) install_all ;;
+    uninstall) uninstall_all ;;
+    *) echo "usage: install.sh install|uninstall" >&2; exit 2 ;;
+esac
