@@ -25,6 +25,7 @@ pub mod abi;
 mod api;
 pub mod bfrops;
 #[cfg(feature = "capi")]
+#[expect(unsafe_code, reason = "C callers hand over pointers; see the rules in its docs")]
 pub mod capi;
 #[cfg(feature = "cli")]
 pub mod cli;

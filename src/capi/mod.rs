@@ -12,7 +12,16 @@
 //!
 //! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.
 
+pub mod error;
+pub mod form;
 mod frameworks;
+pub mod from_c;
+pub mod guard;
+pub mod hwloc;
+pub mod memory;
+pub mod pointer;
+pub mod to_c;
+pub mod topology;
 #[expect(
     non_camel_case_types,
     missing_docs,

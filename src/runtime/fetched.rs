@@ -17,7 +17,27 @@ enum Place<'a> {
     Owned(Value),
 }
 
+/// A found value where it lies, for those who convert it themselves.
+#[derive(Clone, Copy, Debug)]
+pub enum Borrowed<'a> {
+    /// In the segment.
+    Stored(ValueRef<'a>),
+    /// In this process.
+    Value(&'a Value),
+}
+
 impl<'a> Fetched<'a> {
+    /// The value where it lies.
+    #[must_use]
+    #[inline]
+    pub fn borrow(&self) -> Borrowed<'_> {
+        match &self.0 {
+            Place::Segment(value) => Borrowed::Stored(*value),
+            Place::Shared(value) => Borrowed::Value(value),
+            Place::Owned(value) => Borrowed::Value(value),
+        }
+    }
+
     #[inline]
     pub(super) const fn published(value: ValueRef<'a>) -> Self {
         Self(Place::Segment(value))

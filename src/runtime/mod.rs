@@ -41,7 +41,7 @@ mod witness;
 
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
 pub use connections::ConnectionLimits;
-pub use fetched::Fetched;
+pub use fetched::{Borrowed, Fetched};
 pub use host::{Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, Responder};
 pub use local::{environment, hostname, temporary_directory};
 pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};

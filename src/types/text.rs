@@ -1,3 +1,4 @@
+use std::ffi::CStr;
 use std::fmt;
 use std::str::Utf8Error;
 
@@ -77,6 +78,13 @@ impl Text {
 impl From<&str> for Text {
     fn from(s: &str) -> Self {
         Self::until_nul(s.as_bytes())
+    }
+}
+
+/// A C string has no NUL inside, so nothing is checked.
+impl From<&CStr> for Text {
+    fn from(s: &CStr) -> Self {
+        Self(s.to_bytes().into())
     }
 }
 
