@@ -53,10 +53,10 @@ test-packages: packages
 	@scripts/install-packages.sh $(TEST_PACKAGES)
 
 fmt:
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 
 lint:
-	$(CARGO) clippy --all-targets --all-features -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 
 features: ## the library alone, as an MPI library would link it
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
