@@ -15,10 +15,11 @@ BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
+BUILT ?= $(TARGET)/release
 # The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build lib install uninstall fmt lint docs unit loom fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit loom fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -36,13 +37,13 @@ lib: packages ## build the C library, target/release/libpmix.so.2
 	install -D -m 755 $(TARGET)/libpmix/libpmix.so $(TARGET)/release/libpmix.so.2
 	ln -sfn libpmix.so.2 $(TARGET)/release/libpmix.so
 
-install: build lib ## install library, headers, command, man pages, completions (PREFIX=/usr/local DESTDIR=)
-	PREFIX=$(PREFIX) BINDIR=$(BINDIR) LIBDIR=$(LIBDIR) INCLUDEDIR=$(INCLUDEDIR) DATADIR=$(DATADIR) DESTDIR=$(DESTDIR) \
-		PMIX_VERSION=$(PMIX_VERSION) BUILT=$(TARGET)/release scripts/install.sh install
+install: build lib install-only ## install library, headers, command, man pages, completions (PREFIX=/usr/local DESTDIR=)
 
-uninstall: ## remove what `make install` has installed (same PREFIX and DESTDIR)
-	PREFIX=$(PREFIX) BINDIR=$(BINDIR) LIBDIR=$(LIBDIR) INCLUDEDIR=$(INCLUDEDIR) DATADIR=$(DATADIR) DESTDIR=$(DESTDIR) \
-		PMIX_VERSION=$(PMIX_VERSION) BUILT=$(TARGET)/release scripts/install.sh uninstall
+uninstall: uninstall-only ## remove what `make install` installed (same PREFIX and DESTDIR)
+
+install-only uninstall-only: # without building
+	@PREFIX=$(PREFIX) BINDIR=$(BINDIR) LIBDIR=$(LIBDIR) INCLUDEDIR=$(INCLUDEDIR) DATADIR=$(DATADIR) \
+		DESTDIR=$(DESTDIR) PMIX_VERSION=$(PMIX_VERSION) BUILT=$(BUILT) scripts/install.sh $(@:-only=)
 
 packages:
 	@command -v $(CARGO) >/dev/null || { echo "error: no cargo found; install a Rust toolchain (1.95 or newer) from https://rustup.rs" >&2; exit 1; }
@@ -52,10 +53,10 @@ test-packages: packages
 	@scripts/install-packages.sh $(TEST_PACKAGES)
 
 fmt:
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 
 lint:
-	$(CARGO) clippy --all-targets --all-features -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 
 features: ## the library alone, as an MPI library would link it
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
