@@ -30,6 +30,7 @@ pub mod capi;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod client;
+pub mod events;
 pub mod gds;
 pub mod keys;
 pub mod proto;

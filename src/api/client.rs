@@ -24,7 +24,7 @@ use super::typed::KeyType;
 /// Source: PMIx Standard, "Client Initialization and Finalization" and "Data Access and Sharing".
 #[derive(Debug)]
 pub struct Client {
-    session: Arc<Session>,
+    pub(super) session: Arc<Session>,
 }
 
 /// How a client connects. See [`Client::builder`].
@@ -353,6 +353,14 @@ impl Client {
         self.session.finalize()
     }
 
+    pub(super) const fn of(session: Arc<Session>) -> Self {
+        Self { session }
+    }
+
+    pub(super) const fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
     /// One body for all types of [`Client::get`]. Takes the key in parts, which travel in registers.
     #[inline(never)]
     fn peek(&self, rank: Rank, name: &str, hash: u64) -> Option<Fetched<'_>> {
@@ -365,7 +373,7 @@ impl Client {
     }
 }
 
-fn get_error(request: &GetRequest, error: FetchError) -> GetError {
+pub(super) fn get_error(request: &GetRequest, error: FetchError) -> GetError {
     let proc = request.proc.clone();
     if request.key.is_none() && error.is_not_found() {
         return GetError::NothingPosted { proc };

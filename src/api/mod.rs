@@ -1,19 +1,30 @@
 //! What Rust users see: [`Server`] with its [`Host`] for those who start processes, [`Client`] for the processes.
 
+mod asks;
+mod border;
 mod client;
+mod events;
+mod iof;
 mod options;
+mod requests;
 mod server;
 mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
+pub use crate::events::{Event, RegistrationError};
 pub use crate::ptl::SocketAccess;
 pub use crate::runtime::{
-    Answer, ClientConnected, ClientFinalized, ConnectError, ConnectionLimits, DirectModex, FenceReply, Fetched, Host,
-    LocalHost, Moment, Pending, Responder, StartError, Stopped,
+    Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
+    FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, Responder, StartError, Stopped,
 };
-pub use crate::server::{AbortUpcall, Capabilities, FenceData, FenceUpcall};
+pub use crate::server::{
+    AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
+    GroupOperation, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin,
+    QueryRequest, RegisterEvents, Requester, Spawn, Unpublish, ValidateRequest,
+};
 pub use crate::shmem::BackingKind;
 pub use client::{Client, ClientBuilder, FenceError, GetError};
 pub use options::{FenceOptions, GetOptions};
+pub use requests::{Answered, Group, RequestError};
 pub use server::{BuildError, Server, ServerBuilder, ServerError};
 pub use typed::KeyType;

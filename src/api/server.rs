@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::ptl::SocketAccess;
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
-use crate::server::{Config, DirectModexRequest, HostCall, HostResult, RegisterClient, RegisterNamespace};
+use crate::server::{
+    Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, RegisterClient, RegisterNamespace,
+};
 use crate::shmem::BackingKind;
 use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Status};
 
@@ -17,7 +19,7 @@ use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Sta
 /// Source: PMIx Standard, "Server-Specific Interfaces".
 #[derive(Debug)]
 pub struct Server {
-    handle: ServerHandle,
+    pub(super) handle: ServerHandle,
 }
 
 /// How a server is made. See [`Server::builder`].
@@ -218,13 +220,8 @@ impl Server {
         local_count: u32,
         description: Vec<Info>,
     ) -> Result<(), ServerError> {
-        let registration = RegisterNamespace {
-            namespace: namespace.clone(),
-            local_count: Some(local_count),
-            description,
-            nodata: false,
-        };
-        self.status("register the namespace", HostCall::RegisterNamespace(registration))
+        let call = HostCall::RegisterNamespace(registration(namespace, local_count, description));
+        self.status("register the namespace", call)
     }
 
     /// Forgets a job. Whatever waits on it ends with an error, its clients are disconnected.
@@ -301,18 +298,153 @@ impl Server {
         Ok(self.handle.call_with(call, Box::new(|result| callback(entries(result))))?)
     }
 
+    /// What a client on this node would get: one value or, without a key, everything. Waits for what a process here may
+    /// still post, and for the host to fetch what one elsewhere has, unless the directives say otherwise.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] when there is no such value for this process.
+    pub fn get(&self, proc: &ProcId, key: Option<&Key>, directives: Vec<Info>) -> Result<Vec<Kval>, ServerError> {
+        entries(self.handle.call(own_get(proc, key, directives))?)
+    }
+
+    /// As [`Server::get`], without waiting: `callback` gets the result, on the thread of the host's functions.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn get_with(
+        &self,
+        proc: &ProcId,
+        key: Option<&Key>,
+        directives: Vec<Info>,
+        callback: impl FnOnce(Result<Vec<Kval>, ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        let call = own_get(proc, key, directives);
+        Ok(self.handle.call_with(call, Box::new(|result| callback(entries(result))))?)
+    }
+
+    /// Runs something on the thread of the host's functions, after what was given before.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: it will not run.
+    pub fn defer(&self, deferred: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
+        Ok(self.handle.run(Box::new(deferred))?)
+    }
+
+    /// As [`Server::register_namespace`], without waiting: `callback` gets the result, on the thread of the host's
+    /// functions.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn register_namespace_with(
+        &self,
+        namespace: &Namespace,
+        local_count: u32,
+        description: Vec<Info>,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        let call = HostCall::RegisterNamespace(registration(namespace, local_count, description));
+        self.status_with("register the namespace", call, callback)
+    }
+
+    /// As [`Server::deregister_namespace`], without waiting; see [`Server::register_namespace_with`].
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn deregister_namespace_with(
+        &self,
+        namespace: &Namespace,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        self.status_with("deregister the namespace", HostCall::DeregisterNamespace(namespace.clone()), callback)
+    }
+
+    /// As [`Server::register_client_object`], without waiting; see [`Server::register_namespace_with`].
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn register_client_with(
+        &self,
+        proc: &ProcId,
+        uid: u32,
+        gid: u32,
+        object: u64,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        let registration = RegisterClient { proc: proc.clone(), uid, gid, object };
+        self.status_with("register the process", HostCall::RegisterClient(registration), callback)
+    }
+
+    /// As [`Server::deregister_client`], without waiting; see [`Server::register_namespace_with`].
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn deregister_client_with(
+        &self,
+        proc: &ProcId,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        self.status_with("deregister the process", HostCall::DeregisterClient(proc.clone()), callback)
+    }
+
+    /// Hands over output of a process, for the clients that have pulled it. If there is none yet it is kept, within
+    /// bounds, for the first.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] with `OUT_OF_RESOURCE` when no more output can be kept: the bytes are lost unless they
+    /// are handed over again; with `BAD_PARAM` when the channel is not one that comes out of a process.
+    pub fn iof_deliver(&self, output: IofOutput) -> Result<(), ServerError> {
+        self.status("deliver output", HostCall::IofDeliver(output))
+    }
+
+    /// As [`Server::iof_deliver`], without waiting; see [`Server::register_namespace_with`].
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn iof_deliver_with(
+        &self,
+        output: IofOutput,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        self.status_with("deliver output", HostCall::IofDeliver(output), callback)
+    }
+
+    /// Ends the server as [`Server::shutdown`] does, while others still hold it: whatever they wait for ends with an
+    /// error, and so does everything they begin. Then waits until the host's functions have been told, though not
+    /// longer than `time_max`, and not when one of them is what calls this.
+    pub fn close(&self, time_max: Duration) {
+        self.handle.close();
+        self.handle.wait_drained(time_max);
+    }
+
     /// Ends the server: its clients are disconnected, its socket is removed, its segments are gone once nobody maps
     /// them. The same happens when it is dropped.
     pub fn shutdown(self) {
         drop(self);
     }
 
-    fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
-        match self.handle.call(call)? {
-            HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
-            failure => Err(refused(doing, failure)),
-        }
+    pub(super) fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
+        done(doing, self.handle.call(call)?)
     }
+
+    pub(super) fn status_with(
+        &self,
+        doing: &'static str,
+        call: HostCall,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        Ok(self.handle.call_with(call, Box::new(move |result| callback(done(doing, result))))?)
+    }
+}
+
+fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
+    match result {
+        HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
+        failure => Err(refused(doing, failure)),
+    }
+}
+
+fn registration(namespace: &Namespace, local_count: u32, description: Vec<Info>) -> RegisterNamespace {
+    RegisterNamespace { namespace: namespace.clone(), local_count: Some(local_count), description, nodata: false }
 }
 
 fn refused(doing: &'static str, failure: HostResult) -> ServerError {
@@ -328,6 +460,10 @@ fn refused(doing: &'static str, failure: HostResult) -> ServerError {
 
 fn direct_modex_request(proc: &ProcId, required: Option<&Key>, timeout: Option<Duration>) -> DirectModexRequest {
     DirectModexRequest { proc: proc.clone(), key: required.cloned(), timeout }
+}
+
+fn own_get(proc: &ProcId, key: Option<&Key>, directives: Vec<Info>) -> HostCall {
+    HostCall::Get(OwnGet { proc: proc.clone(), key: key.cloned(), directives })
 }
 
 fn entries(result: HostResult) -> Result<Vec<Kval>, ServerError> {

@@ -6,7 +6,7 @@
 
 use super::integer::Tagged;
 use super::{DecodeError, EncodeError, Encoding, Reader, Writer};
-use crate::types::{DataType, Rank};
+use crate::types::{DataType, Rank, Text};
 
 pub use super::text::{CompulsoryString, Cpuset, Double, Float, String};
 pub use super::topology::Topology;
@@ -219,6 +219,33 @@ impl Encoding for Rank {
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let raw = reader.integer()?;
         Self::from_raw(raw).map_err(|e| reader.error(e))
+    }
+}
+
+/// A process, or none in particular: an empty namespace, with the undefined rank when written.
+#[derive(Debug)]
+pub struct OptionalProc;
+
+impl Encoding for OptionalProc {
+    type Value = Option<Proc>;
+    const TYPE: DataType = DataType::Proc;
+
+    fn write(writer: &mut Writer, value: &Option<Proc>) -> Result<(), EncodeError> {
+        match value {
+            Some(proc) => Proc::write(writer, proc),
+            None => {
+                CompulsoryString::write(writer, &Text::default())?;
+                Rank::write(writer, &Rank::Undefined)
+            }
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Option<Proc>, DecodeError> {
+        let namespace = String::read(reader)?.filter(|name| !name.as_bytes().is_empty());
+        let rank = Rank::read(reader)?;
+        let Some(namespace) = namespace else { return Ok(None) };
+        let namespace = Namespace::from_bytes(namespace.as_bytes()).map_err(|e| reader.error(e))?;
+        Ok(Some(Proc { namespace, rank }))
     }
 }
 

@@ -12,6 +12,8 @@
 //!
 //! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.
 
+#[expect(non_snake_case, reason = "C programs know these names")]
+pub mod client;
 pub mod error;
 pub mod form;
 mod frameworks;
@@ -19,7 +21,11 @@ pub mod from_c;
 pub mod guard;
 pub mod hwloc;
 pub mod memory;
+mod operation;
 pub mod pointer;
+mod process;
+mod server;
+mod server_role;
 pub mod to_c;
 pub mod topology;
 #[expect(

@@ -38,6 +38,8 @@ pub enum Call {
     /// Any other request; the reply is passed on as it came, a status other than success as an error.
     /// Outcome: [`Outcome::Reply`], or [`Outcome::Complete`] for a request that has no reply.
     Exchange(Request),
+    /// As [`Call::Exchange`], given up after this time and what the core adds to it.
+    ExchangeWithin(Request, Duration),
 }
 
 /// How a call ended well.
@@ -107,6 +109,7 @@ impl AsStatus for CallError {
         match self {
             Self::Refused { status, .. } => *status,
             Self::TimedOut { .. } => Status::ERR_TIMEOUT,
+            Self::Lost { reason: LossReason::Alone, .. } => Status::ERR_UNREACH,
             Self::Lost { .. } => Status::ERR_LOST_CONNECTION,
             Self::Finalized { .. } => Status::ERR_INIT,
             Self::WrongReply { .. } => Status::ERR_COMM_FAILURE,
@@ -129,6 +132,8 @@ pub enum LossReason {
     Closed,
     /// This process is a forked copy of the one that the connection belongs to.
     Forked,
+    /// There never was one: no launcher started this process.
+    Alone,
 }
 
 /// What happens to the core.

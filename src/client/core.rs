@@ -9,7 +9,7 @@ use super::gets::{Gets, Placement};
 use super::resolve::GetRequest;
 use super::tags::Tags;
 use crate::proto::{Collective, Command, Get, RankData, Reply, Request, Tag};
-use crate::types::{ProcId, Rank, Status, Time};
+use crate::types::{Kval, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// The client core: calls in, requests out, replies in, results out. See the module for its invariants.
 ///
@@ -134,7 +134,7 @@ impl Client {
         if self.calls.contains_key(&id) {
             return self.outputs.push_back(Output::Report(Anomaly::DuplicateCall(id)));
         }
-        let is_finalize = matches!(call, Call::Finalize | Call::Exchange(Request::Finalize));
+        let is_finalize = command == Command::Finalize;
         if let (true, State::Lost(_)) = (is_finalize, self.state) {
             // The server knows that this process is gone; there is nobody to tell.
             self.state = State::Finalized;
@@ -153,18 +153,23 @@ impl Client {
             Call::Commit(commit) => self.ask(id, Request::Commit(commit), Shape::Status, None),
             Call::Abort(abort) => self.ask(id, Request::Abort(abort), Shape::Status, None),
             Call::Get(request) => self.start_get(now, id, request),
-            Call::Finalize | Call::Exchange(Request::Finalize) => {
+            Call::Finalize | Call::Exchange(Request::Finalize) | Call::ExchangeWithin(Request::Finalize, _) => {
                 self.state = State::Finalizing(id);
                 let deadline = self.config.finalize_wait.map(|wait| now + wait);
                 self.ask(id, Request::Finalize, Shape::Status, deadline);
             }
-            Call::Exchange(request @ Request::DeregisterEvents(_)) => {
+            Call::Exchange(request @ Request::DeregisterEvents(_))
+            | Call::ExchangeWithin(request @ Request::DeregisterEvents(_), _) => {
                 // The only request that is never answered.
                 let tag = self.next_tag();
                 self.outputs.push_back(Output::Send(tag, request));
                 self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
             }
             Call::Exchange(request) => self.ask(id, request, Shape::Any, None),
+            Call::ExchangeWithin(request, timeout) => {
+                let deadline = self.deadline(now, Some(timeout));
+                self.ask(id, request, Shape::Any, deadline);
+            }
         }
     }
 
@@ -229,6 +234,10 @@ impl Client {
         }
         // Without a call: it has given up, and has been told so.
         let Some(call) = call else { return };
+        let jobs = jobs_in(&reply);
+        if !jobs.is_empty() {
+            self.outputs.push_back(Output::Received(jobs.into()));
+        }
         let result = result_of(command, shape, reply);
         if self.state == State::Finalizing(call) {
             return self.leave(call, result);
@@ -346,7 +355,7 @@ fn command_of_call(call: &Call) -> Command {
         Call::Get(_) => Command::Get,
         Call::Abort(_) => Command::Abort,
         Call::Finalize => Command::Finalize,
-        Call::Exchange(request) => request.command(),
+        Call::Exchange(request) | Call::ExchangeWithin(request, _) => request.command(),
     }
 }
 
@@ -356,6 +365,22 @@ fn result_of(command: Command, shape: Shape, reply: Reply) -> Result<Outcome, Ca
         (Shape::Status, Reply::Status(_)) => Ok(Outcome::Complete),
         (Shape::Any, reply) => Ok(Outcome::Reply(reply)),
         (Shape::Status | Shape::Data, _) => Err(CallError::WrongReply { command }),
+    }
+}
+
+/// Data of other jobs that a reply brings along: of those one is connected to now, or has started.
+fn jobs_in(reply: &Reply) -> Vec<RankData> {
+    let job = |name: &Text, entries: &Vec<Kval>| {
+        let namespace = Namespace::from_bytes(name.as_bytes()).ok()?;
+        let proc = ProcId { namespace, rank: Rank::Wildcard };
+        (!entries.is_empty()).then(|| RankData { proc, entries: entries.clone() })
+    };
+    match reply {
+        Reply::Data(jobs) => jobs.clone(),
+        Reply::Spawned { namespace, entries } => job(namespace, entries).into_iter().collect(),
+        Reply::Group { jobs, .. } => jobs.iter().filter_map(|(name, entries)| job(name, entries)).collect(),
+        Reply::Partial { results, .. } => jobs_in(results),
+        _ => Vec::new(),
     }
 }
 

@@ -256,6 +256,14 @@ impl FenceDirectives {
     }
 }
 
+/// The time limit among the directives of any other operation; `None`: none. It stays among them for the server.
+///
+/// # Errors
+/// [`DirectiveError`] when it is no number of seconds.
+pub fn time_limit(infos: &[Info]) -> Result<Option<Duration>, DirectiveError> {
+    infos.iter().rev().find(|info| info.key.as_str() == attribute::TIMEOUT).map_or(Ok(None), timeout)
+}
+
 /// Who needs to see an entry.
 enum Honoured {
     Here,

@@ -179,6 +179,14 @@ impl Staging {
         self.insert_own(scope, key, value)
     }
 
+    /// As [`Staging::put`], of any key, reserved or not.
+    ///
+    /// # Errors
+    /// [`StagingError`] at the limits.
+    pub fn put_any(&mut self, scope: Scope, key: Key, value: Value) -> Result<(), StagingError> {
+        self.insert_own(scope, key, value)
+    }
+
     /// Stores a value for any process, of any namespace, known or not. Only this process sees it.
     ///
     /// Reserved keys are accepted for one process (MPI libraries note the locality of their peers so) and refused for

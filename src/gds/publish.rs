@@ -190,6 +190,12 @@ pub trait AsStatus {
     fn status(&self) -> Status;
 }
 
+impl AsStatus for Status {
+    fn status(&self) -> Status {
+        *self
+    }
+}
+
 impl AsStatus for LookupError {
     fn status(&self) -> Status {
         match self {

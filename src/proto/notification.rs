@@ -1,10 +1,13 @@
 //! Messages that a server sends unasked: events, forwarded output, segments.
 
 use super::layout::{IfPresent, Layout, Many, One, layout};
-use super::{Command, Dialect, SegmentNotice};
+use super::{Command, Dialect, SegmentNotice, Version};
 use crate::bfrops::wire::{self, ByteObject, DataRange, Info, IofChannel, Namespace, Proc, Size, Status, Uint64};
 use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
 use crate::types::ProcId;
+
+/// Key of what a server adds to an event that it passes on. No attribute of the standard, and not for the host.
+pub const RELAYED: &str = "pmix.srvr.internal.notify";
 
 /// An event on its way to a client ([`Tag::NOTIFICATION`](super::Tag::NOTIFICATION)).
 ///
@@ -13,8 +16,8 @@ use crate::types::ProcId;
 pub struct Event {
     /// What happened.
     pub status: Status,
-    /// To or by whom.
-    pub source: ProcId,
+    /// To or by whom; `None`: the host, or not known.
+    pub source: Option<ProcId>,
     /// Details. Servers append `pmix.srvr.internal.notify` when they relay.
     pub info: Vec<Info>,
     /// Range code; absent from 3.2 servers and from events replayed out of a cache.
@@ -39,11 +42,26 @@ pub struct Output {
 }
 
 layout! {
-    Event { status: One<Status>, source: One<Proc>, info: Many<Info>, range: IfPresent<DataRange> }
+    Event { status: One<Status>, source: Source, info: Many<Info>, range: IfPresent<DataRange> }
     Output {
         source: One<Proc>, channels: One<IofChannel>, reference: One<Size>, info: Many<Info>, bytes: One<ByteObject>,
     }
     SegmentNotice { namespace: One<Namespace>, layout_id: One<Uint64> }
+}
+
+/// A process, or nobody in particular: an empty namespace and the undefined rank.
+struct Source;
+
+impl Layout for Source {
+    type Value = Option<ProcId>;
+
+    fn pack(value: &Option<ProcId>, writer: &mut Writer, _: Version) -> Result<(), EncodeError> {
+        writer.pack::<wire::OptionalProc>(value)
+    }
+
+    fn unpack(reader: &mut Reader<'_>, field: &'static str, _: Version) -> Result<Option<ProcId>, DecodeError> {
+        reader.unpack::<wire::OptionalProc>(field)
+    }
 }
 
 /// The payload of an event.

@@ -152,7 +152,13 @@ impl Attempt {
                 link.with(|state| state.cache.receive(&[RankData { proc, entries }]));
             }
         }
-        let session = Session::new(environment.proc.clone(), environment.hostname.clone(), own, link);
+        let session = Session::new(
+            environment.proc.clone(),
+            environment.server.server.clone(),
+            environment.hostname.clone(),
+            own,
+            link,
+        );
         Ok(Joined::Session(Box::new(session)))
     }
 

@@ -2,6 +2,7 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 
 use crate::server::{HostCall, HostReply, HostResult, UpcallId};
 
+use super::events::Job;
 use super::poller::Waker;
 
 /// What other threads want of the server's loop.
@@ -10,6 +11,8 @@ pub(super) enum Command {
     Call(HostCall, Completion),
     /// The host answers an upcall.
     Completed(UpcallId, HostReply),
+    /// Run something on the thread of the host's functions.
+    Run(Job),
     /// Close everything and end.
     Shutdown,
 }

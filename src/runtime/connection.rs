@@ -5,6 +5,8 @@ use super::greeting::{self, Greeted, Greeting, GreetingError};
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
 use crate::proto::frame::{FrameBuffer, FrameError};
+use crate::proto::notification::Event;
+use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
@@ -164,10 +166,28 @@ impl Connection {
         Ok(self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?)
     }
 
+    /// Tells the peer of an event. One that its encoding has no form for is lost to it.
+    pub(super) fn notify(&mut self, event: &Event) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        match known.lines.write_event(event) {
+            Ok(bytes) => Ok(self.stream.queue(bytes, None)?),
+            Err(error) => {
+                tracing::warn!(status = %event.status, %error, "an event can't be written for a peer");
+                Ok(())
+            }
+        }
+    }
+
     /// Announces a segment; without a descriptor it says that there is none to be had.
     pub(super) fn send_segment(&mut self, notice: &SegmentNotice, descriptor: Option<OwnedFd>) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         Ok(self.stream.queue(known.lines.write_segment(notice)?, descriptor.map(Arc::new))?)
+    }
+
+    /// Forwards output.
+    pub(super) fn send_output(&mut self, output: &Output) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        Ok(self.stream.queue(known.lines.write_output(output)?, None)?)
     }
 
     /// Reads no more; what is queued still goes out.

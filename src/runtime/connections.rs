@@ -5,6 +5,8 @@ use super::connection::{Connection, Dropped};
 use super::poller::{Poller, Readiness, Token};
 use super::server_loop::ServerLoop;
 use crate::gds::Store;
+use crate::proto::notification::Event;
+use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Listener, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
@@ -157,6 +159,10 @@ impl Connections {
         self.write(id, |connection| connection.reply(tag, reply));
     }
 
+    pub(super) fn notify(&mut self, id: PeerId, event: &Event) {
+        self.write(id, |connection| connection.notify(event));
+    }
+
     /// Hands over a namespace's segment. A client that gets none is told so and asks over the socket.
     pub(super) fn send_segment(&mut self, id: PeerId, namespace: &Namespace, store: &Store) {
         let descriptor = store.handle(namespace).map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {
@@ -166,6 +172,11 @@ impl Connections {
         let layout_id = store.reader(namespace).map_or(0, |reader| reader.segment().info().layout_id.get());
         let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
         self.write(id, |connection| connection.send_segment(&notice, descriptor));
+    }
+
+    /// Forwards output to a client.
+    pub(super) fn send_output(&mut self, id: PeerId, output: &Output) {
+        self.write(id, |connection| connection.send_output(output));
     }
 
     pub(super) fn close(&mut self, id: PeerId, reason: Reason, now: Time) {

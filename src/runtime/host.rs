@@ -1,8 +1,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::server::{AbortUpcall, Capabilities, FenceUpcall, HostReply, UpcallId};
-use crate::types::{Info, Kval, ProcId, Status};
+use crate::events::Event;
+use crate::server::{
+    AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceUpcall, GroupRequest, HostReply,
+    IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn, Unpublish,
+    UpcallId, ValidateRequest,
+};
+use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
 use super::commands::{Command, CommandSender};
 
@@ -34,21 +39,120 @@ pub trait Host: Send + Sync + 'static {
 
     /// A process asks for the end of others, or of its whole job.
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
-        drop(request);
-        reply.fail(Status::ERR_NOT_SUPPORTED);
+        unsupported(request, reply);
     }
 
     /// Every local participant of a fence has arrived. Exchange the data of all servers that have participants, and
     /// answer with all of it.
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
-        drop(request);
-        reply.fail(Status::ERR_NOT_SUPPORTED);
+        unsupported(request, reply);
     }
 
     /// A process wants data of one that lives elsewhere. Answer with what that one's server gives for
     /// `Server::direct_modex`.
     fn direct_modex(&self, request: DirectModex, reply: Responder<Vec<Kval>>) {
+        unsupported(request, reply);
+    }
+
+    /// A process publishes data. Answer when it can be looked up.
+    fn publish(&self, request: Publish, reply: Responder<()>) {
+        unsupported(request, reply);
+    }
+
+    /// A process looks for published data. Answer with what is found, [`Responder::partial`] if keys are missing.
+    fn lookup(&self, request: Lookup, reply: Responder<Vec<Pdata>>) {
+        unsupported(request, reply);
+    }
+
+    /// A process withdraws what it has published.
+    fn unpublish(&self, request: Unpublish, reply: Responder<()>) {
+        unsupported(request, reply);
+    }
+
+    /// A process starts a job. Answer with its namespace when all of it has started.
+    fn spawn(&self, request: Spawn, reply: Responder<Namespace>) {
+        unsupported(request, reply);
+    }
+
+    /// Every local participant wants to be connected with the others.
+    fn connect(&self, request: Connect, reply: Responder<()>) {
+        unsupported(request, reply);
+    }
+
+    /// Every local participant wants to be disconnected from the others.
+    fn disconnect(&self, request: Connect, reply: Responder<()>) {
+        unsupported(request, reply);
+    }
+
+    /// A process asks for facts. Answer with what is known, [`Responder::partial`] if that is not all.
+    fn query(&self, request: QueryRequest, reply: Responder<Vec<Info>>) {
+        unsupported(request, reply);
+    }
+
+    /// A process logs data. Answer when it is handed over.
+    fn log(&self, request: Log, reply: Responder<()>) {
+        unsupported(request, reply);
+    }
+
+    /// A process wants to change its allocation.
+    fn allocate(&self, request: Allocate, reply: Responder<Vec<Info>>) {
+        unsupported(request, reply);
+    }
+
+    /// A process wants others paused, resumed, signalled, ended ...
+    fn job_control(&self, request: JobControl, reply: Responder<Vec<Info>>) {
+        unsupported(request, reply);
+    }
+
+    /// A process wants something watched.
+    fn monitor(&self, request: Monitor, reply: Responder<Vec<Info>>) {
+        unsupported(request, reply);
+    }
+
+    /// A process wants a credential.
+    fn get_credential(&self, request: CredentialRequest, reply: Responder<Credential>) {
+        unsupported(request, reply);
+    }
+
+    /// A process wants a credential checked. Answer with what it proves.
+    fn validate_credential(&self, request: ValidateRequest, reply: Responder<Vec<Info>>) {
+        unsupported(request, reply);
+    }
+
+    /// A process wants output forwarded that nobody here has asked for yet. After success, hand it over with
+    /// `Server::iof_deliver`.
+    fn iof_pull(&self, request: IofPull, reply: Responder<()>) {
+        unsupported(request, reply);
+    }
+
+    /// A process sends bytes to the standard input of others. Answer when the bytes are taken, not when they are read.
+    fn push_stdin(&self, request: PushStdin, reply: Responder<()>) {
+        unsupported(request, reply);
+    }
+
+    /// Every local member wants to form or dissolve a group that reaches beyond this node, or needs a context number.
+    /// Results may be `PMIX_GROUP_CONTEXT_ID` and `PMIX_GROUP_MEMBERSHIP`.
+    fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
+        unsupported(request, reply);
+    }
+
+    /// Somebody on this node wants events of the environment that nobody here wanted before. From the answer on pass
+    /// them to `Server::notify_event`.
+    fn register_events(&self, request: RegisterEvents, reply: Responder<()>) {
         drop(request);
+        reply.fail(Status::ERR_NOT_SUPPORTED);
+    }
+
+    /// Nobody on this node wants these events of the environment any more. Nobody waits for the answer.
+    fn deregister_events(&self, codes: Vec<Status>, reply: Responder<()>) {
+        drop(codes);
+        reply.succeed(());
+    }
+
+    /// Take an event of a process here on to those in its range who are on other nodes; those here have it already, so
+    /// do not give it back. Success means that it was accepted.
+    fn notify_event(&self, event: Event, reply: Responder<()>) {
+        drop(event);
         reply.fail(Status::ERR_NOT_SUPPORTED);
     }
 
@@ -57,6 +161,12 @@ pub trait Host: Send + Sync + 'static {
     fn observed(&self, proc: &ProcId, moment: Moment) {
         let _ = (proc, moment);
     }
+}
+
+/// What a host answers to a request that it does not name among its capabilities.
+fn unsupported<R, T: Answer>(request: R, reply: Responder<T>) {
+    drop(request);
+    reply.fail(Status::ERR_NOT_SUPPORTED);
 }
 
 /// A moment in the life of a local process, as its server sees it.
@@ -150,6 +260,14 @@ impl<T: Answer> Responder<T> {
     }
 }
 
+impl<T: PartialAnswer> Responder<T> {
+    /// The request has this result, and the status says what is to be known of it: some of what was wanted is missing
+    /// (`PARTIAL_SUCCESS`), or the operation failed and this is how. With success the same as [`Responder::succeed`].
+    pub fn partial(mut self, status: Status, result: T) {
+        self.answer(result.into_partial_reply(status));
+    }
+}
+
 impl<T: Answer> Drop for Responder<T> {
     fn drop(&mut self) {
         self.answer(failure(Status::ERROR));
@@ -179,21 +297,56 @@ impl Answer for () {
     }
 }
 
-impl Answer for FenceReply {
-    fn into_reply(self) -> HostReply {
-        HostReply::Fence { status: Status::SUCCESS, blocks: self.blocks }
+/// An [`Answer`] that may come with a status other than success.
+pub trait PartialAnswer: Answer {
+    #[doc(hidden)]
+    fn into_partial_reply(self, status: Status) -> HostReply;
+}
+
+impl PartialAnswer for FenceReply {
+    fn into_partial_reply(self, status: Status) -> HostReply {
+        HostReply::Fence { status, blocks: self.blocks }
     }
 }
 
-impl Answer for Vec<Kval> {
-    fn into_reply(self) -> HostReply {
-        HostReply::DirectModex(self)
+impl PartialAnswer for Vec<Pdata> {
+    fn into_partial_reply(self, status: Status) -> HostReply {
+        HostReply::Lookup { status, found: self }
     }
 }
+
+impl PartialAnswer for Vec<Info> {
+    fn into_partial_reply(self, status: Status) -> HostReply {
+        HostReply::Infos { status, info: self }
+    }
+}
+
+macro_rules! answers {
+    ($($answer:ty: |$result:ident| $reply:expr;)*) => {
+        $(
+            impl Answer for $answer {
+                fn into_reply(self) -> HostReply {
+                    let $result = self;
+                    $reply
+                }
+            }
+
+            impl sealed::Sealed for $answer {}
+        )*
+    };
+}
+
+answers! {
+    FenceReply: |result| result.into_partial_reply(Status::SUCCESS);
+    Vec<Pdata>: |result| result.into_partial_reply(Status::SUCCESS);
+    Vec<Info>: |result| result.into_partial_reply(Status::SUCCESS);
+    Vec<Kval>: |result| HostReply::DirectModex(result);
+    Namespace: |result| HostReply::Spawned(result);
+    Credential: |result| HostReply::Credential(result);
+}
+
+impl sealed::Sealed for () {}
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for () {}
-    impl Sealed for super::FenceReply {}
-    impl Sealed for Vec<crate::types::Kval> {}
 }

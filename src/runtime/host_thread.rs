@@ -1,14 +1,17 @@
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
 use crate::server::{HostResult, Upcall, UpcallId};
 
 use super::commands::{Callback, CommandSender};
+use super::events;
 use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder};
+use super::threads::spawn;
 
 /// Where the host's functions run, so that they may call the server and wait for it without stopping its loop.
 ///
@@ -16,6 +19,8 @@ use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder
 pub(super) struct HostThread {
     host: Arc<dyn Host>,
     commands: CommandSender,
+    /// Held by the thread as long as it has something to run, and here as long as it may get more.
+    is_alive: Sender<()>,
     running: Option<Running>,
 }
 
@@ -31,11 +36,13 @@ pub(super) enum Job {
     Upcall(UpcallId, Upcall),
     /// The result of one of the host's own calls.
     Complete(Callback, HostResult),
+    /// The event handlers of the host's process, or anything else that is to run here.
+    Run(events::Job),
 }
 
 impl HostThread {
-    pub(super) fn new(host: Arc<dyn Host>, commands: CommandSender) -> Self {
-        Self { host, commands, running: None }
+    pub(super) fn new(host: Arc<dyn Host>, commands: CommandSender, is_alive: Sender<()>) -> Self {
+        Self { host, commands, is_alive, running: None }
     }
 
     /// Runs a job after those given before.
@@ -56,9 +63,23 @@ impl HostThread {
     fn start(&self) -> io::Result<Running> {
         let (jobs, receiver) = unbounded();
         let (host, commands) = (Arc::clone(&self.host), self.commands.clone());
-        let thread = Builder::new().name("modex-host".to_owned()).spawn(move || serve(&*host, &commands, &receiver))?;
+        let is_alive = self.is_alive.clone();
+        let thread = spawn("modex-host", move || {
+            IS_HOST_THREAD.set(true);
+            serve(&*host, &commands, &receiver);
+            drop(is_alive);
+        })?;
         Ok(Running { jobs, _thread: thread })
     }
+}
+
+thread_local! {
+    static IS_HOST_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller is a function of a host, called by its server.
+pub(super) fn is_host_thread() -> bool {
+    IS_HOST_THREAD.get()
 }
 
 fn serve(host: &dyn Host, commands: &CommandSender, jobs: &Receiver<Job>) {
@@ -67,6 +88,7 @@ fn serve(host: &dyn Host, commands: &CommandSender, jobs: &Receiver<Job>) {
         let outcome = catch_unwind(AssertUnwindSafe(|| match job {
             Job::Upcall(id, upcall) => dispatch(host, commands, id, upcall),
             Job::Complete(callback, result) => callback(result),
+            Job::Run(job) => job(),
         }));
         if outcome.is_err() {
             tracing::error!("a function of the host panicked; the request it served has failed");
@@ -85,8 +107,27 @@ fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upc
         }
         Upcall::Abort(request) => host.abort(request, Responder::new(id, commands)),
         Upcall::Fence(request) => host.fence(request, Responder::new(id, commands)),
+        Upcall::RegisterEvents(request) => host.register_events(request, Responder::new(id, commands)),
+        Upcall::DeregisterEvents(codes) => host.deregister_events(codes, Responder::new(id, commands)),
+        Upcall::NotifyEvent(event) => host.notify_event(event, Responder::new(id, commands)),
         Upcall::DirectModex { proc, directives } => {
             host.direct_modex(DirectModex { proc, directives }, Responder::new(id, commands));
         }
+        Upcall::Publish(request) => host.publish(request, Responder::new(id, commands)),
+        Upcall::Lookup(request) => host.lookup(request, Responder::new(id, commands)),
+        Upcall::Unpublish(request) => host.unpublish(request, Responder::new(id, commands)),
+        Upcall::Spawn(request) => host.spawn(request, Responder::new(id, commands)),
+        Upcall::Connect(request) => host.connect(request, Responder::new(id, commands)),
+        Upcall::Disconnect(request) => host.disconnect(request, Responder::new(id, commands)),
+        Upcall::Query(request) => host.query(request, Responder::new(id, commands)),
+        Upcall::Log(request) => host.log(request, Responder::new(id, commands)),
+        Upcall::Allocate(request) => host.allocate(request, Responder::new(id, commands)),
+        Upcall::JobControl(request) => host.job_control(request, Responder::new(id, commands)),
+        Upcall::Monitor(request) => host.monitor(request, Responder::new(id, commands)),
+        Upcall::GetCredential(request) => host.get_credential(request, Responder::new(id, commands)),
+        Upcall::ValidateCredential(request) => host.validate_credential(request, Responder::new(id, commands)),
+        Upcall::IofPull(request) => host.iof_pull(request, Responder::new(id, commands)),
+        Upcall::PushStdin(request) => host.push_stdin(request, Responder::new(id, commands)),
+        Upcall::Group(request) => host.group(request, Responder::new(id, commands)),
     }
 }

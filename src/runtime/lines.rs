@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
 use crate::proto::frame::{self, Frame, FrameBuffer, FrameError};
+use crate::proto::notification::Event;
 use crate::proto::request::{self, RequestError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
 
@@ -44,8 +45,24 @@ impl Lines {
         reply::decode(frame.payload, command, self.dialect, &self.limits)
     }
 
+    pub(super) fn write_event(&self, event: &Event) -> Result<Vec<u8>, WriteError> {
+        Ok(frame::encode(self.index, Tag::NOTIFICATION, &notification::encode_event(event, self.dialect)?)?)
+    }
+
+    pub(super) fn read_event(&self, frame: &Frame<'_>) -> Result<Event, DecodeError> {
+        notification::decode_event(frame.payload, self.dialect, &self.limits)
+    }
+
     pub(super) fn write_segment(&self, notice: &SegmentNotice) -> Result<Vec<u8>, WriteError> {
         Ok(frame::encode(self.index, Tag::SEGMENT, &notification::encode_segment(notice)?)?)
+    }
+
+    pub(super) fn write_output(&self, output: &notification::Output) -> Result<Vec<u8>, WriteError> {
+        Ok(frame::encode(self.index, Tag::OUTPUT, &notification::encode_output(output, self.dialect)?)?)
+    }
+
+    pub(super) fn read_output(&self, frame: &Frame<'_>) -> Result<notification::Output, DecodeError> {
+        notification::decode_output(frame.payload, self.dialect, &self.limits)
     }
 
     pub(super) fn read_segment(&self, frame: &Frame<'_>) -> Result<SegmentNotice, DecodeError> {

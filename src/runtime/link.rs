@@ -8,13 +8,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::clock::{Clock, wait_ms};
-use super::link_state::LinkState;
+use super::events::Job;
+use super::link_state::{Beside, LinkState};
 use crate::client::{Call, CallError, CallId, Outcome};
 use crate::types::Time;
 
@@ -24,9 +26,6 @@ pub(super) type CallResult = Result<Outcome, CallError>;
 /// What to do with the result of a call, on the progress thread.
 pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;
 
-/// A callback with its result.
-type Job = Box<dyn FnOnce() + Send>;
-
 /// The conversation; shared by the threads of the process.
 pub(super) struct Link {
     state: Mutex<LinkState>,
@@ -34,6 +33,8 @@ pub(super) struct Link {
     turn: Condvar,
     socket: Arc<UnixStream>,
     clock: Clock,
+    /// Ends the progress thread's wait for the socket; made with the thread.
+    wake: OnceLock<EventFd>,
 }
 
 /// Results on their way to those who asked.
@@ -42,16 +43,16 @@ pub(super) struct Results {
     /// For calls somebody will wait for.
     kept: BTreeMap<CallId, CallResult>,
     /// Calls whose result goes to a callback.
-    callbacks: BTreeMap<CallId, Callback>,
-    /// Callbacks whose result is there.
-    ready: VecDeque<Job>,
+    pub(super) callbacks: BTreeMap<CallId, Callback>,
+    /// Callbacks whose result is there, and whatever else is to be run beside them.
+    pub(super) ready: VecDeque<Job>,
     /// Calls nobody waits for any more.
     abandoned: std::collections::BTreeSet<CallId>,
 }
 
 impl Link {
     pub(super) fn new(state: LinkState, clock: Clock) -> Self {
-        Self { socket: state.socket(), state: Mutex::new(state), turn: Condvar::new(), clock }
+        Self { socket: state.socket(), state: Mutex::new(state), turn: Condvar::new(), clock, wake: OnceLock::new() }
     }
 
     /// Looks at what the conversation brought so far, or changes it.
@@ -59,7 +60,20 @@ impl Link {
         look(&mut self.state.lock())
     }
 
+    /// As [`Link::with`], after which the progress thread may have to read the socket unasked.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut LinkState) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = change(&mut state);
+        self.rouse(&state);
+        result
+    }
+
     /// The conversation's clock.
+    pub(super) const fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What the conversation's clock says.
     pub(super) fn now(&self) -> Time {
         self.clock.now()
     }
@@ -75,7 +89,7 @@ impl Link {
     pub(super) fn start(&self, call: Call) -> CallId {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
-        self.turn.notify_all();
+        self.rouse(&state);
         id
     }
 
@@ -84,13 +98,38 @@ impl Link {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
         state.results.give_to(id, callback);
-        self.turn.notify_all();
+        self.rouse(&state);
+    }
+
+    /// Sends the result of a call made with [`Link::start`] to a callback. Somebody must run [`Link::run_callbacks`].
+    pub(super) fn hand_over(&self, id: CallId, callback: Callback) {
+        let mut state = self.state.lock();
+        state.results.give_to(id, callback);
+        self.rouse(&state);
     }
 
     /// Runs something where callbacks run, after those that are ready.
     pub(super) fn defer(&self, job: impl FnOnce() + Send + 'static) {
-        self.state.lock().results.ready.push_back(Box::new(job));
-        self.turn.notify_all();
+        let mut state = self.state.lock();
+        state.results.ready.push_back(Box::new(job));
+        self.rouse(&state);
+    }
+
+    /// Whether the progress thread waits for events when nothing else is due.
+    pub(super) fn listen(&self, is_listening: bool) {
+        let mut state = self.state.lock();
+        state.is_listening = is_listening;
+        self.rouse(&state);
+    }
+
+    /// Makes what ends the progress thread's wait for the socket. Before the thread is started.
+    pub(super) fn prepare_progress(&self) -> nix::Result<()> {
+        if self.wake.get().is_none() {
+            let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+            // Another thread may have been faster; one is enough.
+            let _ = self.wake.set(wake);
+        }
+        Ok(())
     }
 
     /// Waits for the result of a call made with [`Link::start`].
@@ -135,7 +174,8 @@ impl Link {
     }
 
     /// The body of the progress thread: waits for results and hands them to their callbacks, until the link is shut.
-    /// Waits for the socket only while a callback is due. A callback that panics costs the others nothing.
+    /// Waits for the socket only while a callback is due, or there are event handlers or requests for output. A callback
+    /// that panics costs the others nothing.
     pub(super) fn run_callbacks(&self) {
         let mut state = self.state.lock();
         loop {
@@ -143,13 +183,12 @@ impl Link {
             if let Some(job) = state.results.ready.pop_front() {
                 // The panic hook has reported it; without this the callbacks after it would never run.
                 let _ = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(job)));
-            } else if state.results.callbacks.is_empty() {
-                if state.is_shut {
-                    return;
-                }
-                self.turn.wait(&mut state);
+            } else if state.is_shut && state.results.callbacks.is_empty() {
+                return;
+            } else if state.has_business() {
+                self.step_beside(&mut state);
             } else {
-                self.step(&mut state, None);
+                self.turn.wait(&mut state);
             }
         }
     }
@@ -188,12 +227,12 @@ impl Link {
         if !state.is_led {
             let writable = if has_queued { PollFlags::POLLOUT } else { PollFlags::empty() };
             state.is_led = true;
-            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLIN | writable, deadline));
+            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLIN | writable, deadline, None));
             state.is_led = false;
             state.receive(self.clock.now());
         } else if has_queued {
             // The leader may not know that there is something to send; whoever queued it waits for room.
-            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLOUT, deadline));
+            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLOUT, deadline, None));
         } else {
             match deadline.and_then(|deadline| self.clock.instant_of(deadline)) {
                 Some(deadline) => drop(self.turn.wait_until(state, deadline)),
@@ -203,16 +242,58 @@ impl Link {
         self.advance(state);
     }
 
-    fn poll(&self, flags: PollFlags, deadline: Option<Time>) {
+    /// As [`Link::step`], for the progress thread, which has all the time in the world. It watches the socket, too, but
+    /// leaves what comes to a thread that leads: that one waits for an answer, and should not have to wait for this
+    /// thread to pass it on.
+    fn step_beside(&self, state: &mut MutexGuard<'_, LinkState>) {
+        let deadline = state.poll_timeout();
+        if state.is_led {
+            match deadline.and_then(|deadline| self.clock.instant_of(deadline)) {
+                Some(deadline) => drop(self.turn.wait_until(state, deadline)),
+                None => self.turn.wait(state),
+            }
+        } else {
+            let writable = if state.has_queued() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            state.beside = Some(Beside { deadline, watches_room: state.has_queued() });
+            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLIN | writable, deadline, self.wake.get()));
+            state.beside = None;
+            if let Some(wake) = self.wake.get() {
+                // Fails when nobody woke this thread.
+                let _ = wake.read();
+            }
+            if !state.is_led {
+                state.receive(self.clock.now());
+            }
+        }
+        self.advance(state);
+    }
+
+    /// There is something new to do or to wait for.
+    fn rouse(&self, state: &LinkState) {
+        self.turn.notify_all();
+        if let Some(beside) = &state.beside
+            && let Some(wake) = self.wake.get()
+            && state.concerns(beside)
+        {
+            // Fails only when the counter is full, and then the thread is as awake as it can be.
+            let _ = wake.write(1);
+        }
+    }
+
+    fn poll(&self, flags: PollFlags, deadline: Option<Time>, wake: Option<&EventFd>) {
         let timeout = PollTimeout::try_from(wait_ms(self.clock.until(deadline))).unwrap_or(PollTimeout::MAX);
-        let mut watched = [PollFd::new(self.socket.as_fd(), flags)];
+        let mut watched = [
+            PollFd::new(self.socket.as_fd(), flags),
+            PollFd::new(wake.map_or(self.socket.as_fd(), AsFd::as_fd), PollFlags::POLLIN),
+        ];
+        let watched = watched.get_mut(..1 + usize::from(wake.is_some())).unwrap_or_default();
         // An interrupted or failed wait is a short one: the caller looks at the socket anyway.
-        let _ = poll(&mut watched, timeout);
+        let _ = poll(watched, timeout);
     }
 
     fn advance(&self, state: &mut LinkState) {
-        if state.advance(self.clock.now()) {
-            self.turn.notify_all();
+        if state.advance(self.clock.now()) || !state.results.ready.is_empty() {
+            self.rouse(state);
         }
     }
 }
@@ -225,6 +306,11 @@ impl Results {
         } else if !self.abandoned.remove(&id) {
             self.kept.insert(id, result);
         }
+    }
+
+    /// Has something run where callbacks run, after those that are ready.
+    pub(super) fn push(&mut self, job: Job) {
+        self.ready.push_back(job);
     }
 
     /// Sends the result of a call to a callback, even if it is there already.

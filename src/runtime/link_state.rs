@@ -2,15 +2,20 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use super::events::EventHub;
+use super::forwarding::Pulls;
 use super::lines::Lines;
 use super::link::Results;
 use crate::client::{Cache, CacheLimits, Call, CallId, Client, Config, Input, LossReason, Output};
+use crate::events::Event;
 use crate::proto::frame::{Frame, FrameBuffer};
+use crate::proto::notification::{Event as Notification, RELAYED};
 use crate::proto::{Request, Tag};
 use crate::ptl::{Received, Stream};
-use crate::types::{Namespace, ProcId, Time};
+use crate::types::codes::range;
+use crate::types::{Namespace, ProcId, Status, Time};
 
 /// What the threads of a client share under one lock: the core, the socket, and what arrived.
 pub(super) struct LinkState {
@@ -26,11 +31,31 @@ pub(super) struct LinkState {
     /// Values that came over the socket.
     pub(super) cache: Cache,
     pub(super) results: Results,
+    /// Who takes forwarded output.
+    pub(super) pulls: Pulls,
     /// A thread waits for the socket.
     pub(super) is_led: bool,
     pub(super) is_shut: bool,
+    /// There are event handlers: somebody must read what the server sends unasked.
+    pub(super) is_listening: bool,
+    /// The progress thread waits for the socket.
+    pub(super) beside: Option<Beside>,
+    events: Option<EventSink>,
+    is_leaving: bool,
     /// A fork copies all of this, but not the conversation: what the copy read or wrote its parent would miss.
     owner_pid: u32,
+}
+
+/// What the progress thread knew when it began to wait for the socket.
+pub(super) struct Beside {
+    pub(super) deadline: Option<Time>,
+    pub(super) watches_room: bool,
+}
+
+/// Who takes events.
+struct EventSink {
+    hub: Weak<EventHub>,
+    server: ProcId,
 }
 
 impl LinkState {
@@ -47,8 +72,13 @@ impl LinkState {
             segments: BTreeMap::new(),
             cache: Cache::new(CacheLimits::default()),
             results: Results::default(),
+            pulls: Pulls::default(),
             is_led: false,
             is_shut: false,
+            is_listening: false,
+            beside: None,
+            events: None,
+            is_leaving: false,
             owner_pid: process::id(),
         }
     }
@@ -63,6 +93,25 @@ impl LinkState {
 
     pub(super) fn has_queued(&self) -> bool {
         self.stream.has_queued()
+    }
+
+    /// Where events go; `server` is the source of those about the server itself.
+    pub(super) fn set_events(&mut self, hub: Weak<EventHub>, server: ProcId) {
+        self.events = Some(EventSink { hub, server });
+    }
+
+    /// Whether something may come that the progress thread must take.
+    pub(super) fn has_business(&self) -> bool {
+        let is_listening = self.is_listening || !self.pulls.is_empty();
+        self.loss.is_none() && (is_listening || !self.results.callbacks.is_empty())
+    }
+
+    /// Whether the progress thread, which waits with this knowledge, must look again.
+    pub(super) fn concerns(&self, beside: &Beside) -> bool {
+        !self.results.ready.is_empty()
+            || !self.has_business()
+            || (self.has_queued() && !beside.watches_room)
+            || self.poll_timeout().is_some_and(|deadline| beside.deadline.is_none_or(|known| deadline < known))
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
@@ -80,6 +129,7 @@ impl LinkState {
 
     pub(super) fn begin(&mut self, now: Time, call: Call) -> CallId {
         self.notice_fork(now);
+        self.is_leaving |= matches!(call, Call::Finalize);
         let id = CallId(self.next_call);
         self.next_call += 1;
         self.core.handle(now, Input::Call(id, call));
@@ -92,6 +142,11 @@ impl LinkState {
         self.is_shut = true;
         self.lose(now, LossReason::Closed);
         self.advance(now);
+    }
+
+    /// There is no server to talk to.
+    pub(super) fn forgo(&mut self, now: Time) {
+        self.lose(now, LossReason::Alone);
     }
 
     /// Reads what has arrived. What the core makes of it is seen by [`LinkState::advance`].
@@ -182,7 +237,8 @@ impl LinkState {
     fn accept(&mut self, now: Time, frame: &Frame<'_>) {
         match frame.header.tag {
             Tag::SEGMENT => self.accept_segment(now, frame),
-            Tag::NOTIFICATION | Tag::OUTPUT => tracing::debug!(tag = frame.header.tag.0, "nobody here takes this"),
+            Tag::OUTPUT => self.accept_output(frame),
+            Tag::NOTIFICATION => self.accept_event(frame),
             tag => self.accept_reply(now, tag, frame),
         }
     }
@@ -197,6 +253,35 @@ impl LinkState {
                 self.lose(now, LossReason::Malformed);
             }
         }
+    }
+
+    fn accept_output(&mut self, frame: &Frame<'_>) {
+        match self.lines.read_output(frame) {
+            Ok(output) => {
+                if let Some(job) = self.pulls.job_for(output) {
+                    self.results.push(job);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "forwarded output can't be read"),
+        }
+    }
+
+    fn accept_event(&mut self, frame: &Frame<'_>) {
+        match self.lines.read_event(frame) {
+            Ok(notification) => self.raise(event_of(notification)),
+            Err(error) => tracing::warn!(%error, "an event can't be read; it is lost"),
+        }
+    }
+
+    /// Has the handlers called for an event, if there are any.
+    fn raise(&mut self, event: Event) {
+        let Some(sink) = self.events.as_ref().filter(|_| self.is_listening) else { return };
+        let hub = Weak::clone(&sink.hub);
+        self.results.ready.push_back(Box::new(move || {
+            if let Some(hub) = hub.upgrade() {
+                hub.arrive(event);
+            }
+        }));
     }
 
     fn accept_segment(&mut self, now: Time, frame: &Frame<'_>) {
@@ -222,9 +307,24 @@ impl LinkState {
     fn lose(&mut self, now: Time, reason: LossReason) {
         if self.loss.is_none() {
             self.loss = Some(reason);
+            let is_of_server = matches!(reason, LossReason::EndOfFile | LossReason::Broken | LossReason::Malformed)
+                && !self.is_leaving;
+            if let Some(sink) = self.events.as_ref().filter(|_| is_of_server) {
+                let source = Some(sink.server.clone());
+                let (status, range) = (Status::ERR_LOST_CONNECTION, range::RANGE_PROC_LOCAL);
+                self.raise(Event { status, source, range, info: Vec::new() });
+            }
             self.core.handle(now, Input::Lost(reason));
         }
     }
+}
+
+/// The event in a server's message, without what only says that a server sent it.
+fn event_of(notification: Notification) -> Event {
+    let Notification { status, source, mut info, range } = notification;
+    info.retain(|info| info.key.as_str() != RELAYED);
+    // Without a range it comes out of the server's cache, where nothing is that this process must not see.
+    Event { status, source, range: range.unwrap_or(range::RANGE_UNDEF), info }
 }
 
 /// Bytes read per system call. A reply of ours is mostly a few bytes; values travel in segments.

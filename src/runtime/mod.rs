@@ -19,12 +19,17 @@
 //!                      └── link_state ◄──► socket
 //! ```
 
+mod alone;
 mod attach;
 mod clock;
 mod commands;
 mod connection;
 mod connections;
+mod event_error;
+mod events;
+mod exchange;
 mod fetched;
+mod forwarding;
 mod greeting;
 mod host;
 mod host_thread;
@@ -33,16 +38,26 @@ mod link;
 mod link_state;
 mod local;
 mod poller;
+mod server_events;
 mod server_handle;
 mod server_loop;
 mod session;
+mod session_events;
 mod stores;
+mod threads;
 mod witness;
 
+pub use alone::alone;
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
 pub use connections::ConnectionLimits;
+pub use event_error::EventError;
+pub use events::{Completion, EventCall, Handler};
 pub use fetched::{Borrowed, Fetched};
-pub use host::{Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, Responder};
+pub use forwarding::OutputHandler;
+pub use host::{
+    Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
+    Responder,
+};
 pub use local::{environment, hostname, temporary_directory};
 pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
 pub use session::{FetchError, Pending, Session};

@@ -2,18 +2,23 @@ use std::io;
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use crossbeam::channel::bounded;
+use crossbeam::channel::{Receiver, bounded};
 use nix::errno::Errno;
+use parking_lot::Mutex;
 
 use super::clock::Clock;
 use super::commands::{Callback, Command, CommandSender, Completion};
 use super::connections::{ConnectionLimits, Connections};
+use super::events::EventHub;
 use super::host::Host;
-use super::host_thread::HostThread;
+use super::host_thread::{HostThread, is_host_thread};
 use super::poller::{Poller, Waker};
+use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
+use super::threads::spawn;
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::{ListenError, Listener, ServerAddress, ServerEnvironment, SocketAccess};
@@ -69,9 +74,12 @@ pub struct Stopped;
 
 /// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
 pub struct ServerHandle {
-    commands: CommandSender,
-    environment: ServerEnvironment,
-    thread: Option<JoinHandle<()>>,
+    pub(super) commands: CommandSender,
+    pub(super) environment: ServerEnvironment,
+    pub(super) events: Arc<EventHub>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Closed when the thread of the host's functions has nothing more to run.
+    drained: Receiver<()>,
     /// In a forked child there is no thread to wait for.
     creator_pid: u32,
 }
@@ -97,12 +105,16 @@ impl ServerHandle {
         // The address is told as text, too.
         text(listener.path().to_owned())?;
         let (commands, receiver) = CommandSender::new(waker.clone());
+        let clock = Clock::start();
+        let outside = Box::new(HostProcess(commands.clone()));
+        let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
+        let (running, drained) = bounded(0);
         let core = Config { capabilities: host.capabilities(), ..core };
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
-            host: HostThread::new(host, commands.clone()),
-            clock: Clock::start(),
+            host: HostThread::new(host, commands.clone(), running),
+            clock,
             poller,
             waker,
             listener,
@@ -110,10 +122,11 @@ impl ServerHandle {
             connections: Connections::new(connections),
             calls: Calls::default(),
             is_ending: false,
+            events: Arc::clone(&events),
         };
-        let thread = Builder::new().name("modex-server".to_owned()).spawn(move || server_loop.run());
-        let thread = Some(thread.map_err(StartError::Thread)?);
-        Ok(Self { commands, environment, thread, creator_pid: process::id() })
+        let thread = spawn("modex-server", move || server_loop.run()).map_err(StartError::Thread)?;
+        let thread = Mutex::new(Some(thread));
+        Ok(Self { commands, environment, events, thread, drained, creator_pid: process::id() })
     }
 
     /// What clients find in their environment.
@@ -140,8 +153,9 @@ impl ServerHandle {
         self.commands.send(Command::Call(call, Completion::Callback(callback))).map_err(|_| Stopped)
     }
 
-    fn end(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
+    /// Ends the server; whatever still waits for it gets an error. Once is enough.
+    pub fn close(&self) {
+        let Some(thread) = self.thread.lock().take() else { return };
         if process::id() != self.creator_pid {
             return;
         }
@@ -149,11 +163,19 @@ impl ServerHandle {
         // A panic of the thread has been reported by the panic hook; there is nothing more to end.
         let _ = thread.join();
     }
+
+    /// Waits until the host's functions have been told the end of everything, after [`ServerHandle::close`]. Gives up
+    /// when that takes longer, or when the caller is one of them.
+    pub fn wait_drained(&self, time_max: Duration) {
+        if process::id() == self.creator_pid && !is_host_thread() {
+            let _ = self.drained.recv_timeout(time_max);
+        }
+    }
 }
 
 impl Drop for ServerHandle {
     fn drop(&mut self) {
-        self.end();
+        self.close();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The server's one thread: waits for sockets, other threads and deadlines, and drives the core.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam::channel::Receiver;
@@ -9,6 +10,7 @@ use nix::errno::Errno;
 use super::clock::Clock;
 use super::commands::{Command, Completion};
 use super::connections::Connections;
+use super::events::{self, EventHub};
 use super::host::Moment;
 use super::host_thread::{HostThread, Job};
 use super::poller::{Poller, Readiness, Token, Waker};
@@ -32,6 +34,7 @@ pub(super) struct ServerLoop {
     pub(super) calls: Calls,
     pub(super) is_ending: bool,
     pub(super) witness: Witness,
+    pub(super) events: Arc<EventHub>,
 }
 
 /// The host's calls in flight.
@@ -87,6 +90,7 @@ impl ServerLoop {
                     self.core.handle(now, Input::Host(id, call));
                 }
                 Command::Completed(upcall, reply) => self.core.handle(now, Input::Completed(upcall, reply)),
+                Command::Run(job) => self.run_job(job),
                 Command::Shutdown => return self.is_ending = true,
             }
         }
@@ -151,11 +155,17 @@ impl ServerLoop {
             }
             Output::Reply(peer, tag, reply) => self.reply(peer, tag, &reply),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
+            Output::Forward(peer, output) => self.connections.send_output(peer, &output),
             Output::Close(peer, reason) => {
                 self.witness.forget(peer);
                 self.connections.close(peer, reason, self.clock.now());
             }
             Output::Upcall(id, upcall) => self.upcall(id, upcall),
+            Output::Notify(peer, event) => self.connections.notify(peer, &event),
+            Output::Raise(event) => {
+                let events = Arc::clone(&self.events);
+                self.run_job(Box::new(move || events.arrive(event)));
+            }
             Output::Complete(id, result) => self.complete(id, result),
             // Readers are told by messages; none sleeps on a segment.
             Output::Wake(_) => {}
@@ -181,6 +191,12 @@ impl ServerLoop {
         }
     }
 
+    fn run_job(&mut self, job: events::Job) {
+        if let Err(error) = self.host.run(Job::Run(job)) {
+            tracing::error!(%error, "no thread for the host's functions; what waits for it is not called");
+        }
+    }
+
     fn complete(&mut self, id: CallId, result: HostResult) {
         match self.calls.completions.remove(&id) {
             // A waiter that went away wants nothing.
@@ -198,8 +214,10 @@ impl ServerLoop {
     fn end(mut self) {
         // Calls that were on their way when the loop ended are answered like those in flight.
         while let Ok(command) = self.commands.try_recv() {
-            if let Command::Call(_, completion) = command {
-                self.calls.insert(completion);
+            match command {
+                Command::Call(_, completion) => drop(self.calls.insert(completion)),
+                Command::Run(job) => self.run_job(job),
+                Command::Completed(..) | Command::Shutdown => {}
             }
         }
         let ids: Vec<CallId> = self.calls.completions.keys().copied().collect();

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::events::EventHub;
 use super::fetched::Fetched;
 use super::link::{CallResult, Link};
+use super::session_events;
 use super::stores::SessionStores;
 use crate::client::{
     Call, CallError, CallId, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
@@ -36,9 +38,12 @@ pub struct Session {
     /// Whether it stored anything for another process, which most never do. Until then a Get of other processes'
     /// values need not look into `staging`, and so takes no lock.
     has_stored: AtomicBool,
-    link: Arc<Link>,
-    /// Runs callbacks; started by the first one.
+    pub(super) link: Arc<Link>,
+    pub(super) events: Arc<EventHub>,
+    /// Runs callbacks and event handlers; started by the first one.
     progress: Mutex<Option<JoinHandle<()>>>,
+    /// Nobody started this process: there is no server, and nobody else to wait for.
+    is_alone: bool,
     /// A forked copy has neither the connection nor the thread.
     owner_pid: u32,
 }
@@ -86,8 +91,18 @@ impl FetchError {
 }
 
 impl Session {
-    pub(super) fn new(proc: ProcId, hostname: Option<String>, own: Option<NamespaceReader>, link: Link) -> Self {
+    /// `server` is the server's own name.
+    pub(super) fn new(
+        proc: ProcId,
+        server: ProcId,
+        hostname: Option<String>,
+        own: Option<NamespaceReader>,
+        link: Link,
+    ) -> Self {
+        let link = Arc::new(link);
+        let events = session_events::hub(&proc, server, &link);
         Self {
+            events,
             staging: Mutex::new(Staging::new(proc.clone(), StagingLimits::default())),
             proc,
             hostname,
@@ -95,8 +110,9 @@ impl Session {
             foreign: Mutex::default(),
             has_put: AtomicBool::new(false),
             has_stored: AtomicBool::new(false),
-            link: Arc::new(link),
+            link,
             progress: Mutex::default(),
+            is_alone: false,
             owner_pid: process::id(),
         }
     }
@@ -119,6 +135,20 @@ impl Session {
         self.own.is_some()
     }
 
+    /// The same for a process that has no server.
+    pub(super) fn into_alone(mut self) -> Self {
+        self.is_alone = true;
+        let now = self.link.now();
+        self.link.with(|state| state.forgo(now));
+        self
+    }
+
+    /// Whether this process was started by no launcher, and so has no server.
+    #[must_use]
+    pub const fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     /// Puts a value; others see it after a commit.
     ///
     /// # Errors
@@ -127,6 +157,17 @@ impl Session {
         // Release pairs with the Acquire in `may_be_staged`.
         self.has_put.store(true, Ordering::Release);
         self.staging.lock().put(scope, key, value)
+    }
+
+    /// As [`Session::put`], of any key. Reserved keys are the host's by the standard, but MPI libraries put some of
+    /// their own (the node's name, their binding) for peers to read.
+    ///
+    /// # Errors
+    /// [`StagingError`].
+    pub fn put_any(&self, scope: Scope, key: Key, value: Value) -> Result<(), StagingError> {
+        // Release pairs with the Acquire in `may_be_staged`.
+        self.has_put.store(true, Ordering::Release);
+        self.staging.lock().put_any(scope, key, value)
     }
 
     /// Stores a value for any process, for this process alone.
@@ -145,6 +186,10 @@ impl Session {
     /// # Errors
     /// [`CallError`].
     pub fn commit(&self) -> Result<(), CallError> {
+        if self.is_alone {
+            // Nobody else will ever look. The process itself finds its values where they are.
+            return Ok(());
+        }
         // The lock is free while this waits: another thread's commit may overtake, with other keys.
         while let Some(staged) = self.take_staged() {
             if let Err(error) = self.link.call(Call::Commit(staged.commit)) {
@@ -153,6 +198,11 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Whether a process that is alone is all there is of these.
+    fn is_everyone(&self, procs: &[ProcId]) -> bool {
+        self.is_alone && procs.iter().all(|proc| proc.covers(&self.proc))
     }
 
     fn take_staged(&self) -> Option<Staged> {
@@ -164,11 +214,17 @@ impl Session {
     /// # Errors
     /// [`CallError`].
     pub fn fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Result<(), CallError> {
+        if self.is_everyone(&procs) {
+            return Ok(());
+        }
         self.link.call(Call::Fence { procs, directives }).map(drop)
     }
 
     /// As [`Session::fence`], without waiting.
     pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Pending {
+        if self.is_everyone(&procs) {
+            return Pending { link: Arc::clone(&self.link), call: None };
+        }
         Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
     }
 
@@ -184,6 +240,10 @@ impl Session {
         callback: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) -> std::io::Result<()> {
         self.start_progress()?;
+        if self.is_everyone(&procs) {
+            self.link.defer(move || callback(Ok(())));
+            return Ok(());
+        }
         self.link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop))));
         Ok(())
     }
@@ -194,8 +254,26 @@ impl Session {
     #[inline(always)]
     pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         if self.may_be_staged(rank) {
-            return None;
+            return self.peek_behind_staging(rank, key);
         }
+        self.peek_published(rank, key)
+    }
+
+    /// What this process stored itself stands before what is published; without a rank only [`Session::get`] knows
+    /// whose is meant.
+    #[inline(never)]
+    fn peek_behind_staging(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        rank.process()?;
+        let proc = ProcId { namespace: self.proc.namespace.clone(), rank };
+        let staged = self.staging.lock().find(&proc, key.name, None).cloned();
+        match staged {
+            Some(value) => Some(Fetched::shared(value)),
+            None => self.peek_published(rank, key),
+        }
+    }
+
+    #[inline(always)]
+    fn peek_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
         match self.own.as_ref()?.get(&lookup) {
             Ok(value) => Some(Fetched::published(value)),
@@ -243,6 +321,16 @@ impl Session {
         Ok(())
     }
 
+    /// Runs something on the progress thread, after the callbacks that are due.
+    ///
+    /// # Errors
+    /// The thread could not be started; it will not run.
+    pub fn later(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        self.start_progress()?;
+        self.link.defer(job);
+        Ok(())
+    }
+
     /// The request with what is left of its time; each round of a Get takes from the same.
     fn in_time(&self, mut request: GetRequest, begun: Option<Time>) -> Result<GetRequest, CallError> {
         let spent = begun.map_or(Duration::ZERO, |begun| self.link.now().since(begun));
@@ -264,6 +352,23 @@ impl Session {
     /// [`CallError`] when the server said no or took too long; the connection is closed all the same.
     pub fn finalize(&self) -> Result<(), CallError> {
         self.link.call(Call::Finalize).map(drop)
+    }
+
+    /// Closes the connection and ends the progress thread. What is in flight ends with an error; callbacks that are
+    /// ready run before this returns, unless one of them is what calls it. Nothing can be asked any more; published
+    /// values can still be read.
+    pub fn close(&self) {
+        if process::id() != self.owner_pid {
+            // Closing would end the parent's connection, and the thread to join does not exist here.
+            return;
+        }
+        self.link.shut();
+        let thread = self.progress.lock().take();
+        // A callback may be what closes the session; its thread can't wait for itself and ends right after.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // It catches what callbacks throw.
+            let _ = thread.join();
+        }
     }
 
     pub(super) fn link(&self) -> &Link {
@@ -302,9 +407,10 @@ impl Session {
         }
     }
 
-    fn start_progress(&self) -> std::io::Result<()> {
+    pub(super) fn start_progress(&self) -> std::io::Result<()> {
         let mut progress = self.progress.lock();
         if progress.is_none() {
+            self.link.prepare_progress()?;
             let link = Arc::clone(&self.link);
             let thread = Builder::new().name("modex-progress".to_owned()).spawn(move || link.run_callbacks())?;
             *progress = Some(thread);
@@ -366,16 +472,9 @@ fn owned(value: Fetched<'_>) -> Result<Value, FetchError> {
 impl Drop for Session {
     fn drop(&mut self) {
         if process::id() != self.owner_pid {
-            // Closing would end the parent's connection, and the thread to join does not exist here.
             return std::mem::forget(self.progress.get_mut().take());
         }
-        self.link.shut();
-        let thread = self.progress.lock().take();
-        // A callback may be what drops the session; its thread can't wait for itself and ends right after.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // It catches what callbacks throw.
-            let _ = thread.join();
-        }
+        self.close();
     }
 }
 

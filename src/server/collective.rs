@@ -14,16 +14,30 @@ use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::Ticket;
 use super::registry::{Membership, Registry, Remote};
-use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Time};
+use super::requests::GroupOperation;
+use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// Names one open operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OperationId(pub(super) u64);
 
 /// Kinds of operations that never match each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Fence,
+    Connect,
+    Disconnect,
+    /// What is done to which group.
+    Group(GroupOperation, Text),
+}
+
+impl Kind {
+    /// Whether a namespace that nobody told this server of is taken to live elsewhere. A fence waits for it to be
+    /// registered; other operations may well be with jobs that never have a process here, and whoever knows such a job's
+    /// name knows it because all its processes have started.
+    const fn reaches_unknown_jobs(&self) -> bool {
+        !matches!(self, Self::Fence)
+    }
 }
 
 /// What the participants of one operation agree on.
@@ -39,6 +53,11 @@ impl Signature {
         procs.sort_unstable();
         procs.dedup();
         Self { kind, procs }
+    }
+
+    /// Who must arrive here, as far as is known; see [`Registry::membership`].
+    pub(super) fn membership(&self, registry: &Registry) -> Option<Membership> {
+        registry.membership(&self.procs, self.kind.reaches_unknown_jobs())
     }
 
     /// Whether a process is among the participants.
@@ -100,13 +119,15 @@ pub(super) enum Stage {
 pub(super) struct Answer {
     pub(super) status: Status,
     pub(super) blocks: Vec<(ProcId, Vec<Kval>)>,
+    /// Results of a group operation.
+    pub(super) info: Vec<Info>,
 }
 
 impl Operation {
     /// Takes note of who is local and who is gone, and says whether everybody who can arrive has.
     pub(super) fn is_locally_complete(&mut self, registry: &Registry) -> bool {
         if self.members.as_ref().is_none_or(|(revision, _)| *revision != registry.revision()) {
-            self.members = registry.membership(&self.signature.procs).map(|members| (registry.revision(), members));
+            self.members = self.signature.membership(registry).map(|members| (registry.revision(), members));
             self.note_departures(registry);
         }
         let Some((_, members)) = &self.members else { return false };
@@ -145,6 +166,19 @@ pub(super) struct Collectives {
 }
 
 impl Collectives {
+    /// The signature of an operation that a process wants to take part in. Groups are found by name: the members may be
+    /// written in any way, and the first to arrive says how.
+    pub(super) fn signature(&self, kind: Kind, procs: Vec<ProcId>, proc: &ProcId) -> Signature {
+        let wanted = Signature::new(kind, procs);
+        if !matches!(wanted.kind, Kind::Group(..)) {
+            return wanted;
+        }
+        let first = Signature { kind: wanted.kind.clone(), procs: Vec::new() };
+        let same_group = self.by_signature.range(first..).map(|(signature, _)| signature);
+        let mut same_group = same_group.take_while(|signature| signature.kind == wanted.kind);
+        same_group.find(|signature| signature.covers(proc)).cloned().unwrap_or(wanted)
+    }
+
     /// The oldest operation of this signature that this connection can join.
     pub(super) fn joinable(&self, signature: &Signature, peer: PeerId) -> Option<OperationId> {
         let is_joinable = |op: &Operation| op.stage == Stage::Gathering && !op.tickets.contains_key(&peer);

@@ -17,6 +17,47 @@ bitflags::bitflags! {
         const FENCE = 1 << 3;
         /// Fetches data of processes elsewhere; without: not found.
         const DIRECT_MODEX = 1 << 4;
+        /// Makes data available for lookup; without: not supported, as for all of the following that say nothing else.
+        const PUBLISH = 1 << 8;
+        /// Finds published data.
+        const LOOKUP = 1 << 9;
+        /// Withdraws published data.
+        const UNPUBLISH = 1 << 10;
+        /// Starts jobs.
+        const SPAWN = 1 << 11;
+        /// Connects processes; without: those of this node alone are connected, others are not supported.
+        const CONNECT = 1 << 12;
+        /// Disconnects processes; without: as for connecting.
+        const DISCONNECT = 1 << 13;
+        /// Answers queries.
+        const QUERY = 1 << 14;
+        /// Logs data.
+        const LOG = 1 << 15;
+        /// Changes allocations.
+        const ALLOCATE = 1 << 16;
+        /// Controls processes.
+        const JOB_CONTROL = 1 << 17;
+        /// Watches processes, files and nodes.
+        const MONITOR = 1 << 18;
+        /// Makes credentials.
+        const GET_CREDENTIAL = 1 << 19;
+        /// Checks credentials.
+        const VALIDATE_CREDENTIAL = 1 << 20;
+        /// Forwards output.
+        const IOF_PULL = 1 << 21;
+        /// Feeds standard input.
+        const PUSH_STDIN = 1 << 22;
+        /// Forms groups across nodes and hands out context numbers; without: groups of this node alone are formed, the
+        /// rest is not supported.
+        const GROUP = 1 << 23;
+        /// Is asked for events of the environment when somebody here wants them; without: registration for the
+        /// environment's own codes is not supported, that for applications' codes needs no host.
+        const REGISTER_EVENTS = 1 << 5;
+        /// Is told when nobody here wants events of the environment any more; without: not told.
+        const DEREGISTER_EVENTS = 1 << 6;
+        /// Takes events of processes on to others; without: they reach the processes of this node, and those meant
+        /// for the host alone are not supported.
+        const NOTIFY_EVENT = 1 << 7;
     }
 }
 
@@ -46,6 +87,14 @@ pub struct Limits {
     pub direct_modex_max: usize,
     /// Requests of the host for local data that are held.
     pub host_requests_max: usize,
+    /// Groups known at a time.
+    pub groups_max: usize,
+    /// Standing requests for forwarded output.
+    pub pulls_max: usize,
+    /// Bytes of output kept for whoever will ask for it.
+    pub kept_output_bytes_max: usize,
+    /// Event codes that one client may want at a time.
+    pub event_codes_max: usize,
     /// Bytes of values that the answer to a Get of one key may carry besides it. Release 6.1 takes messages of 32 MiB,
     /// release 3.2 of 16 MiB.
     pub reply_bytes_max: usize,
@@ -61,6 +110,10 @@ impl Default for Limits {
             participants_max: 1 << 20,
             direct_modex_max: 65_536,
             host_requests_max: 65_536,
+            groups_max: 65_536,
+            pulls_max: 65_536,
+            kept_output_bytes_max: 1 << 20,
+            event_codes_max: 4096,
             reply_bytes_max: 8 << 20,
         }
     }

@@ -26,20 +26,26 @@ impl<S: Publish> Server<S> {
     fn assert_tickets_are_held(&self) {
         let waiting = self.waiting.iter().filter_map(|(_, waiter)| match &waiter.asker {
             Asker::Peer(ticket) => Some(ticket.peer()),
-            Asker::Host(_) => None,
+            Asker::Host(_) | Asker::Own(_) => None,
         });
         let gathering = self.collectives.iter().flat_map(|(_, operation)| operation.waiting_peers());
         let upcalls = self.upcalls.iter().filter_map(|(_, upcall)| match &upcall.purpose {
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => Some(ticket.peer()),
-            Purpose::ClientConnected(_) | Purpose::Fence(_) | Purpose::DirectModex(_) => None,
+            Purpose::ClientFinalized(ticket)
+            | Purpose::Abort(ticket)
+            | Purpose::Passed(ticket, _)
+            | Purpose::Notify(ticket) => Some(ticket.peer()),
+            Purpose::ClientConnected(_) | Purpose::Operation(_) | Purpose::DirectModex(_) | Purpose::RegisterEvents => {
+                None
+            }
         });
         let mut held = 0usize;
-        for peer in waiting.chain(gathering).chain(upcalls) {
+        for peer in waiting.chain(gathering).chain(upcalls).chain(self.events.waiting_peers()) {
             assert!(self.peers.get(peer).is_some(), "{peer:?} has ended but a request of it is held");
             held = held.saturating_add(1);
         }
         assert_eq!(held, self.outputs.open_requests(), "every accepted request is held in one place");
-        assert_eq!(self.waiting.host_requests(), self.outputs.open_calls(), "every call of the host is held");
+        let host_requests = self.waiting.host_requests().saturating_add(self.events.host_requests());
+        assert_eq!(host_requests, self.outputs.open_calls(), "every call of the host is held");
     }
 
     fn assert_waits_are_needed(&self) {
@@ -69,14 +75,14 @@ impl<S: Publish> Server<S> {
                 Stage::Answered => assert!(!self.collectives.is_oldest(id), "{id:?} is answered and waits for nobody"),
                 Stage::AtHost(upcall) => {
                     let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
-                    assert!(matches!(purpose, Some(Purpose::Fence(of)) if *of == id), "{id:?} waits for no upcall");
+                    assert!(matches!(purpose, Some(Purpose::Operation(of)) if *of == id), "{id:?} waits for no upcall");
                 }
             }
         }
     }
 
     fn lacks_somebody(&self, operation: &Operation) -> bool {
-        let Some(members) = self.registry.membership(&operation.signature.procs) else { return true };
+        let Some(members) = operation.signature.membership(&self.registry) else { return true };
         let has_come = |proc| operation.contributed.contains(proc) || operation.departed.contains(proc);
         !members.local.iter().all(|proc| has_come(proc) || self.registry.is_gone(proc))
     }

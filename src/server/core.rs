@@ -1,6 +1,10 @@
 use super::collective::Collectives;
 use super::config::Config;
+use super::events::Events;
+use super::forwarding::Forwarding;
+use super::group::Groups;
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
+use super::interest::Listener;
 use super::io::{Input, Output, PeerId, Reason};
 use super::outputs::Outputs;
 use super::peer::{Peers, Stage};
@@ -21,6 +25,9 @@ pub struct Server<S: Publish> {
     pub(super) peers: Peers,
     pub(super) waiting: Waiting,
     pub(super) collectives: Collectives,
+    pub(super) groups: Groups,
+    pub(super) forwarding: Forwarding,
+    pub(super) events: Events,
     pub(super) upcalls: PendingUpcalls,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
@@ -37,6 +44,9 @@ impl<S: Publish> Server<S> {
             peers: Peers::default(),
             waiting: Waiting::default(),
             collectives: Collectives::default(),
+            groups: Groups::default(),
+            forwarding: Forwarding::default(),
+            events: Events::default(),
             upcalls: PendingUpcalls::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),
@@ -128,8 +138,8 @@ impl<S: Publish> Server<S> {
             return self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::RequestBeforeAdmission);
         }
         // The one request without a reply, not even a refusal.
-        if matches!(request, Request::DeregisterEvents(_)) {
-            return;
+        if let Request::DeregisterEvents(codes) = request {
+            return self.deregister_events(Listener::Peer(id), codes);
         }
         if stage == Stage::Finalized {
             let ticket = self.outputs.accept(id, tag);
@@ -146,7 +156,9 @@ impl<S: Publish> Server<S> {
             Request::Fence(fence) => self.fence(now, ticket, proc, fence),
             Request::Get(get) => self.get(now, ticket, get),
             Request::Abort(abort) => self.abort(now, ticket, proc, abort),
-            _ => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
+            Request::Notify(notify) => self.notify(now, ticket, proc, notify),
+            Request::RegisterEvents(events) => self.register_events(now, ticket, events),
+            request => self.pass(now, ticket, proc, request),
         }
     }
 
@@ -160,7 +172,15 @@ impl<S: Publish> Server<S> {
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
+            HostCall::IofDeliver(output) => self.deliver_output(output),
+            HostCall::NotifyEvent(event) => self.notify_of_host(now, &event),
+            HostCall::RegisterEvents(events) => return self.register_events_of_host(now, ticket, events),
+            HostCall::DeregisterEvents(codes) => {
+                self.deregister_events(Listener::Host, codes);
+                Status::SUCCESS
+            }
             HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
+            HostCall::Get(get) => return self.get_for_host(now, ticket, get),
         };
         self.outputs.complete(ticket, HostResult::Status(status));
     }

@@ -4,7 +4,7 @@ use super::commit::take_commit_number;
 use super::core::Server;
 use super::directives::GetDirectives;
 use super::get::Verdict;
-use super::host::{DirectModexRequest, Upcall, UpcallId};
+use super::host::{DirectModexRequest, HostResult, Upcall, UpcallId};
 use super::outputs::CallTicket;
 use super::pending::{Fetch, Purpose};
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
@@ -83,6 +83,9 @@ impl<S: Publish> Server<S> {
                 Asker::Peer(ticket) if has(&waiter.wanted) => {
                     let data = RankData { proc: fetch.proc.clone(), entries: entries.to_vec() };
                     self.outputs.reply(ticket, Reply::Data(vec![data]));
+                }
+                Asker::Own(ticket) if has(&waiter.wanted) => {
+                    self.outputs.complete(ticket, HostResult::Entries(entries.to_vec()));
                 }
                 asker => self.refuse(asker, Status::ERR_NOT_FOUND),
             }

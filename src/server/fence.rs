@@ -1,106 +1,41 @@
-//! Fences: what a contribution holds, when the host is needed, what its answer means.
+//! Fences: what a contribution holds, and what the host's answer brings.
 
-use super::collective::{Answer, Kind, Operation, OperationId, Signature, Stage};
+use super::collective::{Kind, OperationId};
 use super::commit::add_commit_number;
-use super::config::Capabilities;
 use super::core::Server;
-use super::directives::{flag, requires_more_than, timeout};
-use super::host::{FenceData, FenceUpcall, Upcall};
+use super::directives::flag;
+use super::host::FenceData;
 use super::outputs::Ticket;
-use super::pending::Purpose;
-use super::registry::{Registry, Remote};
-use super::timers::Timer;
 use crate::gds::{AsStatus, Audience, Publish};
 use crate::keys;
 use crate::proto;
-use crate::types::{Info, Key, Kval, ProcId, Rank, Status, Time, Value};
-
-/// Tells the host that local participants are missing.
-const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static(keys::LOCAL_COLLECTIVE_STATUS.name());
-
-/// Directives a server can meet without the host.
-const UNDERSTOOD: [&str; 3] =
-    [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
+use crate::types::{Kval, Namespace, ProcId, Rank, Status, Time};
 
 impl<S: Publish> Server<S> {
     /// A participant arrives at a fence.
-    pub(super) fn fence(&mut self, now: Time, ticket: Ticket, proc: ProcId, fence: proto::Collective) {
-        let proto::Collective { mut procs, directives } = fence;
-        if procs.is_empty() {
-            procs.push(ProcId::new(proc.namespace.clone(), Rank::Wildcard));
+    pub(super) fn fence(&mut self, now: Time, ticket: Ticket, proc: ProcId, mut fence: proto::Collective) {
+        if fence.procs.is_empty() {
+            fence.procs.push(ProcId::new(proc.namespace.clone(), Rank::Wildcard));
         }
-        if procs.len() > self.config.limits.participants_max {
-            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
-        }
-        if procs.iter().any(|entry| matches!(entry.rank, Rank::Invalid | Rank::Undefined)) {
-            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
-        }
-        let signature = Signature::new(Kind::Fence, procs);
-        if !signature.covers(&proc) {
-            return self.outputs.reply_status(ticket, Status::ERR_NOT_A_MEMBER);
-        }
-        let timeout = timeout(&directives);
-        let id = match self.collectives.joinable(&signature, ticket.peer()) {
-            Some(id) => id,
-            None if self.collectives.len() >= self.config.limits.collectives_max => {
-                return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        self.arrive(now, ticket, proc, Kind::Fence, fence);
+    }
+
+    /// The namespaces named, in order, and how many processes each has.
+    pub(super) fn sizes_of(&self, procs: &[ProcId]) -> Vec<(Namespace, Option<u32>)> {
+        let mut sizes: Vec<(Namespace, Option<u32>)> = Vec::new();
+        for proc in procs {
+            if sizes.iter().all(|(namespace, _)| *namespace != proc.namespace) {
+                sizes.push((proc.namespace.clone(), self.job_size(&proc.namespace)));
             }
-            None => self.collectives.open(signature, directives),
-        };
-        let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
-        // The first contribution that carries a timeout starts the clock for everybody.
-        if let (None, Some(timeout)) = (operation.deadline, timeout) {
-            operation.deadline = Some(now + timeout);
-            self.timers.arm(operation.deadline, Timer::Operation(id));
         }
-        self.advance_operation(now, id);
-    }
-
-    /// Completes the local phase if everybody who can arrive has.
-    pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
-        let Some(operation) = self.collectives.get_mut(id) else { return };
-        if operation.stage != Stage::Gathering || !operation.is_locally_complete(&self.registry) {
-            return;
-        }
-        let has_host = self.config.capabilities.contains(Capabilities::FENCE);
-        let remote = operation.remote();
-        // Where nobody can tell whether there are others, the host can.
-        let needs_host = remote == Remote::Some || (remote == Remote::Unknown && has_host);
-        let status = local_status(operation, &self.registry);
-        if !needs_host {
-            let is_met = !requires_more_than(&operation.directives, &UNDERSTOOD);
-            return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
-        }
-        if !has_host {
-            return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
-        }
-        match self.contribution(id) {
-            Ok((data, collected)) => self.exchange(now, id, status, data, collected),
-            Err(status) => self.finish_operation(now, id, status),
-        }
-    }
-
-    /// Hands the local contribution to the host. From here on losses change nothing and nobody can join.
-    fn exchange(&mut self, now: Time, id: OperationId, status: Status, data: FenceData, collected: Vec<(u32, u64)>) {
-        let Some(operation) = self.collectives.get_mut(id) else { return };
-        operation.collected = collected;
-        let deadline = operation.deadline.take();
-        let procs = operation.signature.procs.clone();
-        let mut directives = operation.directives.clone();
-        if status != Status::SUCCESS {
-            directives.push(Info::new(LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
-        }
-        self.timers.disarm(deadline, Timer::Operation(id));
-        let upcall = Upcall::Fence(FenceUpcall { procs, directives, data });
-        let upcall = self.ask_host(now, Purpose::Fence(id), upcall);
-        self.collectives.hand_to_host(id, upcall);
+        sizes
     }
 
     /// What the local participants contribute, and the commit number of each that it brings up to date.
     ///
     /// A fence over a whole namespace carries what changed since the last one that succeeded; over any other set
     /// nobody knows what the others have, so it carries everything.
-    fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(u32, u64)>), Status> {
+    pub(super) fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(u32, u64)>), Status> {
         let Some(operation) = self.collectives.get(id) else { return Err(Status::ERROR) };
         let mut data = FenceData { collect: flag(&operation.directives, keys::COLLECT_DATA), blocks: Vec::new() };
         let mut collected = Vec::new();
@@ -128,31 +63,14 @@ impl<S: Publish> Server<S> {
         Ok((data, collected))
     }
 
-    /// The host has exchanged the contributions.
-    pub(super) fn complete_fence(&mut self, now: Time, id: OperationId, answer: Answer) {
-        let Some(operation) = self.collectives.get(id) else { return };
-        let signature = operation.signature.clone();
-        self.collectives.keep_answer(id, answer);
-        self.settle_answered(now, &signature);
-    }
-
-    /// Ends an operation: everybody who waits gets this status.
-    pub(super) fn finish_operation(&mut self, now: Time, id: OperationId, status: Status) {
-        if let Some(signature) = self.release(id, status) {
-            self.settle_answered(now, &signature);
-        }
-    }
-
-    /// Ends the operations of a signature whose turn has come, in order.
-    fn settle_answered(&mut self, now: Time, signature: &Signature) {
-        while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
-            self.settle_fence(now, id, answer);
-        }
-    }
-
-    /// Ends a fence with the host's answer. All data is published before anybody is released.
-    fn settle_fence(&mut self, now: Time, id: OperationId, answer: Answer) {
-        let Answer { mut status, blocks } = answer;
+    /// What the host has brought with its answer. All data is published before anybody is released. Gives the status
+    /// that this leads to, and whose data came.
+    pub(super) fn take_blocks(
+        &mut self,
+        id: OperationId,
+        mut status: Status,
+        blocks: Vec<(ProcId, Vec<Kval>)>,
+    ) -> (Status, Vec<ProcId>) {
         let mut arrived = Vec::new();
         if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
             match self.publish_blocks(id, blocks) {
@@ -163,10 +81,7 @@ impl<S: Publish> Server<S> {
         if status == Status::SUCCESS {
             self.note_collected(id);
         }
-        self.release(id, status);
-        for proc in arrived {
-            self.review_target(now, &proc);
-        }
+        (status, arrived)
     }
 
     /// Stores the blocks of participants elsewhere; what this server contributed itself comes back and is skipped.
@@ -192,30 +107,5 @@ impl<S: Publish> Server<S> {
             let newest = job.collected.entry(rank).or_default();
             *newest = commit.max(*newest);
         }
-    }
-
-    /// Takes an operation off the list and answers everybody who waits for it.
-    fn release(&mut self, id: OperationId, status: Status) -> Option<Signature> {
-        let operation = self.collectives.remove(id)?;
-        tracing::debug!(operation = id.0, procs = ?operation.signature.procs, %status, "fence ended");
-        self.timers.disarm(operation.deadline, Timer::Operation(id));
-        if let Stage::AtHost(upcall) = operation.stage {
-            self.cancel_upcall(upcall);
-        }
-        let (signature, tickets) = operation.into_parts();
-        for ticket in tickets {
-            self.outputs.reply_status(ticket, status);
-        }
-        Some(signature)
-    }
-}
-
-/// What the local phase has to say: whether participants are missing, and whether any is left.
-fn local_status(operation: &Operation, registry: &Registry) -> Status {
-    let has_survivor = operation.contributed.iter().any(|proc| !registry.is_gone(proc));
-    match (operation.departed.is_empty(), has_survivor) {
-        (true, _) => Status::SUCCESS,
-        (false, true) => Status::ERR_PARTIAL_SUCCESS,
-        (false, false) => Status::ERR_LOST_CONNECTION,
     }
 }

@@ -4,9 +4,9 @@ use super::commit::add_commit_number;
 use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{GetDirectives, Realm};
-use super::host::HostResult;
+use super::host::{HostResult, OwnGet};
 use super::io::{PeerId, StoreOffer};
-use super::outputs::Ticket;
+use super::outputs::{CallTicket, Ticket};
 use super::pending::Fetch;
 use super::registry::{Job, Presence};
 use super::timers::Timer;
@@ -42,6 +42,13 @@ impl<S: Publish> Server<S> {
         self.ask(now, Asker::Peer(ticket), wanted);
     }
 
+    /// The server's own process asks. It sees what a client on this node sees.
+    pub(super) fn get_for_host(&mut self, now: Time, ticket: CallTicket, get: OwnGet) {
+        let OwnGet { proc, directives, key } = get;
+        let wanted = Wanted { proc, key, directives: GetDirectives::read(&directives) };
+        self.ask(now, Asker::Own(ticket), wanted);
+    }
+
     /// Answers a request for data, or holds it until it can be answered. Its time runs from now.
     pub(super) fn ask(&mut self, now: Time, asker: Asker, wanted: Wanted) {
         let is_immediate = wanted.directives.immediate;
@@ -59,7 +66,7 @@ impl<S: Publish> Server<S> {
 
     pub(super) fn hold(&mut self, waiter: Waiter) {
         let is_full = self.waiting.host_requests() >= self.config.limits.host_requests_max;
-        if matches!(waiter.asker, Asker::Host(_)) && is_full {
+        if matches!(waiter.asker, Asker::Host(_) | Asker::Own(_)) && is_full {
             return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
         }
         let deadline = waiter.deadline;
@@ -108,7 +115,7 @@ impl<S: Publish> Server<S> {
     pub(super) fn refuse(&mut self, asker: Asker, status: Status) {
         match asker {
             Asker::Peer(ticket) => self.outputs.reply_status(ticket, status),
-            Asker::Host(ticket) => self.outputs.complete(ticket, HostResult::Status(status)),
+            Asker::Host(ticket) | Asker::Own(ticket) => self.outputs.complete(ticket, HostResult::Status(status)),
         }
     }
 
@@ -132,6 +139,10 @@ impl<S: Publish> Server<S> {
                     Err(error) => HostResult::Status(error.status()),
                 };
                 self.outputs.complete(ticket, result);
+            }
+            Asker::Own(ticket) => {
+                let result = self.entries(wanted, For::Peer).map_err(|error| HostResult::Status(error.status()));
+                self.outputs.complete(ticket, result.map_or_else(|failure| failure, HostResult::Entries));
             }
         }
     }
@@ -198,7 +209,7 @@ impl<S: Publish> Server<S> {
     /// Decides what can be done about a request now. Changes nothing.
     pub(super) fn judge(&self, asker: &Asker, wanted: &Wanted) -> Verdict {
         let reader = match asker {
-            Asker::Peer(_) => For::Peer,
+            Asker::Peer(_) | Asker::Own(_) => For::Peer,
             Asker::Host(_) => For::Host,
         };
         let Some(job) = self.registry.registered(&wanted.proc.namespace) else {

@@ -1,9 +1,14 @@
-//! What the server and its host say to each other. Each later family (publish, spawn, groups ...) is one variant of
-//! [`Upcall`] and, if its answer carries data, one of [`HostReply`].
+//! What the server and its host say to each other. Each family (publish, spawn, groups ...) is one variant of [`Upcall`]
+//! and, if its answer carries data, one of [`HostReply`]; what the requests hold is in `requests`.
 
 use std::time::Duration;
 
-use crate::types::{Info, Key, Kval, Namespace, ProcId, Status, Text};
+use super::requests::{
+    Allocate, Connect, Credential, CredentialRequest, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup,
+    Monitor, Publish, PushStdin, QueryRequest, Spawn, Unpublish, ValidateRequest,
+};
+use crate::events::Event;
+use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
 /// Names one call of the host; chosen by the caller, given back in [`HostResult`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +34,17 @@ pub enum HostCall {
     DeregisterClient(ProcId),
     /// Asks for what a local process posted for other nodes.
     DirectModexRequest(DirectModexRequest),
+    /// The server's own process wants data, as a client on this node would.
+    Get(OwnGet),
+    /// Hands over output of a process, for whoever has pulled it. Nobody has: it is kept for a while.
+    IofDeliver(IofOutput),
+    /// Tells local processes of an event that the host knows of.
+    NotifyEvent(Event),
+    /// The server's own process wants events.
+    RegisterEvents(RegisterEvents),
+    /// The server's own process no longer wants these events. The marker of default handlers is
+    /// [`events::DEFAULT_HANDLER`](crate::events::DEFAULT_HANDLER).
+    DeregisterEvents(Vec<Status>),
 }
 
 /// A job's description.
@@ -67,6 +83,17 @@ pub struct DirectModexRequest {
     pub key: Option<Key>,
     /// How long to hold it; `None`: until the process has committed or is gone.
     pub timeout: Option<Duration>,
+}
+
+/// What the server's own process wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnGet {
+    /// Whose data: a process, or the wildcard rank for the job's.
+    pub proc: ProcId,
+    /// The key; `None`: everything.
+    pub key: Option<Key>,
+    /// Directives of `PMIx_Get`.
+    pub directives: Vec<Info>,
 }
 
 /// What became of a [`HostCall`].
@@ -110,6 +137,12 @@ pub enum Upcall {
     Abort(AbortUpcall),
     /// All local participants have arrived; exchange the contributions of all servers.
     Fence(FenceUpcall),
+    /// Somebody here wants events of the environment that nobody here wanted before.
+    RegisterEvents(RegisterEvents),
+    /// Nobody here wants these events of the environment any more. The answer is not waited for.
+    DeregisterEvents(Vec<Status>),
+    /// Take an event on to those in range who are not on this node.
+    NotifyEvent(Event),
     /// Fetch data of a process elsewhere, or of a whole job (wildcard rank).
     DirectModex {
         /// Whose data.
@@ -117,6 +150,47 @@ pub enum Upcall {
         /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
         directives: Vec<Info>,
     },
+    /// Make data available for lookup.
+    Publish(Publish),
+    /// Find published data. Answered by [`HostReply::Lookup`].
+    Lookup(Lookup),
+    /// Withdraw published data.
+    Unpublish(Unpublish),
+    /// Start a job. Answered by [`HostReply::Spawned`].
+    Spawn(Spawn),
+    /// All local participants want to be connected.
+    Connect(Connect),
+    /// All local participants want to be disconnected.
+    Disconnect(Connect),
+    /// Answer queries. Answered by [`HostReply::Infos`].
+    Query(QueryRequest),
+    /// Log data.
+    Log(Log),
+    /// Change an allocation. Answered by [`HostReply::Infos`].
+    Allocate(Allocate),
+    /// Control processes. Answered by [`HostReply::Infos`].
+    JobControl(JobControl),
+    /// Watch something. Answered by [`HostReply::Infos`].
+    Monitor(Monitor),
+    /// Make a credential. Answered by [`HostReply::Credential`].
+    GetCredential(CredentialRequest),
+    /// Check a credential. Answered by [`HostReply::Infos`].
+    ValidateCredential(ValidateRequest),
+    /// Forward output to this server from now on.
+    IofPull(IofPull),
+    /// Feed standard input.
+    PushStdin(PushStdin),
+    /// Form or dissolve a group. Answered by [`HostReply::Infos`].
+    Group(GroupRequest),
+}
+
+/// Events that the host is to pass on to this server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegisterEvents {
+    /// Their codes.
+    pub codes: Vec<Status>,
+    /// Directives of the registration.
+    pub directives: Vec<Info>,
 }
 
 /// Who wants whom ended.
@@ -143,6 +217,9 @@ pub struct FenceUpcall {
     pub directives: Vec<Info>,
     /// What this server contributes.
     pub data: FenceData,
+    /// The namespaces of the participants in the order of their first mention, each with its number of processes if
+    /// that is known. Servers number the participants with them when they exchange data.
+    pub namespaces: Vec<(Namespace, Option<u32>)>,
 }
 
 /// Data that servers exchange in a fence.
@@ -171,4 +248,22 @@ pub enum HostReply {
     },
     /// Data fetched; successful.
     DirectModex(Vec<Kval>),
+    /// Published data found.
+    Lookup {
+        /// Success, or `PARTIAL_SUCCESS` if keys are missing.
+        status: Status,
+        /// What was found.
+        found: Vec<Pdata>,
+    },
+    /// A job was started.
+    Spawned(Namespace),
+    /// Results as infos.
+    Infos {
+        /// Success, or why there are only these.
+        status: Status,
+        /// The results.
+        info: Vec<Info>,
+    },
+    /// A credential was made.
+    Credential(Credential),
 }

@@ -1,5 +1,9 @@
+use std::sync::Arc;
+
 use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
-use crate::proto::{Reply, Request, Tag};
+use crate::events::Event;
+use crate::proto::notification::Event as Notification;
+use crate::proto::{Reply, Request, Tag, notification};
 use crate::types::{Namespace, ProcId, Status};
 
 /// Names one connection; chosen by the runtime, never reused.
@@ -33,12 +37,18 @@ pub enum Output {
     Refuse(PeerId, Refusal),
     /// Answer a request.
     Reply(PeerId, Tag, Reply),
+    /// Send output of another process.
+    Forward(PeerId, notification::Output),
     /// Hand over the descriptor of a namespace's segment.
     SendSegment(PeerId, Namespace),
     /// Close the connection after everything before this has been written.
     Close(PeerId, Reason),
     /// Ask the host.
     Upcall(UpcallId, Upcall),
+    /// Tell a connection of an event.
+    Notify(PeerId, Arc<Notification>),
+    /// Tell the handlers in the server's own process of an event.
+    Raise(Event),
     /// Complete a call of the host.
     Complete(CallId, HostResult),
     /// Data of this namespace was published: wake who sleeps on its segment.

@@ -4,8 +4,8 @@
 //! [`Server::poll_timeout`] says when to come back with [`Input::Timeout`], and read-only getters. Outputs are to be
 //! executed in order: data is published inside `handle`, so a reply never overtakes what it announces.
 //!
-//! The files: `core` dispatches; `session`, `namespaces`, `commit`, `get`, `direct_modex`, `fence` and `upcalls` decide
-//! one family of inputs each; `registry`, `waiting`, `collective`, `pending`, `timers` and `outputs` hold state and
+//! The files: `core` dispatches; `session`, `namespaces`, `commit`, `get`, `direct_modex`, `fence`, `events` and `upcalls` decide
+//! one family of inputs each; `registry`, `waiting`, `collective`, `interest`, `pending`, `timers` and `outputs` hold state and
 //! know no policy.
 //!
 //! What holds after every input (checked by [`Server::assert_consistent`]):
@@ -37,19 +37,28 @@
 mod collective;
 mod commit;
 mod config;
+mod connect;
 mod consistency;
 mod core;
 mod direct_modex;
 mod directives;
+mod events;
 mod fence;
+mod forwarding;
 mod get;
+mod group;
 mod host;
+mod interest;
 mod io;
 mod namespaces;
 mod outputs;
+mod passage;
 mod peer;
 mod pending;
 mod registry;
+mod rendezvous;
+mod requests;
+mod resolve;
 mod session;
 mod timers;
 mod upcalls;
@@ -58,10 +67,14 @@ mod waiting;
 pub use config::{Capabilities, Config, Limits};
 pub use core::Server;
 pub use host::{
-    AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, RegisterClient,
-    RegisterNamespace, Upcall, UpcallId,
+    AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
+    RegisterClient, RegisterEvents, RegisterNamespace, Upcall, UpcallId,
 };
 pub use io::{Credentials, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, Version};
+pub use requests::{
+    Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
+    Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
+};
 
 #[cfg(test)]
 mod tests;

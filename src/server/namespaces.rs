@@ -98,9 +98,12 @@ impl<S: Publish> Server<S> {
         for peer in self.peers_of(|proc| proc.namespace == *namespace) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }
+        self.forwarding.forget_namespace(namespace);
+        self.groups.forget_namespace(namespace);
         if self.registry.remove(namespace).is_some() {
             self.registry.touch();
         }
+        self.events.forget_namespace(namespace);
         self.store.deregister(namespace);
         Status::SUCCESS
     }

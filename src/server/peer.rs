@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::io::{Hello, PeerId, StoreOffer, Version};
+use super::io::{Credentials, Hello, PeerId, StoreOffer, Version};
 use crate::types::ProcId;
 
 /// Where a connection is in its life.
@@ -18,6 +18,8 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) proc: ProcId,
+    /// The kernel's, as they were when it connected.
+    pub(super) credentials: Credentials,
     pub(super) store: StoreOffer,
     pub(super) version: Version,
     pub(super) stage: Stage,
@@ -32,8 +34,8 @@ pub(super) struct Peers {
 
 impl Peers {
     pub(super) fn insert(&mut self, id: PeerId, hello: Hello) {
-        let Hello { proc, credentials: _, store, version } = hello;
-        self.peers.insert(id, Peer { proc, store, version, stage: Stage::Arriving });
+        let Hello { proc, credentials, store, version } = hello;
+        self.peers.insert(id, Peer { proc, credentials, store, version, stage: Stage::Arriving });
     }
 
     /// The slot number for the next admitted connection: peers repeat it in every header, we never read it back.

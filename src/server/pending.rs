@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::collective::OperationId;
+use super::forwarding::Pull;
 use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::Ticket;
@@ -12,8 +13,24 @@ pub(super) enum Purpose {
     ClientConnected(PeerId),
     ClientFinalized(Ticket),
     Abort(Ticket),
-    Fence(OperationId),
+    Notify(Ticket),
+    RegisterEvents,
+    /// A request passed up as it is.
+    Passed(Ticket, Expected),
+    Operation(OperationId),
     DirectModex(Fetch),
+}
+
+/// What answers a request that was passed up, if it succeeds.
+#[derive(Debug)]
+pub(super) enum Expected {
+    Status,
+    Lookup,
+    Infos,
+    Namespace,
+    Credential,
+    /// Success, which grants this.
+    Pull(Box<Pull>),
 }
 
 /// Data asked of the host. Equal requests share one upcall.
@@ -49,6 +66,12 @@ impl PendingUpcalls {
         id
     }
 
+    /// A number for an upcall whose answer nobody waits for.
+    pub(super) fn unawaited(&mut self) -> UpcallId {
+        self.last = self.last.saturating_add(1);
+        UpcallId(self.last)
+    }
+
     pub(super) fn remove(&mut self, id: UpcallId) -> Option<PendingUpcall> {
         let upcall = self.pending.remove(&id)?;
         if let Purpose::DirectModex(fetch) = &upcall.purpose {
@@ -74,8 +97,11 @@ impl PendingUpcalls {
     pub(super) fn of_peer(&self, peer: PeerId) -> Vec<UpcallId> {
         let is_for = |upcall: &PendingUpcall| match &upcall.purpose {
             Purpose::ClientConnected(id) => *id == peer,
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => ticket.peer() == peer,
-            Purpose::Fence(_) | Purpose::DirectModex(_) => false,
+            Purpose::ClientFinalized(ticket)
+            | Purpose::Abort(ticket)
+            | Purpose::Passed(ticket, _)
+            | Purpose::Notify(ticket) => ticket.peer() == peer,
+            Purpose::Operation(_) | Purpose::DirectModex(_) | Purpose::RegisterEvents => false,
         };
         self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
     }

@@ -151,10 +151,15 @@ impl Registry {
         self.jobs.iter()
     }
 
-    /// Who takes part here; `None` while a participating namespace is not fully defined.
-    pub(super) fn membership(&self, procs: &[ProcId]) -> Option<Membership> {
+    /// Who takes part here; `None` while a participating namespace is not fully defined. One that nobody has told of may
+    /// count as living elsewhere.
+    pub(super) fn membership(&self, procs: &[ProcId], unknown_is_remote: bool) -> Option<Membership> {
         let mut members = Membership::default();
         for entry in procs {
+            if unknown_is_remote && !self.jobs.contains_key(&entry.namespace) {
+                members.remote = Remote::Some;
+                continue;
+            }
             let job = self.jobs.get(&entry.namespace).filter(|job| job.is_defined())?;
             match entry.rank {
                 Rank::Process(rank) if job.clients.contains_key(&rank) => {

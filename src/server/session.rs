@@ -109,6 +109,8 @@ impl<S: Publish> Server<S> {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.stage = Stage::Finalized;
         }
+        self.forwarding.forget_peer(id);
+        self.forget_listener(id);
         let mut object = None;
         if let Some(client) = self.registry.client_mut(proc) {
             client.connections.remove(&id);
@@ -131,9 +133,11 @@ impl<S: Publish> Server<S> {
     /// from the collectives it had not arrived at. What it committed stays.
     pub(super) fn lose(&mut self, now: Time, id: PeerId) {
         let Some(peer) = self.peers.remove(id) else { return };
+        self.forwarding.forget_peer(id);
         for (ticket, _) in self.withdraw(id) {
             self.outputs.forget(ticket);
         }
+        self.forget_listener(id);
         if peer.stage != Stage::Admitted {
             return;
         }
@@ -142,6 +146,7 @@ impl<S: Publish> Server<S> {
         if client.connections.is_empty() && client.presence == Presence::Connected {
             client.presence = Presence::Lost;
             tracing::warn!(proc = %peer.proc, "connection lost without finalize");
+            self.raise_lost_connection(&peer.proc);
             self.registry.touch();
             self.review_namespace(now, &peer.proc.namespace);
         }
@@ -175,11 +180,20 @@ impl<S: Publish> Server<S> {
             }
         }
         tickets.extend(self.collectives.withdraw(id).into_iter().map(|ticket| (ticket, false)));
+        tickets.extend(self.events.withdraw(id).into_iter().map(|ticket| (ticket, false)));
         for upcall in self.upcalls.of_peer(id) {
             match self.cancel_upcall(upcall) {
                 Some(Purpose::ClientFinalized(ticket)) => tickets.push((ticket, true)),
-                Some(Purpose::Abort(ticket)) => tickets.push((ticket, false)),
-                Some(Purpose::ClientConnected(_) | Purpose::Fence(_) | Purpose::DirectModex(_)) | None => {}
+                Some(Purpose::Abort(ticket) | Purpose::Passed(ticket, _) | Purpose::Notify(ticket)) => {
+                    tickets.push((ticket, false));
+                }
+                Some(
+                    Purpose::ClientConnected(_)
+                    | Purpose::Operation(_)
+                    | Purpose::DirectModex(_)
+                    | Purpose::RegisterEvents,
+                )
+                | None => {}
             }
         }
         tickets

@@ -1,6 +1,5 @@
 //! The host's answers, and what happens when there is none.
 
-use super::collective::Answer;
 use super::config::Capabilities;
 use super::core::Server;
 use super::host::{AbortUpcall, HostReply, Upcall, UpcallId};
@@ -18,16 +17,12 @@ impl<S: Publish> Server<S> {
         self.timers.disarm(deadline, Timer::Upcall(id));
         match purpose {
             Purpose::ClientConnected(peer) => self.admit_or_refuse(peer, status_of(&reply)),
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => {
+            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) | Purpose::Notify(ticket) => {
                 self.outputs.reply_status(ticket, status_of(&reply));
             }
-            Purpose::Fence(operation) => {
-                let answer = match reply {
-                    HostReply::Fence { status, blocks } => Answer { status: settled(status), blocks },
-                    other => Answer { status: status_of(&other), blocks: Vec::new() },
-                };
-                self.complete_fence(now, operation, answer);
-            }
+            Purpose::RegisterEvents => self.complete_environment(now, id, status_of(&reply)),
+            Purpose::Passed(ticket, expected) => self.settle_passed(ticket, expected, reply),
+            Purpose::Operation(operation) => self.complete_operation(now, operation, reply),
             Purpose::DirectModex(fetch) => match reply {
                 HostReply::DirectModex(entries) => self.complete_fetch(now, id, &fetch, Ok(entries)),
                 other => match status_of(&other) {
@@ -63,14 +58,19 @@ impl<S: Publish> Server<S> {
 }
 
 /// The status in a reply of the host. Data where none belongs is the host's mistake, and an error.
-fn status_of(reply: &HostReply) -> Status {
+pub(super) fn status_of(reply: &HostReply) -> Status {
     match reply {
         HostReply::Status(status) => settled(*status),
-        HostReply::Fence { .. } | HostReply::DirectModex(_) => Status::ERROR,
+        HostReply::Fence { .. }
+        | HostReply::DirectModex(_)
+        | HostReply::Lookup { .. }
+        | HostReply::Spawned(_)
+        | HostReply::Infos { .. }
+        | HostReply::Credential(_) => Status::ERROR,
     }
 }
 
 /// "Done at once" is only the host's way of saying success.
-fn settled(status: Status) -> Status {
+pub(super) fn settled(status: Status) -> Status {
     if status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { status }
 }

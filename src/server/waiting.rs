@@ -31,7 +31,10 @@ impl Wanted {
 #[derive(Debug)]
 pub(super) enum Asker {
     Peer(Ticket),
+    /// The host, for another node.
     Host(CallTicket),
+    /// The server's own process, for itself.
+    Own(CallTicket),
 }
 
 /// A held request for data.
@@ -64,7 +67,7 @@ impl Waiting {
             Asker::Peer(ticket) => {
                 self.by_peer.entry(ticket.peer()).or_default().insert(id);
             }
-            Asker::Host(_) => self.host_requests = self.host_requests.saturating_add(1),
+            Asker::Host(_) | Asker::Own(_) => self.host_requests = self.host_requests.saturating_add(1),
         }
         if let Some(upcall) = waiter.via {
             self.by_upcall.entry(upcall).or_default().insert(id);
@@ -78,7 +81,7 @@ impl Waiting {
         take_out(&mut self.by_target, &waiter.wanted.proc, id);
         match &waiter.asker {
             Asker::Peer(ticket) => take_out(&mut self.by_peer, &ticket.peer(), id),
-            Asker::Host(_) => self.host_requests = self.host_requests.saturating_sub(1),
+            Asker::Host(_) | Asker::Own(_) => self.host_requests = self.host_requests.saturating_sub(1),
         }
         if let Some(upcall) = waiter.via {
             take_out(&mut self.by_upcall, &upcall, id);

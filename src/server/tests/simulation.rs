@@ -168,7 +168,7 @@ impl World {
                 }
             }
             Output::Upcall(id, upcall) => self.upcall(server, id, upcall),
-            Output::Admit(..) | Output::SendSegment(..) | Output::Wake(_) => {}
+            Output::Admit(..) | Output::SendSegment(..) | Output::Forward(..) | Output::Wake(_) => {}
         }
     }
 

@@ -1,0 +1,210 @@
+use std::sync::Arc;
+
+use crate::client::CallError;
+use crate::events::Event;
+use crate::runtime::{EventCall, EventError};
+use crate::server::HostCall;
+use crate::types::codes::range;
+use crate::types::{Info, ProcId, Status};
+
+use super::client::Client;
+use super::server::{Server, ServerError};
+
+impl Client {
+    /// Has `handler` called for events with these codes (none: every event that is not marked otherwise, a default
+    /// handler), and gives the registration's number, counted from 0. Handlers run on a thread of the client, one at a
+    /// time; they may call any function of the client. When this returns, events are delivered; those that the server
+    /// has kept follow.
+    ///
+    /// `directives`: `PMIX_EVENT_HDLR_*`, `PMIX_RANGE` with `PMIX_EVENT_CUSTOM_RANGE` (restrict by source),
+    /// `PMIX_EVENT_AFFECTED_PROC(S)`, `PMIX_EVENT_RETURN_OBJECT` (handed back in each call), `PMIX_EVENT_ONESHOT`.
+    ///
+    /// # Errors
+    /// [`EventError`].
+    pub fn register_event_handler(
+        &self,
+        codes: &[Status],
+        directives: &[Info],
+        handler: impl Fn(EventCall) + Send + Sync + 'static,
+    ) -> Result<usize, EventError> {
+        self.session.register_event_handler(codes, directives, Arc::new(handler))
+    }
+
+    /// As [`Client::register_event_handler`], without waiting: the number goes to `done`, on the thread of the
+    /// handlers, before any event does.
+    ///
+    /// # Errors
+    /// [`EventError`]: `done` will not run.
+    pub fn register_event_handler_with(
+        &self,
+        codes: &[Status],
+        directives: &[Info],
+        handler: impl Fn(EventCall) + Send + Sync + 'static,
+        done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
+    ) -> Result<(), EventError> {
+        self.session.register_event_handler_with(codes, directives, Arc::new(handler), done)
+    }
+
+    /// Ends a registration. When this returns the handler runs nowhere and will not be called again, except when a
+    /// handler is what calls this.
+    ///
+    /// # Errors
+    /// [`EventError::Unknown`], which is harmless.
+    pub fn deregister_event_handler(&self, id: usize) -> Result<(), EventError> {
+        self.session.deregister_event_handler(id)
+    }
+
+    /// As [`Client::deregister_event_handler`], without waiting for a call that is under way: `done` runs when there
+    /// is none, on the thread of the handlers.
+    ///
+    /// # Errors
+    /// [`EventError`]: `done` will not run.
+    pub fn deregister_event_handler_with(
+        &self,
+        id: usize,
+        done: impl FnOnce(Result<(), EventError>) + Send + 'static,
+    ) -> Result<(), EventError> {
+        self.session.deregister_event_handler_with(id, done)
+    }
+
+    /// Tells those in range (`codes::range`) of an event; this process's own handlers among them. Other processes
+    /// see this process as the source, whatever `source` says to its own handlers (`None`: this process).
+    ///
+    /// # Errors
+    /// [`CallError`]: the server refused or could not be asked. Own handlers are called all the same.
+    pub fn notify_event(
+        &self,
+        status: Status,
+        source: Option<&ProcId>,
+        range: u8,
+        info: &[Info],
+    ) -> Result<(), CallError> {
+        self.session.notify_event(self.event(status, source, range, info))
+    }
+
+    /// As [`Client::notify_event`], without waiting.
+    ///
+    /// # Errors
+    /// [`EventError`]: `done` will not run.
+    pub fn notify_event_with(
+        &self,
+        status: Status,
+        source: Option<&ProcId>,
+        range: u8,
+        info: &[Info],
+        done: impl FnOnce(Result<(), CallError>) + Send + 'static,
+    ) -> Result<(), EventError> {
+        self.session.notify_event_with(self.event(status, source, range, info), done)
+    }
+
+    /// Delivers an event to this process's own handlers alone, on the calling thread, before it returns. What comes
+    /// after a handler that completes its call later runs on the thread of the handlers.
+    pub fn deliver_locally(&self, status: Status, source: Option<&ProcId>, info: &[Info]) {
+        self.session.deliver_locally(self.event(status, source, range::RANGE_PROC_LOCAL, info));
+    }
+
+    fn event(&self, status: Status, source: Option<&ProcId>, range: u8, info: &[Info]) -> Event {
+        Event { status, source: Some(source.unwrap_or(self.proc()).clone()), range, info: info.to_vec() }
+    }
+}
+
+impl Server {
+    /// As [`Client::register_event_handler`], for handlers in the server's process. Numbers count from 1. Handlers run
+    /// on the thread of the host's functions.
+    ///
+    /// A registration for codes of the environment asks the host: a function of the host must not wait for it and
+    /// takes [`Server::register_event_handler_with`].
+    ///
+    /// # Errors
+    /// [`EventError`].
+    pub fn register_event_handler(
+        &self,
+        codes: &[Status],
+        directives: &[Info],
+        handler: impl Fn(EventCall) + Send + Sync + 'static,
+    ) -> Result<usize, EventError> {
+        self.handle.register_event_handler(codes, directives, Arc::new(handler))
+    }
+
+    /// As [`Server::register_event_handler`], without waiting.
+    ///
+    /// # Errors
+    /// [`EventError`]: `done` will not run.
+    pub fn register_event_handler_with(
+        &self,
+        codes: &[Status],
+        directives: &[Info],
+        handler: impl Fn(EventCall) + Send + Sync + 'static,
+        done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
+    ) -> Result<(), EventError> {
+        self.handle.register_event_handler_with(codes, directives, Arc::new(handler), done)
+    }
+
+    /// As [`Client::deregister_event_handler`].
+    ///
+    /// # Errors
+    /// [`EventError`].
+    pub fn deregister_event_handler(&self, id: usize) -> Result<(), EventError> {
+        self.handle.deregister_event_handler(id)
+    }
+
+    /// As [`Client::deregister_event_handler_with`].
+    ///
+    /// # Errors
+    /// [`EventError`]: `done` will not run.
+    pub fn deregister_event_handler_with(
+        &self,
+        id: usize,
+        done: impl FnOnce(Result<(), EventError>) + Send + 'static,
+    ) -> Result<(), EventError> {
+        self.handle.deregister_event_handler_with(id, done)
+    }
+
+    /// Tells local clients in range (`codes::range`) and this process's own handlers of an event that the host
+    /// knows of. `source` `None`: the host. The host is not told again.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn notify_event(
+        &self,
+        status: Status,
+        source: Option<&ProcId>,
+        range: u8,
+        info: &[Info],
+    ) -> Result<(), ServerError> {
+        match self.share(status, source, range, info) {
+            Some(call) => self.status(NOTIFYING, call),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Server::notify_event`], without waiting.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: `done` will not run.
+    pub fn notify_event_with(
+        &self,
+        status: Status,
+        source: Option<&ProcId>,
+        range: u8,
+        info: &[Info],
+        done: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        match self.share(status, source, range, info) {
+            Some(call) => self.status_with(NOTIFYING, call, done),
+            None => Ok(self.handle.run(Box::new(|| done(Ok(()))))?),
+        }
+    }
+
+    /// Tells the handlers of this process of an event that must not leave it; gives the call that tells of any other.
+    fn share(&self, status: Status, source: Option<&ProcId>, range: u8, info: &[Info]) -> Option<HostCall> {
+        let event = Event { status, source: source.cloned(), range, info: info.to_vec() };
+        if range == range::RANGE_PROC_LOCAL {
+            self.handle.raise_event(event);
+            return None;
+        }
+        Some(HostCall::NotifyEvent(event))
+    }
+}
+
+const NOTIFYING: &str = "tell of the event";

@@ -1,0 +1,174 @@
+//! The requests of a client that go up to the host.
+
+use crate::client::{CallError, DirectiveError};
+use crate::gds::AsStatus;
+use crate::server::Credential;
+use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text};
+
+use super::asks::{self, Ask};
+use super::client::Client;
+
+/// Results, and whether they are all that was wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered<T> {
+    /// Success, or what the host says of results that are not all (`PARTIAL_SUCCESS`) or come with an error.
+    pub status: Status,
+    /// The results.
+    pub results: T,
+}
+
+/// A group of processes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its name.
+    pub id: Text,
+    /// Its members; the position of each is its rank in the group.
+    pub members: Vec<ProcId>,
+    /// The number that the host assigned, if it was asked to.
+    pub context_id: Option<u64>,
+    /// Details.
+    pub info: Vec<Info>,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The directives make no sense.
+    #[error(transparent)]
+    Directive(#[from] DirectiveError),
+    /// The server or its host refused, could not be asked, or did not answer in time.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// No thread could be started for the callback; the request was not sent.
+    #[error("no thread for the callback can be started: {}", .0)]
+    Thread(std::io::ErrorKind),
+    /// The number is not one that [`Client::iof_pull`] has given.
+    #[error("no output is pulled under number {id}; use the number that the pull has given")]
+    NoSuchPull {
+        /// As given.
+        id: u64,
+    },
+}
+
+impl AsStatus for RequestError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Directive(error) => error.status(),
+            Self::Call(error) => error.status(),
+            Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
+            Self::NoSuchPull { .. } => Status::ERR_NOT_FOUND,
+        }
+    }
+}
+
+/// Two functions for each request: one that waits, and one with a callback.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident, $with:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        impl Client {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// [`RequestError`]: among others what the host says.
+                pub fn $name(&self, $($argument: $type),*) -> Result<$result, RequestError> {
+                    self.exchange(asks::$name($($argument),*)?)
+                }
+
+                #[doc = concat!("As [`Client::", stringify!($name), "`], without waiting: the result goes to `callback`,")]
+                /// on a thread of the client that the first callback starts, never from inside this function.
+                ///
+                /// # Errors
+                /// [`RequestError`]: the callback will not run.
+                pub fn $with(
+                    &self,
+                    $($argument: $type,)*
+                    callback: impl FnOnce(Result<$result, RequestError>) + Send + 'static,
+                ) -> Result<(), RequestError> {
+                    self.exchange_with(asks::$name($($argument),*)?, callback)
+                }
+            )*
+        }
+    };
+}
+
+requests! {
+    /// Publishes data: every entry that is no directive. Waits until they can be looked up.
+    publish, publish_with(info: Vec<Info>) -> ();
+
+    /// Finds published data. Some keys missing: the status says so. None found: an error with the status `NOT_FOUND`.
+    lookup, lookup_with(keys: Vec<Key>, directives: Vec<Info>) -> Answered<Vec<Pdata>>;
+
+    /// Withdraws data that this process has published; no keys: all of it.
+    unpublish, unpublish_with(keys: Vec<Key>, directives: Vec<Info>) -> ();
+
+    /// Starts a job and waits until all its processes have started. Its data can be had under the namespace given back.
+    spawn, spawn_with(job: Vec<Info>, apps: Vec<App>) -> Namespace;
+
+    /// Has the host treat processes as belonging together. Every one of them must ask, and name the same set the same
+    /// way. Job data of all their namespaces can be had afterwards.
+    connect_processes, connect_processes_with(procs: Vec<ProcId>, directives: Vec<Info>) -> ();
+
+    /// Takes back what [`Client::connect_processes`] did. Every one of the processes must ask.
+    disconnect_processes, disconnect_processes_with(procs: Vec<ProcId>, directives: Vec<Info>) -> ();
+
+    /// Asks for facts about the system. Not all of them known: the status says so.
+    query, query_with(queries: Vec<Query>) -> Answered<Vec<Info>>;
+
+    /// Logs data, one entry for each channel. Waits until the host has taken it.
+    log, log_with(data: Vec<Info>, directives: Vec<Info>) -> ();
+
+    /// Asks for a change of the allocation: one of [`crate::types::codes::alloc_directive`].
+    allocate, allocate_with(directive: u8, info: Vec<Info>) -> Answered<Vec<Info>>;
+
+    /// Asks for processes to be paused, resumed, signalled, ended ...; no targets: this process's namespace.
+    job_control, job_control_with(targets: Vec<ProcId>, directives: Vec<Info>) -> Answered<Vec<Info>>;
+
+    /// Asks for something to be watched; `error` is the event to raise.
+    monitor, monitor_with(monitor: Info, error: Status, directives: Vec<Info>) -> Answered<Vec<Info>>;
+
+    /// Asks for a credential.
+    get_credential, get_credential_with(directives: Vec<Info>) -> Credential;
+
+    /// Has a credential checked; the results are what it proves.
+    validate_credential, validate_credential_with(credential: Vec<u8>, directives: Vec<Info>) -> Answered<Vec<Info>>;
+
+    /// Forms a group. Every member must ask. Some members lost on the way: the status may say so.
+    group_construct, group_construct_with(id: &str, procs: Vec<ProcId>, directives: Vec<Info>) -> Answered<Group>;
+
+    /// Dissolves a group. Every member must ask.
+    group_destruct, group_destruct_with(id: &str, directives: Vec<Info>) -> ();
+
+    /// The processes of a namespace (`None`: of all) on a node (`None`: this one). None there: an empty list.
+    resolve_peers, resolve_peers_with(node: Option<&str>, namespace: Option<&Namespace>) -> Vec<ProcId>;
+
+    /// The nodes of a namespace (`None`: of all), as a list with commas.
+    resolve_nodes, resolve_nodes_with(namespace: Option<&Namespace>) -> Text;
+
+    /// Sends bytes to the standard input of processes; no bytes: its end. Waits until the host has taken them, not
+    /// until they are read.
+    iof_push, iof_push_with(targets: Vec<ProcId>, directives: Vec<Info>, bytes: Vec<u8>) -> ();
+}
+
+impl Client {
+    fn exchange<T>(&self, ask: Ask<T>) -> Result<T, RequestError> {
+        let Ask { request, time_limit, read } = ask;
+        let command = request.command();
+        let reply = self.session().exchange(request, time_limit)?;
+        read(reply).ok_or(RequestError::Call(CallError::WrongReply { command }))
+    }
+
+    fn exchange_with<T: 'static>(
+        &self,
+        ask: Ask<T>,
+        callback: impl FnOnce(Result<T, RequestError>) + Send + 'static,
+    ) -> Result<(), RequestError> {
+        let Ask { request, time_limit, read } = ask;
+        let command = request.command();
+        let result = move |reply| read(reply).ok_or(RequestError::Call(CallError::WrongReply { command }));
+        let begun = self.session().exchange_with(request, time_limit, move |reply| {
+            callback(reply.map_err(RequestError::Call).and_then(result));
+        });
+        begun.map_err(|error| RequestError::Thread(error.kind()))
+    }
+}

@@ -1,0 +1,174 @@
+//! Results on their way to C callbacks.
+
+use crate::capi::error::CError;
+use crate::capi::guard::Failure;
+use crate::capi::memory;
+use crate::capi::operation::{self, Answer, Operation, Results};
+use crate::capi::to_c::{self, Array};
+use crate::capi::types::{
+    c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t,
+};
+use crate::gds::AsStatus;
+use crate::types::{Info, Status};
+
+/// What a C caller wants back with its callback. The library only carries it.
+#[derive(Clone, Copy)]
+pub(super) struct CallerData(*mut c_void);
+
+// SAFETY: the library never follows the pointer; that it may be used on the library's thread is part of every contract
+// with a callback.
+unsafe impl Send for CallerData {}
+// SAFETY: as above.
+unsafe impl Sync for CallerData {}
+
+impl CallerData {
+    pub(super) const fn new(data: *mut c_void) -> Self {
+        Self(data)
+    }
+
+    pub(super) const fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// Does it and waits, for functions that only say how it went.
+pub(super) fn run(operation: Operation) -> Result<(), Failure> {
+    match operation::run(operation) {
+        Ok(answer) if answer.status.is_success() => Ok(()),
+        Ok(answer) => Err(Failure(answer.status)),
+        Err(status) => Err(Failure(status)),
+    }
+}
+
+/// Begins it; `callback` learns how it went.
+pub(super) fn start(
+    operation: Operation,
+    callback: Option<pmix_op_cbfunc_t>,
+    data: *mut c_void,
+) -> Result<(), Failure> {
+    let data = CallerData::new(data);
+    start_with(operation, move |result| {
+        let status = match &result {
+            Ok(answer) => answer.status.to_raw(),
+            Err(status) => status.to_raw(),
+        };
+        if let Some(callback) = callback {
+            // SAFETY: the caller gave the function for this, and its data with it.
+            unsafe { callback(status, data.get()) };
+        }
+    })
+}
+
+/// As [`start`] where a NULL callback means that the caller waits. What was done at once is said as the reference says
+/// it.
+pub(super) fn start_or_wait(
+    operation: Operation,
+    callback: Option<pmix_op_cbfunc_t>,
+    data: *mut c_void,
+) -> Result<Status, Failure> {
+    if callback.is_none() {
+        return run(operation).map(|()| Status::OPERATION_SUCCEEDED);
+    }
+    start(operation, callback, data).map(|()| Status::SUCCESS)
+}
+
+/// Begins it; `deliver` gets the result on the library's thread.
+pub(super) fn start_with(
+    operation: Operation,
+    deliver: impl FnOnce(Result<Answer, Status>) + Send + 'static,
+) -> Result<(), Failure> {
+    operation::start(operation, Box::new(deliver)).map_err(Failure)
+}
+
+/// Does it, waits, and stores the infos that came of it where the caller wants them. No infos: NULL and 0.
+///
+/// # Safety
+/// `results` and `count` are NULL or may be written.
+pub(super) unsafe fn run_for_infos(
+    operation: Operation,
+    results: *mut *mut pmix_info_t,
+    count: *mut usize,
+) -> Result<Status, Failure> {
+    // SAFETY: the caller's contract.
+    unsafe { store_infos(Array::empty(), results, count) };
+    let answer = operation::run(operation).map_err(Failure)?;
+    let array = to_c::infos(&infos_of(answer.results))?;
+    // SAFETY: the caller's contract.
+    unsafe { store_infos(array, results, count) };
+    Ok(answer.status)
+}
+
+/// Hands an array over; a caller without a place for it does not want it.
+///
+/// # Safety
+/// `results` and `count` are NULL or may be written.
+pub(super) unsafe fn store_infos(array: Array<pmix_info_t>, results: *mut *mut pmix_info_t, count: *mut usize) {
+    if results.is_null() || count.is_null() {
+        return;
+    }
+    let (first, length) = array.into_raw();
+    // SAFETY: not null, and may be written (the caller's contract).
+    unsafe { results.write(first) };
+    // SAFETY: as above.
+    unsafe { count.write(length) };
+}
+
+/// Begins it; `callback` gets the infos that came of it, which stay the library's until it calls the release function.
+pub(super) fn start_for_infos(
+    operation: Operation,
+    callback: Option<pmix_info_cbfunc_t>,
+    data: *mut c_void,
+) -> Result<(), Failure> {
+    let data = CallerData::new(data);
+    start_with(operation, move |result| deliver_infos(result, callback, data))
+}
+
+/// Gives infos to a callback.
+pub(super) fn deliver_infos(
+    result: Result<Answer, Status>,
+    callback: Option<pmix_info_cbfunc_t>,
+    data: CallerData,
+) {
+    let Some(callback) = callback else { return };
+    let converted = result.and_then(|answer| {
+        let array = to_c::infos(&infos_of(answer.results)).map_err(|error: CError| error.status())?;
+        Ok((answer.status, array))
+    });
+    let (status, array) = converted.unwrap_or_else(|status| (status, Array::empty()));
+    let mut held = Box::new(array);
+    let (first, count) = (held.as_mut_ptr(), held.len());
+    let held: *mut c_void = Box::into_raw(held).cast();
+    let release: pmix_release_cbfunc_t = release_infos;
+    // SAFETY: the caller gave the function for this, and its data with it. The array lives until it is released.
+    unsafe { callback(status.to_raw(), first, count, data.get(), Some(release), held) };
+}
+
+/// The release function of infos that a callback got.
+unsafe extern "C" fn release_infos(held: *mut c_void) {
+    if held.is_null() {
+        return;
+    }
+    // SAFETY: the standard has it called once, with what `deliver_infos` made.
+    drop(unsafe { Box::from_raw(held.cast::<Array<pmix_info_t>>()) });
+}
+
+fn infos_of(results: Results) -> Vec<Info> {
+    match results {
+        Results::Infos(infos) => infos,
+        _ => Vec::new(),
+    }
+}
+
+/// A string for the caller to release, stored where it wants it.
+///
+/// # Safety
+/// `place` may be written.
+pub(super) unsafe fn store_string(
+    text: &[u8],
+    place: *mut *mut crate::capi::types::c_char,
+) -> Result<(), CError> {
+    let copy = memory::new_string(text)?;
+    // SAFETY: the caller's contract.
+    unsafe { place.write(copy) };
+    Ok(())
+}

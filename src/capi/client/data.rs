@@ -1,0 +1,345 @@
+//! Values: put, commit, get.
+
+use std::ffi::CStr;
+use std::sync::mpsc;
+
+use super::asynchronous::CallerData;
+use crate::api::{Client, GetError};
+use crate::capi::guard::{Failure, guard};
+use crate::capi::operation::done_on;
+use crate::capi::process::{self, Member, Membership};
+use crate::capi::to_c::{self, Single};
+use crate::capi::types::{
+    c_char, c_void, pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t, pmix_value_cbfunc_t, pmix_value_t,
+};
+use crate::capi::{from_c, pointer};
+use crate::gds::AsStatus;
+use crate::keys;
+use crate::runtime::Fetched;
+use crate::types::{Info, Key, ProcId, Rank, Scope, Status, Value};
+
+/// Puts a value of this process; others see it after [`PMIx_Commit`]. Reserved keys are accepted: MPI libraries put some.
+/// See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `key` is NULL or NUL-terminated, `val` is NULL or points to a value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Put(
+    scope: pmix_scope_t,
+    key: *const c_char,
+    val: *mut pmix_value_t,
+) -> pmix_status_t {
+    guard(|| {
+        let member = process::member()?;
+        let scope = Scope::from_raw(scope).ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        // SAFETY: the caller's contract.
+        let key = unsafe { from_c::key(key) }?;
+        // SAFETY: the caller's contract.
+        let value = unsafe { from_c::value_at(val) }?;
+        match member {
+            Member::Client(client) => Ok(client.put_any(scope, key, value)?),
+            Member::Server(server) => Ok(server.put(scope, key, value)?),
+        }
+    })
+}
+
+/// Makes visible what was put since the last commit. See the standard's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Commit() -> pmix_status_t {
+    guard(|| match process::member()? {
+        Member::Client(client) => Ok(client.commit()?),
+        Member::Server(server) => Ok(server.commit()?),
+    })
+}
+
+/// Stores a value about any process, known or not, for this process alone. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc`, `key` and `val` are NULL or point to a process, a NUL-terminated string, a value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Store_internal(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    val: *mut pmix_value_t,
+) -> pmix_status_t {
+    guard(|| {
+        let member = process::member()?;
+        // SAFETY: the caller's contract.
+        let proc = unsafe { from_c::some_proc(proc, Some(&member.proc().namespace)) }?;
+        // SAFETY: the caller's contract.
+        let key = unsafe { from_c::key(key) }?;
+        // SAFETY: the caller's contract.
+        let value = unsafe { from_c::value_at(val) }?;
+        match member {
+            Member::Client(client) => Ok(client.store_internal(&proc, key, value)?),
+            Member::Server(server) => Ok(server.store_internal(&proc, key, value)?),
+        }
+    })
+}
+
+/// Finds a value and waits for one that is not there yet, unless the directives say otherwise. The value is the caller's
+/// to release; with `PMIX_GET_STATIC_VALUES` the caller's storage in `*val` is filled, with `PMIX_GET_POINTER_VALUES`
+/// the value stays the library's, until the last finalize. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or points to a process, `key` is NULL or NUL-terminated, `info` has `ninfo` elements, `val` may be
+/// written (and read, for static values).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Get(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    val: *mut *mut pmix_value_t,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        if let Some(found) = unsafe { peek(proc, key, info, ninfo) }
+            && !val.is_null()
+        {
+            // SAFETY: not null, and may be written (the caller's contract).
+            unsafe { val.write(found) };
+            return Ok(());
+        }
+        // SAFETY: the caller's contract.
+        unsafe { get(proc, key, info, ninfo, val) }
+    })
+}
+
+/// As [`PMIx_Get`], with a callback. The value is the library's, and valid until the callback returns.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or points to a process, `key` is NULL or NUL-terminated, `info` has `ninfo` elements. `cbfunc` may be
+/// called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Get_nb(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_value_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard(|| {
+        let member = process::member()?;
+        // SAFETY: the caller's contract.
+        let Wanted { proc, key, directives, place } = unsafe { wanted(&member, proc, key, info, ninfo) }?;
+        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        if place == Place::Caller {
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
+        let data = CallerData::new(cbdata);
+        if is_version(key.as_ref()) {
+            return Ok(member.defer(move || deliver(Ok(version()), callback, data))?);
+        }
+        match member {
+            Member::Client(client) => Ok(client.find_with(proc, key, &directives, move |result| {
+                deliver(result.map_err(|error: GetError| error.status()), callback, data);
+            })?),
+            Member::Server(server) => {
+                let done = Box::new(move |result| deliver(result, callback, data));
+                Ok(server.get(proc, key, directives, done)?)
+            }
+        }
+    })
+}
+
+fn deliver(result: Result<Value, Status>, callback: pmix_value_cbfunc_t, data: CallerData) {
+    let converted = result.and_then(|value| Single::<pmix_value_t>::new(&value).map_err(|error| error.status()));
+    match converted {
+        // SAFETY: the caller gave the function for this, and its data with it; the value lives until it returns.
+        Ok(mut value) => unsafe { callback(Status::SUCCESS.to_raw(), value.as_mut_ptr(), data.get()) },
+        // SAFETY: as above.
+        Err(status) => unsafe { callback(status.to_raw(), std::ptr::null_mut(), data.get()) },
+    }
+}
+
+/// A value of the caller's own job that can be read where it is, which most Gets are after: no argument is copied, and
+/// the only allocations are the caller's value and what it points to.
+///
+/// # Safety
+/// As [`PMIx_Get`], without `val`.
+#[inline]
+unsafe fn peek(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> Option<*mut pmix_value_t> {
+    if key.is_null() || ninfo > PEEKED_DIRECTIVES_MAX {
+        return None;
+    }
+    // SAFETY: P1, by the caller's contract.
+    let proc = unsafe { pointer::shared(proc, "process") }.ok()?;
+    // SAFETY: P1, by the caller's contract.
+    let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }.ok()?;
+    if !infos.iter().all(leaves_found_values_alone) {
+        return None;
+    }
+    // SAFETY: not null, and NUL-terminated (the caller's contract).
+    let key = unsafe { CStr::from_ptr(key) }.to_bytes();
+    if key.is_empty() || key.len() > Key::SIZE_BYTES_MAX {
+        return None;
+    }
+    let key = std::str::from_utf8(key).ok()?;
+    let rank = Rank::from_raw(proc.rank).ok()?;
+    process::peek_client(|client| {
+        if !is_namespace(proc, client.proc().namespace.as_str()) {
+            return None;
+        }
+        to_c::new_fetched(&client.peek_value(rank, key)?).ok()
+    })
+}
+
+/// More than any caller gives; others take the way that reads them all.
+const PEEKED_DIRECTIVES_MAX: usize = 4;
+
+/// Directives that only say what to do when there is no value.
+fn leaves_found_values_alone(info: &pmix_info_t) -> bool {
+    let key = pointer::fixed_text(&info.key, "key").unwrap_or_default();
+    [keys::OPTIONAL.name(), keys::IMMEDIATE.name(), keys::TIMEOUT.name()].iter().any(|name| name.as_bytes() == key)
+}
+
+/// Whether the process is of this namespace; an empty name means the caller's own, which this is.
+#[inline]
+fn is_namespace(proc: &pmix_proc_t, own: &str) -> bool {
+    let nul = proc.nspace.get(own.len());
+    let is_same = || proc.nspace.iter().zip(own.as_bytes()).all(|(c, own)| c.cast_unsigned() == *own);
+    proc.nspace.first() == Some(&0) || (nul == Some(&0) && is_same())
+}
+
+/// What a Get asks for.
+struct Wanted {
+    proc: Option<ProcId>,
+    key: Option<Key>,
+    directives: Vec<Info>,
+    place: Place,
+}
+
+/// Where the value is to go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Into new memory.
+    New,
+    /// Into the caller's storage.
+    Caller,
+    /// Nowhere: the caller gets a pointer to the library's.
+    Library,
+}
+
+/// # Safety
+/// As [`PMIx_Get`], without `val`.
+unsafe fn wanted(
+    member: &Member,
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> Result<Wanted, Failure> {
+    // SAFETY: the caller's contract.
+    let proc = unsafe { from_c::proc(proc, Some(&member.proc().namespace)) }?;
+    // SAFETY: the caller's contract.
+    let key = if key.is_null() { None } else { Some(unsafe { from_c::key(key) }?) };
+    // SAFETY: the caller's contract.
+    let directives = unsafe { from_c::infos(info, ninfo) }?;
+    let says = |name: &str| {
+        directives.iter().any(|info| info.key.as_str() == name && info.value.as_bool() == Some(true))
+    };
+    let place = if says(keys::GET_STATIC_VALUES.name()) {
+        Place::Caller
+    } else if says(keys::GET_POINTER_VALUES.name()) {
+        Place::Library
+    } else {
+        Place::New
+    };
+    Ok(Wanted { proc, key, directives, place })
+}
+
+/// # Safety
+/// As [`PMIx_Get`].
+unsafe fn get(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    val: *mut *mut pmix_value_t,
+) -> Result<(), Failure> {
+    let member = process::member()?;
+    // SAFETY: the caller's contract.
+    let val = unsafe { pointer::unique(val, "place for the value") }?;
+    // SAFETY: the caller's contract.
+    let wanted = unsafe { wanted(&member, proc, key, info, ninfo) }?;
+    let storage = match wanted.place {
+        // SAFETY: the caller's contract: it gives its storage.
+        Place::Caller => Some(unsafe { pointer::unique(*val, "storage for the value") }?),
+        Place::New | Place::Library => None,
+    };
+    if is_version(wanted.key.as_ref()) {
+        return Ok(place_value(&version(), val, storage)?);
+    }
+    match member {
+        Member::Client(membership) => {
+            let Wanted { proc, key, directives, place } = wanted;
+            let fetched = membership.find(proc.clone(), key.clone(), &directives)?;
+            match (place, storage) {
+                (Place::Library, _) => *val = keep(&membership, proc, key, &fetched)?,
+                (_, Some(storage)) => to_c::fetched(&fetched, storage)?,
+                (_, None) => *val = to_c::new_fetched(&fetched)?,
+            }
+            Ok(())
+        }
+        Member::Server(server) => {
+            let (sender, receiver) = mpsc::sync_channel(1);
+            server.get(wanted.proc, wanted.key, wanted.directives, done_on(sender))?;
+            let value = receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))?;
+            if wanted.place == Place::Library {
+                return Err(Failure(Status::ERR_NOT_SUPPORTED));
+            }
+            Ok(place_value(&value, val, storage)?)
+        }
+    }
+}
+
+fn place_value(
+    value: &Value,
+    val: &mut *mut pmix_value_t,
+    storage: Option<&mut pmix_value_t>,
+) -> Result<(), crate::capi::error::CError> {
+    match storage {
+        Some(storage) => to_c::value(value, storage),
+        None => {
+            *val = to_c::new_value(value)?;
+            Ok(())
+        }
+    }
+}
+
+fn keep(
+    membership: &Membership,
+    proc: Option<ProcId>,
+    key: Option<Key>,
+    fetched: &Fetched<'_>,
+) -> Result<*mut pmix_value_t, Failure> {
+    let client: &Client = membership;
+    let proc = proc.unwrap_or_else(|| client.proc().clone());
+    membership.kept.pointer_to(proc, key, fetched)
+}
+
+/// The library's version is nobody's data.
+fn is_version(key: Option<&Key>) -> bool {
+    key.is_some_and(|key| key.as_str() == keys::VERSION_NUMERIC.name())
+}
+
+fn version() -> Value {
+    Value::Uint32(super::lifecycle::VERSION_NUMBER)
+}

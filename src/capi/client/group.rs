@@ -1,0 +1,173 @@
+//! Groups.
+
+use super::asynchronous::{CallerData, deliver_infos, run, start, start_with, store_infos};
+use crate::api::Group;
+use crate::capi::guard::{Failure, guard, guard_status};
+use crate::capi::operation::{self, Answer, Operation, Results};
+use crate::capi::to_c::{self, Array};
+use crate::capi::types::{
+    c_char, c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t,
+};
+use crate::capi::{from_c, pointer, process};
+use crate::keys;
+use crate::types::{DataArray, DataType, Info, Key, Namespace, Status, Value};
+
+/// Forms a group; every member calls it. The results name it, its members and what the host assigned. See the standard's
+/// function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `grp` is NULL or NUL-terminated, the arrays have as many elements as the counts say, `results` and `nresults` are NULL
+/// or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Group_construct(
+    grp: *const c_char,
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    directives: *const pmix_info_t,
+    ndirs: usize,
+    results: *mut *mut pmix_info_t,
+    nresults: *mut usize,
+) -> pmix_status_t {
+    guard_status(|| {
+        // SAFETY: the caller's contract.
+        let operation = unsafe { construction(grp, procs, nprocs, directives, ndirs) }?;
+        // SAFETY: the caller's contract.
+        unsafe { store_infos(Array::empty(), results, nresults) };
+        let answer = operation::run(operation)?;
+        let array = to_c::infos(&description(answer.results))?;
+        // SAFETY: the caller's contract.
+        unsafe { store_infos(array, results, nresults) };
+        Ok(answer.status)
+    })
+}
+
+/// As [`PMIx_Group_construct`], with a callback.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `grp` is NULL or NUL-terminated, the arrays have as many elements as the counts say. `cbfunc` is NULL or may be called
+/// on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Group_construct_nb(
+    grp: *const c_char,
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_info_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let operation = unsafe { construction(grp, procs, nprocs, info, ninfo) }?;
+        let data = CallerData::new(cbdata);
+        start_with(operation, move |result| {
+            let described = result.map(|answer| Answer {
+                status: answer.status,
+                results: Results::Infos(description(answer.results)),
+            });
+            deliver_infos(described, cbfunc, data);
+        })
+    })
+}
+
+/// Dissolves a group; every member calls it. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `grp` is NULL or NUL-terminated, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Group_destruct(
+    grp: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        run(unsafe { destruction(grp, info, ninfo) }?)
+    })
+}
+
+/// As [`PMIx_Group_destruct`], with a callback.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// As [`PMIx_Group_destruct`]. `cbfunc` is NULL or may be called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Group_destruct_nb(
+    grp: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        start(unsafe { destruction(grp, info, ninfo) }?, cbfunc, cbdata)
+    })
+}
+
+/// # Safety
+/// `grp` is NULL or NUL-terminated, the arrays have as many elements as the counts say.
+unsafe fn construction(
+    grp: *const c_char,
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    directives: *const pmix_info_t,
+    ndirs: usize,
+) -> Result<Operation, Failure> {
+    let own = process::member()?.proc().namespace;
+    // SAFETY: the caller's contract.
+    let id = unsafe { name(grp) }?;
+    // SAFETY: the caller's contract.
+    let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
+    // SAFETY: the caller's contract.
+    let directives = unsafe { from_c::infos(directives, ndirs) }?;
+    if procs.is_empty() {
+        return Err(Failure(Status::ERR_BAD_PARAM));
+    }
+    Ok(Operation::GroupConstruct { id, procs, directives })
+}
+
+/// # Safety
+/// `grp` is NULL or NUL-terminated, `info` has `ninfo` elements.
+unsafe fn destruction(grp: *const c_char, info: *const pmix_info_t, ninfo: usize) -> Result<Operation, Failure> {
+    process::member()?;
+    // SAFETY: the caller's contract.
+    let id = unsafe { name(grp) }?;
+    // SAFETY: the caller's contract.
+    let directives = unsafe { from_c::infos(info, ninfo) }?;
+    Ok(Operation::GroupDestruct { id, directives })
+}
+
+/// A group's name obeys the rules for namespaces, because it can stand for one.
+///
+/// # Safety
+/// `grp` is NULL or NUL-terminated.
+unsafe fn name(grp: *const c_char) -> Result<String, Failure> {
+    // SAFETY: the caller's contract.
+    let text = unsafe { pointer::text(grp, "name of the group") }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+    let name = Namespace::from_bytes(text.to_bytes()).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
+    Ok(name.as_str().to_owned())
+}
+
+/// What the standard has a caller know of its group.
+fn description(results: Results) -> Vec<Info> {
+    let Results::Group(group) = results else { return Vec::new() };
+    let Group { id, members, context_id, info } = *group;
+    let elements = members.into_iter().map(Value::from).collect();
+    let members = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
+    let entry = |key: &'static str, value| Info::new(Key::from_static(key), value);
+    let mut described = vec![
+        entry(keys::GROUP_ID.name(), Value::String(id)),
+        entry(keys::GROUP_MEMBERSHIP.name(), members),
+    ];
+    described.extend(context_id.map(|id| entry(keys::GROUP_CONTEXT_ID.name(), Value::Size(id))));
+    described.extend(info);
+    described
+}

@@ -1,0 +1,192 @@
+//! Initialization, the end, and what needs neither.
+
+use std::sync::Arc;
+
+use super::asynchronous::run;
+use super::{debugger, events};
+use crate::api::{Client, ConnectError};
+use crate::capi::guard::{Failure, guard, guard_or, guard_status};
+use crate::capi::operation::Operation;
+use crate::capi::process::{self, Member, Membership};
+use crate::capi::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
+use crate::capi::{from_c, pointer, to_c};
+use crate::keys;
+use crate::ptl::EnvironmentError;
+use crate::types::{Info, Status};
+
+/// Makes this process a client, or counts up if it is one. A process that no launcher started becomes a job of one, and
+/// `PMIX_ERR_UNREACH` says so; everything local works all the same. Infos that describe a programming model raise
+/// `PMIX_MODEL_DECLARED` in this process, on the calling thread, before this returns. See the standard's function of
+/// the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or may be written, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> pmix_status_t {
+    guard_status(|| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        let (member, is_first) = join()?;
+        if !proc.is_null() {
+            // SAFETY: the caller's contract.
+            *unsafe { pointer::unique(proc, "place for the process") }? = to_c::proc(&member.proc());
+        }
+        let Member::Client(client) = &member else { return Ok(Status::SUCCESS) };
+        events::declare_model(client, &infos);
+        if !is_first {
+            return Ok(Status::SUCCESS);
+        }
+        if let Err(status) = debugger::wait_if_told(client) {
+            // What stopped the debugger from releasing this process is told; how the end went adds nothing.
+            let _ = end();
+            return Err(Failure(status));
+        }
+        Ok(if client.is_alone() { Status::ERR_UNREACH } else { Status::SUCCESS })
+    })
+}
+
+/// Becomes a client, if this process is nobody, and counts. Says whether it did become one.
+fn join() -> Result<(Member, bool), Failure> {
+    let _changes = process::begin();
+    let known = process::member().ok();
+    let is_first = known.is_none();
+    let member = match known {
+        Some(member) => member,
+        None => Member::Client(Arc::new(Membership::new(connect()?))),
+    };
+    process::change(|state| {
+        state.client_count += 1;
+        if let (true, Member::Client(client)) = (is_first, &member) {
+            state.client = Some(Arc::clone(client));
+        }
+    });
+    Ok((member, is_first))
+}
+
+fn connect() -> Result<Client, Failure> {
+    match Client::connect() {
+        Ok(client) => Ok(client),
+        Err(ConnectError::NotLaunched) => Client::alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE)),
+        Err(error) => {
+            tracing::error!(%error, "PMIx_Init failed");
+            Err(Failure(status_of(&error)))
+        }
+    }
+}
+
+/// Never `ERR_UNREACH`: MPI libraries take it for "alone", and each of a job's processes would run for itself.
+fn status_of(error: &ConnectError) -> Status {
+    match error {
+        ConnectError::Environment(EnvironmentError::Missing { .. }) => Status::ERR_DATA_VALUE_NOT_FOUND,
+        ConnectError::Environment(EnvironmentError::NoServer { .. }) => Status::ERR_SERVER_NOT_AVAIL,
+        ConnectError::Environment(_) => Status::ERR_BAD_PARAM,
+        ConnectError::Refused { status, .. } => *status,
+        _ => Status::ERR_COMM_FAILURE,
+    }
+}
+
+/// Counts down; the last call leaves the job. Callbacks that are due have run when it returns, unless it is called from
+/// one. `PMIX_EMBED_BARRIER` has it fence first. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        let wants_barrier = |info: &Info| {
+            info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true)
+        };
+        if infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1 {
+            run(Operation::Fence { procs: Vec::new(), directives: Vec::new() })?;
+        }
+        end()
+    })
+}
+
+fn end() -> Result<(), Failure> {
+    let leaving = {
+        let _changes = process::begin();
+        process::change(|state| {
+            state.client_count = state.client_count.checked_sub(1).ok_or(Status::ERR_INIT)?;
+            let is_last = state.client_count == 0 && state.tool_count == 0;
+            Ok::<_, Status>(if is_last { state.client.take() } else { None })
+        })?
+    };
+    let Some(client) = leaving else { return Ok(()) };
+    process::renew_copy();
+    Ok(client.leave()?)
+}
+
+/// Whether this process is initialized, in whatever role. See the standard's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Initialized() -> c_int {
+    guard_or(0, || c_int::from(process::is_initialized()))
+}
+
+/// The name and version of this library, for people; a string of the library's. See the standard's function of the same
+/// name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Get_version() -> *const c_char {
+    VERSION_TEXT.as_ptr()
+}
+
+const VERSION_TEXT: &std::ffi::CStr = {
+    let text = concat!("modex ", env!("CARGO_PKG_VERSION"), " (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)\0");
+    match std::ffi::CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("the text ends with its only NUL"),
+    }
+};
+
+/// The release of the interface that programs may count on, as `PMIX_NUMERIC_VERSION` of our headers: 4.2.2.
+pub(super) const VERSION_NUMBER: u32 = 0x0004_0202;
+
+/// Asks for the end of processes (none named: of the caller's whole namespace). See the standard's function of the same
+/// name.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// `msg` is NULL or NUL-terminated, `procs` has `nprocs` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Abort(
+    status: c_int,
+    msg: *const c_char,
+    procs: *mut pmix_proc_t,
+    nprocs: usize,
+) -> pmix_status_t {
+    guard(|| {
+        let own = process::member()?.proc().namespace;
+        // SAFETY: the caller's contract.
+        let message = unsafe { from_c::text(msg) }?.map(|text| text.to_string_lossy()).unwrap_or_default();
+        // SAFETY: the caller's contract.
+        let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
+        run(Operation::Abort { status: Status::from_raw(status), message, procs })
+    })
+}
+
+/// Does nothing: the library needs no help to make progress. See the standard's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Progress() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_begins_with_what_open_mpi_accepts() {
+        assert!(VERSION_TEXT.to_bytes().first().is_some_and(|first| *first >= b'3'));
+    }
+}

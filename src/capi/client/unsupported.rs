@@ -1,0 +1,85 @@
+//! Functions of a client that are not built yet. They say so, and promise nothing.
+
+use crate::capi::guard::{Failure, guard};
+use crate::capi::process;
+use crate::capi::types::{
+    c_char, c_void, pmix_fabric_t, pmix_group_opt_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t,
+    pmix_status_t,
+};
+use crate::types::Status;
+
+fn not_supported() -> pmix_status_t {
+    guard(|| {
+        process::member()?;
+        Err(Failure(Status::ERR_NOT_SUPPORTED))
+    })
+}
+
+/// Declares functions that have the arguments of the standard's functions of the same names.
+macro_rules! unsupported {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {
+        $(
+            $(#[$doc])*
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name($($argument: $type),*) -> pmix_status_t {
+                $(let _ = $argument;)*
+                not_supported()
+            }
+        )*
+    };
+}
+
+unsupported! {
+    /// Registers for access to fabric data. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Fabric_register(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize);
+    /// Registers for access to fabric data. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Fabric_register_nb(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    /// Brings fabric data up to date. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Fabric_update(fabric: *mut pmix_fabric_t);
+    /// Brings fabric data up to date. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    /// Ends a registration. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Fabric_deregister(fabric: *mut pmix_fabric_t);
+    /// Ends a registration. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Fabric_deregister_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    /// Invites processes into a group. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Group_invite(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresult: *mut usize);
+    /// Invites processes into a group. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Group_invite_nb(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+    /// Answers an invitation. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Group_join(grp: *const c_char, leader: *const pmix_proc_t, opt: pmix_group_opt_t, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresult: *mut usize);
+    /// Answers an invitation. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Group_join_nb(grp: *const c_char, leader: *const pmix_proc_t, opt: pmix_group_opt_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+    /// Leaves a group. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Group_leave(grp: *const c_char, info: *const pmix_info_t, ninfo: usize);
+    /// Leaves a group. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Group_leave_nb(grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    /// Announces which attributes a host supports. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char);
+}

@@ -1,0 +1,242 @@
+//! What client functions ask of others, as one type: written once for callers that wait and those that don't, for
+//! processes that are clients and those that are servers.
+
+use std::sync::{Arc, OnceLock, mpsc};
+
+use super::process::{self, Member};
+use super::server_role::Done;
+use crate::api::{Answered, Client, Credential, FenceOptions, Group, IofOutput};
+use crate::gds::AsStatus;
+use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text};
+
+/// What is wanted. The arguments are those of the function of the same name.
+pub(super) enum Operation {
+    Fence { procs: Vec<ProcId>, directives: Vec<Info> },
+    Abort { status: Status, message: String, procs: Vec<ProcId> },
+    Publish { info: Vec<Info> },
+    Lookup { keys: Vec<Key>, directives: Vec<Info> },
+    Unpublish { keys: Vec<Key>, directives: Vec<Info> },
+    Spawn { job: Vec<Info>, apps: Vec<App> },
+    Connect { procs: Vec<ProcId>, directives: Vec<Info> },
+    Disconnect { procs: Vec<ProcId>, directives: Vec<Info> },
+    Query { queries: Vec<Query> },
+    Log { data: Vec<Info>, directives: Vec<Info> },
+    Allocate { directive: u8, info: Vec<Info> },
+    JobControl { targets: Vec<ProcId>, directives: Vec<Info> },
+    Monitor { monitor: Info, error: Status, directives: Vec<Info> },
+    GetCredential { directives: Vec<Info> },
+    ValidateCredential { credential: Vec<u8>, directives: Vec<Info> },
+    GroupConstruct { id: String, procs: Vec<ProcId>, directives: Vec<Info> },
+    GroupDestruct { id: String, directives: Vec<Info> },
+    ResolvePeers { node: Option<String>, namespace: Option<Namespace> },
+    ResolveNodes { namespace: Option<Namespace> },
+    Notify { status: Status, source: Option<ProcId>, range: u8, info: Vec<Info> },
+    /// `id` is to hold the number before the handler gets anything.
+    IofPull { procs: Vec<ProcId>, directives: Vec<Info>, channels: u16, handler: OutputHandler, id: Arc<OnceLock<u64>> },
+    IofDeregister { id: u64, directives: Vec<Info> },
+    IofPush { targets: Vec<ProcId>, directives: Vec<Info>, bytes: Vec<u8> },
+}
+
+/// Takes forwarded output.
+pub(super) type OutputHandler = Box<dyn Fn(IofOutput) + Send + Sync>;
+
+/// How an operation ended well.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Success, or what the host says of results that are not all.
+    pub(super) status: Status,
+    pub(super) results: Results,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Results {
+    None,
+    Infos(Vec<Info>),
+    Found(Vec<Pdata>),
+    Namespace(Namespace),
+    Credential(Credential),
+    Group(Box<Group>),
+    Procs(Vec<ProcId>),
+    Text(Text),
+    Number(u64),
+}
+
+/// Does it and waits.
+///
+/// # Errors
+/// Whatever the operation ended with; `ERR_INIT` when this process is nobody.
+pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
+    match process::member()? {
+        Member::Client(client) => perform(&client, operation),
+        Member::Server(server) => {
+            let (sender, receiver) = mpsc::sync_channel(1);
+            server.perform(operation, done_on(sender))?;
+            receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
+        }
+    }
+}
+
+/// Begins it. `done` runs on a thread of the library, never inside this function.
+///
+/// # Errors
+/// It was not begun, and `done` will not run.
+pub(super) fn start(operation: Operation, done: Done<Answer>) -> Result<(), Status> {
+    match process::member()? {
+        Member::Client(client) => perform_with(&client, operation, done),
+        Member::Server(server) => server.perform(operation, done),
+    }
+}
+
+/// Sends a result to who waits for it.
+pub(super) fn done_on<T: Send + 'static>(sender: mpsc::SyncSender<Result<T, Status>>) -> Done<T> {
+    Box::new(move |result| {
+        // Nobody waits any more: then nobody wants it.
+        let _ = sender.send(result);
+    })
+}
+
+fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
+    match operation {
+        Operation::Fence { procs, directives } => answer(client.fence(&fence_options(procs, directives))),
+        Operation::Abort { status, message, procs } => answer(client.abort(status, &message, procs)),
+        Operation::Publish { info } => answer(client.publish(info)),
+        Operation::Lookup { keys, directives } => answer(client.lookup(keys, directives)),
+        Operation::Unpublish { keys, directives } => answer(client.unpublish(keys, directives)),
+        Operation::Spawn { job, apps } => answer(client.spawn(job, apps)),
+        Operation::Connect { procs, directives } => answer(client.connect_processes(procs, directives)),
+        Operation::Disconnect { procs, directives } => answer(client.disconnect_processes(procs, directives)),
+        Operation::Query { queries } => answer(client.query(queries)),
+        Operation::Log { data, directives } => answer(client.log(data, directives)),
+        Operation::Allocate { directive, info } => answer(client.allocate(directive, info)),
+        Operation::JobControl { targets, directives } => answer(client.job_control(targets, directives)),
+        Operation::Monitor { monitor, error, directives } => answer(client.monitor(monitor, error, directives)),
+        Operation::GetCredential { directives } => answer(client.get_credential(directives)),
+        Operation::ValidateCredential { credential, directives } => {
+            answer(client.validate_credential(credential, directives))
+        }
+        Operation::GroupConstruct { id, procs, directives } => answer(client.group_construct(&id, procs, directives)),
+        Operation::GroupDestruct { id, directives } => answer(client.group_destruct(&id, directives)),
+        Operation::ResolvePeers { node, namespace } => {
+            answer(client.resolve_peers(node.as_deref(), namespace.as_ref()))
+        }
+        Operation::ResolveNodes { namespace } => answer(client.resolve_nodes(namespace.as_ref())),
+        Operation::Notify { status, source, range, info } => {
+            answer(client.notify_event(status, source.as_ref(), range, &info))
+        }
+        Operation::IofPull { .. } => {
+            // The handler must know its number before the first output, which the callback form alone ensures.
+            let (sender, receiver) = mpsc::sync_channel(1);
+            perform_with(client, operation, done_on(sender))?;
+            receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
+        }
+        Operation::IofDeregister { id, directives } => answer(client.iof_deregister(id, directives)),
+        Operation::IofPush { targets, directives, bytes } => answer(client.iof_push(targets, directives, bytes)),
+    }
+}
+
+fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Result<(), Status> {
+    match operation {
+        Operation::Fence { procs, directives } => {
+            begun(client.fence_with(&fence_options(procs, directives), back(done)))
+        }
+        Operation::Abort { .. } => Err(Status::ERR_NOT_SUPPORTED),
+        Operation::Publish { info } => begun(client.publish_with(info, back(done))),
+        Operation::Lookup { keys, directives } => begun(client.lookup_with(keys, directives, back(done))),
+        Operation::Unpublish { keys, directives } => begun(client.unpublish_with(keys, directives, back(done))),
+        Operation::Spawn { job, apps } => begun(client.spawn_with(job, apps, back(done))),
+        Operation::Connect { procs, directives } => begun(client.connect_processes_with(procs, directives, back(done))),
+        Operation::Disconnect { procs, directives } => {
+            begun(client.disconnect_processes_with(procs, directives, back(done)))
+        }
+        Operation::Query { queries } => begun(client.query_with(queries, back(done))),
+        Operation::Log { data, directives } => begun(client.log_with(data, directives, back(done))),
+        Operation::Allocate { directive, info } => begun(client.allocate_with(directive, info, back(done))),
+        Operation::JobControl { targets, directives } => {
+            begun(client.job_control_with(targets, directives, back(done)))
+        }
+        Operation::Monitor { monitor, error, directives } => {
+            begun(client.monitor_with(monitor, error, directives, back(done)))
+        }
+        Operation::GetCredential { directives } => begun(client.get_credential_with(directives, back(done))),
+        Operation::ValidateCredential { credential, directives } => {
+            begun(client.validate_credential_with(credential, directives, back(done)))
+        }
+        Operation::GroupConstruct { id, procs, directives } => {
+            begun(client.group_construct_with(&id, procs, directives, back(done)))
+        }
+        Operation::GroupDestruct { id, directives } => begun(client.group_destruct_with(&id, directives, back(done))),
+        Operation::ResolvePeers { node, namespace } => {
+            begun(client.resolve_peers_with(node.as_deref(), namespace.as_ref(), back(done)))
+        }
+        Operation::ResolveNodes { namespace } => begun(client.resolve_nodes_with(namespace.as_ref(), back(done))),
+        Operation::Notify { status, source, range, info } => {
+            begun(client.notify_event_with(status, source.as_ref(), range, &info, back(done)))
+        }
+        Operation::IofPull { procs, directives, channels, handler, id } => {
+            begun(client.iof_pull_with(procs, directives, channels, handler, move |result| {
+                // It is set once: this runs once.
+                let _ = result.as_ref().map(|number| id.set(*number));
+                done(answer(result));
+            }))
+        }
+        Operation::IofDeregister { id, directives } => begun(client.iof_deregister_with(id, directives, back(done))),
+        Operation::IofPush { targets, directives, bytes } => {
+            begun(client.iof_push_with(targets, directives, bytes, back(done)))
+        }
+    }
+}
+
+fn fence_options(procs: Vec<ProcId>, directives: Vec<Info>) -> FenceOptions {
+    directives.into_iter().fold(FenceOptions::new().procs(procs), FenceOptions::info)
+}
+
+fn answer<T: Into<Answer>, E: AsStatus>(result: Result<T, E>) -> Result<Answer, Status> {
+    result.map(Into::into).map_err(|error| error.status())
+}
+
+fn begun<E: AsStatus>(result: Result<(), E>) -> Result<(), Status> {
+    result.map_err(|error| error.status())
+}
+
+fn back<T: Into<Answer>, E: AsStatus>(done: Done<Answer>) -> impl FnOnce(Result<T, E>) + Send + 'static {
+    move |result| done(answer(result))
+}
+
+impl Answer {
+    /// All that was wanted.
+    pub(super) const fn complete(results: Results) -> Self {
+        Self { status: Status::SUCCESS, results }
+    }
+}
+
+macro_rules! answers {
+    ($($type:ty => |$value:ident| $results:expr;)*) => {
+        $(
+            impl From<$type> for Answer {
+                fn from($value: $type) -> Self {
+                    Self::complete($results)
+                }
+            }
+
+            impl From<Answered<$type>> for Answer {
+                fn from(answered: Answered<$type>) -> Self {
+                    let $value = answered.results;
+                    Self { status: answered.status, results: $results }
+                }
+            }
+        )*
+    };
+}
+
+answers! {
+    () => |_nothing| Results::None;
+    Vec<Info> => |infos| Results::Infos(infos);
+    Vec<Pdata> => |found| Results::Found(found);
+    Namespace => |namespace| Results::Namespace(namespace);
+    Credential => |credential| Results::Credential(credential);
+    Group => |group| Results::Group(Box::new(group));
+    Vec<ProcId> => |procs| Results::Procs(procs);
+    Text => |text| Results::Text(text);
+    u64 => |number| Results::Number(number);
+}

@@ -1,0 +1,173 @@
+//! Initialization and the end of a server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::unistd::{geteuid, getpid};
+
+use crate::api::{Server, ServerBuilder, SocketAccess};
+use crate::capi::guard::{Failure, guard};
+use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
+use crate::capi::{from_c, pointer, process};
+use crate::keys;
+use crate::types::{InfoFlags, Status, Value};
+
+use super::module;
+use super::own::Own;
+use super::state::{self, ServerProcess};
+use super::upcall::{self, Bridge, ModuleHost};
+
+/// Makes this process a server with the host functions of `module` (NULL: none), or counts up if it is one. Clients can
+/// connect when this returns. Of the table only what every release since 3.0 has is read, and what release 4.0 added if
+/// it can be told from other data. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `module` is NULL or a table of release 3.0 or later, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_init(
+    module: *mut pmix_server_module_t,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
+        // SAFETY: the caller's contract.
+        let module = unsafe { module::copy(module) };
+        let _changes = process::begin();
+        if process::read(|state| state.server_count) == 0 {
+            // SAFETY: the caller's contract.
+            let options = unsafe { Options::read(infos) }?;
+            start(options, module)?;
+        }
+        process::change(|state| state.server_count = state.server_count.saturating_add(1));
+        Ok(())
+    })
+}
+
+/// Counts down; the last call ends the server: its clients are disconnected, its files removed. Whatever is still under
+/// way ends with an error, and its callbacks have run when this returns, unless it is called from one. See the
+/// standard's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
+    guard(|| {
+        let (role, ended) = {
+            let _changes = process::begin();
+            let (is_last, role) = process::change(|state| {
+                state.server_count = state.server_count.checked_sub(1).ok_or(Failure(Status::ERR_INIT))?;
+                let is_last = state.server_count == 0;
+                Ok::<_, Failure>((is_last, if is_last { state.server.take() } else { None }))
+            })?;
+            (role, if is_last { state::replace(None) } else { None })
+        };
+        drop(role);
+        if let Some(process) = ended {
+            // Nobody waits for the host's answers any more. Requests that slip in until the server is closed are
+            // answered by the second call.
+            upcall::abandon_all();
+            process.server().close(CALLBACK_TIME_MAX);
+            upcall::abandon_all();
+        }
+        Ok(())
+    })
+}
+
+/// How long a callback that runs may keep `PMIx_server_finalize`: it may be waiting for a lock that the caller holds.
+const CALLBACK_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// What the host wants of its server.
+#[derive(Default)]
+struct Options {
+    namespace: Option<String>,
+    rank: Option<u32>,
+    hostname: Option<String>,
+    tmpdir: Option<PathBuf>,
+    system_tmpdir: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads what is known here. The rest is not looked into: it may hold pointers that only some releases understand.
+    ///
+    /// # Safety
+    /// P1 for every pointer inside.
+    unsafe fn read(infos: &[pmix_info_t]) -> Result<Self, Failure> {
+        let mut options = Self::default();
+        for info in infos {
+            let name = from_c::key_in_place(&info.key)?;
+            if !UNDERSTOOD.contains(&name) {
+                if info.flags & InfoFlags::REQUIRED.bits() != 0 {
+                    return Err(Failure(Status::ERR_NOT_SUPPORTED));
+                }
+                continue;
+            }
+            // SAFETY: the caller's contract.
+            let value = unsafe { from_c::value(&info.value) }?;
+            options.set(name, &value)?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
+        let text = || match value {
+            Value::ProcNamespace(namespace) => Ok(namespace.as_str().to_owned()),
+            value => value.as_str().map(str::to_owned).ok_or(Failure(Status::ERR_BAD_PARAM)),
+        };
+        if name == keys::SERVER_NSPACE.name() {
+            self.namespace = Some(text()?);
+        } else if name == keys::SERVER_RANK.name() {
+            self.rank = Some(value.as_u32().ok_or(Failure(Status::ERR_BAD_PARAM))?);
+        } else if name == keys::HOSTNAME.name() {
+            self.hostname = Some(text()?);
+        } else if name == keys::SERVER_TMPDIR.name() {
+            self.tmpdir = Some(text()?.into());
+        } else if name == keys::SYSTEM_TMPDIR.name() {
+            self.system_tmpdir = Some(text()?.into());
+        }
+        Ok(())
+    }
+
+    fn builder(self) -> ServerBuilder {
+        // A server of root serves the jobs of other users, too.
+        let access = if geteuid().is_root() { SocketAccess::RegisteredUsers } else { SocketAccess::OwnerOnly };
+        let namespace = self.namespace.unwrap_or_else(|| format!("pmix-server-{}", getpid()));
+        let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access);
+        let builder = match self.hostname {
+            Some(hostname) => builder.hostname(hostname),
+            None => builder,
+        };
+        let builder = match self.tmpdir {
+            Some(tmpdir) => builder.tmpdir(tmpdir),
+            None => builder,
+        };
+        match self.system_tmpdir {
+            Some(system_tmpdir) => builder.system_tmpdir(system_tmpdir),
+            None => builder,
+        }
+    }
+}
+
+const UNDERSTOOD: [&str; 5] = [
+    keys::SERVER_NSPACE.name(),
+    keys::SERVER_RANK.name(),
+    keys::HOSTNAME.name(),
+    keys::SERVER_TMPDIR.name(),
+    keys::SYSTEM_TMPDIR.name(),
+];
+
+fn start(options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
+    let bridge = Arc::new(Bridge { module });
+    let server = options.builder().start(ModuleHost::new(Arc::clone(&bridge))).map_err(|error| {
+        tracing::error!(%error, "the PMIx server can't be started");
+        Failure(Status::ERR_INIT)
+    })?;
+    let process = Arc::new(ServerProcess::new(server, bridge));
+    state::replace(Some(Arc::clone(&process)));
+    let role = Arc::new(Own::new(process));
+    process::change(|state| state.server = Some(role));
+    Ok(())
+}

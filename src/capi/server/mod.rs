@@ -1,0 +1,26 @@
+//! The server's half of the C interface: functions that hosts call, and the way to the functions that hosts provide.
+//!
+//! - Every function may be called from any thread, the host's own functions and callbacks included, and returns
+//!   `PMIX_ERR_INIT` before the first and after the last `PMIx_server_init`.
+//! - Functions with a callback have copied what they need when they return `PMIX_SUCCESS`; the callback runs exactly
+//!   once, on the thread of the host's functions, after they returned, with no lock held. With a NULL callback the
+//!   caller waits, and a success is `PMIX_OPERATION_SUCCEEDED`.
+//! - The host's functions are called one at a time on that thread, in the order of the requests.
+
+mod attributes;
+mod completion;
+mod description;
+mod dmodex;
+mod fork;
+mod iof;
+mod lifecycle;
+mod maps;
+mod module;
+mod own;
+mod psets;
+mod registration;
+mod setup;
+mod slots;
+mod state;
+mod unsupported;
+mod upcall;

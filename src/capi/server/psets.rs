@@ -1,0 +1,78 @@
+//! Process sets that the host defines.
+
+use crate::api::Server;
+use crate::capi::from_c;
+use crate::capi::guard::{Failure, guard};
+use crate::capi::types::{c_char, pmix_proc_t, pmix_status_t};
+use crate::keys;
+use crate::types::codes::range::RANGE_LOCAL;
+use crate::types::{DataArray, DataType, Info, Key, ProcId, Status, Text, Value};
+
+use super::state;
+
+/// Defines a process set, and tells the clients of this node (`PMIX_PROCESS_SET_DEFINE`). A set of that name is
+/// replaced. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `members` has `nmembers` elements, `pset_name` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_define_process_set(
+    members: *const pmix_proc_t,
+    nmembers: usize,
+    pset_name: *const c_char,
+) -> pmix_status_t {
+    guard(|| {
+        let process = state::current()?;
+        // SAFETY: the caller's contract.
+        let name = unsafe { name_of(pset_name) }?;
+        // SAFETY: the caller's contract.
+        let members = unsafe { from_c::procs(members, nmembers, None) }?;
+        if members.is_empty() {
+            return Err(Failure(Status::ERR_BAD_PARAM));
+        }
+        process.process_sets.lock().insert(name.clone(), members.clone());
+        tell(process.server(), Status::PROCESS_SET_DEFINE, &name, &members)
+    })
+}
+
+/// Forgets a process set, and tells the clients of this node (`PMIX_PROCESS_SET_DELETE`). See the standard's function of
+/// the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `pset_name` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_delete_process_set(pset_name: *mut c_char) -> pmix_status_t {
+    guard(|| {
+        let process = state::current()?;
+        // SAFETY: the caller's contract.
+        let name = unsafe { name_of(pset_name) }?;
+        let members = process.process_sets.lock().remove(&name).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+        tell(process.server(), Status::PROCESS_SET_DELETE, &name, &members)
+    })
+}
+
+/// # Safety
+/// The name is NULL or NUL-terminated.
+unsafe fn name_of(name: *const c_char) -> Result<String, Failure> {
+    // SAFETY: the caller's contract.
+    let name = unsafe { from_c::text(name) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+    match name.to_str() {
+        Ok(name) if !name.is_empty() => Ok(name.to_owned()),
+        _ => Err(Failure(Status::ERR_BAD_PARAM)),
+    }
+}
+
+/// Does not wait: the host may define sets from inside its functions.
+fn tell(server: &Server, what: Status, name: &str, members: &[ProcId]) -> Result<(), Failure> {
+    let elements = members.iter().cloned().map(Value::from).collect();
+    let members = DataArray { element_type: DataType::Proc, elements };
+    let info = [
+        Info::new(Key::from_static(keys::PSET_NAME.name()), Text::from(name)),
+        Info::new(Key::from_static(keys::PSET_MEMBERS.name()), Value::DataArray(Box::new(members))),
+    ];
+    Ok(server.notify_event_with(what, Some(server.proc()), RANGE_LOCAL, &info, |_| {})?)
+}

@@ -1,0 +1,224 @@
+//! Jobs, processes and resources that the host tells of.
+
+use std::cell::Cell;
+
+use nix::libc::{self, gid_t, uid_t};
+
+use crate::capi::from_c;
+use crate::capi::guard::{Failure, guard_status};
+use crate::capi::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
+use crate::types::{Info, Status, Value};
+
+use super::completion::{perform, perform_always, perform_at_once};
+use super::{description, state};
+
+/// Descriptions of so many infos leave libc with memory that is worth giving back.
+const LARGE_DESCRIPTION: usize = 4096;
+
+/// Describes a job, before its first local process starts. A second call describes it anew. See the standard's function
+/// of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `nspace` is NULL or NUL-terminated, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_register_nspace(
+    nspace: *const c_char,
+    nlocalprocs: c_int,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        let process = state::current()?;
+        // SAFETY: the caller's contract.
+        let namespace = unsafe { from_c::namespace(nspace, None) }?;
+        let local_count = u32::try_from(nlocalprocs).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
+        // SAFETY: the caller's contract.
+        let mut description = unsafe { description::read(info, ninfo) }?;
+        add_resources(&mut description, &process.resources.lock());
+        // One of the two is called.
+        let description = Cell::new(description);
+        let is_large = ninfo >= LARGE_DESCRIPTION;
+        perform(
+            cbfunc,
+            cbdata,
+            |server| {
+                let result = server.register_namespace(&namespace, local_count, description.take());
+                give_back(is_large);
+                result
+            },
+            |server, done| {
+                server.register_namespace_with(&namespace, local_count, description.take(), move |result| {
+                    done(result);
+                    give_back(is_large);
+                })
+            },
+        )
+    })
+}
+
+/// Forgets a job: whatever waits on it ends with an error, its clients are disconnected. Unknown names are harmless.
+/// See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `nspace` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_deregister_nspace(
+    nspace: *const c_char,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) {
+    perform_always(cbfunc, cbdata, || {
+        let process = state::current()?;
+        // SAFETY: the caller's contract.
+        let namespace = unsafe { from_c::namespace(nspace, None) }?;
+        process.environments.lock().remove(&namespace);
+        perform(
+            cbfunc,
+            cbdata,
+            |server| server.deregister_namespace(&namespace),
+            |server, done| server.deregister_namespace_with(&namespace, done),
+        )
+    });
+}
+
+/// Announces a local process, before it starts: the kernel must report these ids for its connections. `server_object` is
+/// handed back in upcalls about it. The namespace may follow. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or a process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_register_client(
+    proc: *const pmix_proc_t,
+    uid: uid_t,
+    gid: gid_t,
+    server_object: *mut c_void,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        state::current()?;
+        // SAFETY: the caller's contract.
+        let proc = unsafe { from_c::some_proc(proc, None) }?;
+        let object = server_object.expose_provenance() as u64;
+        perform(
+            cbfunc,
+            cbdata,
+            |server| server.register_client_object(&proc, uid, gid, object),
+            |server, done| server.register_client_with(&proc, uid, gid, object, done),
+        )
+    })
+}
+
+/// Says that a local process has ended. Unknown processes are harmless. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or a process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_deregister_client(
+    proc: *const pmix_proc_t,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) {
+    perform_always(cbfunc, cbdata, || {
+        state::current()?;
+        // SAFETY: the caller's contract.
+        let proc = unsafe { from_c::some_proc(proc, None) }?;
+        perform(
+            cbfunc,
+            cbdata,
+            |server| server.deregister_client(&proc),
+            |server, done| server.deregister_client_with(&proc, done),
+        )
+    });
+}
+
+/// Adds data that belong to no job: they become part of the description of every namespace registered from now on,
+/// where that does not say otherwise itself. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_register_resources(
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    perform_at_once(cbfunc, cbdata, |process| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        process.resources.lock().extend(infos);
+        Ok(())
+    })
+}
+
+/// Takes back what [`PMIx_server_register_resources`] added under these keys. Namespaces already registered keep their
+/// copy. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_deregister_resources(
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    perform_at_once(cbfunc, cbdata, |process| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        let is_meant = |resource: &Info| infos.iter().any(|info| info.key == resource.key);
+        process.resources.lock().retain(|resource| !is_meant(resource));
+        Ok(())
+    })
+}
+
+/// Puts resources before a description, so that what the description says counts; loose values that it has are left out.
+fn add_resources(description: &mut Vec<Info>, resources: &[Info]) {
+    let is_container = |info: &Info| matches!(info.value, Value::DataArray(_));
+    let is_new = |resource: &&Info| {
+        is_container(resource) || description.iter().all(|info| info.key != resource.key)
+    };
+    let added: Vec<Info> = resources.iter().filter(is_new).cloned().collect();
+    description.splice(0..0, added);
+}
+
+/// A large description has gone through many blocks: libc is told to give back those that are free now.
+fn give_back(is_large: bool) {
+    if is_large {
+        // SAFETY: takes any number and touches free memory alone.
+        unsafe { libc::malloc_trim(0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Key;
+
+    fn info(key: &'static str, value: u32) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    #[test]
+    fn resources_come_first_and_give_way() {
+        let mut description = vec![info("a", 1), info("b", 2)];
+        let array = Info::new(Key::from_static("b"), Value::info_array(vec![info("x", 9)]));
+        add_resources(&mut description, &[info("a", 7), info("c", 8), array.clone()]);
+        assert_eq!(description, [info("c", 8), array, info("a", 1), info("b", 2)]);
+    }
+}

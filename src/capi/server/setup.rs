@@ -1,0 +1,90 @@
+//! Preparation of a job, where it is started and on the nodes that run it.
+
+use parking_lot::Mutex;
+
+use crate::capi::from_c;
+use crate::capi::guard::{Failure, guard, guard_or};
+use crate::capi::to_c::{self, Array};
+use crate::capi::types::{
+    c_char, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t,
+};
+use crate::types::{Info, Status};
+
+use super::completion::{CallerData, perform_at_once};
+use super::fork::Change;
+use super::slots::{Slots, Token};
+use super::state;
+
+/// Collects what the nodes of a job need for `PMIx_server_setup_local_support`: the changes of the environment among
+/// `info`. The array belongs to the library until the callback's release function is called. See the standard's
+/// function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `nspace` is NULL or NUL-terminated, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_setup_application(
+    nspace: *const c_char,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_setup_application_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard(|| {
+        let process = state::current()?;
+        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        // SAFETY: the caller's contract.
+        unsafe { from_c::namespace(nspace, None) }?;
+        // SAFETY: the caller's contract.
+        let mut infos = unsafe { from_c::infos(info, ninfo) }?;
+        infos.retain(|info| Change::of(info).is_some());
+        let array = to_c::infos(&infos)?;
+        let data = CallerData::new(cbdata);
+        process.server().defer(move || {
+            let (first, count) = (array.as_ptr().cast_mut(), array.len());
+            let token = LENT.lock().insert(array).to_pointer();
+            // SAFETY: the caller gave the function for this, and its data with it; the array lives until it is released.
+            unsafe { callback(Status::SUCCESS.to_raw(), first, count, data.get(), Some(release), token) };
+        })?;
+        Ok(())
+    })
+}
+
+/// Arrays that callers have and will give back.
+static LENT: Mutex<Slots<Array<pmix_info_t>>> = Mutex::new(Slots::new());
+
+/// Releases what a callback got; the second time does nothing.
+unsafe extern "C" fn release(_: pmix_status_t, token: *mut c_void) {
+    guard_or((), || {
+        let lent = Token::from_pointer(token).and_then(|token| LENT.lock().take(token));
+        drop(lent);
+    });
+}
+
+/// Remembers what the processes of a job are to find in their environment, for `PMIx_server_setup_fork`: the array of
+/// `PMIx_server_setup_application`. What it holds besides is not for this server. See the standard's function of the
+/// same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `nspace` is NULL or NUL-terminated, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_setup_local_support(
+    nspace: *const c_char,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    perform_at_once(cbfunc, cbdata, |process| {
+        // SAFETY: the caller's contract.
+        let namespace = unsafe { from_c::namespace(nspace, None) }?;
+        // SAFETY: the caller's contract.
+        let infos: Vec<Info> = unsafe { from_c::infos(info, ninfo) }?;
+        let changes = infos.iter().filter_map(Change::of).collect();
+        process.environments.lock().insert(namespace, changes);
+        Ok(())
+    })
+}

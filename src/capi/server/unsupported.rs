@@ -1,0 +1,42 @@
+//! Functions that do nothing yet, and say so.
+
+use crate::capi::guard::{Failure, guard};
+use crate::capi::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_status_t};
+use crate::types::Status;
+
+use super::state;
+
+/// Would collect what hardware this node has. See the standard's function of the same name.
+///
+/// Support: not supported.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_server_collect_inventory(
+    _directives: *mut pmix_info_t,
+    _ndirs: usize,
+    _cbfunc: Option<pmix_info_cbfunc_t>,
+    _cbdata: *mut c_void,
+) -> pmix_status_t {
+    refuse()
+}
+
+/// Would take what hardware other nodes have. See the standard's function of the same name.
+///
+/// Support: not supported.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_server_deliver_inventory(
+    _info: *mut pmix_info_t,
+    _ninfo: usize,
+    _directives: *mut pmix_info_t,
+    _ndirs: usize,
+    _cbfunc: Option<pmix_op_cbfunc_t>,
+    _cbdata: *mut c_void,
+) -> pmix_status_t {
+    refuse()
+}
+
+fn refuse() -> pmix_status_t {
+    guard(|| {
+        state::current()?;
+        Err(Failure(Status::ERR_NOT_SUPPORTED))
+    })
+}

@@ -1,0 +1,228 @@
+//! Answers that the host owes.
+
+use std::any::Any;
+
+use parking_lot::Mutex;
+
+use crate::api::Credential;
+use crate::capi::error::CError;
+use crate::capi::server::slots::{Slots, Token};
+use crate::capi::types::{c_void, pmix_status_t};
+use crate::gds::AsStatus;
+use crate::types::{Info, Namespace, Pdata, Status};
+
+/// Who takes an answer, by what the answer brings.
+pub(in crate::capi::server) enum Due {
+    /// Nothing but how it went.
+    Status(Box<dyn FnOnce(Status) + Send>),
+    /// Bytes of another server.
+    Blob(Box<dyn FnOnce(Result<&[u8], Status>) + Send>),
+    /// Published data.
+    Found(Box<dyn FnOnce(Status, Vec<Pdata>) + Send>),
+    /// The name of a new job.
+    Namespace(Box<dyn FnOnce(Result<Namespace, Status>) + Send>),
+    /// Facts.
+    Infos(Box<dyn FnOnce(Status, Vec<Info>) + Send>),
+    /// A credential.
+    Credential(Box<dyn FnOnce(Result<Credential, Status>) + Send>),
+}
+
+impl Due {
+    /// The host has refused, or nobody can be asked.
+    pub(in crate::capi::server) fn fail(self, status: Status) {
+        match self {
+            Self::Status(answer) => answer(status),
+            Self::Blob(answer) => answer(Err(status)),
+            Self::Found(answer) => answer(status, Vec::new()),
+            Self::Namespace(answer) => answer(Err(status)),
+            Self::Infos(answer) => answer(status, Vec::new()),
+            Self::Credential(answer) => answer(Err(status)),
+        }
+    }
+
+    /// The host has done it at once, and there are no data.
+    fn succeed(self) {
+        match self {
+            Self::Status(answer) => answer(Status::SUCCESS),
+            Self::Blob(answer) => answer(Ok(&[])),
+            Self::Found(answer) => answer(Status::SUCCESS, Vec::new()),
+            // A job without a name is none.
+            Self::Namespace(answer) => answer(Err(Status::ERROR)),
+            Self::Infos(answer) => answer(Status::SUCCESS, Vec::new()),
+            Self::Credential(answer) => answer(Ok(Credential { bytes: Vec::new(), info: Vec::new() })),
+        }
+    }
+}
+
+/// Whatever the pointers of an upcall point to.
+pub(super) type Held = Box<dyn Any + Send>;
+
+struct Pending {
+    /// `None`: answered, but the host's function has not returned yet.
+    due: Option<Due>,
+    _held: Held,
+    is_in_upcall: bool,
+}
+
+static PENDING: Mutex<Slots<Pending>> = Mutex::new(Slots::new());
+
+/// Calls a function of the host. `prepare` gives what the arguments point to, and the call itself, which takes the
+/// `cbdata`.
+pub(super) fn ask<C>(due: Due, prepare: impl FnOnce() -> Result<(Held, C), CError>)
+where
+    C: FnOnce(*mut c_void) -> pmix_status_t,
+{
+    let (held, call) = match prepare() {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            tracing::warn!(%error, "a request can't be shown to the host");
+            return due.fail(error.status());
+        }
+    };
+    let pending = Pending { due: Some(due), _held: held, is_in_upcall: true };
+    let token = PENDING.lock().insert(pending);
+    let status = Status::from_raw(call(token.to_pointer()));
+    let answered_at_once = returned(token, status);
+    match (status, answered_at_once) {
+        (Status::SUCCESS, _) => {}
+        (Status::OPERATION_SUCCEEDED, Some(due)) => due.succeed(),
+        (failure, Some(due)) => due.fail(failure),
+        (status, None) => tracing::warn!(%status, "the host has answered a request and refused it as well"),
+    }
+}
+
+/// The host's function has returned. Gives what nobody will answer.
+fn returned(token: Token, status: Status) -> Option<Due> {
+    let mut slots = PENDING.lock();
+    let pending = slots.get_mut(token)?;
+    pending.is_in_upcall = false;
+    let due = if status == Status::SUCCESS { None } else { pending.due.take() };
+    let is_over = pending.due.is_none();
+    let finished = if is_over { slots.take(token) } else { None };
+    drop(slots);
+    drop(finished);
+    due
+}
+
+/// The host answers: what it owed, to be told outside the lock, and the rest of the slot, to be dropped after that.
+/// `None` if this is not the first answer.
+pub(super) fn answered(cbdata: *mut c_void) -> Option<(Due, impl Sized)> {
+    let token = Token::from_pointer(cbdata);
+    let mut slots = PENDING.lock();
+    let pending = token.and_then(|token| slots.get_mut(token));
+    let due = pending.and_then(|pending| pending.due.take().map(|due| (due, pending.is_in_upcall)));
+    let Some((due, is_in_upcall)) = due else {
+        drop(slots);
+        tracing::warn!("the host has answered a request twice, or too late; the first answer counts");
+        return None;
+    };
+    let rest = token.filter(|_| !is_in_upcall).and_then(|token| slots.take(token));
+    Some((due, rest))
+}
+
+/// The server ends: nobody waits for any answer any more. Later ones find nothing.
+pub(in crate::capi::server) fn abandon_all() {
+    let mut slots = PENDING.lock();
+    let abandoned = slots.take_if(|pending| !pending.is_in_upcall);
+    let in_upcalls: Vec<Due> = slots.iter_mut().filter_map(|pending| pending.due.take()).collect();
+    drop(slots);
+    drop(in_upcalls);
+    for pending in abandoned {
+        if let Some(due) = pending.due {
+            due.fail(Status::ERR_SERVER_NOT_AVAIL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    fn status_due() -> (Due, Receiver<Status>) {
+        let (sender, receiver) = channel();
+        (Due::Status(Box::new(move |status| sender.send(status).unwrap())), receiver)
+    }
+
+    fn answer(cbdata: *mut c_void, status: Status) -> bool {
+        match answered(cbdata) {
+            Some((due, _rest)) => {
+                due.fail(status);
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[test]
+    fn a_host_that_answers_later_is_heard_once() {
+        let (due, answers) = status_due();
+        let mut cbdata = std::ptr::null_mut();
+        ask(due, || {
+            let call = |data| {
+                cbdata = data;
+                Status::SUCCESS.to_raw()
+            };
+            Ok((Box::new(()) as Held, call))
+        });
+        assert!(answers.try_recv().is_err());
+        assert!(answer(cbdata, Status::ERR_NOT_FOUND));
+        assert!(!answer(cbdata, Status::SUCCESS));
+        assert_eq!(answers.iter().collect::<Vec<_>>(), [Status::ERR_NOT_FOUND]);
+    }
+
+    #[test]
+    fn a_host_that_answers_inside_its_function_and_then_refuses_is_heard_once() {
+        let (due, answers) = status_due();
+        ask(due, || {
+            let call = |data| {
+                assert!(answer(data, Status::ERR_TIMEOUT));
+                Status::ERROR.to_raw()
+            };
+            Ok((Box::new(()) as Held, call))
+        });
+        assert_eq!(answers.iter().collect::<Vec<_>>(), [Status::ERR_TIMEOUT]);
+    }
+
+    #[test]
+    fn a_refusal_and_a_success_at_once_need_no_callback() {
+        for (returned, heard) in
+            [(Status::OPERATION_SUCCEEDED, Status::SUCCESS), (Status::ERR_NOT_SUPPORTED, Status::ERR_NOT_SUPPORTED)]
+        {
+            let (due, answers) = status_due();
+            let mut cbdata = std::ptr::null_mut();
+            ask(due, || {
+                let call = |data| {
+                    cbdata = data;
+                    returned.to_raw()
+                };
+                Ok((Box::new(()) as Held, call))
+            });
+            assert_eq!(answers.iter().collect::<Vec<_>>(), [heard]);
+            assert!(!answer(cbdata, Status::SUCCESS));
+        }
+    }
+
+    #[test]
+    fn arguments_live_until_the_function_has_returned_even_when_it_was_answered_before() {
+        struct Flag(std::sync::Arc<parking_lot::Mutex<bool>>);
+        impl Drop for Flag {
+            fn drop(&mut self) {
+                *self.0.lock() = true;
+            }
+        }
+        let is_dropped = std::sync::Arc::new(parking_lot::Mutex::new(false));
+        let (due, _answers) = status_due();
+        let held = Flag(std::sync::Arc::clone(&is_dropped));
+        ask(due, || {
+            let call = |data| {
+                assert!(answer(data, Status::SUCCESS));
+                assert!(!*is_dropped.lock());
+                Status::SUCCESS.to_raw()
+            };
+            Ok((Box::new(held) as Held, call))
+        });
+        assert!(*is_dropped.lock());
+    }
+}

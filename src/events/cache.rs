@@ -1,0 +1,137 @@
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::event::Event;
+use crate::types::codes::range;
+use crate::types::{Info, ProcId, Rank, Time, footprint};
+
+/// Recent events, kept for those who register later. Bounded in number, bytes and time; the oldest goes first.
+#[derive(Debug)]
+pub struct Cache<O> {
+    limits: EventCacheLimits,
+    kept: VecDeque<Kept<O>>,
+    bytes: usize,
+    last: u64,
+}
+
+/// Bounds of a [`Cache`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventCacheLimits {
+    /// Events kept.
+    pub events_max: usize,
+    /// Memory they take, roughly, in bytes.
+    pub bytes_max: usize,
+    /// How long an event is kept.
+    pub age_max: Duration,
+}
+
+impl Default for EventCacheLimits {
+    /// The numbers of OpenPMIx, and a bound on memory that it does not have.
+    fn default() -> Self {
+        Self { events_max: 512, bytes_max: 16 << 20, age_max: Duration::from_secs(120) }
+    }
+}
+
+/// One event.
+#[derive(Debug)]
+pub struct Kept<O> {
+    /// Its place in the order of arrival, from 1.
+    pub number: u64,
+    /// The event.
+    pub event: Arc<Event>,
+    /// Who is not to get it back.
+    pub origin: O,
+    arrived: Time,
+    bytes: usize,
+    /// Those of its targets who have not got it; `None`: it is not known who all of them are.
+    awaited: Option<BTreeSet<ProcId>>,
+}
+
+impl<O> Cache<O> {
+    /// An empty cache.
+    #[must_use]
+    pub const fn new(limits: EventCacheLimits) -> Self {
+        Self { limits, kept: VecDeque::new(), bytes: 0, last: 0 }
+    }
+
+    /// The number of the newest event there ever was; 0: none.
+    #[must_use]
+    pub const fn last_number(&self) -> u64 {
+        self.last
+    }
+
+    /// The number of the oldest event that is still kept.
+    #[must_use]
+    pub fn oldest_number(&self) -> Option<u64> {
+        self.kept.front().map(|kept| kept.number)
+    }
+
+    /// Keeps an event, at the cost of older ones. One that exceeds the bound on memory alone is not kept, but counted.
+    pub fn push(&mut self, now: Time, event: Arc<Event>, origin: O) -> u64 {
+        self.expire(now);
+        self.last = self.last.saturating_add(1);
+        let bytes = size(&event);
+        if bytes > self.limits.bytes_max {
+            return self.last;
+        }
+        let awaited = explicit_targets(&event);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.kept.push_back(Kept { number: self.last, event, origin, arrived: now, bytes, awaited });
+        while self.kept.len() > self.limits.events_max || self.bytes > self.limits.bytes_max {
+            self.drop_oldest();
+        }
+        self.last
+    }
+
+    /// Forgets what is too old.
+    pub fn expire(&mut self, now: Time) {
+        while self.kept.front().is_some_and(|kept| now.since(kept.arrived) >= self.limits.age_max) {
+            self.drop_oldest();
+        }
+    }
+
+    /// What is kept, in order of arrival.
+    pub fn iter(&self) -> impl Iterator<Item = &Kept<O>> {
+        self.kept.iter()
+    }
+
+    /// Notes that a process has got an event. One that all its targets have got is dropped.
+    pub fn served(&mut self, number: u64, proc: &ProcId) {
+        let Ok(index) = self.kept.binary_search_by_key(&number, |kept| kept.number) else { return };
+        let Some(Kept { awaited: Some(awaited), .. }) = self.kept.get_mut(index) else { return };
+        awaited.remove(proc);
+        if awaited.is_empty()
+            && let Some(kept) = self.kept.remove(index)
+        {
+            self.bytes = self.bytes.saturating_sub(kept.bytes);
+        }
+    }
+
+    /// Keeps only some.
+    pub fn retain(&mut self, is_kept: impl Fn(&Kept<O>) -> bool) {
+        self.kept.retain(is_kept);
+        self.bytes = self.kept.iter().fold(0, |sum, kept| sum.saturating_add(kept.bytes));
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(kept) = self.kept.pop_front() {
+            self.bytes = self.bytes.saturating_sub(kept.bytes);
+        }
+    }
+}
+
+/// The processes that an event is addressed to, if it names each of them.
+fn explicit_targets(event: &Event) -> Option<BTreeSet<ProcId>> {
+    let targets = (event.range == range::RANGE_CUSTOM).then(|| event.targets())?;
+    let is_one = |proc: &&ProcId| matches!(proc.rank, Rank::Process(_));
+    (!targets.is_empty() && targets.iter().all(is_one)).then(|| targets.into_iter().cloned().collect())
+}
+
+/// Roughly what an event takes in memory. What is nested too deep to be measured counts as too large.
+fn size(event: &Event) -> usize {
+    event.info.iter().fold(size_of::<Event>(), |sum, info| {
+        let value = footprint(&info.value).unwrap_or(usize::MAX);
+        sum.saturating_add(size_of::<Info>()).saturating_add(info.key.as_str().len()).saturating_add(value)
+    })
+}

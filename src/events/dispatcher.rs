@@ -1,0 +1,299 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::cache::{Cache, EventCacheLimits};
+use super::event::Event;
+use super::registration::{Registration, RegistrationError};
+use super::table::{Entry, Table};
+use crate::types::{Info, Key, ProcId, Status, Time, Value};
+
+/// The events of one process: who handles them, which chains are under way, and what was there recently.
+///
+/// It calls nobody. Whoever drives it takes the next call with [`Dispatcher::poll_call`], makes it, and says with
+/// [`Dispatcher::complete`] how it ended.
+#[derive(Debug)]
+pub struct Dispatcher<H> {
+    own: ProcId,
+    table: Table<H>,
+    chains: BTreeMap<ChainId, Chain>,
+    last_chain: u64,
+    /// Chains whose next call can be made.
+    ready: VecDeque<ChainId>,
+    /// Whether an event may be had by later handlers, too; one that may not is kept only while a registration is under
+    /// way.
+    recent: Cache<Keeping>,
+}
+
+/// Names one chain; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChainId(u64);
+
+/// Names one call of a handler; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallToken {
+    chain: ChainId,
+    step: u64,
+}
+
+/// A call to be made.
+#[derive(Clone, Debug)]
+pub struct HandlerCall<H> {
+    /// For [`Dispatcher::complete`].
+    pub token: CallToken,
+    /// Whom to call.
+    pub handler: H,
+    /// The registration's number.
+    pub id: usize,
+    /// What happened.
+    pub status: Status,
+    /// To or by whom; `None`: the host.
+    pub source: Option<ProcId>,
+    /// Details, then the handler's own name and object.
+    pub info: Vec<Info>,
+    /// What the handlers before said.
+    pub results: Vec<Info>,
+    /// The codes of a registration that has ended with this call.
+    pub ended: Option<Vec<Status>>,
+}
+
+/// One event on its way through its handlers.
+#[derive(Debug)]
+struct Chain {
+    event: Arc<Event>,
+    /// Handlers not called yet.
+    rest: VecDeque<usize>,
+    /// The call under way.
+    current: Option<u64>,
+    /// How a handler signs its results.
+    signature: Key,
+    last_step: u64,
+    results: Vec<Info>,
+    /// Driven by its own thread.
+    is_apart: bool,
+}
+
+/// What an event in the cache is kept for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeping {
+    Anyone,
+    RegistrationsUnderWay,
+}
+
+impl<H: Clone> Dispatcher<H> {
+    /// No handlers yet. `first_id` is the number of the first one.
+    #[must_use]
+    pub fn new(own: ProcId, first_id: usize) -> Self {
+        Self {
+            own,
+            table: Table::new(first_id),
+            chains: BTreeMap::new(),
+            last_chain: 0,
+            ready: VecDeque::new(),
+            recent: Cache::new(EventCacheLimits::default()),
+        }
+    }
+
+    /// Takes a handler in. It is called from [`Dispatcher::activate`] on.
+    ///
+    /// # Errors
+    /// [`RegistrationError`]: its place is taken or does not exist.
+    pub fn insert(&mut self, registration: Registration, handler: H) -> Result<usize, RegistrationError> {
+        self.table.insert(registration, handler)
+    }
+
+    /// A registration is complete: its handler gets what has happened recently, and what will happen.
+    pub fn activate(&mut self, now: Time, id: usize) {
+        let Some(entry) = self.table.get_mut(id).filter(|entry| !entry.is_active) else { return };
+        entry.is_active = true;
+        self.recent.expire(now);
+        let own = &self.own;
+        let Some(entry) = self.table.get(id) else { return };
+        let missed: Vec<Arc<Event>> = self
+            .recent
+            .iter()
+            .filter(|kept| entry.takes(&kept.event, own))
+            .map(|kept| Arc::clone(&kept.event))
+            .collect();
+        for event in missed {
+            self.begin(event, VecDeque::from([id]), false);
+        }
+        self.forget_brief_events();
+    }
+
+    /// Ends a registration; gives its codes and the handler. Calls under way go on.
+    pub fn remove(&mut self, id: usize) -> Option<(Vec<Status>, H)> {
+        let Entry { registration, handler, .. } = self.table.remove(id)?;
+        self.forget_brief_events();
+        Some((registration.codes, handler))
+    }
+
+    /// Whether [`Dispatcher::poll_call`] may have something.
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Which of these codes nobody here handles; `codes` empty: whether there is no default handler, as
+    /// [`DEFAULT_HANDLER`](super::DEFAULT_HANDLER).
+    #[must_use]
+    pub fn unwanted(&self, codes: &[Status]) -> Vec<Status> {
+        if codes.is_empty() {
+            return if self.table.wants(None) { Vec::new() } else { vec![super::DEFAULT_HANDLER] };
+        }
+        codes.iter().copied().filter(|code| !self.table.wants(Some(*code))).collect()
+    }
+
+    /// Registrations at the moment, those under way included.
+    #[must_use]
+    pub fn handler_count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Chains that have not ended.
+    #[must_use]
+    pub fn chain_count(&self) -> usize {
+        self.chains.len()
+    }
+
+    /// Something has happened: begins the chain of those who handle it.
+    pub fn raise(&mut self, now: Time, event: Event) {
+        self.enter(now, event, false);
+    }
+
+    /// As [`Dispatcher::raise`], for a chain whose calls are taken with [`Dispatcher::poll_call_of`] until it is
+    /// released. `None`: nobody handles it.
+    pub fn raise_apart(&mut self, now: Time, event: Event) -> Option<ChainId> {
+        self.enter(now, event, true)
+    }
+
+    /// The next call to be made, until there is none.
+    #[must_use]
+    pub fn poll_call(&mut self) -> Option<HandlerCall<H>> {
+        loop {
+            let chain = self.ready.pop_front()?;
+            if let Some(call) = self.next_call(chain) {
+                return Some(call);
+            }
+        }
+    }
+
+    /// The next call of a chain apart. `None`: the chain has ended, or its call under way has not.
+    #[must_use]
+    pub fn poll_call_of(&mut self, chain: ChainId) -> Option<HandlerCall<H>> {
+        self.next_call(chain)
+    }
+
+    /// Has the rest of a chain apart go the way of the others.
+    pub fn release(&mut self, id: ChainId) {
+        if let Some(chain) = self.chains.get_mut(&id) {
+            chain.is_apart = false;
+            if chain.current.is_none() {
+                self.ready.push_back(id);
+            }
+        }
+    }
+
+    /// A handler has completed its call. A second completion changes nothing. Returns whether there is a call to be
+    /// made now.
+    pub fn complete(&mut self, token: CallToken, status: Status, results: Vec<Info>) -> bool {
+        let CallToken { chain: id, step } = token;
+        let Some(chain) = self.chains.get_mut(&id).filter(|chain| chain.current == Some(step)) else { return false };
+        chain.current = None;
+        if status == Status::EVENT_ACTION_COMPLETE {
+            self.chains.remove(&id);
+            return false;
+        }
+        chain.results.push(Info::new(chain.signature.clone(), Value::Status(status.to_raw())));
+        chain.results.extend(results);
+        if chain.rest.is_empty() {
+            self.chains.remove(&id);
+            return false;
+        }
+        if !chain.is_apart {
+            self.ready.push_back(id);
+        }
+        true
+    }
+
+    fn enter(&mut self, now: Time, event: Event, is_apart: bool) -> Option<ChainId> {
+        let event = Arc::new(event);
+        let keeping = match event.may_be_kept() {
+            true => Some(Keeping::Anyone),
+            false => self.is_registering().then_some(Keeping::RegistrationsUnderWay),
+        };
+        if let Some(keeping) = keeping {
+            self.recent.push(now, Arc::clone(&event), keeping);
+        }
+        let rest = VecDeque::from(self.table.chain(&event, &self.own));
+        self.begin(event, rest, is_apart)
+    }
+
+    fn begin(&mut self, event: Arc<Event>, rest: VecDeque<usize>, is_apart: bool) -> Option<ChainId> {
+        if rest.is_empty() {
+            return None;
+        }
+        if self.chains.len() >= CHAINS_MAX {
+            tracing::warn!(status = %event.status, chains = CHAINS_MAX, "an event is lost: no handler completes its calls");
+            return None;
+        }
+        self.last_chain = self.last_chain.saturating_add(1);
+        let id = ChainId(self.last_chain);
+        let signature = UNNAMED;
+        self.chains
+            .insert(id, Chain { event, rest, current: None, signature, last_step: 0, results: Vec::new(), is_apart });
+        if !is_apart {
+            self.ready.push_back(id);
+        }
+        Some(id)
+    }
+
+    /// The chain's next handler that is still registered. A chain that has none left has ended.
+    fn next_call(&mut self, id: ChainId) -> Option<HandlerCall<H>> {
+        let chain = self.chains.get_mut(&id).filter(|chain| chain.current.is_none())?;
+        while let Some(handler) = chain.rest.pop_front() {
+            let Some(entry) = self.table.get(handler) else { continue };
+            let mut call = chain.call(id, handler, entry);
+            if entry.registration.is_oneshot {
+                call.ended = self.remove(handler).map(|(codes, _)| codes);
+            }
+            return Some(call);
+        }
+        self.chains.remove(&id);
+        None
+    }
+
+    fn is_registering(&self) -> bool {
+        self.table.entries().any(|entry| !entry.is_active)
+    }
+
+    fn forget_brief_events(&mut self) {
+        if !self.is_registering() {
+            self.recent.retain(|kept| kept.origin == Keeping::Anyone);
+        }
+    }
+}
+
+impl Chain {
+    fn call<H: Clone>(&mut self, chain: ChainId, id: usize, entry: &Entry<H>) -> HandlerCall<H> {
+        let Entry { registration, handler, .. } = entry;
+        self.last_step = self.last_step.saturating_add(1);
+        self.current = Some(self.last_step);
+        let name = registration.name.as_ref().and_then(|name| Key::new(name.clone()).ok());
+        self.signature = name.unwrap_or(UNNAMED);
+        HandlerCall {
+            token: CallToken { chain, step: self.last_step },
+            handler: handler.clone(),
+            id,
+            status: self.event.status,
+            source: self.event.source.clone(),
+            info: self.event.info.iter().chain(&registration.shown).cloned().collect(),
+            results: self.results.clone(),
+            ended: None,
+        }
+    }
+}
+
+/// Under which key the status of a handler without a name is given to those after it.
+const UNNAMED: Key = Key::from_static("pmix.modex.status");
+/// Chains that wait for a handler at a time. Beyond it events are lost rather than memory.
+const CHAINS_MAX: usize = 1 << 16;

@@ -1,0 +1,110 @@
+use crate::keys::{self, TypedKey};
+use crate::types::codes::range;
+use crate::types::{Info, ProcId, Status, Value};
+
+/// Stands for default handlers where codes are listed to be deregistered.
+///
+/// Source: OpenPMIx wire protocol (`PMIX_MAX_ERR_CONSTANT`).
+pub const DEFAULT_HANDLER: Status = Status::from_raw(i32::MIN);
+
+/// Something that happened.
+///
+/// Source: PMIx Standard, "Event Notification".
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// What happened.
+    pub status: Status,
+    /// To or by whom; `None`: the host, or not known.
+    pub source: Option<ProcId>,
+    /// Who is to know: a code of [`range`].
+    pub range: u8,
+    /// Details.
+    pub info: Vec<Info>,
+}
+
+impl Event {
+    /// Whether the range is one of the standard's.
+    #[must_use]
+    pub const fn has_valid_range(&self) -> bool {
+        self.range <= range::RANGE_PROC_LOCAL
+    }
+
+    /// Whether default handlers are to be left out.
+    #[must_use]
+    pub fn is_non_default(&self) -> bool {
+        self.flag(keys::EVENT_NON_DEFAULT)
+    }
+
+    /// Whether it may be kept for those who register later.
+    #[must_use]
+    pub fn may_be_kept(&self) -> bool {
+        !self.flag(keys::EVENT_DO_NOT_CACHE)
+    }
+
+    /// Whether it must not leave the node.
+    #[must_use]
+    pub fn stays_local(&self) -> bool {
+        self.flag(keys::EVENT_STAYS_LOCAL)
+    }
+
+    /// Whom it is addressed to if its range is the custom one; wildcards are allowed.
+    #[must_use]
+    pub fn targets(&self) -> Vec<&ProcId> {
+        procs(&self.info, keys::EVENT_CUSTOM_RANGE.name()).collect()
+    }
+
+    /// Whom it is about; empty: it names nobody.
+    #[must_use]
+    pub fn affected(&self) -> Vec<&ProcId> {
+        let one = procs(&self.info, keys::EVENT_AFFECTED_PROC.name());
+        one.chain(procs(&self.info, keys::EVENT_AFFECTED_PROCS.name())).collect()
+    }
+
+    /// Whether a process is in range, as far as the event itself says: a range that only the host can resolve contains
+    /// everybody, one that ends at the source or above the processes contains no other process.
+    #[must_use]
+    pub fn is_meant_for(&self, proc: &ProcId) -> bool {
+        match self.range {
+            range::RANGE_RM | range::RANGE_PROC_LOCAL => false,
+            range::RANGE_NAMESPACE => self.concerns_namespace_of(proc),
+            range::RANGE_CUSTOM => self.targets().into_iter().any(|target| target.covers(proc)),
+            _ => true,
+        }
+    }
+
+    /// Whether a process belongs to the namespace that the event is limited to: that of its source, or of those it is
+    /// about where the source is not a process of a job.
+    fn concerns_namespace_of(&self, proc: &ProcId) -> bool {
+        if let Some(source) = &self.source {
+            return source.namespace == proc.namespace;
+        }
+        let named = self.info.iter().find(|info| info.key.as_str() == keys::NSPACE.name());
+        match named.map(|info| &info.value) {
+            Some(Value::ProcNamespace(namespace)) => *namespace == proc.namespace,
+            Some(Value::String(text)) => text.to_str().is_ok_and(|name| name == proc.namespace.as_str()),
+            _ => {
+                let affected = self.affected();
+                affected.is_empty() || affected.into_iter().any(|other| other.namespace == proc.namespace)
+            }
+        }
+    }
+
+    fn flag(&self, key: TypedKey<bool>) -> bool {
+        let info = self.info.iter().find(|info| info.key.as_str() == key.name());
+        info.is_some_and(|info| info.value.as_bool().unwrap_or(false))
+    }
+}
+
+/// The processes in entries with this key, whether one or an array of them.
+pub(super) fn procs<'a>(infos: &'a [Info], key: &'static str) -> impl Iterator<Item = &'a ProcId> {
+    infos.iter().filter(move |info| info.key.as_str() == key).flat_map(|info| {
+        let elements = match &info.value {
+            Value::DataArray(array) => array.elements.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        elements.iter().filter_map(|value| match value {
+            Value::Proc(proc) => Some(&**proc),
+            _ => None,
+        })
+    })
+}

@@ -1,0 +1,242 @@
+use std::collections::BTreeMap;
+
+use super::event::Event;
+use super::registration::{Category, Placement, Registration, RegistrationError, Sources};
+use crate::types::{ProcId, Status};
+
+/// The handlers of a process, in the order in which they are called.
+#[derive(Debug)]
+pub(super) struct Table<H> {
+    next_id: usize,
+    entries: BTreeMap<usize, Entry<H>>,
+    first: Option<usize>,
+    categories: [List; 3],
+    last: Option<usize>,
+}
+
+/// One registration.
+#[derive(Debug)]
+pub(super) struct Entry<H> {
+    pub(super) registration: Registration,
+    pub(super) handler: H,
+    /// Its registration is complete. Until then it is in its place, but is not called.
+    pub(super) is_active: bool,
+}
+
+/// The handlers of one category.
+#[derive(Debug, Default)]
+struct List {
+    first: Option<usize>,
+    middle: Vec<usize>,
+    last: Option<usize>,
+}
+
+impl<H> Table<H> {
+    pub(super) fn new(first_id: usize) -> Self {
+        Self { next_id: first_id, entries: BTreeMap::new(), first: None, categories: Default::default(), last: None }
+    }
+
+    /// Puts a handler into its place. Its number is never used again.
+    pub(super) fn insert(&mut self, registration: Registration, handler: H) -> Result<usize, RegistrationError> {
+        if self.entries.len() >= HANDLERS_MAX {
+            return Err(RegistrationError::TooMany { limit: HANDLERS_MAX });
+        }
+        let id = self.next_id;
+        self.place(id, &registration)?;
+        self.next_id = self.next_id.saturating_add(1);
+        self.entries.insert(id, Entry { registration, handler, is_active: false });
+        Ok(id)
+    }
+
+    pub(super) fn remove(&mut self, id: usize) -> Option<Entry<H>> {
+        let entry = self.entries.remove(&id)?;
+        let lists = &mut self.categories;
+        let slots = lists.iter_mut().flat_map(|list| [&mut list.first, &mut list.last]);
+        for slot in slots.chain([&mut self.first, &mut self.last]) {
+            if *slot == Some(id) {
+                *slot = None;
+            }
+        }
+        lists.iter_mut().for_each(|list| list.middle.retain(|other| *other != id));
+        Some(entry)
+    }
+
+    pub(super) fn get(&self, id: usize) -> Option<&Entry<H>> {
+        self.entries.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: usize) -> Option<&mut Entry<H>> {
+        self.entries.get_mut(&id)
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<H>> {
+        self.entries.values()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether somebody has registered for this code; `None`: a default handler.
+    pub(super) fn wants(&self, code: Option<Status>) -> bool {
+        self.entries.values().any(|entry| match code {
+            Some(code) => entry.registration.codes.binary_search(&code).is_ok(),
+            None => entry.registration.codes.is_empty(),
+        })
+    }
+
+    /// Who is to be called for an event, in order.
+    pub(super) fn chain(&self, event: &Event, own: &ProcId) -> Vec<usize> {
+        let is_called = |id: &usize| self.entries.get(id).is_some_and(|entry| entry.is_called(event, own));
+        self.order().filter(is_called).collect()
+    }
+
+    fn order(&self) -> impl Iterator<Item = usize> {
+        let middle = self.categories.iter().flat_map(List::order);
+        self.first.into_iter().chain(middle).chain(self.last)
+    }
+
+    fn place(&mut self, id: usize, registration: &Registration) -> Result<(), RegistrationError> {
+        let category = registration.category();
+        let position = match &registration.placement {
+            Placement::First => return take(&mut self.first, id, "the first of all"),
+            Placement::Last => return take(&mut self.last, id, "the last of all"),
+            Placement::FirstInCategory => {
+                return take(&mut self.list_mut(category).first, id, "the first of its category");
+            }
+            Placement::LastInCategory => {
+                return take(&mut self.list_mut(category).last, id, "the last of its category");
+            }
+            Placement::Before(name) => self.next_to(name, category, Side::Before)?,
+            Placement::After(name) => self.next_to(name, category, Side::After)?,
+            Placement::Front => 0,
+            Placement::Back => usize::MAX,
+        };
+        let middle = &mut self.list_mut(category).middle;
+        middle.insert(position.min(middle.len()), id);
+        Ok(())
+    }
+
+    /// Where in the middle of its category a handler stands that is called before or after another one: right beside
+    /// it if that one is of the same category, anywhere if the order of categories alone satisfies the wish.
+    fn next_to(&self, name: &str, category: Category, side: Side) -> Result<usize, RegistrationError> {
+        let is_named = |id: &usize| self.entries.get(id).is_some_and(|entry| entry.is_named(name));
+        let Some(other) = self.order().find(is_named) else {
+            return Err(RegistrationError::UnknownName { name: name.to_owned() });
+        };
+        let wish = match self.standing(other, category) {
+            Standing::Earlier => (side == Side::After).then_some(0),
+            Standing::Later => (side == Side::Before).then_some(usize::MAX),
+            Standing::Beside(position) => Some(position + usize::from(side == Side::After)),
+        };
+        wish.ok_or_else(|| RegistrationError::Order { wanted: side.word(), name: name.to_owned() })
+    }
+
+    /// Where a handler stands, seen from the middle of a category.
+    fn standing(&self, id: usize, category: Category) -> Standing {
+        if self.first == Some(id) {
+            return Standing::Earlier;
+        }
+        for (of, list) in CATEGORIES.into_iter().zip(&self.categories) {
+            if list.order().any(|other| other == id) {
+                return match list.middle.iter().position(|other| *other == id) {
+                    _ if of < category => Standing::Earlier,
+                    _ if of > category => Standing::Later,
+                    Some(position) => Standing::Beside(position),
+                    None if list.first == Some(id) => Standing::Earlier,
+                    None => Standing::Later,
+                };
+            }
+        }
+        Standing::Later
+    }
+
+    fn list_mut(&mut self, category: Category) -> &mut List {
+        let [single, multi, default] = &mut self.categories;
+        match category {
+            Category::Single => single,
+            Category::Multi => multi,
+            Category::Default => default,
+        }
+    }
+}
+
+impl<H> Entry<H> {
+    fn is_called(&self, event: &Event, own: &ProcId) -> bool {
+        self.is_active && self.takes(event, own)
+    }
+
+    /// Whether the handler wants an event: by its code, its source, and those it is about.
+    pub(super) fn takes(&self, event: &Event, own: &ProcId) -> bool {
+        let Registration { codes, affected, sources, .. } = &self.registration;
+        let by_code =
+            if codes.is_empty() { !event.is_non_default() } else { codes.binary_search(&event.status).is_ok() };
+        by_code && sources.include(event.source.as_ref(), own) && concerns(affected, event)
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        self.registration.name.as_deref() == Some(name)
+    }
+}
+
+impl Sources {
+    /// A source that is not known matches whatever is wanted.
+    fn include(&self, source: Option<&ProcId>, own: &ProcId) -> bool {
+        let Some(source) = source else { return true };
+        match self {
+            Self::Anyone => true,
+            Self::Namespace => source.namespace == own.namespace,
+            Self::Own => source == own,
+            Self::Listed(listed) => listed.iter().any(|entry| entry.covers(source)),
+        }
+    }
+}
+
+impl List {
+    fn order(&self) -> impl Iterator<Item = usize> {
+        self.first.into_iter().chain(self.middle.iter().copied()).chain(self.last)
+    }
+}
+
+/// Whether an event is about one of those wanted, or about nobody in particular.
+fn concerns(wanted: &[ProcId], event: &Event) -> bool {
+    let affected = event.affected();
+    wanted.is_empty()
+        || affected.is_empty()
+        || affected.into_iter().any(|proc| wanted.iter().any(|entry| entry.covers(proc)))
+}
+
+fn take(slot: &mut Option<usize>, id: usize, place: &'static str) -> Result<(), RegistrationError> {
+    match slot {
+        Some(_) => Err(RegistrationError::Taken { place }),
+        None => {
+            *slot = Some(id);
+            Ok(())
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Before,
+    After,
+}
+
+impl Side {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::After => "after",
+        }
+    }
+}
+
+enum Standing {
+    Earlier,
+    Beside(usize),
+    Later,
+}
+
+const CATEGORIES: [Category; 3] = [Category::Single, Category::Multi, Category::Default];
+/// Registrations of one process at a time.
+pub(super) const HANDLERS_MAX: usize = 1 << 16;

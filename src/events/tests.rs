@@ -1,0 +1,3 @@
+//! The dispatcher by example; against a plain model in `model`.
+
+mod model;

@@ -1,0 +1,105 @@
+//! A process that no launcher started: it is a job of one, and has nobody to ask.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+
+use super::clock::Clock;
+use super::lines::{Lines, message_buffer};
+use super::link::Link;
+use super::link_state::LinkState;
+use super::local::hostname;
+use super::session::Session;
+use crate::client::Config;
+use crate::keys;
+use crate::proto::{Dialect, RankData};
+use crate::ptl::{Stream, StreamLimits};
+use crate::types::{Key, Kval, Namespace, ProcId, Rank, Value};
+
+/// Makes a session without a server. It is named `singleton.HOST.PID`, rank 0, and knows the little that is sure about a
+/// job of one; everything else is not found at once.
+///
+/// # Errors
+/// There are no descriptors left.
+pub fn alone() -> io::Result<Session> {
+    let host = hostname();
+    let pid = std::process::id();
+    // A host name may be longer than what is left of a namespace; the number makes the name unique on its own.
+    let namespace = Namespace::new(&format!("singleton.{host}.{pid}"))
+        .or_else(|_| Namespace::new(&format!("singleton.{pid}")))
+        .map_err(io::Error::other)?;
+    let proc = ProcId::new(namespace, 0);
+    // The other end is closed when this returns; nothing is ever sent.
+    let (socket, _) = UnixStream::pair()?;
+    let stream = Stream::new(socket, StreamLimits::default())?;
+    let lines = Lines::new(Dialect::OWN, 0);
+    let mut state = LinkState::new(stream, proc.clone(), lines, message_buffer(), Config::default());
+    state.cache.receive(&job_of_one(&proc, &host));
+    Ok(Session::new(proc.clone(), proc, Some(host), None, Link::new(state, Clock::start())).into_alone())
+}
+
+/// What is known about the job and about its process.
+fn job_of_one(proc: &ProcId, host: &str) -> [RankData; 2] {
+    let everyone = ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
+    let of_job = [
+        (keys::JOB_SIZE.name(), Value::Uint32(1)),
+        (keys::MAX_PROCS.name(), Value::Uint32(1)),
+        (keys::HOSTNAME.name(), Value::from(host)),
+    ];
+    let of_process = [
+        (keys::HOSTNAME.name(), Value::from(host)),
+        (keys::LOCAL_RANK.name(), Value::Uint16(0)),
+        (keys::APPNUM.name(), Value::Uint32(0)),
+    ];
+    [data_of(everyone, of_job), data_of(proc.clone(), of_process)]
+}
+
+fn data_of<const N: usize>(proc: ProcId, entries: [(&'static str, Value); N]) -> RankData {
+    let entries = entries.into_iter().map(|(key, value)| Kval { key: Key::from_static(key), value }).collect();
+    RankData { proc, entries }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{CallError, FenceDirectives, GetDirectives, GetRequest, LossReason};
+    use crate::types::{Scope, Status};
+
+    fn get(session: &Session, rank: Rank, key: &'static str) -> Option<Value> {
+        let proc = ProcId { namespace: session.proc().namespace.clone(), rank };
+        let request =
+            GetRequest::new(Some(proc), Some(Key::from_static(key)), GetDirectives::default(), session.proc());
+        match session.get(&request.unwrap()) {
+            Ok(value) => Some(value.into_value().unwrap()),
+            Err(error) => {
+                assert!(error.is_not_found(), "{key}: {error}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_alone_finds_what_is_sure_and_misses_the_rest_at_once() {
+        let session = alone().unwrap();
+        assert_eq!(get(&session, Rank::Wildcard, "pmix.job.size"), Some(Value::Uint32(1)));
+        assert_eq!(get(&session, Rank::Process(0), "pmix.lrank"), Some(Value::Uint16(0)));
+        assert_eq!(get(&session, Rank::Process(0), "pmix.appnum"), Some(Value::Uint32(0)));
+        assert_eq!(get(&session, Rank::Process(0), "pmix.hname"), Some(Value::from(hostname())));
+        assert_eq!(get(&session, Rank::Wildcard, "pmix.univ.size"), None);
+        assert_eq!(get(&session, Rank::Process(1), "never.put"), None);
+    }
+
+    #[test]
+    fn a_process_alone_commits_and_fences_with_itself_and_reaches_nobody_else() {
+        let session = alone().unwrap();
+        session.put(Scope::Global, "k", Value::Uint32(7)).unwrap();
+        session.commit().unwrap();
+        assert_eq!(get(&session, Rank::Process(0), "k"), Some(Value::Uint32(7)));
+        session.fence(Vec::new(), FenceDirectives::default()).unwrap();
+        session.fence(vec![session.proc().clone()], FenceDirectives::default()).unwrap();
+        let other = ProcId::new(Namespace::new("other").unwrap(), 0);
+        let error = session.fence(vec![other], FenceDirectives::default()).unwrap_err();
+        assert!(matches!(error, CallError::Lost { reason: LossReason::Alone, .. }), "{error}");
+        assert_eq!(crate::gds::AsStatus::status(&error), Status::ERR_UNREACH);
+        session.finalize().unwrap();
+    }
+}

@@ -1,0 +1,45 @@
+use super::server_handle::Stopped;
+use crate::client::CallError;
+use crate::events::RegistrationError;
+use crate::gds::AsStatus;
+use crate::types::Status;
+
+/// Why a call about event handlers failed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EventError {
+    /// The registration makes no sense, or its place is taken.
+    #[error(transparent)]
+    Registration(#[from] RegistrationError),
+    /// No handler has this number.
+    #[error("there is no event handler {id}; it was deregistered, or never registered")]
+    Unknown {
+        /// The number.
+        id: usize,
+    },
+    /// The server refused or could not be asked.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The server in this process, or its host, refused.
+    #[error("the event can't be registered or passed on: {0}")]
+    Refused(Status),
+    /// The server in this process has ended.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// No thread could be started for handlers and callbacks; nothing was begun.
+    #[error("no thread for event handlers can be started: {}", .0)]
+    Thread(std::io::ErrorKind),
+}
+
+impl AsStatus for EventError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Registration(error) => error.status(),
+            Self::Unknown { .. } => Status::ERR_NOT_FOUND,
+            Self::Call(error) => error.status(),
+            Self::Refused(status) => *status,
+            Self::Stopped(_) => Status::ERR_SERVER_NOT_AVAIL,
+            Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Requests that are one message and one reply, and nothing else.
+
+use std::time::Duration;
+
+use super::link::CallResult;
+use super::session::Session;
+use crate::client::{Call, CallError, Outcome};
+use crate::proto::{Reply, Request};
+use crate::types::Status;
+
+impl Session {
+    /// Sends a request and waits for its reply; gives up some time after the limit. A reply that is only a status other
+    /// than success is an error.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn exchange(&self, request: Request, time_limit: Option<Duration>) -> Result<Reply, CallError> {
+        reply_of(self.link().call(call(request, time_limit)))
+    }
+
+    /// As [`Session::exchange`]; the reply goes to `callback`, on the progress thread, which is started if it does not
+    /// run yet.
+    ///
+    /// # Errors
+    /// The thread could not be started; nothing was sent.
+    pub fn exchange_with(
+        &self,
+        request: Request,
+        time_limit: Option<Duration>,
+        callback: impl FnOnce(Result<Reply, CallError>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        self.start_progress()?;
+        self.link().start_with(call(request, time_limit), Box::new(|result| callback(reply_of(result))));
+        Ok(())
+    }
+}
+
+fn call(request: Request, time_limit: Option<Duration>) -> Call {
+    match time_limit {
+        Some(time_limit) => Call::ExchangeWithin(request, time_limit),
+        None => Call::Exchange(request),
+    }
+}
+
+fn reply_of(result: CallResult) -> Result<Reply, CallError> {
+    match result? {
+        Outcome::Reply(reply) => Ok(reply),
+        Outcome::Complete | Outcome::Answered(_) | Outcome::LookAgain => Ok(Reply::Status(Status::SUCCESS)),
+    }
+}

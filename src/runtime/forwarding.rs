@@ -1,0 +1,78 @@
+//! Output of other processes on its way to the functions of this one that asked for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::session::Session;
+use crate::proto::notification;
+use crate::server::IofOutput;
+
+/// Takes forwarded output, on the progress thread.
+pub type OutputHandler = Arc<dyn Fn(IofOutput) + Send + Sync>;
+
+/// Who takes forwarded output, by this process's own numbers. 0 is nobody's: servers use it for output that was never
+/// asked for.
+#[derive(Default)]
+pub(super) struct Pulls {
+    last: u64,
+    open: BTreeMap<u64, Pull>,
+}
+
+struct Pull {
+    handler: OutputHandler,
+    /// The server's number, once it has given one.
+    reference: Option<u64>,
+}
+
+impl Pulls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// What is to be run for a piece of output; `None`: nobody wants it any more.
+    pub(super) fn job_for(&self, output: notification::Output) -> Option<Box<dyn FnOnce() + Send>> {
+        let notification::Output { source, channels, reference, info, bytes } = output;
+        let handler = Arc::clone(&self.open.get(&reference)?.handler);
+        Some(Box::new(move || handler(IofOutput { source, channel: channels, bytes, info })))
+    }
+
+    fn insert(&mut self, handler: OutputHandler) -> u64 {
+        self.last += 1;
+        self.open.insert(self.last, Pull { handler, reference: None });
+        self.last
+    }
+}
+
+impl Session {
+    /// Makes room for output that is about to be asked for, and has the socket read from now on. Gives the number under
+    /// which to ask.
+    ///
+    /// # Errors
+    /// No thread to run the handler could be started.
+    pub fn open_pull(&self, handler: OutputHandler) -> std::io::Result<u64> {
+        self.start_progress()?;
+        Ok(self.link().change(|state| state.pulls.insert(handler)))
+    }
+
+    /// Keeps the server's number of a pull. Returns whether the pull is open.
+    pub fn confirm_pull(&self, id: u64, reference: u64) -> bool {
+        self.link().with(|state| match state.pulls.open.get_mut(&id) {
+            Some(pull) => {
+                pull.reference = Some(reference);
+                true
+            }
+            None => false,
+        })
+    }
+
+    /// The server's number of a pull; `None` for one that is not open, or that the server has not granted.
+    #[must_use]
+    pub fn pull_reference(&self, id: u64) -> Option<u64> {
+        self.link().with(|state| state.pulls.open.get(&id)?.reference)
+    }
+
+    /// Output that still comes for this pull is discarded.
+    pub fn close_pull(&self, id: u64) {
+        drop(self.link().with(|state| state.pulls.open.remove(&id)));
+    }
+}

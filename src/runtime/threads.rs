@@ -1,0 +1,18 @@
+//! Threads of the library in processes of others.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+use nix::sys::signal::SigSet;
+
+/// Starts a thread that handles no signals: those are for the program's own threads. Functions of the program that run
+/// on it find the stack they are used to.
+pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)?;
+    let thread = Builder::new().name(name.to_owned()).stack_size(STACK_SIZE_BYTES).spawn(body);
+    before.thread_set_mask()?;
+    thread
+}
+
+/// What a program's first thread has; only pages that are used cost memory.
+const STACK_SIZE_BYTES: usize = 8 << 20;

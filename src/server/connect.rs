@@ -1,0 +1,82 @@
+//! Connecting and disconnecting processes: a rendezvous whose meaning is the host's. Those who are connected get each
+//! other's job data.
+
+use std::collections::BTreeSet;
+
+use super::collective::{Kind, Operation};
+use super::core::Server;
+use super::group;
+use super::io::PeerId;
+use super::outputs::Ticket;
+use crate::gds::Publish;
+use crate::proto::{self, RankData, Reply};
+use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
+
+/// What everybody who took part in an operation is told at its end.
+pub(super) struct Ending {
+    pub(super) status: Status,
+    pub(super) results: Results,
+    /// Namespaces that took part, with what is known here of them.
+    pub(super) jobs: Vec<RankData>,
+}
+
+/// What comes with the status.
+pub(super) enum Results {
+    Nothing,
+    Jobs,
+    Group(group::Formed),
+}
+
+impl<S: Publish> Server<S> {
+    pub(super) fn connect_processes(&mut self, now: Time, ticket: Ticket, proc: ProcId, connect: proto::Collective) {
+        self.arrive(now, ticket, proc, Kind::Connect, connect);
+    }
+
+    pub(super) fn disconnect_processes(&mut self, now: Time, ticket: Ticket, proc: ProcId, connect: proto::Collective) {
+        self.arrive(now, ticket, proc, Kind::Disconnect, connect);
+    }
+
+    /// What an operation that ends with this status has brought about.
+    pub(super) fn ending(&mut self, operation: &Operation, status: Status, info: Vec<Info>) -> Ending {
+        let is_good = matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+        let results = match &operation.signature.kind {
+            Kind::Connect if status == Status::SUCCESS => Results::Jobs,
+            Kind::Group(what, id) => self.end_group(*what, id, operation, status, info),
+            Kind::Fence | Kind::Connect | Kind::Disconnect => Results::Nothing,
+        };
+        let jobs = match &results {
+            Results::Nothing => Vec::new(),
+            Results::Jobs | Results::Group(_) if !is_good => Vec::new(),
+            Results::Jobs | Results::Group(_) => self.jobs_of(&operation.signature.procs),
+        };
+        Ending { status, results, jobs }
+    }
+
+    /// The same in the words for one participant: its own job it knows.
+    pub(super) fn reply_at_end(&self, ending: &Ending, peer: PeerId) -> Reply {
+        let own = self.peers.get(peer).map(|peer| &peer.proc.namespace);
+        let others = ending.jobs.iter().filter(|job| Some(&job.proc.namespace) != own);
+        let results = match &ending.results {
+            Results::Nothing => return Reply::Status(ending.status),
+            Results::Jobs => Reply::Data(others.cloned().collect()),
+            Results::Group(formed) => formed.reply(others),
+        };
+        match ending.status {
+            Status::SUCCESS => results,
+            status => Reply::Partial { status, results: Box::new(results) },
+        }
+    }
+
+    /// Job data of all namespaces among the participants. One namespace alone: everybody has it.
+    fn jobs_of(&self, procs: &[ProcId]) -> Vec<RankData> {
+        let namespaces: BTreeSet<&Namespace> = procs.iter().map(|proc| &proc.namespace).collect();
+        if namespaces.len() < 2 {
+            return Vec::new();
+        }
+        let job = |namespace: &Namespace| RankData {
+            proc: ProcId::new(namespace.clone(), Rank::Wildcard),
+            entries: self.job_data(namespace),
+        };
+        namespaces.into_iter().map(job).filter(|job| !job.entries.is_empty()).collect()
+    }
+}

@@ -1,0 +1,360 @@
+//! Events: who wants which, who gets which, and what is kept for those who come later.
+//!
+//! An event of a client goes to those in range who want it, never back to the client, and up to the host unless it
+//! stays on the node. An event of the host goes to the same, and never up. A client's interest is a set of codes; which
+//! of its handlers takes an event is the client's to know.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::config::Capabilities;
+use super::core::Server;
+use super::host::{HostResult, RegisterEvents, Upcall, UpcallId};
+use super::interest::{Codes, Interest, Listener};
+use super::io::{Output, PeerId};
+use super::outputs::{CallTicket, Ticket};
+use super::peer::Stage;
+use super::pending::Purpose;
+use super::waiting::Asker;
+use crate::events::{Cache, Event, EventCacheLimits, is_of_environment, is_system};
+use crate::gds::Publish;
+use crate::keys;
+use crate::proto;
+use crate::proto::notification::{Event as Notification, RELAYED};
+use crate::types::codes::range;
+use crate::types::{Info, Key, Namespace, ProcId, Status, Time};
+
+/// Who wants which events, and what there was.
+#[derive(Debug)]
+pub(super) struct Events {
+    interests: BTreeMap<Listener, Interest>,
+    /// Codes of the environment that the host was asked for.
+    environment: BTreeMap<Status, Standing>,
+    /// Registrations that wait for the host.
+    pending: BTreeMap<u64, PendingRegistration>,
+    last_pending: u64,
+    /// With each event the connection that it came from.
+    cache: Cache<Option<PeerId>>,
+}
+
+/// What the host said about a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Asked(UpcallId),
+    Granted,
+}
+
+#[derive(Debug)]
+struct PendingRegistration {
+    asker: Asker,
+    codes: Codes,
+    waits_for: BTreeSet<UpcallId>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            interests: BTreeMap::new(),
+            environment: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            last_pending: 0,
+            cache: Cache::new(EventCacheLimits::default()),
+        }
+    }
+}
+
+impl<S: Publish> Server<S> {
+    /// A client tells of an event.
+    pub(super) fn notify(&mut self, now: Time, ticket: Ticket, source: ProcId, notify: proto::Notify) {
+        let proto::Notify { status, range, mut info } = notify;
+        // What a relaying server appended is not for the host.
+        info.retain(|info| info.key.as_str() != RELAYED);
+        let event = Event { status, source: Some(source), range, info };
+        if !is_addressed(&event) {
+            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
+        }
+        let stays_here = matches!(range, range::RANGE_LOCAL | range::RANGE_PROC_LOCAL) || event.stays_local();
+        let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
+        self.distribute(now, &event, Some(ticket.peer()));
+        if stays_here || !has_host {
+            let is_lost = range == range::RANGE_RM && !has_host;
+            let status = if is_lost { Status::ERR_NOT_SUPPORTED } else { Status::SUCCESS };
+            return self.outputs.reply_status(ticket, status);
+        }
+        self.ask_host(now, Purpose::Notify(ticket), Upcall::NotifyEvent(event));
+    }
+
+    /// The host tells of an event. It is never told back.
+    pub(super) fn notify_of_host(&mut self, now: Time, event: &Event) -> Status {
+        if !is_addressed(event) {
+            return Status::ERR_BAD_PARAM;
+        }
+        self.distribute(now, event, None);
+        Status::SUCCESS
+    }
+
+    /// The connection of a process has broken: handlers in the server's process hear of it.
+    pub(super) fn raise_lost_connection(&mut self, proc: &ProcId) {
+        let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc.clone());
+        let event = Event {
+            status: Status::ERR_LOST_CONNECTION,
+            source: Some(proc.clone()),
+            range: range::RANGE_PROC_LOCAL,
+            info: vec![affected],
+        };
+        if self.events.interests.get(&Listener::Host).is_some_and(|interest| interest.wants(&event)) {
+            self.outputs.push(Output::Raise(event));
+        }
+    }
+
+    /// A client wants events.
+    pub(super) fn register_events(&mut self, now: Time, ticket: Ticket, request: proto::RegisterEvents) {
+        let proto::RegisterEvents { codes, directives } = request;
+        self.register(now, Asker::Peer(ticket), Codes::registered(codes), directives);
+    }
+
+    /// The server's own process wants events.
+    pub(super) fn register_events_of_host(&mut self, now: Time, ticket: CallTicket, request: RegisterEvents) {
+        let RegisterEvents { codes, directives } = request;
+        self.register(now, Asker::Host(ticket), Codes::registered(codes), directives);
+    }
+
+    fn register(&mut self, now: Time, asker: Asker, codes: Codes, directives: Vec<Info>) {
+        let has_host = self.config.capabilities.contains(Capabilities::REGISTER_EVENTS);
+        if !has_host && codes.listed.iter().any(|code| is_system(*code)) {
+            return self.answer_registration(asker, Status::ERR_NOT_SUPPORTED);
+        }
+        let listener = listener_of(&asker);
+        let oldest = self.events.cache.oldest_number().unwrap_or(u64::MAX);
+        let size = self.events.interests.entry(listener).or_default().size_with(&codes, oldest);
+        if size > self.config.limits.event_codes_max {
+            return self.answer_registration(asker, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let mut waits_for = BTreeSet::new();
+        if has_host {
+            waits_for = self.ask_for_environment(now, &codes, directives);
+        }
+        if waits_for.is_empty() {
+            return self.grant(now, asker, &codes);
+        }
+        self.events.last_pending = self.events.last_pending.saturating_add(1);
+        let registration = PendingRegistration { asker, codes, waits_for };
+        self.events.pending.insert(self.events.last_pending, registration);
+    }
+
+    /// Asks the host for those codes of the environment that it was not asked for yet; gives the upcalls that must be
+    /// answered before all are granted.
+    fn ask_for_environment(&mut self, now: Time, codes: &Codes, directives: Vec<Info>) -> BTreeSet<UpcallId> {
+        let wanted: Vec<Status> = codes.listed.iter().copied().filter(|code| is_of_environment(*code)).collect();
+        let is_new = |code: &Status| !self.events.environment.contains_key(code);
+        let new: Vec<Status> = wanted.iter().copied().filter(is_new).collect();
+        if !new.is_empty() {
+            let upcall = Upcall::RegisterEvents(RegisterEvents { codes: new.clone(), directives });
+            let id = self.ask_host(now, Purpose::RegisterEvents, upcall);
+            self.events.environment.extend(new.into_iter().map(|code| (code, Standing::Asked(id))));
+        }
+        let asked = |code| match self.events.environment.get(code) {
+            Some(Standing::Asked(id)) => Some(*id),
+            Some(Standing::Granted) | None => None,
+        };
+        wanted.iter().filter_map(asked).collect()
+    }
+
+    /// The host has answered for codes of the environment.
+    pub(super) fn complete_environment(&mut self, now: Time, id: UpcallId, status: Status) {
+        let is_granted = status == Status::SUCCESS;
+        let codes = self.events.environment.extract_if(.., |_, standing| *standing == Standing::Asked(id));
+        let codes: Vec<Status> = codes.map(|(code, _)| code).collect();
+        if is_granted {
+            self.events.environment.extend(codes.into_iter().map(|code| (code, Standing::Granted)));
+        }
+        let pending = self.events.pending.iter_mut();
+        let waiting: Vec<u64> = pending
+            .filter_map(|(number, registration)| registration.waits_for.remove(&id).then_some(*number))
+            .collect();
+        for number in waiting {
+            let is_over = |registration: &PendingRegistration| !is_granted || registration.waits_for.is_empty();
+            if !self.events.pending.get(&number).is_some_and(is_over) {
+                continue;
+            }
+            let Some(PendingRegistration { asker, codes, .. }) = self.events.pending.remove(&number) else { continue };
+            match is_granted {
+                true => self.grant(now, asker, &codes),
+                false => self.answer_registration(asker, status),
+            }
+        }
+        self.settle_environment();
+    }
+
+    /// A registration is complete: the answer first, then what the listener has missed.
+    fn grant(&mut self, now: Time, asker: Asker, codes: &Codes) {
+        let listener = listener_of(&asker);
+        self.answer_registration(asker, Status::SUCCESS);
+        let proc = match listener {
+            Listener::Host => None,
+            Listener::Peer(id) => match self.peers.get(id) {
+                Some(peer) if peer.stage == Stage::Admitted => Some(peer.proc.clone()),
+                _ => return self.settle_environment(),
+            },
+        };
+        self.events.cache.expire(now);
+        let missed = self.events.missed(listener, proc.as_ref(), codes);
+        self.events.interests.entry(listener).or_default().add(codes);
+        for (number, event) in missed {
+            self.deliver(listener, proc.as_ref(), number, &event, None);
+        }
+    }
+
+    fn answer_registration(&mut self, asker: Asker, status: Status) {
+        match asker {
+            Asker::Peer(ticket) => self.outputs.reply_status(ticket, status),
+            Asker::Host(ticket) | Asker::Own(ticket) => self.outputs.complete(ticket, HostResult::Status(status)),
+        }
+    }
+
+    /// Somebody no longer wants these.
+    pub(super) fn deregister_events(&mut self, listener: Listener, codes: Vec<Status>) {
+        let codes = Codes::listed(codes);
+        let last = self.events.cache.last_number();
+        if let Some(interest) = self.events.interests.get_mut(&listener) {
+            interest.remove(&codes, last);
+        }
+        let pending = self.events.pending.values_mut();
+        pending.filter(|of| listener_of(&of.asker) == listener).for_each(|of| of.codes.remove(&codes));
+        self.settle_environment();
+    }
+
+    /// A connection gets no events any more.
+    pub(super) fn forget_listener(&mut self, id: PeerId) {
+        if self.events.interests.remove(&Listener::Peer(id)).is_some() {
+            self.settle_environment();
+        }
+    }
+
+    /// Tells the host which codes of the environment nobody here wants any more.
+    fn settle_environment(&mut self) {
+        let Events { environment, interests, pending, .. } = &mut self.events;
+        let is_wanted = |code: &Status| {
+            interests.values().any(|interest| interest.wants_code(*code))
+                || pending.values().any(|registration| registration.codes.listed.contains(code))
+        };
+        let unwanted = environment
+            .extract_if(.., |code, standing| *standing == Standing::Granted && !is_wanted(code))
+            .map(|(code, _)| code)
+            .collect::<Vec<_>>();
+        if !unwanted.is_empty() && self.config.capabilities.contains(Capabilities::DEREGISTER_EVENTS) {
+            let id = self.upcalls.unawaited();
+            self.outputs.push(Output::Upcall(id, Upcall::DeregisterEvents(unwanted)));
+        }
+    }
+
+    /// Hands an event to everybody here who is in range and wants it, except where it came from, and keeps it for those
+    /// who register later.
+    fn distribute(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
+        let is_kept = event.may_be_kept() && event.range != range::RANGE_PROC_LOCAL;
+        let number = if is_kept { self.events.cache.push(now, Arc::new(event.clone()), origin) } else { NOT_KEPT };
+        let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
+        let listeners: Vec<Listener> = wanting.map(|(listener, _)| *listener).collect();
+        let relayed = Arc::new(relayed(event, Some(event.range)));
+        for listener in listeners {
+            let proc = match listener {
+                Listener::Host => None,
+                Listener::Peer(id) if Some(id) == origin => continue,
+                Listener::Peer(id) => match self.peers.get(id) {
+                    Some(peer) if event.is_meant_for(&peer.proc) => Some(peer.proc.clone()),
+                    _ => continue,
+                },
+            };
+            self.deliver(listener, proc.as_ref(), number, event, Some(Arc::clone(&relayed)));
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        listener: Listener,
+        proc: Option<&ProcId>,
+        number: u64,
+        event: &Event,
+        live: Option<Arc<Notification>>,
+    ) {
+        match listener {
+            Listener::Host => self.outputs.push(Output::Raise(event.clone())),
+            // What comes out of the cache carries no range, as peers are used to.
+            Listener::Peer(id) => {
+                let notification = live.unwrap_or_else(|| Arc::new(relayed(event, None)));
+                self.outputs.push(Output::Notify(id, notification));
+            }
+        }
+        if let Some(proc) = proc {
+            self.events.cache.served(number, proc);
+        }
+    }
+}
+
+impl Events {
+    /// What a listener has missed of these codes, in order of arrival.
+    fn missed(&self, listener: Listener, proc: Option<&ProcId>, codes: &Codes) -> Vec<(u64, Arc<Event>)> {
+        let interest = self.interests.get(&listener);
+        let is_missed = |number: u64, event: &Event, origin: Option<PeerId>| {
+            codes.matches(event)
+                && proc.is_none_or(|proc| event.is_meant_for(proc))
+                && origin.is_none_or(|origin| listener != Listener::Peer(origin))
+                && !interest.is_some_and(|interest| interest.has_got(number, event))
+        };
+        let missed = self.cache.iter().filter(|kept| is_missed(kept.number, &kept.event, kept.origin));
+        missed.map(|kept| (kept.number, Arc::clone(&kept.event))).collect()
+    }
+
+    /// Takes back what a connection waits for.
+    pub(super) fn withdraw(&mut self, id: PeerId) -> Vec<Ticket> {
+        let is_of_peer = |registration: &PendingRegistration| listener_of(&registration.asker) == Listener::Peer(id);
+        let withdrawn = self.pending.extract_if(.., |_, registration| is_of_peer(registration));
+        let ticket = |(_, registration): (u64, PendingRegistration)| match registration.asker {
+            Asker::Peer(ticket) => Some(ticket),
+            Asker::Host(_) | Asker::Own(_) => None,
+        };
+        withdrawn.filter_map(ticket).collect()
+    }
+
+    /// A namespace is gone: what was for its processes alone is for nobody.
+    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
+        self.cache.retain(|kept| {
+            let source = kept.event.source.as_ref().map(|source| &source.namespace);
+            kept.event.range != range::RANGE_NAMESPACE || source != Some(namespace)
+        });
+    }
+
+    /// Requests that wait for the host.
+    pub(super) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
+        self.pending.values().filter_map(|registration| match &registration.asker {
+            Asker::Peer(ticket) => Some(ticket.peer()),
+            Asker::Host(_) | Asker::Own(_) => None,
+        })
+    }
+
+    /// Calls of the host that wait for the host.
+    pub(super) fn host_requests(&self) -> usize {
+        self.pending.values().filter(|registration| matches!(registration.asker, Asker::Host(_))).count()
+    }
+}
+
+fn listener_of(asker: &Asker) -> Listener {
+    match asker {
+        Asker::Peer(ticket) => Listener::Peer(ticket.peer()),
+        Asker::Host(_) | Asker::Own(_) => Listener::Host,
+    }
+}
+
+/// Whether it is known for whom the event is.
+fn is_addressed(event: &Event) -> bool {
+    event.has_valid_range() && (event.range != range::RANGE_CUSTOM || !event.targets().is_empty())
+}
+
+fn relayed(event: &Event, range: Option<u8>) -> Notification {
+    let mut info = event.info.clone();
+    info.push(Info::new(Key::from_static(RELAYED), true));
+    Notification { status: event.status, source: event.source.clone(), info, range }
+}
+
+/// The number of an event that is not in the cache.
+const NOT_KEPT: u64 = 0;

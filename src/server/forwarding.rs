@@ -1,0 +1,171 @@
+//! Output on its way from the host to the clients that have pulled it.
+//!
+//! A pull that others of the same user have been granted already is granted at once; anything new is the host's to
+//! allow. Output that nobody has pulled is kept within a bound and goes to the first who does: a spawner can't ask for
+//! its job's output before it knows the job's name. When the bound is reached newer output is refused.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::config::Capabilities;
+use super::core::Server;
+use super::directives::with_ids;
+use super::host::Upcall;
+use super::io::{Output, PeerId};
+use super::outputs::Ticket;
+use super::pending::{Expected, Purpose};
+use super::requests::{IofOutput, IofPull, Requester};
+use crate::gds::Publish;
+use crate::proto::{self, Reply, notification};
+use crate::types::codes::iof_channel;
+use crate::types::{Namespace, ProcId, Rank, Status, Time, footprint};
+
+/// A standing request for output.
+#[derive(Debug)]
+pub(super) struct Pull {
+    peer: PeerId,
+    owner: (u32, u32),
+    procs: Vec<ProcId>,
+    channels: u16,
+    /// The client's own number for it.
+    local_id: u64,
+}
+
+/// Who wants output, and what output nobody wants yet.
+#[derive(Debug, Default)]
+pub(super) struct Forwarding {
+    granted: BTreeMap<u64, Pull>,
+    kept: VecDeque<IofOutput>,
+    kept_bytes: usize,
+    last: u64,
+}
+
+impl<S: Publish> Server<S> {
+    pub(super) fn pull_output(&mut self, now: Time, ticket: Ticket, requester: Requester, pull: proto::IofPull) {
+        let proto::IofPull { procs, directives, channels, local_id } = pull;
+        if !self.config.capabilities.contains(Capabilities::IOF_PULL) || channels & iof_channel::FWD_STDIN_CHANNEL != 0
+        {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
+        if procs.is_empty() || channels & OUTPUT_CHANNELS == 0 {
+            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
+        }
+        let is_full = self.forwarding.granted.len() >= self.config.limits.pulls_max;
+        if is_full || procs.len() > self.config.limits.participants_max {
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let pull = Pull {
+            peer: ticket.peer(),
+            owner: (requester.uid, requester.gid),
+            procs: procs.clone(),
+            channels: channels & OUTPUT_CHANNELS,
+            local_id: local_id.unwrap_or(0),
+        };
+        if self.forwarding.has_granted(&pull) {
+            return self.grant_pull(ticket, pull);
+        }
+        let directives = with_ids(directives, &requester);
+        let upcall = Upcall::IofPull(IofPull { requester, procs, directives, channels });
+        self.ask_host(now, Purpose::Passed(ticket, Expected::Pull(Box::new(pull))), upcall);
+    }
+
+    /// The host forwards what is wanted: from here on it goes to the client, with what was kept of it.
+    pub(super) fn grant_pull(&mut self, ticket: Ticket, pull: Pull) {
+        self.forwarding.last = self.forwarding.last.saturating_add(1);
+        let reference = self.forwarding.last;
+        self.outputs.reply(ticket, Reply::IofPulled(reference));
+        for output in self.forwarding.take_kept(&pull) {
+            self.outputs.push(forward(&pull, &output));
+        }
+        self.forwarding.granted.insert(reference, pull);
+    }
+
+    pub(super) fn end_pull(&mut self, ticket: Ticket, reference: u64) {
+        let is_own = self.forwarding.granted.get(&reference).is_some_and(|pull| pull.peer == ticket.peer());
+        if is_own {
+            self.forwarding.granted.remove(&reference);
+        }
+        self.outputs.reply_status(ticket, if is_own { Status::SUCCESS } else { Status::ERR_NOT_FOUND });
+    }
+
+    /// The host hands over output.
+    pub(super) fn deliver_output(&mut self, output: IofOutput) -> Status {
+        if !output.channel.is_power_of_two() || output.channel & OUTPUT_CHANNELS == 0 {
+            return Status::ERR_BAD_PARAM;
+        }
+        let mut is_wanted = false;
+        for pull in self.forwarding.granted.values().filter(|pull| pull.wants(&output.source, output.channel)) {
+            self.outputs.push(forward(pull, &output));
+            is_wanted = true;
+        }
+        if is_wanted || self.forwarding.keep(output, self.config.limits.kept_output_bytes_max) {
+            Status::SUCCESS
+        } else {
+            Status::ERR_OUT_OF_RESOURCE
+        }
+    }
+}
+
+impl Pull {
+    fn wants(&self, source: &ProcId, channel: u16) -> bool {
+        let is_source = |proc: &ProcId| {
+            proc.namespace == source.namespace && (proc.rank == source.rank || proc.rank == Rank::Wildcard)
+        };
+        self.channels & channel != 0 && self.procs.iter().any(is_source)
+    }
+}
+
+impl Forwarding {
+    /// Forgets what a connection has pulled.
+    pub(super) fn forget_peer(&mut self, peer: PeerId) {
+        self.granted.retain(|_, pull| pull.peer != peer);
+    }
+
+    /// Forgets output of a job that is gone.
+    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
+        self.kept.retain(|output| output.source.namespace != *namespace);
+        self.kept_bytes = self.kept.iter().map(size_bytes).fold(0, usize::saturating_add);
+    }
+
+    /// Whether the host forwards all of this already, for the same user.
+    fn has_granted(&self, wanted: &Pull) -> bool {
+        let channels = (0..u16::BITS).map(|bit| 1 << bit).filter(|channel| wanted.channels & channel != 0);
+        let pulls: Vec<&Pull> = self.granted.values().filter(|pull| pull.owner == wanted.owner).collect();
+        channels
+            .into_iter()
+            .all(|channel| wanted.procs.iter().all(|proc| pulls.iter().any(|pull| pull.wants(proc, channel))))
+    }
+
+    fn keep(&mut self, output: IofOutput, kept_bytes_max: usize) -> bool {
+        let kept_bytes = self.kept_bytes.saturating_add(size_bytes(&output));
+        let has_room = kept_bytes <= kept_bytes_max;
+        if has_room {
+            self.kept_bytes = kept_bytes;
+            self.kept.push_back(output);
+        }
+        has_room
+    }
+
+    fn take_kept(&mut self, pull: &Pull) -> Vec<IofOutput> {
+        let is_wanted = |output: &IofOutput| pull.wants(&output.source, output.channel);
+        let (wanted, kept) = std::mem::take(&mut self.kept).into_iter().partition::<Vec<_>, _>(is_wanted);
+        self.kept = kept.into();
+        self.kept_bytes = self.kept.iter().map(size_bytes).fold(0, usize::saturating_add);
+        wanted
+    }
+}
+
+fn forward(pull: &Pull, output: &IofOutput) -> Output {
+    let IofOutput { source, channel, bytes, info } = output.clone();
+    let output = notification::Output { source, channels: channel, reference: pull.local_id, info, bytes };
+    Output::Forward(pull.peer, output)
+}
+
+/// What a piece of output takes, its own record included, so that empty pieces are bounded, too.
+fn size_bytes(output: &IofOutput) -> usize {
+    let info = output.info.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
+    info.fold(output.bytes.len(), usize::saturating_add).saturating_add(size_of::<IofOutput>())
+}
+
+/// What comes out of a process.
+const OUTPUT_CHANNELS: u16 =
+    iof_channel::FWD_STDOUT_CHANNEL | iof_channel::FWD_STDERR_CHANNEL | iof_channel::FWD_STDDIAG_CHANNEL;

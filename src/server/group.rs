@@ -1,0 +1,182 @@
+//! Groups: named sets of processes with an order. Those of this node alone are formed here; the host is asked where a
+//! group reaches further, or wants a context number.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::collective::{Kind, Operation, OperationId};
+use super::connect::Results;
+use super::core::Server;
+use super::directives::{find, flag};
+use super::outputs::Ticket;
+use super::requests::GroupOperation;
+use crate::gds::Publish;
+use crate::keys;
+use crate::proto::{self, RankData, Reply};
+use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, Value};
+
+/// Groups that were formed with members here.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    groups: BTreeMap<Text, Group>,
+}
+
+#[derive(Debug)]
+struct Group {
+    /// In the order of their ranks in the group.
+    members: Vec<ProcId>,
+    /// Members were promised an event for each that dies: a death does not spoil the end of the group.
+    survives_deaths: bool,
+}
+
+/// A group as its members learn of it.
+pub(super) struct Formed {
+    members: Vec<ProcId>,
+    context_id: Option<u64>,
+    info: Vec<Info>,
+}
+
+impl<S: Publish> Server<S> {
+    pub(super) fn construct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
+        let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
+        if self.groups.groups.len() >= self.config.limits.groups_max {
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let request = proto::Collective { procs: group.procs, directives: group.directives };
+        self.arrive(now, ticket, proc, Kind::Group(GroupOperation::Construct, id), request);
+    }
+
+    /// Older peers do not repeat the members, so those of the group's beginning count. A group that has none here can't
+    /// be dissolved here.
+    pub(super) fn destruct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
+        let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
+        let members = self.groups.groups.get(&id).map(|group| group.members.clone());
+        let Some(procs) = members.filter(|members| members.contains(&proc)) else {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND);
+        };
+        let request = proto::Collective { procs, directives: group.directives };
+        self.arrive(now, ticket, proc, Kind::Group(GroupOperation::Destruct, id), request);
+    }
+
+    /// The end of an operation whose local members are missing in part, where they had to be complete.
+    pub(super) fn intolerable(&self, id: OperationId, status: Status) -> Option<Status> {
+        let operation = self.collectives.get(id).filter(|_| status != Status::SUCCESS)?;
+        let Kind::Group(what, name) = &operation.signature.kind else { return None };
+        match what {
+            GroupOperation::Construct => (!tolerates_deaths(&operation.directives)).then_some(ABORTED),
+            GroupOperation::Destruct => (!self.groups.survives_deaths(name)).then_some(status),
+        }
+    }
+
+    /// The status of an operation that has ended well here with these local members.
+    pub(super) fn tolerated(&self, id: OperationId, status: Status) -> Status {
+        let Some(operation) = self.collectives.get(id) else { return status };
+        match &operation.signature.kind {
+            Kind::Group(GroupOperation::Construct, _) if !flag(&operation.directives, keys::GROUP_OPTIONAL) => {
+                Status::SUCCESS
+            }
+            Kind::Group(GroupOperation::Destruct, _) => Status::SUCCESS,
+            _ => status,
+        }
+    }
+
+    /// Notes the new group, or that it is no more.
+    pub(super) fn end_group(
+        &mut self,
+        what: GroupOperation,
+        id: &Text,
+        operation: &Operation,
+        status: Status,
+        info: Vec<Info>,
+    ) -> Results {
+        if !matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
+            return Results::Nothing;
+        }
+        if what == GroupOperation::Destruct {
+            self.groups.groups.remove(id);
+            return Results::Nothing;
+        }
+        let members = membership(&info).unwrap_or_else(|| self.members_of(operation));
+        let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
+        self.groups.groups.insert(id.clone(), Group { members: members.clone(), survives_deaths });
+        let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
+        Results::Group(Formed { members, context_id, info })
+    }
+
+    /// The participants of an operation one by one, in order, without those that were lost here.
+    fn members_of(&self, operation: &Operation) -> Vec<ProcId> {
+        let mut members = BTreeSet::new();
+        let members_max = self.config.limits.participants_max;
+        for entry in &operation.signature.procs {
+            let numbered = |rank: u32| ProcId::new(entry.namespace.clone(), rank);
+            let job = self.registry.job(&entry.namespace);
+            let job_size = job.and_then(|job| job.job_size).filter(|_| entry.rank == Rank::Wildcard);
+            match (entry.rank, job_size) {
+                (Rank::Process(_), _) => drop(members.insert(entry.clone())),
+                (_, Some(job_size)) => members.extend((0..job_size).take(members_max).map(numbered)),
+                (_, None) => members.extend(job.into_iter().flat_map(|job| job.clients.keys()).copied().map(numbered)),
+            }
+        }
+        members.into_iter().filter(|proc| !operation.departed.contains(proc)).take(members_max).collect()
+    }
+}
+
+impl Groups {
+    /// Replaces groups among the participants by their members. A group's name stands where a namespace would, the rank
+    /// is the one in the group.
+    pub(super) fn translate(&self, procs: Vec<ProcId>, procs_max: usize) -> Vec<ProcId> {
+        if self.groups.is_empty() {
+            return procs;
+        }
+        let members_of = |proc: ProcId| match self.groups.get(&Text::from(proc.namespace.as_str())) {
+            Some(group) => match proc.rank.process().map(usize::try_from) {
+                Some(Ok(position)) => group.members.get(position).cloned().into_iter().collect(),
+                _ => group.members.clone(),
+            },
+            None => vec![proc],
+        };
+        procs.into_iter().flat_map(members_of).take(procs_max).collect()
+    }
+
+    /// Forgets groups that a job which is gone was part of.
+    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
+        self.groups.retain(|_, group| group.members.iter().all(|proc| proc.namespace != *namespace));
+    }
+
+    fn survives_deaths(&self, id: &Text) -> bool {
+        self.groups.get(id).is_some_and(|group| group.survives_deaths)
+    }
+}
+
+impl Formed {
+    pub(super) fn reply<'a>(&self, jobs: impl Iterator<Item = &'a RankData>) -> Reply {
+        let named = |job: &RankData| (Text::from(job.proc.namespace.as_str()), job.entries.clone());
+        Reply::Group {
+            members: self.members.clone(),
+            context_id: self.context_id,
+            info: self.info.clone(),
+            jobs: jobs.map(named).collect(),
+        }
+    }
+}
+
+/// The end of a construction that members were lost for.
+const ABORTED: Status = Status::GROUP_CONSTRUCT_ABORT;
+
+fn name_of(group: &proto::Group) -> Option<Text> {
+    group.id.clone().filter(|id| !id.as_bytes().is_empty() && id.as_bytes().len() <= Namespace::SIZE_BYTES_MAX)
+}
+
+/// Whether a group is formed of whoever is left.
+fn tolerates_deaths(directives: &[Info]) -> bool {
+    flag(directives, keys::GROUP_FT_COLLECTIVE) || flag(directives, keys::GROUP_OPTIONAL)
+}
+
+/// The members as the host orders them.
+fn membership(info: &[Info]) -> Option<Vec<ProcId>> {
+    let Value::DataArray(array) = &find(info, keys::GROUP_MEMBERSHIP)?.value else { return None };
+    let member = |value: &Value| match value {
+        Value::Proc(proc) => Some((**proc).clone()),
+        _ => None,
+    };
+    array.elements.iter().map(member).collect::<Option<Vec<ProcId>>>().filter(|members| !members.is_empty())
+}

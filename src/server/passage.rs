@@ -1,0 +1,209 @@
+//! Requests that only the host can answer: passed up with who asks, and the answer passed down.
+
+use super::config::Capabilities;
+use super::core::Server;
+use super::directives::{find, with_ids};
+use super::host::{HostReply, Upcall};
+use super::outputs::Ticket;
+use super::pending::{Expected, Purpose};
+use super::requests::{self, Requester};
+use super::upcalls::{settled, status_of};
+use crate::gds::Publish;
+use crate::keys::{self, TypedKey};
+use crate::proto::{self, Reply, Request};
+use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Query, Status, Text, Time, Value, footprint};
+
+/// A request as it goes up.
+struct Passage {
+    needs: Capabilities,
+    upcall: Upcall,
+    expected: Expected,
+}
+
+impl<S: Publish> Server<S> {
+    /// Any request that is not the server's own to answer.
+    pub(super) fn pass(&mut self, now: Time, ticket: Ticket, proc: ProcId, request: Request) {
+        let Some(requester) = self.requester(&ticket, proc) else { return self.outputs.forget(ticket) };
+        let passage = match request {
+            Request::IofPull(pull) => return self.pull_output(now, ticket, requester, pull),
+            Request::IofDeregister(pull) => return self.end_pull(ticket, pull.reference),
+            Request::ResolvePeers(question) => return self.resolve_peers(ticket, &question),
+            Request::ResolveNode(namespace) => return self.resolve_nodes(ticket, namespace.as_ref()),
+            Request::Connect(connect) => return self.connect_processes(now, ticket, requester.proc, connect),
+            Request::Disconnect(connect) => return self.disconnect_processes(now, ticket, requester.proc, connect),
+            Request::GroupConstruct(group) => return self.construct_group(now, ticket, requester.proc, group),
+            Request::GroupDestruct(group) => return self.destruct_group(now, ticket, requester.proc, group),
+            request => passage_of(requester, request),
+        };
+        match passage {
+            Ok(Passage { needs, upcall, expected }) if self.config.capabilities.contains(needs) => {
+                self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
+            }
+            Ok(_) => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
+            Err(status) => self.outputs.reply_status(ticket, status),
+        }
+    }
+
+    /// Who holds a ticket, in the kernel's words.
+    fn requester(&self, ticket: &Ticket, proc: ProcId) -> Option<Requester> {
+        let credentials = self.peers.get(ticket.peer())?.credentials;
+        let object = self.registry.client(&proc).map_or(0, |client| client.object);
+        Some(Requester { proc, object, uid: credentials.uid, gid: credentials.gid })
+    }
+
+    /// The host's answer to a request that was passed up.
+    pub(super) fn settle_passed(&mut self, ticket: Ticket, expected: Expected, reply: HostReply) {
+        let reply = match (expected, reply) {
+            (Expected::Pull(pull), reply) => match status_of(&reply) {
+                Status::SUCCESS => return self.grant_pull(ticket, *pull),
+                status => Reply::Status(status),
+            },
+            (Expected::Lookup, HostReply::Lookup { status, found }) => {
+                with_status(settled(status), found.is_empty(), Reply::Lookup(found))
+            }
+            (Expected::Infos, HostReply::Infos { status, info }) => {
+                with_status(settled(status), info.is_empty(), Reply::Infos(info))
+            }
+            (Expected::Namespace, HostReply::Spawned(namespace)) => self.spawned(&namespace),
+            (Expected::Credential, HostReply::Credential(requests::Credential { bytes, info })) => {
+                Reply::Credential { credential: bytes, info }
+            }
+            (expected, reply) => match (status_of(&reply), expected) {
+                (Status::SUCCESS, Expected::Lookup) => Reply::Lookup(Vec::new()),
+                (Status::SUCCESS, Expected::Infos) => Reply::Infos(Vec::new()),
+                (Status::SUCCESS, Expected::Credential) => {
+                    Reply::Credential { credential: Vec::new(), info: Vec::new() }
+                }
+                // A job without a name is none.
+                (Status::SUCCESS, Expected::Namespace) => Reply::Status(Status::ERROR),
+                (status, _) => Reply::Status(status),
+            },
+        };
+        self.outputs.reply(ticket, reply);
+    }
+
+    fn spawned(&self, namespace: &Namespace) -> Reply {
+        Reply::Spawned { namespace: Text::from(namespace.as_str()), entries: self.job_data(namespace) }
+    }
+
+    /// What is known here of a job, for a reply about something else. Nothing if it is more than a message should carry:
+    /// whoever needs it asks.
+    pub(super) fn job_data(&self, namespace: &Namespace) -> Vec<crate::types::Kval> {
+        if self.registry.registered(namespace).is_none() {
+            return Vec::new();
+        }
+        let entries = self.store.job_entries(namespace).unwrap_or_default();
+        let sizes = entries.iter().map(|entry| footprint(&entry.value).unwrap_or(usize::MAX));
+        let is_small = sizes.fold(0, usize::saturating_add) <= self.config.limits.reply_bytes_max;
+        if is_small { entries } else { Vec::new() }
+    }
+}
+
+/// What goes up for a request; an error for one that makes no sense, or that nobody here knows.
+fn passage_of(requester: Requester, request: Request) -> Result<Passage, Status> {
+    let (needs, expected, upcall) = match request {
+        Request::Publish(publish) => (Capabilities::PUBLISH, Expected::Status, publish_upcall(requester, publish)),
+        Request::Lookup(lookup) => (Capabilities::LOOKUP, Expected::Lookup, lookup_upcall(requester, lookup)?),
+        Request::Unpublish(lookup) => (Capabilities::UNPUBLISH, Expected::Status, unpublish_upcall(requester, lookup)?),
+        Request::Spawn(spawn) => (Capabilities::SPAWN, Expected::Namespace, spawn_upcall(requester, spawn)),
+        Request::Query(queries) => (Capabilities::QUERY, Expected::Infos, query_upcall(requester, queries)),
+        Request::Log(log) => (Capabilities::LOG, Expected::Status, log_upcall(requester, log)),
+        Request::Allocate(request) => (Capabilities::ALLOCATE, Expected::Infos, allocate_upcall(requester, request)),
+        Request::JobControl(control) => {
+            (Capabilities::JOB_CONTROL, Expected::Infos, job_control_upcall(requester, control))
+        }
+        Request::Monitor(monitor) => (Capabilities::MONITOR, Expected::Infos, monitor_upcall(requester, monitor)),
+        Request::GetCredential(directives) => {
+            let directives = with_ids(directives, &requester);
+            let upcall = Upcall::GetCredential(requests::CredentialRequest { requester, directives });
+            (Capabilities::GET_CREDENTIAL, Expected::Credential, upcall)
+        }
+        Request::ValidateCredential(proto::ValidateCredential { credential, directives }) => {
+            let directives = with_ids(directives, &requester);
+            let request = requests::ValidateRequest { requester, credential, directives };
+            (Capabilities::VALIDATE_CREDENTIAL, Expected::Infos, Upcall::ValidateCredential(request))
+        }
+        Request::IofPush(proto::IofPush { targets, directives, bytes }) => {
+            let directives = with_ids(directives, &requester);
+            let upcall = Upcall::PushStdin(requests::PushStdin { requester, targets, directives, bytes });
+            (Capabilities::PUSH_STDIN, Expected::Status, upcall)
+        }
+        _ => return Err(Status::ERR_NOT_SUPPORTED),
+    };
+    Ok(Passage { needs, upcall, expected })
+}
+
+fn publish_upcall(requester: Requester, publish: proto::Publish) -> Upcall {
+    let info = with_ids(publish.info, &requester);
+    Upcall::Publish(requests::Publish { requester, info })
+}
+
+fn lookup_upcall(requester: Requester, lookup: proto::Lookup) -> Result<Upcall, Status> {
+    let (keys, directives) = (keys_of(&lookup.keys)?, with_ids(lookup.directives, &requester));
+    Ok(Upcall::Lookup(requests::Lookup { requester, keys, directives }))
+}
+
+fn unpublish_upcall(requester: Requester, lookup: proto::Lookup) -> Result<Upcall, Status> {
+    let (keys, directives) = (keys_of(&lookup.keys)?, with_ids(lookup.directives, &requester));
+    Ok(Upcall::Unpublish(requests::Unpublish { requester, keys, directives }))
+}
+
+fn keys_of(keys: &[Text]) -> Result<Vec<Key>, Status> {
+    keys.iter().map(|key| Key::from_bytes(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect()
+}
+
+fn spawn_upcall(requester: Requester, spawn: proto::Spawn) -> Upcall {
+    let mut job = with_ids(spawn.job, &requester);
+    set(&mut job, keys::SPAWNED, Value::Bool(true));
+    set(&mut job, keys::PARENT_ID, Value::from(requester.proc.clone()));
+    set(&mut job, keys::REQUESTOR_IS_CLIENT, Value::Bool(true));
+    Upcall::Spawn(requests::Spawn { requester, job, apps: spawn.apps })
+}
+
+fn query_upcall(requester: Requester, queries: Vec<Query>) -> Upcall {
+    let with_ids = |query: Query| Query { qualifiers: with_ids(query.qualifiers, &requester), ..query };
+    let queries = queries.into_iter().map(with_ids).collect();
+    Upcall::Query(requests::QueryRequest { requester, queries })
+}
+
+fn log_upcall(requester: Requester, log: proto::Log) -> Upcall {
+    let mut directives = with_ids(log.directives, &requester);
+    set(&mut directives, keys::LOG_SOURCE, Value::from(requester.proc.clone()));
+    if let Some(timestamp) = log.timestamp.filter(|&timestamp| timestamp > 0)
+        && find(&directives, keys::LOG_TIMESTAMP).is_none()
+    {
+        set(&mut directives, keys::LOG_TIMESTAMP, Value::Time(timestamp));
+    }
+    Upcall::Log(requests::Log { requester, data: log.data, directives })
+}
+
+fn allocate_upcall(requester: Requester, request: proto::Allocate) -> Upcall {
+    let info = with_ids(request.info, &requester);
+    Upcall::Allocate(requests::Allocate { requester, directive: request.directive, info })
+}
+
+fn job_control_upcall(requester: Requester, control: proto::JobControl) -> Upcall {
+    let directives = with_ids(control.directives, &requester);
+    Upcall::JobControl(requests::JobControl { requester, targets: control.targets, directives })
+}
+
+fn monitor_upcall(requester: Requester, request: proto::Monitor) -> Upcall {
+    let proto::Monitor { monitor, error, directives } = request;
+    let directives = with_ids(directives, &requester);
+    Upcall::Monitor(requests::Monitor { requester, monitor, error, directives })
+}
+
+/// What the server says counts, whatever the client has said.
+fn set<T: ?Sized>(directives: &mut Vec<Info>, key: TypedKey<T>, value: Value) {
+    directives.retain(|info| info.key.as_str() != key.name());
+    directives.push(Info { key: Key::from_static(key.name()), flags: InfoFlags::empty().bits(), value });
+}
+
+/// Results with a status. Without results the status is all there is to say, unless it is success.
+fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
+    match status {
+        Status::SUCCESS => results,
+        status if is_empty => Reply::Status(status),
+        status => Reply::Partial { status, results: Box::new(results) },
+    }
+}

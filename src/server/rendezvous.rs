@@ -1,0 +1,230 @@
+//! What all operations of many processes have in common: arrival, the end of the local phase, the host's answer, release.
+
+use super::collective::{Answer, Kind, Operation, OperationId, Signature, Stage};
+use super::config::Capabilities;
+use super::core::Server;
+use super::directives::{flag, requires_more_than, timeout};
+use super::host::{FenceUpcall, HostReply, Upcall};
+use super::outputs::Ticket;
+use super::pending::Purpose;
+use super::registry::{Registry, Remote};
+use super::requests::{Connect, GroupRequest};
+use super::timers::Timer;
+use super::upcalls::{settled, status_of};
+use crate::gds::Publish;
+use crate::keys;
+use crate::proto;
+use crate::types::{Info, Key, ProcId, Rank, Status, Time, Value};
+
+/// Tells the host that local participants are missing.
+const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static(keys::LOCAL_COLLECTIVE_STATUS.name());
+
+impl<S: Publish> Server<S> {
+    /// A participant arrives at an operation.
+    pub(super) fn arrive(&mut self, now: Time, ticket: Ticket, proc: ProcId, kind: Kind, request: proto::Collective) {
+        let proto::Collective { procs, directives } = request;
+        if procs.len() > self.config.limits.participants_max {
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let procs = self.groups.translate(procs, self.config.limits.participants_max);
+        let is_somebody = |entry: &ProcId| !matches!(entry.rank, Rank::Invalid | Rank::Undefined);
+        if procs.is_empty() || !procs.iter().all(is_somebody) {
+            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
+        }
+        let signature = self.collectives.signature(kind, procs, &proc);
+        if !signature.covers(&proc) {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_A_MEMBER);
+        }
+        let timeout = timeout(&directives);
+        let is_merged = signature.kind.merges_directives();
+        let id = match self.collectives.joinable(&signature, ticket.peer()) {
+            Some(id) => id,
+            None if self.collectives.len() >= self.config.limits.collectives_max => {
+                return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+            }
+            None => self.collectives.open(signature, directives.clone()),
+        };
+        let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
+        if is_merged {
+            let news = directives.into_iter().filter(|info| !operation.directives.contains(info));
+            let news: Vec<Info> = news.collect();
+            operation.directives.extend(news);
+        }
+        // The first contribution that carries a timeout starts the clock for everybody.
+        if let (None, Some(timeout)) = (operation.deadline, timeout) {
+            operation.deadline = Some(now + timeout);
+            self.timers.arm(operation.deadline, Timer::Operation(id));
+        }
+        self.advance_operation(now, id);
+    }
+
+    /// Completes the local phase if everybody who can arrive has.
+    pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
+        let Some(operation) = self.collectives.get_mut(id) else { return };
+        if operation.stage != Stage::Gathering || !operation.is_locally_complete(&self.registry) {
+            return;
+        }
+        let status = local_status(operation, &self.registry);
+        let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
+        let needs_host = operation.needs_host(has_host);
+        let understood = operation.signature.kind.understood();
+        let is_met = !requires_more_than(&operation.directives, understood);
+        if let Some(failure) = self.intolerable(id, status) {
+            return self.finish_operation(now, id, failure);
+        }
+        if !needs_host {
+            let status = self.tolerated(id, status);
+            return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
+        }
+        if !has_host {
+            return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
+        }
+        self.hand_over(now, id, status);
+    }
+
+    /// Hands the local contribution to the host. From here on losses change nothing and nobody can join.
+    fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
+        let Some(operation) = self.collectives.get(id) else { return };
+        let procs = operation.signature.procs.clone();
+        let mut directives = operation.directives.clone();
+        if status != Status::SUCCESS {
+            directives.push(Info::new(LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
+        }
+        let mut collected = Vec::new();
+        let upcall = match operation.signature.kind.clone() {
+            Kind::Fence => match self.contribution(id) {
+                Ok((data, commits)) => {
+                    collected = commits;
+                    let namespaces = self.sizes_of(&procs);
+                    Upcall::Fence(FenceUpcall { procs, directives, data, namespaces })
+                }
+                Err(status) => return self.finish_operation(now, id, status),
+            },
+            Kind::Connect => Upcall::Connect(Connect { procs, directives }),
+            Kind::Disconnect => Upcall::Disconnect(Connect { procs, directives }),
+            Kind::Group(operation, id) => Upcall::Group(GroupRequest { operation, id, procs, directives }),
+        };
+        let Some(operation) = self.collectives.get_mut(id) else { return };
+        operation.collected = collected;
+        let deadline = operation.deadline.take();
+        self.timers.disarm(deadline, Timer::Operation(id));
+        let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
+        self.collectives.hand_to_host(id, upcall);
+    }
+
+    /// The host has done its part.
+    pub(super) fn complete_operation(&mut self, now: Time, id: OperationId, reply: HostReply) {
+        let Some(operation) = self.collectives.get(id) else { return };
+        let signature = operation.signature.clone();
+        let answer = match (&signature.kind, reply) {
+            (Kind::Fence, HostReply::Fence { status, blocks }) => {
+                Answer { status: settled(status), blocks, info: Vec::new() }
+            }
+            (Kind::Group(..), HostReply::Infos { status, info }) => {
+                Answer { status: settled(status), blocks: Vec::new(), info }
+            }
+            (_, other) => Answer { status: status_of(&other), blocks: Vec::new(), info: Vec::new() },
+        };
+        self.collectives.keep_answer(id, answer);
+        self.settle_answered(now, &signature);
+    }
+
+    /// Ends an operation: everybody who waits gets this status.
+    pub(super) fn finish_operation(&mut self, now: Time, id: OperationId, status: Status) {
+        if let Some(signature) = self.release(id, status, Vec::new()) {
+            self.settle_answered(now, &signature);
+        }
+    }
+
+    /// Ends the operations of a signature whose turn has come, in order.
+    fn settle_answered(&mut self, now: Time, signature: &Signature) {
+        while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
+            let Answer { status, blocks, info } = answer;
+            let (status, arrived) = self.take_blocks(id, status, blocks);
+            self.release(id, status, info);
+            for proc in arrived {
+                self.review_target(now, &proc);
+            }
+        }
+    }
+
+    /// Takes an operation off the list and answers everybody who waits for it.
+    fn release(&mut self, id: OperationId, status: Status, info: Vec<Info>) -> Option<Signature> {
+        let operation = self.collectives.remove(id)?;
+        let signature = &operation.signature;
+        tracing::debug!(operation = id.0, kind = ?signature.kind, procs = ?signature.procs, %status, "operation ended");
+        self.timers.disarm(operation.deadline, Timer::Operation(id));
+        if let Stage::AtHost(upcall) = operation.stage {
+            self.cancel_upcall(upcall);
+        }
+        let ending = self.ending(&operation, status, info);
+        let (signature, tickets) = operation.into_parts();
+        for ticket in tickets {
+            let reply = self.reply_at_end(&ending, ticket.peer());
+            self.outputs.reply(ticket, reply);
+        }
+        Some(signature)
+    }
+}
+
+impl Kind {
+    /// What the host must be able to do for operations that are not this node's own affair.
+    const fn capability(&self) -> Capabilities {
+        match self {
+            Self::Fence => Capabilities::FENCE,
+            Self::Connect => Capabilities::CONNECT,
+            Self::Disconnect => Capabilities::DISCONNECT,
+            Self::Group(..) => Capabilities::GROUP,
+        }
+    }
+
+    /// Directives that a server can meet without the host.
+    const fn understood(&self) -> &'static [&'static str] {
+        match self {
+            Self::Fence => &UNDERSTOOD_OF_FENCES,
+            Self::Connect | Self::Disconnect => &UNDERSTOOD_OF_CONNECTIONS,
+            Self::Group(..) => &UNDERSTOOD_OF_GROUPS,
+        }
+    }
+
+    /// Members of a group say different things of themselves; the others should all say the same.
+    const fn merges_directives(&self) -> bool {
+        matches!(self, Self::Group(..))
+    }
+}
+
+impl Operation {
+    /// Whether the operation is not this node's own affair. Where nobody can tell whether there are others, the host
+    /// can. What being connected means is always the host's to say, if it says anything.
+    fn needs_host(&self, has_host: bool) -> bool {
+        let remote = self.remote();
+        let is_wanted = match &self.signature.kind {
+            Kind::Fence => false,
+            Kind::Connect | Kind::Disconnect => has_host,
+            Kind::Group(..) => flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
+        };
+        is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
+    }
+}
+
+const UNDERSTOOD_OF_FENCES: [&str; 3] =
+    [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
+const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
+const UNDERSTOOD_OF_GROUPS: [&str; 6] = [
+    keys::TIMEOUT.name(),
+    keys::GROUP_LOCAL_ONLY.name(),
+    keys::GROUP_OPTIONAL.name(),
+    keys::GROUP_FT_COLLECTIVE.name(),
+    keys::GROUP_NOTIFY_TERMINATION.name(),
+    keys::GROUP_ASSIGN_CONTEXT_ID.name(),
+];
+
+/// What the local phase has to say: whether participants are missing, and whether any is left.
+fn local_status(operation: &Operation, registry: &Registry) -> Status {
+    let has_survivor = operation.contributed.iter().any(|proc| !registry.is_gone(proc));
+    match (operation.departed.is_empty(), has_survivor) {
+        (true, _) => Status::SUCCESS,
+        (false, true) => Status::ERR_PARTIAL_SUCCESS,
+        (false, false) => Status::ERR_LOST_CONNECTION,
+    }
+}

@@ -1,0 +1,199 @@
+//! What clients ask of the host through their server, as the host sees it.
+//!
+//! Every request but those of many processes names its [`Requester`], whose ids come from the kernel. Where the standard
+//! wants `PMIX_USERID` and `PMIX_GRPID` among the directives, they are there, again the kernel's; what a client claims
+//! of itself is removed.
+//!
+//! Source: PMIx Standard, "Server-Specific Interfaces" (server module).
+
+use crate::types::{App, Info, Key, ProcId, Query, Status, Text};
+
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq)]
+            pub struct $name {
+                $($(#[$field_doc])* pub $field: $type,)*
+            }
+        )*
+    };
+}
+
+requests! {
+    /// Who asks.
+    Requester {
+        /// The process.
+        proc: ProcId,
+        /// As given at its registration.
+        object: u64,
+        /// Effective user id of its connection, according to the kernel.
+        uid: u32,
+        /// Effective group id of its connection, according to the kernel.
+        gid: u32,
+    }
+    /// Data to publish.
+    Publish {
+        /// Who publishes.
+        requester: Requester,
+        /// Data and directives.
+        info: Vec<Info>,
+    }
+    /// Published data to find.
+    Lookup {
+        /// Who looks.
+        requester: Requester,
+        /// The keys wanted.
+        keys: Vec<Key>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+    /// Published data to withdraw.
+    Unpublish {
+        /// Who published it.
+        requester: Requester,
+        /// The keys; empty: everything that the requester published.
+        keys: Vec<Key>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+    /// A job to start. Besides the ids, the job's directives say that it is spawned (`PMIX_SPAWNED`), by whom
+    /// (`PMIX_PARENT_ID`), and that a client asks (`PMIX_REQUESTOR_IS_CLIENT`).
+    Spawn {
+        /// Who starts it.
+        requester: Requester,
+        /// Directives for the whole job.
+        job: Vec<Info>,
+        /// Applications.
+        apps: Vec<App>,
+    }
+    /// Processes to connect or disconnect. Every local one has asked.
+    Connect {
+        /// The processes, sorted, each entry once.
+        procs: Vec<ProcId>,
+        /// Directives of the first arrival, then `PMIX_LOCAL_COLLECTIVE_STATUS` if local participants are missing.
+        directives: Vec<Info>,
+    }
+    /// Facts wanted. Each query's qualifiers end with the ids of the requester.
+    QueryRequest {
+        /// Who asks.
+        requester: Requester,
+        /// The queries.
+        queries: Vec<Query>,
+    }
+    /// Data to log. Directives say whose it is (`PMIX_LOG_SOURCE`) and, if the requester told, of when.
+    Log {
+        /// Who logs.
+        requester: Requester,
+        /// What, one entry for each channel.
+        data: Vec<Info>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+    /// Change of an allocation.
+    Allocate {
+        /// Who asks.
+        requester: Requester,
+        /// What to do: one of [`crate::types::codes::alloc_directive`].
+        directive: u8,
+        /// Details.
+        info: Vec<Info>,
+    }
+    /// Control of processes.
+    JobControl {
+        /// Who asks.
+        requester: Requester,
+        /// Whom; empty: the requester's namespace.
+        targets: Vec<ProcId>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+    /// Something to watch.
+    Monitor {
+        /// Who asks.
+        requester: Requester,
+        /// What to watch.
+        monitor: Info,
+        /// Event to raise.
+        error: Status,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+    /// A credential wanted. Answered by [`Credential`].
+    CredentialRequest {
+        /// For whom.
+        requester: Requester,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+    /// A credential to check.
+    ValidateRequest {
+        /// Who asks.
+        requester: Requester,
+        /// The credential.
+        credential: Vec<u8>,
+        /// Directives.
+        directives: Vec<Info>,
+    }
+    /// Output wanted. After success the host hands it over with [`super::HostCall::IofDeliver`].
+    IofPull {
+        /// Who wants it.
+        requester: Requester,
+        /// Whose output; the wildcard rank: all of the namespace.
+        procs: Vec<ProcId>,
+        /// Directives.
+        directives: Vec<Info>,
+        /// Channel set ([`crate::types::codes::iof_channel`]), never standard input.
+        channels: u16,
+    }
+    /// Bytes for somebody's standard input.
+    PushStdin {
+        /// Whose bytes.
+        requester: Requester,
+        /// For whom; the wildcard rank: all of the namespace.
+        targets: Vec<ProcId>,
+        /// Directives.
+        directives: Vec<Info>,
+        /// The bytes; none: end of input.
+        bytes: Vec<u8>,
+    }
+    /// A group to form or to dissolve. Every local member has asked.
+    GroupRequest {
+        /// What to do.
+        operation: GroupOperation,
+        /// The group's name.
+        id: Text,
+        /// The members, sorted, each entry once.
+        procs: Vec<ProcId>,
+        /// Directives of all local members, each once, then `PMIX_LOCAL_COLLECTIVE_STATUS` if some are missing.
+        directives: Vec<Info>,
+    }
+    /// A credential and what goes with it.
+    Credential {
+        /// Opaque to everybody but its issuer.
+        bytes: Vec<u8>,
+        /// Details, for example who issued it.
+        info: Vec<Info>,
+    }
+    /// Output of a process.
+    IofOutput {
+        /// Whose.
+        source: ProcId,
+        /// The channel, one bit of [`crate::types::codes::iof_channel`].
+        channel: u16,
+        /// The bytes; none: the source has closed the channel.
+        bytes: Vec<u8>,
+        /// Details.
+        info: Vec<Info>,
+    }
+}
+
+/// What to do with a group. The numbers are those of the server module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum GroupOperation {
+    /// Form it.
+    Construct = 0,
+    /// Dissolve it.
+    Destruct = 1,
+}

@@ -1,0 +1,99 @@
+//! Who runs where, out of the job descriptions.
+
+use super::core::Server;
+use super::outputs::Ticket;
+use crate::gds::{KeyRef, Lookup, LookupError, NodeSelector, Publish, RealmRequest};
+use crate::keys::{self, TypedKey};
+use crate::proto::{self, Reply};
+use crate::types::{Namespace, ProcId, Rank, Status, Text};
+
+impl<S: Publish> Server<S> {
+    /// The processes of a namespace, or of all, on a node.
+    pub(super) fn resolve_peers(&mut self, ticket: Ticket, question: &proto::ResolvePeers) {
+        let reply = match self.peers_on(question) {
+            Ok(procs) => Reply::Procs(procs),
+            Err(status) => Reply::Status(status),
+        };
+        self.outputs.reply(ticket, reply);
+    }
+
+    /// The nodes of a namespace, or of all.
+    pub(super) fn resolve_nodes(&mut self, ticket: Ticket, namespace: Option<&Text>) {
+        let reply = match self.nodes_of(namespace) {
+            Ok(names) => Reply::Nodes(Text::from(names.join(","))),
+            Err(status) => Reply::Status(status),
+        };
+        self.outputs.reply(ticket, reply);
+    }
+
+    fn peers_on(&self, question: &proto::ResolvePeers) -> Result<Vec<ProcId>, Status> {
+        let node = match &question.node {
+            Some(name) => NodeSelector::Name(name.to_str().map_err(|_| Status::ERR_BAD_PARAM)?),
+            None => NodeSelector::Implied,
+        };
+        let mut procs = Vec::new();
+        for namespace in self.meant(question.namespace.as_ref())? {
+            match self.text(namespace, keys::LOCAL_PEERS, RealmRequest::Node(node)) {
+                Some(ranks) => procs.extend(ranks_in(&ranks).map(|rank| ProcId::new(namespace.clone(), rank))),
+                // Nobody of it is there; but where nobody said who is where, nobody knows.
+                None if question.namespace.is_none() || self.knows_nodes(namespace) => {}
+                None => return Err(Status::ERR_DATA_VALUE_NOT_FOUND),
+            }
+        }
+        Ok(procs)
+    }
+
+    fn nodes_of(&self, namespace: Option<&Text>) -> Result<Vec<String>, Status> {
+        let mut names: Vec<String> = Vec::new();
+        for of in self.meant(namespace)? {
+            match self.text(of, keys::NODE_LIST, RealmRequest::Job) {
+                Some(list) => {
+                    for name in list.split(',').filter(|name| !name.is_empty()) {
+                        if !names.iter().any(|known| known == name) {
+                            names.push(name.to_owned());
+                        }
+                    }
+                }
+                None if namespace.is_none() => {}
+                None => return Err(Status::ERR_DATA_VALUE_NOT_FOUND),
+            }
+        }
+        Ok(names)
+    }
+
+    /// The namespaces that a question is about; an empty name means all, like none.
+    fn meant(&self, namespace: Option<&Text>) -> Result<Vec<&Namespace>, Status> {
+        let is_meant = |name: &&Text| !name.as_bytes().is_empty();
+        let registered = self.registry.jobs().filter(|(_, job)| job.is_registered).map(|(namespace, _)| namespace);
+        match namespace.filter(is_meant) {
+            None => Ok(registered.collect()),
+            Some(name) => {
+                let named: Vec<&Namespace> =
+                    registered.filter(|namespace| namespace.as_str().as_bytes() == name.as_bytes()).collect();
+                if named.is_empty() { Err(Status::ERR_INVALID_NAMESPACE) } else { Ok(named) }
+            }
+        }
+    }
+
+    fn knows_nodes(&self, namespace: &Namespace) -> bool {
+        self.text(namespace, keys::NODE_LIST, RealmRequest::Job).is_some()
+    }
+
+    fn text(&self, namespace: &Namespace, key: TypedKey<str>, realm: RealmRequest<'_>) -> Option<String> {
+        let key = KeyRef { name: key.name(), hash: key.hash() };
+        let lookup = Lookup { rank: Rank::Wildcard, key, realm, audience: None };
+        match self.store.lookup(namespace, &lookup) {
+            Ok(value) => value.as_str().map(str::to_owned),
+            Err(LookupError::NotFound { .. }) => None,
+            Err(error) => {
+                tracing::warn!(%namespace, %error, "a job's description can't be read");
+                None
+            }
+        }
+    }
+}
+
+/// The ranks in a list with commas.
+fn ranks_in(list: &str) -> impl Iterator<Item = u32> {
+    list.split(',').filter_map(|rank| rank.trim().parse().ok())
+}
