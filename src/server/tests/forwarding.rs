@@ -121,14 +121,19 @@ fn what_is_kept_is_bounded_and_goes_with_its_job() {
     let config = Config { capabilities: Capabilities::IOF_PULL, limits, ..Config::default() };
     let mut rig = Rig::with(config, MapStore::new());
     rig.job(1, 1);
-    let large = "x".repeat(700);
-    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large).1, Status::SUCCESS);
-    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large).1, Status::ERR_OUT_OF_RESOURCE);
+    let large = |letter: &str| letter.repeat(700);
+    for letter in ["a", "b"] {
+        assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large(letter)).1, Status::SUCCESS);
+    }
     rig.host(HostCall::DeregisterNamespace(namespace("job")));
     let peer = rig.job(1, 1)[0];
+    for letter in ["c", "d"] {
+        assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large(letter)).1, Status::SUCCESS);
+    }
     let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
-    assert_eq!(forwarded(&granted(&mut rig, id)), [], "output of the job before");
-    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large).1, Status::SUCCESS);
+    let kept = [to(peer, 1, &large("c"))];
+    assert_eq!(forwarded(&granted(&mut rig, id)), kept, "neither what is too much nor the job's before");
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large("e")).0, [to(peer, 1, &large("e"))], "wanted: no bound");
 }
 
 #[test]

@@ -67,8 +67,11 @@ fn groups_of_other_names_do_not_meet() {
 fn groups_of_one_name_with_other_members_are_formed_side_by_side() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
-    for (rank, peer) in (0..).zip(peers) {
+    for (rank, &peer) in (0..).zip(&peers) {
         assert_eq!(formed(&rig.request(peer, construct("self", &[proc(rank)], &[]))).1, [proc(rank)]);
+    }
+    for &peer in &peers {
+        assert_eq!(statuses(&rig.request(peer, destruct("self"))), [(peer, Status::SUCCESS)]);
     }
 }
 
@@ -93,7 +96,7 @@ fn the_host_has_the_last_word_on_the_members() {
     let mut rig = Rig::new(Capabilities::GROUP);
     let peer = rig.job(4, 1)[0];
     let (id, _) = upcall(&rig.request(peer, construct("g", &[everybody()], &[])));
-    let elements = [proc(2), proc(0)].map(Value::from).into();
+    let elements = [proc(2), proc(0), proc(2)].map(Value::from).into();
     let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
     let info = vec![Info::new(key("pmix.grp.mbrs"), array)];
     let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info });
@@ -201,4 +204,21 @@ fn groups_end_with_the_jobs_of_their_members() {
     rig.host(HostCall::DeregisterNamespace(namespace("job")));
     let peer = rig.job(1, 1)[0];
     assert_eq!(statuses(&rig.request(peer, destruct("g"))), [(peer, Status::ERR_NOT_FOUND)]);
+}
+
+#[test]
+fn a_group_that_was_formed_otherwise_is_dissolved_by_those_who_name_its_members() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let request = Request::GroupDestruct(group("invited", &[proc(0)], &[]));
+    assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::SUCCESS)]);
+}
+
+#[test]
+fn what_members_say_of_a_group_is_bounded() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let many = vec![flag("pmix.custom"); 257];
+    let outputs = rig.request(peer, construct("g", &[proc(0)], &many));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
 }
