@@ -4,6 +4,7 @@ mod commits;
 mod connections;
 mod departures;
 mod direct_modex;
+mod events;
 mod fences;
 mod forwarding;
 mod gets;
