@@ -156,7 +156,7 @@ fn a_chain_waits_for_a_handler_that_completes_later_on_another_thread() {
     // Another event overtakes the one that waits.
     zero.notify_event(OTHER, None, range::RANGE_LOCAL, &[]).unwrap();
     assert_eq!(heard.recv().unwrap(), "default 4712");
-    thread::spawn(move || completion.complete(DONE, Vec::new())).join().unwrap();
+    thread::scope(|scope| scope.spawn(move || completion.complete(DONE, Vec::new())).join().unwrap());
     assert_eq!(heard.recv().unwrap(), "default 4711");
 }
 

@@ -15,7 +15,8 @@ use super::typed::KeyType;
 /// A process's membership in its job.
 ///
 /// Reading what the job or its processes published takes no lock and asks nobody: it is in memory that the server
-/// shares with its clients. A client runs no thread of its own unless a callback is given to it.
+/// shares with its clients. A client runs no thread of its own unless a callback or an event handler is given
+/// to it.
 ///
 /// Dropping a client without [`Client::finalize`] looks to the server like the end of the process. After a fork the
 /// client is the parent's: the child may read what is in shared memory and drop its copy, but every call to the server

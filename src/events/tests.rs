@@ -143,6 +143,7 @@ fn before_and_after_mean_right_beside_it() {
     assert!(rig.try_add("x", &[A], &after("last")).is_err());
     rig.add("fine", &[A], &after("first"));
     rig.add("well", &[A], &before("last"));
+    rig.run();
     assert_eq!(rig.raise(event(A)), ["first", "fine", "a", "b", "d", "c", "well", "multi", "default", "last"]);
 }
 
@@ -202,7 +203,7 @@ fn directives_that_make_no_sense_are_refused() {
 #[test]
 fn a_call_counts_its_first_completion_only() {
     let mut rig = Rig::new();
-    ["c", "b", "a"].map(|name| rig.add(name, &[A], &[]));
+    let _ids = ["c", "b", "a"].map(|name| rig.add(name, &[A], &[]));
     rig.dispatcher.raise(rig.now, event(A));
     let first = rig.dispatcher.poll_call().unwrap();
     assert!(rig.dispatcher.poll_call().is_none(), "the second waits for the first");

@@ -229,8 +229,9 @@ impl World {
 
     fn complete(&mut self, which: usize, ends: bool) {
         let (call, number, is_done) = &mut self.calls[which];
+        let said = info("said", u64::try_from(*number).unwrap());
         let status = if ends { Status::EVENT_ACTION_COMPLETE } else { Status::EVENT_NO_ACTION_TAKEN };
-        let goes_on = self.dispatcher.complete(call.token, status, vec![info("said", *number as u32)]);
+        let goes_on = self.dispatcher.complete(call.token, status, vec![said.clone()]);
         let chain = &mut self.chains[*number];
         if *is_done {
             return assert!(!goes_on, "a second completion changes nothing");
@@ -241,7 +242,7 @@ impl World {
         }
         assert_eq!(goes_on, !chain.rest.is_empty());
         chain.said.push(info(&call.handler.to_string(), Value::Status(status.to_raw())));
-        chain.said.push(info("said", *number as u32));
+        chain.said.push(said);
     }
 
     /// Everything that is held is completed; then nothing may be left.
