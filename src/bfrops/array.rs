@@ -22,14 +22,7 @@ impl Encoding for DataArray {
         let elements = value.elements.as_slice();
         let count = u64::try_from(elements.len()).map_err(|_| EncodeError::CountTooLarge { count: elements.len() })?;
         Size::write(writer, &count)?;
-        require_uniform(elements, element_type)?;
-        match element_type {
-            DataType::Size => write_run::<Size>(writer, elements, as_size),
-            DataType::Int => write_run::<Int>(writer, elements, as_int),
-            DataType::Uint => write_run::<Uint>(writer, elements, as_uint),
-            DataType::Pid => write_run::<Pid>(writer, elements, as_pid),
-            _ => elements.iter().try_for_each(|element| write_content(writer, element)),
-        }
+        write_elements(writer, element_type, elements)
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -39,15 +32,40 @@ impl Encoding for DataArray {
         }
         let declared = Size::read(reader)?;
         let count = reader.count(declared)?;
-        let elements = match element_type {
-            DataType::Undefined if count > 0 => return Err(reader.error(DecodeProblem::UntypedElements { count })),
-            DataType::Size => read_run::<Size>(reader, count, Value::Size)?,
-            DataType::Int => read_run::<Int>(reader, count, Value::Int)?,
-            DataType::Uint => read_run::<Uint>(reader, count, Value::Uint)?,
-            DataType::Pid => read_run::<Pid>(reader, count, Value::Pid)?,
-            _ => reader.list(count, |reader| read_content(reader, element_type))?,
-        };
+        let elements = read_elements(reader, element_type, count)?;
         Ok(Self { element_type, elements })
+    }
+}
+
+/// Writes values of one type in a row, without their number.
+pub(super) fn write_elements(
+    writer: &mut Writer,
+    element_type: DataType,
+    elements: &[Value],
+) -> Result<(), EncodeError> {
+    require_uniform(elements, element_type)?;
+    match element_type {
+        DataType::Size => write_run::<Size>(writer, elements, as_size),
+        DataType::Int => write_run::<Int>(writer, elements, as_int),
+        DataType::Uint => write_run::<Uint>(writer, elements, as_uint),
+        DataType::Pid => write_run::<Pid>(writer, elements, as_pid),
+        _ => elements.iter().try_for_each(|element| write_content(writer, element)),
+    }
+}
+
+/// Reads so many values of one type, which [`Reader::count`] has admitted.
+pub(super) fn read_elements(
+    reader: &mut Reader<'_>,
+    element_type: DataType,
+    count: usize,
+) -> Result<Vec<Value>, DecodeError> {
+    match element_type {
+        DataType::Undefined if count > 0 => Err(reader.error(DecodeProblem::UntypedElements { count })),
+        DataType::Size => read_run::<Size>(reader, count, Value::Size),
+        DataType::Int => read_run::<Int>(reader, count, Value::Int),
+        DataType::Uint => read_run::<Uint>(reader, count, Value::Uint),
+        DataType::Pid => read_run::<Pid>(reader, count, Value::Pid),
+        _ => reader.list(count, |reader| read_content(reader, element_type)),
     }
 }
 

@@ -1,7 +1,8 @@
+use super::array::read_elements;
 use super::integer::Integer;
 use super::wire::{DataTypeNumber, Int32, Size};
 use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
-use crate::types::DataType;
+use crate::types::{DataType, Value};
 
 /// Takes pack operations from a message. The only place that compares a foreign length with what is there.
 #[derive(Debug)]
@@ -76,6 +77,26 @@ impl<'a> Reader<'a> {
         let count = self.count(count)?;
         self.begin_operation(E::TYPE, count)?;
         self.list(count, E::read)
+    }
+
+    /// One pack operation with values of a type that is only known now, as many as it has.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such an operation.
+    pub fn unpack_elements(&mut self, field: &'static str, data_type: DataType) -> Result<Vec<Value>, DecodeError> {
+        self.enter(field);
+        self.require(data_type)?;
+        if self.codec.described {
+            self.expect_type(DataType::Int32)?;
+        }
+        let found = Int32::read(self)?;
+        let impossible = DecodeProblem::ImpossibleCount { count: found.into() };
+        let declared = u64::try_from(found).map_err(|_| self.error(impossible))?;
+        let count = self.count(declared)?;
+        if self.codec.described {
+            self.expect_type(data_type)?;
+        }
+        read_elements(self, data_type, count)
     }
 
     /// `count` pack operations with one value each.

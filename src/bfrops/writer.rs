@@ -1,7 +1,8 @@
+use super::array::write_elements;
 use super::integer::Integer;
 use super::wire::{DataTypeNumber, Int32};
 use super::{Codec, DecodeLimits, EncodeError, Encoding};
-use crate::types::DataType;
+use crate::types::{DataType, Value};
 
 /// Appends pack operations to a buffer.
 #[derive(Debug)]
@@ -46,6 +47,15 @@ impl Writer {
     pub fn pack_all<E: Encoding>(&mut self, values: &[E::Value]) -> Result<(), EncodeError> {
         self.begin_operation(E::TYPE, values.len())?;
         values.iter().try_for_each(|value| E::write(self, value))
+    }
+
+    /// One pack operation with values of a type that is only known now.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the peer could not read it, or a value has another type.
+    pub fn pack_elements(&mut self, data_type: DataType, elements: &[Value]) -> Result<(), EncodeError> {
+        self.begin_operation(data_type, elements.len())?;
+        write_elements(self, data_type, elements)
     }
 
     /// Refuses a type that the peer does not know.

@@ -14,11 +14,13 @@
 
 #[expect(non_snake_case, reason = "C programs know these names")]
 pub mod client;
+pub mod data;
 pub mod error;
 pub mod form;
 mod frameworks;
 pub mod from_c;
 pub mod guard;
+pub mod helpers;
 pub mod hwloc;
 pub mod memory;
 mod operation;

@@ -47,6 +47,13 @@ impl Status {
         (code == self.0).then_some(name)
     }
 
+    /// The code that [`Status::name`] calls so, with or without the prefix `PMIX_`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let is_this = |full: &str| full == name || full.strip_prefix("PMIX_") == Some(name);
+        NAMES.iter().find(|(_, full)| is_this(full)).map(|&(code, _)| Self(code))
+    }
+
     /// Whether an operation that returned this code has succeeded: `SUCCESS` or `OPERATION_SUCCEEDED`.
     ///
     /// The second is what a non-blocking call returns when it finished at once; it is negative all the same.

@@ -237,6 +237,12 @@ pub fn type_of(value: &pmix_value_t) -> Result<DataType, CError> {
     DataType::from_raw(value.type_).ok_or(CError::UnknownType { code: value.type_ })
 }
 
+/// Where the element of a value lies; NULL if the value holds a NULL pointer to one.
+#[must_use]
+pub fn address(value: &pmix_value_t, data_type: DataType) -> *const c_void {
+    place(data_type, &value.data)
+}
+
 /// Where the element of a value lies.
 fn place(data_type: DataType, data: &pmix_value_data_t) -> *mut c_void {
     if is_pointed(data_type) {
