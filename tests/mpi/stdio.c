@@ -1,4 +1,5 @@
-/* Rank 0 copies its standard input to standard output; every rank writes a line to each of its streams. */
+/* Rank 0 copies its standard input to standard output; every rank writes a line to each of its streams, the others only
+ * if there was no input: their lines may come in the middle of it. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,8 @@ int main(int argc, char **argv)
         }
         fflush(stdout);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
-    fprintf(stdout, "out of %d\n", rank);
+    MPI_Bcast(&total, sizeof total, MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (rank == 0 || total == 0) fprintf(stdout, "out of %d\n", rank);
     fprintf(stderr, "err of %d\n", rank);
     if (rank == 0) fprintf(stderr, "read %zu\n", total);
     MPI_Finalize();
