@@ -8,6 +8,7 @@
 
 #include <pmix.h>
 #include <pmix_server.h>
+#include <pmix_tool.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
