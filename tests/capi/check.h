@@ -3,9 +3,13 @@
  * A program prints one line per failed check and "N checks, M failed" at its end, and exits with 1 if M > 0. Under
  * MODEX_CAPI_STOCK=1 the library is OpenPMIx 4.2.2, which proves the tests themselves; where it is known to deviate
  * from the standard, the check says so (CHECK_UNLESS_STOCK) or is left out (if (!stock())) with the reason beside it. */
+
 #ifndef CHECK_H
 #define CHECK_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <pmix.h>
 #include <pmix_server.h>
 #include <pmix_tool.h>
@@ -21,6 +25,9 @@
 #define UNUSED __attribute__((unused))
 
 static atomic_int checks_done, checks_failed;
+
+/* A program that hangs is ended by SIGALRM, so that its test fails instead of standing still. */
+static __attribute__((constructor)) void hang_guard(void) { alarm(200); }
 
 static UNUSED bool stock(void) { return getenv("MODEX_CAPI_STOCK") != NULL; }
 
