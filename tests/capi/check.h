@@ -1,9 +1,9 @@
 /* What every program of the C test suite uses: checks that count and tell, and completions of non-blocking calls.
  *
- * A program prints one line per failed check and "N checks, M failed" at its end, and exits with 1 if M > 0. Under
+ * A program prints one line per failed check and "N checks, M failed" at its end, and exits with 1 if M > 0; before
+ * that, "library PATH", the file that PMIx comes from. Under
  * MODEX_CAPI_STOCK=1 the library is OpenPMIx 4.2.2, which proves the tests themselves; where it is known to deviate
  * from the standard, the check says so (CHECK_UNLESS_STOCK) or is left out (if (!stock())) with the reason beside it. */
-
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -14,6 +14,7 @@
 #include <pmix_server.h>
 #include <pmix_tool.h>
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -89,6 +90,8 @@ static UNUSED void deviates_at(const char *file, int line, bool good, const char
 static UNUSED int finish(void)
 {
     int failed = atomic_load(&checks_failed);
+    Dl_info library;
+    if (dladdr((void *)(uintptr_t)PMIx_Get_version, &library)) printf("library %s\n", library.dli_fname);
     printf("%d checks, %d failed\n", atomic_load(&checks_done), failed);
     fflush(stdout);
     return failed ? 1 : 0;

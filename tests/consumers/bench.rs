@@ -1,7 +1,7 @@
 //! `pmixbench`, a small resource manager and its clients that measures any library: here it only has to work, every
 //! scenario, with few iterations. Its sources are another project's, beside this one in `../shared/peer`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::library::{library, repository, scratch};
 use crate::process::Consumer;
@@ -26,7 +26,7 @@ fn every_scenario_of_pmixbench_runs() {
     let debian = &library().headers()[0];
     let program = scratch().join("pmixbench");
     let files = ["main.c", "server.c", "client.c", "util.c"].map(|file| sources.join(file));
-    debian.compile(&files, &[], &program);
+    debian.compile(&files, &program);
     for scenario in SCENARIOS {
         let ended = Consumer::new(library(), &program).args(*scenario).args(["--iters=20", "--reps=2", "--json"]).run();
         println!("{scenario:?}\n{}", ended.told());
@@ -37,9 +37,8 @@ fn every_scenario_of_pmixbench_runs() {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
 fn sources() -> Option<PathBuf> {
     let given = std::env::var("MODEX_PEER").ok().filter(|name| !name.is_empty()).map(PathBuf::from);
     let directory = given.unwrap_or_else(|| repository().join("../shared/peer"));
-    Path::new(&directory).join("bench.h").exists().then_some(directory)
+    directory.join("bench.h").exists().then_some(directory)
 }

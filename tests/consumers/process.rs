@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -171,6 +172,18 @@ impl Ended {
     pub(crate) fn code(self, code: i32) -> Self {
         assert_eq!(self.status.code(), Some(code), "{:?}\n{}", self.status, self.told());
         self
+    }
+
+    /// Fails unless each of its lines `library PATH`, and at least one, names this library.
+    pub(crate) fn loaded_only(&self, library: &Library) {
+        let text = self.text();
+        let files: Vec<PathBuf> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("library "))
+            .map(|path| fs::canonicalize(path).unwrap_or_else(|error| panic!("{path}: {error}")))
+            .collect();
+        let ours = !files.is_empty() && files.iter().all(|file| *file == library.file);
+        assert!(ours, "expected {} and found {files:?}\n{}", library.file.display(), self.told());
     }
 
     pub(crate) fn told(&self) -> String {
