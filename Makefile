@@ -7,8 +7,9 @@ FUZZ_TARGETS := frame bfrops regex registration segment server_ops
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ strace
+CONSUMER_PACKAGES := openmpi-bin libopenmpi-dev libpmix-dev libpmix-bin python3-pmix valgrind
 
-.PHONY: help run test build fmt lint docs unit loom fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build fmt lint docs unit consumers consumer-packages loom fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -28,6 +29,9 @@ packages:
 test-packages: packages
 	@scripts/install-packages.sh $(TEST_PACKAGES)
 
+consumer-packages: packages
+	@scripts/install-packages.sh $(CONSUMER_PACKAGES)
+
 fmt:
 	$(CARGO) fmt --check
 
@@ -39,6 +43,10 @@ features: ## the library alone, as an MPI library would link it
 
 unit: ## unit, property and integration tests
 	$(CARGO) test --all-features --lib --bins --tests
+
+consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's)
+	$(CARGO) clippy --test consumers --all-features -- -D warnings
+	$(CARGO) test --all-features --test consumers
 
 docs:
 	$(CARGO) test --all-features --doc
