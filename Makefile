@@ -8,6 +8,7 @@ FUZZ_TARGETS := frame bfrops regex registration segment server_ops
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ libpmix-dev strace valgrind
+CONSUMER_PACKAGES := openmpi-bin libopenmpi-dev libpmix-bin python3-pmix
 
 # Where `make install` puts things, below DESTDIR.
 PREFIX ?= /usr/local
@@ -19,7 +20,7 @@ BUILT ?= $(TARGET)/release
 # The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit loom fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit consumers consumer-packages loom fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -52,6 +53,9 @@ packages:
 test-packages: packages
 	@scripts/install-packages.sh $(TEST_PACKAGES)
 
+consumer-packages: test-packages
+	@scripts/install-packages.sh $(CONSUMER_PACKAGES)
+
 fmt:
 	$(CARGO) fmt --all --check
 
@@ -63,6 +67,10 @@ features: ## the library alone, as an MPI library would link it
 
 unit: lib ## unit, property and integration tests
 	MODEX_LIBPMIX=$(abspath $(TARGET))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
+
+consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's)
+	$(CARGO) clippy --test consumers --all-features -- -D warnings
+	$(CARGO) test --all-features --test consumers
 
 docs:
 	$(CARGO) test --all-features --doc
