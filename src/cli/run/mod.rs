@@ -10,9 +10,10 @@
 //! ```
 //!
 //! Nothing is left behind: ranks share a process group that is killed before anybody is reaped, and the group's leader, a
-//! guardian process, does the same if the launcher itself is killed.
+//! guardian process, does the same if the launcher itself is killed, and finds those that left the group.
 
 mod apps;
+mod census;
 mod children;
 mod cores;
 mod forward;
@@ -38,7 +39,8 @@ use super::Outcome;
 
 pub(super) use apps::AppError;
 pub(super) use cores::print as print_cores;
-pub(super) use guardian::{SUBCOMMAND as GUARDIAN, run as guardian};
+pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
+pub(super) use session::SessionDirectory;
 
 /// Who reads the launcher's standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
