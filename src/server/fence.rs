@@ -1,18 +1,21 @@
 //! Fences: what a contribution holds, when the host is needed, what its answer means.
 
+use std::collections::BTreeSet;
+
 use super::collective::{Answer, Kind, Operation, OperationId, Signature, Stage};
 use super::commit::add_commit_number;
 use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{flag, requires_more_than, timeout};
 use super::host::{FenceData, FenceUpcall, Upcall};
+use super::io::StoreOffer;
 use super::outputs::Ticket;
 use super::pending::Purpose;
 use super::registry::{Registry, Remote};
 use super::timers::Timer;
 use crate::gds::{AsStatus, Audience, Publish};
 use crate::keys;
-use crate::proto;
+use crate::proto::{self, Reply};
 use crate::types::{Info, Key, Kval, ProcId, Rank, Status, Time, Value};
 
 /// Tells the host that local participants are missing.
@@ -202,13 +205,25 @@ impl<S: Publish> Server<S> {
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }
+        let departed = if status == Status::ERR_PARTIAL_SUCCESS { &operation.departed } else { &BTreeSet::new() };
+        let missing: Vec<ProcId> = departed.iter().take(MISSING_NAMED_MAX).cloned().collect();
         let (signature, tickets) = operation.into_parts();
         for ticket in tickets {
-            self.outputs.reply_status(ticket, status);
+            // The reference's clients expect a status and nothing behind it.
+            let is_own_client = self.peers.get(ticket.peer()).is_some_and(|peer| peer.store == StoreOffer::Segment);
+            if missing.is_empty() || !is_own_client {
+                self.outputs.reply_status(ticket, status);
+            } else {
+                let results = Box::new(Reply::Procs(missing.clone()));
+                self.outputs.reply(ticket, Reply::Partial { status, results });
+            }
         }
         Some(signature)
     }
 }
+
+/// Missing participants that a client is told of: enough to find the cause, in a message of bounded size.
+const MISSING_NAMED_MAX: usize = 16;
 
 /// What the local phase has to say: whether participants are missing, and whether any is left.
 fn local_status(operation: &Operation, registry: &Registry) -> Status {

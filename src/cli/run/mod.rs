@@ -113,7 +113,12 @@ pub(super) fn run(options: &Options) -> Outcome {
         grace: options.grace,
         report: options.report,
     };
-    Ok(job::Job::start(plan, settings)?.finish()?)
+    match job::Job::start(plan, settings) {
+        Ok(job) => Ok(job.finish()?),
+        // The command line is at fault, which the exit status tells.
+        Err(job::JobError::App(error)) => Err(error.into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
