@@ -51,6 +51,20 @@ fn rank_data(rank: u32, key: &'static str) -> Vec<RankData> {
     vec![RankData { proc: proc(rank), entries: vec![Kval { key: Key::from_static(key), value: Value::Uint32(rank) }] }]
 }
 
+#[test]
+fn a_fence_that_fails_names_who_was_missing() {
+    let mut client = client();
+    let tag = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
+    let status = Status::ERR_PARTIAL_SUCCESS;
+    let reply = Reply::Partial { status, results: Box::new(Reply::Procs(vec![proc(1), proc(4)])) };
+    let error = error_of(&input(&mut client, at(0), Input::Reply(tag, reply)), 1);
+    assert_eq!(error.status(), status);
+    assert!(
+        error.to_string().ends_with("PMIX_ERR_PARTIAL_SUCCESS (-52): job:1, job:4 left before taking part"),
+        "{error}"
+    );
+}
+
 fn sent_tag(outputs: &[Output]) -> Tag {
     match outputs {
         [Output::Send(tag, _)] => *tag,
