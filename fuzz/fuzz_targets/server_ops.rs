@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
+use modex::events::Event;
 use modex::gds::model::MapStore;
 use modex::gds::{Publish, Store, StoreLimits, StoreOptions};
-use modex::events::Event;
 use modex::proto::{self, Abort, Collective, Commit, Get, Notify, Reply, Request, Tag};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
-    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId, Version,
+    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId,
+    Version,
 };
 use modex::shmem::BackingKind;
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
@@ -120,7 +121,9 @@ impl<S: Publish> World<S> {
                 self.request(a, Request::Get(Get { proc: proc(b), directives: directives(c), key }));
             }
             11 if c > 240 => self.host(HostCall::NotifyEvent(event(b))),
-            11 if c > 224 => self.host(HostCall::RegisterEvents(RegisterEvents { codes: codes(b), directives: Vec::new() })),
+            11 if c > 224 => {
+                self.host(HostCall::RegisterEvents(RegisterEvents { codes: codes(b), directives: Vec::new() }))
+            }
             11 if c > 216 => self.host(HostCall::DeregisterEvents(codes(b))),
             11 if c > 128 => self.request(a, event_request(b)),
             11 => self.request(a, other_request(b)),
@@ -323,7 +326,8 @@ fn directives(choice: u8) -> Vec<Info> {
     all.into_iter().filter(|(bit, _)| choice & bit != 0).map(|(_, info)| info).collect()
 }
 
-const CODES: [Status; 4] = [Status::ERR_PROC_ABORTED, Status::EVENT_NODE_DOWN, Status::EVENT_SYS_OTHER, Status::EVENT_JOB_END];
+const CODES: [Status; 4] =
+    [Status::ERR_PROC_ABORTED, Status::EVENT_NODE_DOWN, Status::EVENT_SYS_OTHER, Status::EVENT_JOB_END];
 
 /// One bit for each code; none: default handlers.
 fn codes(choice: u8) -> Vec<Status> {
