@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gds::{StoreLimits, StoreOptions};
+use crate::keys;
 use crate::ptl::SocketAccess;
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
 use crate::server::{
@@ -210,7 +211,8 @@ impl Server {
     }
 
     /// Describes a job, before its first local process starts. `local_count` is how many of its processes this node
-    /// will have. A second call for the same job describes it anew.
+    /// will have. A second call for the same job describes it anew. With `PMIX_REGISTER_NODATA` only the job's name is
+    /// kept.
     ///
     /// # Errors
     /// [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for it.
@@ -443,7 +445,9 @@ fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
 }
 
 fn registration(namespace: &Namespace, local_count: u32, description: Vec<Info>) -> RegisterNamespace {
-    RegisterNamespace { namespace: namespace.clone(), local_count: Some(local_count), description, nodata: false }
+    let is_nodata = |info: &Info| info.key.as_str() == keys::REGISTER_NODATA.name() && info.value.as_bool() == Some(true);
+    let nodata = description.iter().any(is_nodata);
+    RegisterNamespace { namespace: namespace.clone(), local_count: Some(local_count), description, nodata }
 }
 
 fn refused(doing: &'static str, failure: HostResult) -> ServerError {

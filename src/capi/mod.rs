@@ -12,7 +12,6 @@
 //!
 //! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.
 
-#[expect(non_snake_case, reason = "C programs know these names")]
 pub mod client;
 pub mod data;
 pub mod error;
@@ -26,9 +25,13 @@ pub mod memory;
 mod operation;
 pub mod pointer;
 mod process;
-mod server;
+#[expect(non_snake_case, reason = "C programs know these names")]
+pub mod server;
 mod server_role;
 pub mod to_c;
+#[expect(non_snake_case, reason = "C programs know these names")]
+pub mod tool;
+#[expect(non_snake_case, reason = "C programs know these names")]
 pub mod topology;
 #[expect(
     non_camel_case_types,

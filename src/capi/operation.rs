@@ -11,30 +11,104 @@ use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text
 
 /// What is wanted. The arguments are those of the function of the same name.
 pub(super) enum Operation {
-    Fence { procs: Vec<ProcId>, directives: Vec<Info> },
-    Abort { status: Status, message: String, procs: Vec<ProcId> },
-    Publish { info: Vec<Info> },
-    Lookup { keys: Vec<Key>, directives: Vec<Info> },
-    Unpublish { keys: Vec<Key>, directives: Vec<Info> },
-    Spawn { job: Vec<Info>, apps: Vec<App> },
-    Connect { procs: Vec<ProcId>, directives: Vec<Info> },
-    Disconnect { procs: Vec<ProcId>, directives: Vec<Info> },
-    Query { queries: Vec<Query> },
-    Log { data: Vec<Info>, directives: Vec<Info> },
-    Allocate { directive: u8, info: Vec<Info> },
-    JobControl { targets: Vec<ProcId>, directives: Vec<Info> },
-    Monitor { monitor: Info, error: Status, directives: Vec<Info> },
-    GetCredential { directives: Vec<Info> },
-    ValidateCredential { credential: Vec<u8>, directives: Vec<Info> },
-    GroupConstruct { id: String, procs: Vec<ProcId>, directives: Vec<Info> },
-    GroupDestruct { id: String, directives: Vec<Info> },
-    ResolvePeers { node: Option<String>, namespace: Option<Namespace> },
-    ResolveNodes { namespace: Option<Namespace> },
-    Notify { status: Status, source: Option<ProcId>, range: u8, info: Vec<Info> },
+    Fence {
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+    },
+    Abort {
+        status: Status,
+        message: String,
+        procs: Vec<ProcId>,
+    },
+    Publish {
+        info: Vec<Info>,
+    },
+    Lookup {
+        keys: Vec<Key>,
+        directives: Vec<Info>,
+    },
+    Unpublish {
+        keys: Vec<Key>,
+        directives: Vec<Info>,
+    },
+    Spawn {
+        job: Vec<Info>,
+        apps: Vec<App>,
+    },
+    Connect {
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+    },
+    Disconnect {
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+    },
+    Query {
+        queries: Vec<Query>,
+    },
+    Log {
+        data: Vec<Info>,
+        directives: Vec<Info>,
+    },
+    Allocate {
+        directive: u8,
+        info: Vec<Info>,
+    },
+    JobControl {
+        targets: Vec<ProcId>,
+        directives: Vec<Info>,
+    },
+    Monitor {
+        monitor: Info,
+        error: Status,
+        directives: Vec<Info>,
+    },
+    GetCredential {
+        directives: Vec<Info>,
+    },
+    ValidateCredential {
+        credential: Vec<u8>,
+        directives: Vec<Info>,
+    },
+    GroupConstruct {
+        id: String,
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+    },
+    GroupDestruct {
+        id: String,
+        directives: Vec<Info>,
+    },
+    ResolvePeers {
+        node: Option<String>,
+        namespace: Option<Namespace>,
+    },
+    ResolveNodes {
+        namespace: Option<Namespace>,
+    },
+    Notify {
+        status: Status,
+        source: Option<ProcId>,
+        range: u8,
+        info: Vec<Info>,
+    },
     /// `id` is to hold the number before the handler gets anything.
-    IofPull { procs: Vec<ProcId>, directives: Vec<Info>, channels: u16, handler: OutputHandler, id: Arc<OnceLock<u64>> },
-    IofDeregister { id: u64, directives: Vec<Info> },
-    IofPush { targets: Vec<ProcId>, directives: Vec<Info>, bytes: Vec<u8> },
+    IofPull {
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+        channels: u16,
+        handler: OutputHandler,
+        id: Arc<OnceLock<u64>>,
+    },
+    IofDeregister {
+        id: u64,
+        directives: Vec<Info>,
+    },
+    IofPush {
+        targets: Vec<ProcId>,
+        directives: Vec<Info>,
+        bytes: Vec<u8>,
+    },
 }
 
 /// Takes forwarded output.

@@ -146,8 +146,8 @@ impl Session {
     /// Tells own handlers; gives the request that tells the others.
     fn share(&self, event: Event) -> Option<Request> {
         let Event { status, range, ref info, .. } = event;
-        let notify =
-            (range != range::RANGE_PROC_LOCAL && !self.is_alone()).then(|| Request::Notify(Notify { status, range, info: info.clone() }));
+        let notify = (range != range::RANGE_PROC_LOCAL && !self.is_alone())
+            .then(|| Request::Notify(Notify { status, range, info: info.clone() }));
         let is_valid = event.has_valid_range();
         if is_valid && (notify.is_none() || event.is_meant_for(self.proc())) {
             self.events.raise(event);

@@ -5,9 +5,7 @@ use crate::capi::guard::Failure;
 use crate::capi::memory;
 use crate::capi::operation::{self, Answer, Operation, Results};
 use crate::capi::to_c::{self, Array};
-use crate::capi::types::{
-    c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t,
-};
+use crate::capi::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t};
 use crate::gds::AsStatus;
 use crate::types::{Info, Status};
 
@@ -124,11 +122,7 @@ pub(super) fn start_for_infos(
 }
 
 /// Gives infos to a callback.
-pub(super) fn deliver_infos(
-    result: Result<Answer, Status>,
-    callback: Option<pmix_info_cbfunc_t>,
-    data: CallerData,
-) {
+pub(super) fn deliver_infos(result: Result<Answer, Status>, callback: Option<pmix_info_cbfunc_t>, data: CallerData) {
     let Some(callback) = callback else { return };
     let converted = result.and_then(|answer| {
         let array = to_c::infos(&infos_of(answer.results)).map_err(|error: CError| error.status())?;
@@ -163,10 +157,7 @@ fn infos_of(results: Results) -> Vec<Info> {
 ///
 /// # Safety
 /// `place` may be written.
-pub(super) unsafe fn store_string(
-    text: &[u8],
-    place: *mut *mut crate::capi::types::c_char,
-) -> Result<(), CError> {
+pub(super) unsafe fn store_string(text: &[u8], place: *mut *mut crate::capi::types::c_char) -> Result<(), CError> {
     let copy = memory::new_string(text)?;
     // SAFETY: the caller's contract.
     unsafe { place.write(copy) };

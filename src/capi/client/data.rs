@@ -26,11 +26,7 @@ use crate::types::{Info, Key, ProcId, Rank, Scope, Status, Value};
 /// # Safety
 /// `key` is NULL or NUL-terminated, `val` is NULL or points to a value.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Put(
-    scope: pmix_scope_t,
-    key: *const c_char,
-    val: *mut pmix_value_t,
-) -> pmix_status_t {
+pub unsafe extern "C" fn PMIx_Put(scope: pmix_scope_t, key: *const c_char, val: *mut pmix_value_t) -> pmix_status_t {
     guard(|| {
         let member = process::member()?;
         let scope = Scope::from_raw(scope).ok_or(Failure(Status::ERR_BAD_PARAM))?;
@@ -252,9 +248,8 @@ unsafe fn wanted(
     let key = if key.is_null() { None } else { Some(unsafe { from_c::key(key) }?) };
     // SAFETY: the caller's contract.
     let directives = unsafe { from_c::infos(info, ninfo) }?;
-    let says = |name: &str| {
-        directives.iter().any(|info| info.key.as_str() == name && info.value.as_bool() == Some(true))
-    };
+    let says =
+        |name: &str| directives.iter().any(|info| info.key.as_str() == name && info.value.as_bool() == Some(true));
     let place = if says(keys::GET_STATIC_VALUES.name()) {
         Place::Caller
     } else if says(keys::GET_POINTER_VALUES.name()) {

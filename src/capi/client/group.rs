@@ -65,10 +65,8 @@ pub unsafe extern "C" fn PMIx_Group_construct_nb(
         let operation = unsafe { construction(grp, procs, nprocs, info, ninfo) }?;
         let data = CallerData::new(cbdata);
         start_with(operation, move |result| {
-            let described = result.map(|answer| Answer {
-                status: answer.status,
-                results: Results::Infos(description(answer.results)),
-            });
+            let described = result
+                .map(|answer| Answer { status: answer.status, results: Results::Infos(description(answer.results)) });
             deliver_infos(described, cbfunc, data);
         })
     })
@@ -163,10 +161,8 @@ fn description(results: Results) -> Vec<Info> {
     let elements = members.into_iter().map(Value::from).collect();
     let members = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
     let entry = |key: &'static str, value| Info::new(Key::from_static(key), value);
-    let mut described = vec![
-        entry(keys::GROUP_ID.name(), Value::String(id)),
-        entry(keys::GROUP_MEMBERSHIP.name(), members),
-    ];
+    let mut described =
+        vec![entry(keys::GROUP_ID.name(), Value::String(id)), entry(keys::GROUP_MEMBERSHIP.name(), members)];
     described.extend(context_id.map(|id| entry(keys::GROUP_CONTEXT_ID.name(), Value::Size(id))));
     described.extend(info);
     described

@@ -99,9 +99,8 @@ pub unsafe extern "C" fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -
     guard(|| {
         // SAFETY: the caller's contract.
         let infos = unsafe { from_c::infos(info, ninfo) }?;
-        let wants_barrier = |info: &Info| {
-            info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true)
-        };
+        let wants_barrier =
+            |info: &Info| info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true);
         if infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1 {
             run(Operation::Fence { procs: Vec::new(), directives: Vec::new() })?;
         }
@@ -141,7 +140,8 @@ pub extern "C" fn PMIx_Get_version() -> *const c_char {
 }
 
 const VERSION_TEXT: &std::ffi::CStr = {
-    let text = concat!("modex ", env!("CARGO_PKG_VERSION"), " (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)\0");
+    let text =
+        concat!("modex ", env!("CARGO_PKG_VERSION"), " (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)\0");
     match std::ffi::CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,
         Err(_) => panic!("the text ends with its only NUL"),

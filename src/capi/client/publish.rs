@@ -188,11 +188,7 @@ pub unsafe extern "C" fn PMIx_Unpublish_nb(
 
 /// # Safety
 /// As [`PMIx_Unpublish`].
-unsafe fn withdrawal(
-    keys: *mut *mut c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-) -> Result<Operation, Failure> {
+unsafe fn withdrawal(keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize) -> Result<Operation, Failure> {
     process::member()?;
     // SAFETY: the caller's contract.
     let keys: Vec<Key> = unsafe { from_c::keys(keys) }?;

@@ -1,8 +1,8 @@
 //! What the host says it supports.
 
+use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{c_char, pmix_status_t};
-use crate::capi::from_c;
 use crate::types::{Status, Text};
 
 use super::state;

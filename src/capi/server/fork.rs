@@ -64,12 +64,12 @@ impl Change {
         if key == keys::UNSET_ENVAR.name() {
             return match &info.value {
                 Value::String(name) => Some(Self::Unset(name.clone())),
-                Value::Envar(envar) => envar.envar.clone().map(Self::Unset),
+                Value::Envar(envar) => envar.name.clone().map(Self::Unset),
                 _ => None,
             };
         }
         let Value::Envar(envar) = &info.value else { return None };
-        let (name, value, separator) = (envar.envar.clone()?, envar.value.clone().unwrap_or_default(), envar.separator);
+        let (name, value, separator) = (envar.name.clone()?, envar.value.clone().unwrap_or_default(), envar.separator);
         match key {
             _ if key == keys::SET_ENVAR.name() => Some(Self::Set(name, value)),
             _ if key == keys::ADD_ENVAR.name() => Some(Self::Add(name, value)),

@@ -190,9 +190,7 @@ pub unsafe extern "C" fn PMIx_server_deregister_resources(
 /// Puts resources before a description, so that what the description says counts; loose values that it has are left out.
 fn add_resources(description: &mut Vec<Info>, resources: &[Info]) {
     let is_container = |info: &Info| matches!(info.value, Value::DataArray(_));
-    let is_new = |resource: &&Info| {
-        is_container(resource) || description.iter().all(|info| info.key != resource.key)
-    };
+    let is_new = |resource: &&Info| is_container(resource) || description.iter().all(|info| info.key != resource.key);
     let added: Vec<Info> = resources.iter().filter(is_new).cloned().collect();
     description.splice(0..0, added);
 }

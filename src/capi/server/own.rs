@@ -1,0 +1,373 @@
+//! Client functions of the server's own process: its own store, the server core, or the host's functions.
+
+use std::sync::Arc;
+
+use nix::unistd::{getegid, geteuid};
+use parking_lot::Mutex;
+
+use crate::api::{
+    AbortUpcall, Allocate, Connect, Credential, CredentialRequest, EventCall, Group, GroupOperation, GroupRequest,
+    JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
+};
+use crate::capi::operation::{Answer, Operation, Results};
+use crate::capi::server_role::{Done, EventHandler, ServerRole};
+use crate::gds::AsStatus;
+use crate::keys;
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
+
+use super::state::ServerProcess;
+use super::upcall::Due;
+
+/// The server's process, in the place of a client.
+pub(super) struct Own {
+    process: Arc<ServerProcess>,
+}
+
+impl Own {
+    pub(super) const fn new(process: Arc<ServerProcess>) -> Self {
+        Self { process }
+    }
+
+    fn requester(&self) -> Requester {
+        let proc = self.proc().clone();
+        Requester { proc, object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() }
+    }
+
+    /// Directives with who asks.
+    fn with_ids(&self, mut directives: Vec<Info>) -> Vec<Info> {
+        let [user, group] = [keys::USERID.name(), keys::GRPID.name()];
+        directives.retain(|info| ![user, group].contains(&info.key.as_str()));
+        directives.push(Info::new(Key::from_static(user), geteuid().as_raw()));
+        directives.push(Info::new(Key::from_static(group), getegid().as_raw()));
+        directives
+    }
+
+    /// What this process knows without asking its server core.
+    fn known(&self, proc: Option<&ProcId>, key: &Key) -> Option<Value> {
+        let me = self.proc();
+        let own = self.process.own.lock();
+        if let Some(value) = own.get(proc.unwrap_or(me)).and_then(|values| values.get(key)) {
+            return Some(value.clone());
+        }
+        match key.as_str() {
+            name if name == keys::PROCID.name() => Some(Value::from(me.clone())),
+            name if name == keys::NSPACE.name() && proc.is_none() => Some(Value::from(me.namespace.as_str())),
+            name if name == keys::HOSTNAME.name() && proc.is_none_or(|proc| proc == me) => {
+                Some(Value::from(self.process.server().hostname()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The host learns of it; `done` how it went.
+    fn status_due(&self, done: Done<Answer>) -> Due {
+        let process = Arc::clone(&self.process);
+        Due::Status(Box::new(move |status| {
+            let result = if status.is_success() { Ok(Answer::complete(Results::None)) } else { Err(status) };
+            deliver(&process, done, result);
+        }))
+    }
+
+    fn infos_due(&self, done: Done<Answer>) -> Due {
+        self.infos_due_with(done, |infos| Results::Infos(infos))
+    }
+
+    fn infos_due_with(&self, done: Done<Answer>, results: impl FnOnce(Vec<Info>) -> Results + Send + 'static) -> Due {
+        let process = Arc::clone(&self.process);
+        Due::Infos(Box::new(move |status, infos| {
+            let has_results = status.is_success() || !infos.is_empty();
+            let result = if has_results { Ok(Answer { status, results: results(infos) }) } else { Err(status) };
+            deliver(&process, done, result);
+        }))
+    }
+
+    fn found_due(&self, done: Done<Answer>) -> Due {
+        let process = Arc::clone(&self.process);
+        Due::Found(Box::new(move |status, found| {
+            let has_results = status.is_success() || !found.is_empty();
+            let result = if has_results { Ok(Answer { status, results: Results::Found(found) }) } else { Err(status) };
+            deliver(&process, done, result);
+        }))
+    }
+
+    fn spawn(&self, job: Vec<Info>, apps: Vec<crate::types::App>, done: Done<Answer>) {
+        let mut job = self.with_ids(job);
+        for (key, value) in
+            [(keys::SPAWNED.name(), Value::Bool(true)), (keys::PARENT_ID.name(), Value::from(self.proc().clone()))]
+        {
+            if job.iter().all(|info| info.key.as_str() != key) {
+                job.push(Info::new(Key::from_static(key), value));
+            }
+        }
+        let process = Arc::clone(&self.process);
+        let due = Due::Namespace(Box::new(move |result: Result<Namespace, Status>| {
+            deliver(&process, done, result.map(|namespace| Answer::complete(Results::Namespace(namespace))));
+        }));
+        self.process.bridge.spawn(Spawn { requester: self.requester(), job, apps }, due);
+    }
+
+    fn credential(&self, directives: Vec<Info>, done: Done<Answer>) {
+        let process = Arc::clone(&self.process);
+        let due = Due::Credential(Box::new(move |result: Result<Credential, Status>| {
+            deliver(&process, done, result.map(|credential| Answer::complete(Results::Credential(credential))));
+        }));
+        let request = CredentialRequest { requester: self.requester(), directives: self.with_ids(directives) };
+        self.process.bridge.get_credential(request, due);
+    }
+
+    fn group(
+        &self,
+        operation: GroupOperation,
+        id: &str,
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+        done: Done<Answer>,
+    ) {
+        let id = Text::from(id);
+        let (name, members) = (id.clone(), procs.clone());
+        let due = self.infos_due_with(done, move |info| {
+            let context_id = info.iter().find(|info| info.key.as_str() == keys::GROUP_CONTEXT_ID.name());
+            let context_id = context_id.and_then(|info| info.value.as_u64());
+            Results::Group(Box::new(Group { id: name, members, context_id, info }))
+        });
+        self.process.bridge.group(GroupRequest { operation, id, procs, directives }, due);
+    }
+
+    /// Without others a fence is over at once; others are none of this process's job.
+    fn fence(&self, procs: &[ProcId], done: Done<Answer>) -> Result<(), Status> {
+        let is_alone = procs.iter().all(|proc| proc == self.proc());
+        let result = if is_alone { Ok(Answer::complete(Results::None)) } else { Err(Status::ERR_NOT_SUPPORTED) };
+        self.later(done, result)
+    }
+
+    /// The nodes of a job, as its description has them.
+    fn resolve_nodes(&self, namespace: Option<Namespace>, done: Done<Answer>) -> Result<(), Status> {
+        let namespace = namespace.ok_or(Status::ERR_NOT_SUPPORTED)?;
+        let job = ProcId { namespace, rank: Rank::Wildcard };
+        self.find(job, keys::NODE_LIST.name(), Vec::new(), done, |value| match value {
+            Value::String(text) => Ok(Results::Text(text)),
+            _ => Err(Status::ERR_TYPE_MISMATCH),
+        })
+    }
+
+    /// The processes of a job on one node.
+    fn resolve_peers(
+        &self,
+        node: Option<String>,
+        namespace: Option<Namespace>,
+        done: Done<Answer>,
+    ) -> Result<(), Status> {
+        let namespace = namespace.ok_or(Status::ERR_NOT_SUPPORTED)?;
+        let node = node.unwrap_or_else(|| self.process.server().hostname().to_owned());
+        let directives = vec![
+            Info::new(Key::from_static(keys::NODE_INFO.name()), true),
+            Info::new(Key::from_static(keys::HOSTNAME.name()), node),
+        ];
+        let job = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
+        self.find(job, keys::LOCAL_PEERS.name(), directives, done, move |value| {
+            let ranks = value.as_str().ok_or(Status::ERR_TYPE_MISMATCH)?.split(',');
+            let procs: Result<Vec<ProcId>, _> =
+                ranks.map(|rank| rank.parse::<u32>().map(|rank| ProcId::new(namespace.clone(), rank))).collect();
+            procs.map(Results::Procs).map_err(|_| Status::ERR_BAD_PARAM)
+        })
+    }
+
+    fn find(
+        &self,
+        proc: ProcId,
+        key: &'static str,
+        directives: Vec<Info>,
+        done: Done<Answer>,
+        results: impl FnOnce(Value) -> Result<Results, Status> + Send + 'static,
+    ) -> Result<(), Status> {
+        let done: Done<Value> = Box::new(move |value| done(value.and_then(results).map(Answer::complete)));
+        self.get(Some(proc), Some(Key::from_static(key)), directives, done)
+    }
+
+    /// Gives a result that is there already, though not before the caller has returned.
+    fn later<T: Send + 'static>(&self, done: Done<T>, result: Result<T, Status>) -> Result<(), Status> {
+        self.process.server().defer(move || done(result)).map_err(|error| error.status())
+    }
+}
+
+impl ServerRole for Own {
+    fn proc(&self) -> &ProcId {
+        self.process.server().proc()
+    }
+
+    /// Nobody else can ask for what a server's process has: it is kept for this process.
+    fn put(&self, _: Scope, key: Key, value: Value) -> Result<(), Status> {
+        self.store_internal(&self.proc().clone(), key, value)
+    }
+
+    fn store_internal(&self, proc: &ProcId, key: Key, value: Value) -> Result<(), Status> {
+        self.process.own.lock().entry(proc.clone()).or_default().insert(key, value);
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn get(
+        &self,
+        proc: Option<ProcId>,
+        key: Option<Key>,
+        directives: Vec<Info>,
+        done: Done<Value>,
+    ) -> Result<(), Status> {
+        if let Some(value) = key.as_ref().and_then(|key| self.known(proc.as_ref(), key)) {
+            return self.later(done, Ok(value));
+        }
+        let proc = proc.unwrap_or_else(|| ProcId::new(self.proc().namespace.clone(), Rank::Undefined));
+        let wanted = key.clone();
+        let begun = self.process.server().get_with(&proc, key.as_ref(), directives, move |result| {
+            done(result.map_err(|error| error.status()).and_then(|entries| pick(entries, wanted.as_ref())));
+        });
+        begun.map_err(|error| error.status())
+    }
+
+    fn defer(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Status> {
+        self.process.server().defer(job).map_err(|error| error.status())
+    }
+
+    fn perform(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status> {
+        let (bridge, requester) = (&self.process.bridge, self.requester());
+        match operation {
+            Operation::Fence { procs, .. } => return self.fence(&procs, done),
+            Operation::Abort { status, message, procs } => {
+                let message = Some(Text::from(message.as_str()));
+                let request = AbortUpcall { requester: requester.proc, object: 0, status, message, procs };
+                bridge.abort(request, self.status_due(done));
+            }
+            Operation::Publish { info } => {
+                bridge.publish(Publish { requester, info: self.with_ids(info) }, self.status_due(done));
+            }
+            Operation::Lookup { keys, directives } => {
+                let directives = self.with_ids(directives);
+                bridge.lookup(Lookup { requester, keys, directives }, self.found_due(done));
+            }
+            Operation::Unpublish { keys, directives } => {
+                let directives = self.with_ids(directives);
+                bridge.unpublish(Unpublish { requester, keys, directives }, self.status_due(done));
+            }
+            Operation::Spawn { job, apps } => self.spawn(job, apps, done),
+            Operation::Connect { procs, directives } => {
+                bridge.connect(Connect { procs, directives }, self.status_due(done));
+            }
+            Operation::Disconnect { procs, directives } => {
+                bridge.disconnect(Connect { procs, directives }, self.status_due(done));
+            }
+            Operation::Query { queries } => {
+                let with_ids = |query: Query| Query { qualifiers: self.with_ids(query.qualifiers), ..query };
+                let queries = queries.into_iter().map(with_ids).collect();
+                bridge.query(QueryRequest { requester, queries }, self.infos_due(done));
+            }
+            Operation::Log { data, directives } => {
+                let directives = self.with_ids(directives);
+                bridge.log(Log { requester, data, directives }, self.status_due(done));
+            }
+            Operation::Allocate { directive, info } => {
+                let info = self.with_ids(info);
+                bridge.allocate(Allocate { requester, directive, info }, self.infos_due(done));
+            }
+            Operation::JobControl { targets, directives } => {
+                let directives = self.with_ids(directives);
+                bridge.job_control(JobControl { requester, targets, directives }, self.infos_due(done));
+            }
+            Operation::Monitor { monitor, error, directives } => {
+                let directives = self.with_ids(directives);
+                bridge.monitor(Monitor { requester, monitor, error, directives }, self.infos_due(done));
+            }
+            Operation::GetCredential { directives } => self.credential(directives, done),
+            Operation::ValidateCredential { credential, directives } => {
+                let directives = self.with_ids(directives);
+                let request = ValidateRequest { requester, credential, directives };
+                bridge.validate_credential(request, self.infos_due(done));
+            }
+            Operation::IofPush { targets, directives, bytes } => {
+                let directives = self.with_ids(directives);
+                let request = PushStdin { requester, targets, directives, bytes };
+                bridge.push_stdin(request, self.status_due(done));
+            }
+            other => return self.perform_without_ids(other, done),
+        }
+        Ok(())
+    }
+
+    fn register_event_handler(
+        &self,
+        codes: &[Status],
+        directives: &[Info],
+        handler: EventHandler,
+        done: Done<usize>,
+    ) -> Result<(), Status> {
+        let handler = move |call: EventCall| handler(call);
+        let done = move |result: Result<usize, crate::api::EventError>| done(result.map_err(|error| error.status()));
+        let begun = self.process.server().register_event_handler_with(codes, directives, handler, done);
+        begun.map_err(|error| error.status())
+    }
+
+    fn deregister_event_handler(&self, id: usize, done: Done<()>) -> Result<(), Status> {
+        let done = move |result: Result<(), crate::api::EventError>| done(result.map_err(|error| error.status()));
+        self.process.server().deregister_event_handler_with(id, done).map_err(|error| error.status())
+    }
+}
+
+impl Own {
+    /// Operations whose upcalls do not say who asks, and those that need none.
+    fn perform_without_ids(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status> {
+        match operation {
+            Operation::GroupConstruct { id, procs, directives } => {
+                self.group(GroupOperation::Construct, &id, procs, directives, done);
+                Ok(())
+            }
+            Operation::GroupDestruct { id, directives } => {
+                self.group(GroupOperation::Destruct, &id, Vec::new(), directives, done);
+                Ok(())
+            }
+            Operation::ResolvePeers { node, namespace } => self.resolve_peers(node, namespace, done),
+            Operation::ResolveNodes { namespace } => self.resolve_nodes(namespace, done),
+            Operation::Notify { status, source, range, info } => {
+                let done = move |result: Result<(), crate::api::ServerError>| {
+                    done(result.map(|()| Answer::complete(Results::None)).map_err(|error| error.status()));
+                };
+                let begun = self.process.server().notify_event_with(status, source.as_ref(), range, &info, done);
+                begun.map_err(|error| error.status())
+            }
+            // Output reaches a host by its own means.
+            _ => Err(Status::ERR_NOT_SUPPORTED),
+        }
+    }
+}
+
+/// The value wanted, or everything as an array.
+fn pick(entries: Vec<Kval>, wanted: Option<&Key>) -> Result<Value, Status> {
+    match wanted {
+        Some(key) => {
+            let found = entries.into_iter().find(|entry| entry.key == *key);
+            found.map(|entry| entry.value).ok_or(Status::ERR_NOT_FOUND)
+        }
+        None if entries.is_empty() => Err(Status::ERR_NOT_FOUND),
+        None => Ok(Value::info_array(entries.into_iter().map(|entry| Info::new(entry.key, entry.value)).collect())),
+    }
+}
+
+/// Gives a result on the thread of the host's functions; on this one if the server has ended and there is no other.
+fn deliver<T: Send + 'static>(process: &ServerProcess, done: Done<T>, result: Result<T, Status>) {
+    let waiting = Arc::new(Mutex::new(Some((done, result))));
+    let job = {
+        let waiting = Arc::clone(&waiting);
+        move || run(&waiting)
+    };
+    if process.server().defer(job).is_err() {
+        run(&waiting);
+    }
+}
+
+fn run<T>(waiting: &Mutex<Option<(Done<T>, Result<T, Status>)>>) {
+    let waiting = waiting.lock().take();
+    if let Some((done, result)) = waiting {
+        done(result);
+    }
+}
