@@ -11,7 +11,7 @@ const BYTES_SHOWN_MAX: usize = 32;
 const DEPTH_MAX: u32 = 8;
 
 /// Type and content on one line; arrays take a line for each element.
-pub(super) fn value(value: &Value) -> String {
+pub(in crate::capi) fn value(value: &Value) -> String {
     nested(value, 0)
 }
 
