@@ -78,8 +78,4 @@ unsupported! {
     ///
     /// Support: not supported.
     PMIx_Group_leave_nb(grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
-    /// Announces which attributes a host supports. See the standard's function of the same name.
-    ///
-    /// Support: not supported.
-    PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char);
 }
