@@ -25,13 +25,10 @@ pub mod memory;
 mod operation;
 pub mod pointer;
 mod process;
-#[expect(non_snake_case, reason = "C programs know these names")]
 pub mod server;
 mod server_role;
 pub mod to_c;
-#[expect(non_snake_case, reason = "C programs know these names")]
 pub mod tool;
-#[expect(non_snake_case, reason = "C programs know these names")]
 pub mod topology;
 #[expect(
     non_camel_case_types,

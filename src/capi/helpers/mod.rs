@@ -26,4 +26,4 @@ pub mod strings;
 mod tests;
 pub mod value;
 
-pub(super) use print::value as describe;
+pub(in crate::capi) use print::value as describe;

@@ -7,20 +7,20 @@
 //!   caller waits, and a success is `PMIX_OPERATION_SUCCEEDED`.
 //! - The host's functions are called one at a time on that thread, in the order of the requests.
 
-mod attributes;
+pub mod attributes;
 mod completion;
 mod description;
-mod dmodex;
-mod fork;
-mod iof;
-mod lifecycle;
-mod maps;
+pub mod dmodex;
+pub mod fork;
+pub mod iof;
+pub mod lifecycle;
+pub mod maps;
 mod module;
 mod own;
-mod psets;
-mod registration;
-mod setup;
+pub mod psets;
+pub mod registration;
+pub mod setup;
 mod slots;
 mod state;
-mod unsupported;
+pub mod unsupported;
 mod upcall;
