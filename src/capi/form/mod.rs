@@ -18,7 +18,7 @@ mod record;
 mod records;
 mod statistics;
 #[cfg(test)]
-mod tests;
+pub(in crate::capi) mod tests;
 mod text;
 mod value;
 

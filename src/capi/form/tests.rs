@@ -14,13 +14,13 @@ use crate::capi::{from_c, memory};
 use crate::types::{DataType, Info, InfoFlags, Key, Namespace, Rank, Text, Value};
 
 /// Values of every type: the statistics are in the one generation, the newest types in the other.
-fn values() -> impl Strategy<Value = Value> {
+pub(in crate::capi) fn values() -> impl Strategy<Value = Value> {
     let codec = |generation| Codec { generation, described: false };
     prop_oneof![strategies::value(codec(Generation::V41)), strategies::value(codec(Generation::V61))]
 }
 
 /// The value as it is when C owns it: nothing in it belongs to somebody else.
-fn owned(mut value: Value) -> Value {
+pub(in crate::capi) fn owned(mut value: Value) -> Value {
     disown(&mut value);
     value
 }
@@ -44,7 +44,7 @@ fn disown_info(info: &mut Info) {
 }
 
 /// What has no structure, and texts that are no sets of processors or topologies.
-fn is_expected(error: &CError) -> bool {
+pub(in crate::capi) fn is_expected(error: &CError) -> bool {
     matches!(error, CError::NoForm { data_type: DataType::Buffer | DataType::Kval } | CError::Hwloc { .. })
 }
 

@@ -59,11 +59,23 @@ fn the_last_value_of_a_key_wins_within_a_commit() {
     assert_eq!(data(&rig.request(peer, get(&proc(0), Some("a"), &[]))), [kval("a", 2)]);
 }
 
+/// Open MPI 4.1 posts `pmix.hname` in every job, for its peers to read: refusing the commit that holds it ended MPI_Init
+/// for every rank.
 #[test]
-fn a_commit_with_a_reserved_key_is_refused_as_a_whole() {
+fn a_process_may_post_keys_of_the_standard() {
     let mut rig = Rig::new(Capabilities::empty());
     let peer = rig.job(2, 1)[0];
-    let outputs = rig.request(peer, parts(&[(Scope::Global, &[kval("a", 1), kval("pmix.job.size", 9)])]));
+    let outputs = rig.request(peer, parts(&[(Scope::Global, &[kval("a", 1), kval("pmix.hname", 9)])]));
+    assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
+    let posted = rig.server.store().posted(&namespace("job"), 0, Audience::SameNode);
+    assert_eq!(posted, Ok(vec![kval("a", 1), kval("pmix.hname", 9)]));
+}
+
+#[test]
+fn a_commit_that_names_its_own_number_is_refused_as_a_whole() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    let outputs = rig.request(peer, parts(&[(Scope::Global, &[kval("a", 1), kval("pmix.modex.commit", 9)])]));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_BAD_PARAM)]);
     assert_eq!(rig.server.store().posted(&namespace("job"), 0, Audience::SameNode), Ok(Vec::new()));
 }
