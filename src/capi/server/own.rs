@@ -76,7 +76,7 @@ impl Own {
     }
 
     fn infos_due(&self, done: Done<Answer>) -> Due {
-        self.infos_due_with(done, |infos| Results::Infos(infos))
+        self.infos_due_with(done, Results::Infos)
     }
 
     fn infos_due_with(&self, done: Done<Answer>, results: impl FnOnce(Vec<Info>) -> Results + Send + 'static) -> Due {
@@ -394,7 +394,10 @@ fn deliver<T: Send + 'static>(process: &ServerProcess, done: Done<T>, result: Re
     }
 }
 
-fn run<T>(waiting: &Mutex<Option<(Done<T>, Result<T, Status>)>>) {
+/// A result that two may give, and one does.
+type Waiting<T> = Mutex<Option<(Done<T>, Result<T, Status>)>>;
+
+fn run<T>(waiting: &Waiting<T>) {
     let waiting = waiting.lock().take();
     if let Some((done, result)) = waiting {
         done(result);
