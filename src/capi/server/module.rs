@@ -169,7 +169,8 @@ mod tests {
         assert!(module.client_connected.is_some());
         assert!(module.group.is_none() && module.fabric.is_none() && module.client_connected2.is_none());
         // Addresses of data are no functions either.
-        room[25..].fill(room.as_ptr().addr());
+        let address = room.as_ptr().addr();
+        room[25..].fill(address);
         // SAFETY: as above.
         assert!(unsafe { copy(room.as_ptr().cast()) }.group.is_none());
     }
