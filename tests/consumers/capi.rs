@@ -29,7 +29,7 @@ macro_rules! chapters {
     };
 }
 
-chapters!(badinput, data, events, modex, newer, server, services, singleton, values);
+chapters!(badinput, client, data, events, modex, newer, server, services, singleton, values);
 
 fn chapter(name: &str) {
     for headers in header_sets() {
