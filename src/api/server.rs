@@ -445,7 +445,8 @@ fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
 }
 
 fn registration(namespace: &Namespace, local_count: u32, description: Vec<Info>) -> RegisterNamespace {
-    let is_nodata = |info: &Info| info.key.as_str() == keys::REGISTER_NODATA.name() && info.value.as_bool() == Some(true);
+    let is_nodata =
+        |info: &Info| info.key.as_str() == keys::REGISTER_NODATA.name() && info.value.as_bool() == Some(true);
     let nodata = description.iter().any(is_nodata);
     RegisterNamespace { namespace: namespace.clone(), local_count: Some(local_count), description, nodata }
 }
