@@ -8,6 +8,7 @@ FUZZ_TARGETS := frame bfrops regex registration segment server_ops
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ libpmix-dev strace valgrind
+CONSUMER_PACKAGES := openmpi-bin libopenmpi-dev libpmix-bin python3-pmix
 
 # Where `make install` puts things, below DESTDIR.
 PREFIX ?= /usr/local
@@ -15,10 +16,11 @@ BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
+BUILT ?= $(TARGET)/release
 # The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build lib install uninstall fmt lint docs unit loom fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit consumers consumer-packages loom fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -36,13 +38,13 @@ lib: packages ## build the C library, target/release/libpmix.so.2
 	install -D -m 755 $(TARGET)/libpmix/libpmix.so $(TARGET)/release/libpmix.so.2
 	ln -sfn libpmix.so.2 $(TARGET)/release/libpmix.so
 
-install: build lib ## install library, headers, command, man pages, completions (PREFIX=/usr/local DESTDIR=)
-	PREFIX=$(PREFIX) BINDIR=$(BINDIR) LIBDIR=$(LIBDIR) INCLUDEDIR=$(INCLUDEDIR) DATADIR=$(DATADIR) DESTDIR=$(DESTDIR) \
-		PMIX_VERSION=$(PMIX_VERSION) BUILT=$(TARGET)/release scripts/install.sh install
+install: build lib install-only ## install library, headers, command, man pages, completions (PREFIX=/usr/local DESTDIR=)
 
-uninstall: ## remove what `make install` has installed (same PREFIX and DESTDIR)
-	PREFIX=$(PREFIX) BINDIR=$(BINDIR) LIBDIR=$(LIBDIR) INCLUDEDIR=$(INCLUDEDIR) DATADIR=$(DATADIR) DESTDIR=$(DESTDIR) \
-		PMIX_VERSION=$(PMIX_VERSION) BUILT=$(TARGET)/release scripts/install.sh uninstall
+uninstall: uninstall-only ## remove what `make install` installed (same PREFIX and DESTDIR)
+
+install-only uninstall-only: # without building
+	@PREFIX=$(PREFIX) BINDIR=$(BINDIR) LIBDIR=$(LIBDIR) INCLUDEDIR=$(INCLUDEDIR) DATADIR=$(DATADIR) \
+		DESTDIR=$(DESTDIR) PMIX_VERSION=$(PMIX_VERSION) BUILT=$(BUILT) scripts/install.sh $(@:-only=)
 
 packages:
 	@command -v $(CARGO) >/dev/null || { echo "error: no cargo found; install a Rust toolchain (1.95 or newer) from https://rustup.rs" >&2; exit 1; }
@@ -51,17 +53,24 @@ packages:
 test-packages: packages
 	@scripts/install-packages.sh $(TEST_PACKAGES)
 
+consumer-packages: test-packages
+	@scripts/install-packages.sh $(CONSUMER_PACKAGES)
+
 fmt:
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 
 lint:
-	$(CARGO) clippy --all-targets --all-features -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 
 features: ## the library alone, as an MPI library would link it
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
 
 unit: lib ## unit, property and integration tests
 	MODEX_LIBPMIX=$(abspath $(TARGET))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
+
+consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's)
+	$(CARGO) clippy --test consumers --all-features -- -D warnings
+	$(CARGO) test --all-features --test consumers
 
 docs:
 	$(CARGO) test --all-features --doc

@@ -30,7 +30,9 @@ END
 }
 
 install_all() {
+    # The second is looked for beside the first.
     install -D -m 755 "$BUILT/modex" "$root$BINDIR/modex"
+    install -D -m 755 "$BUILT/modex-topology" "$root$BINDIR/modex-topology"
     install -D -m 755 "$BUILT/libpmix.so.2" "$root$LIBDIR/libpmix.so.2"
     ln -sfn libpmix.so.2 "$root$LIBDIR/libpmix.so"
     headers | while read -r header; do
@@ -51,7 +53,7 @@ install_all() {
 }
 
 uninstall_all() {
-    rm -f "$root$BINDIR/modex" "$root$LIBDIR/libpmix.so" "$root$LIBDIR/libpmix.so.2" "$root$LIBDIR/pkgconfig/pmix.pc"
+    rm -f "$root$BINDIR/modex" "$root$BINDIR/modex-topology" "$root$LIBDIR/libpmix.so" "$root$LIBDIR/libpmix.so.2" "$root$LIBDIR/pkgconfig/pmix.pc"
     headers | while read -r header; do
         rm -f "$root$INCLUDEDIR/$header"
     done

@@ -315,3 +315,32 @@ fn a_host_that_panics_at_a_moment_does_not_take_the_server_with_it() {
     client.fence(&FenceOptions::new()).unwrap();
     client.finalize().unwrap();
 }
+
+/// Notes what it is told.
+struct Watching(Arc<Mutex<Vec<Moment>>>);
+
+impl Host for Watching {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::empty()
+    }
+
+    fn observed(&self, _proc: &ProcId, moment: Moment) {
+        self.0.lock().unwrap().push(moment);
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "this process's own readings stand around those of client and server")]
+fn a_host_learns_when_a_client_entered_init() {
+    let moments = Arc::default();
+    let node = TestServer::start("node0", Watching(Arc::clone(&moments)));
+    node.register_local_job("job", 1);
+    let before = std::time::Instant::now();
+    let client = node.connect("job", 0);
+    let whole = before.elapsed();
+    client.finalize().unwrap();
+    let moments = moments.lock().unwrap();
+    let [Moment::InitBegun { age }, Moment::Connected, Moment::Admitted] = moments[..] else { panic!("{moments:?}") };
+    // The server read its clock between the two readings above.
+    assert!(age < whole, "{age:?} of {whole:?}");
+}

@@ -147,9 +147,11 @@ fn keys_realms_and_a_rank_are_listed_on_request() {
     let _store = server("details", memfd());
     let found = segment(&["--pid", &own_pid(), "--namespace", "details", "--keys", "--realms", "--rank", "1"]);
     let content = &found["content"];
-    let expected = json!({ "name": "pmix.job.size", "attribute": "PMIX_JOB_SIZE", "realm": "by-rank" });
+    let expected = json!({ "name": "pmix.job.size", "attribute": "PMIX_JOB_SIZE", "realm": "job" });
     assert_eq!(entry(&content["keys"], "name", "pmix.job.size"), &expected);
     assert_eq!(entry(&content["keys"], "name", "endpoint")["attribute"], Json::Null);
+    assert_eq!(entry(&content["keys"], "name", "endpoint")["realm"], "process");
+    assert_eq!(entry(&content["keys"], "name", "pmix.hname")["realm"], "node");
 
     let realms = &content["realms"];
     let expected = json!({ "key": "pmix.job.size", "type": "PMIX_UINT32", "size_bytes": null, "value": 3 });

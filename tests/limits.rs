@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use modex::gds::AsStatus;
 use modex::keys::TypedKey;
 use modex::ptl::ServerAddress;
-use modex::types::{Rank, Scope, Status, Value};
+use modex::types::{IntoValue, Rank, Scope, Status, Value};
 use modex::{BackingKind, Client, FenceOptions, LocalHost, Server, ServerError, keys};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -270,4 +270,32 @@ fn the_kernel_names_the_user_at_the_other_end() {
     let credentials = modex::ptl::Credentials::of_peer(&here).unwrap();
     assert_eq!((credentials.uid, credentials.gid), ids());
     assert_eq!(credentials.pid, std::process::id());
+}
+
+/// A value that must not be made.
+struct Huge;
+
+impl From<Huge> for Value {
+    fn from(_huge: Huge) -> Self {
+        unreachable!("a value that is refused for its size is not copied before")
+    }
+}
+
+impl IntoValue for Huge {
+    fn held_bytes(&self) -> usize {
+        1 << 30
+    }
+}
+
+/// A gibibyte was copied, which took seconds, and then refused.
+#[test]
+fn a_value_of_a_gibibyte_is_refused_before_it_is_copied() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    let error = client.put(Scope::Global, "huge", Huge).unwrap_err();
+    assert_eq!(error.status(), Status::ERR_INVALID_VAL_LENGTH);
+    client.put(Scope::Global, "small", "fits").unwrap();
+    client.commit().unwrap();
+    client.finalize().unwrap();
 }

@@ -9,12 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
+use modex::events::Event;
 use modex::gds::model::MapStore;
 use modex::gds::{Publish, Store, StoreLimits, StoreOptions};
-use modex::proto::{Abort, Collective, Commit, Get, Reply, Request, Tag};
+use modex::proto::{self, Abort, Collective, Commit, Get, Notify, Reply, Request, Tag};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
-    Limits, Output, PeerId, RegisterClient, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId, Version,
+    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId,
+    Version,
 };
 use modex::shmem::BackingKind;
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
@@ -40,7 +42,8 @@ fn run<S: Publish>(config: Config, store: S, operations: &[u8]) {
 fn config(capabilities: u8, bounds: u8) -> Config {
     let bound = |shift: u8, narrow: usize| if bounds >> shift & 1 == 0 { 1000 } else { narrow };
     Config {
-        capabilities: Capabilities::from_bits_truncate(capabilities.into()),
+        // The capabilities for events lie at bit 20.
+        capabilities: Capabilities::from_bits_truncate(u32::from(capabilities) | u32::from(bounds & 7) << 20),
         limits: Limits {
             peers_max: bound(0, 3),
             requests_per_peer_max: bound(1, 2),
@@ -117,6 +120,12 @@ impl<S: Publish> World<S> {
                 let key = (c & 1 == 0).then(|| key(c >> 1));
                 self.request(a, Request::Get(Get { proc: proc(b), directives: directives(c), key }));
             }
+            11 if c > 240 => self.host(HostCall::NotifyEvent(event(b))),
+            11 if c > 224 => {
+                self.host(HostCall::RegisterEvents(RegisterEvents { codes: codes(b), directives: Vec::new() }))
+            }
+            11 if c > 216 => self.host(HostCall::DeregisterEvents(codes(b))),
+            11 if c > 128 => self.request(a, event_request(b)),
             11 => self.request(a, other_request(b)),
             12 => {
                 let (key, timeout) =
@@ -153,7 +162,7 @@ impl<S: Publish> World<S> {
             Output::Upcall(id, upcall) => {
                 assert!(self.upcalls.insert(id, upcall).is_none(), "{id:?} was used before");
             }
-            Output::Admit(peer, _) | Output::SendSegment(peer, _) => {
+            Output::Admit(peer, _) | Output::SendSegment(peer, _) | Output::Notify(peer, _) => {
                 assert!(self.peers.contains(&peer), "{peer:?} has ended");
             }
             _ => {}
@@ -315,6 +324,35 @@ fn directives(choice: u8) -> Vec<Info> {
         (32, timeout),
     ];
     all.into_iter().filter(|(bit, _)| choice & bit != 0).map(|(_, info)| info).collect()
+}
+
+const CODES: [Status; 4] =
+    [Status::ERR_PROC_ABORTED, Status::EVENT_NODE_DOWN, Status::EVENT_SYS_OTHER, Status::EVENT_JOB_END];
+
+/// One bit for each code; none: default handlers.
+fn codes(choice: u8) -> Vec<Status> {
+    CODES.into_iter().enumerate().filter(|(bit, _)| choice >> bit & 1 != 0).map(|(_, code)| code).collect()
+}
+
+fn event(choice: u8) -> Event {
+    let flag = |name| Info::new(Key::from_static(name), true);
+    let target = Info::new(Key::from_static("pmix.evrange"), Value::from(proc(choice)));
+    let info = [(4, flag("pmix.evnondef")), (8, flag("pmix.evnocache")), (16, target)];
+    Event {
+        status: CODES[usize::from(choice) % CODES.len()],
+        source: (choice & 0x80 != 0).then(|| proc(choice)),
+        range: choice >> 4,
+        info: info.into_iter().filter(|(bit, _)| choice & bit != 0).map(|(_, info)| info).collect(),
+    }
+}
+
+fn event_request(choice: u8) -> Request {
+    let Event { status, range, info, .. } = event(choice.rotate_left(2));
+    match choice % 4 {
+        0 => Request::RegisterEvents(proto::RegisterEvents { codes: codes(choice >> 2), directives: Vec::new() }),
+        1 => Request::DeregisterEvents(codes(choice >> 2)),
+        _ => Request::Notify(Notify { status, range, info }),
+    }
 }
 
 fn other_request(choice: u8) -> Request {

@@ -7,7 +7,7 @@ use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, G
 use crate::gds::{AsStatus, KeyRef};
 use crate::keys::TypedKey;
 use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Session};
-use crate::types::{DataType, Info, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{DataType, Info, IntoValue, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
 
 use super::options::{FenceOptions, GetOptions};
 use super::typed::KeyType;
@@ -15,7 +15,8 @@ use super::typed::KeyType;
 /// A process's membership in its job.
 ///
 /// Reading what the job or its processes published takes no lock and asks nobody: it is in memory that the server
-/// shares with its clients. A client runs no thread of its own unless a callback is given to it.
+/// shares with its clients. A client runs no thread of its own unless a callback or an event handler is given
+/// to it.
 ///
 /// Dropping a client without [`Client::finalize`] looks to the server like the end of the process. After a fork the
 /// client is the parent's: the child may read what is in shared memory and drop its copy, but every call to the server
@@ -209,12 +210,12 @@ impl Client {
         self.session.reads_segment()
     }
 
-    /// Puts a value. Others can see it after [`Client::commit`], those elsewhere after a collecting fence.
+    /// Puts a value, of at most 16 MiB. Others can see it after [`Client::commit`], those elsewhere after a collecting fence.
     ///
     /// # Errors
     /// [`StagingError`]: reserved key, or more data than a process may put.
-    pub fn put(&self, scope: Scope, key: &str, value: impl Into<Value>) -> Result<(), StagingError> {
-        self.session.put(scope, key, value.into())
+    pub fn put(&self, scope: Scope, key: &str, value: impl IntoValue) -> Result<(), StagingError> {
+        self.session.put(scope, key, value)
     }
 
     /// Stores a value about any process, for this process alone.

@@ -388,12 +388,11 @@ impl Server {
         self.status_with("deregister the process", HostCall::DeregisterClient(proc.clone()), callback)
     }
 
-    /// Hands over output of a process, for the clients that have pulled it. If there is none yet it is kept, within
-    /// bounds, for the first.
+    /// Hands over output of a process, for the clients that have pulled it. If there is none yet it is kept for the
+    /// first, up to a bound, beyond which it is dropped.
     ///
     /// # Errors
-    /// [`ServerError::Refused`] with `OUT_OF_RESOURCE` when no more output can be kept: the bytes are lost unless they
-    /// are handed over again; with `BAD_PARAM` when the channel is not one that comes out of a process.
+    /// [`ServerError::Refused`] with `BAD_PARAM` when the channel is not one that comes out of a process.
     pub fn iof_deliver(&self, output: IofOutput) -> Result<(), ServerError> {
         self.status("deliver output", HostCall::IofDeliver(output))
     }

@@ -8,9 +8,8 @@ type Name = Option<&'static [u8; 16]>;
 /// Open MPI 5 does not load without it: it compares the names of parameters with these, to tell those for the PMIx
 /// library from its own. modex has no such parameters; the names are there because a job's daemons may be OpenPMIx's.
 #[expect(unsafe_code, reason = "an exported name is a promise that no other object of the process has it")]
-#[expect(non_upper_case_globals, reason = "C programs know the name")]
 #[unsafe(no_mangle)]
-pub static pmix_framework_names: [Name; 17] = [
+pub(super) static pmix_framework_names: [Name; 17] = [
     Some(b"bfrops\0\0\0\0\0\0\0\0\0\0"),
     Some(b"gds\0\0\0\0\0\0\0\0\0\0\0\0\0"),
     Some(b"pcompress\0\0\0\0\0\0\0"),

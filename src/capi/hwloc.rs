@@ -186,12 +186,15 @@ fn functions(what: &'static str) -> Result<&'static Functions, CError> {
     FUNCTIONS.get_or_init(look_up).as_ref().ok_or(CError::Hwloc { what })
 }
 
-fn look_up() -> Option<Functions> {
+/// libhwloc, loaded; `None` on a machine without it.
+pub(super) fn open() -> Option<*mut c_void> {
     // SAFETY: a library that other programs load by this name, too; it stays loaded.
     let library = unsafe { libc::dlopen(c"libhwloc.so.15".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return None;
-    }
+    (!library.is_null()).then_some(library)
+}
+
+fn look_up() -> Option<Functions> {
+    let library = open()?;
     Some(Functions {
         // SAFETY: the symbol has this type in every libhwloc.so.15; so has each below.
         bitmap_alloc: unsafe { symbol(library, c"hwloc_bitmap_alloc") }?,
@@ -224,7 +227,7 @@ fn look_up() -> Option<Functions> {
 
 /// # Safety
 /// `F` is a function pointer type, that of the symbol.
-unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
+pub(super) unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: a library that is loaded, and a name that ends with NUL.
     let address = unsafe { libc::dlsym(library, name.as_ptr()) };

@@ -157,8 +157,17 @@ pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
 /// It was not begun, and `done` will not run.
 pub(super) fn start(operation: Operation, done: Done<Answer>) -> Result<(), Status> {
     match process::member()? {
+        // Nobody will ever answer; the caller is to know at once.
+        Member::Client(client) if client.is_alone() && operation.needs_a_server() => Err(Status::ERR_UNREACH),
         Member::Client(client) => perform_with(&client, operation, done),
         Member::Server(server) => server.perform(operation, done),
+    }
+}
+
+impl Operation {
+    /// Whether a process that is alone can't do it.
+    const fn needs_a_server(&self) -> bool {
+        !matches!(self, Self::Fence { .. } | Self::Notify { .. } | Self::IofDeregister { .. })
     }
 }
 

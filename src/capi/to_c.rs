@@ -192,6 +192,17 @@ impl<F: Form> Single<F> {
         &raw mut self.0
     }
 
+    /// The structure, to look at.
+    #[must_use]
+    pub const fn get(&self) -> &F::C {
+        &self.0
+    }
+
+    /// The structure, to change; F1 is the caller's affair.
+    pub const fn get_mut(&mut self) -> &mut F::C {
+        &mut self.0
+    }
+
     /// The structure, for a caller who is to release what it holds.
     #[must_use]
     pub fn into_raw(self) -> F::C {

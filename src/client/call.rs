@@ -68,6 +68,16 @@ pub enum CallError {
         /// The server's status.
         status: Status,
     },
+    /// The server said so, and which processes were missing.
+    #[error("the server answered command {command:?} with {status}: {} left before taking part", names(.missing))]
+    Incomplete {
+        /// What was asked.
+        command: Command,
+        /// The server's status.
+        status: Status,
+        /// Processes that ended before they took part, the first 16 of them.
+        missing: Vec<ProcId>,
+    },
     /// No answer within the caller's time limit.
     #[error("no answer to command {command:?} within the time limit of the call")]
     TimedOut {
@@ -104,10 +114,14 @@ pub enum CallError {
     },
 }
 
+fn names(procs: &[ProcId]) -> String {
+    procs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl AsStatus for CallError {
     fn status(&self) -> Status {
         match self {
-            Self::Refused { status, .. } => *status,
+            Self::Refused { status, .. } | Self::Incomplete { status, .. } => *status,
             Self::TimedOut { .. } => Status::ERR_TIMEOUT,
             Self::Lost { reason: LossReason::Alone, .. } => Status::ERR_UNREACH,
             Self::Lost { .. } => Status::ERR_LOST_CONNECTION,

@@ -363,6 +363,10 @@ fn result_of(command: Command, shape: Shape, reply: Reply) -> Result<Outcome, Ca
     match (shape, reply) {
         (_, Reply::Status(status)) if !is_success(status) => Err(CallError::Refused { command, status }),
         (Shape::Status, Reply::Status(_)) => Ok(Outcome::Complete),
+        (Shape::Status, Reply::Partial { status, results }) => match *results {
+            Reply::Procs(missing) => Err(CallError::Incomplete { command, status, missing }),
+            _ => Err(CallError::WrongReply { command }),
+        },
         (Shape::Any, reply) => Ok(Outcome::Reply(reply)),
         (Shape::Status | Shape::Data, _) => Err(CallError::WrongReply { command }),
     }

@@ -187,6 +187,18 @@ impl Staging {
         self.insert_own(scope, key, value)
     }
 
+    /// Refuses a value of so many bytes if it is too large, before anybody copies it.
+    ///
+    /// # Errors
+    /// [`StagingError`] for a key that can't be put, and for too large a value.
+    pub fn check_size(&self, key: &str, size_bytes: usize) -> Result<(), StagingError> {
+        let limit = self.limits.value_bytes_max;
+        if size_bytes > limit {
+            return Err(StagingError::ValueTooLarge { key: Key::for_put(key.to_owned())?, size_bytes, limit });
+        }
+        Ok(())
+    }
+
     /// Stores a value for any process, of any namespace, known or not. Only this process sees it.
     ///
     /// Reserved keys are accepted for one process (MPI libraries note the locality of their peers so) and refused for

@@ -51,6 +51,20 @@ fn rank_data(rank: u32, key: &'static str) -> Vec<RankData> {
     vec![RankData { proc: proc(rank), entries: vec![Kval { key: Key::from_static(key), value: Value::Uint32(rank) }] }]
 }
 
+#[test]
+fn a_fence_that_fails_names_who_was_missing() {
+    let mut client = client();
+    let tag = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
+    let status = Status::ERR_PARTIAL_SUCCESS;
+    let reply = Reply::Partial { status, results: Box::new(Reply::Procs(vec![proc(1), proc(4)])) };
+    let error = error_of(&input(&mut client, at(0), Input::Reply(tag, reply)), 1);
+    assert_eq!(error.status(), status);
+    assert!(
+        error.to_string().ends_with("PMIX_ERR_PARTIAL_SUCCESS (-52): job:1, job:4 left before taking part"),
+        "{error}"
+    );
+}
+
 fn sent_tag(outputs: &[Output]) -> Tag {
     match outputs {
         [Output::Send(tag, _)] => *tag,
@@ -68,6 +82,47 @@ fn error_of(outputs: &[Output], id: u64) -> CallError {
         _ => None,
     };
     outputs.iter().find_map(of_call).unwrap()
+}
+
+/// What a host keeps silent about ends with the caller's own limit.
+#[test]
+fn a_request_with_a_time_limit_is_given_up_and_its_late_reply_belongs_to_nobody() {
+    let mut client = client();
+    let request = Request::Query(Vec::new());
+    let tag = sent_tag(&call(&mut client, at(0), 1, Call::ExchangeWithin(request, Duration::from_secs(2))));
+    assert_eq!(client.poll_timeout(), Some(at(3000)), "a second more than the server has");
+    let timed_out = Err(CallError::TimedOut { command: Command::Query });
+    assert_eq!(input(&mut client, at(3000), Input::Timeout), [Output::Done(CallId(1), timed_out)]);
+    assert_eq!(input(&mut client, at(3001), Input::Reply(tag, Reply::Infos(Vec::new()))), []);
+}
+
+#[test]
+fn data_of_other_jobs_in_a_reply_are_received_before_the_call_is_done() {
+    let job = ProcId::new(Namespace::new("other").unwrap(), Rank::Wildcard);
+    let entries = vec![Kval { key: Key::from_static("k"), value: Value::Uint32(1) }];
+    let (name, data) = (crate::types::Text::from("other"), RankData { proc: job, entries: entries.clone() });
+    let spawn = Request::Spawn(crate::proto::Spawn { job: Vec::new(), apps: Vec::new() });
+    let connect = Request::Connect(crate::proto::Collective { procs: vec![proc(0)], directives: Vec::new() });
+    let group = crate::proto::Group { command: 24, id: None, procs: Vec::new(), directives: Vec::new() };
+    let formed = Reply::Group {
+        members: Vec::new(),
+        context_id: None,
+        info: Vec::new(),
+        jobs: vec![(name.clone(), entries.clone())],
+    };
+    let partial = Reply::Partial { status: Status::ERR_PARTIAL_SUCCESS, results: Box::new(formed) };
+    let cases = [
+        (spawn, Reply::Spawned { namespace: name, entries }),
+        (connect, Reply::Data(vec![data.clone()])),
+        (Request::GroupConstruct(group), partial),
+    ];
+    for (request, reply) in cases {
+        let mut client = client();
+        let tag = sent_tag(&call(&mut client, at(0), 1, Call::Exchange(request)));
+        let outputs = input(&mut client, at(1), Input::Reply(tag, reply.clone()));
+        let received = Output::Received(vec![data.clone()].into());
+        assert_eq!(outputs, [received, Output::Done(CallId(1), Ok(Outcome::Reply(reply)))]);
+    }
 }
 
 #[test]

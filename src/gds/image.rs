@@ -68,6 +68,24 @@ impl Image {
         Ok(Array { offset, count: u64::try_from(elements.len()).unwrap_or(u64::MAX) })
     }
 
+    /// Takes room for an array of structures that are not known yet: what it refers to can follow it.
+    pub(crate) fn reserve_array<T>(&mut self, count: usize) -> Result<Array, StoreError> {
+        if count == 0 {
+            return Ok(Array::default());
+        }
+        let offset = self.push(align_of::<T>(), &vec![0; count.saturating_mul(size_of::<T>())])?;
+        Ok(Array { offset, count: u64::try_from(count).unwrap_or(u64::MAX) })
+    }
+
+    /// Puts an array of as many structures into the room taken for it.
+    pub(crate) fn fill_array<T: IntoBytes + Immutable>(&mut self, room: Array, elements: &[T]) {
+        assert!(room.count == u64::try_from(elements.len()).unwrap_or(u64::MAX), "an array must fill its room");
+        let start = usize::try_from(room.offset.saturating_sub(self.base)).unwrap_or(usize::MAX);
+        for (to, from) in self.bytes.iter_mut().skip(start).zip(elements.as_bytes()) {
+            *to = *from;
+        }
+    }
+
     /// Stores what a value needs besides its cell; returns the cell.
     pub(crate) fn push_value(&mut self, value: &Encoded<'_>) -> Result<Cell, StoreError> {
         let data_type = value.data_type().to_raw();
@@ -114,6 +132,17 @@ mod tests {
         assert_eq!(&image.bytes()[16..], b"archive");
         let numbers = image.push_array(&[1_u32, 2, 3]).unwrap();
         assert_eq!(numbers, Array { offset: 664, count: 3 });
+    }
+
+    #[test]
+    fn an_array_can_stand_before_what_it_refers_to() {
+        let mut image = Image::new(640, 4096);
+        let room = image.reserve_array::<u32>(2).unwrap();
+        let behind = image.push(1, b"behind").unwrap();
+        image.fill_array(room, &[1_u32, 2]);
+        assert_eq!((room, behind), (Array { offset: 640, count: 2 }, 648));
+        assert_eq!(image.bytes(), b"\x01\0\0\0\x02\0\0\0behind");
+        assert_eq!(image.reserve_array::<u32>(0).unwrap(), Array::default());
     }
 
     #[test]

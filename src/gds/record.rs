@@ -52,7 +52,8 @@ pub(crate) struct PlacedRecord {
     pub(crate) column_bytes: u64,
 }
 
-/// Writes a record whose keys have all been interned.
+/// Writes a record whose keys have all been interned. Its head and the heads of its tables come first, before everything
+/// whose size depends on the job's: a process that attaches touches the same few pages, however large the job is.
 pub(crate) fn push_record(
     image: &mut Image,
     record: &JobRecord,
@@ -60,14 +61,21 @@ pub(crate) fn push_record(
     limits: &StoreLimits,
 ) -> Result<PlacedRecord, StoreError> {
     let mut writer = RecordWriter { image, ids, value_bytes_max: limits.value_bytes_max };
-    let session = writer.table(&record.session)?;
-    let job = writer.table(&record.job)?;
+    let head_room = writer.image.reserve_array::<JobHead>(1)?;
+    let [job, session] = [&record.job, &record.session].map(|values| writer.by_id(values));
+    let [job_room, session_room] = [job.len(), session.len()].map(|count| writer.image.reserve_array::<Entry>(count));
+    let [node_columns, proc_columns] =
+        [&record.node_columns, &record.proc_columns].map(|list| writer.columns_by_id(list));
+    let node_room = writer.image.reserve_array::<ColumnHead>(node_columns.len())?;
+    let proc_room = writer.image.reserve_array::<ColumnHead>(proc_columns.len())?;
+    let session = writer.fill_table(session_room?, session)?;
+    let job = writer.fill_table(job_room?, job)?;
     let apps = writer.apps(record)?;
     let host_names = writer.host_names(record)?;
     let (node_ids_are_indexes, node_ids) = writer.node_ids(record)?;
     let before_columns = writer.image.size_bytes();
-    let (node_columns, _) = writer.columns(&record.node_columns, record.node_count)?;
-    let (proc_columns, proc_keys) = writer.columns(&record.proc_columns, record.rank_count)?;
+    let (node_columns, _) = writer.columns(node_room, node_columns, record.node_count)?;
+    let (proc_columns, proc_keys) = writer.columns(proc_room, proc_columns, record.rank_count)?;
     let column_bytes = writer.image.size_bytes().saturating_sub(before_columns);
     let position = |name: &str| {
         let id = ids.get(name)?;
@@ -90,8 +98,12 @@ pub(crate) fn push_record(
         host_names,
         node_ids,
     };
-    Ok(PlacedRecord { offset: writer.image.push_record(&head)?, column_bytes })
+    writer.image.fill_array(head_room, &[head]);
+    Ok(PlacedRecord { offset: head_room.offset, column_bytes })
 }
+
+/// Values by the id of their key.
+type ById<'v> = BTreeMap<KeyId, (&'v Key, &'v Value)>;
 
 struct RecordWriter<'a> {
     image: &'a mut Image,
@@ -100,17 +112,26 @@ struct RecordWriter<'a> {
 }
 
 impl RecordWriter<'_> {
-    /// A table by key. Of a key given twice the later value counts.
+    /// The values of a table by key. Of a key given twice the later value counts.
+    fn by_id<'v>(&self, values: &'v [(Key, Value)]) -> ById<'v> {
+        values.iter().map(|(key, value)| (self.id(key), (key, value))).collect()
+    }
+
     fn table(&mut self, values: &[(Key, Value)]) -> Result<Array, StoreError> {
-        let by_id: BTreeMap<KeyId, (&Key, &Value)> =
-            values.iter().map(|(key, value)| (self.id(key), (key, value))).collect();
+        let by_id = self.by_id(values);
+        let room = self.image.reserve_array::<Entry>(by_id.len())?;
+        self.fill_table(room, by_id)
+    }
+
+    fn fill_table(&mut self, room: Array, by_id: ById<'_>) -> Result<Array, StoreError> {
         let mut entries = Vec::with_capacity(by_id.len());
         for (id, (key, value)) in by_id {
             let encoded = Encoded::new(value, self.value_bytes_max)
                 .map_err(|reason| StoreError::Value { key: key.clone(), reason })?;
             entries.push(Entry { id: id.0, cell: self.image.push_value(&encoded)?, ..Entry::default() });
         }
-        self.image.push_array(&entries)
+        self.image.fill_array(room, &entries);
+        Ok(room)
     }
 
     fn apps(&mut self, record: &JobRecord) -> Result<Array, StoreError> {
@@ -122,15 +143,24 @@ impl RecordWriter<'_> {
         self.image.push_array(&heads)
     }
 
-    /// Columns by key, and the ids of their keys in this order.
-    fn columns(&mut self, columns: &[Column], count: u32) -> Result<(Array, Vec<u32>), StoreError> {
-        let by_id: BTreeMap<KeyId, &Column> = columns.iter().map(|column| (self.id(&column.key), column)).collect();
+    fn columns_by_id<'v>(&self, columns: &'v [Column]) -> BTreeMap<KeyId, &'v Column> {
+        columns.iter().map(|column| (self.id(&column.key), column)).collect()
+    }
+
+    /// Columns by key, their heads in the room taken for them, and the ids of their keys in this order.
+    fn columns(
+        &mut self,
+        room: Array,
+        by_id: BTreeMap<KeyId, &Column>,
+        count: u32,
+    ) -> Result<(Array, Vec<u32>), StoreError> {
         let mut heads: Vec<ColumnHead> = Vec::with_capacity(by_id.len());
         for (id, column) in by_id {
             heads.push(push_column(self.image, column, id, count, self.value_bytes_max)?);
         }
         let ids = heads.iter().map(|head| head.key).collect();
-        Ok((self.image.push_array(&heads)?, ids))
+        self.image.fill_array(room, &heads);
+        Ok((room, ids))
     }
 
     /// Names and aliases of all nodes, by hash. Of a name that two nodes have the first counts.

@@ -66,10 +66,18 @@ impl<'a> Search<'a, '_> {
         if !matches!(own, Ok(None) | Err(ReadError::OutsideScope)) || self.key.realm()? == DefaultRealm::ByRank {
             return own;
         }
+        if self.is_outside_job(rank) {
+            return own;
+        }
         match self.of_default_realm()? {
             Some(value) => Ok(Some(value)),
             None => own,
         }
+    }
+
+    /// Nothing holds for a process that the job does not have. A job whose size nobody told has any.
+    fn is_outside_job(&self, rank: u32) -> bool {
+        self.job.is_some_and(|job| job.head().rank_count != 0 && rank >= job.head().rank_count)
     }
 
     /// What the key's realm holds, else what the host registered for the job under that key.

@@ -87,11 +87,15 @@ impl NamespaceWriter {
                 ids.insert(key.as_str(), self.intern(key)?);
             }
         }
+        let mut image = self.image();
+        let placed = record::push_record(&mut image, job, &ids, &self.limits)?;
+        let table_bytes = self.larger_modex_table(job.rank_count).map_or(0, |cell_count| cell_count.saturating_mul(8));
+        self.check_room(image.size_bytes().saturating_add(table_bytes))?;
+        self.publish_image(&image)?;
+        // Behind the record, whose beginning is what everybody reads: the table has a cell for each rank.
         if job.rank_count > 0 {
             self.ensure_modex_table(job.rank_count)?;
         }
-        let mut image = self.image();
-        let placed = record::push_record(&mut image, job, &ids, &self.limits)?;
         self.link_record(&image, &placed)?;
         self.job_size = job.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
         Ok(())
@@ -261,14 +265,10 @@ impl NamespaceWriter {
 
     /// A modex table with room for `rank_count` ranks: the present one, or a larger one in its place.
     fn ensure_modex_table(&mut self, rank_count: u32) -> Result<TableRef, StoreError> {
-        let wanted = u64::from(rank_count);
-        let size = match self.modex {
-            Some(table) if table.cell_count() >= wanted => return Ok(table),
-            // Doubling keeps the number of tables small when ranks arrive one by one before the job is described.
-            Some(table) => wanted.max(table.cell_count().saturating_mul(2)).min(self.limits.ranks_max.into()),
-            None => wanted,
+        let larger = match (self.modex, self.larger_modex_table(rank_count)) {
+            (Some(table), None) => return Ok(table),
+            (_, size) => self.new_table(size.unwrap_or(rank_count.into()))?,
         };
-        let larger = self.new_table(size)?;
         if let Some(table) = self.modex {
             for rank in 0..table.cell_count() {
                 let newest = self.segment.load(table, rank)?;
@@ -281,19 +281,33 @@ impl NamespaceWriter {
         Ok(larger)
     }
 
+    /// How many cells a new modex table for so many ranks has; `None` if the present one is large enough.
+    fn larger_modex_table(&self, rank_count: u32) -> Option<u64> {
+        let wanted = u64::from(rank_count);
+        match self.modex {
+            Some(table) if table.cell_count() >= wanted => None,
+            // Doubling keeps the number of tables small when ranks arrive one by one before the job is described.
+            Some(table) => Some(wanted.max(table.cell_count().saturating_mul(2)).min(self.limits.ranks_max.into())),
+            None => Some(wanted),
+        }
+    }
+
     /// A table of zeros that readers may look at but nothing refers to yet.
     fn new_table(&mut self, cell_count: u64) -> Result<TableRef, StoreError> {
-        let need_bytes = self.segment.allocated_bytes().saturating_add(cell_count.saturating_mul(8));
-        if need_bytes > self.limits.segment_bytes_max {
-            return Err(StoreError::SegmentFull { need_bytes, bytes_max: self.limits.segment_bytes_max });
-        }
+        self.check_room(cell_count.saturating_mul(8))?;
         let table = self.segment.alloc_table(cell_count)?;
         self.segment.publish();
         Ok(table)
     }
 
+    /// Refuses what would not fit below the limit.
+    fn check_room(&self, size_bytes: u64) -> Result<(), StoreError> {
+        let need_bytes = self.segment.allocated_bytes().saturating_add(size_bytes);
+        let bytes_max = self.limits.segment_bytes_max;
+        if need_bytes > bytes_max { Err(StoreError::SegmentFull { need_bytes, bytes_max }) } else { Ok(()) }
+    }
+
     fn link_record(&mut self, image: &Image, placed: &record::PlacedRecord) -> Result<(), StoreError> {
-        self.publish_image(image)?;
         self.set_root(root::JOB, placed.offset)?;
         self.count(Section::Columns, placed.column_bytes)?;
         self.count(Section::JobRecord, image.size_bytes().saturating_sub(placed.column_bytes))?;

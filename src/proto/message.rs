@@ -422,7 +422,7 @@ pub enum Reply {
     Distances(Vec<DeviceDistance>),
     /// Refreshed values.
     Entries(Vec<Kval>),
-    /// Processes.
+    /// Processes. Beside the status of a fence that succeeded only in part: participants that were missing.
     Procs(Vec<ProcId>),
     /// Node names, separated by commas.
     Nodes(Text),

@@ -253,7 +253,7 @@ pub(super) fn reply(dialect: Dialect) -> BoxedStrategy<(Command, Reply)> {
 }
 
 pub(super) fn event(codec: Codec) -> impl Strategy<Value = Event> {
-    (status(), values::proc_id(), infos(codec), option::of(any::<u8>()))
+    (status(), option::of(values::proc_id()), infos(codec), option::of(any::<u8>()))
         .prop_map(|(status, source, info, range)| Event { status, source, info, range })
 }
 

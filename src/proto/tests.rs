@@ -91,6 +91,20 @@ fn an_error_with_empty_results_is_only_an_error() {
 }
 
 #[test]
+fn a_fence_may_say_who_was_missing_and_need_not() {
+    let status = Status::ERR_PARTIAL_SUCCESS;
+    let missing = vec![ProcId::new(Namespace::new("job").unwrap(), 1)];
+    for expected in [
+        Reply::Partial { status, results: Box::new(Reply::Procs(missing)) },
+        Reply::Status(status),
+        Reply::Status(Status::SUCCESS),
+    ] {
+        let bytes = reply::encode(&expected, Command::Fence, Dialect::OWN).unwrap();
+        assert_eq!(reply::decode(&bytes, Command::Fence, Dialect::OWN, &LIMITS()), Ok(expected));
+    }
+}
+
+#[test]
 fn partial_results_of_partial_results_cannot_be_sent() {
     let partial = |results| Reply::Partial { status: Status::QUERY_PARTIAL_SUCCESS, results: Box::new(results) };
     let nested = partial(partial(Reply::Infos(Vec::new())));

@@ -1,12 +1,11 @@
-use std::fs::{DirBuilder, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::{fs, process};
 
-use std::os::fd::{AsFd, BorrowedFd};
-
+use super::socket_directory::SocketDirectory;
 use super::{Credentials, ServerAddress, Stream, StreamLimits};
 
 /// Which users can reach a server's socket. What they may do there is decided after the kernel said who they are.
@@ -22,7 +21,8 @@ pub enum SocketAccess {
     RegisteredUsers,
 }
 
-/// A listening socket in a directory of its own. Dropping it removes both, unless a fork made this a copy.
+/// A listening socket in a directory of its own. Dropping it removes both, unless a fork made this a copy. What a killed
+/// process could not remove goes when this user's next socket is made in the same place.
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
@@ -65,13 +65,13 @@ pub enum ListenError {
 }
 
 impl Listener {
-    /// Makes a socket in a new directory below `parent`, which must exist.
+    /// Makes a socket in a new directory below `parent`, which must exist, and removes what killed servers left there.
     ///
     /// # Errors
     /// [`ListenError`].
     pub fn bind(parent: &Path, access: SocketAccess) -> Result<Self, ListenError> {
         let directory = SocketDirectory::create(parent)?;
-        let path = &directory.socket_path;
+        let path = directory.socket_path();
         let failed = |step, path: &Path| {
             let path = path.to_owned();
             move |source| ListenError::Io { step, path, source }
@@ -81,15 +81,15 @@ impl Listener {
         // The directory is still 0700 here, so nobody can connect before the modes are as they should be.
         let (directory_mode, socket_mode) = access.modes();
         fs::set_permissions(path, Permissions::from_mode(socket_mode)).map_err(failed("set the mode of", path))?;
-        fs::set_permissions(&directory.directory_path, Permissions::from_mode(directory_mode))
-            .map_err(failed("set the mode of", &directory.directory_path))?;
+        fs::set_permissions(directory.path(), Permissions::from_mode(directory_mode))
+            .map_err(failed("set the mode of", directory.path()))?;
         Ok(Self { socket, directory })
     }
 
     /// Where clients connect.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.directory.socket_path
+        self.directory.socket_path()
     }
 
     /// Takes the next waiting connection, or `None` if there is none.
@@ -126,65 +126,10 @@ impl SocketAccess {
     }
 }
 
-/// A directory made for one socket, and the guard that removes both.
-#[derive(Debug)]
-struct SocketDirectory {
-    directory_path: PathBuf,
-    socket_path: PathBuf,
-    /// A forked copy of the guard must not remove what its parent still uses.
-    creator_pid: u32,
-}
-
-impl SocketDirectory {
-    fn create(parent: &Path) -> Result<Self, ListenError> {
-        let failed = |step, path: &Path, source| ListenError::Io { step, path: path.to_owned(), source };
-        let parent = parent.canonicalize().map_err(|e| failed("find the temporary directory", parent, e))?;
-        let name = random_name().map_err(|e| failed("draw a random name for a directory in", &parent, e))?;
-        let path = parent.join(name);
-        let socket = path.join("s");
-        if !ServerAddress::path_fits(&socket) {
-            return Err(ListenError::PathTooLong { path: socket });
-        }
-        // `mkdir` fails on anything that exists, a symbolic link included: the directory is new and ours.
-        DirBuilder::new().mode(0o700).create(&path).map_err(|e| failed("make directory", &path, e))?;
-        let directory = Self { directory_path: path, socket_path: socket, creator_pid: process::id() };
-        let metadata = fs::symlink_metadata(&directory.directory_path)
-            .map_err(|e| failed("examine", &directory.directory_path, e))?;
-        let ours = nix::unistd::geteuid().as_raw();
-        if metadata.uid() != ours || !metadata.is_dir() {
-            return Err(ListenError::ForeignDirectory {
-                path: directory.directory_path.clone(),
-                found: metadata.uid(),
-                ours,
-            });
-        }
-        Ok(directory)
-    }
-}
-
-impl Drop for SocketDirectory {
-    fn drop(&mut self) {
-        if process::id() != self.creator_pid {
-            return;
-        }
-        // Nobody is left to tell: what can't be removed (the administrator removed it before, say) stays.
-        let _ = fs::remove_file(&self.socket_path);
-        let _ = fs::remove_dir(&self.directory_path);
-    }
-}
-
-/// 128 random bits: neither two servers nor an attacker's guess meet.
-fn random_name() -> io::Result<String> {
-    let mut bits = [0_u8; 16];
-    let mut filled = 0;
-    while let Some(rest) = bits.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(bits.iter().fold(String::from("modex-"), |name, byte| name + &format!("{byte:02x}")))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {

@@ -31,6 +31,7 @@ mod credentials;
 mod environment;
 mod listener;
 mod outbox;
+mod socket_directory;
 mod stream;
 
 pub use address::{AddressError, ServerAddress};

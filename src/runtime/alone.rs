@@ -60,8 +60,13 @@ fn data_of<const N: usize>(proc: ProcId, entries: [(&'static str, Value); N]) ->
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, mpsc};
+
     use super::*;
     use crate::client::{CallError, FenceDirectives, GetDirectives, GetRequest, LossReason};
+    use crate::events::Event;
+    use crate::runtime::{EventCall, EventError};
+    use crate::types::codes::range::RANGE_PROC_LOCAL;
     use crate::types::{Scope, Status};
 
     fn get(session: &Session, rank: Rank, key: &'static str) -> Option<Value> {
@@ -101,5 +106,26 @@ mod tests {
         assert!(matches!(error, CallError::Lost { reason: LossReason::Alone, .. }), "{error}");
         assert_eq!(crate::gds::AsStatus::status(&error), Status::ERR_UNREACH);
         session.finalize().unwrap();
+    }
+
+    /// Open MPI registers a handler, waits for the callback and declares its model. The event was missed when the other
+    /// thread had called back, but not yet marked the handler as ready.
+    #[test]
+    fn a_handler_is_ready_when_its_registration_calls_back() {
+        let session = Arc::new(alone().unwrap());
+        let (seen, heard) = mpsc::channel();
+        let (finished, ended) = mpsc::channel();
+        let handler = move |call: EventCall| seen.send(call.status).unwrap();
+        let in_callback = Arc::downgrade(&session);
+        let done = move |registered: Result<usize, EventError>| {
+            registered.unwrap();
+            let session = in_callback.upgrade().unwrap();
+            let event =
+                Event { status: Status::MODEL_DECLARED, source: None, range: RANGE_PROC_LOCAL, info: Vec::new() };
+            session.deliver_locally(event);
+            finished.send(heard.try_recv()).unwrap();
+        };
+        session.register_event_handler_with(&[Status::MODEL_DECLARED], &[], Arc::new(handler), done).unwrap();
+        assert_eq!(ended.recv().unwrap(), Ok(Status::MODEL_DECLARED));
     }
 }

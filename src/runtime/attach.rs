@@ -6,17 +6,19 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::clock::{Clock, wait_ms};
+use super::clock::{Clock, node_time, wait_ms};
 use super::lines::{Lines, message_buffer};
 use super::link::Link;
 use super::link_state::LinkState;
 use super::session::{Session, map_segment};
 use crate::bfrops::Codec;
 use crate::client::{Call, Config, Outcome};
-use crate::proto::handshake::{Answer, Connect, Ids, Role, SECURITY_NATIVE, STORE_MODEX, native_credential};
+use crate::proto::handshake::{
+    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, STORE_MODEX, native_credential,
+};
 use crate::proto::{Dialect, RankData, Reply, Request, Version};
 use crate::ptl::{self, ClientEnvironment, EnvironmentError, Received, Stream, StreamError, StreamLimits};
-use crate::types::{ProcId, Rank, Status, Text, Time};
+use crate::types::{Info, Key, ProcId, Rank, Status, Text, Time};
 
 /// How long a server may take to admit a client unless the client says otherwise.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(60);
@@ -86,12 +88,13 @@ where
     N: AsRef<OsStr>,
     V: AsRef<OsStr>,
 {
+    let begun = node_time();
     let environment = ClientEnvironment::parse(environment).map_err(|error| match error {
         EnvironmentError::NotLaunched => ConnectError::NotLaunched,
         error => ConnectError::Environment(error),
     })?;
     let uri = environment.server.to_string();
-    let attempt = Attempt { clock: Clock::start(), time_max };
+    let attempt = Attempt { begun, clock: Clock::start(), time_max };
     match attempt.join(&environment) {
         Ok(Joined::Session(session)) => Ok(*session),
         Ok(Joined::Refused(status)) => Err(ConnectError::Refused { uri, proc: environment.proc, status }),
@@ -101,6 +104,8 @@ where
 
 /// One attempt to connect, with the time it may take.
 struct Attempt {
+    /// When Init began, on the clock that the server reads, too.
+    begun: Option<Time>,
     clock: Clock,
     time_max: Duration,
 }
@@ -114,7 +119,7 @@ impl Attempt {
     fn join(&self, environment: &ClientEnvironment) -> Result<Joined, UnreachableReason> {
         let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
         let mut stream = Stream::connect(&environment.server.path, limits)?;
-        let hello = introduction(&environment.proc).ok_or(UnreachableReason::Message)?;
+        let hello = introduction(&environment.proc, self.begun).ok_or(UnreachableReason::Message)?;
         // The first message of a connection is never refused by its queue.
         stream.queue(hello, None).map_err(|_| UnreachableReason::Message)?;
         let mut early = Vec::new();
@@ -196,7 +201,7 @@ impl Attempt {
     }
 }
 
-fn introduction(proc: &ProcId) -> Option<Vec<u8>> {
+fn introduction(proc: &ProcId, begun: Option<Time>) -> Option<Vec<u8>> {
     let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
     let connect = Connect {
         security: Text::from(SECURITY_NATIVE),
@@ -206,7 +211,7 @@ fn introduction(proc: &ProcId) -> Option<Vec<u8>> {
         codec: Text::from(Codec::V41.generation.module_name()),
         described: Codec::V41.described,
         store: Text::from(STORE_MODEX),
-        info: Vec::new(),
+        info: begun.map(|begun| Info::new(Key::from_static(INIT_BEGUN), begun.as_nanos())).into_iter().collect(),
     };
     connect.encode().ok()
 }

@@ -1,5 +1,7 @@
 use std::time::{Duration, Instant};
 
+use nix::time::{ClockId, clock_gettime};
+
 use crate::types::Time;
 
 /// The monotonic clock of one loop. The cores get its readings as arguments.
@@ -27,6 +29,12 @@ impl Clock {
     pub(super) fn instant_of(self, deadline: Time) -> Option<Instant> {
         self.start.checked_add(Duration::from_nanos(deadline.as_nanos()))
     }
+}
+
+/// The clock that all processes of a node share (`CLOCK_MONOTONIC`). `None`: this system has none.
+pub(super) fn node_time() -> Option<Time> {
+    let since_boot = clock_gettime(ClockId::CLOCK_MONOTONIC).ok()?;
+    Some(Time::ZERO + Duration::from(since_boot))
 }
 
 /// Milliseconds for `poll` and `epoll_wait`, rounded up so that a wait never ends before its deadline and then spins.

@@ -1,5 +1,6 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::greeting::{self, Greeted, Greeting, GreetingError};
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
@@ -18,6 +19,8 @@ pub(super) struct Connection {
     stream: Stream,
     credentials: Credentials,
     stage: Stage,
+    /// How old the peer's Init was when it introduced itself, if it said so.
+    init_age: Option<Duration>,
     /// Whether the poller reports when it becomes writable.
     is_write_watched: bool,
 }
@@ -78,11 +81,16 @@ pub(super) enum Dropped {
 
 impl Connection {
     pub(super) fn new(stream: Stream, credentials: Credentials) -> Self {
-        Self { stream, credentials, stage: Stage::Greeting(Greeting::default()), is_write_watched: false }
+        let stage = Stage::Greeting(Greeting::default());
+        Self { stream, credentials, stage, init_age: None, is_write_watched: false }
     }
 
     pub(super) fn credentials(&self) -> Credentials {
         self.credentials
+    }
+
+    pub(super) fn init_age(&self) -> Option<Duration> {
+        self.init_age
     }
 
     pub(super) fn is_greeting(&self) -> bool {
@@ -105,7 +113,8 @@ impl Connection {
         match &mut self.stage {
             Stage::Greeting(greeting) => {
                 let Some(greeted) = greeting.push(bytes, self.credentials)? else { return Ok(()) };
-                let Greeted { hello, lines, wants_refusal, inbox } = greeted;
+                let Greeted { hello, lines, init_age, wants_refusal, inbox } = greeted;
+                self.init_age = init_age;
                 deliver(Input::Connected(id, hello));
                 self.stage = Stage::Known(Known { lines, wants_refusal, inbox, open: OpenRequests::default() });
             }

@@ -150,6 +150,11 @@ impl Connections {
         self.deadlines.insert((now + self.limits.handshake_time_max, id));
     }
 
+    /// How old a peer's Init was when it introduced itself, if it said so.
+    pub(super) fn init_age(&self, id: PeerId) -> Option<Duration> {
+        self.connections.get(&id)?.init_age()
+    }
+
     /// What a request that is not answered yet asks for.
     pub(super) fn asked(&self, id: PeerId, tag: Tag) -> Option<Command> {
         self.connections.get(&id)?.asked(tag)

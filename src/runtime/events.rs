@@ -174,7 +174,7 @@ impl EventHub {
         Ok(id)
     }
 
-    /// As [`EventHub::finish`]; `done` learns of it before the first event comes.
+    /// As [`EventHub::finish`]; `done` learns of it before the first event comes. On the thread of the handlers.
     pub(super) fn finish_with<E>(
         self: &Arc<Self>,
         begun: Begun,
@@ -182,11 +182,12 @@ impl EventHub {
         done: impl FnOnce(Result<usize, E>),
     ) {
         let confirmed = self.confirm(begun, answer);
-        let id = confirmed.as_ref().ok().copied();
-        done(confirmed);
-        if let Some(id) = id {
-            self.activate(id);
+        // Who learns of the registration may raise an event at once, from another thread. What the server has kept is for
+        // the thread of the handlers, which is this one: it comes after `done`.
+        if let Ok(id) = &confirmed {
+            self.activate(*id);
         }
+        done(confirmed);
     }
 
     fn confirm<E>(&self, begun: Begun, answer: Result<(), E>) -> Result<usize, E> {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
     Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Role, SECURITY_NATIVE, connect_body_size,
@@ -7,6 +9,7 @@ use crate::ptl::Credentials;
 use crate::server::{self, Hello, StoreOffer};
 use crate::types::Status;
 
+use super::clock::node_time;
 use super::lines::{Lines, message_buffer};
 
 /// The first bytes of a connection, until they are a whole introduction.
@@ -19,6 +22,8 @@ pub(super) struct Greeting {
 pub(super) struct Greeted {
     pub(super) hello: Hello,
     pub(super) lines: Lines,
+    /// How long ago its Init began, if it says so.
+    pub(super) init_age: Option<Duration>,
     /// Whether the peer reads a status before the connection is closed.
     pub(super) wants_refusal: bool,
     /// What followed.
@@ -69,7 +74,14 @@ fn greeted(connect: &Connect, credentials: Credentials, inbox: FrameBuffer) -> R
     };
     // Releases since 4.0 are closed without an answer; those before, and our own clients, read the status.
     let wants_refusal = peer.major < 4 || store == StoreOffer::Segment;
-    Ok(Greeted { hello, lines: Lines::new(Dialect { codec, peer }, SERVER_INDEX), wants_refusal, inbox })
+    let lines = Lines::new(Dialect { codec, peer }, SERVER_INDEX);
+    Ok(Greeted { hello, lines, init_age: init_age(connect), wants_refusal, inbox })
+}
+
+/// A beginning in the future is that of another clock: a process in a time namespace of its own, or one that lies.
+fn init_age(connect: &Connect) -> Option<Duration> {
+    let (begun, now) = (connect.init_begun()?, node_time()?);
+    (begun <= now).then(|| now.since(begun))
 }
 
 /// The core distinguishes major and minor numbers; absurd ones count as the highest.

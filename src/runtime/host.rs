@@ -1,5 +1,6 @@
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use crate::events::Event;
 use crate::server::{
@@ -173,6 +174,12 @@ fn unsupported<R, T: Answer>(request: R, reply: Responder<T>) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Moment {
+    /// It entered Init `age` ago, by its own word; told right before [`Moment::Connected`], and only of peers that say it.
+    /// A library can't see when its process started, so this is the nearest to the start of `main` that it knows.
+    InitBegun {
+        /// How long ago.
+        age: Duration,
+    },
     /// It has introduced itself: it runs its own code and is inside Init.
     Connected,
     /// It has been admitted: Init returns.

@@ -292,7 +292,7 @@ impl Link {
     }
 
     fn advance(&self, state: &mut LinkState) {
-        if state.advance(self.clock.now()) || !state.results.ready.is_empty() {
+        if state.advance(self.clock.now()) {
             self.rouse(state);
         }
     }

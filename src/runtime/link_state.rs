@@ -33,6 +33,8 @@ pub(super) struct LinkState {
     pub(super) results: Results,
     /// Who takes forwarded output.
     pub(super) pulls: Pulls,
+    /// Something unasked came since the last [`LinkState::advance`].
+    has_unasked: bool,
     /// A thread waits for the socket.
     pub(super) is_led: bool,
     pub(super) is_shut: bool,
@@ -73,6 +75,7 @@ impl LinkState {
             cache: Cache::new(CacheLimits::default()),
             results: Results::default(),
             pulls: Pulls::default(),
+            has_unasked: false,
             is_led: false,
             is_shut: false,
             is_listening: false,
@@ -171,13 +174,14 @@ impl LinkState {
         }
     }
 
-    /// Lets the core act on what happened: deadlines, then its outputs. Returns whether a call was done.
+    /// Lets the core act on what happened: deadlines, then its outputs. Returns whether a call was done, or something came
+    /// for the progress thread.
     pub(super) fn advance(&mut self, now: Time) -> bool {
         self.notice_fork(now);
         if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
             self.core.handle(now, Input::Timeout);
         }
-        let mut is_any_done = false;
+        let mut is_any_done = std::mem::take(&mut self.has_unasked);
         loop {
             while let Some(output) = self.core.poll_output() {
                 is_any_done |= matches!(output, Output::Done(..));
@@ -260,6 +264,7 @@ impl LinkState {
             Ok(output) => {
                 if let Some(job) = self.pulls.job_for(output) {
                     self.results.push(job);
+                    self.has_unasked = true;
                 }
             }
             Err(error) => tracing::warn!(%error, "forwarded output can't be read"),
@@ -277,6 +282,7 @@ impl LinkState {
     fn raise(&mut self, event: Event) {
         let Some(sink) = self.events.as_ref().filter(|_| self.is_listening) else { return };
         let hub = Weak::clone(&sink.hub);
+        self.has_unasked = true;
         self.results.ready.push_back(Box::new(move || {
             if let Some(hub) = hub.upgrade() {
                 hub.arrive(event);

@@ -122,7 +122,7 @@ impl ServerLoop {
     /// Gives the core what the connections brought.
     fn feed(&mut self, now: Time) {
         while let Some(input) = self.connections.poll_input() {
-            self.witness.see(&input);
+            self.witness.see(&input, |peer| self.connections.init_age(peer));
             self.core.handle(now, input);
         }
     }

@@ -20,7 +20,7 @@ use crate::client::{
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
 use crate::proto::{Abort, Command, RankData};
 use crate::shmem::ReaderHandle;
-use crate::types::{Key, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
+use crate::types::{IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
 
 /// A process's membership in its job: what it reads, what it put, and the line to its server.
 ///
@@ -153,7 +153,9 @@ impl Session {
     ///
     /// # Errors
     /// [`StagingError`].
-    pub fn put(&self, scope: Scope, key: &str, value: Value) -> Result<(), StagingError> {
+    pub fn put(&self, scope: Scope, key: &str, value: impl IntoValue) -> Result<(), StagingError> {
+        self.staging.lock().check_size(key, value.held_bytes())?;
+        let value = value.into();
         // Release pairs with the Acquire in `may_be_staged`.
         self.has_put.store(true, Ordering::Release);
         self.staging.lock().put(scope, key, value)

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::host::{Host, Moment};
 use crate::server::{Input, PeerId};
@@ -18,9 +19,12 @@ impl Witness {
     }
 
     /// Sees what the core is about to learn of a connection.
-    pub(super) fn see(&mut self, input: &Input) {
+    pub(super) fn see(&mut self, input: &Input, init_age: impl FnOnce(PeerId) -> Option<Duration>) {
         match input {
             Input::Connected(peer, hello) => {
+                if let Some(age) = init_age(*peer) {
+                    self.tell(&hello.proc, Moment::InitBegun { age });
+                }
                 self.tell(&hello.proc, Moment::Connected);
                 self.procs.insert(*peer, hello.proc.clone());
             }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::collective::{Kind, Operation};
 use super::core::Server;
 use super::group;
-use super::io::PeerId;
+use super::io::{PeerId, StoreOffer};
 use super::outputs::Ticket;
 use crate::gds::Publish;
 use crate::proto::{self, RankData, Reply};
@@ -23,9 +23,14 @@ pub(super) struct Ending {
 /// What comes with the status.
 pub(super) enum Results {
     Nothing,
+    /// Participants who left before they took part.
+    Missing(Vec<ProcId>),
     Jobs,
     Group(group::Formed),
 }
+
+/// Missing participants that a client is told of: enough to find the cause, in a message of bounded size.
+const MISSING_NAMED_MAX: usize = 16;
 
 impl<S: Publish> Server<S> {
     pub(super) fn connect_processes(&mut self, now: Time, ticket: Ticket, proc: ProcId, connect: proto::Collective) {
@@ -42,10 +47,13 @@ impl<S: Publish> Server<S> {
         let results = match &operation.signature.kind {
             Kind::Connect if status == Status::SUCCESS => Results::Jobs,
             Kind::Group(what, id) => self.end_group(*what, id, operation, status, info),
+            Kind::Fence if status == Status::ERR_PARTIAL_SUCCESS && !operation.departed.is_empty() => {
+                Results::Missing(operation.departed.iter().take(MISSING_NAMED_MAX).cloned().collect())
+            }
             Kind::Fence | Kind::Connect | Kind::Disconnect => Results::Nothing,
         };
         let jobs = match &results {
-            Results::Nothing => Vec::new(),
+            Results::Nothing | Results::Missing(_) => Vec::new(),
             Results::Jobs | Results::Group(_) if !is_good => Vec::new(),
             Results::Jobs | Results::Group(_) => self.jobs_of(&operation.signature.procs),
         };
@@ -54,10 +62,15 @@ impl<S: Publish> Server<S> {
 
     /// The same in the words for one participant: its own job it knows.
     pub(super) fn reply_at_end(&self, ending: &Ending, peer: PeerId) -> Reply {
-        let own = self.peers.get(peer).map(|peer| &peer.proc.namespace);
+        let peer = self.peers.get(peer);
+        let own = peer.map(|peer| &peer.proc.namespace);
+        // The reference's clients expect a fence's status and nothing behind it.
+        let is_own_client = peer.is_some_and(|peer| peer.store == StoreOffer::Segment);
         let others = ending.jobs.iter().filter(|job| Some(&job.proc.namespace) != own);
         let results = match &ending.results {
             Results::Nothing => return Reply::Status(ending.status),
+            Results::Missing(_) if !is_own_client => return Reply::Status(ending.status),
+            Results::Missing(procs) => Reply::Procs(procs.clone()),
             Results::Jobs => Reply::Data(others.cloned().collect()),
             Results::Group(formed) => formed.reply(others),
         };

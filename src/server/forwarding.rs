@@ -2,7 +2,7 @@
 //!
 //! A pull that others of the same user have been granted already is granted at once; anything new is the host's to
 //! allow. Output that nobody has pulled is kept within a bound and goes to the first who does: a spawner can't ask for
-//! its job's output before it knows the job's name. When the bound is reached newer output is refused.
+//! its job's output before it knows the job's name. When the bound is reached newer output that nobody wants is dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,6 +34,8 @@ pub(super) struct Pull {
 #[derive(Debug, Default)]
 pub(super) struct Forwarding {
     granted: BTreeMap<u64, Pull>,
+    /// Processes named by all of them together.
+    proc_count: usize,
     kept: VecDeque<IofOutput>,
     kept_bytes: usize,
     last: u64,
@@ -50,7 +52,8 @@ impl<S: Publish> Server<S> {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
         let is_full = self.forwarding.granted.len() >= self.config.limits.pulls_max;
-        if is_full || procs.len() > self.config.limits.participants_max {
+        let proc_count = self.forwarding.proc_count.saturating_add(procs.len());
+        if is_full || proc_count > self.config.limits.participants_max {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let pull = Pull {
@@ -76,13 +79,13 @@ impl<S: Publish> Server<S> {
         for output in self.forwarding.take_kept(&pull) {
             self.outputs.push(forward(&pull, &output));
         }
-        self.forwarding.granted.insert(reference, pull);
+        self.forwarding.insert(reference, pull);
     }
 
     pub(super) fn end_pull(&mut self, ticket: Ticket, reference: u64) {
         let is_own = self.forwarding.granted.get(&reference).is_some_and(|pull| pull.peer == ticket.peer());
         if is_own {
-            self.forwarding.granted.remove(&reference);
+            self.forwarding.retain(|id, _| id != reference);
         }
         self.outputs.reply_status(ticket, if is_own { Status::SUCCESS } else { Status::ERR_NOT_FOUND });
     }
@@ -97,11 +100,10 @@ impl<S: Publish> Server<S> {
             self.outputs.push(forward(pull, &output));
             is_wanted = true;
         }
-        if is_wanted || self.forwarding.keep(output, self.config.limits.kept_output_bytes_max) {
-            Status::SUCCESS
-        } else {
-            Status::ERR_OUT_OF_RESOURCE
+        if !is_wanted {
+            self.forwarding.keep(output, self.config.limits.kept_output_bytes_max);
         }
+        Status::SUCCESS
     }
 }
 
@@ -117,7 +119,7 @@ impl Pull {
 impl Forwarding {
     /// Forgets what a connection has pulled.
     pub(super) fn forget_peer(&mut self, peer: PeerId) {
-        self.granted.retain(|_, pull| pull.peer != peer);
+        self.retain(|_, pull| pull.peer != peer);
     }
 
     /// Forgets output of a job that is gone.
@@ -126,8 +128,21 @@ impl Forwarding {
         self.kept_bytes = self.kept.iter().map(size_bytes).fold(0, usize::saturating_add);
     }
 
-    /// Whether the host forwards all of this already, for the same user.
+    fn insert(&mut self, reference: u64, pull: Pull) {
+        self.proc_count = self.proc_count.saturating_add(pull.procs.len());
+        self.granted.insert(reference, pull);
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(u64, &Pull) -> bool) {
+        self.granted.retain(|&id, pull| is_kept(id, pull));
+        self.proc_count = self.granted.values().map(|pull| pull.procs.len()).fold(0, usize::saturating_add);
+    }
+
+    /// Whether the host forwards all of this already, for the same user. A long list is not searched: the host is asked.
     fn has_granted(&self, wanted: &Pull) -> bool {
+        if wanted.procs.len() > PROCS_COMPARED_MAX {
+            return false;
+        }
         let channels = (0..u16::BITS).map(|bit| 1 << bit).filter(|channel| wanted.channels & channel != 0);
         let pulls: Vec<&Pull> = self.granted.values().filter(|pull| pull.owner == wanted.owner).collect();
         channels
@@ -135,14 +150,12 @@ impl Forwarding {
             .all(|channel| wanted.procs.iter().all(|proc| pulls.iter().any(|pull| pull.wants(proc, channel))))
     }
 
-    fn keep(&mut self, output: IofOutput, kept_bytes_max: usize) -> bool {
+    fn keep(&mut self, output: IofOutput, kept_bytes_max: usize) {
         let kept_bytes = self.kept_bytes.saturating_add(size_bytes(&output));
-        let has_room = kept_bytes <= kept_bytes_max;
-        if has_room {
+        if kept_bytes <= kept_bytes_max {
             self.kept_bytes = kept_bytes;
             self.kept.push_back(output);
         }
-        has_room
     }
 
     fn take_kept(&mut self, pull: &Pull) -> Vec<IofOutput> {
@@ -165,6 +178,9 @@ fn size_bytes(output: &IofOutput) -> usize {
     let info = output.info.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
     info.fold(output.bytes.len(), usize::saturating_add).saturating_add(size_of::<IofOutput>())
 }
+
+/// Longest list of processes that is compared with what is forwarded already.
+const PROCS_COMPARED_MAX: usize = 64;
 
 /// What comes out of a process.
 const OUTPUT_CHANNELS: u16 =

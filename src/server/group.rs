@@ -14,10 +14,12 @@ use crate::keys;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
-/// Groups that were formed with members here.
+/// Groups that were formed with members here. Disjoint sets of processes may use one name side by side, as a group of
+/// each process alone does.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    groups: BTreeMap<Text, Group>,
+    groups: BTreeMap<Text, Vec<Group>>,
+    count: usize,
 }
 
 #[derive(Debug)]
@@ -38,21 +40,21 @@ pub(super) struct Formed {
 impl<S: Publish> Server<S> {
     pub(super) fn construct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
         let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
-        if self.groups.groups.len() >= self.config.limits.groups_max {
+        if self.groups.count >= self.config.limits.groups_max {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let request = proto::Collective { procs: group.procs, directives: group.directives };
         self.arrive(now, ticket, proc, Kind::Group(GroupOperation::Construct, id), request);
     }
 
-    /// Older peers do not repeat the members, so those of the group's beginning count. A group that has none here can't
-    /// be dissolved here.
+    /// Older peers do not repeat the members, so those of the group's beginning count. A group that was not formed here
+    /// can only be dissolved by those who repeat them.
     pub(super) fn destruct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
         let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
-        let members = self.groups.groups.get(&id).map(|group| group.members.clone());
-        let Some(procs) = members.filter(|members| members.contains(&proc)) else {
+        let procs = self.groups.of_member(&id, &proc).map_or(group.procs, |group| group.members.clone());
+        if procs.is_empty() {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND);
-        };
+        }
         let request = proto::Collective { procs, directives: group.directives };
         self.arrive(now, ticket, proc, Kind::Group(GroupOperation::Destruct, id), request);
     }
@@ -63,7 +65,11 @@ impl<S: Publish> Server<S> {
         let Kind::Group(what, name) = &operation.signature.kind else { return None };
         match what {
             GroupOperation::Construct => (!tolerates_deaths(&operation.directives)).then_some(ABORTED),
-            GroupOperation::Destruct => (!self.groups.survives_deaths(name)).then_some(status),
+            GroupOperation::Destruct => {
+                let group = self.groups.groups.get(name).into_iter().flatten();
+                let mut group = group.filter(|group| group.consists_of(&operation.signature.procs));
+                (!group.any(|group| group.survives_deaths)).then_some(status)
+            }
         }
     }
 
@@ -92,12 +98,12 @@ impl<S: Publish> Server<S> {
             return Results::Nothing;
         }
         if what == GroupOperation::Destruct {
-            self.groups.groups.remove(id);
+            self.groups.remove(id, &operation.signature.procs);
             return Results::Nothing;
         }
         let members = membership(&info).unwrap_or_else(|| self.members_of(operation));
         let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
-        self.groups.groups.insert(id.clone(), Group { members: members.clone(), survives_deaths });
+        self.groups.insert(id, Group { members: members.clone(), survives_deaths });
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         Results::Group(Formed { members, context_id, info })
     }
@@ -122,12 +128,13 @@ impl<S: Publish> Server<S> {
 
 impl Groups {
     /// Replaces groups among the participants by their members. A group's name stands where a namespace would, the rank
-    /// is the one in the group.
-    pub(super) fn translate(&self, procs: Vec<ProcId>, procs_max: usize) -> Vec<ProcId> {
+    /// is the one in the group. The caller's own group is meant if it is in one of that name.
+    pub(super) fn translate(&self, procs: Vec<ProcId>, caller: &ProcId, procs_max: usize) -> Vec<ProcId> {
         if self.groups.is_empty() {
             return procs;
         }
-        let members_of = |proc: ProcId| match self.groups.get(&Text::from(proc.namespace.as_str())) {
+        let named = |id: &Text| self.of_member(id, caller).or_else(|| self.groups.get(id)?.first());
+        let members_of = |proc: ProcId| match named(&Text::from(proc.namespace.as_str())) {
             Some(group) => match proc.rank.process().map(usize::try_from) {
                 Some(Ok(position)) => group.members.get(position).cloned().into_iter().collect(),
                 _ => group.members.clone(),
@@ -139,11 +146,40 @@ impl Groups {
 
     /// Forgets groups that a job which is gone was part of.
     pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.groups.retain(|_, group| group.members.iter().all(|proc| proc.namespace != *namespace));
+        let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
+        self.groups.values_mut().for_each(|groups| groups.retain(is_elsewhere));
+        self.tidy();
     }
 
-    fn survives_deaths(&self, id: &Text) -> bool {
-        self.groups.get(id).is_some_and(|group| group.survives_deaths)
+    fn of_member(&self, id: &Text, proc: &ProcId) -> Option<&Group> {
+        self.groups.get(id)?.iter().find(|group| group.members.contains(proc))
+    }
+
+    /// A process that forms a group anew has left the one of that name.
+    fn insert(&mut self, id: &Text, group: Group) {
+        let groups = self.groups.entry(id.clone()).or_default();
+        groups.retain(|older| older.members.iter().all(|proc| !group.members.contains(proc)));
+        groups.push(group);
+        self.tidy();
+    }
+
+    fn remove(&mut self, id: &Text, members: &[ProcId]) {
+        if let Some(groups) = self.groups.get_mut(id) {
+            groups.retain(|group| !group.consists_of(members));
+        }
+        self.tidy();
+    }
+
+    fn tidy(&mut self) {
+        self.groups.retain(|_, groups| !groups.is_empty());
+        self.count = self.groups.values().map(Vec::len).fold(0, usize::saturating_add);
+    }
+}
+
+impl Group {
+    /// Whether these are its members; sorted, as participants are.
+    fn consists_of(&self, procs: &[ProcId]) -> bool {
+        self.members.len() == procs.len() && self.members.iter().all(|proc| procs.binary_search(proc).is_ok())
     }
 }
 
@@ -178,5 +214,8 @@ fn membership(info: &[Info]) -> Option<Vec<ProcId>> {
         Value::Proc(proc) => Some((**proc).clone()),
         _ => None,
     };
-    array.elements.iter().map(member).collect::<Option<Vec<ProcId>>>().filter(|members| !members.is_empty())
+    let members = array.elements.iter().map(member).collect::<Option<Vec<ProcId>>>()?;
+    let mut seen = BTreeSet::new();
+    let members: Vec<ProcId> = members.into_iter().filter(|proc| seen.insert(proc.clone())).collect();
+    (!members.is_empty()).then_some(members)
 }

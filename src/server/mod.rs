@@ -4,15 +4,17 @@
 //! [`Server::poll_timeout`] says when to come back with [`Input::Timeout`], and read-only getters. Outputs are to be
 //! executed in order: data is published inside `handle`, so a reply never overtakes what it announces.
 //!
-//! The files: `core` dispatches; `session`, `namespaces`, `commit`, `get`, `direct_modex`, `fence`, `events` and `upcalls` decide
-//! one family of inputs each; `registry`, `waiting`, `collective`, `interest`, `pending`, `timers` and `outputs` hold state and
-//! know no policy.
+//! The files: `core` dispatches; `session`, `namespaces`, `commit`, `get`, `direct_modex`, `resolve`, `events` and `upcalls`
+//! decide one family of inputs each. `rendezvous` is what all operations of many processes share, `fence`, `connect` and
+//! `group` are what they do not. `passage` takes up to the host what only the host can answer, `requests` is how it looks
+//! there, `forwarding` brings output down. `registry`, `waiting`, `collective`, `interest`, `pending`, `timers` and
+//! `outputs` hold state and know no policy.
 //!
 //! What holds after every input (checked by [`Server::assert_consistent`]):
 //! - Every accepted request is one `outputs::Ticket`, held in exactly one place, and is answered exactly once: by
 //!   completion, by an error, or by a deadline. A ticket ends unanswered only when its connection has ended.
 //! - Nothing waits for what is already there: a held Get has no answer in the store, a gathering fence lacks somebody.
-//! - Fences of one signature end in the order in which they opened, and values of another node are never replaced by
+//! - Operations of one signature end in the order in which they opened, and values of another node are never replaced by
 //!   older ones: what servers exchange carries the number of the commit it includes (key `pmix.modex.commit`).
 //! - Every deadline belongs to something that is still open.
 //!

@@ -23,10 +23,11 @@ impl<S: Publish> Server<S> {
     /// A participant arrives at an operation.
     pub(super) fn arrive(&mut self, now: Time, ticket: Ticket, proc: ProcId, kind: Kind, request: proto::Collective) {
         let proto::Collective { procs, directives } = request;
-        if procs.len() > self.config.limits.participants_max {
+        let is_too_long = kind.merges_directives() && directives.len() > MERGED_DIRECTIVES_MAX;
+        if is_too_long || procs.len() > self.config.limits.participants_max {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
-        let procs = self.groups.translate(procs, self.config.limits.participants_max);
+        let procs = self.groups.translate(procs, &proc, self.config.limits.participants_max);
         let is_somebody = |entry: &ProcId| !matches!(entry.rank, Rank::Invalid | Rank::Undefined);
         if procs.is_empty() || !procs.iter().all(is_somebody) {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
@@ -206,6 +207,9 @@ impl Operation {
         is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
     }
 }
+
+/// Directives that one participant can add where they are merged: each is compared with all the others.
+const MERGED_DIRECTIVES_MAX: usize = 256;
 
 const UNDERSTOOD_OF_FENCES: [&str; 3] =
     [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];

@@ -1,11 +1,16 @@
 //! Each file drives the core through its doors only; invariants are checked after every input.
 
 mod commits;
+mod connections;
 mod departures;
 mod direct_modex;
+mod events;
 mod fences;
+mod forwarding;
 mod gets;
+mod groups;
 mod harness;
 mod limits;
+mod passage;
 mod sessions;
 mod simulation;

@@ -9,8 +9,10 @@
 #[cfg(feature = "topology")]
 mod detect;
 mod error;
+mod locality;
 
 pub use error::TopologyError;
+pub use locality::{LocalityError, locality_string, relative_locality};
 
 /// The operating system's processor numbers of each core this process may run on, in hwloc's logical order.
 ///

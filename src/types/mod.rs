@@ -33,4 +33,4 @@ pub use scope::Scope;
 pub use status::Status;
 pub use text::{Text, TextError};
 pub use time::Time;
-pub use value::{ArchivedValue, DataArray, Info, InfoFlags, Kval, Value};
+pub use value::{ArchivedValue, DataArray, Info, InfoFlags, IntoValue, Kval, Value};

@@ -267,6 +267,37 @@ impl Value {
     }
 }
 
+/// What becomes a value, with its size known before anything is copied.
+pub trait IntoValue: Into<Value> {
+    /// Bytes held beside the fixed part of a value, at least; 0 for what is small whatever it holds.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+}
+
+macro_rules! held_bytes {
+    ($($type:ty => $size:expr),* $(,)?) => {
+        $(impl IntoValue for $type {
+            fn held_bytes(&self) -> usize {
+                $size(self)
+            }
+        })*
+    };
+}
+
+held_bytes! {
+    &str => |text: &&str| text.len(), String => String::len, Vec<u8> => Vec::len,
+    Text => |text: &Text| text.as_bytes().len(), Value => |value| super::footprint(value).unwrap_or_default(),
+}
+
+macro_rules! small {
+    ($($type:ty),* $(,)?) => {
+        $(impl IntoValue for $type {})*
+    };
+}
+
+small!(bool, u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, Rank, ProcId, Box<ProcId>, Namespace);
+
 macro_rules! value_from {
     ($($type:ty => $variant:ident),* $(,)?) => {
         $(impl From<$type> for Value {

@@ -66,7 +66,7 @@ fn programs_for_either_headers_run_on_the_library() {
 }
 
 /// The library to look at.
-fn library() -> &'static Path {
+pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| match variable("MODEX_LIBPMIX") {
         Some(path) => fs::canonicalize(&path).unwrap_or_else(|error| panic!("MODEX_LIBPMIX={path}: {error}")),

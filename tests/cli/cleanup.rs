@@ -1,8 +1,10 @@
 //! Nothing of a job outlives its launcher, whichever way that ends.
 
+use std::os::unix::process::ExitStatusExt;
+
 use nix::sys::signal::Signal;
 
-use crate::launch::{MODEX, is_alive, script, wait_until};
+use crate::launch::{MODEX, is_alive, modex, script, wait_until};
 
 /// Leaves a process behind that ignores polite requests, and says its number.
 const ORPHAN: &str = "(trap '' TERM HUP; exec sleep 1000) & echo $!";
@@ -28,6 +30,40 @@ fn processes_that_left_the_ranks_group_are_gone() {
     assert!(!is_alive(orphan));
 }
 
+/// As above, with the launcher killed: `setsid` took a process out of the guardian's reach, and it lived on for ever.
+/// One has a rank as its parent and no trace of the job in its environment, the other is an orphan with its environment.
+#[test]
+fn processes_that_left_the_ranks_group_are_gone_after_a_launcher_that_is_killed() {
+    let body = "trap \"\" TERM HUP; sleep 1000 & echo $$; exec sleep 1000";
+    let with_parent = format!("setsid env -i MODEX_TEST_MARK=$MODEX_TEST_MARK PATH=$PATH sh -c '{body}' &");
+    let orphan = format!("(setsid sh -c '{body}' &) &");
+    let mut running = script(&["-n", "1"], &format!("{with_parent} {orphan} exec sleep 1000")).start();
+    let strays: Vec<i32> = (0..2).map(|_| running.line().trim().parse().unwrap()).collect();
+    // Launcher, guardian, rank, two strays and what they started.
+    wait_until(|| running.processes().len() == 7);
+    running.kill_launcher();
+    assert!(!strays.into_iter().any(is_alive));
+}
+
+/// A launcher started by a rank has a guardian of its own, in no group of the outer job's. The outer launcher took it for
+/// a stray and killed it before it had removed the inner job's directory.
+#[test]
+fn a_launcher_under_a_launcher_leaves_nothing_either() {
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        let inner =
+            format!("exec {MODEX} run -n 1 -- sh -c \"trap '' TERM; echo ready; while :; do sleep 1000; done\"");
+        let mut running = script(&["-n", "1", "--grace", "0.1"], &inner).start();
+        assert_eq!(running.line(), "ready\n");
+        assert_eq!(running.temporary_files().len(), 2);
+        if signal == Signal::SIGKILL {
+            running.kill_launcher();
+        } else {
+            running.signal(signal);
+            assert_eq!(running.finish().code(), Some(143));
+        }
+    }
+}
+
 #[test]
 fn a_launcher_that_is_killed_takes_everything_with_it() {
     let mut running = script(&["-n", "3"], &format!("trap '' TERM HUP INT; {ORPHAN}; exec sleep 1000")).start();
@@ -44,6 +80,23 @@ fn a_launcher_that_is_killed_amid_an_exchange_takes_everything_with_it() {
     let mut running = script(&["-n", "4"], &format!("echo started; exec {MODEX} demo --rounds 1000000")).start();
     (0..4).for_each(|_| assert_eq!(running.line(), "started\n"));
     running.kill_launcher();
+}
+
+/// The socket of a bench's server stayed when the bench was killed, by Ctrl-C for example.
+#[test]
+fn a_bench_that_is_killed_leaves_nothing() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+        for scenario in
+            [&["fence", "--processes=2", "--samples=100000000"][..], &["launch", "--ranks=2", "--samples=100000"]]
+        {
+            let mut running = modex(["bench"].iter().chain(scenario)).start();
+            // The bench, its guardian, and two that measure; or the guardian's own guardian and what it started.
+            wait_until(|| running.processes().len() >= 4 && !running.temporary_files().is_empty());
+            running.signal(signal);
+            assert_eq!(running.child.wait().unwrap().signal(), Some(signal as i32));
+            running.kill_launcher();
+        }
+    }
 }
 
 #[test]

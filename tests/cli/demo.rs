@@ -37,8 +37,8 @@ fn the_report_covers_every_rank_in_every_phase() {
     let rows: Vec<&str> = ended.err.lines().collect();
     assert!(rows[0].starts_with("phase (ms)"), "{ended:?}");
     let names = [
-        "spawn to main and connect",
-        "connect to Init granted",
+        "spawn to main (Init begins)",
+        "Init begins to granted",
         "Init to first fence done",
         "first fence to exit",
         "spawn to exit",

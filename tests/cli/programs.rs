@@ -17,6 +17,42 @@ fn a_variable_is_set_or_passed_on() {
     assert!(ended.err.contains("-x NO_SUCH_VARIABLE"), "{ended:?}");
 }
 
+/// The first was silently ignored or made the spawn fail, the second silently lost to the launcher's own value.
+#[test]
+fn a_variable_that_can_not_be_set_is_refused() {
+    for (setting, named) in [("=b", "=b:"), ("PMIX_RANK=5", "PMIX_RANK:"), ("MODEX_SERVER_URI=x", "MODEX_SERVER_URI:")]
+    {
+        let ended = script(&["-n", "1", "-x", setting], "echo never").run();
+        assert_eq!((ended.code(), ended.out.as_str(), ended.err.lines().count()), (Some(2), "", 1), "{ended:?}");
+        assert!(ended.err.starts_with(&format!("modex: -x {named}")), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_directory_that_can_not_be_made_is_named() {
+    let ended = script(&["-n", "1"], "echo never").env("TMPDIR", "/no/such/place").run();
+    assert_eq!((ended.code(), ended.out.as_str(), ended.err.lines().count()), (Some(1), "", 1), "{ended:?}");
+    assert!(ended.err.contains(" /no/such/place/modex-run-"), "{ended:?}");
+}
+
+/// The default is shown as a list with blanks, which the option did not take.
+#[test]
+fn a_list_may_be_written_as_its_default_is_shown() {
+    for list in [&["--ranks", "10", "20"][..], &["--ranks", "10,20"]] {
+        let words = ["bench", "register", "--json", "--attach-ranks", "10", "--samples", "1", "--attach-samples", "1"];
+        let out = modex(words.iter().chain(list)).run().success();
+        assert!(out.contains("\"ranks\": 10") && out.contains("\"ranks\": 20"), "{out}");
+    }
+}
+
+#[test]
+fn a_plot_that_can_not_be_written_is_named() {
+    let words = ["bench", "put", "--samples", "1", "--plot", "/no/such/place/x.svg"];
+    let ended = modex(words).run();
+    assert_eq!((ended.code(), ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.err.contains("/no/such/place/x.svg"), "{ended:?}");
+}
+
 #[test]
 fn ranks_start_in_the_directory_named() {
     let directory = tempfile::tempdir().unwrap();

@@ -114,7 +114,7 @@ pub(crate) fn play(role: &str) -> Process {
     Process(this_binary(role).stdin(Stdio::piped()).spawn().unwrap())
 }
 
-fn this_binary(role: &str) -> Command {
+pub(crate) fn this_binary(role: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
         .args(["--exact", "client_process", "--nocapture", "--test-threads=1"])

@@ -66,9 +66,6 @@ unsafe fn control(
     let targets = unsafe { from_c::procs(targets, ntargets, Some(&own)) }?;
     // SAFETY: the caller's contract.
     let directives = unsafe { from_c::infos(directives, ndirs) }?;
-    if directives.is_empty() {
-        return Err(Failure(Status::ERR_BAD_PARAM));
-    }
     Ok(Operation::JobControl { targets, directives })
 }
 

@@ -45,20 +45,17 @@ proptest! {
             Ok(foreign) => {
                 let mut buffer = Single::<pmix_data_buffer_t>::constructed();
                 let number = i32::try_from(count).unwrap();
-                // SAFETY: made just now.
-                let first = unsafe { (*foreign.as_ptr()).array };
+                let first = foreign.get().array;
                 prop_assert_eq!(pack(&mut buffer, first, number, element_type), SUCCESS);
                 prop_assert_eq!(pack(&mut buffer, address(&7i32), 1, DataType::Int32), SUCCESS);
                 let mut back = Single::<pmix_data_array_t>::constructed();
-                // SAFETY: made just now.
-                data_array::allocate(element_type, count, unsafe { &mut *back.as_mut_ptr() }).unwrap();
-                // SAFETY: made just now.
-                let first = unsafe { (*back.as_ptr()).array };
+                data_array::allocate(element_type, count, back.get_mut()).unwrap();
+                let first = back.get().array;
                 let mut room = number;
                 prop_assert_eq!(unpack(&mut buffer, first, &mut room, element_type), SUCCESS);
                 prop_assert_eq!(room, number);
                 // SAFETY: made just now.
-                let back = unsafe { pmix_data_array_t::read(&*back.as_ptr(), Depth::TOP) }.unwrap();
+                let back = unsafe { pmix_data_array_t::read(back.get(), Depth::TOP) }.unwrap();
                 prop_assert_eq!(back, given);
                 let (mut seven, mut one) = (0i32, 1);
                 prop_assert_eq!(unpack(&mut buffer, place(&mut seven), &mut one, DataType::Int32), SUCCESS);
@@ -72,12 +69,10 @@ proptest! {
         let mut buffer = Single::<pmix_data_buffer_t>::new(&bytes).unwrap();
         let Some(element_type) = DataType::from_raw(code) else { return Ok(()) };
         let mut array = Single::<pmix_data_array_t>::constructed();
-        // SAFETY: made just now.
-        if data_array::allocate(element_type, 2, unsafe { &mut *array.as_mut_ptr() }).is_err() {
+        if data_array::allocate(element_type, 2, array.get_mut()).is_err() {
             return Ok(());
         }
-        // SAFETY: made just now.
-        let first = unsafe { (*array.as_ptr()).array };
+        let first = array.get().array;
         if element_type != DataType::Regex {
             let mut room = 2;
             let status = unpack(&mut buffer, first, &mut room, element_type);
@@ -132,8 +127,7 @@ fn what_cannot_be_packed_is_refused_and_leaves_the_buffer_alone() {
     // SAFETY: nothing is followed.
     let status = unsafe { PMIx_Data_pack(std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut(), 1, 3) };
     assert_eq!(status, bad);
-    // SAFETY: alive.
-    assert_eq!(unsafe { (*buffer.as_ptr()).bytes_used }, 0);
+    assert_eq!(buffer.get().bytes_used, 0);
     let mut wrong = pmix_data_buffer_t {
         base_ptr: std::ptr::null_mut(),
         pack_ptr: std::ptr::null_mut(),

@@ -16,9 +16,8 @@ impl Form for pmix_data_array_t {
     unsafe fn read(from: &Self, depth: Depth) -> Result<DataArray, CError> {
         let depth = depth.deeper()?;
         let elements = Elements::of(from)?;
-        let mut read = Vec::new();
         // A damaged count must not take the memory of the machine before the first element is looked at.
-        read.reserve(elements.count.min(1 << 16));
+        let mut read = Vec::with_capacity(elements.count.min(1 << 16));
         for at in elements.addresses() {
             // SAFETY: the caller's contract for every element.
             read.push(unsafe { element::read(elements.data_type, at, depth) }?);

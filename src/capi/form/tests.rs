@@ -60,7 +60,7 @@ proptest! {
                 // SAFETY: made just now.
                 let mut copy = unsafe { Array::<pmix_value_t>::copied(foreign.as_ptr(), 1) }.unwrap();
                 // SAFETY: belongs to `foreign`.
-                unsafe { pmix_value_t::destruct(&mut *foreign.as_mut_ptr()) };
+                unsafe { pmix_value_t::destruct(foreign.get_mut()) };
                 // SAFETY: the copy is independent of what was just released.
                 let back = unsafe { from_c::value(&copy.as_mut_slice()[0]) }.unwrap();
                 prop_assert_eq!(back, value);
@@ -94,16 +94,14 @@ fn what_c_owns_is_never_persistent() {
     foreign.flags = 0x11;
     // SAFETY: made just now.
     let copy = unsafe { Single::<pmix_info_t>::new(&from_c::info(foreign).unwrap()) }.unwrap();
-    // SAFETY: made just now.
-    assert_eq!(unsafe { (*copy.as_ptr()).flags }, 0x1);
+    assert_eq!(copy.get().flags, 0x1);
     foreign.flags = 0;
 }
 
 #[test]
 fn members_that_never_travel_survive_a_copy() {
     let mut from = Single::<pmix_proc_info_t>::constructed();
-    // SAFETY: `from` is alive.
-    unsafe { (*from.as_mut_ptr()).exit_code = 7 };
+    from.get_mut().exit_code = 7;
     // SAFETY: `from` is alive and whole.
     let mut copy = unsafe { Array::<pmix_proc_info_t>::copied(from.as_ptr(), 1) }.unwrap();
     assert_eq!(copy.as_mut_slice()[0].exit_code, 7);
@@ -120,7 +118,7 @@ fn a_bare_map_expression_ends_where_it_says() {
         assert_eq!(unsafe { super::Regex::read(&object, Depth::TOP) }.unwrap(), whole);
     }
     let endless =
-        pmix_byte_object_t { bytes: b"blob:\0component=zlib:\0nothing\0".as_ptr().cast_mut().cast(), size: 0 };
+        pmix_byte_object_t { bytes: b"blob:\0component=zlib:\0nothing\0.".as_ptr().cast_mut().cast(), size: 0 };
     // SAFETY: as above.
     assert_eq!(unsafe { super::Regex::read(&endless, Depth::TOP) }, Err(CError::Regex));
 }
@@ -182,7 +180,7 @@ fn keys_without_an_end_or_beyond_the_limit_are_refused() {
 fn a_set_of_processors_is_libhwlocs() {
     let set = Single::<pmix_cpuset_t>::new(&Some(Text::from("0-3,8"))).unwrap();
     // SAFETY: made just now.
-    let back = unsafe { pmix_cpuset_t::read(&*set.as_ptr(), Depth::TOP) }.unwrap();
+    let back = unsafe { pmix_cpuset_t::read(set.get(), Depth::TOP) }.unwrap();
     assert_eq!(back, Some(Text::from("0-3,8")));
     // SAFETY: made just now.
     let mut copy = unsafe { Array::<pmix_cpuset_t>::copied(set.as_ptr(), 1) }.unwrap();

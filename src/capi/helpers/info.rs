@@ -19,7 +19,7 @@ pub extern "C" fn PMIx_Info_create(n: usize) -> *mut pmix_info_t {
     let first = family::create::<pmix_info_t>(n);
     if !first.is_null() {
         // SAFETY: the block was made just now for `n` infos, at least one.
-        unsafe { PMIx_Info_set_end(first.add(n - 1)) };
+        unsafe { PMIx_Info_set_end(first.wrapping_add(n - 1)) };
     }
     first
 }

@@ -15,13 +15,16 @@ use crate::types::{DataType, InfoFlags, Status};
 
 /// The object behind the pointer.
 #[derive(Default)]
-struct List(Vec<Box<pmix_info_t>>);
+struct List(Vec<Entry>);
+
+/// An info that stays where it is.
+struct Entry(Box<pmix_info_t>);
 
 impl Drop for List {
     fn drop(&mut self) {
         for info in &mut self.0 {
             // SAFETY: F1; the list owns its infos (persistent values excepted).
-            unsafe { pmix_info_t::destruct(info) };
+            unsafe { pmix_info_t::destruct(&mut info.0) };
         }
     }
 }
@@ -79,7 +82,7 @@ pub unsafe extern "C" fn PMIx_Info_list_add(
         // SAFETY: the caller's contract.
         let list = unsafe { list(ptr) }?;
         // SAFETY: the caller's contract.
-        list.0.push(unsafe { loaded(key, value, type_) }?);
+        list.0.push(Entry(unsafe { loaded(key, value, type_) }?));
         Ok(())
     })
 }
@@ -101,7 +104,7 @@ pub unsafe extern "C" fn PMIx_Info_list_prepend(
         // SAFETY: the caller's contract.
         let list = unsafe { list(ptr) }?;
         // SAFETY: the caller's contract.
-        list.0.insert(0, unsafe { loaded(key, value, type_) }?);
+        list.0.insert(0, Entry(unsafe { loaded(key, value, type_) }?));
         Ok(())
     })
 }
@@ -145,7 +148,7 @@ pub unsafe extern "C" fn PMIx_Info_list_add_value(
         // SAFETY: the caller's contract.
         let list = unsafe { list(ptr) }?;
         // SAFETY: the caller's contract.
-        list.0.push(unsafe { with_value(key, value) }?);
+        list.0.push(Entry(unsafe { with_value(key, value) }?));
         Ok(())
     })
 }
@@ -184,7 +187,7 @@ pub unsafe extern "C" fn PMIx_Info_list_xfer(ptr: *mut c_void, info: *const pmix
         // SAFETY: the caller's contract.
         let list = unsafe { list(ptr) }?;
         // SAFETY: the caller's contract.
-        list.0.push(unsafe { copied(info) }?);
+        list.0.push(Entry(unsafe { copied(info) }?));
         Ok(())
     })
 }
@@ -224,7 +227,7 @@ pub unsafe extern "C" fn PMIx_Info_list_insert(ptr: *mut c_void, info: *mut pmix
         // SAFETY: the caller's contract.
         let mut lent = Box::new(*unsafe { pointer::shared(info.cast_const(), "info") }?);
         lent.flags |= InfoFlags::PERSISTENT.bits();
-        list.0.push(lent);
+        list.0.push(Entry(lent));
         Ok(())
     })
 }
@@ -279,7 +282,7 @@ pub unsafe extern "C" fn PMIx_Info_list_get_info(
         let index = prev.addr();
         let is_last = index.saturating_add(1) >= list.0.len();
         *next = if is_last { std::ptr::null_mut() } else { std::ptr::without_provenance_mut(index + 1) };
-        list.0.get_mut(index).map_or(std::ptr::null_mut(), |info| &raw mut **info)
+        list.0.get_mut(index).map_or(std::ptr::null_mut(), |info| &raw mut *info.0)
     })
 }
 
@@ -292,10 +295,10 @@ unsafe fn list<'a>(ptr: *mut c_void) -> Result<&'a mut List, CError> {
 
 fn add_unique(list: &mut List, mut info: Box<pmix_info_t>, overwrite: bool) {
     let name = pointer::fixed_text(&info.key, "key").unwrap_or_default().to_vec();
-    let same = |other: &&mut Box<pmix_info_t>| pointer::fixed_text(&other.key, "key") == Ok(name.as_slice());
+    let same = |other: &&mut Entry| pointer::fixed_text(&other.0.key, "key") == Ok(name.as_slice());
     match list.0.iter_mut().find(same) {
-        None => return list.0.push(info),
-        Some(there) if overwrite => std::mem::swap(there, &mut info),
+        None => return list.0.push(Entry(info)),
+        Some(there) if overwrite => std::mem::swap(&mut there.0, &mut info),
         Some(_) => {}
     }
     // SAFETY: F1; the info, old or new, belongs to nobody any more.
@@ -347,7 +350,7 @@ fn copy_all(list: &List, array: &mut pmix_data_array_t) -> Result<(), CError> {
     let copies = unsafe { pointer::slice_mut(array.array.cast::<pmix_info_t>(), array.size, "infos") }?;
     for (from, to) in list.0.iter().zip(copies.iter_mut()) {
         // SAFETY: the list's infos are whole.
-        unsafe { info::copy_over(from, to) }?;
+        unsafe { info::copy_over(&from.0, to) }?;
         to.flags &= !InfoFlags::ARRAY_END.bits();
     }
     if let Some(last) = copies.last_mut() {

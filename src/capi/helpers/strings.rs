@@ -1,9 +1,9 @@
 //! Names of codes. What is returned lives as long as the process.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
 
 use super::{code_names, print};
 use crate::capi::guard::guard_or;
@@ -239,10 +239,9 @@ pub unsafe extern "C" fn PMIx_Resource_unit_string(unit: *const pmix_resource_un
 
 /// The text with a NUL behind it, made once for each text. There are as many as the library has names.
 fn lasting(text: &'static str) -> *const c_char {
-    static TEXTS: Mutex<Option<FxHashMap<&'static str, CString>>> = Mutex::new(None);
+    static TEXTS: Mutex<BTreeMap<&'static str, CString>> = Mutex::new(BTreeMap::new());
     guard_or(c"".as_ptr(), || {
         let mut texts = TEXTS.lock();
-        let texts = texts.get_or_insert_default();
         // The string's block stays where it is when the map grows, and is never dropped.
         texts.entry(text).or_insert_with(|| CString::new(text).unwrap_or_default()).as_ptr()
     })

@@ -14,7 +14,7 @@ use super::value::*;
 use super::{code_names, devices, processes};
 use crate::capi::to_c::Single;
 use crate::capi::types::*;
-use crate::capi::{from_c, memory};
+use crate::capi::{from_c, memory, pointer};
 use crate::types::codes;
 use crate::types::{DataType, InfoFlags, Rank, Status, Text, Value};
 
@@ -214,7 +214,7 @@ fn infos_are_loaded_transferred_and_flagged() {
     // SAFETY: made just now.
     assert!(unsafe { PMIx_Info_is_required(second) } && !unsafe { PMIx_Info_is_optional(second) });
     // SAFETY: made just now.
-    let read = unsafe { from_c::info(&*second) }.unwrap();
+    let read = unsafe { from_c::infos(second, 1) }.unwrap().remove(0);
     assert_eq!((read.key.as_str(), read.value), ("a.key", Value::from("text")));
     // SAFETY: made just now.
     assert_eq!(taken(unsafe { PMIx_Info_string(second) }), "a.key [REQUIRED] PMIX_STRING: text");
@@ -272,7 +272,7 @@ fn a_list_grows_keeps_keys_unique_and_becomes_an_array() {
     // SAFETY: not used afterwards.
     unsafe { PMIx_Info_list_release(list) };
     // SAFETY: the array is independent of the list.
-    let infos = unsafe { from_c::infos((*array.as_ptr()).array.cast(), 4) }.unwrap();
+    let infos = unsafe { from_c::infos(array.get().array.cast(), 4) }.unwrap();
     assert_eq!(infos[1].value, Value::from("3"));
     assert!(infos[3].flags().contains(InfoFlags::PERSISTENT | InfoFlags::ARRAY_END));
     // SAFETY: made just now; the lent value stays its owner's.
@@ -283,14 +283,9 @@ fn a_list_grows_keeps_keys_unique_and_becomes_an_array() {
 fn arrays_of_strings_grow_at_both_ends() {
     let mut array = std::ptr::null_mut();
     for (append, text) in [(true, c"b"), (true, c"c"), (false, c"a")] {
+        let insert = if append { PMIx_Argv_append_nosize } else { PMIx_Argv_prepend_nosize };
         // SAFETY: the array is libc's.
-        let status = unsafe {
-            if append {
-                PMIx_Argv_append_nosize(&raw mut array, text.as_ptr())
-            } else {
-                PMIx_Argv_prepend_nosize(&raw mut array, text.as_ptr())
-            }
-        };
+        let status = unsafe { insert(&raw mut array, text.as_ptr()) };
         assert_eq!(status, SUCCESS);
     }
     // SAFETY: the array is libc's.
@@ -380,32 +375,33 @@ fn a_cluster_is_put_before_a_namespace_and_taken_off_again() {
     (cluster, nspace) = ([7; 256], [7; 256]);
     // SAFETY: 256 bytes each.
     unsafe { PMIx_Multicluster_nspace_parse(target.as_mut_ptr(), cluster.as_mut_ptr(), nspace.as_mut_ptr()) };
-    assert_eq!(crate::capi::pointer::fixed_text(&cluster, "cluster").unwrap(), b"one");
-    assert_eq!(crate::capi::pointer::fixed_text(&nspace, "namespace").unwrap(), b"job:1");
+    assert_eq!(pointer::fixed_text(&cluster, "cluster").unwrap(), b"one");
+    assert_eq!(pointer::fixed_text(&nspace, "namespace").unwrap(), b"job:1");
 }
 
 #[test]
 fn structures_are_empty_as_the_standard_has_them() {
     let procs = processes::PMIx_Proc_create(2);
     // SAFETY: two were made.
-    assert_eq!(unsafe { (*procs.add(1)).rank }, Rank::Undefined.to_raw());
+    assert_eq!(unsafe { pointer::slice(procs, 2, "processes") }.unwrap()[1].rank, Rank::Undefined.to_raw());
     // SAFETY: made just now.
     unsafe { processes::PMIx_Proc_free(procs, 2) };
     let distances = devices::PMIx_Device_distance_create(1);
     // SAFETY: made just now.
-    assert_eq!(unsafe { ((*distances).mindist, (*distances).maxdist) }, (u16::MAX, u16::MAX));
+    let distance = unsafe { pointer::shared(distances, "distance") }.unwrap();
+    assert_eq!((distance.mindist, distance.maxdist), (u16::MAX, u16::MAX));
     // SAFETY: made just now.
     unsafe { devices::PMIx_Device_distance_free(distances, 1) };
     let coords = PMIx_Coord_create(3, 2);
     // SAFETY: two were made.
-    assert_eq!(unsafe { (*coords.add(1)).dims }, 3);
+    assert_eq!(unsafe { pointer::slice(coords, 2, "coordinates") }.unwrap()[1].dims, 3);
     // SAFETY: made just now.
     unsafe { devices::PMIx_Coord_free(coords, 2) };
     let array = PMIx_Data_array_create(2, DataType::Proc.to_raw());
-    // SAFETY: made just now; the elements are processes.
-    let second = unsafe { (*array).array.cast::<pmix_proc_t>().add(1) };
-    // SAFETY: two were made.
-    assert_eq!(unsafe { (*second).rank }, Rank::Undefined.to_raw());
+    // SAFETY: made just now.
+    let elements = unsafe { pointer::shared(array, "array") }.unwrap().array.cast::<pmix_proc_t>();
+    // SAFETY: two were made; the elements are processes.
+    assert_eq!(unsafe { pointer::slice(elements, 2, "processes") }.unwrap()[1].rank, Rank::Undefined.to_raw());
     // SAFETY: made just now.
     unsafe { PMIx_Data_array_free(array) };
 }

@@ -19,7 +19,7 @@ const VALUE_BYTES: usize = 64;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Numbers of processes
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 8, 32], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [2, 8, 32], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: Vec<u32>,
 
     /// Fences of each kind

@@ -25,15 +25,15 @@ const ROUND_COUNT: usize = 10;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Numbers of processes that measure at the same time
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 16], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [1, 16], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: Vec<u32>,
 
     /// Numbers of threads in each process; they share one client
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 4], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [1, 4], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Vec<u32>,
 
     /// Sizes of the peer's values, in bytes
-    #[arg(long, value_delimiter = ',', default_values_t = [8, 64, 1024, 65536], value_name = "BYTES", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15 << 20))]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [8, 64, 1024, 65536], value_name = "BYTES", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15 << 20))]
     sizes: Vec<usize>,
 
     /// Samples of each figure; each is the mean of a batch of Gets

@@ -1,12 +1,15 @@
 //! What a job under `modex run` costs beyond starting the same number of processes that do nothing.
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::Args;
+use nix::unistd::Pid;
 
 use super::super::Outcome;
+use super::super::run::{Guardian, SessionDirectory};
 use super::figure::figures;
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
@@ -29,6 +32,8 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options) -> Outcome {
     let this = std::env::current_exe()?;
     let ranks = u64::from(options.ranks);
+    // No directory is made: the guardian ends a run whose starter is killed.
+    let guardian = Guardian::start(&SessionDirectory::choose(&std::env::temp_dir()))?;
     let series = |name: &str| Series::new(name, Unit::Milliseconds).param("ranks", ranks);
     // The same program without a call to the library is the floor; `true` tells what the program itself costs to start.
     let programs: [(&str, &[&OsStr]); 3] = [
@@ -41,7 +46,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     for turn in 0..=options.samples {
         progress(&format!("launch: turn {turn} of {}", options.samples));
         for ((_, program), wall) in programs.iter().zip(&mut walls) {
-            let (time, ended) = timed(|| launch(&this, options.ranks, program));
+            let (time, ended) = timed(|| launch(&this, options.ranks, guardian.group(), program));
             ended?;
             if turn > 0 {
                 wall.add(time);
@@ -56,9 +61,10 @@ pub(super) fn run(options: &Options) -> Outcome {
     options.output.show("launch", &figures(walls.clone().into_iter().chain(beyond)))
 }
 
-fn launch(this: &Path, ranks: u32, program: &[&OsStr]) -> Result<(), Failure> {
+fn launch(this: &Path, ranks: u32, group: Pid, program: &[&OsStr]) -> Result<(), Failure> {
     let mut command = Command::new(this);
     command.args(["run", "-n", &ranks.to_string(), "--"]).args(program);
+    command.process_group(group.as_raw());
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
 }

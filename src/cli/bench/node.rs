@@ -1,11 +1,13 @@
-//! A server with one job, whose processes are workers.
+//! A server with one job, whose processes are workers. As under `modex run`, a guardian cleans up if this process is killed.
 
 use std::error::Error;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use nix::unistd::{Uid, getegid};
 
+use super::super::run::{Guardian, SessionDirectory};
 use super::measure::Series;
 use crate::api::{Client, LocalHost, Server};
 use crate::gds::registration::JobDescription;
@@ -14,11 +16,13 @@ use crate::types::{Namespace, ProcId};
 /// What goes wrong in a bench is told in one line and ends it.
 pub(super) type Failure = Box<dyn Error>;
 
-/// This node, as the server knows it.
+/// This node, as the server knows it. Dropped in this order: while the guardian lives, there is something to clean up.
 #[derive(Debug)]
 pub(super) struct Node {
     server: Server,
     job: Namespace,
+    _directory: SessionDirectory,
+    guardian: Guardian,
 }
 
 /// A process that measures. Killed and reaped when dropped.
@@ -28,7 +32,10 @@ pub(super) struct Worker(Child);
 impl Node {
     /// Starts a server and registers a job of this size with it, all of it on this node.
     pub(super) fn start(rank_count: u32) -> Result<Self, Failure> {
-        let server = Server::builder().start(LocalHost)?;
+        let path = SessionDirectory::choose(&std::env::temp_dir());
+        let guardian = Guardian::start(&path)?;
+        let directory = SessionDirectory::create(path)?;
+        let server = Server::builder().tmpdir(directory.path()).start(LocalHost)?;
         let job = Namespace::new("bench")?;
         let description = JobDescription::new(&job)
             .nodes([server.hostname()])
@@ -38,7 +45,7 @@ impl Node {
         for rank in 0..rank_count {
             server.register_client(&ProcId::new(job.clone(), rank), Uid::effective().as_raw(), getegid().as_raw())?;
         }
-        Ok(Self { server, job })
+        Ok(Self { server, job, _directory: directory, guardian })
     }
 
     /// A client in this process.
@@ -50,6 +57,7 @@ impl Node {
     pub(super) fn worker(&self, rank: u32, task: &[String]) -> Result<Worker, Failure> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "worker"]).args(task).envs(self.environment(rank)?);
+        command.process_group(self.guardian.group().as_raw());
         Ok(Worker(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?))
     }
 

@@ -51,7 +51,8 @@ impl Output {
             writeln!(std::io::stdout(), "{}", table(figures))?;
         }
         if let Some(file) = &self.plot {
-            plot::percentiles(file, command, figures)?;
+            plot::percentiles(file, command, figures)
+                .map_err(|reason| format!("cannot draw the plot {}: {reason}", file.display()))?;
         }
         Ok(0)
     }

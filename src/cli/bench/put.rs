@@ -17,7 +17,7 @@ pub(super) struct Options {
     size: usize,
 
     /// Numbers of values in a commit
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 100], value_name = "N")]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [1, 100], value_name = "N")]
     values: Vec<u32>,
 
     /// Samples of each figure

@@ -18,11 +18,11 @@ const RANKS_PER_NODE: u32 = 100;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Sizes of the jobs to register
-    #[arg(long, value_delimiter = ',', default_values_t = [1000, 10_000, 100_000, 1_000_000], value_name = "N")]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [1000, 10_000, 100_000, 1_000_000], value_name = "N")]
     ranks: Vec<u32>,
 
     /// Sizes of the jobs to attach to
-    #[arg(long, value_delimiter = ',', default_values_t = [10, 1_000_000], value_name = "N")]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [10, 1_000_000], value_name = "N")]
     attach_ranks: Vec<u32>,
 
     /// Registrations of each size

@@ -84,10 +84,10 @@ pub(super) struct EntryReport {
 }
 
 /// The dictionary, by name.
-pub(super) fn keys(reader: &NamespaceReader) -> Result<Vec<KeyReport>, Damage> {
+pub(super) fn keys(reader: &NamespaceReader, tables: Option<&JobTables<'_>>) -> Result<Vec<KeyReport>, Damage> {
     let mut names = reader.keys()?;
     names.sort_unstable();
-    Ok(names.into_iter().map(key).collect())
+    Ok(names.into_iter().map(|name| key(name, tables)).collect())
 }
 
 /// All realms.
@@ -133,16 +133,28 @@ pub(super) fn rank(
     Ok(Some(RankReport { rank, values, blocks }))
 }
 
-fn key(name: &str) -> KeyReport {
+fn key(name: &str, tables: Option<&JobTables<'_>>) -> KeyReport {
     KeyReport {
         name: name.to_owned(),
         attribute: keys::by_name(name).map(|attribute| attribute.macro_name),
         realm: match keys::default_realm(name) {
-            DefaultRealm::ByRank => "by-rank",
+            DefaultRealm::ByRank => job_or_process(name, tables),
             DefaultRealm::Session => "session",
             DefaultRealm::Application => "application",
             DefaultRealm::Node => "node",
         },
+    }
+}
+
+/// Of a key that the rank of a request decides about: whose values there are. What the job lacks some process posted.
+fn job_or_process(name: &str, tables: Option<&JobTables<'_>>) -> &'static str {
+    let Some(tables) = tables else { return "process" };
+    let is_of_job = tables.job.iter().any(|(key, _)| *key == name);
+    let is_of_process = tables.proc_columns.iter().any(|column| column.key() == name);
+    match (is_of_job, is_of_process) {
+        (true, true) => "job, process",
+        (true, false) => "job",
+        (false, _) => "process",
     }
 }
 

@@ -75,6 +75,8 @@ JSON document (--json):
                             keys in the dictionary; ranks the modex table has room for
       job                   null before registration, else rank_count, node_count, own_node, session_id
       keys[]                with --keys: name, attribute (null if not of the standard), realm
+                            (where a Get finds it: session, job, application, node, process; 'job, process'
+                            if the job and its processes have values)
       realms                with --realms, absent without a job: session[], job[], apps[] (number, values[]),
                             node_columns[], proc_columns[] (key, type, encoding, width_bytes, size_bytes, count,
                             values[]: the first 8, all with --values)

@@ -248,7 +248,7 @@ fn content(reader: &NamespaceReader, selection: &Selection, problems: &mut Vec<I
     let statistics = readable("statistics", reader.statistics(), problems);
     let state = readable("state", segment.state().map_err(Damage::from), problems);
     let all_values = selection.values;
-    let keys = selection.keys.then(|| readable("dictionary", detail::keys(reader), problems));
+    let keys = selection.keys.then(|| readable("dictionary", detail::keys(reader, tables.as_ref()), problems));
     let realms = tables.as_ref().filter(|_| selection.realms);
     let realms = realms.map(|tables| readable("realms", detail::realms(reader, tables, all_values), problems));
     let rank = selection.rank.map(|rank| detail::rank(reader, tables.as_ref(), rank, all_values));

@@ -64,6 +64,18 @@ pub(crate) enum AppError {
         /// What the parser says.
         reason: String,
     },
+    /// `-x =VALUE`.
+    #[error("-x {setting}: a variable needs a name in front of the '='; write -x NAME=VALUE")]
+    Nameless {
+        /// As written.
+        setting: String,
+    },
+    /// `-x` of a variable that the server tells its clients who they are with.
+    #[error("-x {name}: the launcher sets this variable for each rank itself; leave it out")]
+    Taken {
+        /// The variable.
+        name: String,
+    },
     /// `-x NAME` of a variable that is not set.
     #[error("-x {name}: the launcher has no such variable; write -x {name}=VALUE to set it")]
     Unset {
@@ -113,6 +125,9 @@ fn app(
             Some((name, value)) => (name, OsString::from(value)),
             None => (setting.as_str(), lookup(setting).ok_or_else(|| AppError::Unset { name: setting.clone() })?),
         };
+        if name.is_empty() {
+            return Err(AppError::Nameless { setting: setting.clone() });
+        }
         environment.push((OsString::from(name), value));
     }
     Ok(App {
@@ -122,6 +137,17 @@ fn app(
         environment,
         working_directory: options.wdir.clone(),
     })
+}
+
+impl App {
+    /// Refuses to be given what the server sets itself: the server's word would count, without a word to the user.
+    pub(super) fn check_environment(&self, of_server: &[(String, String)]) -> Result<(), AppError> {
+        let is_taken = |name: &OsString| of_server.iter().any(|(taken, _)| name == OsStr::new(taken));
+        match self.environment.iter().find(|(name, _)| is_taken(name)) {
+            Some((name, _)) => Err(AppError::Taken { name: name.to_string_lossy().into_owned() }),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -165,5 +191,18 @@ mod tests {
         let apps = split(&wanted, &words("a"), |_| Some("/root".into())).unwrap();
         assert_eq!(apps[0].environment, vec![("HOME".into(), "/root".into())]);
         assert!(matches!(split(&wanted, &words("a"), |_| None), Err(AppError::Unset { .. })));
+    }
+
+    #[test]
+    fn a_variable_without_a_name_or_with_a_name_of_the_servers_is_refused() {
+        let wanted = |setting: &str| AppOptions { environment: vec![setting.into()], ..AppOptions::default() };
+        let error = split(&wanted("=b"), &words("a"), |_| None).unwrap_err();
+        assert!(error.to_string().starts_with("-x =b: a variable needs a name"), "{error}");
+        let of_server = [("PMIX_RANK".to_owned(), "0".to_owned())];
+        let [taken, free] =
+            ["PMIX_RANK=5", "PMIX_RANKS=5"].map(|setting| split(&wanted(setting), &words("a"), |_| None));
+        let error = taken.unwrap()[0].check_environment(&of_server).unwrap_err();
+        assert!(error.to_string().starts_with("-x PMIX_RANK: the launcher sets"), "{error}");
+        assert!(free.unwrap()[0].check_environment(&of_server).is_ok());
     }
 }

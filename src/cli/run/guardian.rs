@@ -2,7 +2,7 @@
 //!
 //! It leads the process group that all ranks join, so the group exists before the first rank and nobody has to be told
 //! its number. It reads orders from a pipe and waits for its end. If the last order was not `done`, the launcher died:
-//! the guardian removes the job's directory and kills the group, itself included.
+//! the guardian kills what belongs to the job, removes its directory and ends with the group.
 
 use std::io::{self, BufRead, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -16,12 +16,14 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getpgrp, getpid};
 use signal_hook::consts::SIGTERM;
 
+use super::census::{self, Traits};
+
 /// The hidden subcommand that runs the guardian.
 pub(crate) const SUBCOMMAND: &str = "guardian";
 
 /// The launcher's end. Dropping it relieves the helper: the launcher has cleaned up, whichever way it got there.
 #[derive(Debug)]
-pub(super) struct Guardian {
+pub(in crate::cli) struct Guardian {
     process: Child,
     group: Pid,
     /// Closed to end the helper.
@@ -31,7 +33,7 @@ pub(super) struct Guardian {
 impl Guardian {
     /// Starts the helper and makes it responsible for a directory that need not exist yet. A Ctrl-C meant for the
     /// launcher does not reach the helper's group.
-    pub(super) fn start(directory: &Path) -> io::Result<Self> {
+    pub(in crate::cli) fn start(directory: &Path) -> io::Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg(SUBCOMMAND)
             .stdin(Stdio::piped())
@@ -45,8 +47,8 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// The process group for the ranks. Its number stays taken until the guardian is dropped.
-    pub(super) const fn group(&self) -> Pid {
+    /// The process group for the processes of the job. Its number stays taken until the guardian is dropped.
+    pub(in crate::cli) const fn group(&self) -> Pid {
         self.group
     }
 
@@ -93,14 +95,33 @@ pub(crate) fn run() -> u8 {
     if orders.done {
         return 0;
     }
+    // Somebody may have started this by hand, in a group of others.
+    let is_leader = getpgrp() == getpid();
     for directory in orders.directories.iter().filter(|directory| is_ours(directory)) {
+        if is_leader {
+            let directory_name = directory.file_name().map_or_else(Vec::new, |name| name.as_bytes().to_vec());
+            census::kill_all(&Traits { group: getpgrp().as_raw(), directory_name });
+        }
         // Nobody is left to tell about a failure.
         let _ = std::fs::remove_dir_all(directory);
     }
-    if getpgrp() == getpid() {
+    if is_leader {
+        // A rank that was only just being started joins the group before it does anything, or fails when it is gone.
         let _ = killpg(getpgrp(), Signal::SIGKILL);
     }
     0
+}
+
+/// Whether this process is a guardian: it must not be killed, or nobody cleans up after its launcher.
+pub(super) fn is_one(process: i32) -> bool {
+    let folder = PathBuf::from(format!("/proc/{process}"));
+    let words = std::fs::read(folder.join("cmdline")).unwrap_or_default();
+    let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+    let is_same_program = || {
+        let programs = [std::fs::read_link(folder.join("exe")), std::fs::read_link("/proc/self/exe")];
+        matches!(programs, [Ok(theirs), Ok(ours)] if theirs == ours)
+    };
+    matches!(words[..], [_, word, b""] if word == SUBCOMMAND.as_bytes()) && is_same_program()
 }
 
 /// Only directories that a launcher makes are ever removed.

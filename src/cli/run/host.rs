@@ -2,7 +2,7 @@
 //! launcher's loop what happened.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
 
@@ -52,7 +52,12 @@ impl Clock {
 
     /// Time since the start.
     pub(super) fn now(self) -> Time {
-        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Time::ZERO + self.0.elapsed()
+    }
+
+    /// This long before now; the clock's start if it did not run yet.
+    fn ago(self, age: Duration) -> Time {
+        Time::ZERO + self.now().since(Time::ZERO + age)
     }
 }
 
@@ -89,18 +94,19 @@ impl Host for LauncherHost {
 
     fn observed(&self, proc: &ProcId, moment: Moment) {
         let Some(rank) = proc.rank.process() else { return };
-        let phase = match moment {
+        let (phase, age) = match moment {
             Moment::Left => {
                 let _ = self.news.send(News::Left { rank });
                 return;
             }
-            Moment::Connected => Phase::Connected,
-            Moment::Admitted => Phase::Initialized,
-            Moment::Fenced => Phase::Fenced,
+            Moment::InitBegun { age } => (Phase::InitBegun, age),
+            Moment::Connected => (Phase::Connected, Duration::ZERO),
+            Moment::Admitted => (Phase::Initialized, Duration::ZERO),
+            Moment::Fenced => (Phase::Fenced, Duration::ZERO),
         };
         // The loop reads these when it wakes up for something else: a report must not change what it measures.
         if self.times_phases {
-            let _ = self.news.send(News::Reached { rank, phase, at: self.clock.now() });
+            let _ = self.news.send(News::Reached { rank, phase, at: self.clock.ago(age) });
         }
     }
 }

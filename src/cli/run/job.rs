@@ -1,6 +1,7 @@
 //! One job from its first process to its exit status: a single loop over everything that can happen.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
 use super::Input;
+use super::apps::AppError;
 use super::children::{Channel, Children, SpawnError};
 use super::forward::{Progress, Stream, copy_input};
 use super::guardian::Guardian;
@@ -54,6 +56,19 @@ pub(crate) enum JobError {
     /// A rank could not be started; those started before were ended.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// The command line asks for what the launcher can't give.
+    #[error(transparent)]
+    App(#[from] AppError),
+    /// No place for the job's files.
+    #[error(
+        "the launcher cannot make the job's directory {path}: {reason}; set TMPDIR to a directory that you can write to"
+    )]
+    Directory {
+        /// Its path.
+        path: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
     /// The system refused something the launcher itself needs.
     #[error("the launcher cannot {doing}: {reason}")]
     System {
@@ -93,8 +108,8 @@ impl Job {
         let path = SessionDirectory::choose(&std::env::temp_dir());
         let guardian =
             Guardian::start(&path).map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
-        let directory = SessionDirectory::create(path)
-            .map_err(|reason| JobError::System { doing: "make a directory for the job", reason })?;
+        let directory =
+            SessionDirectory::create(path.clone()).map_err(|reason| JobError::Directory { path, reason })?;
         let bell = Arc::new(bell);
         let (sender, news) = unbounded();
         let host = LauncherHost::new(sender, Arc::clone(&bell), clock, settings.report);
@@ -117,6 +132,8 @@ impl Job {
             guardian,
         };
         job.register(&plan)?;
+        let of_server = job.server.setup_fork(&ProcId::new(plan.namespace.clone(), 0))?;
+        plan.apps.iter().try_for_each(|app| app.check_environment(&of_server))?;
         job.spawn_all(&plan)?;
         if let Some(limit) = job.settings.timeout {
             job.verdict.limit_time(job.clock.now(), limit);

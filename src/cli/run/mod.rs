@@ -10,10 +10,12 @@
 //! ```
 //!
 //! Nothing is left behind: ranks share a process group that is killed before anybody is reaped, and the group's leader, a
-//! guardian process, does the same if the launcher itself is killed.
+//! guardian process, does the same if the launcher itself is killed, and finds those that left the group.
 
 mod apps;
+mod census;
 mod children;
+mod cores;
 mod forward;
 mod guardian;
 mod host;
@@ -36,7 +38,9 @@ use clap::{Args, ValueEnum};
 use super::Outcome;
 
 pub(super) use apps::AppError;
-pub(super) use guardian::{SUBCOMMAND as GUARDIAN, run as guardian};
+pub(super) use cores::print as print_cores;
+pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
+pub(super) use session::SessionDirectory;
 
 /// Who reads the launcher's standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -109,7 +113,12 @@ pub(super) fn run(options: &Options) -> Outcome {
         grace: options.grace,
         report: options.report,
     };
-    Ok(job::Job::start(plan, settings)?.finish()?)
+    match job::Job::start(plan, settings) {
+        Ok(job) => Ok(job.finish()?),
+        // The command line is at fault, which the exit status tells.
+        Err(job::JobError::App(error)) => Err(error.into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

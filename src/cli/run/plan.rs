@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::apps::App;
-use crate::topo;
+use super::cores::{self, CoresError};
 use crate::types::{Namespace, NamespaceError};
 
 /// Ranks one launcher starts at most: each costs two pipes and a connection.
@@ -20,7 +20,7 @@ pub(crate) enum PlanError {
     },
     /// No place to bind to.
     #[error(transparent)]
-    Topology(#[from] topo::TopologyError),
+    Cores(#[from] CoresError),
     /// The launcher's own name for the job was refused.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
@@ -60,7 +60,7 @@ impl Plan {
             namespace: Namespace::new(&format!("modex-{}", std::process::id()))?,
             apps,
             app_of_rank,
-            cores: if bind { Some(topo::cores()?) } else { None },
+            cores: if bind { Some(cores::cores()?) } else { None },
             directory: std::env::current_dir()?,
         })
     }

@@ -8,24 +8,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A directory that only this user can enter, removed with all it holds when dropped.
 #[derive(Debug)]
-pub(super) struct SessionDirectory(PathBuf);
+pub(in crate::cli) struct SessionDirectory(PathBuf);
 
 impl SessionDirectory {
     /// A name for it that nobody has used: the guardian must know it before it exists.
     #[expect(clippy::disallowed_methods, reason = "the time only makes the name unique")]
-    pub(super) fn choose(parent: &Path) -> PathBuf {
+    pub(in crate::cli) fn choose(parent: &Path) -> PathBuf {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         parent.join(format!("modex-run-{}-{:x}", std::process::id(), since_epoch.as_micros()))
     }
 
     /// Makes the directory.
-    pub(super) fn create(path: PathBuf) -> io::Result<Self> {
+    pub(in crate::cli) fn create(path: PathBuf) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self(path))
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::cli) fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -1,7 +1,7 @@
 //! Processes that left the ranks' process group (`setsid`, daemons) and outlived whoever started them.
 //!
 //! The launcher makes itself their new parent, so that it can end them with the job. If the launcher itself is killed,
-//! nobody can find them any more: the guardian only knows the group.
+//! the guardian looks for them (see `census`).
 
 use std::collections::BTreeSet;
 
@@ -9,6 +9,8 @@ use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
+
+use super::guardian;
 
 /// Ends them.
 #[derive(Debug)]
@@ -35,8 +37,10 @@ impl Strays {
                 return;
             }
             for stray in strays.into_iter().map(Pid::from_raw) {
+                // A rank may have been a launcher itself: its guardian cleans up after it and ends, unless it is stopped.
+                let signal = if guardian::is_one(stray.as_raw()) { Signal::SIGCONT } else { Signal::SIGKILL };
                 // Ours until it is reaped, so its number can't mean somebody else.
-                if kill(stray, Signal::SIGKILL).and_then(|()| waitpid(stray, None)).is_err() {
+                if kill(stray, signal).and_then(|()| waitpid(stray, None)).is_err() {
                     return;
                 }
             }

@@ -29,6 +29,14 @@ fn part(staged: &Staged, scope: Scope) -> Vec<(&str, u32)> {
 }
 
 #[test]
+fn a_value_that_is_too_large_is_refused_by_its_size_alone() {
+    let limit = StagingLimits::default().value_bytes_max;
+    assert_eq!(staging().check_size("k", limit), Ok(()));
+    let error = staging().check_size("k", limit + 1).unwrap_err();
+    assert_eq!(error, StagingError::ValueTooLarge { key: key("k"), size_bytes: limit + 1, limit });
+}
+
+#[test]
 fn a_put_value_is_visible_to_the_process_before_and_after_the_commit() {
     let mut staging = staging();
     for scope in [Scope::Local, Scope::Remote, Scope::Global, Scope::Internal] {

@@ -408,3 +408,15 @@ fn a_rank_that_commits_a_thousand_times_stays_a_few_blocks_deep() {
     assert_eq!(get(&reader, 0, "same"), Ok(Value::Uint32(999)));
     assert_eq!(get(&reader, 0, "key.5"), Ok(Value::Uint32(905)));
 }
+
+/// A job on one node gave the node's name for any rank, also one it does not have: a program that asked whether a rank
+/// exists was told so.
+#[test]
+fn a_rank_outside_the_job_has_nothing() {
+    let mut store = store(BackingKind::Heap);
+    let record = JobRecord { proc_columns: Vec::new(), own_node: Some(0), ..block_job(1, 2) };
+    store.register_record(&namespace(), &record).unwrap();
+    let reader = attached(&store);
+    assert_eq!(get(&reader, 1, "pmix.hname"), Ok(Value::from("node00000")));
+    assert_eq!(get(&reader, 77, "pmix.hname"), Err(ReadError::NotFound));
+}

@@ -116,7 +116,8 @@ impl Model {
             RealmRequest::Default => match rank {
                 Rank::Process(process) => {
                     let own = self.own_value(process, key, audience);
-                    if own.is_ok() || default_realm(key) == DefaultRealm::ByRank {
+                    let is_outside_job = self.record.rank_count != 0 && process >= self.record.rank_count;
+                    if own.is_ok() || default_realm(key) == DefaultRealm::ByRank || is_outside_job {
                         return own;
                     }
                     self.default_realm_value(rank, key).or(own)

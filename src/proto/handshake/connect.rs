@@ -3,7 +3,7 @@ use crate::bfrops::wire::Info;
 use crate::bfrops::{Codec, DecodeLimits, Generation, Reader, Writer};
 use crate::proto::layout::{Layout, Many};
 use crate::proto::{Tag, Version, host_order};
-use crate::types::Text;
+use crate::types::{Text, Time, Value};
 
 /// Size of the header before the connect message.
 pub const CONNECT_HEADER_BYTES: usize = 16;
@@ -13,6 +13,8 @@ pub const CONNECT_BYTES_MAX: usize = 128 << 10;
 pub const SECURITY_NATIVE: &str = "native";
 /// Store module of peers that read segments.
 pub const STORE_MODEX: &str = "modex";
+/// Info of our own clients: when their Init began, in nanoseconds of the node's `CLOCK_MONOTONIC` (u64). Others ignore it.
+pub const INIT_BEGUN: &str = "modex.init.begun";
 /// Store module of peers that get everything over the socket.
 pub const STORE_HASH: &str = "hash";
 
@@ -55,6 +57,16 @@ impl Connect {
     #[must_use]
     pub fn reads_segments(&self) -> bool {
         self.store.as_bytes() == STORE_MODEX.as_bytes()
+    }
+
+    /// When the peer's Init began, if it says so; see [`INIT_BEGUN`].
+    #[must_use]
+    pub fn init_begun(&self) -> Option<Time> {
+        let info = self.info.iter().find(|info| info.key.as_str() == INIT_BEGUN)?;
+        match info.value {
+            Value::Uint64(nanoseconds) => Some(Time::from_nanos(nanoseconds)),
+            _ => None,
+        }
     }
 
     /// Header and message.

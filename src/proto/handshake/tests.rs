@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::bfrops::{Codec, strategies};
 use crate::proto::Version;
-use crate::types::{Info, Key, Namespace, ProcId, Status, Text};
+use crate::types::{Info, Key, Namespace, ProcId, Status, Text, Time, Value};
 
 fn ids() -> impl Strategy<Value = Ids> {
     (any::<u32>(), any::<u32>()).prop_map(|(uid, gid)| Ids { uid, gid })
@@ -156,4 +156,17 @@ proptest! {
         let with_prefix = [b"native\0\0\0\0\0".as_slice(), &bytes].concat();
         let _ = Connect::decode(&with_prefix);
     }
+}
+
+#[test]
+fn a_client_may_say_when_its_init_began() {
+    let silent = own_client();
+    assert_eq!(silent.init_begun(), None);
+    let said = |value: Value| {
+        let info = vec![Info::new(Key::from_static("modex.init.begun"), value)];
+        let body = body_of(&Connect { info, ..silent.clone() });
+        Connect::decode(&body).unwrap().init_begun()
+    };
+    assert_eq!(said(Value::Uint64(7)), Some(Time::from_nanos(7)));
+    assert_eq!(said(Value::Uint32(7)), None);
 }

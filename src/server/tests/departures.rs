@@ -2,7 +2,7 @@
 
 use super::harness::*;
 use crate::proto::{Reply, Request};
-use crate::server::{Capabilities, HostCall};
+use crate::server::{Capabilities, HostCall, StoreOffer};
 use crate::types::{Info, Scope, Status, Value};
 
 const SUCCESS: Status = Status::SUCCESS;
@@ -49,6 +49,19 @@ fn the_survivors_of_a_local_fence_learn_that_somebody_was_missing() {
     let peers = rig.job(2, 2);
     rig.request(peers[0], fence(&[everybody()], &[]));
     assert_eq!(statuses(&rig.lose(peers[1])), [(peers[0], Status::ERR_PARTIAL_SUCCESS)]);
+}
+
+/// "Somebody was missing" left the user to find out who.
+#[test]
+fn a_client_that_knows_our_replies_is_told_who_was_missing_and_others_get_the_status_alone() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    let ours = rig.join(&proc(2), StoreOffer::Segment);
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    rig.request(ours, fence(&[everybody()], &[]));
+    let status = Status::ERR_PARTIAL_SUCCESS;
+    let named = Reply::Partial { status, results: Box::new(Reply::Procs(vec![proc(1)])) };
+    assert_eq!(replies(&rig.lose(peers[1])), [(peers[0], Reply::Status(status)), (ours, named)]);
 }
 
 #[test]

@@ -156,7 +156,7 @@ pub(super) fn replies(outputs: &[Output]) -> Vec<(PeerId, Reply)> {
 /// All replies among the outputs, each of which must be a status.
 pub(super) fn statuses(outputs: &[Output]) -> Vec<(PeerId, Status)> {
     let status = |(peer, reply)| match reply {
-        Reply::Status(status) => (peer, status),
+        Reply::Status(status) | Reply::Partial { status, .. } => (peer, status),
         other => panic!("not a status: {other:?}"),
     };
     replies(outputs).into_iter().map(status).collect()

@@ -168,7 +168,12 @@ impl World {
                 }
             }
             Output::Upcall(id, upcall) => self.upcall(server, id, upcall),
-            Output::Admit(..) | Output::SendSegment(..) | Output::Forward(..) | Output::Wake(_) => {}
+            Output::Admit(..)
+            | Output::SendSegment(..)
+            | Output::Forward(..)
+            | Output::Wake(_)
+            | Output::Notify(..)
+            | Output::Raise(_) => {}
         }
     }
 

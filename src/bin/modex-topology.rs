@@ -1,0 +1,10 @@
+//! Prints the processors of each core, for the launcher: one line a core, numbers separated by spaces.
+//!
+//! A program of its own because every process of a job starts with an `exec`: were `modex` itself linked with hwloc and
+//! what hwloc needs, each `modex demo` would pay for loading them without using them.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    modex::cli::topology()
+}

@@ -1,0 +1,86 @@
+use std::ffi::CStr;
+use std::ptr::{null, null_mut};
+
+use super::*;
+use crate::capi::form::Form;
+
+fn empty_set() -> pmix_cpuset_t {
+    pmix_cpuset_t { source: null_mut(), bitmap: null_mut() }
+}
+
+#[test]
+fn a_set_of_processors_is_what_its_string_says() {
+    let mut set = empty_set();
+    // SAFETY: a string and a place for the set.
+    assert_eq!(unsafe { PMIx_Parse_cpuset_string(c"hwloc:0-3,8".as_ptr(), &raw mut set) }, 0);
+    let mut text = null_mut();
+    // SAFETY: a set and a place for the string.
+    assert_eq!(unsafe { PMIx_server_generate_cpuset_string(&raw const set, &raw mut text) }, 0);
+    // SAFETY: the function said it made a string.
+    assert_eq!(unsafe { CStr::from_ptr(text) }, c"hwloc:0-3,8");
+    // SAFETY: the string is ours to free.
+    unsafe { memory::release(text) };
+    // SAFETY: the set is ours.
+    unsafe { pmix_cpuset_t::destruct(&mut set) };
+    // SAFETY: a string and a place.
+    assert_eq!(
+        unsafe { PMIx_Parse_cpuset_string(c"other:0".as_ptr(), &raw mut set) },
+        Status::ERR_NOT_SUPPORTED.to_raw()
+    );
+}
+
+#[test]
+fn one_bound_processor_has_a_locality_and_an_unbound_process_none() {
+    let mut set = empty_set();
+    // SAFETY: a string and a place for the set.
+    assert_eq!(unsafe { PMIx_Parse_cpuset_string(c"hwloc:0".as_ptr(), &raw mut set) }, 0);
+    let mut text = null_mut();
+    // SAFETY: a set and a place for the string.
+    assert_eq!(unsafe { PMIx_server_generate_locality_string(&raw const set, &raw mut text) }, 0);
+    if !text.is_null() {
+        // SAFETY: the function made a string.
+        let locality = unsafe { CStr::from_ptr(text) }.to_str().unwrap().to_owned();
+        assert!(locality.starts_with("hwloc:") && locality.contains("HT0"), "{locality}");
+        let mut shared = 0;
+        // SAFETY: two strings and a place for the result.
+        assert_eq!(unsafe { PMIx_Get_relative_locality(text, text, &raw mut shared) }, 0);
+        assert_ne!(shared & 1, 0);
+        // SAFETY: the string is ours to free.
+        unsafe { memory::release(text) };
+    }
+    // SAFETY: the set is ours.
+    unsafe { pmix_cpuset_t::destruct(&mut set) };
+    // SAFETY: no set and a place for the string.
+    assert_eq!(unsafe { PMIx_server_generate_locality_string(null(), &raw mut text) }, 0);
+    assert!(text.is_null());
+}
+
+#[test]
+fn distances_are_computed_for_the_process_that_asks() {
+    let mut topology = pmix_topology_t { source: null_mut(), topology: null_mut() };
+    // SAFETY: a place for the topology.
+    assert_eq!(unsafe { PMIx_Load_topology(&raw mut topology) }, 0);
+    let mut set = empty_set();
+    // SAFETY: a place for the set.
+    assert_eq!(unsafe { PMIx_Get_cpuset(&raw mut set, 0) }, 0);
+    let (mut distances, mut count) = (null_mut(), 0);
+    let (topo, cpuset) = (&raw mut topology, &raw mut set);
+    // SAFETY: what the functions above made, no infos, places for the results.
+    let status = unsafe { PMIx_Compute_distances(topo, cpuset, null(), 0, &raw mut distances, &raw mut count) };
+    assert_eq!(status, 0);
+    for index in 0..count {
+        // SAFETY: below the number the function gave.
+        let device = unsafe { distances.add(index) };
+        // SAFETY: as above.
+        let device = unsafe { &mut *device };
+        assert!(device.mindist <= device.maxdist);
+        // SAFETY: the array is ours.
+        unsafe { pmix_device_distance_t::destruct(device) };
+    }
+    // SAFETY: the array is ours.
+    unsafe { memory::release(distances) };
+    // SAFETY: the set is ours.
+    unsafe { pmix_cpuset_t::destruct(&mut set) };
+    // SAFETY: the structure is ours; the topology in it stays the library's.
+    unsafe { pmix_topology_t::destruct(&mut topology) };
+}

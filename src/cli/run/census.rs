@@ -1,0 +1,167 @@
+//! Finds and kills the processes of a job whose launcher is dead, wherever they have gone.
+//!
+//! A process belongs to the job if it is in the ranks' group, if its environment names the job's socket, or if a process
+//! that belongs started it. Only one that threw its environment away and lost its parents as well is not recognised.
+//!
+//! The system changes while it is read. A process that was sent SIGKILL starts no other, so it is enough to look again
+//! until nobody new turns up; and again once more, for one that was started in the part already read by one that ended
+//! before its turn came. A number is only signalled through a handle on the process that was looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::guardian;
+
+/// Looks that have to find nobody new.
+const EMPTY_LOOKS: u32 = 2;
+
+/// What tells a job's processes from others.
+#[derive(Debug)]
+pub(super) struct Traits {
+    /// The ranks' process group.
+    pub(super) group: i32,
+    /// Name of the job's directory, in which its socket lies. No two jobs have the same.
+    pub(super) directory_name: Vec<u8>,
+}
+
+/// A process as `/proc` shows it.
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    id: Identity,
+    parent: i32,
+    group: i32,
+    is_marked: bool,
+}
+
+/// A process now and never again: its number and when it started, in clock ticks since boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Identity {
+    number: i32,
+    started: u64,
+}
+
+/// Kills every process of the job but this one.
+pub(super) fn kill_all(traits: &Traits) {
+    let mut killed = BTreeSet::new();
+    let mut empty_looks = 0;
+    while empty_looks < EMPTY_LOOKS {
+        empty_looks += 1;
+        for id in members(&look(traits), traits.group) {
+            if killed.insert(id) {
+                empty_looks = 0;
+                kill(id);
+            }
+        }
+    }
+}
+
+/// Those of the processes that belong to the job.
+fn members(processes: &[Process], group: i32) -> BTreeSet<Identity> {
+    let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
+    for process in processes {
+        children.entry(process.parent).or_default().push(*process);
+    }
+    let mut pending: Vec<Process> = processes.iter().copied().filter(|p| p.is_marked || p.group == group).collect();
+    let mut members = BTreeSet::new();
+    while let Some(process) = pending.pop() {
+        if members.insert(process.id) {
+            pending.extend(children.get(&process.id.number).into_iter().flatten());
+        }
+    }
+    members
+}
+
+fn look(traits: &Traits) -> Vec<Process> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let this = std::process::id();
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers
+        .filter(|number: &u32| *number != this)
+        .filter_map(|number| examine(i32::try_from(number).ok()?, traits))
+        .collect()
+}
+
+/// `None` for one that has ended meanwhile, and for another job's guardian: its launcher's end is its cue to clean up.
+fn examine(number: i32, traits: &Traits) -> Option<Process> {
+    let folder = PathBuf::from(format!("/proc/{number}"));
+    let (parent, group, started) = standing(&folder)?;
+    if group == number && guardian::is_one(number) {
+        return None;
+    }
+    // That of another user, or of one that has ended, can't be read.
+    let environment = std::fs::read(folder.join("environ")).unwrap_or_default();
+    let is_marked = names_socket_in(&environment, &traits.directory_name);
+    Some(Process { id: Identity { number, started }, parent, group, is_marked })
+}
+
+/// A process's parent, its group, and when it started.
+fn standing(folder: &Path) -> Option<(i32, i32, u64)> {
+    let line = std::fs::read(folder.join("stat")).ok()?;
+    // The second field is the program's name, which may hold anything, in brackets; the state follows.
+    let end_of_name = line.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(line.get(end_of_name + 1..)?).ok()?;
+    let mut fields = fields.split_whitespace().skip(1);
+    let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some((parent, group, fields.nth(FIELDS_TO_START)?.parse().ok()?))
+}
+
+/// Fields between a process's group and its start (proc(5): fields 5 and 22).
+const FIELDS_TO_START: usize = 16;
+
+fn names_socket_in(environment: &[u8], directory_name: &[u8]) -> bool {
+    let address = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"MODEX_SERVER_URI="));
+    address.is_some_and(|address| address.split(|byte| *byte == b'/').any(|part| part == directory_name))
+}
+
+fn kill(id: Identity) {
+    let Some(number) = Pid::from_raw(id.number) else { return };
+    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };
+    // Whoever has the number now is the one the handle means.
+    let is_same = standing(&PathBuf::from(format!("/proc/{}", id.number))).is_some_and(|(_, _, s)| s == id.started);
+    if is_same {
+        // One that has ended needs no signal; one that may not be signalled can't be helped.
+        let _ = pidfd_send_signal(&handle, Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(number: i32, parent: i32, group: i32, is_marked: bool) -> Process {
+        Process { id: Identity { number, started: 0 }, parent, group, is_marked }
+    }
+
+    #[test]
+    fn a_job_is_its_group_whoever_carries_its_mark_and_all_they_started() {
+        let processes = [
+            process(1, 0, 1, false),
+            process(10, 1, 7, false),   // a rank
+            process(11, 10, 11, false), // left the group and has no mark, but a parent
+            process(12, 11, 11, false),
+            process(20, 1, 20, true),  // left the group, its parent is gone
+            process(30, 1, 30, false), // somebody else's
+        ];
+        let numbers: Vec<i32> = members(&processes, 7).into_iter().map(|id| id.number).collect();
+        assert_eq!(numbers, [10, 11, 12, 20]);
+    }
+
+    #[test]
+    fn a_mark_is_the_whole_name_of_the_jobs_directory_in_the_servers_address() {
+        let environment = b"A=/tmp/modex-run-1-a/x\0MODEX_SERVER_URI=s.0;unix:/tmp/modex-run-12-b/modex-0/s\0";
+        assert!(names_socket_in(environment, b"modex-run-12-b"));
+        for other in [&b"modex-run-1-a"[..], b"modex-run-12", b"modex-run", b""] {
+            assert!(!names_socket_in(environment, other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_seen_as_the_system_calls_tell() {
+        let (parent, group, started) = standing(Path::new("/proc/self")).unwrap();
+        assert_eq!(parent, nix::unistd::getppid().as_raw());
+        assert_eq!(group, nix::unistd::getpgrp().as_raw());
+        assert!(started > 0);
+    }
+}

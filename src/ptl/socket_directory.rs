@@ -1,0 +1,205 @@
+//! A server's directory: how it is made, and how one that was left behind is told from one in use.
+//!
+//! A server holds a lock (`flock`) on its directory. The kernel gives it up when the process ends, whichever way, so a
+//! directory nobody has locked is one that a killed server could not remove. Whoever makes a new one removes those.
+//! Between `mkdir` and lock a directory looks abandoned, and another server may remove it: its maker, once it has the
+//! lock, looks whether it is still there, and from then on nobody else gets the lock.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use nix::fcntl::OFlag;
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+
+use super::{ListenError, ServerAddress};
+
+/// A directory made for one socket, and the guard that removes both.
+#[derive(Debug)]
+pub(super) struct SocketDirectory {
+    directory_path: PathBuf,
+    socket_path: PathBuf,
+    /// A forked copy of the guard must not remove what its parent still uses.
+    creator_pid: u32,
+    /// The directory, locked until the last copy of this descriptor is closed.
+    _lock: File,
+}
+
+impl SocketDirectory {
+    /// Makes a directory below `parent`, and removes what killed servers of this user left there.
+    pub(super) fn create(parent: &Path) -> Result<Self, ListenError> {
+        let parent = parent.canonicalize().map_err(|e| failed("find the temporary directory", parent, e))?;
+        sweep(&parent);
+        for _ in 0..ATTEMPTS {
+            if let Some(directory) = Self::attempt(&parent)? {
+                return Ok(directory);
+            }
+        }
+        Err(failed("keep others from removing new directories in", &parent, io::ErrorKind::WouldBlock.into()))
+    }
+
+    /// `None` if another server took the new directory for an abandoned one.
+    fn attempt(parent: &Path) -> Result<Option<Self>, ListenError> {
+        let name = random_name().map_err(|e| failed("draw a random name for a directory in", parent, e))?;
+        let path = parent.join(name);
+        let socket_path = path.join(SOCKET_NAME);
+        if !ServerAddress::path_fits(&socket_path) {
+            return Err(ListenError::PathTooLong { path: socket_path });
+        }
+        // `mkdir` fails on anything that exists, a symbolic link included: the directory is new and ours.
+        DirBuilder::new().mode(0o700).create(&path).map_err(|e| failed("make directory", &path, e))?;
+        let lock = match open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|e| failed("open directory", &path, e))?,
+        };
+        match lock.try_lock() {
+            Err(fs::TryLockError::WouldBlock) => return Ok(None),
+            // Where nothing can be locked nothing is taken for abandoned either.
+            Ok(()) | Err(fs::TryLockError::Error(_)) => {}
+        }
+        if !is_still_at(&lock, &path) {
+            return Ok(None);
+        }
+        let found = lock.metadata().map_err(|e| failed("examine", &path, e))?.uid();
+        let directory = Self { directory_path: path, socket_path, creator_pid: process::id(), _lock: lock };
+        let ours = geteuid().as_raw();
+        if found != ours {
+            return Err(ListenError::ForeignDirectory { path: directory.directory_path.clone(), found, ours });
+        }
+        Ok(Some(directory))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.directory_path
+    }
+
+    pub(super) fn socket_path(&self) -> &Path {
+        &self.socket_path
+    }
+}
+
+impl Drop for SocketDirectory {
+    fn drop(&mut self) {
+        if process::id() != self.creator_pid {
+            return;
+        }
+        // Nobody is left to tell: what can't be removed (the administrator removed it before, say) stays.
+        let _ = fs::remove_file(&self.socket_path);
+        let _ = fs::remove_dir(&self.directory_path);
+    }
+}
+
+/// Removes the directories in `parent` that servers of this user left behind. What can't be removed stays: nobody waits
+/// for it.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let ours = geteuid().as_raw();
+    for entry in entries.take(SWEPT_ENTRIES_MAX).flatten().filter(|entry| is_server_name(&entry.file_name())) {
+        let path = entry.path();
+        let Ok(directory) = open(&path) else { continue };
+        let is_ours = directory.metadata().is_ok_and(|metadata| metadata.uid() == ours);
+        if is_ours && directory.try_lock().is_ok() && is_still_at(&directory, &path) {
+            let _ = unlinkat(&directory, SOCKET_NAME, UnlinkatFlags::NoRemoveDir);
+            // Refused if it holds anything else, which no server put there.
+            let _ = fs::remove_dir(&path);
+        }
+    }
+}
+
+/// Opens a directory, never what a symbolic link points to.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits()).open(path)
+}
+
+fn is_still_at(directory: &File, path: &Path) -> bool {
+    match (directory.metadata(), fs::symlink_metadata(path)) {
+        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
+}
+
+/// 128 random bits: neither two servers nor an attacker's guess meet.
+fn random_name() -> io::Result<String> {
+    let mut bits = [0_u8; NAME_BITS_BYTES];
+    let mut filled = 0;
+    while let Some(rest) = bits.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bits.iter().fold(String::from(NAME_PREFIX), |name, byte| name + &format!("{byte:02x}")))
+}
+
+fn is_server_name(name: &OsStr) -> bool {
+    name.as_bytes().strip_prefix(NAME_PREFIX.as_bytes()).is_some_and(|bits| {
+        bits.len() == 2 * NAME_BITS_BYTES && bits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+fn failed(step: &'static str, path: &Path, source: io::Error) -> ListenError {
+    ListenError::Io { step, path: path.to_owned(), source }
+}
+
+const NAME_PREFIX: &str = "modex-";
+const NAME_BITS_BYTES: usize = 16;
+const SOCKET_NAME: &str = "s";
+/// New directories that may be lost to other servers before this one gives up: each loss is a race of microseconds.
+const ATTEMPTS: u32 = 16;
+/// Entries of the parent that are looked at: a temporary directory that nobody cleans must not hold up a start.
+const SWEPT_ENTRIES_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn names(parent: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_a_killed_server_left_goes_when_the_next_one_starts_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let living = SocketDirectory::create(parent.path()).unwrap();
+        let with_socket = parent.path().join(format!("modex-{}", "0".repeat(32)));
+        fs::create_dir(&with_socket).unwrap();
+        drop(UnixListener::bind(with_socket.join(SOCKET_NAME)).unwrap());
+        fs::create_dir(parent.path().join(format!("modex-{}", "1".repeat(32)))).unwrap();
+        let others = ["modex-run-1-a".to_owned(), "modex-x".to_owned(), format!("modex-{}", "A".repeat(32))];
+        others.iter().for_each(|name| fs::create_dir(parent.path().join(name)).unwrap());
+        let used = format!("modex-{}", "2".repeat(32));
+        fs::create_dir(parent.path().join(&used)).unwrap();
+        fs::write(parent.path().join(&used).join("notes"), "somebody's").unwrap();
+        let link = format!("modex-{}", "3".repeat(32));
+        std::os::unix::fs::symlink(&used, parent.path().join(&link)).unwrap();
+
+        let next = SocketDirectory::create(parent.path()).unwrap();
+        let name = |directory: &SocketDirectory| directory.path().file_name().unwrap().to_str().unwrap().to_owned();
+        let mut expected = vec![name(&living), name(&next), used, link];
+        expected.extend(others);
+        expected.sort();
+        assert_eq!(names(parent.path()), expected);
+    }
+
+    #[test]
+    fn servers_that_start_side_by_side_do_not_lose_their_directories() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let directory = SocketDirectory::create(parent.path()).unwrap();
+                        drop(UnixListener::bind(directory.socket_path()).unwrap());
+                    }
+                });
+            }
+        });
+        assert_eq!(names(parent.path()), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,279 @@
+use super::harness::*;
+use crate::events::{DEFAULT_HANDLER, Event};
+use crate::proto::{Notify, RegisterEvents, Reply, Request};
+use crate::server::{
+    CallId, Capabilities, Config, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId,
+    RegisterEvents as Wish, Upcall,
+};
+use crate::types::codes::range;
+use crate::types::{DataArray, DataType, Info, ProcId, Status, Value};
+
+const CODE: Status = Status::from_raw(-1001);
+const OTHER: Status = Status::from_raw(-1002);
+const SYSTEM: Status = Status::EVENT_NODE_DOWN;
+const ALL: Capabilities =
+    Capabilities::REGISTER_EVENTS.union(Capabilities::DEREGISTER_EVENTS).union(Capabilities::NOTIFY_EVENT);
+
+fn register(codes: &[Status]) -> Request {
+    Request::RegisterEvents(RegisterEvents { codes: codes.to_vec(), directives: Vec::new() })
+}
+
+fn notify(status: Status, range: u8, info: &[Info]) -> Request {
+    Request::Notify(Notify { status, range, info: info.to_vec() })
+}
+
+fn of_host(status: Status, range: u8, info: &[Info]) -> HostCall {
+    HostCall::NotifyEvent(Event { status, source: None, range, info: info.to_vec() })
+}
+
+fn targets(procs: &[ProcId]) -> Info {
+    let elements = procs.iter().cloned().map(Value::from).collect();
+    Info::new(key("pmix.evrange"), Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements })))
+}
+
+/// Who is told of which event, in order, the server's own process as `None`.
+fn told(outputs: &[Output]) -> Vec<(Option<PeerId>, Status)> {
+    let told = |output: &Output| match output {
+        Output::Notify(peer, event) => Some((Some(*peer), event.status)),
+        Output::Raise(event) => Some((None, event.status)),
+        _ => None,
+    };
+    outputs.iter().filter_map(told).collect()
+}
+
+/// Three processes of "job" and one of "other"; all want `CODE`.
+fn listening() -> (Rig, Vec<PeerId>) {
+    let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+    let mut peers = rig.job(4, 3);
+    rig.register("other", Some(1), Some(1));
+    let other = ProcId::new(namespace("other"), 0);
+    rig.register_client(&other);
+    peers.push(rig.join(&other, SOCKET));
+    for &peer in &peers {
+        assert_eq!(statuses(&rig.request(peer, register(&[CODE]))), [(peer, Status::SUCCESS)]);
+    }
+    (rig, peers)
+}
+
+#[test]
+fn an_event_goes_to_those_in_range_but_not_back() {
+    let (mut rig, peers) = listening();
+    let other = ProcId::new(namespace("other"), 0);
+    let cases: [(u8, Vec<Info>, &[usize], bool); 7] = [
+        (range::RANGE_UNDEF, vec![], &[1, 2, 3], true),
+        (range::RANGE_RM, vec![], &[], true),
+        (range::RANGE_LOCAL, vec![], &[1, 2, 3], false),
+        (range::RANGE_NAMESPACE, vec![], &[1, 2], true),
+        (range::RANGE_GLOBAL, vec![], &[1, 2, 3], true),
+        (range::RANGE_CUSTOM, vec![targets(&[proc(2), proc(0), other])], &[2, 3], true),
+        (range::RANGE_PROC_LOCAL, vec![], &[], false),
+    ];
+    for (range, info, hearers, goes_up) in cases {
+        let outputs = rig.request(peers[0], notify(CODE, range, &info));
+        let expected: Vec<_> = hearers.iter().map(|&index| (Some(peers[index]), CODE)).collect();
+        assert_eq!(told(&outputs), expected, "range {range}");
+        assert_eq!(upcalls(&outputs).len(), usize::from(goes_up), "range {range}");
+        if goes_up {
+            let (id, upcall) = upcall(&outputs);
+            assert_eq!(upcall, Upcall::NotifyEvent(Event { status: CODE, source: Some(proc(0)), range, info }));
+            let outputs = rig.complete(id, HostReply::Status(Status::SUCCESS));
+            assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS)]);
+        }
+    }
+    for (range, info) in [(range::RANGE_INVALID, vec![]), (8, vec![]), (range::RANGE_CUSTOM, vec![])] {
+        let outputs = rig.request(peers[0], notify(CODE, range, &info));
+        assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_BAD_PARAM)]);
+        assert_eq!(told(&outputs), []);
+    }
+}
+
+#[test]
+fn a_relayed_event_says_so_and_what_was_relayed_before_does_not_go_up() {
+    let (mut rig, peers) = listening();
+    let relayed = Info::new(key("pmix.srvr.internal.notify"), true);
+    let detail = Info::new(key("detail"), 1u32);
+    let outputs = rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, &[relayed.clone(), detail.clone()]));
+    let Output::Notify(_, event) = &outputs[0] else { panic!("{outputs:?}") };
+    assert_eq!((&event.source, event.range), (&Some(proc(0)), Some(range::RANGE_GLOBAL)));
+    assert_eq!(event.info, [detail.clone(), relayed]);
+    let (_, Upcall::NotifyEvent(event)) = upcall(&outputs) else { panic!("{outputs:?}") };
+    assert_eq!(event.info, [detail]);
+}
+
+#[test]
+fn an_event_of_the_host_goes_down_and_never_up() {
+    let (mut rig, peers) = listening();
+    let outputs = rig.host(of_host(CODE, range::RANGE_GLOBAL, &[]));
+    assert_eq!(told(&outputs).len(), peers.len());
+    assert!(upcalls(&outputs).is_empty());
+    let outputs = rig.host(of_host(CODE, range::RANGE_NAMESPACE, &[Info::new(key("pmix.nspace"), "other")]));
+    assert_eq!(told(&outputs), [(Some(peers[3]), CODE)]);
+    let outputs = rig.host(of_host(CODE, range::RANGE_RM, &[]));
+    assert_eq!(told(&outputs), []);
+    let outputs = rig.host(of_host(CODE, range::RANGE_INVALID, &[]));
+    assert!(outputs.iter().any(|o| matches!(o, Output::Complete(_, HostResult::Status(Status::ERR_BAD_PARAM)))));
+}
+
+#[test]
+fn default_interest_takes_everything_that_is_not_kept_from_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[1], register(&[]));
+    assert_eq!(told(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &[]))), [(Some(peers[1]), OTHER)]);
+    let hidden = [flag("pmix.evnondef")];
+    assert_eq!(told(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &hidden))), []);
+    // The one that was kept from default handlers is still there for whoever asks for its code.
+    let outputs = rig.request(peers[1], register(&[OTHER]));
+    assert_eq!(told(&outputs), [(Some(peers[1]), OTHER)]);
+    let outputs = rig.request(peers[1], Request::DeregisterEvents(vec![DEFAULT_HANDLER]));
+    assert_eq!(outputs, [], "there is no answer");
+    assert_eq!(told(&rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]))), []);
+    assert_eq!(told(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &[]))), [(Some(peers[1]), OTHER)]);
+}
+
+#[test]
+fn late_registrants_get_what_they_missed_in_order_after_the_answer_and_once() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    for (code, info) in [(CODE, vec![]), (OTHER, vec![]), (CODE, vec![]), (CODE, vec![flag("pmix.evnocache")])] {
+        rig.request(peers[0], notify(code, range::RANGE_NAMESPACE, &info));
+    }
+    rig.host(of_host(CODE, range::RANGE_CUSTOM, &[targets(&[proc(2)])]));
+    let outputs = rig.request(peers[1], register(&[CODE, OTHER]));
+    assert!(matches!(outputs[0], Output::Reply(_, _, Reply::Status(Status::SUCCESS))));
+    let to = |peer: usize, codes: &[Status]| codes.iter().map(|code| (Some(peers[peer]), *code)).collect::<Vec<_>>();
+    assert_eq!(told(&outputs), to(1, &[CODE, OTHER, CODE]));
+    let Output::Notify(_, event) = &outputs[1] else { panic!("{outputs:?}") };
+    assert_eq!(event.range, None, "what comes out of the cache has no range");
+    for request in [register(&[CODE]), register(&[])] {
+        assert_eq!(told(&rig.request(peers[1], request)), []);
+    }
+    // What happens while it does not care it gets when it cares again.
+    rig.request(peers[1], Request::DeregisterEvents(vec![CODE, DEFAULT_HANDLER]));
+    rig.request(peers[0], notify(CODE, range::RANGE_NAMESPACE, &[]));
+    assert_eq!(told(&rig.request(peers[1], register(&[CODE]))), to(1, &[CODE]));
+    assert_eq!(told(&rig.request(peers[1], register(&[]))), []);
+    // The one whose events they are gets only the host's.
+    assert_eq!(told(&rig.request(peers[0], register(&[]))), []);
+    assert_eq!(told(&rig.request(peers[2], register(&[CODE]))), to(2, &[CODE, CODE, CODE, CODE]));
+    rig.wait(120);
+    let again = rig.join(&proc(1), SOCKET);
+    assert_eq!(told(&rig.request(again, register(&[]))), [], "two minutes and no longer");
+}
+
+#[test]
+fn one_that_comes_again_is_a_new_registrant() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[1], register(&[CODE]));
+    rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]));
+    rig.request(peers[1], Request::Finalize);
+    assert_eq!(told(&rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]))), [], "it has finalized");
+    let again = rig.join(&proc(1), SOCKET);
+    assert_eq!(told(&rig.request(again, register(&[CODE]))), [(Some(again), CODE), (Some(again), CODE)]);
+}
+
+#[test]
+fn the_host_is_asked_once_for_each_code_of_the_environment_and_told_when_the_last_wish_is_gone() {
+    let mut rig = Rig::new(ALL);
+    let peers = rig.job(2, 2);
+    let outputs = rig.request(peers[0], register(&[SYSTEM, CODE]));
+    let (id, asked) = upcall(&outputs);
+    assert_eq!(asked, Upcall::RegisterEvents(Wish { codes: vec![SYSTEM], directives: Vec::new() }));
+    // A second one waits for the same answer.
+    assert_eq!(rig.request(peers[1], register(&[SYSTEM])), []);
+    let outputs = rig.complete(id, HostReply::Status(Status::OPERATION_SUCCEEDED));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
+    assert!(upcalls(&rig.host(HostCall::RegisterEvents(Wish { codes: vec![SYSTEM], directives: vec![] }))).is_empty());
+    assert_eq!(told(&rig.host(of_host(SYSTEM, range::RANGE_GLOBAL, &[]))).len(), 3);
+    assert_eq!(rig.request(peers[0], Request::DeregisterEvents(vec![SYSTEM])), []);
+    assert_eq!(upcalls(&rig.lose(peers[1])), []);
+    let outputs = rig.host(HostCall::DeregisterEvents(vec![SYSTEM]));
+    assert_eq!(upcall(&outputs).1, Upcall::DeregisterEvents(vec![SYSTEM]));
+    assert_eq!(rig.server.upcall_count(), 0, "nobody waits for the answer");
+}
+
+#[test]
+fn a_wish_that_the_host_refuses_is_none() {
+    let mut rig = Rig::new(ALL);
+    let peers = rig.job(2, 2);
+    let (id, _) = upcall(&rig.request(peers[0], register(&[SYSTEM, CODE])));
+    let outputs = rig.complete(id, HostReply::Status(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_NO_PERMISSIONS)]);
+    assert_eq!(told(&rig.host(of_host(CODE, range::RANGE_GLOBAL, &[]))), []);
+    assert_eq!(upcalls(&rig.request(peers[0], register(&[SYSTEM]))).len(), 1, "it is asked again");
+}
+
+#[test]
+fn a_wish_whose_owner_has_gone_is_taken_back_once_it_is_granted() {
+    let mut rig = Rig::new(ALL);
+    let peers = rig.job(2, 2);
+    let (id, _) = upcall(&rig.request(peers[0], register(&[SYSTEM])));
+    assert!(upcalls(&rig.lose(peers[0])).is_empty());
+    assert_eq!(rig.server.open_request_count(), 0);
+    let outputs = rig.complete(id, HostReply::Status(Status::SUCCESS));
+    assert_eq!(upcall(&outputs).1, Upcall::DeregisterEvents(vec![SYSTEM]));
+    // The same when it changes its mind in the meantime.
+    let (id, _) = upcall(&rig.request(peers[1], register(&[SYSTEM])));
+    rig.request(peers[1], Request::DeregisterEvents(vec![SYSTEM]));
+    let outputs = rig.complete(id, HostReply::Status(Status::SUCCESS));
+    assert_eq!(statuses(&outputs), [(peers[1], Status::SUCCESS)]);
+    assert_eq!(upcall(&outputs).1, Upcall::DeregisterEvents(vec![SYSTEM]));
+}
+
+#[test]
+fn without_a_host_for_them_events_stay_here_and_the_systems_are_not_promised() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let status = |outputs: Vec<Output>| statuses(&outputs)[0].1;
+    assert_eq!(status(rig.request(peers[0], register(&[SYSTEM]))), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(status(rig.request(peers[0], register(&[Status::from_raw(7)]))), Status::SUCCESS);
+    assert_eq!(status(rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, &[]))), Status::SUCCESS);
+    assert_eq!(status(rig.request(peers[0], notify(CODE, range::RANGE_RM, &[]))), Status::ERR_NOT_SUPPORTED);
+}
+
+#[test]
+fn the_servers_own_process_listens_too_and_hears_of_lost_clients() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]));
+    let wish = HostCall::RegisterEvents(Wish { codes: vec![CODE, Status::ERR_LOST_CONNECTION], directives: vec![] });
+    let outputs = rig.host(wish);
+    assert!(matches!(outputs[0], Output::Complete(CallId(_), HostResult::Status(Status::SUCCESS))));
+    assert_eq!(told(&outputs), [(None, CODE)]);
+    assert_eq!(told(&rig.host(of_host(CODE, range::RANGE_LOCAL, &[]))), [(None, CODE)]);
+    let outputs = rig.lose(peers[1]);
+    let Some(Output::Raise(event)) = outputs.iter().find(|o| matches!(o, Output::Raise(_))) else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!((event.status, &event.source), (Status::ERR_LOST_CONNECTION, &Some(proc(1))));
+    rig.request(peers[0], Request::Finalize);
+    assert_eq!(told(&rig.lose(peers[0])), [], "that one left in order");
+}
+
+#[test]
+fn wishes_are_bounded() {
+    let limits = Limits { event_codes_max: 2, ..Limits::default() };
+    let store = crate::gds::model::MapStore::new();
+    let mut rig = Rig::with(Config { limits, ..Config::default() }, store);
+    let peers = rig.job(1, 1);
+    let code = |number: i32| Status::from_raw(-1000 - number);
+    let status = |outputs: Vec<Output>| statuses(&outputs)[0].1;
+    assert_eq!(status(rig.request(peers[0], register(&[code(1), code(2)]))), Status::SUCCESS);
+    assert_eq!(status(rig.request(peers[0], register(&[code(3)]))), Status::ERR_OUT_OF_RESOURCE);
+    rig.request(peers[0], Request::DeregisterEvents(vec![code(1)]));
+    assert_eq!(status(rig.request(peers[0], register(&[code(3)]))), Status::SUCCESS);
+}
+
+#[test]
+fn a_pending_wish_ends_with_the_host_in_time() {
+    let config =
+        Config { capabilities: ALL, host_timeout: Some(std::time::Duration::from_secs(5)), ..Config::default() };
+    let mut rig = Rig::with(config, crate::gds::model::MapStore::new());
+    let peers = rig.job(1, 1);
+    rig.request(peers[0], register(&[SYSTEM]));
+    assert_eq!(statuses(&rig.wait(5)), [(peers[0], Status::ERR_TIMEOUT)]);
+    rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, &[]));
+    assert_eq!(statuses(&rig.wait(5)), [(peers[0], Status::ERR_TIMEOUT)]);
+    let _ = rig.input(Input::Timeout);
+}

@@ -1,0 +1,178 @@
+//! Forwarded output.
+
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::proto::notification;
+use crate::proto::{IofDeregister, IofPull, Reply, Request};
+use crate::server::{
+    Capabilities, Config, HostCall, HostReply, HostResult, IofOutput, Limits, Output, PeerId, Upcall, UpcallId,
+};
+use crate::types::{ProcId, Status};
+
+const STDIN: u16 = 1;
+const STDOUT: u16 = 2;
+const STDERR: u16 = 4;
+
+fn pull(procs: &[ProcId], channels: u16, local_id: u64) -> Request {
+    Request::IofPull(IofPull { procs: procs.to_vec(), directives: Vec::new(), channels, local_id: Some(local_id) })
+}
+
+fn deliver(rig: &mut Rig, source: &ProcId, channel: u16, text: &str) -> (Vec<(PeerId, u64, String)>, Status) {
+    let output = IofOutput { source: source.clone(), channel, bytes: text.as_bytes().to_vec(), info: Vec::new() };
+    let outputs = rig.host(HostCall::IofDeliver(output));
+    let status = outputs.iter().find_map(|output| match output {
+        Output::Complete(_, HostResult::Status(status)) => Some(*status),
+        _ => None,
+    });
+    (forwarded(&outputs), status.unwrap())
+}
+
+/// To whom, under which number of theirs, what.
+fn forwarded(outputs: &[Output]) -> Vec<(PeerId, u64, String)> {
+    let text = |output: &notification::Output| String::from_utf8(output.bytes.clone()).unwrap();
+    let forward = |output: &Output| match output {
+        Output::Forward(peer, output) => Some((*peer, output.reference, text(output))),
+        _ => None,
+    };
+    outputs.iter().filter_map(forward).collect()
+}
+
+fn granted(rig: &mut Rig, id: UpcallId) -> Vec<Output> {
+    rig.complete(id, HostReply::Status(Status::SUCCESS))
+}
+
+fn to(peer: PeerId, id: u64, text: &str) -> (PeerId, u64, String) {
+    (peer, id, text.to_owned())
+}
+
+#[test]
+fn output_goes_to_whom_the_host_allowed_it() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    let (id, call) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT | STDERR, 7)));
+    assert!(matches!(call, Upcall::IofPull(pull) if pull.channels == STDOUT | STDERR && pull.procs == [everybody()]));
+    assert_eq!(replies(&granted(&mut rig, id)), [(peers[0], Reply::IofPulled(1))]);
+    assert_eq!(deliver(&mut rig, &proc(1), STDOUT, "hi"), (vec![to(peers[0], 7, "hi")], Status::SUCCESS));
+    assert_eq!(deliver(&mut rig, &proc(1), STDERR, ""), (vec![to(peers[0], 7, "")], Status::SUCCESS));
+    // Not asked for: another channel, another job.
+    assert_eq!(deliver(&mut rig, &proc(1), 8, "diag").0, []);
+    assert_eq!(deliver(&mut rig, &ProcId::new(namespace("else"), 1), STDOUT, "no").0, []);
+}
+
+#[test]
+fn what_is_forwarded_already_needs_no_second_permission() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT, 1)));
+    granted(&mut rig, id);
+    let outputs = rig.request(peers[1], pull(&[proc(0), proc(1)], STDOUT, 2));
+    assert_eq!(replies(&outputs), [(peers[1], Reply::IofPulled(2))]);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "x").0, [to(peers[0], 1, "x"), to(peers[1], 2, "x")]);
+    // One channel more is new.
+    assert_eq!(upcalls(&rig.request(peers[1], pull(&[proc(0)], STDOUT | STDERR, 3))).len(), 1);
+}
+
+#[test]
+fn a_refused_pull_brings_nothing() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(1, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+    let outputs = rig.complete(id, HostReply::Status(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NO_PERMISSIONS)]);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "x"), (vec![], Status::SUCCESS));
+}
+
+#[test]
+fn a_pull_must_make_sense() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(1, 1)[0];
+    let cases = [
+        (pull(&[everybody()], STDIN | STDOUT, 1), Status::ERR_NOT_SUPPORTED),
+        (pull(&[everybody()], 0, 1), Status::ERR_BAD_PARAM),
+        (pull(&[], STDOUT, 1), Status::ERR_BAD_PARAM),
+    ];
+    for (request, expected) in cases {
+        assert_eq!(statuses(&rig.request(peer, request)), [(peer, expected)]);
+    }
+    for channel in [0, STDIN, STDOUT | STDERR, 16] {
+        assert_eq!(deliver(&mut rig, &proc(0), channel, "x").1, Status::ERR_BAD_PARAM, "{channel}");
+    }
+}
+
+#[test]
+fn output_nobody_wants_yet_waits_for_the_first_who_does() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    for text in ["one", "two"] {
+        assert_eq!(deliver(&mut rig, &proc(0), STDOUT, text), (vec![], Status::SUCCESS));
+    }
+    deliver(&mut rig, &proc(1), STDOUT, "another's");
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[proc(0)], STDOUT, 4)));
+    let outputs = granted(&mut rig, id);
+    assert!(matches!(outputs[0], Output::Reply(..)), "the answer to the pull comes first");
+    assert_eq!(forwarded(&outputs), [to(peers[0], 4, "one"), to(peers[0], 4, "two")]);
+    let (id, _) = upcall(&rig.request(peers[1], pull(&[everybody()], STDOUT, 5)));
+    assert_eq!(forwarded(&granted(&mut rig, id)), [to(peers[1], 5, "another's")]);
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_goes_with_its_job() {
+    let limits = Limits { kept_output_bytes_max: 1000, ..Limits::default() };
+    let config = Config { capabilities: Capabilities::IOF_PULL, limits, ..Config::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    rig.job(1, 1);
+    let large = |letter: &str| letter.repeat(700);
+    for letter in ["a", "b"] {
+        assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large(letter)).1, Status::SUCCESS);
+    }
+    rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    let peer = rig.job(1, 1)[0];
+    for letter in ["c", "d"] {
+        assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large(letter)).1, Status::SUCCESS);
+    }
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+    let kept = [to(peer, 1, &large("c"))];
+    assert_eq!(forwarded(&granted(&mut rig, id)), kept, "neither what is too much nor the job's before");
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large("e")).0, [to(peer, 1, &large("e"))], "wanted: no bound");
+}
+
+#[test]
+fn a_pull_ends_when_its_owner_ends_it() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT, 1)));
+    granted(&mut rig, id);
+    let end = |reference| Request::IofDeregister(IofDeregister { directives: Vec::new(), reference });
+    assert_eq!(statuses(&rig.request(peers[1], end(1))), [(peers[1], Status::ERR_NOT_FOUND)], "another's");
+    assert_eq!(statuses(&rig.request(peers[0], end(1))), [(peers[0], Status::SUCCESS)]);
+    assert_eq!(statuses(&rig.request(peers[0], end(1))), [(peers[0], Status::ERR_NOT_FOUND)]);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "x").0, []);
+}
+
+#[test]
+fn one_who_has_left_gets_nothing_more() {
+    for leave in [Request::Finalize, get(&proc(0), Some("a"), &[])] {
+        let mut rig = Rig::new(Capabilities::IOF_PULL);
+        let peer = rig.job(1, 1)[0];
+        let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+        granted(&mut rig, id);
+        let is_finalize = leave == Request::Finalize;
+        rig.request(peer, leave);
+        if !is_finalize {
+            rig.lose(peer);
+        }
+        assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "x").0, []);
+    }
+}
+
+#[test]
+fn pulls_are_bounded() {
+    let limits = Limits { pulls_max: 1, ..Limits::default() };
+    let config = Config { capabilities: Capabilities::IOF_PULL, limits, ..Config::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+    granted(&mut rig, id);
+    let outputs = rig.request(peer, pull(&[everybody()], STDOUT, 2));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+}

@@ -1,0 +1,224 @@
+//! Groups.
+
+use super::harness::*;
+use crate::proto::{Collective, Group, Reply, Request};
+use crate::server::{Capabilities, GroupOperation, GroupRequest, HostCall, HostReply, Output, PeerId, Upcall};
+use crate::types::{DataArray, DataType, Info, ProcId, Rank, Status, Text, Value};
+
+fn group(id: &str, procs: &[ProcId], directives: &[Info]) -> Group {
+    Group { command: 24, id: Some(Text::from(id)), procs: procs.to_vec(), directives: directives.to_vec() }
+}
+
+fn construct(id: &str, procs: &[ProcId], directives: &[Info]) -> Request {
+    Request::GroupConstruct(group(id, procs, directives))
+}
+
+fn destruct(id: &str) -> Request {
+    Request::GroupDestruct(group(id, &[], &[]))
+}
+
+/// The members of the only group that the outputs tell of, the same for all who are told.
+fn formed(outputs: &[Output]) -> (Vec<PeerId>, Vec<ProcId>, Option<u64>) {
+    let mut groups = replies(outputs).into_iter().map(|(peer, reply)| match reply {
+        Reply::Group { members, context_id, .. } => (peer, members, context_id),
+        other => panic!("not a group: {other:?}"),
+    });
+    let (first, members, context_id) = groups.next().unwrap();
+    let mut peers = vec![first];
+    for (peer, same_members, same_id) in groups {
+        assert_eq!((&members, context_id), (&same_members, same_id));
+        peers.push(peer);
+    }
+    (peers, members, context_id)
+}
+
+#[test]
+fn a_group_of_this_node_is_formed_without_the_host_however_its_members_write_it() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peers = rig.job(4, 2);
+    assert_eq!(rig.request(peers[1], construct("g", &[proc(1), proc(0)], &[])), []);
+    let outputs = rig.request(peers[0], construct("g", &[proc(0), proc(1), proc(1)], &[]));
+    assert_eq!(formed(&outputs), (vec![peers[0], peers[1]], vec![proc(0), proc(1)], None));
+}
+
+#[test]
+fn a_wildcard_stands_for_all_processes_of_the_job() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[0], construct("g", &[everybody()], &[]));
+    let outputs = rig.request(peers[1], construct("g", &[proc(0), proc(1)], &[]));
+    assert_eq!(formed(&outputs).1, [proc(0), proc(1)]);
+}
+
+#[test]
+fn groups_of_other_names_do_not_meet() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    assert_eq!(rig.request(peers[0], construct("g", &[everybody()], &[])), []);
+    assert_eq!(rig.request(peers[1], construct("h", &[everybody()], &[])), []);
+    assert_eq!(
+        rig.request(peers[0], Request::Connect(Collective { procs: vec![everybody()], directives: vec![] })),
+        []
+    );
+    assert_eq!(rig.server.collective_count(), 3);
+}
+
+#[test]
+fn groups_of_one_name_with_other_members_are_formed_side_by_side() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    for (rank, &peer) in (0..).zip(&peers) {
+        assert_eq!(formed(&rig.request(peer, construct("self", &[proc(rank)], &[]))).1, [proc(rank)]);
+    }
+    for &peer in &peers {
+        assert_eq!(statuses(&rig.request(peer, destruct("self"))), [(peer, Status::SUCCESS)]);
+    }
+}
+
+#[test]
+fn the_host_assigns_context_numbers_and_hears_what_each_member_says() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peers = rig.job(2, 2);
+    let (wish, mine) = (flag("pmix.grp.actxid"), flag("pmix.mine"));
+    rig.request(peers[0], construct("g", &[everybody()], std::slice::from_ref(&wish)));
+    let outputs = rig.request(peers[1], construct("g", &[everybody()], &[wish.clone(), mine.clone()]));
+    let (id, call) = upcall(&outputs);
+    let (operation, name) = (GroupOperation::Construct, Text::from("g"));
+    let procs = vec![everybody()];
+    assert_eq!(call, Upcall::Group(GroupRequest { operation, id: name, procs, directives: vec![wish, mine] }));
+    let info = vec![Info::new(key("pmix.grp.ctxid"), Value::Size(11))];
+    let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info });
+    assert_eq!(formed(&outputs), (peers, vec![proc(0), proc(1)], Some(11)));
+}
+
+#[test]
+fn the_host_has_the_last_word_on_the_members() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, construct("g", &[everybody()], &[])));
+    let elements = [proc(2), proc(0), proc(2)].map(Value::from).into();
+    let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
+    let info = vec![Info::new(key("pmix.grp.mbrs"), array)];
+    let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info });
+    assert_eq!(formed(&outputs).1, [proc(2), proc(0)]);
+}
+
+#[test]
+fn what_needs_the_host_is_not_supported_without_it() {
+    let mut rig = Rig::new(Capabilities::CONNECT);
+    let peer = rig.job(2, 1)[0];
+    for request in [construct("g", &[everybody()], &[]), construct("h", &[proc(0)], &[flag("pmix.grp.actxid")])] {
+        assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::ERR_NOT_SUPPORTED)]);
+    }
+}
+
+#[test]
+fn the_hosts_failure_ends_the_construction_for_all() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peer = rig.job(2, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, construct("g", &[everybody()], &[])));
+    let outputs = rig.complete(id, HostReply::Status(Status::ERR_UNREACH));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_UNREACH)]);
+    assert_eq!(statuses(&rig.request(peer, destruct("g"))), [(peer, Status::ERR_NOT_FOUND)], "there is no group");
+}
+
+#[test]
+fn a_group_is_dissolved_by_all_its_members_and_is_gone() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    for &peer in &peers {
+        rig.request(peer, construct("g", &[everybody()], &[]));
+    }
+    assert_eq!(rig.request(peers[0], destruct("g")), []);
+    let outputs = rig.request(peers[1], destruct("g"));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
+    assert_eq!(statuses(&rig.request(peers[0], destruct("g"))), [(peers[0], Status::ERR_NOT_FOUND)]);
+}
+
+#[test]
+fn a_member_lost_on_the_way_aborts_the_construction_unless_that_was_foreseen() {
+    let lose_one = |directives: &[Info]| {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peers = rig.job(2, 2);
+        rig.request(peers[0], construct("g", &[everybody()], directives));
+        (peers[0], rig.lose(peers[1]))
+    };
+    let (peer, outputs) = lose_one(&[]);
+    assert_eq!(statuses(&outputs), [(peer, Status::GROUP_CONSTRUCT_ABORT)]);
+    let (_, outputs) = lose_one(&[flag("pmix.grp.ftcoll")]);
+    assert_eq!(formed(&outputs).1, [proc(0)]);
+    let (_, outputs) = lose_one(&[flag("pmix.grp.opt")]);
+    match &replies(&outputs)[..] {
+        [(_, Reply::Partial { status: Status::ERR_PARTIAL_SUCCESS, results })] => {
+            assert!(matches!(&**results, Reply::Group { members, .. } if *members == [proc(0)]));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_death_spoils_the_end_of_a_group_unless_its_members_are_told_of_deaths() {
+    let lose_one = |directives: &[Info]| {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peers = rig.job(2, 2);
+        for &peer in &peers {
+            rig.request(peer, construct("g", &[everybody()], directives));
+        }
+        rig.lose(peers[1]);
+        statuses(&rig.request(peers[0], destruct("g")))[0].1
+    };
+    assert_eq!(lose_one(&[]), Status::ERR_PARTIAL_SUCCESS);
+    assert_eq!(lose_one(&[flag("pmix.grp.notterm")]), Status::SUCCESS);
+}
+
+#[test]
+fn a_group_stands_for_its_members_in_other_operations() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    for &peer in &peers[..2] {
+        rig.request(peer, construct("g", &[proc(0), proc(1)], &[]));
+    }
+    assert_eq!(rig.request(peers[0], fence(&[ProcId::new(namespace("g"), Rank::Wildcard)], &[])), []);
+    let outputs = rig.request(peers[1], fence(&[proc(0), proc(1)], &[]));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
+    assert_eq!(rig.request(peers[1], fence(&[ProcId::new(namespace("g"), 1), proc(2)], &[])), []);
+    let outputs = rig.request(peers[2], fence(&[proc(2), proc(1)], &[]));
+    assert_eq!(statuses(&outputs), [(peers[1], Status::SUCCESS), (peers[2], Status::SUCCESS)]);
+}
+
+#[test]
+fn a_group_needs_a_name_and_members() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let nameless = Request::GroupConstruct(Group { id: None, ..group("", &[proc(0)], &[]) });
+    for request in [nameless, construct("", &[proc(0)], &[]), construct("g", &[], &[])] {
+        assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::ERR_BAD_PARAM)]);
+    }
+}
+
+#[test]
+fn groups_end_with_the_jobs_of_their_members() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    rig.request(peer, construct("g", &[proc(0)], &[]));
+    rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    let peer = rig.job(1, 1)[0];
+    assert_eq!(statuses(&rig.request(peer, destruct("g"))), [(peer, Status::ERR_NOT_FOUND)]);
+}
+
+#[test]
+fn a_group_that_was_formed_otherwise_is_dissolved_by_those_who_name_its_members() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let request = Request::GroupDestruct(group("invited", &[proc(0)], &[]));
+    assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::SUCCESS)]);
+}
+
+#[test]
+fn what_members_say_of_a_group_is_bounded() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let many = vec![flag("pmix.custom"); 257];
+    let outputs = rig.request(peer, construct("g", &[proc(0)], &many));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+}

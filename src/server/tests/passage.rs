@@ -1,0 +1,282 @@
+//! Requests that are passed up as they are: one of each, and what can become of it.
+
+use std::time::Duration;
+
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::proto::{
+    Allocate, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, Reply, Request, Spawn, ValidateCredential,
+};
+use crate::server::{Capabilities, Config, Credential, HostReply, Output, PeerId, Requester, Upcall, UpcallId};
+use crate::types::{Info, Pdata, ProcId, Query, Status, Text, Value};
+
+const EVERYBODYS_CLAIM: [&str; 2] = ["pmix.euid", "pmix.egid"];
+
+/// Directives in which a client claims to be root.
+fn claims() -> Vec<Info> {
+    let mut directives: Vec<Info> = EVERYBODYS_CLAIM.map(|name| Info::new(key(name), 0u32)).into();
+    directives.push(flag("pmix.custom"));
+    directives
+}
+
+/// One request of each family, with what the host must be able to do for it.
+fn requests() -> Vec<(Capabilities, Request)> {
+    let lookup = || Lookup { uid: 0, keys: vec![Text::from("a")], directives: claims() };
+    let procs = || vec![proc(0)];
+    vec![
+        (Capabilities::PUBLISH, Request::Publish(Publish { uid: 0, info: claims() })),
+        (Capabilities::LOOKUP, Request::Lookup(lookup())),
+        (Capabilities::UNPUBLISH, Request::Unpublish(lookup())),
+        (Capabilities::SPAWN, Request::Spawn(Spawn { job: claims(), apps: Vec::new() })),
+        (Capabilities::QUERY, query()),
+        (Capabilities::LOG, Request::Log(Log { timestamp: Some(9), data: Vec::new(), directives: claims() })),
+        (Capabilities::ALLOCATE, Request::Allocate(Allocate { directive: 1, info: claims() })),
+        (Capabilities::JOB_CONTROL, Request::JobControl(JobControl { targets: procs(), directives: claims() })),
+        (
+            Capabilities::MONITOR,
+            Request::Monitor(Monitor { monitor: flag("pmix.x"), error: Status::ERROR, directives: claims() }),
+        ),
+        (Capabilities::GET_CREDENTIAL, Request::GetCredential(claims())),
+        (
+            Capabilities::VALIDATE_CREDENTIAL,
+            Request::ValidateCredential(ValidateCredential { credential: vec![1], directives: claims() }),
+        ),
+        (Capabilities::IOF_PULL, pull()),
+        (
+            Capabilities::PUSH_STDIN,
+            Request::IofPush(IofPush { targets: procs(), directives: claims(), bytes: b"in".to_vec() }),
+        ),
+    ]
+}
+
+fn query() -> Request {
+    Request::Query(vec![Query { keys: vec![Text::from("pmix.qry.ns")], qualifiers: claims() }])
+}
+
+fn pull() -> Request {
+    Request::IofPull(IofPull { procs: vec![proc(0)], directives: claims(), channels: 2, local_id: Some(5) })
+}
+
+/// Who asks, and the directives, of any of these upcalls.
+fn parts(upcall: Upcall) -> (Requester, Vec<Info>) {
+    match upcall {
+        Upcall::Publish(request) => (request.requester, request.info),
+        Upcall::Lookup(request) => (request.requester, request.directives),
+        Upcall::Unpublish(request) => (request.requester, request.directives),
+        Upcall::Spawn(request) => (request.requester, request.job),
+        Upcall::Query(mut request) => (request.requester, request.queries.remove(0).qualifiers),
+        Upcall::Log(request) => (request.requester, request.directives),
+        Upcall::Allocate(request) => (request.requester, request.info),
+        Upcall::JobControl(request) => (request.requester, request.directives),
+        Upcall::Monitor(request) => (request.requester, request.directives),
+        Upcall::GetCredential(request) => (request.requester, request.directives),
+        Upcall::ValidateCredential(request) => (request.requester, request.directives),
+        Upcall::IofPull(request) => (request.requester, request.directives),
+        Upcall::PushStdin(request) => (request.requester, request.directives),
+        other => panic!("not passed up as it is: {other:?}"),
+    }
+}
+
+fn values<'a>(directives: &'a [Info], name: &str) -> Vec<&'a Value> {
+    directives.iter().filter(|info| info.key.as_str() == name).map(|info| &info.value).collect()
+}
+
+/// A server whose host can do this, with one client that has asked; the upcall.
+fn asked(capabilities: Capabilities, request: Request) -> (Rig, PeerId, UpcallId) {
+    let mut rig = Rig::new(capabilities);
+    let peer = rig.job(1, 1)[0];
+    let outputs = rig.request(peer, request);
+    let (id, _) = upcall(&outputs);
+    (rig, peer, id)
+}
+
+#[test]
+fn without_the_hosts_capability_nothing_is_passed_up() {
+    for (needs, request) in requests() {
+        let mut rig = Rig::new(Capabilities::DIRECT_MODEX | Capabilities::ABORT);
+        let peer = rig.job(1, 1)[0];
+        assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::ERR_NOT_SUPPORTED)], "{needs:?}");
+    }
+}
+
+#[test]
+fn the_host_learns_who_asks_from_the_kernel_alone() {
+    for (needs, request) in requests() {
+        let mut rig = Rig::new(needs);
+        let peer = rig.job(1, 1)[0];
+        let (requester, directives) = parts(upcall(&rig.request(peer, request)).1);
+        assert_eq!(requester, Requester { proc: proc(0), object: 77, uid: OWNER.uid, gid: OWNER.gid });
+        assert_eq!(values(&directives, "pmix.euid"), [&Value::Uint32(OWNER.uid)], "{needs:?}");
+        assert_eq!(values(&directives, "pmix.egid"), [&Value::Uint32(OWNER.gid)], "{needs:?}");
+        assert_eq!(values(&directives, "pmix.custom"), [&Value::Bool(true)], "{needs:?}: the rest is untouched");
+    }
+}
+
+#[test]
+fn the_hosts_failure_is_the_answer() {
+    for (needs, request) in requests() {
+        let (mut rig, peer, id) = asked(needs, request);
+        let outputs = rig.complete(id, HostReply::Status(Status::ERR_NO_PERMISSIONS));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERR_NO_PERMISSIONS)], "{needs:?}");
+        assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), [], "{needs:?}: a second answer is ignored");
+    }
+}
+
+#[test]
+fn a_host_that_never_answers_is_a_timeout_and_its_late_answer_ignored() {
+    for (needs, request) in requests() {
+        let config = Config { capabilities: needs, host_timeout: Some(Duration::from_secs(60)), ..Config::default() };
+        let mut rig = Rig::with(config, MapStore::new());
+        let peer = rig.job(1, 1)[0];
+        let (id, _) = upcall(&rig.request(peer, request));
+        assert_eq!(statuses(&rig.wait(60)), [(peer, Status::ERR_TIMEOUT)], "{needs:?}");
+        assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), [], "{needs:?}");
+    }
+}
+
+#[test]
+fn the_answer_for_one_who_has_died_goes_to_nobody() {
+    for (needs, request) in requests() {
+        let (mut rig, peer, id) = asked(needs, request);
+        rig.lose(peer);
+        assert_eq!(rig.server.upcall_count(), 0, "{needs:?}");
+        assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), [], "{needs:?}");
+    }
+}
+
+#[test]
+fn an_answer_of_another_shape_is_an_error() {
+    for (needs, request) in requests() {
+        let (mut rig, peer, id) = asked(needs, request);
+        let outputs = rig.complete(id, HostReply::DirectModex(Vec::new()));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERROR)], "{needs:?}");
+    }
+}
+
+#[test]
+fn done_at_once_is_success() {
+    for (needs, request) in requests() {
+        let (mut rig, peer, id) = asked(needs, request);
+        let outputs = rig.complete(id, HostReply::Status(Status::OPERATION_SUCCEEDED));
+        let expected = match needs {
+            Capabilities::LOOKUP => Reply::Lookup(Vec::new()),
+            Capabilities::IOF_PULL => Reply::IofPulled(1),
+            Capabilities::GET_CREDENTIAL => Reply::Credential { credential: Vec::new(), info: Vec::new() },
+            // A job without a name is none.
+            Capabilities::SPAWN => Reply::Status(Status::ERROR),
+            Capabilities::PUBLISH | Capabilities::UNPUBLISH | Capabilities::LOG | Capabilities::PUSH_STDIN => {
+                Reply::Status(Status::SUCCESS)
+            }
+            _ => Reply::Infos(Vec::new()),
+        };
+        assert_eq!(replies(&outputs), [(peer, expected)], "{needs:?}");
+    }
+}
+
+#[test]
+fn results_are_handed_on_with_their_status() {
+    let (mut rig, peer, id) = asked(Capabilities::QUERY, query());
+    let info = vec![flag("fact")];
+    let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info: info.clone() });
+    assert_eq!(replies(&outputs), [(peer, Reply::Infos(info.clone()))]);
+
+    let (mut rig, peer, id) = asked(Capabilities::QUERY, query());
+    let outputs = rig.complete(id, HostReply::Infos { status: Status::ERR_PARTIAL_SUCCESS, info: info.clone() });
+    let results = Box::new(Reply::Infos(info));
+    assert_eq!(replies(&outputs), [(peer, Reply::Partial { status: Status::ERR_PARTIAL_SUCCESS, results })]);
+
+    let (mut rig, peer, id) = asked(Capabilities::QUERY, query());
+    let outputs = rig.complete(id, HostReply::Infos { status: Status::ERR_NOT_FOUND, info: Vec::new() });
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+}
+
+#[test]
+fn published_data_and_credentials_are_handed_on() {
+    let lookup = Request::Lookup(Lookup { uid: 0, keys: vec![Text::from("a")], directives: Vec::new() });
+    let (mut rig, peer, id) = asked(Capabilities::LOOKUP, lookup);
+    let found = vec![Pdata { proc: proc(4), key: key("a"), value: Value::Uint32(7) }];
+    let outputs = rig.complete(id, HostReply::Lookup { status: Status::SUCCESS, found: found.clone() });
+    assert_eq!(replies(&outputs), [(peer, Reply::Lookup(found))]);
+
+    let (mut rig, peer, id) = asked(Capabilities::GET_CREDENTIAL, Request::GetCredential(Vec::new()));
+    let credential = Credential { bytes: vec![1, 2], info: vec![flag("by")] };
+    let outputs = rig.complete(id, HostReply::Credential(credential));
+    assert_eq!(replies(&outputs), [(peer, Reply::Credential { credential: vec![1, 2], info: vec![flag("by")] })]);
+}
+
+#[test]
+fn a_key_that_is_none_is_refused_here() {
+    let mut rig = Rig::new(Capabilities::LOOKUP | Capabilities::UNPUBLISH);
+    let peer = rig.job(1, 1)[0];
+    let lookup = || Lookup { uid: 0, keys: vec![Text::from("")], directives: Vec::new() };
+    for request in [Request::Lookup(lookup()), Request::Unpublish(lookup())] {
+        assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::ERR_BAD_PARAM)]);
+    }
+}
+
+#[test]
+fn a_spawned_job_knows_its_parent() {
+    let mut rig = Rig::new(Capabilities::SPAWN);
+    let peer = rig.job(1, 1)[0];
+    let lie = vec![Info::new(key("pmix.parent"), Value::from(proc(9)))];
+    let (_, upcall) = upcall(&rig.request(peer, Request::Spawn(Spawn { job: lie, apps: Vec::new() })));
+    let (_, job) = parts(upcall);
+    assert_eq!(values(&job, "pmix.parent"), [&Value::from(proc(0))]);
+    assert_eq!(values(&job, "pmix.spawned"), [&Value::Bool(true)]);
+    assert_eq!(values(&job, "pmix.req.client"), [&Value::Bool(true)]);
+}
+
+#[test]
+fn the_name_of_a_spawned_job_comes_with_what_is_known_of_it() {
+    let spawn = || Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() });
+    let (mut rig, peer, id) = asked(Capabilities::SPAWN, spawn());
+    rig.register("child", Some(3), Some(0));
+    let outputs = rig.complete(id, HostReply::Spawned(namespace("child")));
+    let [(to, Reply::Spawned { namespace: name, entries })] = &replies(&outputs)[..] else { panic!("{outputs:?}") };
+    assert_eq!((*to, name), (peer, &Text::from("child")));
+    assert!(entries.contains(&crate::types::Kval { key: JOB_SIZE, value: 3u32.into() }), "{entries:?}");
+
+    let (mut rig, peer, id) = asked(Capabilities::SPAWN, spawn());
+    let outputs = rig.complete(id, HostReply::Spawned(namespace("elsewhere")));
+    let expected = Reply::Spawned { namespace: Text::from("elsewhere"), entries: Vec::new() };
+    assert_eq!(replies(&outputs), [(peer, expected)]);
+}
+
+#[test]
+fn what_is_logged_says_whose_it_is_and_of_when() {
+    let mut rig = Rig::new(Capabilities::LOG);
+    let peer = rig.job(1, 1)[0];
+    let directives = vec![Info::new(key("pmix.log.source"), Value::from(ProcId::new(namespace("else"), 3)))];
+    let request = Request::Log(Log { timestamp: Some(9), data: vec![flag("pmix.log.stderr")], directives });
+    let Upcall::Log(log) = upcall(&rig.request(peer, request)).1 else { panic!("not a log") };
+    assert_eq!(values(&log.directives, "pmix.log.source"), [&Value::from(proc(0))]);
+    assert_eq!(values(&log.directives, "pmix.log.tstmp"), [&Value::Time(9)]);
+    assert_eq!(log.data, [flag("pmix.log.stderr")]);
+}
+
+#[test]
+fn the_ids_are_those_of_the_connection_not_of_a_later_registration() {
+    let mut rig = Rig::new(Capabilities::PUBLISH);
+    let peer = rig.job(1, 1)[0];
+    let client = crate::server::RegisterClient { proc: proc(0), uid: 0, gid: 0, object: 5 };
+    rig.host(crate::server::HostCall::RegisterClient(client));
+    let (requester, _) = parts(upcall(&rig.request(peer, requests().remove(0).1)).1);
+    assert_eq!((requester.uid, requester.gid), (OWNER.uid, OWNER.gid));
+}
+
+#[test]
+fn peers_are_resolved_only_in_namespaces_that_are_known() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let unknown = Some(Text::from("unknown"));
+    let peers = Request::ResolvePeers(crate::proto::ResolvePeers { node: None, namespace: unknown.clone() });
+    assert_eq!(statuses(&rig.request(peer, peers)), [(peer, Status::ERR_INVALID_NAMESPACE)]);
+    assert_eq!(statuses(&rig.request(peer, Request::ResolveNode(unknown))), [(peer, Status::ERR_INVALID_NAMESPACE)]);
+    // Registered without saying who is where.
+    let known = Some(Text::from("job"));
+    let peers = Request::ResolvePeers(crate::proto::ResolvePeers { node: None, namespace: known.clone() });
+    assert_eq!(statuses(&rig.request(peer, peers)), [(peer, Status::ERR_DATA_VALUE_NOT_FOUND)]);
+    assert_eq!(statuses(&rig.request(peer, Request::ResolveNode(known))), [(peer, Status::ERR_DATA_VALUE_NOT_FOUND)]);
+    let everywhere = rig.request(peer, Request::ResolveNode(None));
+    assert!(matches!(&everywhere[..], [Output::Reply(_, _, Reply::Nodes(names))] if names.as_bytes().is_empty()));
+}

@@ -1,0 +1,211 @@
+/* What the standard forbids gets a status, never a crash: NULL pointers, keys and name spaces too long, reserved keys, unknown
+ * types, scopes and ranks, huge counts; and a host that answers late, twice or never. Where stock would crash or hang, the
+ * call is made on ours alone. */
+#include "host.h"
+
+static char long_text[4 * PMIX_MAX_KEYLEN];
+
+static void putting(void)
+{
+    pmix_value_t value;
+    memset(&value, 0, sizeof value);
+    value.type = PMIX_INT;
+
+    CHECK(PMIx_Put(PMIX_GLOBAL, long_text, &value) != PMIX_SUCCESS);
+    CHECK(PMIx_Put(PMIX_GLOBAL, NULL, &value) != PMIX_SUCCESS);
+    CHECK_UNLESS_STOCK("accepts any scope", PMIx_Put(77, "key", &value) != PMIX_SUCCESS);
+    if (stock()) return;
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, "", &value));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, "key", NULL));
+    value.type = 60000;
+    CHECK(PMIx_Put(PMIX_GLOBAL, "key", &value) != PMIX_SUCCESS);
+    value.type = PMIX_BYTE_OBJECT;
+    value.data.bo.bytes = NULL;
+    value.data.bo.size = 12;
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, "key", &value));
+    value.type = PMIX_PROC;
+    value.data.proc = NULL;
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, "key", &value));
+    value.type = PMIX_DATA_ARRAY;
+    value.data.darray = NULL;
+    CHECK(PMIx_Put(PMIX_GLOBAL, "key", &value) == PMIX_ERR_BAD_PARAM || get_status(&me, "key", PMIX_OPTIONAL) <= 0);
+    value.type = PMIX_INT;
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Store_internal(NULL, "key", &value));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Store_internal(&me, NULL, &value));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Store_internal(&me, "key", NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Store_internal(&me, long_text, &value));
+}
+
+static void getting(void)
+{
+    pmix_proc_t wild = proc_of(me.nspace, PMIX_RANK_WILDCARD), far = proc_of(me.nspace, 4000000);
+    pmix_value_t *value = NULL;
+
+    CHECK(get_status(&wild, long_text, PMIX_OPTIONAL) != PMIX_SUCCESS);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Get(&wild, NULL, NULL, 0, &value));
+    CHECK(get_status(&far, "key", PMIX_IMMEDIATE) != PMIX_SUCCESS);
+    CHECK(get_status(&far, PMIX_LOCAL_RANK, PMIX_IMMEDIATE) != PMIX_SUCCESS);
+    if (stock()) return;
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "key", NULL, 0, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "key", NULL, 3, &value));
+    CHECK(PMIx_Get_nb(&me, "key", NULL, 0, NULL, NULL) != PMIX_SUCCESS);
+    memset(wild.nspace, 'n', sizeof wild.nspace); /* no terminator */
+    CHECK(get_status(&wild, PMIX_JOB_SIZE, PMIX_IMMEDIATE) != PMIX_SUCCESS);
+    /* The caller's own storage, and none. */
+    pmix_info_t info;
+    pmix_value_t storage, *at = &storage, *none = NULL;
+    pmix_proc_t job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    PMIX_INFO_LOAD(&info, PMIX_GET_STATIC_VALUES, NULL, PMIX_BOOL);
+    PMIX_VALUE_CONSTRUCT(&storage);
+    pmix_status_t status = PMIx_Get(&job, PMIX_JOB_SIZE, &info, 1, &at);
+    CHECK(status == PMIX_SUCCESS ? storage.type == PMIX_UINT32 && storage.data.uint32 == 2
+                                 : status == PMIX_ERR_NOT_SUPPORTED);
+    CHECK(PMIx_Get(&job, PMIX_JOB_SIZE, &info, 1, &none) != PMIX_SUCCESS);
+    PMIX_VALUE_DESTRUCT(&storage);
+}
+
+static void requesting(void)
+{
+    pmix_proc_t stranger = proc_of("no-such-job", 0), *peers = NULL;
+    pmix_nspace_t nspace;
+    size_t count = 0;
+    char *text = NULL;
+
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Publish(NULL, 0));
+    CHECK(PMIx_Resolve_peers("no-such-node", me.nspace, &peers, &count) != PMIX_SUCCESS || count == 0);
+    if (stock()) return;
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Publish(NULL, 2));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Lookup(NULL, 0, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Lookup(NULL, 2, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Spawn(NULL, 0, NULL, 0, nspace));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Spawn(NULL, 0, NULL, 1, nspace));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Connect(NULL, 0, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Disconnect(NULL, 0, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Fence(NULL, 2, NULL, 0));
+    CHECK(PMIx_Fence(&stranger, 1, NULL, 0) != PMIX_SUCCESS);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Query_info(NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Log(NULL, 0, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Resolve_peers(NULL, me.nspace, NULL, &count));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Resolve_nodes(me.nspace, NULL));
+    CHECK(PMIx_Resolve_nodes("no-such-job", &text) != PMIX_SUCCESS);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_construct(NULL, &me, 1, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_destruct(NULL, NULL, 0));
+    CHECK(PMIx_Group_destruct("no-such-group", NULL, 0) != PMIX_SUCCESS);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Register_event_handler(NULL, 0, NULL, 0, NULL, NULL, NULL));
+    CHECK(PMIx_Get_credential(NULL, 0, NULL) != PMIX_SUCCESS);
+    CHECK(PMIx_Validate_credential(NULL, NULL, 0, NULL, NULL) != PMIX_SUCCESS);
+}
+
+/* The host answers these late, twice and never. */
+static void odd_answers(void)
+{
+    pmix_info_t info;
+    char *keys[] = {"late", NULL};
+
+    PMIX_INFO_LOAD(&info, "late", "x", PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish(&info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    if (!stock()) { /* whose second answer frees the request again */
+        PMIX_INFO_LOAD(&info, "twice", "x", PMIX_STRING);
+        CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish(&info, 1));
+        PMIX_INFO_DESTRUCT(&info);
+        /* The connection has survived it, and answers are still those of their requests. */
+        CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_Unpublish(keys, NULL, 0));
+        PMIX_INFO_LOAD(&info, "late", "x", PMIX_STRING);
+        CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish(&info, 1));
+        PMIX_INFO_DESTRUCT(&info);
+    }
+    static pmix_info_t kept; /* has to outlive the request */
+    PMIX_INFO_LOAD(&kept, "never", "x", PMIX_STRING);
+    static struct done never = DONE; /* its callback may come at the end of the connection */
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish_nb(&kept, 1, op_done, &never));
+    fence_all(false);
+    CHECK_NUMBER(0, never.count);
+    /* What nobody answers does not keep a process from ending. */
+}
+
+static int client(void)
+{
+    memset(long_text, 'k', sizeof long_text - 1);
+    client_start();
+    putting();
+    getting();
+    requesting();
+    odd_answers();
+    /* Nothing of this has done harm. */
+    CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "good", "value"));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Commit());
+    fence_all(true);
+    pmix_proc_t other = proc_of(me.nspace, 1 - me.rank);
+    GET_TEXT("value", &other, "good");
+    return client_end();
+}
+
+/* ---- The host. */
+static void give_late(struct answer *answer)
+{
+    usleep(50000); /* long after the upcall has returned */
+    give_op(answer);
+}
+
+static pmix_status_t up_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t n, pmix_op_cbfunc_t callback,
+                                void *data)
+{
+    (void)proc;
+    if (info_of(info, n, "never")) return PMIX_SUCCESS;
+    struct answer *answer = answer_new(info_of(info, n, "late") ? give_late : give_op, data, PMIX_SUCCESS);
+    answer->call.op = callback;
+    if (info_of(info, n, "twice")) answer->times = 2;
+    answer_later(answer);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t up_unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[], size_t n,
+                                  pmix_op_cbfunc_t callback, void *data)
+{
+    (void)proc, (void)keys, (void)info, (void)n;
+    return answer_op(callback, data, PMIX_ERR_NOT_FOUND);
+}
+
+static pmix_server_module_t module = {.publish = up_publish, .unpublish = up_unpublish};
+
+static void serving(void)
+{
+    pmix_nspace_t nspace = "job";
+    char **env = NULL, *text = NULL;
+    pmix_proc_t proc = proc_of("no-such-job", 0);
+    pmix_info_t info;
+    struct done done = DONE;
+
+    if (stock()) return;
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_register_nspace(NULL, 1, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_register_nspace("", 1, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_register_nspace(nspace, 1, NULL, 5, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_register_client(NULL, 0, 0, NULL, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_setup_fork(NULL, &env));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_setup_fork(&proc, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_dmodex_request(NULL, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_generate_regex(NULL, &text));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_generate_ppn(NULL, &text));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_generate_regex("a,b", NULL));
+    /* A job of two thousand million ranks on one node, said in one word and meant by none. */
+    PMIX_INFO_LOAD(&info, PMIX_PROC_MAP, "0-2000000000", PMIX_STRING);
+    pmix_status_t status = PMIx_server_register_nspace(nspace, 1, &info, 1, op_done, &done);
+    (void)done_result(&done, status); /* any status; it has to come back */
+    PMIX_INFO_DESTRUCT(&info);
+    host_forget("job");
+    host_forget("never-registered");
+    PMIx_server_deregister_client(NULL, NULL, NULL);
+    PMIx_server_deregister_client(&proc, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1) return client();
+    host_start(&module);
+    serving();
+    host_run("bad", 2, 2, "client");
+    host_stop();
+    return finish();
+}

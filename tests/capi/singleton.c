@@ -1,0 +1,141 @@
+/* A process that nobody launched: what fails before PMIx_Init, Init's -25 with an id, the local services, Init counted,
+ * and a second life after the last PMIx_Finalize. */
+#include "check.h"
+
+static void before(void)
+{
+    pmix_proc_t proc = proc_of("nobody", 0);
+    pmix_value_t value, *found = NULL;
+    char **none = NULL, *nodes = NULL;
+    pmix_proc_t *peers = NULL;
+    size_t count = 0;
+
+    memset(&value, 0, sizeof value);
+    value.type = PMIX_INT;
+    CHECK_NUMBER(0, PMIx_Initialized());
+    /* Stock says SUCCESS and counts below zero, so that the next Init does not count. */
+    if (!stock()) CHECK_STATUS(PMIX_ERR_INIT, PMIx_Finalize(NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Put(PMIX_GLOBAL, "key", &value));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Commit());
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Get(&proc, "key", NULL, 0, &found));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Get_nb(&proc, "key", NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Fence(NULL, 0, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Fence_nb(NULL, 0, NULL, 0, op_done, NULL));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Publish(NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Lookup(NULL, 0, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Unpublish(none, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Spawn(NULL, 0, NULL, 0, NULL));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Connect(&proc, 1, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Disconnect(&proc, 1, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Resolve_peers(NULL, proc.nspace, &peers, &count));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Resolve_nodes(proc.nspace, &nodes));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Log(NULL, 0, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Abort(1, "no", NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Store_internal(&proc, "key", &value));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Job_control_nb(NULL, 0, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Notify_event(-500, &proc, PMIX_RANGE_PROC_LOCAL, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Deregister_event_handler(SIZE_MAX, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Group_destruct("group", NULL, 0));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_server_finalize());
+    /* What needs no Init. */
+    CHECK(PMIx_Get_version() != NULL && PMIx_Get_version()[0] >= '3');
+    CHECK(PMIx_Error_string(PMIX_ERR_NOT_FOUND) != NULL);
+}
+
+static void alone(pmix_proc_t *me)
+{
+    pmix_proc_t wild = *me, other = proc_of("another-job", 3), again;
+    pmix_value_t value, *found;
+    struct done done = DONE;
+    char host[256] = "";
+
+    wild.rank = PMIX_RANK_WILDCARD;
+    gethostname(host, sizeof host - 1);
+    CHECK_NUMBER(1, PMIx_Initialized());
+    CHECK(strncmp(me->nspace, "singleton.", 10) == 0);
+    CHECK(strstr(me->nspace, host) != NULL);
+    CHECK_NUMBER(0, me->rank);
+    GET_TEXT(host, me, PMIX_HOSTNAME);
+    GET_NUMBER(0, me, PMIX_LOCAL_RANK, PMIX_UINT16, uint16);
+    GET_NUMBER(1, &wild, PMIX_JOB_SIZE, PMIX_UINT32, uint32);
+    GET_NUMBER(0, me, PMIX_APPNUM, PMIX_UINT32, uint32);
+    /* Nobody could bring these: not found, and at once. */
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(&wild, "pmix.no.such.key", NULL));
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(me, "no-such-key", NULL));
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(me, "no-such-key", PMIX_OPTIONAL));
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(me, PMIX_LOCALITY_STRING, PMIX_OPTIONAL));
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(&wild, PMIX_HWLOC_XML_V2, PMIX_IMMEDIATE));
+
+    /* Its own data. */
+    CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "mine", "first"));
+    CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "mine", "second"));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Commit());
+    GET_TEXT("second", me, "mine");
+    memset(&value, 0, sizeof value);
+    value.type = PMIX_UINT16;
+    value.data.uint16 = 77;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Store_internal(me, PMIX_LOCALITY, &value));
+    GET_NUMBER(77, me, PMIX_LOCALITY, PMIX_UINT16, uint16);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Store_internal(&other, "of.another", &value));
+    found = NULL;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(&other, "of.another", NULL, 0, &found));
+    if (found) CHECK_NUMBER(77, found->data.uint16);
+    value_free(found);
+    /* A string that is NULL is a value, too. */
+    value.type = PMIX_STRING;
+    value.data.string = NULL;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Store_internal(me, "null.string", &value));
+    found = get(me, "null.string", PMIX_STRING);
+    if (found) CHECK(found->data.string == NULL);
+    value_free(found);
+
+    /* An empty name space and no process at all are one's own. */
+    again = proc_of("", 0);
+    GET_TEXT("second", &again, "mine");
+    found = NULL;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(NULL, PMIX_PROCID, NULL, 0, &found));
+    if (found) CHECK(found->type == PMIX_PROC && PMIX_CHECK_PROCID(found->data.proc, me));
+    value_free(found);
+    found = NULL;
+    CHECK_UNLESS_STOCK("the key came with 5.0", PMIx_Get(NULL, "pmix.vers.num", NULL, 0, &found) == PMIX_SUCCESS);
+    if (found) CHECK_NUMBER(PMIX_UINT32, found->type);
+    value_free(found);
+
+    /* Cleanup requests have nobody to go to; a fence with oneself is over at once. */
+    CHECK_STATUS(PMIX_ERR_UNREACH, PMIx_Job_control_nb(me, 1, NULL, 0, NULL, NULL));
+    pmix_status_t status = PMIx_Fence_nb(NULL, 0, NULL, 0, op_done, &done);
+    CHECK_UNLESS_STOCK("a singleton's fence is refused", done_result(&done, status) == PMIX_SUCCESS);
+}
+
+static void counted(pmix_proc_t *me)
+{
+    pmix_proc_t second = proc_of("wrong", 9);
+
+    /* Releases differ: a repeated Init of a singleton repeats the status of the first, or says SUCCESS. */
+    CHECK_EITHER(PMIX_SUCCESS, PMIX_ERR_UNREACH, PMIx_Init(&second, NULL, 0));
+    CHECK(PMIX_CHECK_PROCID(&second, me));
+    CHECK_EITHER(PMIX_SUCCESS, PMIX_ERR_UNREACH, PMIx_Init(NULL, NULL, 0));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
+    CHECK_NUMBER(1, PMIx_Initialized());
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
+    CHECK_NUMBER(1, PMIx_Initialized());
+    GET_TEXT("second", me, "mine");
+}
+
+int main(void)
+{
+    pmix_proc_t me = proc_of("wrong", 9);
+
+    before();
+    for (int life = 0; life < 2; life++) {
+        CHECK_STATUS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
+        alone(&me);
+        counted(&me);
+        CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
+        CHECK_NUMBER(0, PMIx_Initialized());
+        CHECK_STATUS(PMIX_ERR_INIT, get_status(&me, "mine", NULL));
+        CHECK_STATUS(PMIX_ERR_INIT, PMIx_Deregister_event_handler(SIZE_MAX, NULL, NULL));
+        if (!stock()) CHECK_STATUS(PMIX_ERR_INIT, PMIx_Finalize(NULL, 0));
+    }
+    return finish();
+}

@@ -1,0 +1,80 @@
+//! Our C test suite, `tests/capi`: each program compiled against Debian's headers and against ours, run as it is and under
+//! valgrind's memcheck, its clients included.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::library::{Headers, library, repository, scratch};
+use crate::process::Consumer;
+
+/// The chapters. Each is a program that exits with 0 if all its checks hold.
+macro_rules! chapters {
+    ($($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            chapter(stringify!($name));
+        })*
+
+        #[test]
+        fn every_source_is_a_chapter() {
+            let mut sources: Vec<String> = std::fs::read_dir(repository().join("tests/capi"))
+                .unwrap()
+                .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".c").map(str::to_owned))
+                .collect();
+            let mut chapters = vec![$(stringify!($name).to_owned()),*];
+            sources.sort();
+            chapters.sort();
+            assert_eq!(sources, chapters);
+        }
+    };
+}
+
+chapters!(badinput, client, data, events, modex, newer, server, services, singleton, values);
+
+fn chapter(name: &str) {
+    for headers in header_sets() {
+        let program = scratch().join(format!("{name}-{}", headers.name));
+        let source = repository().join("tests/capi").join(format!("{name}.c"));
+        headers.compile(&[source], &program);
+        plain(&program);
+        memcheck(&program);
+    }
+}
+
+fn header_sets() -> &'static [Headers] {
+    static SETS: OnceLock<Vec<Headers>> = OnceLock::new();
+    SETS.get_or_init(|| library().headers())
+}
+
+fn plain(program: &Path) {
+    let ended = with_marks(Consumer::new(library(), program), program).run();
+    println!("{}", ended.told());
+    let ended = ended.success();
+    ended.loaded_only(library());
+    // A program that ran no check has proven nothing.
+    let last = ended.text().lines().last().unwrap_or_default().to_owned();
+    assert!(last.ends_with(" checks, 0 failed") && !last.starts_with("0 "), "{}", ended.told());
+}
+
+fn memcheck(program: &Path) {
+    let mut command = Consumer::new(library(), "valgrind")
+        .args(["--quiet", "--trace-children=yes", "--leak-check=full", "--errors-for-leak-kinds=definite"])
+        // The shell of a host's system() is not under test.
+        .args(["--error-exitcode=9", "--num-callers=30", "--trace-children-skip=/bin/*,/usr/bin/*"]);
+    if library().is_stock() {
+        let file = repository().join("tests/capi/stock.supp");
+        command = command.arg(format!("--suppressions={}", file.display()));
+    }
+    let ended = with_marks(command.arg(program), program).run();
+    let errors = ended.err.lines().any(|line| line.starts_with("==") && line.contains(" at 0x"));
+    println!("under valgrind:\n{}", ended.told());
+    let ended = ended.success();
+    assert!(!errors, "{}", ended.told());
+}
+
+/// What the programs read: which library it is, and their own file to start clients from (under valgrind
+/// `/proc/self/exe` is not it).
+fn with_marks(consumer: Consumer, program: &Path) -> Consumer {
+    let consumer = consumer.env("CAPI_PROGRAM", program);
+    if library().is_stock() { consumer.env("MODEX_CAPI_STOCK", "1") } else { consumer }
+}

@@ -1,0 +1,108 @@
+//! The library under test, and the programs that are compiled for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where Debian keeps OpenPMIx 4.2.2.
+const DEBIAN: &str = "/usr/lib/x86_64-linux-gnu/pmix2";
+
+/// The library under test.
+#[derive(Debug)]
+pub(crate) struct Library {
+    /// What `LD_LIBRARY_PATH` has to be for consumers to find it; none for the system's.
+    pub(crate) directory: Option<PathBuf>,
+    /// The file that `/proc/PID/maps` shows when it is loaded.
+    pub(crate) file: PathBuf,
+}
+
+/// One set of public headers, with the library that a program compiled against it is linked with.
+#[derive(Debug)]
+pub(crate) struct Headers {
+    pub(crate) name: &'static str,
+    pub(crate) include: PathBuf,
+    link: PathBuf,
+}
+
+/// The library under test, chosen (and ours built) once in a run.
+pub(crate) fn library() -> &'static Library {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    LIBRARY.get_or_init(|| match std::env::var("MODEX_LIBPMIX_DIR") {
+        Err(_) => in_directory(&build()),
+        Ok(name) if name.is_empty() => {
+            let file = fs::canonicalize(format!("{DEBIAN}/lib/libpmix.so.2"));
+            Library { directory: None, file: file.expect("Debian's library is there: run `make test-packages`") }
+        }
+        Ok(name) => in_directory(Path::new(&name)),
+    })
+}
+
+/// A directory for what the tests of this run compile; `cargo clean` removes it.
+pub(crate) fn scratch() -> &'static Path {
+    static SCRATCH: OnceLock<PathBuf> = OnceLock::new();
+    SCRATCH.get_or_init(|| {
+        let name = if library().is_stock() { "consumers-stock" } else { "consumers" };
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        drop(fs::remove_dir_all(&directory));
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    })
+}
+
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+impl Library {
+    pub(crate) fn is_stock(&self) -> bool {
+        self.directory.is_none()
+    }
+
+    /// Debian's headers always; ours, too, as soon as they exist, and they have to when our library is under test.
+    pub(crate) fn headers(&self) -> Vec<Headers> {
+        let debian = PathBuf::from(DEBIAN);
+        let mut sets = vec![Headers { name: "debian", include: debian.join("include"), link: debian.join("lib") }];
+        let ours = repository().join("include");
+        if !self.is_stock() || ours.join("pmix.h").exists() {
+            assert!(ours.join("pmix.h").exists(), "our headers are missing: {}", ours.display());
+            let link = self.directory.clone().unwrap_or_else(|| debian.join("lib"));
+            sets.push(Headers { name: "ours", include: ours, link });
+        }
+        sets
+    }
+}
+
+impl Headers {
+    /// Compiles C sources into one program. No run path is recorded: `LD_LIBRARY_PATH` chooses the library.
+    pub(crate) fn compile(&self, sources: &[PathBuf], program: &Path) {
+        let mut command = Command::new("cc");
+        command.args(["-std=gnu11", "-g", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror"]);
+        // The macros of 4.2.2 compare unsigned numbers with 0; its prototypes ask for 256 bytes where a text is enough.
+        command.args(["-Wno-type-limits", "-Wno-stringop-overread"]);
+        command.arg("-I").arg(&self.include).args(sources).arg("-o").arg(program);
+        command.arg("-L").arg(&self.link).args(["-lpmix", "-lm"]);
+        run_compiler(&mut command);
+    }
+}
+
+/// Runs a compiler, whose complaints fail the test.
+pub(crate) fn run_compiler(command: &mut Command) {
+    let result = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; run `make test-packages`"));
+    assert!(result.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&result.stderr));
+}
+
+/// Builds ours and tells where it is.
+fn build() -> PathBuf {
+    let status = Command::new("make").arg("lib").current_dir(repository()).env_remove("MAKEFLAGS").status().unwrap();
+    assert!(status.success(), "`make lib` failed: {status}");
+    let target = std::env::var("CARGO_TARGET_DIR").map_or_else(|_| repository().join("target"), PathBuf::from);
+    target.join("release")
+}
+
+fn in_directory(directory: &Path) -> Library {
+    let directory = fs::canonicalize(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let file = fs::canonicalize(directory.join("libpmix.so.2"))
+        .unwrap_or_else(|error| panic!("no libpmix.so.2 in {}: {error}", directory.display()));
+    Library { directory: Some(directory), file }
+}

@@ -1,0 +1,21 @@
+//! The C library as its real consumers use it: Open MPI's launcher, daemons and ranks, C programs compiled against
+//! Debian's headers and against ours, `pmixbench`, Debian's Python module. All are real processes.
+//!
+//! `make consumers` runs this; it is not a part of a plain `cargo test` because it needs Debian packages (`make
+//! test-packages`) and builds the library. Which library is tested, `MODEX_LIBPMIX_DIR` says:
+//!
+//! | value | library |
+//! |---|---|
+//! | not set | ours, built by `make lib` first |
+//! | a directory | the `libpmix.so.2` in it |
+//! | empty | Debian's OpenPMIx 4.2.2: proves the tests themselves |
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
+
+mod bench;
+mod capi;
+mod library;
+mod mpi;
+mod process;
+mod python;

@@ -1,0 +1,59 @@
+/* Tells which libpmix is mapped into this process and into its ancestors of the job (orted, mpirun), from
+ * /proc/PID/maps:  "rank PATH", then "orted PATH" or "mpirun PATH" for each ancestor that has one. */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void tell(const char *who, int pid)
+{
+    char name[64], line[4400], last[4400] = "";
+    snprintf(name, sizeof name, "/proc/%d/maps", pid);
+    FILE *maps = fopen(name, "r");
+    if (!maps) {
+        printf("whose %s unreadable\n", who);
+        return;
+    }
+    while (fgets(line, sizeof line, maps)) {
+        char *path = strchr(line, '/');
+        if (!path || !strstr(path, "libpmix.so")) continue;
+        path[strcspn(path, "\n")] = 0;
+        if (strcmp(path, last) == 0) continue;
+        strcpy(last, path);
+        printf("whose %s %s\n", who, path);
+    }
+    if (!*last) printf("whose %s none\n", who);
+    fclose(maps);
+}
+
+static int parent_of(int pid, char *comm)
+{
+    char name[64], line[256];
+    int parent = 0;
+    snprintf(name, sizeof name, "/proc/%d/status", pid);
+    FILE *status = fopen(name, "r");
+    if (!status) return 0;
+    while (fgets(line, sizeof line, status)) {
+        sscanf(line, "Name: %63s", comm);
+        sscanf(line, "PPid: %d", &parent);
+    }
+    fclose(status);
+    return parent;
+}
+
+int main(int argc, char **argv)
+{
+    char comm[64] = "";
+
+    MPI_Init(&argc, &argv);
+    tell("rank", getpid());
+    for (int pid = parent_of(getpid(), comm); pid > 1;) {
+        int parent = parent_of(pid, comm);
+        if (strcmp(comm, "mpirun") == 0 || strcmp(comm, "orterun") == 0 || strcmp(comm, "orted") == 0) tell(comm, pid);
+        pid = parent;
+    }
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD); /* nobody goes before all have looked */
+    MPI_Finalize();
+    return 0;
+}
