@@ -62,12 +62,20 @@ impl<S: Publish> Server<S> {
     /// Completes the local phase if everybody who can arrive has.
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        if operation.stage != Stage::Gathering || !operation.is_locally_complete(&self.registry) {
+        if operation.stage != Stage::Gathering {
+            return;
+        }
+        let is_complete = operation.is_locally_complete(&self.registry);
+        let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
+        let needs_host = operation.needs_host(has_host);
+        if needs_host && !has_host {
+            // Whoever else arrives can't change that.
+            return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
+        }
+        if !is_complete {
             return;
         }
         let status = local_status(operation, &self.registry);
-        let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
-        let needs_host = operation.needs_host(has_host);
         let understood = operation.signature.kind.understood();
         let is_met = !requires_more_than(&operation.directives, understood);
         if let Some(failure) = self.intolerable(id, status) {
@@ -76,9 +84,6 @@ impl<S: Publish> Server<S> {
         if !needs_host {
             let status = self.tolerated(id, status);
             return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
-        }
-        if !has_host {
-            return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
         self.hand_over(now, id, status);
     }

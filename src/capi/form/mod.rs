@@ -13,6 +13,7 @@
 pub mod data_array;
 pub mod element;
 mod hardware;
+mod known_key;
 mod plain;
 mod record;
 mod records;

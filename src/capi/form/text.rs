@@ -1,6 +1,6 @@
 //! Members that own strings and bytes.
 
-use super::{Depth, Form};
+use super::{Depth, Form, known_key};
 use crate::capi::error::CError;
 use crate::capi::types::{
     PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, pmix_byte_object_t, pmix_data_buffer_t, pmix_key_t, pmix_nspace_t,
@@ -259,7 +259,7 @@ impl Form for KeyText {
     type Owned = Key;
 
     unsafe fn read(from: &pmix_key_t, _: Depth) -> Result<Key, CError> {
-        Ok(Key::from_bytes(pointer::fixed_text(from, "key")?)?)
+        Ok(known_key::key(pointer::fixed_text(from, "key")?)?)
     }
 
     fn write(owned: &Key, to: &mut pmix_key_t) -> Result<(), CError> {

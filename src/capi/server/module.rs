@@ -13,7 +13,6 @@
 //! that. Entries beyond 224 changed their places between releases and are never looked at.
 
 use std::fs;
-use std::io::Read;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -60,15 +59,13 @@ pub(super) unsafe fn copy(module: *const pmix_server_module_t) -> pmix_server_mo
 /// The three pointers behind the common part; `None` if nothing can be read there.
 fn read_carefully(from: *const c_void) -> Option<[usize; TAIL_SIZE_BYTES / size_of::<usize>()]> {
     let (read_end, write_end) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).ok()?;
-    let written = write_from(&write_end, from, TAIL_SIZE_BYTES);
-    if written != TAIL_SIZE_BYTES {
+    if write_from(&write_end, from, TAIL_SIZE_BYTES) != TAIL_SIZE_BYTES {
         return None;
     }
-    let mut bytes = [0_u8; TAIL_SIZE_BYTES];
-    fs::File::from(read_end).read_exact(&mut bytes).ok()?;
-    let (words, _) = bytes.as_chunks::<{ size_of::<usize>() }>();
-    let words: Vec<usize> = words.iter().map(|word| usize::from_ne_bytes(*word)).collect();
-    words.try_into().ok()
+    let mut words = [0_usize; TAIL_SIZE_BYTES / size_of::<usize>()];
+    // SAFETY: the kernel writes at most so many bytes, which is the size of `words`; any bytes are numbers.
+    let read = unsafe { libc::read(read_end.as_raw_fd(), words.as_mut_ptr().cast(), TAIL_SIZE_BYTES) };
+    (usize::try_from(read) == Ok(TAIL_SIZE_BYTES)).then_some(words)
 }
 
 /// How many bytes the kernel could copy from there.
@@ -172,7 +169,8 @@ mod tests {
         assert!(module.client_connected.is_some());
         assert!(module.group.is_none() && module.fabric.is_none() && module.client_connected2.is_none());
         // Addresses of data are no functions either.
-        room[25..].fill(room.as_ptr().addr());
+        let address = room.as_ptr().addr();
+        room[25..].fill(address);
         // SAFETY: as above.
         assert!(unsafe { copy(room.as_ptr().cast()) }.group.is_none());
     }

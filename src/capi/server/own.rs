@@ -59,6 +59,13 @@ impl Own {
         }
     }
 
+    /// All that this process has stored about a process.
+    fn stored(&self, proc: &ProcId) -> Vec<Kval> {
+        let own = self.process.own.lock();
+        let values = own.get(proc).into_iter().flatten();
+        values.map(|(key, value)| Kval { key: key.clone(), value: value.clone() }).collect()
+    }
+
     /// The host learns of it; `done` how it went.
     fn status_due(&self, done: Done<Answer>) -> Due {
         let process = Arc::clone(&self.process);
@@ -69,7 +76,7 @@ impl Own {
     }
 
     fn infos_due(&self, done: Done<Answer>) -> Due {
-        self.infos_due_with(done, |infos| Results::Infos(infos))
+        self.infos_due_with(done, Results::Infos)
     }
 
     fn infos_due_with(&self, done: Done<Answer>, results: impl FnOnce(Vec<Info>) -> Results + Send + 'static) -> Due {
@@ -220,9 +227,16 @@ impl ServerRole for Own {
             return self.later(done, Ok(value));
         }
         let proc = proc.unwrap_or_else(|| ProcId::new(self.proc().namespace.clone(), Rank::Undefined));
+        let stored = if key.is_none() { self.stored(&proc) } else { Vec::new() };
         let wanted = key.clone();
+        let directives = at_once(directives);
         let begun = self.process.server().get_with(&proc, key.as_ref(), directives, move |result| {
-            done(result.map_err(|error| error.status()).and_then(|entries| pick(entries, wanted.as_ref())));
+            // Own values are an answer to a question without a key, whether there are others or not.
+            let entries = match result {
+                Err(_) if !stored.is_empty() => Ok(Vec::new()),
+                result => result.map_err(|error| error.status()),
+            };
+            done(entries.and_then(|entries| pick(merge(stored, entries), wanted.as_ref())));
         });
         begun.map_err(|error| error.status())
     }
@@ -341,6 +355,21 @@ impl Own {
     }
 }
 
+/// A server has nobody to ask, and hosts look for what may not be there yet (orted: the address of another daemon): what
+/// is not known is not found, without waiting.
+fn at_once(mut directives: Vec<Info>) -> Vec<Info> {
+    directives.push(Info::new(Key::from_static(keys::IMMEDIATE.name()), true));
+    directives
+}
+
+/// What this process has stored, and of the rest what that does not say.
+fn merge(mut stored: Vec<Kval>, others: Vec<Kval>) -> Vec<Kval> {
+    let others: Vec<Kval> =
+        others.into_iter().filter(|other| stored.iter().all(|known| known.key != other.key)).collect();
+    stored.extend(others);
+    stored
+}
+
 /// The value wanted, or everything as an array.
 fn pick(entries: Vec<Kval>, wanted: Option<&Key>) -> Result<Value, Status> {
     match wanted {
@@ -365,7 +394,10 @@ fn deliver<T: Send + 'static>(process: &ServerProcess, done: Done<T>, result: Re
     }
 }
 
-fn run<T>(waiting: &Mutex<Option<(Done<T>, Result<T, Status>)>>) {
+/// A result that two may give, and one does.
+type Waiting<T> = Mutex<Option<(Done<T>, Result<T, Status>)>>;
+
+fn run<T>(waiting: &Waiting<T>) {
     let waiting = waiting.lock().take();
     if let Some((done, result)) = waiting {
         done(result);

@@ -28,7 +28,7 @@ struct Entry<T> {
 impl Token {
     /// The form in which C hands it around; never NULL.
     pub(super) fn to_pointer(self) -> *mut c_void {
-        let number = u64::from(self.generation) << INDEX_BITS | u64::from(self.index) + 1;
+        let number = (u64::from(self.generation) << INDEX_BITS) | (u64::from(self.index) + 1);
         std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0))
     }
 

@@ -45,6 +45,18 @@ fn a_fence_of_local_processes_of_a_larger_job_is_local() {
     assert_eq!(statuses(&rig.request(peers[1], fence(&[proc(0), proc(1)], &[]))).len(), 2);
 }
 
+/// The first to arrive waited for the other local participants, who may never come, only to hear it then.
+#[test]
+fn a_fence_with_other_nodes_that_no_host_can_reach_is_refused_at_the_first_arrival() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(8, 2);
+    for peer in peers {
+        let outputs = rig.request(peer, fence(&[everybody()], &[]));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+        assert_eq!(rig.server.collective_count(), 0);
+    }
+}
+
 #[test]
 fn a_fence_across_namespaces_waits_for_both() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -182,16 +194,6 @@ fn a_clone_waits_along_and_counts_once() {
     rig.request(peers[0], fence(&[everybody()], &[]));
     assert_eq!(rig.request(clone, fence(&[everybody()], &[])), []);
     assert_eq!(statuses(&rig.request(peers[1], fence(&[everybody()], &[]))).len(), 3);
-}
-
-#[test]
-fn without_the_upcall_a_fence_with_remote_members_is_not_supported() {
-    let mut rig = Rig::new(Capabilities::empty());
-    let peers = rig.job(4, 2);
-    rig.request(peers[0], fence(&[everybody()], &[]));
-    let outputs = rig.request(peers[1], fence(&[everybody()], &[]));
-    let refused = Status::ERR_NOT_SUPPORTED;
-    assert_eq!(statuses(&outputs), [(peers[0], refused), (peers[1], refused)]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(in crate::capi::server) enum Due {
     /// Nothing but how it went.
     Status(Box<dyn FnOnce(Status) + Send>),
     /// Bytes of another server.
-    Blob(Box<dyn FnOnce(Result<&[u8], Status>) + Send>),
+    Blob(BlobTaker),
     /// Published data.
     Found(Box<dyn FnOnce(Status, Vec<Pdata>) + Send>),
     /// The name of a new job.
@@ -26,6 +26,9 @@ pub(in crate::capi::server) enum Due {
     /// A credential.
     Credential(Box<dyn FnOnce(Result<Credential, Status>) + Send>),
 }
+
+/// Takes bytes that are the host's, and are not kept.
+type BlobTaker = Box<dyn FnOnce(Result<&[u8], Status>) + Send>;
 
 impl Due {
     /// The host has refused, or nobody can be asked.
