@@ -97,10 +97,9 @@ pub unsafe extern "C" fn PMIx_Get(
     val: *mut *mut pmix_value_t,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        if let Some(found) = unsafe { peek(proc, key, info, ninfo) }
-            && !val.is_null()
-        {
+        // SAFETY: the caller's contract. What is found must have a place to go to.
+        let found = if val.is_null() { None } else { unsafe { peek(proc, key, info, ninfo) } };
+        if let Some(found) = found {
             // SAFETY: not null, and may be written (the caller's contract).
             unsafe { val.write(found) };
             return Ok(());
