@@ -365,7 +365,7 @@ impl crate::gds::AsStatus for FetchedError {
 fn in_new_block<E: From<CError>>(
     write: impl FnOnce(&mut pmix_value_t) -> Result<(), E>,
 ) -> Result<*mut pmix_value_t, E> {
-    let block: *mut pmix_value_t = memory::zeroed(1)?;
+    let block: *mut pmix_value_t = memory::zeroed_one()?;
     // SAFETY: made just now; zero is a valid value.
     let outcome = unsafe { pointer::unique(block, "value") }.map_err(E::from).and_then(write);
     match outcome {
