@@ -36,7 +36,9 @@ pub fn zeroed_one<T>() -> Result<*mut T, CError> {
     Ok(block)
 }
 
-/// A block of uninitialised bytes; null when there is no memory.
+/// A block of uninitialised bytes; null when there is no memory. Not inlined: the compiler would make a calloc of a malloc
+/// whose block is zeroed at once (see [`zeroed_one`]).
+#[inline(never)]
 fn raw_block(size_bytes: usize) -> *mut u8 {
     // SAFETY: malloc takes any number and says null when it is too large.
     unsafe { libc::malloc(size_bytes) }.cast()
