@@ -1,7 +1,7 @@
 //! What client functions ask of others, as one type: written once for callers that wait and those that don't, for
 //! processes that are clients and those that are servers.
 
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 
 use super::process::{self, Member};
 use super::server_role::Done;
@@ -144,9 +144,9 @@ pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
     match process::member()? {
         Member::Client(client) => perform(&client, operation),
         Member::Server(server) => {
-            let (sender, receiver) = mpsc::sync_channel(1);
-            server.perform(operation, done_on(sender))?;
-            receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
+            let (done, answer) = Done::waiter();
+            server.perform(operation, done)?;
+            answer.wait()
         }
     }
 }
@@ -169,14 +169,6 @@ impl Operation {
     const fn needs_a_server(&self) -> bool {
         !matches!(self, Self::Fence { .. } | Self::Notify { .. } | Self::IofDeregister { .. })
     }
-}
-
-/// Sends a result to who waits for it.
-pub(super) fn done_on<T: Send + 'static>(sender: mpsc::SyncSender<Result<T, Status>>) -> Done<T> {
-    Box::new(move |result| {
-        // Nobody waits any more: then nobody wants it.
-        let _ = sender.send(result);
-    })
 }
 
 fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
@@ -209,9 +201,9 @@ fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
         }
         Operation::IofPull { .. } => {
             // The handler must know its number before the first output, which the callback form alone ensures.
-            let (sender, receiver) = mpsc::sync_channel(1);
-            perform_with(client, operation, done_on(sender))?;
-            receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
+            let (done, answer) = Done::waiter();
+            perform_with(client, operation, done)?;
+            answer.wait()
         }
         Operation::IofDeregister { id, directives } => answer(client.iof_deregister(id, directives)),
         Operation::IofPush { targets, directives, bytes } => answer(client.iof_push(targets, directives, bytes)),
@@ -260,7 +252,7 @@ fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Re
             begun(client.iof_pull_with(procs, directives, channels, handler, move |result| {
                 // It is set once: this runs once.
                 let _ = result.as_ref().map(|number| id.set(*number));
-                done(answer(result));
+                done.give(answer(result));
             }))
         }
         Operation::IofDeregister { id, directives } => begun(client.iof_deregister_with(id, directives, back(done))),
@@ -283,7 +275,7 @@ fn begun<E: AsStatus>(result: Result<(), E>) -> Result<(), Status> {
 }
 
 fn back<T: Into<Answer>, E: AsStatus>(done: Done<Answer>) -> impl FnOnce(Result<T, E>) + Send + 'static {
-    move |result| done(answer(result))
+    move |result| done.give(answer(result))
 }
 
 impl Answer {

@@ -4,6 +4,7 @@ use crate::capi::error::CError;
 use crate::capi::guard::Failure;
 use crate::capi::memory;
 use crate::capi::operation::{self, Answer, Operation, Results};
+use crate::capi::server_role::Done;
 use crate::capi::to_c::{self, Array};
 use crate::capi::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t};
 use crate::gds::AsStatus;
@@ -75,7 +76,7 @@ pub(super) fn start_with(
     operation: Operation,
     deliver: impl FnOnce(Result<Answer, Status>) + Send + 'static,
 ) -> Result<(), Failure> {
-    operation::start(operation, Box::new(deliver)).map_err(Failure)
+    operation::start(operation, Done::callback(deliver)).map_err(Failure)
 }
 
 /// Does it, waits, and stores the infos that came of it where the caller wants them. No infos: NULL and 0.
