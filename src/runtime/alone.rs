@@ -108,6 +108,18 @@ mod tests {
         session.finalize().unwrap();
     }
 
+    /// The thread of the callbacks took the program's signals, so that its handlers ran beside the thread they were meant
+    /// for, or inside a callback; other threads of the library never did.
+    #[test]
+    fn callbacks_run_where_no_signal_is_handled() {
+        let session = alone().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let job = move || sender.send(nix::sys::signal::SigSet::thread_get_mask().unwrap()).unwrap();
+        session.later(job).unwrap();
+        let mask = receiver.recv().unwrap();
+        assert!(mask.contains(nix::sys::signal::Signal::SIGCHLD) && mask.contains(nix::sys::signal::Signal::SIGALRM));
+    }
+
     /// Open MPI registers a handler, waits for the callback and declares its model. The event was missed when the other
     /// thread had called back, but not yet marked the handler as ready.
     #[test]

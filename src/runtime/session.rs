@@ -3,7 +3,7 @@ use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -13,6 +13,7 @@ use super::fetched::Fetched;
 use super::link::{CallResult, Link};
 use super::session_events;
 use super::stores::SessionStores;
+use super::threads::spawn;
 use crate::client::{
     Call, CallError, CallId, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
     StagingLimits, resolve,
@@ -414,7 +415,7 @@ impl Session {
         if progress.is_none() {
             self.link.prepare_progress()?;
             let link = Arc::clone(&self.link);
-            let thread = Builder::new().name("modex-progress".to_owned()).spawn(move || link.run_callbacks())?;
+            let thread = spawn("modex-progress", move || link.run_callbacks())?;
             *progress = Some(thread);
         }
         Ok(())
