@@ -92,7 +92,7 @@ pub(super) enum Operation {
         range: u8,
         info: Vec<Info>,
     },
-    /// `id` is to hold the number before the handler gets anything.
+    /// `id` gets the number: before the handler is called, or while it waits for it if the caller waits for the pull.
     IofPull {
         procs: Vec<ProcId>,
         directives: Vec<Info>,
@@ -199,11 +199,11 @@ fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
         Operation::Notify { status, source, range, info } => {
             answer(client.notify_event(status, source.as_ref(), range, &info))
         }
-        Operation::IofPull { .. } => {
-            // The handler must know its number before the first output, which the callback form alone ensures.
-            let (done, answer) = Done::waiter();
-            perform_with(client, operation, done)?;
-            answer.wait()
+        Operation::IofPull { procs, directives, channels, handler, id } => {
+            let number = client.iof_pull(procs, directives, channels, handler);
+            // Output may be on its way already; its handler waits for the number, or for there being none.
+            let _ = id.set(*number.as_ref().unwrap_or(&NO_NUMBER));
+            answer(number)
         }
         Operation::IofDeregister { id, directives } => answer(client.iof_deregister(id, directives)),
         Operation::IofPush { targets, directives, bytes } => answer(client.iof_push(targets, directives, bytes)),
@@ -262,6 +262,9 @@ fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Re
     }
 }
 
+/// What a pull that was refused has instead of a number.
+const NO_NUMBER: u64 = u64::MAX;
+
 fn fence_options(procs: Vec<ProcId>, directives: Vec<Info>) -> FenceOptions {
     directives.into_iter().fold(FenceOptions::new().procs(procs), FenceOptions::info)
 }
@@ -314,4 +317,26 @@ answers! {
     Vec<ProcId> => |procs| Results::Procs(procs);
     Text => |text| Results::Text(text);
     u64 => |number| Results::Number(number);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A callback that asked for output, and waited, never returned: the answer was to come on its own thread.
+    #[test]
+    fn output_may_be_asked_for_where_callbacks_run() {
+        let client = Arc::new(Client::alone().unwrap());
+        let (sender, receiver) = mpsc::channel();
+        let there = Arc::clone(&client);
+        let job = move || {
+            let (procs, id) = (vec![there.proc().clone()], Arc::new(OnceLock::new()));
+            let pull = Operation::IofPull { procs, directives: Vec::new(), channels: 2, handler: Box::new(drop), id };
+            sender.send(perform(&there, pull).map(|answer| answer.status)).unwrap();
+        };
+        client.later(job).unwrap();
+        assert_eq!(receiver.recv().unwrap(), Err(Status::ERR_UNREACH));
+    }
 }
