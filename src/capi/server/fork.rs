@@ -97,8 +97,9 @@ impl Change {
                 environment.set(name.as_bytes(), &joined)
             }
             Self::First(name, value, separator) => {
-                let old = environment.get(name.as_bytes()).unwrap_or_default();
-                let others = old.split(|byte| byte == separator).filter(|part| *part != value.as_bytes());
+                let old = environment.get(name.as_bytes()).into_iter();
+                let parts = old.flat_map(|old| old.split(|byte| byte == separator));
+                let others = parts.filter(|part| *part != value.as_bytes());
                 let parts: Vec<&[u8]> = [value.as_bytes()].into_iter().chain(others).collect();
                 let joined = parts.join(separator);
                 environment.set(name.as_bytes(), &joined)
@@ -276,11 +277,12 @@ mod tests {
             Change::Add(text("P"), text("ignored")),
             Change::Add(text("R"), text("r")),
             Change::First(text("Q"), text("y"), b':'),
+            Change::First(text("T"), text("t"), b':'),
             Change::Set(text("S"), text("s")),
             Change::Unset(text("R")),
         ] {
             change.apply(&mut caller.open()).unwrap();
         }
-        assert_eq!(caller.texts(), ["P=/a:/usr:/z", "Q=y:x:z", "NEW=n", "S=s"]);
+        assert_eq!(caller.texts(), ["P=/a:/usr:/z", "Q=y:x:z", "NEW=n", "T=t", "S=s"]);
     }
 }
