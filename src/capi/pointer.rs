@@ -60,6 +60,21 @@ pub unsafe fn unique<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a m
     Ok(unsafe { &mut *pointer })
 }
 
+/// What a pointer points to, to be written; `None` for NULL.
+///
+/// # Errors
+/// When the pointer cannot be one; `what` names it.
+///
+/// # Safety
+/// As [`unique`].
+pub unsafe fn optional<'a, T>(pointer: *mut T, what: &'static str) -> Result<Option<&'a mut T>, CError> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    unsafe { unique(pointer, what) }.map(Some)
+}
+
 /// An array; no elements need no pointer.
 ///
 /// # Errors
