@@ -89,7 +89,7 @@ fn status_of(error: &ConnectError) -> Status {
 }
 
 /// Counts down; the last call leaves the job. Callbacks that are due have run when it returns, unless it is called from
-/// one. `PMIX_EMBED_BARRIER` has it fence first. See the standard's function of the same name.
+/// one. `PMIX_EMBED_BARRIER` has it fence first; it leaves whatever comes of that. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -102,10 +102,12 @@ pub unsafe extern "C" fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -
         let infos = unsafe { from_c::infos(info, ninfo) }?;
         let wants_barrier =
             |info: &Info| info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true);
-        if infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1 {
-            run(Operation::Fence { procs: Vec::new(), directives: Vec::new() })?;
-        }
-        end()
+        let is_fenced = infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1;
+        let barrier =
+            if is_fenced { run(Operation::Fence { procs: Vec::new(), directives: Vec::new() }) } else { Ok(()) };
+        // Whoever did not come to the barrier does not keep this process.
+        let left = end();
+        barrier.and(left)
     })
 }
 
