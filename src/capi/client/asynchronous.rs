@@ -4,31 +4,12 @@ use crate::capi::error::CError;
 use crate::capi::guard::Failure;
 use crate::capi::memory;
 use crate::capi::operation::{self, Answer, Operation, Results};
+use crate::capi::pointer::CallerData;
 use crate::capi::server_role::Done;
 use crate::capi::to_c::{self, Array};
 use crate::capi::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t};
 use crate::gds::AsStatus;
 use crate::types::{Info, Status};
-
-/// What a C caller wants back with its callback. The library only carries it.
-#[derive(Clone, Copy)]
-pub(super) struct CallerData(*mut c_void);
-
-// SAFETY: the library never follows the pointer; that it may be used on the library's thread is part of every contract
-// with a callback.
-unsafe impl Send for CallerData {}
-// SAFETY: as above.
-unsafe impl Sync for CallerData {}
-
-impl CallerData {
-    pub(super) const fn new(data: *mut c_void) -> Self {
-        Self(data)
-    }
-
-    pub(super) const fn get(self) -> *mut c_void {
-        self.0
-    }
-}
 
 /// Does it and waits, for functions that only say how it went.
 pub(super) fn run(operation: Operation) -> Result<(), Failure> {

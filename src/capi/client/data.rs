@@ -2,9 +2,9 @@
 
 use std::ffi::CStr;
 
-use super::asynchronous::CallerData;
 use crate::api::{Client, GetError};
 use crate::capi::guard::{Failure, guard};
+use crate::capi::pointer::CallerData;
 use crate::capi::process::{self, Member, Membership};
 use crate::capi::server_role::Done;
 use crate::capi::to_c::{self, Single};

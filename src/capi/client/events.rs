@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use super::asynchronous::{CallerData, start_or_wait};
+use super::asynchronous::start_or_wait;
 use crate::api::{Client, Completion, EventCall};
 use crate::capi::error::CError;
 use crate::capi::guard::{Failure, guard_or, guard_status};
 use crate::capi::operation::Operation;
+use crate::capi::pointer::CallerData;
 use crate::capi::process::{self, Member};
 use crate::capi::server_role::{Done, EventHandler};
 use crate::capi::to_c::{self, Array};

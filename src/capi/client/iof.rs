@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::asynchronous::{CallerData, start_or_wait, start_with};
+use super::asynchronous::{start_or_wait, start_with};
 use crate::api::IofOutput;
 use crate::capi::guard::{Failure, guard_status};
 use crate::capi::operation::{self, Answer, Operation, OutputHandler, Results};
+use crate::capi::pointer::CallerData;
 use crate::capi::to_c;
 use crate::capi::types::{
     c_void, pmix_byte_object_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_iof_cbfunc_t, pmix_iof_channel_t,

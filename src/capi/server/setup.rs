@@ -10,10 +10,11 @@ use crate::capi::types::{
 };
 use crate::types::{Info, Status};
 
-use super::completion::{CallerData, perform_at_once};
+use super::completion::perform_at_once;
 use super::fork::Change;
 use super::slots::{Slots, Token};
 use super::state;
+use crate::capi::pointer::CallerData;
 
 /// Collects what the nodes of a job need for `PMIx_server_setup_local_support`: the changes of the environment among
 /// `info`. The array belongs to the library until the callback's release function is called. See the standard's
