@@ -20,7 +20,6 @@ mod own;
 pub mod psets;
 pub mod registration;
 pub mod setup;
-mod slots;
 mod state;
 pub mod unsupported;
 mod upcall;

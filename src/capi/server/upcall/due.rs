@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::api::Credential;
 use crate::capi::error::CError;
-use crate::capi::server::slots::{Slots, Token};
+use crate::capi::slots::{Slots, Token};
 use crate::capi::types::{c_void, pmix_status_t};
 use crate::gds::AsStatus;
 use crate::types::{Info, Namespace, Pdata, Status};
