@@ -89,7 +89,7 @@ fn status_of(error: &ConnectError) -> Status {
 }
 
 /// Counts down; the last call leaves the job. Callbacks that are due have run when it returns, unless it is called from
-/// one. `PMIX_EMBED_BARRIER` has it fence first; it leaves whatever comes of that. See the standard's function of the same name.
+/// one, or one takes longer than a second. `PMIX_EMBED_BARRIER` has it fence first; it leaves whatever comes of that. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
