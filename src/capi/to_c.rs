@@ -110,13 +110,15 @@ impl<F: Form> Drop for Array<F> {
     }
 }
 
-/// Infos in one block; the last is marked as such, for releases that look for the mark.
+/// Infos in one block; the last, and it alone, is marked as such, for releases that look for the mark.
 ///
 /// # Errors
 /// As [`Array::new`].
 pub fn infos(infos: &[Info]) -> Result<Array<pmix_info_t>, CError> {
     let mut array = Array::<pmix_info_t>::new(infos)?;
-    if let Some(last) = array.as_mut_slice().last_mut() {
+    if let [others @ .., last] = array.as_mut_slice() {
+        // Whoever gave them may have had them in an array that ended elsewhere.
+        others.iter_mut().for_each(|info| info.flags &= !InfoFlags::ARRAY_END.bits());
         last.flags |= InfoFlags::ARRAY_END.bits();
     }
     Ok(array)
@@ -401,5 +403,21 @@ fn in_new_block<E: From<CError>>(
             unsafe { memory::release(block) };
             Err(error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Key;
+
+    /// What a caller marks as the end of its array is not the end of the host's, which has the requester's ids behind it.
+    #[test]
+    fn the_last_info_alone_is_marked_as_such() {
+        let end = InfoFlags::ARRAY_END.bits();
+        let info = |flags| Info { key: Key::from_static("k"), flags, value: Value::Bool(true) };
+        let mut array = infos(&[info(end), info(InfoFlags::REQUIRED.bits())]).unwrap();
+        let flags: Vec<u32> = array.as_mut_slice().iter().map(|info| info.flags).collect();
+        assert_eq!(flags, [0, InfoFlags::REQUIRED.bits() | end]);
     }
 }

@@ -2,15 +2,14 @@
 
 use std::ffi::CStr;
 use std::hash::{Hash, Hasher};
-use std::sync::mpsc;
 
 use rustc_hash::FxHasher;
 
-use super::asynchronous::CallerData;
 use crate::api::GetError;
 use crate::capi::guard::{Failure, guard};
-use crate::capi::operation::done_on;
+use crate::capi::pointer::CallerData;
 use crate::capi::process::{self, Member, Membership};
+use crate::capi::server_role::Done;
 use crate::capi::to_c::{self, Single};
 use crate::capi::types::{
     PMIX_MAX_NSLEN, c_char, c_void, pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t, pmix_value_cbfunc_t,
@@ -146,7 +145,7 @@ pub unsafe extern "C" fn PMIx_Get_nb(
                 deliver(result.map_err(|error: GetError| error.status()), callback, data);
             })?),
             Member::Server(server) => {
-                let done = Box::new(move |result| deliver(result, callback, data));
+                let done = Done::callback(move |result| deliver(result, callback, data));
                 Ok(server.get(proc, key, directives, done)?)
             }
         }
@@ -347,9 +346,9 @@ unsafe fn get(
             Ok(())
         }
         Member::Server(server) => {
-            let (sender, receiver) = mpsc::sync_channel(1);
-            server.get(wanted.proc, wanted.key, wanted.directives, done_on(sender))?;
-            let value = receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))?;
+            let (done, answer) = Done::waiter();
+            server.get(wanted.proc, wanted.key, wanted.directives, done)?;
+            let value = answer.wait()?;
             if wanted.place == Place::Library {
                 return Err(Failure(Status::ERR_NOT_SUPPORTED));
             }
