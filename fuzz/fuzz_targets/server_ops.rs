@@ -287,7 +287,7 @@ fn registration(a: u8, b: u8) -> RegisterNamespace {
     RegisterNamespace {
         namespace: namespace(a),
         local_count: (b & 1 == 0).then(|| u32::from(b >> 1) % 4),
-        description: if b & 0x40 == 0 { vec![job_size] } else { Vec::new() },
+        description: if b & 0x40 == 0 { vec![job_size] } else { Vec::new() }.into(),
         nodata: b & 0x80 != 0,
     }
 }

@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::gds::registration::Description;
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::keys;
 use crate::ptl::SocketAccess;
@@ -220,9 +221,9 @@ impl Server {
         &self,
         namespace: &Namespace,
         local_count: u32,
-        description: Vec<Info>,
+        description: impl Into<Description>,
     ) -> Result<(), ServerError> {
-        let call = HostCall::RegisterNamespace(registration(namespace, local_count, description));
+        let call = HostCall::RegisterNamespace(registration(namespace, local_count, description.into()));
         self.status("register the namespace", call)
     }
 
@@ -341,10 +342,10 @@ impl Server {
         &self,
         namespace: &Namespace,
         local_count: u32,
-        description: Vec<Info>,
+        description: impl Into<Description>,
         callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
     ) -> Result<(), ServerError> {
-        let call = HostCall::RegisterNamespace(registration(namespace, local_count, description));
+        let call = HostCall::RegisterNamespace(registration(namespace, local_count, description.into()));
         self.status_with("register the namespace", call, callback)
     }
 
@@ -444,10 +445,10 @@ fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
     }
 }
 
-fn registration(namespace: &Namespace, local_count: u32, description: Vec<Info>) -> RegisterNamespace {
+fn registration(namespace: &Namespace, local_count: u32, description: Description) -> RegisterNamespace {
     let is_nodata =
         |info: &Info| info.key.as_str() == keys::REGISTER_NODATA.name() && info.value.as_bool() == Some(true);
-    let nodata = description.iter().any(is_nodata);
+    let nodata = description.infos().iter().any(is_nodata);
     RegisterNamespace { namespace: namespace.clone(), local_count: Some(local_count), description, nodata }
 }
 

@@ -316,6 +316,11 @@ pub fn fetched(found: &Fetched<'_>, to: &mut pmix_value_t) -> Result<(), Fetched
 /// # Errors
 /// [`FetchedError`]; the storage is then empty.
 pub fn value_ref(stored: ValueRef<'_>, to: &mut pmix_value_t) -> Result<(), FetchedError> {
+    if let Some(number) = stored.as_u64()
+        && unsigned(stored.data_type(), number, to)
+    {
+        return Ok(());
+    }
     if let Some(bytes) = stored.as_bytes() {
         match stored.data_type() {
             DataType::String => {
@@ -343,6 +348,27 @@ pub fn value_ref(stored: ValueRef<'_>, to: &mut pmix_value_t) -> Result<(), Fetc
     Ok(value(&owned, to)?)
 }
 
+/// The numbers that nearly all values of a job are, without a detour over [`Value`]; false for other types.
+#[inline]
+fn unsigned(data_type: DataType, number: u64, to: &mut pmix_value_t) -> bool {
+    pmix_value_t::construct(to);
+    match data_type {
+        DataType::Uint32 => to.data.uint32 = low(number),
+        DataType::Uint16 => to.data.uint16 = low(number),
+        DataType::Uint64 => to.data.uint64 = number,
+        DataType::Size => to.data.size = low(number),
+        _ => return false,
+    }
+    to.type_ = data_type.to_raw();
+    true
+}
+
+/// A number whose type says that it fits.
+#[inline]
+fn low<N: TryFrom<u64> + Default>(number: u64) -> N {
+    number.try_into().unwrap_or_default()
+}
+
 /// Why a stored value does not reach C.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -367,7 +393,7 @@ impl crate::gds::AsStatus for FetchedError {
 fn in_new_block<E: From<CError>>(
     write: impl FnOnce(&mut pmix_value_t) -> Result<(), E>,
 ) -> Result<*mut pmix_value_t, E> {
-    let block: *mut pmix_value_t = memory::zeroed(1)?;
+    let block: *mut pmix_value_t = memory::zeroed_one()?;
     // SAFETY: made just now; zero is a valid value.
     let outcome = unsafe { pointer::unique(block, "value") }.map_err(E::from).and_then(write);
     match outcome {

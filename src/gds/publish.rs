@@ -1,5 +1,6 @@
 //! What the server core needs of a datastore, so that it can be driven with real segments or with a plain map.
 
+use super::registration::Description;
 use crate::types::{Info, Key, Kval, Namespace, Rank, Scope, Status, Value};
 
 /// Where a block of values came from, which decides whose scope rules apply to readers on this node.
@@ -146,6 +147,18 @@ pub trait Publish {
     /// # Errors
     /// Malformed description, or no memory left.
     fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, Self::Error>;
+
+    /// As [`Publish::register`], for a description whose process arrays are in tables.
+    ///
+    /// # Errors
+    /// As [`Publish::register`].
+    fn register_description(
+        &mut self,
+        namespace: &Namespace,
+        description: &Description,
+    ) -> Result<JobSummary, Self::Error> {
+        self.register(namespace, &description.to_infos())
+    }
 
     /// Publishes a block of values of one process. Returns whether anything changed.
     ///

@@ -8,7 +8,7 @@ use super::job_record::JobRecord;
 use super::limits::StoreLimits;
 use super::publish::{Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish};
 use super::reader::{NamespaceReader, ReadError};
-use super::registration::{self, Context};
+use super::registration::{self, Context, Description};
 use super::statistics::Statistics;
 use super::writer::NamespaceWriter;
 use crate::keys;
@@ -123,6 +123,12 @@ impl Store {
         self.namespaces.get(namespace).ok_or_else(|| unknown(namespace))
     }
 
+    /// The description in force. A new registration updates the one before, which is read back from the segment: it is
+    /// not worth a second copy in memory for the rare host that registers twice.
+    fn previous(&self, namespace: &Namespace) -> Result<Option<JobRecord>, StoreError> {
+        Ok(self.reader(namespace).map(NamespaceReader::job_record).transpose()?)
+    }
+
     fn known_reader(&self, namespace: &Namespace) -> Result<&NamespaceReader, LookupError> {
         self.reader(namespace).ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })
     }
@@ -132,10 +138,18 @@ impl Publish for Store {
     type Error = StoreError;
 
     fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, StoreError> {
-        // A new registration updates the one before, which is read back from the segment: it is not worth a second
-        // copy in memory for the rare host that registers twice.
-        let previous = self.reader(namespace).map(NamespaceReader::job_record).transpose()?;
+        let previous = self.previous(namespace)?;
         let record = registration::parse(namespace, &self.options.registration, description, previous.as_ref())?;
+        self.register_record(namespace, &record)
+    }
+
+    fn register_description(
+        &mut self,
+        namespace: &Namespace,
+        description: &Description,
+    ) -> Result<JobSummary, StoreError> {
+        let (context, previous) = (&self.options.registration, self.previous(namespace)?);
+        let record = registration::parse_description(namespace, context, description, previous.as_ref())?;
         self.register_record(namespace, &record)
     }
 

@@ -8,6 +8,7 @@ use super::requests::{
     Monitor, Publish, PushStdin, QueryRequest, Spawn, Unpublish, ValidateRequest,
 };
 use crate::events::Event;
+use crate::gds::registration::Description;
 use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
 /// Names one call of the host; chosen by the caller, given back in [`HostResult`].
@@ -56,7 +57,7 @@ pub struct RegisterNamespace {
     /// as are registered.
     pub local_count: Option<u32>,
     /// The job's data.
-    pub description: Vec<Info>,
+    pub description: Description,
     /// Record the name only, keep no job data.
     pub nodata: bool,
 }

@@ -28,7 +28,7 @@
 //! let call = HostCall::RegisterNamespace(RegisterNamespace {
 //!     namespace: job,
 //!     local_count: Some(1),
-//!     description: Vec::new(),
+//!     description: Vec::new().into(),
 //!     nodata: false,
 //! });
 //! server.handle(Time::ZERO, Input::Host(CallId(1), call));

@@ -36,12 +36,12 @@ impl<S: Publish> Server<S> {
     fn store_description(&mut self, registration: &RegisterNamespace) -> Result<Option<u32>, S::Error> {
         let RegisterNamespace { namespace, description, nodata, .. } = registration;
         if !nodata {
-            return Ok(self.store.register(namespace, description)?.job_size);
+            return Ok(self.store.register_description(namespace, description)?.job_size);
         }
         if !self.store.is_registered(namespace) {
             self.store.register(namespace, &[])?;
         }
-        Ok(find(description, keys::JOB_SIZE).and_then(|info| info.value.as_u32()))
+        Ok(find(description.infos(), keys::JOB_SIZE).and_then(|info| info.value.as_u32()))
     }
 
     /// Announces a local process, perhaps before its namespace. A process announced again after its end starts anew.

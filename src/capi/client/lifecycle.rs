@@ -11,7 +11,6 @@ use crate::capi::process::{self, Member, Membership};
 use crate::capi::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::capi::{from_c, pointer, to_c};
 use crate::keys;
-use crate::ptl::EnvironmentError;
 use crate::types::{Info, Status};
 
 /// Makes this process a client, or counts up if it is one. A process that no launcher started becomes a job of one, and
@@ -72,19 +71,8 @@ fn connect() -> Result<Client, Failure> {
         Err(ConnectError::NotLaunched) => Client::alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE)),
         Err(error) => {
             tracing::error!(%error, "PMIx_Init failed");
-            Err(Failure(status_of(&error)))
+            Err(error.into())
         }
-    }
-}
-
-/// Never `ERR_UNREACH`: MPI libraries take it for "alone", and each of a job's processes would run for itself.
-fn status_of(error: &ConnectError) -> Status {
-    match error {
-        ConnectError::Environment(EnvironmentError::Missing { .. }) => Status::ERR_DATA_VALUE_NOT_FOUND,
-        ConnectError::Environment(EnvironmentError::NoServer { .. }) => Status::ERR_SERVER_NOT_AVAIL,
-        ConnectError::Environment(_) => Status::ERR_BAD_PARAM,
-        ConnectError::Refused { status, .. } => *status,
-        _ => Status::ERR_COMM_FAILURE,
     }
 }
 

@@ -1,14 +1,14 @@
 //! A job's description, read from the caller's arrays.
 //!
-//! It names few keys, many times: one array for each process, all with the same keys in the same order. Known keys are
-//! not copied, and are mostly recognised by the place where they stood in the array before.
+//! A large job is one array for each process, all with the same keys in the same order. Such arrays are filed value by
+//! value as they are read: there is no copy of any of them.
 
 use crate::capi::error::CError;
-use crate::capi::form::Depth;
-use crate::capi::types::{c_char, pmix_info_t};
+use crate::capi::types::{c_char, pmix_info_t, pmix_value_t};
 use crate::capi::{from_c, pointer};
+use crate::gds::registration::{ColumnId, Description, Given, TableCell};
 use crate::keys;
-use crate::types::{DataType, Info, Key, Value};
+use crate::types::{DataType, Rank, Value};
 
 /// Reads a description.
 ///
@@ -17,142 +17,223 @@ use crate::types::{DataType, Info, Key, Value};
 ///
 /// # Safety
 /// P1 for the array and every pointer inside.
-pub(super) unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<Vec<Info>, CError> {
-    // SAFETY: the caller's contract.
-    unsafe { read_array(infos, count, &mut Recent::default(), Depth::TOP) }
-}
-
-/// # Safety
-/// As [`read`].
-unsafe fn read_array(
-    infos: *const pmix_info_t,
-    count: usize,
-    recent: &mut Recent,
-    depth: Depth,
-) -> Result<Vec<Info>, CError> {
+pub(super) unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<Description, CError> {
     // SAFETY: the caller's contract.
     let infos = unsafe { pointer::slice(infos, count, "array of infos") }?;
-    // The keys of the arrays inside this one.
-    let mut inner = Recent::default();
-    let mut read = Vec::with_capacity(infos.len());
-    for (place, info) in infos.iter().enumerate() {
-        let key = recent.key(place, &info.key)?;
+    let mut description = Description::default();
+    let mut cells = Vec::new();
+    for info in infos {
         // SAFETY: the caller's contract.
-        let value = unsafe { read_value(info, &mut inner, depth) }?;
-        read.push(Info { key, flags: info.flags, value });
+        if !unsafe { file_process(info, &mut description, &mut cells) }? {
+            // SAFETY: the caller's contract.
+            description.push(unsafe { from_c::info(info) }?);
+        }
     }
-    Ok(read)
+    Ok(description)
 }
 
+/// Files the values of a process array. Returns whether it was one, of a form that a table takes. `cells` is for its
+/// own use.
+///
 /// # Safety
 /// P1 for every pointer inside.
-unsafe fn read_value(info: &pmix_info_t, inner: &mut Recent, depth: Depth) -> Result<Value, CError> {
-    if info.value.type_ == DataType::DataArray.to_raw() {
-        // SAFETY: the type says which member it is, and any bytes are a pointer.
-        let array = unsafe { info.value.data.darray };
-        // SAFETY: the caller's contract.
-        let array = unsafe { pointer::shared(array, "data array") }?;
-        if array.type_ == DataType::Info.to_raw() {
-            // SAFETY: the caller's contract; the type says what the elements are.
-            let infos = unsafe { read_array(array.array.cast(), array.size, inner, depth.deeper()?) }?;
-            return Ok(Value::info_array(infos));
-        }
+unsafe fn file_process(
+    info: &pmix_info_t,
+    description: &mut Description,
+    cells: &mut Vec<TableCell>,
+) -> Result<bool, CError> {
+    if !is(&info.key, keys::PROC_INFO_ARRAY.name()) || info.value.type_ != DataType::DataArray.to_raw() {
+        return Ok(false);
     }
+    // SAFETY: the type says which member it is, and any bytes are a pointer.
+    let array = unsafe { info.value.data.darray };
     // SAFETY: the caller's contract.
-    unsafe { from_c::value(&info.value) }
+    let array = unsafe { pointer::shared(array, "data array") }?;
+    if array.type_ != DataType::Info.to_raw() {
+        return Ok(false);
+    }
+    // SAFETY: the caller's contract; the type says what the elements are.
+    let entries: &[pmix_info_t] = unsafe { pointer::slice(array.array.cast(), array.size, "array of infos") }?;
+    let Some((first, others)) = entries.split_first() else { return Ok(false) };
+    let Some(rank) = rank_in(first) else { return Ok(false) };
+    let table = description.processes();
+    cells.clear();
+    for (place, entry) in others.iter().enumerate() {
+        let known = table.column_at(place, |key| is(&entry.key, key));
+        let column: Option<ColumnId> = match known {
+            Some(column) => Some(column),
+            None => table.column(place, &from_c::key_of(entry)?),
+        };
+        let Some(column) = column else { return Ok(false) };
+        // SAFETY: the caller's contract.
+        let given = unsafe { given(&entry.value) }?;
+        let Some(cell) = table.cell(column, given) else { return Ok(false) };
+        cells.push(cell);
+    }
+    table.push(rank, cells);
+    Ok(true)
 }
 
-/// The known key that stood at each place of the array before.
-#[derive(Default)]
-struct Recent(Vec<Option<&'static str>>);
+/// The rank that an array is about, if its first entry is one.
+fn rank_in(first: &pmix_info_t) -> Option<u32> {
+    if !is(&first.key, keys::RANK.name()) || first.value.type_ != DataType::ProcRank.to_raw() {
+        return None;
+    }
+    // SAFETY: the type says which member it is, and any bytes are a number.
+    let rank = unsafe { first.value.data.rank };
+    (rank <= Rank::PROCESS_MAX).then_some(rank)
+}
 
-impl Recent {
-    fn key(&mut self, place: usize, name: &[c_char]) -> Result<Key, CError> {
-        if let Some(known) = self.0.get(place).copied().flatten().filter(|known| is(name, known)) {
-            return Ok(Key::from_static(known));
+/// A value of a process.
+///
+/// # Safety
+/// P1 for every pointer inside.
+unsafe fn given(value: &pmix_value_t) -> Result<Given<'_>, CError> {
+    const UINT16: u16 = DataType::Uint16.to_raw();
+    const UINT32: u16 = DataType::Uint32.to_raw();
+    const PROC_RANK: u16 = DataType::ProcRank.to_raw();
+    const STRING: u16 = DataType::String.to_raw();
+    match value.type_ {
+        UINT16 => {
+            // SAFETY: the type says which member it is, and any bytes are a number.
+            let number = unsafe { value.data.uint16 };
+            return Ok(Given::Number(DataType::Uint16, number.into()));
         }
-        let known = KNOWN.iter().copied().find(|known| is(name, known));
-        if place < PLACES_MAX {
-            self.0.resize(self.0.len().max(place.saturating_add(1)), None);
-            if let Some(slot) = self.0.get_mut(place) {
-                *slot = known;
+        UINT32 => {
+            // SAFETY: as above.
+            let number = unsafe { value.data.uint32 };
+            return Ok(Given::Number(DataType::Uint32, number));
+        }
+        PROC_RANK => {
+            // SAFETY: as above.
+            let rank = unsafe { value.data.rank };
+            if rank <= Rank::PROCESS_MAX {
+                return Ok(Given::Number(DataType::ProcRank, rank));
             }
         }
-        match known {
-            Some(known) => Ok(Key::from_static(known)),
-            None => Ok(Key::new(from_c::key_in_place(name)?.to_owned())?),
+        STRING => {
+            // SAFETY: the type says which member it is, and any bytes are a pointer.
+            let string = unsafe { value.data.string };
+            // SAFETY: the caller's contract.
+            let text = unsafe { pointer::text(string, "string") }?;
+            return Ok(text.map_or(Given::Other(Value::NullString), |text| Given::Text(text.to_bytes())));
         }
+        _ => {}
     }
+    // SAFETY: the caller's contract.
+    Ok(Given::Other(unsafe { from_c::value(value) }?))
 }
 
-fn is(name: &[c_char], known: &str) -> bool {
-    let Some((text, rest)) = name.split_at_checked(known.len()) else { return false };
-    rest.first() == Some(&0) && text.iter().zip(known.bytes()).all(|(a, b)| a.cast_unsigned() == b)
+/// Whether a key in place is this one.
+fn is(name: &[c_char], key: &str) -> bool {
+    let Some((text, rest)) = name.split_at_checked(key.len()) else { return false };
+    rest.first() == Some(&0) && text.iter().zip(key.bytes()).all(|(a, b)| a.cast_unsigned() == b)
 }
-
-/// The outer array has as many places as there are processes: their key is found among the first.
-const PLACES_MAX: usize = 32;
-
-/// What is said of each process and node; most frequent first.
-const KNOWN: [&str; 24] = [
-    keys::PROC_INFO_ARRAY.name(),
-    keys::NODE_INFO_ARRAY.name(),
-    keys::RANK.name(),
-    keys::APPNUM.name(),
-    keys::GLOBAL_RANK.name(),
-    keys::APP_RANK.name(),
-    keys::LOCAL_RANK.name(),
-    keys::NODE_RANK.name(),
-    keys::NODEID.name(),
-    keys::HOSTNAME.name(),
-    keys::LOCALITY_STRING.name(),
-    keys::CPUSET.name(),
-    keys::REINCARNATION.name(),
-    keys::PROCDIR.name(),
-    keys::SPAWNED.name(),
-    keys::PACKAGE_RANK.name(),
-    keys::NODE_SIZE.name(),
-    keys::LOCAL_PEERS.name(),
-    keys::LOCAL_SIZE.name(),
-    keys::LOCALLDR.name(),
-    keys::HOSTNAME_ALIASES.name(),
-    keys::APP_INFO_ARRAY.name(),
-    keys::APP_SIZE.name(),
-    keys::APPLDR.name(),
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::capi::to_c;
-    use crate::types::Text;
+    use crate::types::{Info, Key, Text};
 
-    fn process(rank: u32) -> Info {
-        let entries = vec![
-            Info::new(Key::from_static("pmix.rank"), crate::types::Rank::Process(rank)),
-            Info::new(Key::from_static("pmix.hname"), Text::from("n0")),
-            Info::new(Key::from_static("pmix.ran"), 1_u32),
-            Info::new(Key::from_static("vendor.key"), Value::NullString),
+    fn info(key: &'static str, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    fn process(rank: u32, others: Vec<Info>) -> Info {
+        let mut entries = vec![info("pmix.rank", Rank::Process(rank))];
+        entries.extend(others);
+        info("pmix.pdata", Value::info_array(entries))
+    }
+
+    fn usual(rank: u32) -> Info {
+        let node = Text::from(if rank < 20 { "n0" } else { "n1" });
+        let others = vec![
+            info("pmix.hname", node),
+            info("pmix.lrank", 3_u16),
+            info("pmix.appnum", 1_u32),
+            info("pmix.grank", Rank::Process(rank)),
+            info("vendor.key", Value::NullString),
+            info("vendor.number", Value::Uint64(u64::MAX)),
+            info("pmix.spawned", true),
         ];
-        Info::new(Key::from_static("pmix.pdata"), Value::info_array(entries))
+        process(rank, others)
+    }
+
+    fn read_back(infos: &[Info]) -> Description {
+        let array = to_c::infos(infos).unwrap();
+        // SAFETY: an array made just now.
+        unsafe { read(array.as_ptr(), array.len()) }.unwrap()
     }
 
     #[test]
-    fn a_description_is_read_as_any_other_array() {
-        let mut description: Vec<Info> = (0..40).map(process).collect();
-        description.insert(3, Info::new(Key::from_static("pmix.job.size"), 40_u32));
-        let array = to_c::infos(&description).unwrap();
-        // SAFETY: an array made just now.
-        let read = unsafe { read(array.as_ptr(), array.len()) }.unwrap();
-        // SAFETY: as above.
-        assert_eq!(read, unsafe { from_c::infos(array.as_ptr(), array.len()) }.unwrap());
+    fn process_arrays_are_in_a_table_and_say_the_same() {
+        let mut infos: Vec<Info> = (0..40).map(usual).collect();
+        infos.insert(3, info("pmix.job.size", 40_u32));
+        let description = read_back(&infos);
+        assert_eq!(description.infos(), [info("pmix.job.size", 40_u32)]);
+        let (size, mut processes) = (infos.remove(3), infos);
+        processes.push(size);
+        assert_eq!(*description.to_infos(), processes);
+    }
+
+    #[test]
+    fn what_no_table_takes_stays_where_it_stood() {
+        let odd = [
+            process(4, vec![info("pmix.appnum", "one")]),
+            process(5, vec![info("pmix.rank", Rank::Process(5))]),
+            process(6, vec![info("pmix.node.arr", Value::info_array(vec![info("pmix.hname", "n")]))]),
+            info("pmix.pdata", 7_u32),
+            info("pmix.pdata", Value::info_array(Vec::new())),
+            info("pmix.pdata", Value::info_array(vec![info("pmix.rank", Rank::Wildcard)])),
+            info("pmix.pdata", Value::info_array(vec![info("pmix.appnum", 1_u32)])),
+        ];
+        for odd in odd {
+            let infos = [usual(0), usual(1), odd.clone(), usual(2)];
+            let description = read_back(&infos);
+            assert_eq!(description.infos(), [odd]);
+            assert_eq!(*description.to_infos(), infos);
+        }
+    }
+
+    #[test]
+    fn keys_in_another_order_and_other_keys_are_told_apart() {
+        let turned = |rank| process(rank, vec![info("pmix.grank", Rank::Process(9)), info("pmix.appnum", rank)]);
+        let mixed: Vec<Info> = (0..9).map(|rank| if rank % 2 == 0 { usual(rank) } else { turned(rank) }).collect();
+        let description = read_back(&mixed);
+        assert!(description.infos().is_empty());
+        let spelled = description.to_infos();
+        let sorted = |info: &Info| {
+            let Value::DataArray(array) = &info.value else { panic!("no array") };
+            let mut entries: Vec<String> = array.elements.iter().map(|entry| format!("{entry:?}")).collect();
+            entries.sort();
+            entries
+        };
+        for (spelled, given) in spelled.iter().zip(&mixed) {
+            assert_eq!(sorted(spelled), sorted(given));
+        }
     }
 
     #[test]
     fn a_key_without_an_end_is_refused() {
-        let mut array = to_c::infos(&[process(0)]).unwrap();
+        let mut array = to_c::infos(&[usual(0)]).unwrap();
         array.as_mut_slice()[0].key.fill(b'x'.cast_signed());
         // SAFETY: an array made just now.
+        assert!(unsafe { read(array.as_ptr(), array.len()) }.is_err());
+    }
+
+    #[test]
+    fn a_key_inside_without_an_end_is_refused() {
+        let mut array = to_c::infos(&[usual(0)]).unwrap();
+        // SAFETY: the array of infos that was made just now.
+        let entries = unsafe { array.as_mut_slice()[0].value.data.darray };
+        // SAFETY: as above.
+        let entries = unsafe { (*entries).array }.cast::<pmix_info_t>();
+        // SAFETY: it has more than two entries.
+        let entry = unsafe { entries.add(1) };
+        // SAFETY: as above; nobody else uses it.
+        unsafe { (*entry).key.fill(b'x'.cast_signed()) };
+        // SAFETY: as above.
         assert!(unsafe { read(array.as_ptr(), array.len()) }.is_err());
     }
 }

@@ -7,6 +7,7 @@ use nix::libc::{self, gid_t, uid_t};
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard_status};
 use crate::capi::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
+use crate::gds::registration::Description;
 use crate::types::{Info, Status, Value};
 
 use super::completion::{perform, perform_always, perform_at_once};
@@ -188,11 +189,11 @@ pub unsafe extern "C" fn PMIx_server_deregister_resources(
 }
 
 /// Puts resources before a description, so that what the description says counts; loose values that it has are left out.
-fn add_resources(description: &mut Vec<Info>, resources: &[Info]) {
+fn add_resources(description: &mut Description, resources: &[Info]) {
     let is_container = |info: &Info| matches!(info.value, Value::DataArray(_));
-    let is_new = |resource: &&Info| is_container(resource) || description.iter().all(|info| info.key != resource.key);
+    let is_new = |resource: &&Info| is_container(resource) || !description.has(&resource.key);
     let added: Vec<Info> = resources.iter().filter(is_new).cloned().collect();
-    description.splice(0..0, added);
+    description.prepend(added);
 }
 
 /// A large description has gone through many blocks: libc is told to give back those that are free now.
@@ -214,9 +215,9 @@ mod tests {
 
     #[test]
     fn resources_come_first_and_give_way() {
-        let mut description = vec![info("a", 1), info("b", 2)];
+        let mut description = Description::from(vec![info("a", 1), info("b", 2)]);
         let array = Info::new(Key::from_static("b"), Value::info_array(vec![info("x", 9)]));
         add_resources(&mut description, &[info("a", 7), info("c", 8), array.clone()]);
-        assert_eq!(description, [info("c", 8), array, info("a", 1), info("b", 2)]);
+        assert_eq!(description.infos(), [info("c", 8), array, info("a", 1), info("b", 2)]);
     }
 }

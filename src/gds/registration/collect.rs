@@ -9,7 +9,9 @@ use super::coerce::{Rule, text_of};
 use super::columns::Columns;
 use super::container::{Container, Infos};
 use super::context::Limits;
+use super::description::Part;
 use super::error::{RegisterError, within};
+use super::processes::ProcessTable;
 use super::table::Table;
 
 /// What a description says, sorted.
@@ -52,7 +54,7 @@ pub(super) struct NodeArray<'a> {
 pub(super) fn collect<'a>(
     namespace: &'a Namespace,
     limits: &'a Limits,
-    description: &'a [Info],
+    description: impl Iterator<Item = Part<'a>>,
 ) -> Result<Facts<'a>, RegisterError> {
     let mut walk = Walk {
         namespace,
@@ -64,11 +66,11 @@ pub(super) fn collect<'a>(
         app_count: 0,
         node_count: 0,
     };
-    for info in description {
-        if info.key.as_str() == keys::REGISTER_NODATA.name() {
-            walk.nodata(info)?;
-        } else {
-            walk.entry(info, Scope::Job, 1)?;
+    for part in description {
+        match part {
+            Part::Info(info) if info.key.as_str() == keys::REGISTER_NODATA.name() => walk.nodata(info)?,
+            Part::Info(info) => walk.entry(info, Scope::Job, 1)?,
+            Part::Processes(table) => walk.table(table)?,
         }
     }
     Ok(walk.facts)
@@ -184,6 +186,23 @@ impl<'a> Walk<'a> {
         if let (Scope::App(number), false) = (scope, has_app) {
             let column = self.facts.procs.column(&Key::from_static(keys::APPNUM.name()));
             column.set_number(rank, u64::from(number));
+        }
+        Ok(())
+    }
+
+    /// Files what process arrays outside other containers say, as [`Self::proc_array`] would one by one.
+    fn table(&mut self, table: &'a ProcessTable) -> Result<(), RegisterError> {
+        self.facts.ranks.reserve(table.array_count());
+        for (rank, entry_count) in table.arrays() {
+            self.count_entries(1)?;
+            within("levels of containers", 1, u64::from(self.limits.depth_max))?;
+            within("ranks", u64::from(rank) + 1, u64::from(self.limits.ranks_max))?;
+            self.proc_count += 1;
+            self.count_entries(entry_count)?;
+            self.facts.ranks.push(rank);
+        }
+        for column in table.columns() {
+            self.facts.procs.column(column.key()).extend(column);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::types::{DataType, Key, Value};
 
 use super::coerce::{Cell, Rule, number_value, record_key};
 use super::error::RegisterError;
+use super::processes::TableColumn;
 
 /// Columns by key.
 #[derive(Debug, Default)]
@@ -81,6 +82,12 @@ impl<'a> ColumnBuilder<'a> {
         let cell = self.rule.check(self.key.as_str(), value)?;
         self.push(index, cell);
         Ok(())
+    }
+
+    /// Stores the values of a table's column, which were checked when they were filed there.
+    pub(super) fn extend(&mut self, column: &'a TableColumn) {
+        self.entries.reserve(column.len());
+        column.cells().for_each(|(index, cell)| self.push(index, cell));
     }
 
     /// Stores a value that needs no check.

@@ -41,10 +41,13 @@ mod container;
 mod context;
 mod derive;
 mod describe;
+mod description;
 mod error;
 mod nodes;
 mod parse;
 mod previous;
+mod processes;
+mod runs;
 mod table;
 
 #[cfg(test)]
@@ -52,6 +55,8 @@ mod tests;
 
 pub use context::{Context, Limits};
 pub use describe::JobDescription;
+pub use description::Description;
 pub use error::RegisterError;
 pub use nodes::APP_NODES_KEY;
-pub use parse::parse;
+pub use parse::{parse, parse_description};
+pub use processes::{ColumnId, Given, ProcessTable, TableCell};

@@ -10,6 +10,7 @@ use crate::types::{Info, Key, Namespace, Value};
 use super::collect::{AppFacts, Facts, collect};
 use super::context::Context;
 use super::derive::{self, Maps};
+use super::description::{Description, Part};
 use super::error::{RegisterError, within};
 use super::nodes::{APP_NODES_KEY, Nodes, merged_arrays};
 use super::previous;
@@ -32,7 +33,26 @@ pub fn parse(
     description: &[Info],
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    let mut facts = collect(namespace, &context.limits, description)?;
+    let facts = collect(namespace, &context.limits, description.iter().map(Part::Info))?;
+    settle(facts, context, previous)
+}
+
+/// As [`parse`], for a description whose process arrays are in tables.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_description(
+    namespace: &Namespace,
+    context: &Context,
+    description: &Description,
+    previous: Option<&JobRecord>,
+) -> Result<JobRecord, RegisterError> {
+    let facts = collect(namespace, &context.limits, description.parts())?;
+    settle(facts, context, previous)
+}
+
+/// From what the description says to the record.
+fn settle(mut facts: Facts<'_>, context: &Context, previous: Option<&JobRecord>) -> Result<JobRecord, RegisterError> {
     if facts.nodata {
         return Ok(previous.cloned().unwrap_or_default());
     }

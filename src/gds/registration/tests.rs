@@ -6,6 +6,7 @@ mod derivation;
 mod forms;
 mod properties;
 mod store;
+mod tables;
 mod updates;
 mod values;
 

@@ -148,7 +148,7 @@ fn a_reserved_key_of_a_process_is_answered_alone() {
     rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
         namespace: namespace("job"),
         local_count: None,
-        description: vec![Info::new(key("pmix.pdata"), described)],
+        description: vec![Info::new(key("pmix.pdata"), described)].into(),
         nodata: false,
     }));
     let entries = data(&rig.request(peer, get(&proc(1), Some("pmix.hname"), &[])));
@@ -166,7 +166,7 @@ fn peers_before_4_0_get_the_whole_job() {
     rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
         namespace: namespace("job"),
         local_count: None,
-        description: vec![Info::new(key("pmix.univ.size"), 9u32)],
+        description: vec![Info::new(key("pmix.univ.size"), 9u32)].into(),
         nodata: false,
     }));
     let entries = data(&rig.request(PeerId(50), get(&everybody(), Some("pmix.job.size"), &[])));

@@ -43,7 +43,8 @@ impl Rig {
     }
 
     pub(super) fn register(&mut self, name: &str, job_size: Option<u32>, local_count: Option<u32>) -> Vec<Output> {
-        let description = job_size.map(|size| Info::new(JOB_SIZE, size)).into_iter().collect();
+        let description: Vec<Info> = job_size.map(|size| Info::new(JOB_SIZE, size)).into_iter().collect();
+        let description = description.into();
         let namespace = namespace(name);
         self.host(HostCall::RegisterNamespace(RegisterNamespace { namespace, local_count, description, nodata: false }))
     }

@@ -157,7 +157,7 @@ fn a_namespace_without_data_takes_part_but_tells_nothing() {
     rig.host(HostCall::RegisterNamespace(RegisterNamespace {
         namespace: namespace("job"),
         local_count: Some(1),
-        description: vec![Info::new(JOB_SIZE, 1u32)],
+        description: vec![Info::new(JOB_SIZE, 1u32)].into(),
         nodata: true,
     }));
     rig.register_client(&proc(0));

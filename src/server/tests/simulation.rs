@@ -104,7 +104,7 @@ impl World {
                 HostCall::RegisterNamespace(RegisterNamespace {
                     namespace: namespace("job"),
                     local_count: Some(RANKS_PER_SERVER),
-                    description: vec![Info::new(super::harness::JOB_SIZE, RANKS)],
+                    description: vec![Info::new(super::harness::JOB_SIZE, RANKS)].into(),
                     nodata: false,
                 }),
             );

@@ -66,7 +66,7 @@ fn entry(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Info> {
     (prop::sample::select(KEYS), value).prop_map(|(key, value)| info(key, value))
 }
 
-fn tree() -> impl Strategy<Value = Info> {
+pub(super) fn tree() -> impl Strategy<Value = Info> {
     let containers = prop::sample::select(vec![
         (0, "pmix.ssn.arr", info("pmix.session.id", 1_u32)),
         (0, "pmix.job.arr", info("k", 1_u32)),

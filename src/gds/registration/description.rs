@@ -1,0 +1,126 @@
+//! A description as it is handed to the store.
+
+use std::borrow::Cow;
+
+use crate::keys;
+use crate::types::{Info, Key};
+
+use super::container::{Container, Infos};
+use super::processes::ProcessTable;
+
+/// What a host tells about a job: infos, and tables of what it tells about each process.
+///
+/// ```
+/// use modex::gds::registration::{Description, Given};
+/// use modex::types::{DataType, Info, Key};
+///
+/// let mut description = Description::default();
+/// description.push(Info::new(Key::new("pmix.job.size")?, 2_u32));
+/// let table = description.processes();
+/// for rank in 0..2 {
+///     let column = table.column(0, &Key::new("pmix.appnum")?).ok_or("no column")?;
+///     let cell = table.cell(column, Given::Number(DataType::Uint32, 7)).ok_or("no number")?;
+///     table.push(rank, &[cell]);
+/// }
+/// assert_eq!(description.to_infos().len(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Description {
+    infos: Vec<Info>,
+    /// Tables, and before which of the infos each stands.
+    tables: Vec<(usize, ProcessTable)>,
+    /// Whether the last table takes what comes now. What is said last of a process counts, so not after infos that
+    /// say something of a process, too.
+    is_open: bool,
+}
+
+impl Description {
+    /// Adds an info.
+    pub fn push(&mut self, info: Info) {
+        self.is_open &= !may_describe_processes(&info);
+        self.infos.push(info);
+    }
+
+    /// The table for process arrays that come now.
+    pub fn processes(&mut self) -> &mut ProcessTable {
+        if !self.is_open || self.tables.is_empty() {
+            self.tables.push((self.infos.len(), ProcessTable::default()));
+            self.is_open = true;
+        }
+        let last = self.tables.len() - 1;
+        #[expect(clippy::indexing_slicing, reason = "there is a table now")]
+        &mut self.tables[last].1
+    }
+
+    /// Puts infos before all others.
+    pub fn prepend(&mut self, infos: Vec<Info>) {
+        self.tables.iter_mut().for_each(|(position, _)| *position += infos.len());
+        self.infos.splice(0..0, infos);
+    }
+
+    /// The infos that are in no table.
+    #[must_use]
+    pub fn infos(&self) -> &[Info] {
+        &self.infos
+    }
+
+    /// Whether there is an entry of this key.
+    #[must_use]
+    pub fn has(&self, key: &Key) -> bool {
+        let in_table = || self.tables.iter().any(|(_, table)| table.array_count() > 0);
+        self.infos.iter().any(|info| info.key == *key) || key.as_str() == keys::PROC_INFO_ARRAY.name() && in_table()
+    }
+
+    /// All of it as infos, process arrays spelled out.
+    #[must_use]
+    pub fn to_infos(&self) -> Cow<'_, [Info]> {
+        if self.tables.is_empty() {
+            return Cow::Borrowed(&self.infos);
+        }
+        let mut all = Vec::new();
+        for part in self.parts() {
+            match part {
+                Part::Info(info) => all.push(info.clone()),
+                Part::Processes(table) => all.extend(table.to_infos()),
+            }
+        }
+        Cow::Owned(all)
+    }
+
+    /// Infos and tables in order.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let mut tables = self.tables.iter().peekable();
+        let mut infos = self.infos.iter().enumerate().peekable();
+        std::iter::from_fn(move || {
+            let position = infos.peek().map(|(position, _)| *position);
+            match tables.next_if(|(before, _)| position.is_none_or(|position| *before <= position)) {
+                Some((_, table)) => Some(Part::Processes(table)),
+                None => infos.next().map(|(_, info)| Part::Info(info)),
+            }
+        })
+    }
+}
+
+/// A part of a description.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part<'a> {
+    Info(&'a Info),
+    Processes(&'a ProcessTable),
+}
+
+/// Whether an info is, or holds, something that may be about a single process.
+fn may_describe_processes(info: &Info) -> bool {
+    let is_container = |info: &Info| Container::of(info.key.as_str()).is_some();
+    match Container::of(info.key.as_str()) {
+        None => false,
+        Some(Container::Proc) => true,
+        Some(_) => Infos::of(info.key.as_str(), &info.value).is_ok_and(|infos| infos.iter().any(is_container)),
+    }
+}
+
+impl From<Vec<Info>> for Description {
+    fn from(infos: Vec<Info>) -> Self {
+        Self { infos, ..Self::default() }
+    }
+}

@@ -1,0 +1,228 @@
+//! Process arrays on their way into a description, by key instead of by process.
+//!
+//! A host describes each process by an array, all with the same keys in the same order. Filed here as they are read,
+//! a hundred thousand of them are a few runs of numbers, and no array is ever held as a whole.
+
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::keys;
+use crate::types::{DataType, Info, Key, Rank, Text, Value};
+
+use super::coerce::{Cell, Rule, number_value, record_key};
+use super::container::Container;
+use super::runs::Runs;
+
+/// What process arrays say that stood outside all other containers.
+///
+/// It takes the arrays that say nothing but their rank and values of known form; others belong into the description
+/// as they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessTable {
+    /// Rank and number of entries of each array.
+    arrays: Runs,
+    columns: Vec<TableColumn>,
+    positions: FxHashMap<Key, ColumnId>,
+    /// The column of each place in the arrays, the rank's not counted.
+    places: Vec<ColumnId>,
+}
+
+/// A column of a [`ProcessTable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnId(usize);
+
+/// A value as it will stand in its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableCell {
+    column: ColumnId,
+    number: u64,
+}
+
+/// A value as its host has it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Given<'v> {
+    /// A 16- or 32-bit number, or a rank below [`Rank::PROCESS_MAX`]: its type and itself.
+    Number(DataType, u32),
+    /// A string without NUL.
+    Text(&'v [u8]),
+    /// Anything else.
+    Other(Value),
+}
+
+/// All values of one key.
+#[derive(Clone, Debug)]
+pub(super) struct TableColumn {
+    key: Key,
+    rule: Rule,
+    /// Rank and number of each process; the number is the value, or a position in `values`.
+    numbers: Runs,
+    /// Distinct values, if the key has other values than numbers.
+    values: Vec<Value>,
+    /// Positions in `values` by the hash of the text there.
+    by_hash: FxHashMap<u64, usize>,
+}
+
+impl ProcessTable {
+    /// The column at this place of the array read before, if its key is still this one.
+    #[must_use]
+    pub fn column_at(&self, place: usize, is_key: impl FnOnce(&str) -> bool) -> Option<ColumnId> {
+        let column = *self.places.get(place)?;
+        is_key(self.columns.get(column.0)?.key.as_str()).then_some(column)
+    }
+
+    /// The column of the key at this place, from now on; `None` if an array with such an entry does not belong here.
+    pub fn column(&mut self, place: usize, key: &Key) -> Option<ColumnId> {
+        let column = match self.positions.get(key) {
+            Some(&column) => column,
+            None if is_special(key.as_str()) => return None,
+            None => {
+                let (key, column) = (record_key(key), ColumnId(self.columns.len()));
+                self.positions.insert(key.clone(), column);
+                self.columns.push(TableColumn::new(key));
+                column
+            }
+        };
+        if place == self.places.len() {
+            self.places.push(column);
+        } else if let Some(at) = self.places.get_mut(place) {
+            *at = column;
+        }
+        Some(column)
+    }
+
+    /// A value for a column; `None` if an array with such a value does not belong here.
+    pub fn cell(&mut self, column: ColumnId, given: Given<'_>) -> Option<TableCell> {
+        let number = self.columns.get_mut(column.0)?.cell(given)?;
+        Some(TableCell { column, number })
+    }
+
+    /// Files an array: its rank and all its other values.
+    pub fn push(&mut self, rank: u32, cells: &[TableCell]) {
+        let entry_count = u64::try_from(cells.len()).unwrap_or(u64::MAX).saturating_add(1);
+        self.arrays.push(rank, entry_count);
+        for cell in cells {
+            if let Some(column) = self.columns.get_mut(cell.column.0) {
+                column.numbers.push(rank, cell.number);
+            }
+        }
+    }
+
+    /// Rank and number of entries of each array, in order.
+    pub(super) fn arrays(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.arrays.iter()
+    }
+
+    /// How many arrays there are.
+    pub(super) fn array_count(&self) -> usize {
+        self.arrays.len()
+    }
+
+    /// The columns, in the order of first mention.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &TableColumn> {
+        self.columns.iter().filter(|column| !column.numbers.is_empty())
+    }
+
+    /// Arrays that say the same, in order: one for each run of values that stood in one array.
+    pub(super) fn to_infos(&self) -> Vec<Info> {
+        let mut columns: Vec<_> = self.columns().map(|column| (column, column.numbers.iter().peekable())).collect();
+        let array = |(rank, entry_count): (u32, u64)| {
+            let mut entries = vec![Info::new(Key::from_static(keys::RANK.name()), Rank::from(rank))];
+            for (column, numbers) in &mut columns {
+                // Of a key that an array had twice, both values.
+                while u64::try_from(entries.len()).unwrap_or(u64::MAX) < entry_count
+                    && let Some((_, number)) = numbers.next_if(|(of, _)| *of == rank)
+                {
+                    entries.extend(column.value(number).map(|value| Info::new(column.key.clone(), value)));
+                }
+            }
+            Info::new(Key::from_static(keys::PROC_INFO_ARRAY.name()), Value::info_array(entries))
+        };
+        self.arrays().map(array).collect()
+    }
+}
+
+impl TableColumn {
+    fn new(key: Key) -> Self {
+        let rule = Rule::of(key.as_str());
+        Self { key, rule, numbers: Runs::default(), values: Vec::new(), by_hash: FxHashMap::default() }
+    }
+
+    /// Its key.
+    pub(super) const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// How many cells there are.
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Rank and cell, in the order in which they were filed.
+    pub(super) fn cells(&self) -> impl Iterator<Item = (u32, Cell<'_>)> {
+        let cell = |number| match self.rule.number_type() {
+            Some(_) => Some(Cell::Number(number)),
+            None => Some(Cell::Borrowed(self.values.get(usize::try_from(number).ok()?)?)),
+        };
+        self.numbers.iter().filter_map(move |(rank, number)| Some((rank, cell(number)?)))
+    }
+
+    fn value(&self, number: u64) -> Option<Value> {
+        match self.rule.number_type() {
+            Some(data_type) => Some(number_value(data_type, number)),
+            None => self.values.get(usize::try_from(number).ok()?).cloned(),
+        }
+    }
+
+    fn cell(&mut self, given: Given<'_>) -> Option<u64> {
+        match given {
+            Given::Number(data_type, number) if self.rule.number_type() == Some(data_type) => Some(number.into()),
+            Given::Number(data_type, number) => self.other(number_value(data_type, number.into())),
+            Given::Text(text) => self.text(text),
+            Given::Other(value) => self.other(value),
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) -> Option<u64> {
+        let last = self.values.len().wrapping_sub(1);
+        let is_at =
+            |position: usize| matches!(self.values.get(position), Some(Value::String(at)) if at.as_bytes() == text);
+        if is_at(last) {
+            return u64::try_from(last).ok();
+        }
+        let hash = FxBuildHasher.hash_one(text);
+        if let Some(position) = self.by_hash.get(&hash).copied().filter(|position| is_at(*position)) {
+            return u64::try_from(position).ok();
+        }
+        let number = self.other(Value::String(Text::until_nul(text)))?;
+        self.by_hash.insert(hash, usize::try_from(number).ok()?);
+        Some(number)
+    }
+
+    fn other(&mut self, value: Value) -> Option<u64> {
+        if self.rule.number_type().is_none() && self.values.last() == Some(&value) {
+            return u64::try_from(self.values.len() - 1).ok();
+        }
+        let converted = match self.rule.check(self.key.as_str(), &value).ok()? {
+            Cell::Number(number) => return Some(number),
+            Cell::Borrowed(_) => None,
+            Cell::Owned(converted) => Some(*converted),
+        };
+        // A key that has numbers has no other values.
+        self.rule.number_type().is_none().then_some(())?;
+        self.values.push(converted.unwrap_or(value));
+        u64::try_from(self.values.len() - 1).ok()
+    }
+}
+
+/// The rest follows from the key.
+impl PartialEq for TableColumn {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key && self.numbers == other.numbers && self.values == other.values
+    }
+}
+
+/// Whether an entry of this key is more than a value of the process.
+fn is_special(key: &str) -> bool {
+    key == keys::RANK.name() || key == keys::PROCID.name() || Container::of(key).is_some()
+}

@@ -1,0 +1,158 @@
+//! Tables of process arrays mean what the arrays mean.
+
+use super::properties::tree;
+use super::*;
+use proptest::prelude::*;
+
+/// Files every process array that a table takes.
+fn tabulated(infos: &[Info]) -> Description {
+    let mut description = Description::default();
+    for info in infos {
+        if file(info, &mut description).is_none() {
+            description.push(info.clone());
+        }
+    }
+    description
+}
+
+fn file(info: &Info, description: &mut Description) -> Option<()> {
+    let Value::DataArray(array) = &info.value else { return None };
+    let entries: Option<Vec<&Info>> =
+        array.elements.iter().map(|entry| if let Value::Info(info) = entry { Some(&**info) } else { None }).collect();
+    let entries = entries.filter(|_| info.key.as_str() == "pmix.pdata")?;
+    let (first, others) = entries.split_first()?;
+    let Value::ProcRank(Rank::Process(rank)) = first.value else { return None };
+    (first.key.as_str() == "pmix.rank").then_some(())?;
+    let table = description.processes();
+    let mut cells = Vec::new();
+    for (place, entry) in others.iter().enumerate() {
+        let known = table.column_at(place, |key| key == entry.key.as_str());
+        let column = known.or_else(|| table.column(place, &entry.key))?;
+        cells.push(table.cell(column, given(&entry.value))?);
+    }
+    table.push(rank, &cells);
+    Some(())
+}
+
+fn given(value: &Value) -> Given<'_> {
+    match value {
+        Value::Uint16(number) => Given::Number(DataType::Uint16, (*number).into()),
+        Value::Uint32(number) => Given::Number(DataType::Uint32, *number),
+        Value::ProcRank(Rank::Process(rank)) => Given::Number(DataType::ProcRank, *rank),
+        Value::String(text) => Given::Text(text.as_bytes()),
+        other => Given::Other(other.clone()),
+    }
+}
+
+/// The record, its columns in the order of their keys.
+fn sorted(record: Result<JobRecord, RegisterError>) -> Result<JobRecord, ()> {
+    let mut record = record.map_err(|_| ())?;
+    record.proc_columns.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(record)
+}
+
+fn parsed(description: &Description, previous: Option<&JobRecord>) -> Result<JobRecord, RegisterError> {
+    parse_description(&namespace(), &context(), description, previous)
+}
+
+/// A process array of the usual kind, somewhat varied.
+fn usual() -> impl Strategy<Value = Info> {
+    let node = prop::sample::select(vec!["n0", "n1", "n2"]);
+    (0..6_u32, node, 0..3_u32, any::<bool>()).prop_map(|(rank, node, app, is_turned)| {
+        let mut entries = vec![info("pmix.appnum", app), info("pmix.hname", node), info("pmix.lrank", 1_u16)];
+        if is_turned {
+            entries.reverse();
+            entries.push(info("my.key", Value::Bool(true)));
+        }
+        process(rank, entries)
+    })
+}
+
+#[test]
+fn process_arrays_leave_nothing_but_a_table() {
+    let entries = |rank: u32| vec![info("pmix.grank", Rank::from(rank)), info("pmix.hname", "n1"), info("my", 1_u64)];
+    let infos: Vec<Info> = (0..100).map(|rank| process(rank, entries(rank))).collect();
+    let description = tabulated(&infos);
+    assert!(description.infos().is_empty());
+    assert_eq!(*description.to_infos(), infos);
+    assert_eq!(parsed(&description, None).unwrap(), record(&infos));
+}
+
+#[test]
+fn of_two_arrays_of_a_process_the_later_counts_in_a_table_or_not() {
+    let plain = |app: u32| process(0, vec![info("pmix.appnum", app)]);
+    let nested = |app: u32| array("pmix.app.arr", vec![info("pmix.appnum", app), process(0, Vec::new())]);
+    for infos in [[plain(1), nested(2), plain(3)], [nested(1), plain(2), nested(3)], [plain(1), plain(2), plain(3)]] {
+        let record = parsed(&tabulated(&infos), None).unwrap();
+        assert_eq!(proc_value(&record, 0, "pmix.appnum"), Some(Value::Uint32(3)), "{infos:?}");
+    }
+}
+
+#[test]
+fn infos_that_say_nothing_of_processes_leave_the_table_open() {
+    let infos = [
+        process(0, vec![info("pmix.appnum", 0_u32)]),
+        node("n0", vec![info("pmix.local.size", 1_u32)]),
+        process(1, vec![info("pmix.appnum", 0_u32)]),
+        info("pmix.job.size", 2_u32),
+        process(2, vec![info("pmix.appnum", 0_u32)]),
+    ];
+    let spelled = tabulated(&infos).to_infos().into_owned();
+    assert_eq!(spelled, [&infos[0], &infos[2], &infos[4], &infos[1], &infos[3]].map(Clone::clone));
+}
+
+#[test]
+fn what_is_put_before_a_table_stays_there() {
+    let mut description = tabulated(&[process(0, vec![info("pmix.appnum", 1_u32)])]);
+    description.prepend(vec![process(0, vec![info("pmix.appnum", 2_u32)]), info("pmix.job.size", 1_u32)]);
+    let record = parsed(&description, None).unwrap();
+    assert_eq!(proc_value(&record, 0, "pmix.appnum"), Some(Value::Uint32(1)));
+    assert!(description.has(&Key::from_static("pmix.pdata")) && !description.has(&Key::from_static("pmix.rank")));
+}
+
+#[test]
+fn limits_hold_for_tables() {
+    let infos: Vec<Info> = (0..9).map(|rank| process(rank, vec![info("pmix.appnum", 0_u32)])).collect();
+    let description = tabulated(&infos);
+    let (job, limits) = (namespace(), Limits::default());
+    for (limits, is_enough) in [
+        (Limits { ranks_max: 8, ..limits }, false),
+        (Limits { ranks_max: 9, ..limits }, true),
+        (Limits { entries_max: 26, ..limits }, false),
+        (Limits { entries_max: 27, ..limits }, true),
+        (Limits { depth_max: 0, ..limits }, false),
+    ] {
+        let context = Context { limits, ..context() };
+        let [of_table, of_infos] = [
+            parse_description(&job, &context, &description, None).map_err(|error| error.to_string()),
+            parse(&job, &context, &infos, None).map_err(|error| error.to_string()),
+        ];
+        assert_eq!(of_table, of_infos);
+        assert_eq!(of_table.is_ok(), is_enough, "{limits:?}");
+    }
+}
+
+#[test]
+fn text_is_kept_once_whatever_stands_between() {
+    let of = |rank: u32| process(rank, vec![info("pmix.hname", ["n0", "n1", "n2"][rank as usize % 3])]);
+    let infos: Vec<Info> = (0..30).map(of).collect();
+    let description = tabulated(&infos);
+    assert_eq!(*description.to_infos(), infos);
+    assert!(format!("{description:?}").matches("\"n1\"").count() == 1);
+}
+
+proptest! {
+    #[test]
+    fn a_description_in_tables_says_the_same(
+        infos in prop::collection::vec(prop_oneof![3 => usual(), 1 => tree()], 0..12),
+        update in prop::collection::vec(prop_oneof![3 => usual(), 1 => tree()], 0..6),
+    ) {
+        let whole = sorted(register(&infos));
+        prop_assert_eq!(&sorted(parsed(&tabulated(&infos), None)), &whole);
+        prop_assert_eq!(&sorted(register(&tabulated(&infos).to_infos())), &whole);
+        if let Ok(previous) = whole {
+            let told = parse(&namespace(), &context(), &update, Some(&previous));
+            prop_assert_eq!(sorted(parsed(&tabulated(&update), Some(&previous))), sorted(told));
+        }
+    }
+}
