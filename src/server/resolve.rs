@@ -1,5 +1,7 @@
 //! Who runs where, out of the job descriptions.
 
+use std::collections::BTreeSet;
+
 use super::core::Server;
 use super::outputs::Ticket;
 use crate::gds::{KeyRef, Lookup, LookupError, NodeSelector, Publish, RealmRequest};
@@ -45,14 +47,12 @@ impl<S: Publish> Server<S> {
 
     fn nodes_of(&self, namespace: Option<&Text>) -> Result<Vec<String>, Status> {
         let mut names: Vec<String> = Vec::new();
+        let mut seen = BTreeSet::new();
         for of in self.meant(namespace)? {
             match self.text(of, keys::NODE_LIST, RealmRequest::Job) {
                 Some(list) => {
-                    for name in list.split(',').filter(|name| !name.is_empty()) {
-                        if !names.iter().any(|known| known == name) {
-                            names.push(name.to_owned());
-                        }
-                    }
+                    let new = list.split(',').filter(|name| !name.is_empty() && seen.insert((*name).to_owned()));
+                    names.extend(new.map(str::to_owned));
                 }
                 None if namespace.is_none() => {}
                 None => return Err(Status::ERR_DATA_VALUE_NOT_FOUND),

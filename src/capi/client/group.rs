@@ -165,6 +165,30 @@ fn description(results: Results) -> Vec<Info> {
     let mut described =
         vec![entry(keys::GROUP_ID.name(), Value::String(id)), entry(keys::GROUP_MEMBERSHIP.name(), members)];
     described.extend(context_id.map(|id| entry(keys::GROUP_CONTEXT_ID.name(), Value::Size(id))));
-    described.extend(info);
+    // Of what the host said, the same may be among it.
+    let is_said: Vec<Key> = described.iter().map(|info| info.key.clone()).collect();
+    described.extend(info.into_iter().filter(|info| !is_said.contains(&info.key)));
     described
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::ProcId;
+
+    /// The host's answer stood behind what was made of it, with another type for the context number.
+    #[test]
+    fn each_fact_about_a_group_is_told_once() {
+        let context_id = Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), 7_u32);
+        let detail = Info::new(Key::from_static("detail"), true);
+        let members = vec![ProcId::new(Namespace::new("job").unwrap(), 0)];
+        let info = vec![context_id, detail.clone()];
+        let group = Group { id: "g".into(), members, context_id: Some(7), info };
+        let described = description(Results::Group(Box::new(group)));
+        let keys: Vec<&str> = described.iter().map(|info| info.key.as_str()).collect();
+        let [id, membership, context_id] =
+            [keys::GROUP_ID.name(), keys::GROUP_MEMBERSHIP.name(), keys::GROUP_CONTEXT_ID.name()];
+        assert_eq!(keys, [id, membership, context_id, detail.key.as_str()]);
+        assert_eq!(described[2].value, Value::Size(7));
+    }
 }
