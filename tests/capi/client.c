@@ -221,7 +221,10 @@ static void forked_child(const pmix_proc_t *wild)
         bool refused = PMIx_Get(wild, PMIX_JOB_SIZE, NULL, 0, &found) == PMIX_ERR_INIT;
         refused = refused && PMIx_Fence(NULL, 0, NULL, 0) == PMIX_ERR_INIT;
         refused = refused && PMIx_Finalize(NULL, 0) == PMIX_ERR_INIT && !PMIx_Initialized();
-        _exit(refused ? 0 : 1);
+        /* Another program ends this process: memcheck would take what the stacks of the parent's other threads point
+         * to, which do not exist here, for lost. */
+        execl("/bin/sh", "sh", "-c", refused ? "exit 0" : "exit 1", (char *)NULL);
+        _exit(2);
     }
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child);

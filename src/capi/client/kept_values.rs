@@ -13,7 +13,10 @@ use crate::types::{DataType, Key, ProcId, Status, Value};
 /// What was handed out, by process and key. It stays where it is until the client is gone: callers have pointers to it.
 /// A value that is asked for again is not made again, so this grows with the values that there are, not with the calls.
 #[derive(Default)]
-pub(in crate::capi) struct KeptValues(Mutex<BTreeMap<(ProcId, Option<Key>), Vec<Kept>>>);
+pub(in crate::capi) struct KeptValues(Mutex<BTreeMap<Name, Vec<Kept>>>);
+
+/// A process and a key; without the key, all that the process posted.
+type Name = (ProcId, Option<Key>);
 
 /// One value, as the caller sees it.
 struct Kept {

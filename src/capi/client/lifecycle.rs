@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::asynchronous::run;
 use super::{debugger, events};
-use crate::api::{Client, ConnectError};
+use crate::api::{Client, ConnectError, EnvironmentError};
 use crate::capi::guard::{Failure, guard, guard_or, guard_status};
 use crate::capi::operation::Operation;
 use crate::capi::process::{self, Member, Membership};
 use crate::capi::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::capi::{from_c, pointer, to_c};
 use crate::keys;
-use crate::ptl::EnvironmentError;
 use crate::types::{Info, Status};
 
 /// Makes this process a client, or counts up if it is one. A process that no launcher started becomes a job of one, and

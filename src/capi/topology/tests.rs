@@ -23,10 +23,8 @@ fn a_set_of_processors_is_what_its_string_says() {
     // SAFETY: the set is ours.
     unsafe { pmix_cpuset_t::destruct(&mut set) };
     // SAFETY: a string and a place.
-    assert_eq!(
-        unsafe { PMIx_Parse_cpuset_string(c"other:0".as_ptr(), &raw mut set) },
-        Status::ERR_NOT_SUPPORTED.to_raw()
-    );
+    let status = unsafe { PMIx_Parse_cpuset_string(c"other:0".as_ptr(), &raw mut set) };
+    assert_eq!(status, Status::ERR_NOT_SUPPORTED.to_raw());
 }
 
 #[test]
