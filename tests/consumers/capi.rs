@@ -29,7 +29,10 @@ macro_rules! chapters {
     };
 }
 
-chapters!(badinput, client, data, events, modex, newer, server, services, singleton, values);
+chapters!(
+    badinput, callbacks, client, data, events, loaded, modex, module, newer, server, services, singleton, topology,
+    values,
+);
 
 fn chapter(name: &str) {
     for headers in header_sets() {

@@ -97,9 +97,10 @@ pub unsafe extern "C" fn PMIx_Get(
     val: *mut *mut pmix_value_t,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        if let Some(found) = unsafe { peek(proc, key, info, ninfo) }
-            && !val.is_null()
+        // Without a place for it nothing is made: nobody would release it.
+        if !val.is_null()
+            // SAFETY: the caller's contract.
+            && let Some(found) = unsafe { peek(proc, key, info, ninfo) }
         {
             // SAFETY: not null, and may be written (the caller's contract).
             unsafe { val.write(found) };
