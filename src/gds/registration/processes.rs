@@ -167,6 +167,16 @@ impl TableColumn {
         self.numbers.iter().filter_map(move |(rank, number)| Some((rank, cell(number)?)))
     }
 
+    /// The numbers of the ranks from zero, if it has numbers, and these ranks in this order; else none.
+    pub(super) fn numbers_from_zero(&self) -> Vec<u64> {
+        if self.rule.number_type().is_none() || !self.numbers.counts_from_zero() {
+            return Vec::new();
+        }
+        let mut numbers = Vec::with_capacity(self.numbers.len());
+        numbers.extend(self.numbers.iter().map(|(_, number)| number));
+        numbers
+    }
+
     fn value(&self, number: u64) -> Option<Value> {
         match self.rule.number_type() {
             Some(data_type) => Some(number_value(data_type, number)),
