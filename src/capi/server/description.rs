@@ -52,8 +52,11 @@ const FETCHED_MAX: usize = 16;
 unsafe fn fetch_ahead(infos: &[pmix_info_t], position: usize) {
     let array_at = |ahead: usize| {
         let value = &infos.get(position + ahead)?.value;
+        if value.type_ != DataType::DataArray.to_raw() {
+            return None;
+        }
         // SAFETY: the type says which member it is, and any bytes are a pointer.
-        (value.type_ == DataType::DataArray.to_raw()).then(|| unsafe { value.data.darray })
+        Some(unsafe { value.data.darray })
     };
     if let Some(array) = array_at(FIND_AHEAD) {
         pointer::fetch(array);
