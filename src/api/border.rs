@@ -82,7 +82,8 @@ impl Client {
     }
 
     /// As [`Client::finalize`], for a client that others hold, too: their calls end with an error from then on. Callbacks
-    /// that are due have run when this returns, unless one of them is the caller; what was published can still be read.
+    /// that are due have run when this returns, unless one of them is the caller or takes longer than a second; what was
+    /// published can still be read.
     ///
     /// # Errors
     /// [`CallError`] when the server refused or took too long; the connection is closed all the same.

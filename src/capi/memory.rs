@@ -23,7 +23,22 @@ pub fn zeroed<T>(count: usize) -> Result<*mut T, CError> {
     Ok(block)
 }
 
-/// A block of uninitialised bytes; null when there is no memory.
+/// As [`zeroed`], for one element. Not by calloc, which in glibc is far from as fast as malloc for small blocks: it takes
+/// none from the thread's cache.
+pub fn zeroed_one<T>() -> Result<*mut T, CError> {
+    const { assert!(align_of::<T>() <= 16, "malloc aligns to 16 bytes") };
+    let block: *mut T = raw_block(size_of::<T>()).cast();
+    if block.is_null() {
+        return Err(CError::NoMemory { size_bytes: size_of::<T>() });
+    }
+    // SAFETY: the block is as large as a T, aligned for it, and was made just now.
+    unsafe { block.write_bytes(0, 1) };
+    Ok(block)
+}
+
+/// A block of uninitialised bytes; null when there is no memory. Not inlined: the compiler would make a calloc of a malloc
+/// whose block is zeroed at once (see [`zeroed_one`]).
+#[inline(never)]
 fn raw_block(size_bytes: usize) -> *mut u8 {
     // SAFETY: malloc takes any number and says null when it is too large.
     unsafe { libc::malloc(size_bytes) }.cast()

@@ -1,7 +1,7 @@
 //! What client functions ask of others, as one type: written once for callers that wait and those that don't, for
 //! processes that are clients and those that are servers.
 
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 
 use super::process::{self, Member};
 use super::server_role::Done;
@@ -92,7 +92,7 @@ pub(super) enum Operation {
         range: u8,
         info: Vec<Info>,
     },
-    /// `id` is to hold the number before the handler gets anything.
+    /// `id` gets the number: before the handler is called, or while it waits for it if the caller waits for the pull.
     IofPull {
         procs: Vec<ProcId>,
         directives: Vec<Info>,
@@ -144,9 +144,9 @@ pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
     match process::member()? {
         Member::Client(client) => perform(&client, operation),
         Member::Server(server) => {
-            let (sender, receiver) = mpsc::sync_channel(1);
-            server.perform(operation, done_on(sender))?;
-            receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
+            let (done, answer) = Done::waiter();
+            server.perform(operation, done)?;
+            answer.wait()
         }
     }
 }
@@ -169,14 +169,6 @@ impl Operation {
     const fn needs_a_server(&self) -> bool {
         !matches!(self, Self::Fence { .. } | Self::Notify { .. } | Self::IofDeregister { .. })
     }
-}
-
-/// Sends a result to who waits for it.
-pub(super) fn done_on<T: Send + 'static>(sender: mpsc::SyncSender<Result<T, Status>>) -> Done<T> {
-    Box::new(move |result| {
-        // Nobody waits any more: then nobody wants it.
-        let _ = sender.send(result);
-    })
 }
 
 fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
@@ -207,11 +199,11 @@ fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
         Operation::Notify { status, source, range, info } => {
             answer(client.notify_event(status, source.as_ref(), range, &info))
         }
-        Operation::IofPull { .. } => {
-            // The handler must know its number before the first output, which the callback form alone ensures.
-            let (sender, receiver) = mpsc::sync_channel(1);
-            perform_with(client, operation, done_on(sender))?;
-            receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
+        Operation::IofPull { procs, directives, channels, handler, id } => {
+            let number = client.iof_pull(procs, directives, channels, handler);
+            // Output may be on its way already; its handler waits for the number, or for there being none.
+            let _ = id.set(*number.as_ref().unwrap_or(&NO_NUMBER));
+            answer(number)
         }
         Operation::IofDeregister { id, directives } => answer(client.iof_deregister(id, directives)),
         Operation::IofPush { targets, directives, bytes } => answer(client.iof_push(targets, directives, bytes)),
@@ -260,7 +252,7 @@ fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Re
             begun(client.iof_pull_with(procs, directives, channels, handler, move |result| {
                 // It is set once: this runs once.
                 let _ = result.as_ref().map(|number| id.set(*number));
-                done(answer(result));
+                done.give(answer(result));
             }))
         }
         Operation::IofDeregister { id, directives } => begun(client.iof_deregister_with(id, directives, back(done))),
@@ -269,6 +261,9 @@ fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Re
         }
     }
 }
+
+/// What a pull that was refused has instead of a number.
+const NO_NUMBER: u64 = u64::MAX;
 
 fn fence_options(procs: Vec<ProcId>, directives: Vec<Info>) -> FenceOptions {
     directives.into_iter().fold(FenceOptions::new().procs(procs), FenceOptions::info)
@@ -283,7 +278,7 @@ fn begun<E: AsStatus>(result: Result<(), E>) -> Result<(), Status> {
 }
 
 fn back<T: Into<Answer>, E: AsStatus>(done: Done<Answer>) -> impl FnOnce(Result<T, E>) + Send + 'static {
-    move |result| done(answer(result))
+    move |result| done.give(answer(result))
 }
 
 impl Answer {
@@ -322,4 +317,26 @@ answers! {
     Vec<ProcId> => |procs| Results::Procs(procs);
     Text => |text| Results::Text(text);
     u64 => |number| Results::Number(number);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A callback that asked for output, and waited, never returned: the answer was to come on its own thread.
+    #[test]
+    fn output_may_be_asked_for_where_callbacks_run() {
+        let client = Arc::new(Client::alone().unwrap());
+        let (sender, receiver) = mpsc::channel();
+        let there = Arc::clone(&client);
+        let job = move || {
+            let (procs, id) = (vec![there.proc().clone()], Arc::new(OnceLock::new()));
+            let pull = Operation::IofPull { procs, directives: Vec::new(), channels: 2, handler: Box::new(drop), id };
+            sender.send(perform(&there, pull).map(|answer| answer.status)).unwrap();
+        };
+        client.later(job).unwrap();
+        assert_eq!(receiver.recv().unwrap(), Err(Status::ERR_UNREACH));
+    }
 }

@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 
 use super::error::CError;
-use super::types::c_char;
+use super::types::{c_char, c_void};
 
 /// Most bytes of one array: 64 GiB. Counts beyond are not counts.
 pub const ARRAY_BYTES_MAX: usize = 1 << 36;
@@ -58,6 +58,21 @@ pub unsafe fn unique<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a m
     check(pointer, what)?;
     // SAFETY: not null and aligned (checked); alive and ours alone (the caller's contract).
     Ok(unsafe { &mut *pointer })
+}
+
+/// What a pointer points to, to be written; `None` for NULL.
+///
+/// # Errors
+/// When the pointer cannot be one; `what` names it.
+///
+/// # Safety
+/// As [`unique`].
+pub unsafe fn optional<'a, T>(pointer: *mut T, what: &'static str) -> Result<Option<&'a mut T>, CError> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    unsafe { unique(pointer, what) }.map(Some)
 }
 
 /// An array; no elements need no pointer.
@@ -173,6 +188,26 @@ pub fn put_fixed_text(text: &[u8], array: &mut [c_char], what: &'static str) -> 
     head.iter_mut().zip(text).for_each(|(to, from)| *to = from.cast_signed());
     rest.fill(0);
     Ok(())
+}
+
+/// What a C caller wants back with its callback. The library only carries it.
+#[derive(Clone, Copy)]
+pub(in crate::capi) struct CallerData(*mut c_void);
+
+// SAFETY: the library never follows the pointer; that it may be used on the library's thread is part of every contract
+// with a callback.
+unsafe impl Send for CallerData {}
+// SAFETY: as above.
+unsafe impl Sync for CallerData {}
+
+impl CallerData {
+    pub(in crate::capi) const fn new(data: *mut c_void) -> Self {
+        Self(data)
+    }
+
+    pub(in crate::capi) const fn get(self) -> *mut c_void {
+        self.0
+    }
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ pub(super) fn member() -> Result<Member, Status> {
 /// Runs something with the client, without counting references. `None` when this process is no client. `act` must not
 /// wait and must not call out.
 #[inline]
-pub(super) fn peek_client<R>(act: impl FnOnce(&Client) -> Option<R>) -> Option<R> {
+pub(super) fn peek_client<R>(act: impl FnOnce(&Membership) -> Option<R>) -> Option<R> {
     let looked = with_copy(|member| match member {
         Some(Member::Client(client)) => act(client),
         _ => None,

@@ -110,13 +110,15 @@ impl<F: Form> Drop for Array<F> {
     }
 }
 
-/// Infos in one block; the last is marked as such, for releases that look for the mark.
+/// Infos in one block; the last, and it alone, is marked as such, for releases that look for the mark.
 ///
 /// # Errors
 /// As [`Array::new`].
 pub fn infos(infos: &[Info]) -> Result<Array<pmix_info_t>, CError> {
     let mut array = Array::<pmix_info_t>::new(infos)?;
-    if let Some(last) = array.as_mut_slice().last_mut() {
+    if let [others @ .., last] = array.as_mut_slice() {
+        // Whoever gave them may have had them in an array that ended elsewhere.
+        others.iter_mut().for_each(|info| info.flags &= !InfoFlags::ARRAY_END.bits());
         last.flags |= InfoFlags::ARRAY_END.bits();
     }
     Ok(array)
@@ -314,6 +316,11 @@ pub fn fetched(found: &Fetched<'_>, to: &mut pmix_value_t) -> Result<(), Fetched
 /// # Errors
 /// [`FetchedError`]; the storage is then empty.
 pub fn value_ref(stored: ValueRef<'_>, to: &mut pmix_value_t) -> Result<(), FetchedError> {
+    if let Some(number) = stored.as_u64()
+        && unsigned(stored.data_type(), number, to)
+    {
+        return Ok(());
+    }
     if let Some(bytes) = stored.as_bytes() {
         match stored.data_type() {
             DataType::String => {
@@ -341,6 +348,27 @@ pub fn value_ref(stored: ValueRef<'_>, to: &mut pmix_value_t) -> Result<(), Fetc
     Ok(value(&owned, to)?)
 }
 
+/// The numbers that nearly all values of a job are, without a detour over [`Value`]; false for other types.
+#[inline]
+fn unsigned(data_type: DataType, number: u64, to: &mut pmix_value_t) -> bool {
+    pmix_value_t::construct(to);
+    match data_type {
+        DataType::Uint32 => to.data.uint32 = low(number),
+        DataType::Uint16 => to.data.uint16 = low(number),
+        DataType::Uint64 => to.data.uint64 = number,
+        DataType::Size => to.data.size = low(number),
+        _ => return false,
+    }
+    to.type_ = data_type.to_raw();
+    true
+}
+
+/// A number whose type says that it fits.
+#[inline]
+fn low<N: TryFrom<u64> + Default>(number: u64) -> N {
+    number.try_into().unwrap_or_default()
+}
+
 /// Why a stored value does not reach C.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -365,7 +393,7 @@ impl crate::gds::AsStatus for FetchedError {
 fn in_new_block<E: From<CError>>(
     write: impl FnOnce(&mut pmix_value_t) -> Result<(), E>,
 ) -> Result<*mut pmix_value_t, E> {
-    let block: *mut pmix_value_t = memory::zeroed(1)?;
+    let block: *mut pmix_value_t = memory::zeroed_one()?;
     // SAFETY: made just now; zero is a valid value.
     let outcome = unsafe { pointer::unique(block, "value") }.map_err(E::from).and_then(write);
     match outcome {
@@ -375,5 +403,21 @@ fn in_new_block<E: From<CError>>(
             unsafe { memory::release(block) };
             Err(error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Key;
+
+    /// What a caller marks as the end of its array is not the end of the host's, which has the requester's ids behind it.
+    #[test]
+    fn the_last_info_alone_is_marked_as_such() {
+        let end = InfoFlags::ARRAY_END.bits();
+        let info = |flags| Info { key: Key::from_static("k"), flags, value: Value::Bool(true) };
+        let mut array = infos(&[info(end), info(InfoFlags::REQUIRED.bits())]).unwrap();
+        let flags: Vec<u32> = array.as_mut_slice().iter().map(|info| info.flags).collect();
+        assert_eq!(flags, [0, InfoFlags::REQUIRED.bits() | end]);
     }
 }

@@ -24,6 +24,8 @@ pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_
     guard(|| {
         // SAFETY: the caller's contract.
         let infos = unsafe { from_c::infos(info, ninfo) }?;
+        // SAFETY: the caller's contract.
+        let place = unsafe { pointer::optional(proc, "place for the process") }?;
         let _changes = process::begin();
         let member = match process::member() {
             Ok(member) => member,
@@ -34,9 +36,8 @@ pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_
             }
         };
         process::change(|state| state.tool_count = state.tool_count.saturating_add(1));
-        if !proc.is_null() {
-            // SAFETY: the caller's contract.
-            *unsafe { pointer::unique(proc, "place for the process") }? = to_c::proc(&member.proc());
+        if let Some(place) = place {
+            *place = to_c::proc(&member.proc());
         }
         Ok(())
     })

@@ -108,6 +108,36 @@ mod tests {
         session.finalize().unwrap();
     }
 
+    /// The thread of the callbacks took the program's signals, so that its handlers ran beside the thread they were meant
+    /// for, or inside a callback; other threads of the library never did.
+    #[test]
+    fn callbacks_run_where_no_signal_is_handled() {
+        let session = alone().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let job = move || sender.send(nix::sys::signal::SigSet::thread_get_mask().unwrap()).unwrap();
+        session.later(job).unwrap();
+        let mask = receiver.recv().unwrap();
+        assert!(mask.contains(nix::sys::signal::Signal::SIGCHLD) && mask.contains(nix::sys::signal::Signal::SIGALRM));
+    }
+
+    /// Python holds its lock while it finalizes, and its callbacks want that lock: the two waited for each other.
+    #[test]
+    fn a_callback_that_waits_for_who_closes_the_session_does_not_keep_it() {
+        let session = alone().unwrap();
+        let (begun, has_begun) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let job = move || {
+            begun.send(()).unwrap();
+            end.send(released.recv()).unwrap();
+        };
+        session.later(job).unwrap();
+        has_begun.recv().unwrap();
+        session.close();
+        release.send(()).unwrap();
+        assert_eq!(ended.recv().unwrap(), Ok(()));
+    }
+
     /// Open MPI registers a handler, waits for the callback and declares its model. The event was missed when the other
     /// thread had called back, but not yet marked the handler as ready.
     #[test]

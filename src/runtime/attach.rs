@@ -13,6 +13,7 @@ use super::link_state::LinkState;
 use super::session::{Session, map_segment};
 use crate::bfrops::Codec;
 use crate::client::{Call, Config, Outcome};
+use crate::gds::AsStatus;
 use crate::proto::handshake::{
     Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, STORE_MODEX, native_credential,
 };
@@ -53,6 +54,21 @@ pub enum ConnectError {
         /// Why.
         status: Status,
     },
+}
+
+/// Never `ERR_UNREACH` where a launcher is at work: MPI libraries take it for "alone", and each of a job's processes would
+/// run for itself.
+impl AsStatus for ConnectError {
+    fn status(&self) -> Status {
+        match self {
+            Self::NotLaunched => Status::ERR_UNREACH,
+            Self::Environment(EnvironmentError::Missing { .. }) => Status::ERR_DATA_VALUE_NOT_FOUND,
+            Self::Environment(EnvironmentError::NoServer { .. }) => Status::ERR_SERVER_NOT_AVAIL,
+            Self::Environment(_) => Status::ERR_BAD_PARAM,
+            Self::ServerUnreachable { .. } => Status::ERR_COMM_FAILURE,
+            Self::Refused { status, .. } => *status,
+        }
+    }
 }
 
 /// Why a server can't be reached.

@@ -3,9 +3,10 @@ use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::events::EventHub;
@@ -13,6 +14,7 @@ use super::fetched::Fetched;
 use super::link::{CallResult, Link};
 use super::session_events;
 use super::stores::SessionStores;
+use super::threads::spawn;
 use crate::client::{
     Call, CallError, CallId, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
     StagingLimits, resolve,
@@ -41,11 +43,18 @@ pub struct Session {
     pub(super) link: Arc<Link>,
     pub(super) events: Arc<EventHub>,
     /// Runs callbacks and event handlers; started by the first one.
-    progress: Mutex<Option<JoinHandle<()>>>,
+    progress: Mutex<Option<Progress>>,
     /// Nobody started this process: there is no server, and nobody else to wait for.
     is_alone: bool,
     /// A forked copy has neither the connection nor the thread.
     owner_pid: u32,
+}
+
+/// The thread of the callbacks.
+struct Progress {
+    thread: JoinHandle<()>,
+    /// Closed when it is about to end.
+    ended: Receiver<()>,
 }
 
 /// Why a Get gave no value.
@@ -357,17 +366,21 @@ impl Session {
     }
 
     /// Closes the connection and ends the progress thread. What is in flight ends with an error; callbacks that are
-    /// ready run before this returns, unless one of them is what calls it. Nothing can be asked any more; published
-    /// values can still be read.
+    /// ready run before this returns, unless one of them is what calls it, or takes longer than a second: it may be
+    /// waiting for a lock that the caller holds, as Python does. Nothing can be asked any more; published values can
+    /// still be read.
     pub fn close(&self) {
         if process::id() != self.owner_pid {
             // Closing would end the parent's connection, and the thread to join does not exist here.
             return;
         }
         self.link.shut();
-        let thread = self.progress.lock().take();
+        let progress = self.progress.lock().take();
         // A callback may be what closes the session; its thread can't wait for itself and ends right after.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+        if let Some(Progress { thread, ended }) = progress
+            && thread.thread().id() != std::thread::current().id()
+            && ended.recv_timeout(CALLBACK_TIME_MAX) != Err(RecvTimeoutError::Timeout)
+        {
             // It catches what callbacks throw.
             let _ = thread.join();
         }
@@ -414,12 +427,19 @@ impl Session {
         if progress.is_none() {
             self.link.prepare_progress()?;
             let link = Arc::clone(&self.link);
-            let thread = Builder::new().name("modex-progress".to_owned()).spawn(move || link.run_callbacks())?;
-            *progress = Some(thread);
+            let (running, ended) = bounded(0);
+            let thread = spawn("modex-progress", move || {
+                link.run_callbacks();
+                drop(running);
+            })?;
+            *progress = Some(Progress { thread, ended });
         }
         Ok(())
     }
 }
+
+/// How long a callback that runs may keep who closes the session.
+const CALLBACK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Maps a segment. One that can't be read, or is labelled for another namespace than it was announced for, is none: the
 /// server is asked for each value instead.

@@ -251,7 +251,10 @@ impl<S: Publish> Server<S> {
     /// Hands an event to everybody here who is in range and wants it, except where it came from, and keeps it for those
     /// who register later.
     fn distribute(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
-        let is_kept = event.may_be_kept() && event.range != range::RANGE_PROC_LOCAL;
+        if event.range == range::RANGE_PROC_LOCAL {
+            return;
+        }
+        let is_kept = event.may_be_kept();
         let number = if is_kept { self.events.cache.push(now, Arc::new(event.clone()), origin) } else { NOT_KEPT };
         let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
         let listeners: Vec<Listener> = wanting.map(|(listener, _)| *listener).collect();

@@ -8,6 +8,7 @@ use super::connect::Results;
 use super::core::Server;
 use super::directives::{find, flag};
 use super::outputs::Ticket;
+use super::registry::Registry;
 use super::requests::GroupOperation;
 use crate::gds::Publish;
 use crate::keys;
@@ -40,6 +41,10 @@ pub(super) struct Formed {
 impl<S: Publish> Server<S> {
     pub(super) fn construct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
         let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
+        if Namespace::from_bytes(id.as_bytes()).is_ok_and(|namespace| self.registry.job(&namespace).is_some()) {
+            // It would stand for the job's processes in whatever they do together.
+            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
+        }
         if self.groups.count >= self.config.limits.groups_max {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
@@ -128,13 +133,24 @@ impl<S: Publish> Server<S> {
 
 impl Groups {
     /// Replaces groups among the participants by their members. A group's name stands where a namespace would, the rank
-    /// is the one in the group. The caller's own group is meant if it is in one of that name.
-    pub(super) fn translate(&self, procs: Vec<ProcId>, caller: &ProcId, procs_max: usize) -> Vec<ProcId> {
+    /// is the one in the group. The caller's own group is meant if it is in one of that name; a job of that name comes
+    /// before any group.
+    pub(super) fn translate(
+        &self,
+        registry: &Registry,
+        procs: Vec<ProcId>,
+        caller: &ProcId,
+        procs_max: usize,
+    ) -> Vec<ProcId> {
         if self.groups.is_empty() {
             return procs;
         }
         let named = |id: &Text| self.of_member(id, caller).or_else(|| self.groups.get(id)?.first());
-        let members_of = |proc: ProcId| match named(&Text::from(proc.namespace.as_str())) {
+        let group_of = |namespace: &Namespace| match registry.job(namespace) {
+            Some(_) => None,
+            None => named(&Text::from(namespace.as_str())),
+        };
+        let members_of = |proc: ProcId| match group_of(&proc.namespace) {
             Some(group) => match proc.rank.process().map(usize::try_from) {
                 Some(Ok(position)) => group.members.get(position).cloned().into_iter().collect(),
                 _ => group.members.clone(),

@@ -27,7 +27,7 @@ impl<S: Publish> Server<S> {
         if is_too_long || procs.len() > self.config.limits.participants_max {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
-        let procs = self.groups.translate(procs, &proc, self.config.limits.participants_max);
+        let procs = self.groups.translate(&self.registry, procs, &proc, self.config.limits.participants_max);
         let is_somebody = |entry: &ProcId| !matches!(entry.rank, Rank::Invalid | Rank::Undefined);
         if procs.is_empty() || !procs.iter().all(is_somebody) {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);

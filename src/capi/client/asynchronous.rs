@@ -1,33 +1,15 @@
 //! Results on their way to C callbacks.
 
 use crate::capi::error::CError;
-use crate::capi::guard::Failure;
-use crate::capi::memory;
+use crate::capi::guard::{Failure, guard_or};
 use crate::capi::operation::{self, Answer, Operation, Results};
+use crate::capi::pointer::CallerData;
+use crate::capi::server_role::Done;
 use crate::capi::to_c::{self, Array};
 use crate::capi::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t};
+use crate::capi::{lent, memory};
 use crate::gds::AsStatus;
 use crate::types::{Info, Status};
-
-/// What a C caller wants back with its callback. The library only carries it.
-#[derive(Clone, Copy)]
-pub(super) struct CallerData(*mut c_void);
-
-// SAFETY: the library never follows the pointer; that it may be used on the library's thread is part of every contract
-// with a callback.
-unsafe impl Send for CallerData {}
-// SAFETY: as above.
-unsafe impl Sync for CallerData {}
-
-impl CallerData {
-    pub(super) const fn new(data: *mut c_void) -> Self {
-        Self(data)
-    }
-
-    pub(super) const fn get(self) -> *mut c_void {
-        self.0
-    }
-}
 
 /// Does it and waits, for functions that only say how it went.
 pub(super) fn run(operation: Operation) -> Result<(), Failure> {
@@ -75,7 +57,7 @@ pub(super) fn start_with(
     operation: Operation,
     deliver: impl FnOnce(Result<Answer, Status>) + Send + 'static,
 ) -> Result<(), Failure> {
-    operation::start(operation, Box::new(deliver)).map_err(Failure)
+    operation::start(operation, Done::callback(deliver)).map_err(Failure)
 }
 
 /// Does it, waits, and stores the infos that came of it where the caller wants them. No infos: NULL and 0.
@@ -129,21 +111,19 @@ pub(super) fn deliver_infos(result: Result<Answer, Status>, callback: Option<pmi
         Ok((answer.status, array))
     });
     let (status, array) = converted.unwrap_or_else(|status| (status, Array::empty()));
-    let mut held = Box::new(array);
-    let (first, count) = (held.as_mut_ptr(), held.len());
-    let held: *mut c_void = Box::into_raw(held).cast();
-    let release: pmix_release_cbfunc_t = release_infos;
+    let (first, count) = (array.as_ptr().cast_mut(), array.len());
+    // Where nothing is lent nobody need give it back.
+    let (release, token): (Option<pmix_release_cbfunc_t>, _) = match array.is_empty() {
+        true => (None, std::ptr::null_mut()),
+        false => (Some(release_infos), lent::lend(array)),
+    };
     // SAFETY: the caller gave the function for this, and its data with it. The array lives until it is released.
-    unsafe { callback(status.to_raw(), first, count, data.get(), Some(release), held) };
+    unsafe { callback(status.to_raw(), first, count, data.get(), release, token) };
 }
 
 /// The release function of infos that a callback got.
-unsafe extern "C" fn release_infos(held: *mut c_void) {
-    if held.is_null() {
-        return;
-    }
-    // SAFETY: the standard has it called once, with what `deliver_infos` made.
-    drop(unsafe { Box::from_raw(held.cast::<Array<pmix_info_t>>()) });
+unsafe extern "C" fn release_infos(token: *mut c_void) {
+    guard_or((), || lent::take_back(token));
 }
 
 fn infos_of(results: Results) -> Vec<Info> {
@@ -162,4 +142,33 @@ pub(super) unsafe fn store_string(text: &[u8], place: *mut *mut crate::capi::typ
     // SAFETY: the caller's contract.
     unsafe { place.write(copy) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capi::types::pmix_status_t;
+    use crate::types::Key;
+
+    unsafe extern "C" fn releases_twice(
+        status: pmix_status_t,
+        first: *mut pmix_info_t,
+        count: usize,
+        _: *mut c_void,
+        release: Option<pmix_release_cbfunc_t>,
+        token: *mut c_void,
+    ) {
+        assert_eq!((status, count, first.is_null()), (0, 1, false));
+        for _ in 0..2 {
+            // SAFETY: the function takes any number.
+            unsafe { release.unwrap()(token) };
+        }
+    }
+
+    /// What was given back twice was freed twice.
+    #[test]
+    fn infos_that_are_released_twice_are_freed_once() {
+        let infos = Results::Infos(vec![Info::new(Key::from_static("k"), "text")]);
+        deliver_infos(Ok(Answer::complete(infos)), Some(releases_twice), CallerData::new(std::ptr::null_mut()));
+    }
 }

@@ -1,22 +1,25 @@
 //! Values: put, commit, get.
 
 use std::ffi::CStr;
-use std::sync::mpsc;
+use std::hash::{Hash, Hasher};
 
-use super::asynchronous::CallerData;
-use crate::api::{Client, GetError};
+use rustc_hash::FxHasher;
+
+use crate::api::GetError;
 use crate::capi::guard::{Failure, guard};
-use crate::capi::operation::done_on;
+use crate::capi::pointer::CallerData;
 use crate::capi::process::{self, Member, Membership};
+use crate::capi::server_role::Done;
 use crate::capi::to_c::{self, Single};
 use crate::capi::types::{
-    c_char, c_void, pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t, pmix_value_cbfunc_t, pmix_value_t,
+    PMIX_MAX_NSLEN, c_char, c_void, pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t, pmix_value_cbfunc_t,
+    pmix_value_t,
 };
 use crate::capi::{from_c, pointer};
 use crate::gds::AsStatus;
 use crate::keys;
 use crate::runtime::Fetched;
-use crate::types::{Info, Key, ProcId, Rank, Scope, Status, Value};
+use crate::types::{DataType, Info, Key, ProcId, Rank, Scope, Status, Value};
 
 /// Puts a value of this process; others see it after [`PMIx_Commit`]. Reserved keys are accepted: MPI libraries put some.
 /// See the standard's function of the same name.
@@ -97,10 +100,9 @@ pub unsafe extern "C" fn PMIx_Get(
     val: *mut *mut pmix_value_t,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        if let Some(found) = unsafe { peek(proc, key, info, ninfo) }
-            && !val.is_null()
-        {
+        // SAFETY: the caller's contract. What is found must have a place to go to.
+        let found = if val.is_null() { None } else { unsafe { peek(proc, key, info, ninfo) } };
+        if let Some(found) = found {
             // SAFETY: not null, and may be written (the caller's contract).
             unsafe { val.write(found) };
             return Ok(());
@@ -143,7 +145,7 @@ pub unsafe extern "C" fn PMIx_Get_nb(
                 deliver(result.map_err(|error: GetError| error.status()), callback, data);
             })?),
             Member::Server(server) => {
-                let done = Box::new(move |result| deliver(result, callback, data));
+                let done = Done::callback(move |result| deliver(result, callback, data));
                 Ok(server.get(proc, key, directives, done)?)
             }
         }
@@ -179,39 +181,89 @@ unsafe fn peek(
     let proc = unsafe { pointer::shared(proc, "process") }.ok()?;
     // SAFETY: P1, by the caller's contract.
     let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }.ok()?;
-    if !infos.iter().all(leaves_found_values_alone) {
-        return None;
+    let mut is_kept = false;
+    for info in infos {
+        match effect_on_found(info) {
+            Effect::None => {}
+            Effect::Kept => is_kept = true,
+            Effect::Other => return None,
+        }
     }
     // SAFETY: not null, and NUL-terminated (the caller's contract).
     let key = unsafe { CStr::from_ptr(key) }.to_bytes();
     if key.is_empty() || key.len() > Key::SIZE_BYTES_MAX {
         return None;
     }
-    let key = std::str::from_utf8(key).ok()?;
+    let key = text_of(key)?;
     let rank = Rank::from_raw(proc.rank).ok()?;
-    process::peek_client(|client| {
-        if !is_namespace(proc, client.proc().namespace.as_str()) {
+    process::peek_client(|membership| {
+        if !is_namespace(proc, membership.proc().namespace.as_str()) {
             return None;
         }
-        to_c::new_fetched(&client.peek_value(rank, key)?).ok()
+        let found = membership.peek_value(rank, key)?;
+        if is_kept {
+            return membership.kept.pointer_to(kept_number(proc.rank, Some(key)), &found).ok();
+        }
+        to_c::new_fetched(&found).ok()
     })
+}
+
+/// Keys are ASCII as far as the standard has made them, which is looked at faster than UTF-8.
+#[inline]
+fn text_of(bytes: &[u8]) -> Option<&str> {
+    if bytes.is_ascii() {
+        // SAFETY: ASCII is UTF-8.
+        return Some(unsafe { std::str::from_utf8_unchecked(bytes) });
+    }
+    std::str::from_utf8(bytes).ok()
 }
 
 /// More than any caller gives; others take the way that reads them all.
 const PEEKED_DIRECTIVES_MAX: usize = 4;
 
-/// Directives that only say what to do when there is no value.
-fn leaves_found_values_alone(info: &pmix_info_t) -> bool {
+/// What a directive means for a value that is there.
+enum Effect {
+    /// It only says what to do when there is none.
+    None,
+    /// The caller wants a pointer to the library's.
+    Kept,
+    /// The way that reads all directives knows.
+    Other,
+}
+
+fn effect_on_found(info: &pmix_info_t) -> Effect {
     let key = pointer::fixed_text(&info.key, "key").unwrap_or_default();
-    [keys::OPTIONAL.name(), keys::IMMEDIATE.name(), keys::TIMEOUT.name()].iter().any(|name| name.as_bytes() == key)
+    let is = |name: &str| name.as_bytes() == key;
+    if is(keys::OPTIONAL.name()) || is(keys::IMMEDIATE.name()) || is(keys::TIMEOUT.name()) {
+        Effect::None
+    } else if is(keys::GET_POINTER_VALUES.name()) && is_true(&info.value) {
+        Effect::Kept
+    } else {
+        Effect::Other
+    }
+}
+
+/// Whether a flag is set; one without a value is.
+fn is_true(value: &pmix_value_t) -> bool {
+    if value.type_ == DataType::Undefined.to_raw() {
+        return true;
+    }
+    // SAFETY: the type says so (P1).
+    value.type_ == DataType::Bool.to_raw() && unsafe { value.data.flag } != 0
 }
 
 /// Whether the process is of this namespace; an empty name means the caller's own, which this is.
 #[inline]
 fn is_namespace(proc: &pmix_proc_t, own: &str) -> bool {
-    let nul = proc.nspace.get(own.len());
-    let is_same = || proc.nspace.iter().zip(own.as_bytes()).all(|(c, own)| c.cast_unsigned() == *own);
-    proc.nspace.first() == Some(&0) || (nul == Some(&0) && is_same())
+    let name: &[u8; PMIX_MAX_NSLEN + 1] = zerocopy::transmute_ref!(&proc.nspace);
+    name.first() == Some(&0) || (name.get(own.len()) == Some(&0) && name.get(..own.len()) == Some(own.as_bytes()))
+}
+
+/// By what a value handed out is found again; see [`KeptValues`](super::KeptValues).
+fn kept_number(rank: u32, key: Option<&str>) -> u64 {
+    let mut hasher = FxHasher::default();
+    (rank, key).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What a Get asks for.
@@ -294,9 +346,9 @@ unsafe fn get(
             Ok(())
         }
         Member::Server(server) => {
-            let (sender, receiver) = mpsc::sync_channel(1);
-            server.get(wanted.proc, wanted.key, wanted.directives, done_on(sender))?;
-            let value = receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))?;
+            let (done, answer) = Done::waiter();
+            server.get(wanted.proc, wanted.key, wanted.directives, done)?;
+            let value = answer.wait()?;
             if wanted.place == Place::Library {
                 return Err(Failure(Status::ERR_NOT_SUPPORTED));
             }
@@ -325,9 +377,8 @@ fn keep(
     key: Option<Key>,
     fetched: &Fetched<'_>,
 ) -> Result<*mut pmix_value_t, Failure> {
-    let client: &Client = membership;
-    let proc = proc.unwrap_or_else(|| client.proc().clone());
-    membership.kept.pointer_to(proc, key, fetched)
+    let rank = proc.map_or(Rank::Undefined, |proc| proc.rank);
+    membership.kept.pointer_to(kept_number(rank.to_raw(), key.as_ref().map(Key::as_str)), fetched)
 }
 
 /// The library's version is nobody's data.

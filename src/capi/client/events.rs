@@ -1,17 +1,17 @@
 //! Events.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
 
 use parking_lot::Mutex;
 
-use super::asynchronous::{CallerData, start_or_wait};
+use super::asynchronous::start_or_wait;
 use crate::api::{Client, Completion, EventCall};
 use crate::capi::error::CError;
 use crate::capi::guard::{Failure, guard_or, guard_status};
-use crate::capi::operation::{Operation, done_on};
+use crate::capi::operation::Operation;
+use crate::capi::pointer::CallerData;
 use crate::capi::process::{self, Member};
-use crate::capi::server_role::EventHandler;
+use crate::capi::server_role::{Done, EventHandler};
 use crate::capi::to_c::{self, Array};
 use crate::capi::types::{
     c_void, pmix_data_range_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_notification_fn_t, pmix_op_cbfunc_t,
@@ -66,7 +66,9 @@ pub unsafe extern "C" fn PMIx_Register_event_handler(
                 let done = move |id: Result<usize, EventError>| done(id.map_err(|error| error.status()));
                 client.register_event_handler_with(&codes, &directives, handler, done)?;
             }
-            Member::Server(server) => server.register_event_handler(&codes, &directives, handler, Box::new(done))?,
+            Member::Server(server) => {
+                server.register_event_handler(&codes, &directives, handler, Done::callback(done))?;
+            }
         }
         Ok(Status::SUCCESS)
     })
@@ -81,9 +83,9 @@ fn register_and_wait(
     match member {
         Member::Client(client) => Ok(client.register_event_handler(codes, directives, handler)?),
         Member::Server(server) => {
-            let (sender, receiver) = mpsc::sync_channel(1);
-            server.register_event_handler(codes, directives, handler, done_on(sender))?;
-            Ok(receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))?)
+            let (done, number) = Done::waiter();
+            server.register_event_handler(codes, directives, handler, done)?;
+            Ok(number.wait()?)
         }
     }
 }
@@ -237,7 +239,7 @@ pub unsafe extern "C" fn PMIx_Deregister_event_handler(
             })?,
             Member::Server(server) => server.deregister_event_handler(
                 evhdlr_ref,
-                Box::new(move |result| done(result.map_or_else(|status| status, |()| Status::SUCCESS))),
+                Done::callback(move |result| done(result.map_or_else(|status| status, |()| Status::SUCCESS))),
             )?,
         }
         Ok(Status::SUCCESS)
@@ -248,9 +250,9 @@ fn deregister_and_wait(member: &Member, id: usize) -> Result<(), Failure> {
     match member {
         Member::Client(client) => Ok(client.deregister_event_handler(id)?),
         Member::Server(server) => {
-            let (sender, receiver) = mpsc::sync_channel(1);
-            server.deregister_event_handler(id, done_on(sender))?;
-            Ok(receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))?)
+            let (done, ended) = Done::waiter();
+            server.deregister_event_handler(id, done)?;
+            Ok(ended.wait()?)
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Groups.
 
-use super::asynchronous::{CallerData, deliver_infos, run, start, start_with, store_infos};
+use super::asynchronous::{deliver_infos, run, start, start_with, store_infos};
 use crate::api::Group;
 use crate::capi::guard::{Failure, guard, guard_status};
 use crate::capi::operation::{self, Answer, Operation, Results};
+use crate::capi::pointer::CallerData;
 use crate::capi::to_c::{self, Array};
 use crate::capi::types::{
     c_char, c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t,

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::asynchronous::{CallerData, start_or_wait, start_with};
+use super::asynchronous::{start_or_wait, start_with};
 use crate::api::IofOutput;
 use crate::capi::guard::{Failure, guard_status};
 use crate::capi::operation::{self, Answer, Operation, OutputHandler, Results};
+use crate::capi::pointer::CallerData;
 use crate::capi::to_c;
 use crate::capi::types::{
     c_void, pmix_byte_object_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_iof_cbfunc_t, pmix_iof_channel_t,
@@ -47,7 +48,9 @@ pub unsafe extern "C" fn PMIx_IOF_pull(
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
         let id = Arc::new(OnceLock::new());
-        let handler = handler(cbfunc, Arc::clone(&id));
+        // Who waits for the number sets it in its own time; to a callback it comes on the thread of the handler, first.
+        let number_of: NumberOf = if regcbfunc.is_some() { |id| id.get().copied() } else { |id| Some(*id.wait()) };
+        let handler = handler(cbfunc, Arc::clone(&id), number_of);
         let operation = Operation::IofPull { procs, directives, channels: channel, handler, id };
         let Some(registered) = regcbfunc else {
             return id_of(&operation::run(operation)?);
@@ -74,13 +77,16 @@ fn id_of(answer: &Answer) -> Result<Status, Failure> {
     }
 }
 
-/// What is done with each piece. The number is known before the first.
-fn handler(cbfunc: Option<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>) -> OutputHandler {
+/// How the handler learns its number.
+type NumberOf = fn(&OnceLock<u64>) -> Option<u64>;
+
+/// What is done with each piece.
+fn handler(cbfunc: Option<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_of: NumberOf) -> OutputHandler {
     let Some(callback) = cbfunc else {
         return Box::new(|output| write_out(&output));
     };
     Box::new(move |output| {
-        let id = id.get().and_then(|id| usize::try_from(*id).ok()).unwrap_or(usize::MAX);
+        let id = number_of(&id).and_then(|id| usize::try_from(id).ok()).unwrap_or(usize::MAX);
         let mut source = to_c::proc(&output.source);
         let (Ok(mut bytes), Ok(mut infos)) = (to_c::byte_object(&output.bytes), to_c::infos(&output.info)) else {
             tracing::warn!(source = %output.source, "no memory for forwarded output; it is lost");

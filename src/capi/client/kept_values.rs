@@ -1,19 +1,21 @@
 //! Values that a caller may look at without owning them (`PMIX_GET_POINTER_VALUES`).
 
-use std::collections::BTreeMap;
-
 use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 
 use crate::capi::guard::Failure;
 use crate::capi::to_c::Single;
 use crate::capi::types::pmix_value_t;
 use crate::runtime::{Borrowed, Fetched};
-use crate::types::{DataType, Key, ProcId, Status, Value};
+use crate::types::{DataType, Status, Value};
 
-/// What was handed out, by process and key. It stays where it is until the client is gone: callers have pointers to it.
-/// A value that is asked for again is not made again, so this grows with the values that there are, not with the calls.
+/// What was handed out. It stays where it is until the client is gone: callers have pointers to it. A value that is
+/// asked for again is not made again, so this grows with the values that there are, not with the calls.
+///
+/// Found by a number made of whose value it is and its key. Two with the same number do no harm: a value is handed out
+/// again only where it equals what was found.
 #[derive(Default)]
-pub(in crate::capi) struct KeptValues(Mutex<BTreeMap<(ProcId, Option<Key>), Vec<Kept>>>);
+pub(in crate::capi) struct KeptValues(Mutex<FxHashMap<u64, Vec<Kept>>>);
 
 /// One value, as the caller sees it.
 struct Kept {
@@ -36,15 +38,10 @@ unsafe impl Send for Kept {}
 
 impl KeptValues {
     /// A pointer to the library's copy of a value.
-    pub(super) fn pointer_to(
-        &self,
-        proc: ProcId,
-        key: Option<Key>,
-        fetched: &Fetched<'_>,
-    ) -> Result<*mut pmix_value_t, Failure> {
+    pub(super) fn pointer_to(&self, number: u64, fetched: &Fetched<'_>) -> Result<*mut pmix_value_t, Failure> {
         let source = source_of(fetched)?;
         let mut values = self.0.lock();
-        let of_key = values.entry((proc, key)).or_default();
+        let of_key = values.entry(number).or_default();
         if let Some(known) = of_key.iter_mut().find(|kept| kept.source == source) {
             return Ok(known.value.as_mut_ptr());
         }
@@ -64,6 +61,11 @@ fn source_of(fetched: &Fetched<'_>) -> Result<Source, Failure> {
         && let Some(bytes) = stored.as_bytes()
     {
         return Ok(Source::Stored(stored.data_type(), bytes.as_ptr().addr(), bytes.len()));
+    }
+    if let Borrowed::Stored(stored) = fetched.borrow()
+        && let Some(number) = stored.number()
+    {
+        return Ok(Source::Copied(number));
     }
     let value = fetched.clone().into_value().map_err(|_| Failure(Status::ERROR))?;
     Ok(Source::Copied(value))

@@ -11,7 +11,6 @@ use crate::capi::process::{self, Member, Membership};
 use crate::capi::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::capi::{from_c, pointer, to_c};
 use crate::keys;
-use crate::ptl::EnvironmentError;
 use crate::types::{Info, Status};
 
 /// Makes this process a client, or counts up if it is one. A process that no launcher started becomes a job of one, and
@@ -28,10 +27,11 @@ pub unsafe extern "C" fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_
     guard_status(|| {
         // SAFETY: the caller's contract.
         let infos = unsafe { from_c::infos(info, ninfo) }?;
+        // SAFETY: the caller's contract.
+        let place = unsafe { pointer::optional(proc, "place for the process") }?;
         let (member, is_first) = join()?;
-        if !proc.is_null() {
-            // SAFETY: the caller's contract.
-            *unsafe { pointer::unique(proc, "place for the process") }? = to_c::proc(&member.proc());
+        if let Some(place) = place {
+            *place = to_c::proc(&member.proc());
         }
         let Member::Client(client) = &member else { return Ok(Status::SUCCESS) };
         events::declare_model(client, &infos);
@@ -71,24 +71,13 @@ fn connect() -> Result<Client, Failure> {
         Err(ConnectError::NotLaunched) => Client::alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE)),
         Err(error) => {
             tracing::error!(%error, "PMIx_Init failed");
-            Err(Failure(status_of(&error)))
+            Err(error.into())
         }
     }
 }
 
-/// Never `ERR_UNREACH`: MPI libraries take it for "alone", and each of a job's processes would run for itself.
-fn status_of(error: &ConnectError) -> Status {
-    match error {
-        ConnectError::Environment(EnvironmentError::Missing { .. }) => Status::ERR_DATA_VALUE_NOT_FOUND,
-        ConnectError::Environment(EnvironmentError::NoServer { .. }) => Status::ERR_SERVER_NOT_AVAIL,
-        ConnectError::Environment(_) => Status::ERR_BAD_PARAM,
-        ConnectError::Refused { status, .. } => *status,
-        _ => Status::ERR_COMM_FAILURE,
-    }
-}
-
 /// Counts down; the last call leaves the job. Callbacks that are due have run when it returns, unless it is called from
-/// one. `PMIX_EMBED_BARRIER` has it fence first. See the standard's function of the same name.
+/// one, or one takes longer than a second. `PMIX_EMBED_BARRIER` has it fence first; it leaves whatever comes of that. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -101,10 +90,12 @@ pub unsafe extern "C" fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -
         let infos = unsafe { from_c::infos(info, ninfo) }?;
         let wants_barrier =
             |info: &Info| info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true);
-        if infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1 {
-            run(Operation::Fence { procs: Vec::new(), directives: Vec::new() })?;
-        }
-        end()
+        let is_fenced = infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1;
+        let barrier =
+            if is_fenced { run(Operation::Fence { procs: Vec::new(), directives: Vec::new() }) } else { Ok(()) };
+        // Whoever did not come to the barrier does not keep this process.
+        let left = end();
+        barrier.and(left)
     })
 }
 
@@ -184,6 +175,42 @@ pub extern "C" fn PMIx_Progress() {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{LocalHost, Server};
+    use crate::types::{Key, Namespace, ProcId};
+
+    /// These tests change what this process is.
+    static PROCESS: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+
+    #[test]
+    fn an_init_that_fails_counts_for_nothing() {
+        let _changes = PROCESS.lock();
+        let nowhere = std::ptr::without_provenance_mut(8);
+        // SAFETY: what cannot be an address is not followed.
+        let status = unsafe { PMIx_Init(nowhere, std::ptr::null_mut(), 0) };
+        assert_eq!((status, PMIx_Initialized()), (Status::ERR_BAD_PARAM.to_raw(), 0));
+    }
+
+    /// A process whose server or peer had died got the error of the barrier, and stayed in the job for ever.
+    #[test]
+    fn a_barrier_that_fails_does_not_keep_a_process_from_leaving() {
+        let _changes = PROCESS.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::builder().tmpdir(directory.path()).start(LocalHost).unwrap();
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let description = vec![Info::new(Key::from_static(keys::JOB_SIZE.name()), 2_u32)];
+        server.register_namespace(&proc.namespace, 2, description).unwrap();
+        let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        server.register_client(&proc, uid, gid).unwrap();
+        let client = Client::builder().env(server.setup_fork(&proc).unwrap()).connect().unwrap();
+        process::change(|state| {
+            (state.client, state.client_count) = (Some(Arc::new(Membership::new(client))), 1);
+        });
+        server.shutdown();
+        let barrier = to_c::infos(&[Info::new(Key::from_static(keys::EMBED_BARRIER.name()), true)]).unwrap();
+        // SAFETY: one info.
+        let status = unsafe { PMIx_Finalize(barrier.as_ptr(), barrier.len()) };
+        assert_eq!((status, PMIx_Initialized()), (Status::ERR_LOST_CONNECTION.to_raw(), 0));
+    }
 
     #[test]
     fn the_version_begins_with_what_open_mpi_accepts() {

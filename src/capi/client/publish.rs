@@ -1,9 +1,10 @@
 //! Publication and lookup.
 
-use super::asynchronous::{CallerData, run, start, start_with};
+use super::asynchronous::{run, start, start_with};
 use crate::capi::form::Form;
 use crate::capi::guard::{Failure, guard, guard_status};
 use crate::capi::operation::{self, Answer, Operation, Results};
+use crate::capi::pointer::CallerData;
 use crate::capi::to_c::{self, Array};
 use crate::capi::types::{
     c_char, c_void, pmix_info_t, pmix_lookup_cbfunc_t, pmix_op_cbfunc_t, pmix_pdata_t, pmix_status_t, pmix_value_t,

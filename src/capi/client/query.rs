@@ -1,8 +1,9 @@
 //! Questions about the system, logging, allocations.
 
-use super::asynchronous::{CallerData, deliver_infos, run, run_for_infos, start, start_for_infos, store_infos};
+use super::asynchronous::{deliver_infos, run, run_for_infos, start, start_for_infos, store_infos};
 use crate::capi::guard::{Failure, guard, guard_status};
 use crate::capi::operation::{Answer, Operation, Results};
+use crate::capi::pointer::CallerData;
 use crate::capi::types::{
     c_void, pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
 };

@@ -1,9 +1,10 @@
 //! Credentials.
 
-use super::asynchronous::{CallerData, run_for_infos, start_with};
+use super::asynchronous::{run_for_infos, start_with};
 use crate::api::Credential;
 use crate::capi::guard::{Failure, guard, guard_status};
 use crate::capi::operation::{self, Answer, Operation, Results};
+use crate::capi::pointer::CallerData;
 use crate::capi::to_c::{self, Array, Single};
 use crate::capi::types::{
     c_void, pmix_byte_object_t, pmix_credential_cbfunc_t, pmix_info_t, pmix_status_t, pmix_validation_cbfunc_t,

@@ -2,9 +2,10 @@
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::asynchronous::{CallerData, run, start, start_with};
+use super::asynchronous::{run, start, start_with};
 use crate::capi::guard::{Failure, guard};
 use crate::capi::operation::{self, Answer, Operation, Results};
+use crate::capi::pointer::CallerData;
 use crate::capi::types::{
     c_char, c_void, pmix_app_t, pmix_info_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_spawn_cbfunc_t,
     pmix_status_t,

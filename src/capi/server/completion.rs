@@ -2,29 +2,12 @@
 
 use crate::api::{Server, ServerError};
 use crate::capi::guard::{Failure, guard_or, guard_status};
+use crate::capi::pointer::CallerData;
 use crate::capi::types::{c_void, pmix_op_cbfunc_t, pmix_status_t};
 use crate::gds::AsStatus;
 use crate::types::Status;
 
 use super::state::{self, ServerProcess};
-
-/// What a C caller wants back with its callback. The library only carries it.
-#[derive(Clone, Copy)]
-pub(super) struct CallerData(*mut c_void);
-
-// SAFETY: the library never follows the pointer; that it may be used on the library's thread is part of every contract
-// with a callback.
-unsafe impl Send for CallerData {}
-
-impl CallerData {
-    pub(super) const fn new(data: *mut c_void) -> Self {
-        Self(data)
-    }
-
-    pub(super) const fn get(self) -> *mut c_void {
-        self.0
-    }
-}
 
 impl AsStatus for ServerError {
     fn status(&self) -> Status {

@@ -8,8 +8,8 @@ use crate::gds::AsStatus;
 use crate::proto::blob;
 use crate::types::Status;
 
-use super::completion::CallerData;
 use super::state;
+use crate::capi::pointer::CallerData;
 
 /// Asks for what a local process posted for other nodes (rank wildcard: the job's data). Waits until the process has
 /// committed; the callback gets it packed, for the `direct_modex` callback of the server that wants it, and for as long

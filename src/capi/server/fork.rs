@@ -97,8 +97,9 @@ impl Change {
                 environment.set(name.as_bytes(), &joined)
             }
             Self::First(name, value, separator) => {
-                let old = environment.get(name.as_bytes()).unwrap_or_default();
-                let others = old.split(|byte| byte == separator).filter(|part| *part != value.as_bytes());
+                let old = environment.get(name.as_bytes()).into_iter();
+                let parts = old.flat_map(|old| old.split(|byte| byte == separator));
+                let others = parts.filter(|part| *part != value.as_bytes());
                 let parts: Vec<&[u8]> = [value.as_bytes()].into_iter().chain(others).collect();
                 let joined = parts.join(separator);
                 environment.set(name.as_bytes(), &joined)
@@ -133,13 +134,20 @@ impl<'a> Environment<'a> {
     }
 
     fn get(&mut self, name: &[u8]) -> Option<&[u8]> {
-        self.entries().iter().find_map(|&entry| value_of(bytes_of(entry), name))
+        // SAFETY: the entries are strings, and change through `self` alone (see `open`).
+        self.entries().iter().find_map(|&entry| unsafe { value_of(entry, name) })
+    }
+
+    fn position(&mut self, name: &[u8]) -> Option<usize> {
+        // SAFETY: the entries are strings, and change through `self` alone (see `open`).
+        self.entries().iter().position(|&entry| unsafe { value_of(entry, name) }.is_some())
     }
 
     fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), CError> {
         let text = memory::new_string(&[name, b"=", value].concat())?;
-        let place = self.entries().iter_mut().find(|entry| value_of(bytes_of(**entry), name).is_some());
-        if let Some(place) = place {
+        if let Some(index) = self.position(name)
+            && let Some(place) = self.entries().get_mut(index)
+        {
             let old = std::mem::replace(place, text);
             // SAFETY: a string of the array, which nobody refers to any more.
             unsafe { memory::release(old) };
@@ -170,9 +178,7 @@ impl<'a> Environment<'a> {
     }
 
     fn unset(&mut self, name: &[u8]) -> Result<(), CError> {
-        let Some(index) = self.entries().iter().position(|&entry| value_of(bytes_of(entry), name).is_some()) else {
-            return Ok(());
-        };
+        let Some(index) = self.position(name) else { return Ok(()) };
         let with_end = self.count.saturating_add(1);
         // SAFETY: the array with the NULL that ends it.
         let entries = unsafe { pointer::slice_mut(*self.array, with_end, "environment") }?;
@@ -191,15 +197,14 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// An entry of an environment, without its NUL.
-fn bytes_of<'a>(entry: *mut c_char) -> &'a [u8] {
-    // SAFETY: entries are strings (see `Environment::open`), and are not used beyond the next change of the array.
-    let text = unsafe { pointer::text(entry, "environment variable") };
-    text.ok().flatten().map(std::ffi::CStr::to_bytes).unwrap_or_default()
-}
-
-fn value_of<'a>(entry: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    entry.strip_prefix(name)?.strip_prefix(b"=")
+/// The value of an entry of an environment that is this variable's.
+///
+/// # Safety
+/// The entry is a string, and outlives the result unchanged.
+unsafe fn value_of<'a>(entry: *mut c_char, name: &[u8]) -> Option<&'a [u8]> {
+    // SAFETY: the caller's contract.
+    let text = unsafe { pointer::text(entry, "environment variable") }.ok()??;
+    text.to_bytes().strip_prefix(name)?.strip_prefix(b"=")
 }
 
 #[cfg(test)]
@@ -276,11 +281,12 @@ mod tests {
             Change::Add(text("P"), text("ignored")),
             Change::Add(text("R"), text("r")),
             Change::First(text("Q"), text("y"), b':'),
+            Change::First(text("T"), text("t"), b':'),
             Change::Set(text("S"), text("s")),
             Change::Unset(text("R")),
         ] {
             change.apply(&mut caller.open()).unwrap();
         }
-        assert_eq!(caller.texts(), ["P=/a:/usr:/z", "Q=y:x:z", "NEW=n", "S=s"]);
+        assert_eq!(caller.texts(), ["P=/a:/usr:/z", "Q=y:x:z", "NEW=n", "T=t", "S=s"]);
     }
 }

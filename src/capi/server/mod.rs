@@ -5,7 +5,8 @@
 //! - Functions with a callback have copied what they need when they return `PMIX_SUCCESS`; the callback runs exactly
 //!   once, on the thread of the host's functions, after they returned, with no lock held. With a NULL callback the
 //!   caller waits, and a success is `PMIX_OPERATION_SUCCEEDED`.
-//! - The host's functions are called one at a time on that thread, in the order of the requests.
+//! - The host's functions are called one at a time on that thread, in the order of the requests; for requests of the
+//!   host's own process, on the thread that makes them.
 
 pub mod attributes;
 mod completion;
@@ -20,7 +21,6 @@ mod own;
 pub mod psets;
 pub mod registration;
 pub mod setup;
-mod slots;
 mod state;
 pub mod unsupported;
 mod upcall;

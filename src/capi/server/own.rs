@@ -6,8 +6,9 @@ use nix::unistd::{getegid, geteuid};
 use parking_lot::Mutex;
 
 use crate::api::{
-    AbortUpcall, Allocate, Connect, Credential, CredentialRequest, EventCall, Group, GroupOperation, GroupRequest,
-    JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
+    AbortUpcall, Allocate, Connect, Credential, CredentialRequest, EventCall, EventError, Group, GroupOperation,
+    GroupRequest, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, ServerError, Spawn,
+    Unpublish, ValidateRequest,
 };
 use crate::capi::operation::{Answer, Operation, Results};
 use crate::capi::server_role::{Done, EventHandler, ServerRole};
@@ -187,13 +188,17 @@ impl Own {
         done: Done<Answer>,
         results: impl FnOnce(Value) -> Result<Results, Status> + Send + 'static,
     ) -> Result<(), Status> {
-        let done: Done<Value> = Box::new(move |value| done(value.and_then(results).map(Answer::complete)));
+        let done = done.after(|value: Result<Value, Status>| value.and_then(results).map(Answer::complete));
         self.get(Some(proc), Some(Key::from_static(key)), directives, done)
     }
 
-    /// Gives a result that is there already, though not before the caller has returned.
+    /// Gives a result that is there already; to a callback not before the caller has returned.
     fn later<T: Send + 'static>(&self, done: Done<T>, result: Result<T, Status>) -> Result<(), Status> {
-        self.process.server().defer(move || done(result)).map_err(|error| error.status())
+        if done.is_awaited {
+            done.give(result);
+            return Ok(());
+        }
+        self.process.server().defer(move || done.give(result)).map_err(|error| error.status())
     }
 }
 
@@ -230,15 +235,21 @@ impl ServerRole for Own {
         let stored = if key.is_none() { self.stored(&proc) } else { Vec::new() };
         let wanted = key.clone();
         let directives = at_once(directives);
-        let begun = self.process.server().get_with(&proc, key.as_ref(), directives, move |result| {
+        let is_awaited = done.is_awaited;
+        let answer = move |result: Result<Vec<Kval>, ServerError>| {
             // Own values are an answer to a question without a key, whether there are others or not.
             let entries = match result {
                 Err(_) if !stored.is_empty() => Ok(Vec::new()),
                 result => result.map_err(|error| error.status()),
             };
-            done(entries.and_then(|entries| pick(merge(stored, entries), wanted.as_ref())));
-        });
-        begun.map_err(|error| error.status())
+            done.give(entries.and_then(|entries| pick(merge(stored, entries), wanted.as_ref())));
+        };
+        let server = self.process.server();
+        if is_awaited {
+            answer(server.get(&proc, key.as_ref(), directives));
+            return Ok(());
+        }
+        server.get_with(&proc, key.as_ref(), directives, answer).map_err(|error| error.status())
     }
 
     fn defer(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Status> {
@@ -317,14 +328,25 @@ impl ServerRole for Own {
         done: Done<usize>,
     ) -> Result<(), Status> {
         let handler = move |call: EventCall| handler(call);
-        let done = move |result: Result<usize, crate::api::EventError>| done(result.map_err(|error| error.status()));
-        let begun = self.process.server().register_event_handler_with(codes, directives, handler, done);
-        begun.map_err(|error| error.status())
+        let server = self.process.server();
+        let is_awaited = done.is_awaited;
+        let answer = move |result: Result<usize, EventError>| done.give(result.map_err(|error| error.status()));
+        if is_awaited {
+            answer(server.register_event_handler(codes, directives, handler));
+            return Ok(());
+        }
+        server.register_event_handler_with(codes, directives, handler, answer).map_err(|error| error.status())
     }
 
     fn deregister_event_handler(&self, id: usize, done: Done<()>) -> Result<(), Status> {
-        let done = move |result: Result<(), crate::api::EventError>| done(result.map_err(|error| error.status()));
-        self.process.server().deregister_event_handler_with(id, done).map_err(|error| error.status())
+        let server = self.process.server();
+        let is_awaited = done.is_awaited;
+        let answer = move |result: Result<(), EventError>| done.give(result.map_err(|error| error.status()));
+        if is_awaited {
+            answer(server.deregister_event_handler(id));
+            return Ok(());
+        }
+        server.deregister_event_handler_with(id, answer).map_err(|error| error.status())
     }
 }
 
@@ -343,11 +365,16 @@ impl Own {
             Operation::ResolvePeers { node, namespace } => self.resolve_peers(node, namespace, done),
             Operation::ResolveNodes { namespace } => self.resolve_nodes(namespace, done),
             Operation::Notify { status, source, range, info } => {
-                let done = move |result: Result<(), crate::api::ServerError>| {
-                    done(result.map(|()| Answer::complete(Results::None)).map_err(|error| error.status()));
+                let (server, source) = (self.process.server(), source.as_ref());
+                let is_awaited = done.is_awaited;
+                let answer = move |result: Result<(), ServerError>| {
+                    done.give(result.map(|()| Answer::complete(Results::None)).map_err(|error| error.status()));
                 };
-                let begun = self.process.server().notify_event_with(status, source.as_ref(), range, &info, done);
-                begun.map_err(|error| error.status())
+                if is_awaited {
+                    answer(server.notify_event(status, source, range, &info));
+                    return Ok(());
+                }
+                server.notify_event_with(status, source, range, &info, answer).map_err(|error| error.status())
             }
             // Output reaches a host by its own means.
             _ => Err(Status::ERR_NOT_SUPPORTED),
@@ -382,8 +409,12 @@ fn pick(entries: Vec<Kval>, wanted: Option<&Key>) -> Result<Value, Status> {
     }
 }
 
-/// Gives a result on the thread of the host's functions; on this one if the server has ended and there is no other.
+/// Gives a result to a callback on the thread of the host's functions; on this one if the server has ended and there is
+/// no other, and to who waits: that may be the thread of the host's functions.
 fn deliver<T: Send + 'static>(process: &ServerProcess, done: Done<T>, result: Result<T, Status>) {
+    if done.is_awaited {
+        return done.give(result);
+    }
     let waiting = Arc::new(Mutex::new(Some((done, result))));
     let job = {
         let waiting = Arc::clone(&waiting);
@@ -397,9 +428,75 @@ fn deliver<T: Send + 'static>(process: &ServerProcess, done: Done<T>, result: Re
 /// A result that two may give, and one does.
 type Waiting<T> = Mutex<Option<(Done<T>, Result<T, Status>)>>;
 
-fn run<T>(waiting: &Waiting<T>) {
+fn run<T: Send + 'static>(waiting: &Waiting<T>) {
     let waiting = waiting.lock().take();
     if let Some((done, result)) = waiting {
-        done(result);
+        done.give(result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::api::Server;
+    use crate::capi::server::upcall::{Bridge, ModuleHost};
+    use crate::capi::types::{
+        c_void, pmix_info_cbfunc_t, pmix_proc_t, pmix_query_t, pmix_server_module_t, pmix_status_t,
+    };
+
+    /// A host that knows the answer to every question: nothing, at once.
+    unsafe extern "C" fn query(
+        _: *mut pmix_proc_t,
+        _: *mut pmix_query_t,
+        _: usize,
+        answer: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) -> pmix_status_t {
+        // SAFETY: no infos, and the `cbdata` that came with the function.
+        unsafe { answer.unwrap()(0, std::ptr::null_mut(), 0, cbdata, None, std::ptr::null_mut()) };
+        0
+    }
+
+    fn own(directory: &std::path::Path) -> Own {
+        let bridge = Arc::new(Bridge { module: pmix_server_module_t { query: Some(query), ..Default::default() } });
+        let server = Server::builder().tmpdir(directory).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
+        Own::new(Arc::new(ServerProcess::new(server, bridge)))
+    }
+
+    /// A host's function that looked for a value, or told of an event, and waited never returned: what it waited for was
+    /// to come on its own thread. Whatever waits is answered on the thread that has the answer.
+    #[test]
+    fn functions_that_wait_may_be_called_where_the_hosts_functions_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = Arc::new(own(directory.path()));
+        let (sender, receiver) = mpsc::channel();
+        let there = Arc::clone(&own);
+        let job = move || {
+            let mut statuses = Vec::new();
+            for key in [keys::PROCID.name(), "not.there"] {
+                let (done, value) = Done::waiter();
+                there.get(None, Some(Key::from_static(key)), Vec::new(), done).unwrap();
+                statuses.push(value.wait().map_or_else(|status| status, |_| Status::SUCCESS));
+            }
+            let (done, number) = Done::waiter();
+            there.register_event_handler(&[Status::MODEL_DECLARED], &[], Box::new(drop), done).unwrap();
+            let id = number.wait().unwrap();
+            let (done, ended) = Done::waiter();
+            there.deregister_event_handler(id, done).unwrap();
+            ended.wait().unwrap();
+            let notify = Operation::Notify { status: Status::MODEL_DECLARED, source: None, range: 2, info: Vec::new() };
+            let query = Operation::Query { queries: Vec::new() };
+            for operation in [notify, query, Operation::Fence { procs: Vec::new(), directives: Vec::new() }] {
+                let (done, answer) = Done::waiter();
+                there.perform(operation, done).unwrap();
+                statuses.push(answer.wait().unwrap().status);
+            }
+            sender.send(statuses).unwrap();
+        };
+        own.defer(Box::new(job)).unwrap();
+        let success = Status::SUCCESS;
+        assert_eq!(receiver.recv().unwrap(), [success, Status::ERR_NOT_FOUND, success, success, success]);
     }
 }

@@ -1,19 +1,17 @@
 //! Preparation of a job, where it is started and on the nodes that run it.
 
-use parking_lot::Mutex;
-
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard, guard_or};
-use crate::capi::to_c::{self, Array};
 use crate::capi::types::{
     c_char, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t,
 };
+use crate::capi::{lent, to_c};
 use crate::types::{Info, Status};
 
-use super::completion::{CallerData, perform_at_once};
+use super::completion::perform_at_once;
 use super::fork::Change;
-use super::slots::{Slots, Token};
 use super::state;
+use crate::capi::pointer::CallerData;
 
 /// Collects what the nodes of a job need for `PMIx_server_setup_local_support`: the changes of the environment among
 /// `info`. The array belongs to the library until the callback's release function is called. See the standard's
@@ -43,7 +41,7 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         let data = CallerData::new(cbdata);
         process.server().defer(move || {
             let (first, count) = (array.as_ptr().cast_mut(), array.len());
-            let token = LENT.lock().insert(array).to_pointer();
+            let token = lent::lend(array);
             // SAFETY: the caller gave the function for this, and its data with it; the array lives until it is released.
             unsafe { callback(Status::SUCCESS.to_raw(), first, count, data.get(), Some(release), token) };
         })?;
@@ -51,15 +49,9 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
     })
 }
 
-/// Arrays that callers have and will give back.
-static LENT: Mutex<Slots<Array<pmix_info_t>>> = Mutex::new(Slots::new());
-
-/// Releases what a callback got; the second time does nothing.
+/// Releases what a callback got.
 unsafe extern "C" fn release(_: pmix_status_t, token: *mut c_void) {
-    guard_or((), || {
-        let lent = Token::from_pointer(token).and_then(|token| LENT.lock().take(token));
-        drop(lent);
-    });
+    guard_or((), || lent::take_back(token));
 }
 
 /// Remembers what the processes of a job are to find in their environment, for `PMIx_server_setup_fork`: the array of

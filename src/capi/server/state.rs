@@ -1,6 +1,7 @@
 //! What a process that is a server has.
 
 use std::collections::BTreeMap;
+use std::process;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -15,6 +16,8 @@ use super::upcall::Bridge;
 /// A server, its host's functions, and what the host has told that is not the server core's.
 pub(super) struct ServerProcess {
     server: Server,
+    /// A forked child has a copy of all of this, but not the server's threads.
+    owner_pid: u32,
     pub(super) bridge: Arc<Bridge>,
     pub(super) own: Mutex<OwnValues>,
     /// What `setup_local_support` has each namespace's processes find in their environment.
@@ -36,6 +39,7 @@ impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>) -> Self {
         Self {
             server,
+            owner_pid: process::id(),
             bridge,
             own: Mutex::default(),
             environments: Mutex::default(),
@@ -53,12 +57,43 @@ impl ServerProcess {
 /// The server of this process.
 ///
 /// # Errors
-/// `ERR_INIT` before the first and after the last initialization.
+/// `ERR_INIT` before the first and after the last initialization, and in a forked child.
 pub(super) fn current() -> Result<Arc<ServerProcess>, Failure> {
-    CURRENT.read().clone().ok_or(Failure(Status::ERR_INIT))
+    let current = CURRENT.read().clone().filter(|current| current.owner_pid == process::id());
+    current.ok_or(Failure(Status::ERR_INIT))
 }
 
 /// Makes it this process's server, or none; gives the one before.
 pub(super) fn replace(process: Option<Arc<ServerProcess>>) -> Option<Arc<ServerProcess>> {
     std::mem::replace(&mut CURRENT.write(), process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::upcall::ModuleHost;
+    use super::*;
+    use crate::capi::types::pmix_server_module_t;
+
+    /// A child of a host waited for ever for a server's thread that only its parent has.
+    #[test]
+    fn a_forked_child_is_no_server() {
+        let directory = tempfile::tempdir().unwrap();
+        let bridge = Arc::new(Bridge { module: pmix_server_module_t::default() });
+        let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
+        replace(Some(Arc::new(ServerProcess::new(server, bridge))));
+        // SAFETY: the child looks at the state, whose lock nobody holds for long, and ends.
+        match unsafe { nix::unistd::fork() }.unwrap() {
+            nix::unistd::ForkResult::Child => {
+                let is_none = matches!(current(), Err(Failure(Status::ERR_INIT)));
+                // SAFETY: takes any number.
+                unsafe { nix::libc::_exit(i32::from(!is_none)) }
+            }
+            nix::unistd::ForkResult::Parent { child } => {
+                let ended = nix::sys::wait::waitpid(child, None).unwrap();
+                assert_eq!(ended, nix::sys::wait::WaitStatus::Exited(child, 0));
+            }
+        }
+        assert!(current().is_ok());
+        drop(replace(None));
+    }
 }

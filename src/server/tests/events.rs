@@ -100,6 +100,15 @@ fn a_relayed_event_says_so_and_what_was_relayed_before_does_not_go_up() {
     assert_eq!(event.info, [detail]);
 }
 
+/// No library sends it, but a client may.
+#[test]
+fn an_event_that_is_for_its_process_alone_reaches_not_even_the_servers() {
+    let (mut rig, peers) = listening();
+    rig.host(HostCall::RegisterEvents(Wish { codes: vec![CODE], directives: Vec::new() }));
+    assert_eq!(told(&rig.request(peers[0], notify(CODE, range::RANGE_PROC_LOCAL, &[]))), []);
+    assert_eq!(told(&rig.request(peers[0], notify(CODE, range::RANGE_RM, &[]))), [(None, CODE)]);
+}
+
 #[test]
 fn an_event_of_the_host_goes_down_and_never_up() {
     let (mut rig, peers) = listening();

@@ -186,6 +186,28 @@ fn a_group_stands_for_its_members_in_other_operations() {
     assert_eq!(statuses(&outputs), [(peers[1], Status::SUCCESS), (peers[2], Status::SUCCESS)]);
 }
 
+/// A client could form a group of itself alone under the name of another job: that job's fences were then the group's, and
+/// its own processes no members.
+#[test]
+fn a_group_does_not_take_the_name_of_a_job() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.register("other", Some(1), Some(1));
+    let other = ProcId::new(namespace("other"), 0);
+    rig.register_client(&other);
+    let outsider = rig.join(&other, SOCKET);
+    let outputs = rig.request(outsider, construct("job", std::slice::from_ref(&other), &[]));
+    assert_eq!(statuses(&outputs), [(outsider, Status::ERR_BAD_PARAM)]);
+    // Nor does a group that was there before the job.
+    formed(&rig.request(outsider, construct("later", std::slice::from_ref(&other), &[])));
+    rig.register("later", Some(1), Some(1));
+    let first = ProcId::new(namespace("later"), 0);
+    rig.register_client(&first);
+    let newcomer = rig.join(&first, SOCKET);
+    assert_eq!(statuses(&rig.request(newcomer, fence(&[], &[]))), [(newcomer, Status::SUCCESS)]);
+    assert_eq!(rig.request(peers[0], fence(&[], &[])), []);
+}
+
 #[test]
 fn a_group_needs_a_name_and_members() {
     let mut rig = Rig::new(Capabilities::empty());

@@ -40,7 +40,7 @@ macro_rules! entries {
                     let Some(entry) = self.module.$entry else { return due.fail(Status::ERR_NOT_SUPPORTED) };
                     ask(due, || {
                         $(let $made = $make?;)*
-                        let held = {
+                        let call = {
                             $(let $made = $made.shown();)*
                             move |cbdata: *mut c_void| -> pmix_status_t {
                                 // SAFETY: the entry has this type in every release; what the arguments point to is alive
@@ -48,7 +48,7 @@ macro_rules! entries {
                                 unsafe { entry($($passed,)* Some(answers::$answer), cbdata) }.into_status()
                             }
                         };
-                        Ok((Box::new(($($made,)*)) as Held, held))
+                        Ok((Box::new(($($made,)*)) as Held, call))
                     });
                 }
             )*

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::api::Credential;
 use crate::capi::error::CError;
-use crate::capi::server::slots::{Slots, Token};
+use crate::capi::slots::{Slots, Token};
 use crate::capi::types::{c_void, pmix_status_t};
 use crate::gds::AsStatus;
 use crate::types::{Info, Namespace, Pdata, Status};
@@ -125,16 +125,16 @@ pub(super) fn answered(cbdata: *mut c_void) -> Option<(Due, impl Sized)> {
 
 /// The server ends: nobody waits for any answer any more. Later ones find nothing.
 pub(in crate::capi::server) fn abandon_all() {
-    let mut slots = PENDING.lock();
-    let abandoned = slots.take_if(|pending| !pending.is_in_upcall);
-    let in_upcalls: Vec<Due> = slots.iter_mut().filter_map(|pending| pending.due.take()).collect();
-    drop(slots);
-    drop(in_upcalls);
-    for pending in abandoned {
-        if let Some(due) = pending.due {
-            due.fail(Status::ERR_SERVER_NOT_AVAIL);
-        }
-    }
+    let (dues, over) = abandoned(&mut PENDING.lock());
+    drop(over);
+    dues.into_iter().for_each(|due| due.fail(Status::ERR_SERVER_NOT_AVAIL));
+}
+
+/// All that is owed, and the slots that are over. Those whose host's function has not returned stay, and owe nothing any
+/// more.
+fn abandoned(slots: &mut Slots<Pending>) -> (Vec<Due>, Vec<Pending>) {
+    let dues = slots.iter_mut().filter_map(|pending| pending.due.take()).collect();
+    (dues, slots.take_if(|pending| !pending.is_in_upcall))
 }
 
 #[cfg(test)]
@@ -205,6 +205,25 @@ mod tests {
             assert_eq!(answers.iter().collect::<Vec<_>>(), [heard]);
             assert!(!answer(cbdata, Status::SUCCESS));
         }
+    }
+
+    /// What a host's function was still busy with was dropped: a callback of the host's own process never came.
+    #[test]
+    fn a_server_that_ends_answers_everybody_once() {
+        let mut slots = Slots::new();
+        let mut answers = Vec::new();
+        for is_in_upcall in [true, false] {
+            let (due, answer) = status_due();
+            slots.insert(Pending { due: Some(due), _held: Box::new(()), is_in_upcall });
+            answers.push(answer);
+        }
+        for _ in 0..2 {
+            let (dues, _over) = abandoned(&mut slots);
+            dues.into_iter().for_each(|due| due.fail(Status::ERR_SERVER_NOT_AVAIL));
+        }
+        assert_eq!(slots.len(), 1);
+        let heard: Vec<Status> = answers.iter().flat_map(|answer| answer.try_iter()).collect();
+        assert_eq!(heard, [Status::ERR_SERVER_NOT_AVAIL; 2]);
     }
 
     #[test]

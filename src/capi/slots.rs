@@ -3,7 +3,7 @@
 //! A host may answer twice, after its server has ended, or with a `cbdata` of its own making. Each of these names no
 //! slot any more, so nothing happens but a message.
 
-use super::super::types::c_void;
+use super::types::c_void;
 
 /// Things that wait for somebody who knows their number.
 #[derive(Debug)]

@@ -1,0 +1,20 @@
+//! Arrays that callers have until they call the release function that came with them.
+
+use parking_lot::Mutex;
+
+use super::slots::{Slots, Token};
+use super::to_c::Array;
+use super::types::{c_void, pmix_info_t};
+
+static LENT: Mutex<Slots<Array<pmix_info_t>>> = Mutex::new(Slots::new());
+
+/// Keeps an array for a caller; gives what its release function is to hand to [`take_back`].
+pub(super) fn lend(array: Array<pmix_info_t>) -> *mut c_void {
+    LENT.lock().insert(array).to_pointer()
+}
+
+/// Releases an array; the second time does nothing.
+pub(super) fn take_back(token: *mut c_void) {
+    let lent = Token::from_pointer(token).and_then(|token| LENT.lock().take(token));
+    drop(lent);
+}
