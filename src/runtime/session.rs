@@ -12,11 +12,12 @@ use parking_lot::{Mutex, MutexGuard};
 use super::events::EventHub;
 use super::fetched::Fetched;
 use super::link::{CallResult, Link};
+use super::pending::Pending;
 use super::session_events;
 use super::stores::SessionStores;
 use super::threads::spawn;
 use crate::client::{
-    Call, CallError, CallId, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
+    Call, CallError, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
     StagingLimits, resolve,
 };
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
@@ -234,7 +235,7 @@ impl Session {
     /// As [`Session::fence`], without waiting.
     pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Pending {
         if self.is_everyone(&procs) {
-            return Pending { link: Arc::clone(&self.link), call: None };
+            return Pending::done(&self.link);
         }
         Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
     }
@@ -503,60 +504,6 @@ impl Drop for Session {
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("proc", &self.proc).field("reads_segment", &self.own.is_some()).finish()
-    }
-}
-
-/// An operation under way. Nothing but [`Pending::wait`] and [`Pending::try_wait`] moves it on in this process; the
-/// server works on it meanwhile. Dropping it does not take it back.
-#[must_use = "the result of the operation is lost"]
-pub struct Pending {
-    link: Arc<Link>,
-    call: Option<CallId>,
-}
-
-impl Pending {
-    fn new(link: &Arc<Link>, call: CallId) -> Self {
-        Self { link: Arc::clone(link), call: Some(call) }
-    }
-
-    /// Waits for the result.
-    ///
-    /// # Errors
-    /// [`CallError`].
-    pub fn wait(mut self) -> Result<(), CallError> {
-        match self.call.take() {
-            Some(call) => self.link.wait(call).map(drop),
-            None => Ok(()),
-        }
-    }
-
-    /// The result if it is there, else the operation again. Reads what has arrived, never waits.
-    ///
-    /// # Errors
-    /// The operation itself when it is not done yet.
-    pub fn try_wait(mut self) -> Result<Result<(), CallError>, Self> {
-        let done: Option<CallResult> = self.call.and_then(|call| self.link.try_take(call));
-        match done {
-            Some(result) => {
-                self.call = None;
-                Ok(result.map(drop))
-            }
-            None => Err(self),
-        }
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if let Some(call) = self.call.take() {
-            self.link.abandon(call);
-        }
-    }
-}
-
-impl std::fmt::Debug for Pending {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Pending").field(&self.call).finish()
     }
 }
 

@@ -65,12 +65,7 @@ fn read_carefully(from: *const c_void) -> Option<[usize; TAIL_SIZE_BYTES / size_
     if read != TAIL_SIZE_BYTES {
         return None;
     }
-    let mut words = [0_usize; TAIL_SIZE_BYTES / size_of::<usize>()];
-    let (chunks, _) = bytes.as_chunks::<{ size_of::<usize>() }>();
-    for (word, chunk) in words.iter_mut().zip(chunks) {
-        *word = usize::from_ne_bytes(*chunk);
-    }
-    Some(words)
+    Some(zerocopy::transmute!(bytes))
 }
 
 /// Where this process has code; nothing if the kernel does not say.
