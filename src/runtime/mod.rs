@@ -40,6 +40,7 @@ mod link;
 mod link_state;
 mod local;
 mod poller;
+mod progress;
 mod server_events;
 mod server_handle;
 mod server_loop;
