@@ -6,7 +6,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use modex::gds::registration::{Context, Limits, parse};
+use modex::gds::job_record::JobRecord;
+use modex::gds::registration::{Context, Limits, parse, parse_description};
 use modex::gds::{
     Audience, KeyRef, Lookup, NamespaceReader, NodeSelector, Origin, Posted, Publish, ReadError, RealmRequest, Store,
     StoreLimits, StoreOptions,
@@ -36,10 +37,21 @@ fn context() -> Context {
 /// What is accepted keeps to the limits and does not change when it is told a second time.
 fn alone(infos: &[Info]) {
     let job = sample::namespace();
-    let Ok(record) = parse(&job, &context(), infos, None) else { return };
+    let in_tables = parse_description(&job, &context(), &description::in_tables(infos), None);
+    let Ok(record) = parse(&job, &context(), infos, None) else {
+        assert!(in_tables.is_err(), "tables hide what is wrong");
+        return;
+    };
+    assert_eq!(by_key(in_tables.expect("tables say the same")), by_key(record.clone()));
     assert!(record.rank_count <= LIMITS.ranks_max && record.node_count <= LIMITS.nodes_max + 1);
     assert!(record.own_node.is_none_or(|node| node < record.node_count));
     parse(&job, &context(), infos, Some(&record)).expect("a description is no update that contradicts itself");
+}
+
+/// The record as text, in which numbers that are none are equal; the columns of its processes in the order of their keys.
+fn by_key(mut record: JobRecord) -> String {
+    record.proc_columns.sort_by(|a, b| a.key.cmp(&b.key));
+    format!("{record:?}")
 }
 
 fn in_a_store(first: &[Info], second: &[Info]) {

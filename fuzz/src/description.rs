@@ -1,7 +1,8 @@
 //! Descriptions of jobs from bytes: either as they travel, or in a short form that is easier to mutate.
 
 use modex::bfrops::{Codec, DecodeLimits, Encoding, Reader, Writer};
-use modex::types::{Info, Key, Rank, Value};
+use modex::gds::registration::{Description, Given};
+use modex::types::{DataType, Info, Key, Rank, Value};
 
 /// Keys that mean something to a registration, and some that mean nothing.
 pub const KEYS: [&str; 30] = [
@@ -113,4 +114,47 @@ fn byte(bytes: &mut &[u8]) -> Option<u8> {
     let (first, rest) = bytes.split_first()?;
     *bytes = rest;
     Some(*first)
+}
+
+/// The description, with every process array that a table takes in one.
+pub fn in_tables(infos: &[Info]) -> Description {
+    let mut description = Description::default();
+    for info in infos {
+        if file(info, &mut description).is_none() {
+            description.push(info.clone());
+        }
+    }
+    description
+}
+
+fn file(info: &Info, description: &mut Description) -> Option<()> {
+    let Value::DataArray(array) = &info.value else { return None };
+    if info.key.as_str() != "pmix.pdata" || array.element_type != DataType::Info {
+        return None;
+    }
+    let (Value::Info(first), others) = array.elements.split_first()? else { return None };
+    let Value::ProcRank(Rank::Process(rank)) = first.value else { return None };
+    if first.key.as_str() != "pmix.rank" {
+        return None;
+    }
+    let table = description.processes();
+    let mut cells = Vec::new();
+    for (place, entry) in others.iter().enumerate() {
+        let Value::Info(entry) = entry else { return None };
+        let known = table.column_at(place, |key| key == entry.key.as_str());
+        let column = known.or_else(|| table.column(place, &entry.key))?;
+        cells.push(table.cell(column, given(&entry.value))?);
+    }
+    table.push(rank, &cells);
+    Some(())
+}
+
+fn given(value: &Value) -> Given<'_> {
+    match value {
+        Value::Uint16(number) => Given::Number(DataType::Uint16, (*number).into()),
+        Value::Uint32(number) => Given::Number(DataType::Uint32, *number),
+        Value::ProcRank(Rank::Process(rank)) => Given::Number(DataType::ProcRank, *rank),
+        Value::String(text) => Given::Text(text.as_bytes()),
+        other => Given::Other(other.clone()),
+    }
 }

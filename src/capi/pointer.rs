@@ -149,14 +149,30 @@ pub unsafe fn texts<'a>(pointer: *const *mut c_char, what: &'static str) -> Resu
     }
 }
 
+/// Has the processor fetch what is at an address, which is read soon, from memory. The address may be any.
+pub fn fetch<T>(pointer: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which does nothing for an address where nothing is.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(pointer.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = pointer;
+}
+
+/// A fixed array of characters as bytes.
+pub fn bytes(array: &[c_char]) -> &[u8] {
+    // SAFETY: c_char and u8 are both one byte without invalid patterns.
+    unsafe { std::slice::from_raw_parts(array.as_ptr().cast::<u8>(), array.len()) }
+}
+
 /// The bytes of a text in a fixed array, up to its NUL.
 ///
 /// # Errors
 /// When there is none.
 pub fn fixed_text<'a>(array: &'a [c_char], what: &'static str) -> Result<&'a [u8], CError> {
-    // SAFETY: c_char and u8 are both one byte without invalid patterns.
-    let bytes = unsafe { std::slice::from_raw_parts(array.as_ptr().cast::<u8>(), array.len()) };
-    let text = CStr::from_bytes_until_nul(bytes).map_err(|_| CError::TooLong { what, size_bytes: array.len() })?;
+    let text =
+        CStr::from_bytes_until_nul(bytes(array)).map_err(|_| CError::TooLong { what, size_bytes: array.len() })?;
     Ok(text.to_bytes())
 }
 

@@ -148,6 +148,8 @@ static UNUSED void host_start_with(pmix_server_module_t *module, const pmix_info
 {
     pmix_info_t info[8];
     memset(info, 0, sizeof info);
+    strcpy(host_directory, "/tmp/capi-XXXXXX"); /* a program may be one host after the other */
+    answers_over = false;
     if (!mkdtemp(host_directory)) exit(2);
     PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, host_directory, PMIX_STRING);
     PMIX_INFO_LOAD(&info[1], PMIX_SYSTEM_TMPDIR, host_directory, PMIX_STRING);

@@ -81,7 +81,9 @@ impl Headers {
         // The macros of 4.2.2 compare unsigned numbers with 0; its prototypes ask for 256 bytes where a text is enough.
         command.args(["-Wno-type-limits", "-Wno-stringop-overread"]);
         command.arg("-I").arg(&self.include).args(sources).arg("-o").arg(program);
-        command.arg("-L").arg(&self.link).args(["-lpmix", "-lm"]);
+        // By the name that both have: `libpmix.so` is the system's where the directory has only the library itself. A
+        // program that only opens it with `dlopen` is not linked with it.
+        command.arg("-L").arg(&self.link).args(["-Wl,--as-needed", "-l:libpmix.so.2", "-lm"]);
         run_compiler(&mut command);
     }
 }

@@ -4,7 +4,7 @@ use crate::capi::guard::{Failure, guard};
 use crate::capi::process;
 use crate::capi::types::{
     c_char, c_void, pmix_fabric_t, pmix_group_opt_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t,
-    pmix_status_t,
+    pmix_resource_block_directive_t, pmix_resource_unit_t, pmix_status_t,
 };
 use crate::types::Status;
 
@@ -78,4 +78,23 @@ unsupported! {
     ///
     /// Support: not supported.
     PMIx_Group_leave_nb(grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    /// Defines, extends or removes a named block of resources. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Resource_block(directive: pmix_resource_block_directive_t, block: *mut c_char, res: *const pmix_resource_unit_t, nres: usize, info: *const pmix_info_t, ninfo: usize);
+    /// Defines, extends or removes a named block of resources. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Resource_block_nb(directive: pmix_resource_block_directive_t, block: *mut c_char, res: *const pmix_resource_unit_t, nres: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    /// Controls a session. See the standard's function of the same name.
+    ///
+    /// Support: not supported.
+    PMIx_Session_control(session: u32, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
 }
+
+/// Would stop the library's thread, which ends by itself with the last finalization: nothing to do, nothing to say. See
+/// the reference implementation's function of the same name.
+///
+/// Support: not supported.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Progress_thread_stop(_info: *const pmix_info_t, _ninfo: usize) {}

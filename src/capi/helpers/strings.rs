@@ -91,14 +91,6 @@ pub extern "C" fn PMIx_Alloc_directive_string(directive: pmix_alloc_directive_t)
     lasting(code_names::alloc_directive(directive))
 }
 
-/// The standard's name of who inherits an allocation.
-///
-/// Support: implemented.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Alloc_inheritance_string(inheritance: pmix_alloc_inheritance_t) -> *const c_char {
-    lasting(code_names::alloc_inheritance(inheritance))
-}
-
 /// The standard's name of a range.
 ///
 /// Support: implemented.

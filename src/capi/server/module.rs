@@ -4,7 +4,7 @@
 //! in 4.x, more since. What lies between 200 and 224 may therefore be something else altogether. An entry there counts
 //! only if
 //!
-//! - its bytes can be read (a pipe is asked to take them, which says so instead of crashing),
+//! - its bytes can be read (the kernel is asked to copy them, which says so instead of crashing),
 //! - it points into memory that holds code (`/proc/self/maps`), and
 //! - for `client_connected2`: `client_connected` is empty, as in every host that uses the newer entry, and unlike in
 //!   tables of 3.x.
@@ -13,11 +13,11 @@
 //! that. Entries beyond 224 changed their places between releases and are never looked at.
 
 use std::fs;
+use std::io::IoSliceMut;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use nix::fcntl::OFlag;
-use nix::libc;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
 
 use super::super::types::{c_void, pmix_server_module_t};
 
@@ -58,21 +58,19 @@ pub(super) unsafe fn copy(module: *const pmix_server_module_t) -> pmix_server_mo
 
 /// The three pointers behind the common part; `None` if nothing can be read there.
 fn read_carefully(from: *const c_void) -> Option<[usize; TAIL_SIZE_BYTES / size_of::<usize>()]> {
-    let (read_end, write_end) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).ok()?;
-    if write_from(&write_end, from, TAIL_SIZE_BYTES) != TAIL_SIZE_BYTES {
+    let mut bytes = [0_u8; TAIL_SIZE_BYTES];
+    let there = RemoteIoVec { base: from.expose_provenance(), len: TAIL_SIZE_BYTES };
+    // Of this process: permitted to everyone, and no memory is touched that is not there.
+    let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(&mut bytes)], &[there]).ok()?;
+    if read != TAIL_SIZE_BYTES {
         return None;
     }
     let mut words = [0_usize; TAIL_SIZE_BYTES / size_of::<usize>()];
-    // SAFETY: the kernel writes at most so many bytes, which is the size of `words`; any bytes are numbers.
-    let read = unsafe { libc::read(read_end.as_raw_fd(), words.as_mut_ptr().cast(), TAIL_SIZE_BYTES) };
-    (usize::try_from(read) == Ok(TAIL_SIZE_BYTES)).then_some(words)
-}
-
-/// How many bytes the kernel could copy from there.
-fn write_from(pipe: &OwnedFd, from: *const c_void, size_bytes: usize) -> usize {
-    // SAFETY: the kernel reads the bytes and says EFAULT where there are none to read; nothing is written to memory.
-    let written = unsafe { libc::write(pipe.as_fd().as_raw_fd(), from, size_bytes) };
-    usize::try_from(written).unwrap_or(0)
+    let (chunks, _) = bytes.as_chunks::<{ size_of::<usize>() }>();
+    for (word, chunk) in words.iter_mut().zip(chunks) {
+        *word = usize::from_ne_bytes(*chunk);
+    }
+    Some(words)
 }
 
 /// Where this process has code; nothing if the kernel does not say.

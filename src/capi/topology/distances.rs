@@ -5,7 +5,8 @@ use hwlocality_sys::hwloc_obj;
 
 use super::detect::{self, Machine};
 use super::*;
-use crate::capi::from_c;
+use crate::capi::to_c::Array;
+use crate::capi::{from_c, process};
 use crate::types::codes::device_type;
 use crate::types::{Info, Value};
 
@@ -36,29 +37,82 @@ pub unsafe extern "C" fn PMIx_Compute_distances(
         let count = unsafe { pointer::unique(ndist, "place for their number") }?;
         (*array, *count) = (std::ptr::null_mut(), 0);
         // SAFETY: the caller's contract.
-        let topology = unsafe { pointer::shared(topo.cast_const(), "topology") }?;
-        // SAFETY: a member that is NULL or ends with NUL.
-        unsafe { is_ours(topology.source, "topology") }?;
-        // SAFETY: the caller's contract.
-        let bitmap = unsafe { locality::bitmap(cpuset) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        if topology.topology.is_null() {
-            return Err(Failure(Status::ERR_BAD_PARAM));
-        }
-        // SAFETY: the caller's contract.
-        let wanted = Wanted::of(&unsafe { from_c::infos(info, ninfo) }?)?;
-        let machine = Machine::get("compute distances")?;
-        // SAFETY: a loaded topology and a bitmap (the caller's contract).
-        let found = unsafe { wanted.devices(machine, topology.topology, bitmap) };
-        let block = memory::zeroed::<pmix_device_distance_t>(found.len())?;
-        for (index, device) in found.iter().enumerate() {
-            // SAFETY: below the length of the block.
-            let place = unsafe { block.add(index) };
-            // SAFETY: in the block, which is ours.
-            unsafe { place.write(device.to_c()) };
-        }
-        (*array, *count) = (block, found.len());
+        let found = unsafe { compute(topo, cpuset, info, ninfo) }?;
+        (*array, *count) = found.into_raw();
         Ok(())
     })
+}
+
+/// As [`PMIx_Compute_distances`], with a callback. The array belongs to the library until the callback's release function
+/// is called.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// As [`PMIx_Compute_distances`]. `cbfunc` may be called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Compute_distances_nb(
+    topo: *mut pmix_topology_t,
+    cpuset: *mut pmix_cpuset_t,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_device_dist_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard(|| {
+        let member = process::member()?;
+        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        // Here and not later: the topology and the set are the caller's again when this returns.
+        // SAFETY: the caller's contract.
+        let found = unsafe { compute(topo, cpuset, info, ninfo) }?;
+        let data = cbdata.expose_provenance();
+        let deliver = move || {
+            let data = std::ptr::with_exposed_provenance_mut(data);
+            let mut held = Box::new(found);
+            let (first, count) = (held.as_mut_ptr(), held.len());
+            let held = Box::into_raw(held).cast();
+            // SAFETY: the caller gave the function for this, and its data with it; the array lives until it is released.
+            unsafe { callback(Status::SUCCESS.to_raw(), first, count, data, Some(release), held) };
+        };
+        Ok(member.defer(deliver)?)
+    })
+}
+
+/// The release function of distances that a callback got.
+unsafe extern "C" fn release(held: *mut c_void) {
+    if !held.is_null() {
+        // SAFETY: the standard has it called once, with what `PMIx_Compute_distances_nb` made.
+        drop(unsafe { Box::from_raw(held.cast::<Array<pmix_device_distance_t>>()) });
+    }
+}
+
+/// # Safety
+/// As [`PMIx_Compute_distances`].
+unsafe fn compute(
+    topo: *const pmix_topology_t,
+    cpuset: *const pmix_cpuset_t,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> Result<Array<pmix_device_distance_t>, Failure> {
+    // SAFETY: the caller's contract.
+    let topology = unsafe { pointer::shared(topo, "topology") }?;
+    // SAFETY: a member that is NULL or ends with NUL.
+    unsafe { is_ours(topology.source, "topology") }?;
+    // SAFETY: the caller's contract.
+    let bitmap = unsafe { locality::bitmap(cpuset) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+    if topology.topology.is_null() {
+        return Err(Failure(Status::ERR_BAD_PARAM));
+    }
+    // SAFETY: the caller's contract.
+    let wanted = Wanted::of(&unsafe { from_c::infos(info, ninfo) }?)?;
+    let machine = Machine::get("compute distances")?;
+    // SAFETY: a loaded topology and a bitmap (the caller's contract).
+    let found = unsafe { wanted.devices(machine, topology.topology, bitmap) };
+    let mut array = Array::<pmix_device_distance_t>::constructed(found.len())?;
+    for (place, device) in array.as_mut_slice().iter_mut().zip(&found) {
+        *place = device.to_c();
+    }
+    Ok(array)
 }
 
 /// A device and its distances.

@@ -27,6 +27,9 @@ pub(super) struct ColumnBuilder<'a> {
     entries: Vec<(u32, Cell<'a>)>,
     /// Whether the indexes ascend strictly.
     ascends: bool,
+    /// Numbers of the key's own type for the indexes from zero, told before all entries: where there is an entry, that
+    /// counts.
+    dense: Vec<u64>,
     /// What the entries leave out.
     rest: Rest<'a>,
 }
@@ -74,7 +77,7 @@ impl<'a> Columns<'a> {
 impl<'a> ColumnBuilder<'a> {
     fn new(key: Key) -> Self {
         let rule = Rule::of(key.as_str());
-        Self { key, rule, entries: Vec::new(), ascends: true, rest: Rest::Absent }
+        Self { key, rule, entries: Vec::new(), ascends: true, dense: Vec::new(), rest: Rest::Absent }
     }
 
     /// Checks the host's value and stores it; it replaces an earlier one of the same index.
@@ -86,6 +89,12 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Stores the values of a table's column, which were checked when they were filed there.
     pub(super) fn extend(&mut self, column: &'a TableColumn) {
+        if self.entries.is_empty() && self.dense.is_empty() {
+            self.dense = column.numbers_from_zero();
+            if !self.dense.is_empty() {
+                return;
+            }
+        }
         self.entries.reserve(column.len());
         column.cells().for_each(|(index, cell)| self.push(index, cell));
     }
@@ -103,8 +112,18 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Adds values where there is none yet. `weaker` must ascend strictly.
     pub(super) fn fill(&mut self, weaker: impl IntoIterator<Item = (u32, Cell<'a>)>) {
+        if self.is_open() {
+            let dense_count = self.dense.len();
+            let is_missing = |index: u32| usize::try_from(index).is_ok_and(|index| index >= dense_count);
+            self.merge(weaker.into_iter().filter(move |(index, _)| is_missing(*index)));
+        }
+    }
+
+    /// Adds entries where there is none yet. `weaker` must ascend strictly.
+    fn merge(&mut self, weaker: impl Iterator<Item = (u32, Cell<'a>)>) {
         self.sort();
-        if !self.is_open() {
+        let mut weaker = weaker.peekable();
+        if weaker.peek().is_none() {
             return;
         }
         if self.entries.is_empty() {
@@ -145,9 +164,17 @@ impl<'a> ColumnBuilder<'a> {
         }
     }
 
+    /// Whether each index below `count` was told a value. Every index must be.
+    pub(super) fn is_complete(&mut self, count: u32) -> bool {
+        self.sort();
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        self.dense.len() >= count || self.entries.len() >= count
+    }
+
     /// Makes the column one that repeats the node column of the same key.
     pub(super) fn set_of_node(&mut self) {
         self.entries = Vec::new();
+        self.dense = Vec::new();
         self.rest = Rest::OfNode;
     }
 
@@ -168,7 +195,7 @@ impl<'a> ColumnBuilder<'a> {
 
     /// The values so far, by ascending index.
     pub(super) fn entries(&mut self) -> &[(u32, Cell<'a>)] {
-        self.sort();
+        self.list();
         &self.entries
     }
 
@@ -182,6 +209,7 @@ impl<'a> ColumnBuilder<'a> {
             Rest::Constant(cell) => vec![cell.number(&rule).map(|(_, number)| number); count],
             Rest::Absent | Rest::OfNode => vec![None; count],
         };
+        numbers.iter_mut().zip(&self.dense).for_each(|(slot, number)| *slot = Some(*number));
         for (index, cell) in &self.entries {
             if let Some(slot) = usize::try_from(*index).ok().and_then(|index| numbers.get_mut(index)) {
                 *slot = cell.number(&rule).map(|(_, number)| number);
@@ -206,8 +234,18 @@ impl<'a> ColumnBuilder<'a> {
         self.ascends = true;
     }
 
+    /// Makes entries of all that was told.
+    fn list(&mut self) {
+        let dense = std::mem::take(&mut self.dense);
+        self.merge((0..).zip(dense).map(|(index, number)| (index, Cell::Number(number))));
+    }
+
     fn finish(mut self, count: u32) -> Option<Column> {
-        self.sort();
+        if self.entries.is_empty() && !self.dense.is_empty() && self.is_complete(count) {
+            let numbers = std::mem::take(&mut self.dense);
+            return self.finish_numbers(numbers);
+        }
+        self.list();
         match std::mem::replace(&mut self.rest, Rest::Absent) {
             Rest::OfNode => return Some(Column { key: self.key, values: ColumnValues::OfNode }),
             Rest::Numbers(values) if self.entries.is_empty() => return self.finish_numbers(values),
@@ -231,7 +269,7 @@ impl<'a> ColumnBuilder<'a> {
         Some(Column { key: self.key, values })
     }
 
-    /// A column of derived numbers alone.
+    /// A column of numbers of the key's own type alone, one for each index.
     fn finish_numbers(self, values: Vec<u64>) -> Option<Column> {
         let first = *values.first()?;
         let data_type = self.rule.number_type().unwrap_or(DataType::Uint64);

@@ -93,8 +93,10 @@ pub(super) fn fill_nodes(columns: &mut Columns<'_>, ranks: &RankMap) {
     columns.column(&Key::from_static(keys::LOCALLDR.name())).fill_numbers(leaders);
 
     let peers = columns.column(&Key::from_static(keys::LOCAL_PEERS.name()));
+    let told: Vec<u32> = peers.entries().iter().map(|(index, _)| *index).collect();
     let used = indexes().filter(|(_, node)| !ranks.runs_of(*node).is_empty());
-    peers.fill(used.map(|(index, node)| {
+    let untold = used.filter(|(index, _)| told.binary_search(index).is_err());
+    peers.fill(untold.map(|(index, node)| {
         let mut text = String::new();
         ranks.text_of(node, &mut text);
         (index, Cell::Owned(Box::new(Value::from(text))))
@@ -167,6 +169,9 @@ pub(super) fn fill_ranks(columns: &mut Columns<'_>, job: &Table, app: Option<u32
 fn fill_from(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, ranks: &[u32], offset: u32) {
     let number_of = |rank: u32| u64::from(rank) + u64::from(offset);
     let column = columns.column(&Key::from_static(key));
+    if column.is_complete(rank_count) {
+        return;
+    }
     if count(ranks.len()) == rank_count {
         column.fill_every_number((0..rank_count).map(number_of).collect());
     } else {
@@ -177,6 +182,9 @@ fn fill_from(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, rank
 /// Fills a column of numbers: densely if every rank has one.
 fn fill(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, number_of: impl Fn(u32) -> Option<u64>) {
     let column = columns.column(&Key::from_static(key));
+    if column.is_complete(rank_count) {
+        return;
+    }
     match (0..rank_count).map(&number_of).collect::<Option<Vec<u64>>>() {
         Some(numbers) => column.fill_every_number(numbers),
         None => column.fill_numbers((0..rank_count).filter_map(|rank| Some((rank, number_of(rank)?)))),

@@ -10,7 +10,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::keys;
 use crate::types::{DataType, Info, Key, Rank, Text, Value};
 
-use super::coerce::{Cell, Rule, number_value, record_key};
+use super::coerce::{Cell, Rule, number_of, number_value, record_key};
 use super::container::Container;
 use super::runs::Runs;
 
@@ -167,6 +167,16 @@ impl TableColumn {
         self.numbers.iter().filter_map(move |(rank, number)| Some((rank, cell(number)?)))
     }
 
+    /// The numbers of the ranks from zero, if it has numbers, and these ranks in this order; else none.
+    pub(super) fn numbers_from_zero(&self) -> Vec<u64> {
+        if self.rule.number_type().is_none() || !self.numbers.counts_from_zero() {
+            return Vec::new();
+        }
+        let mut numbers = Vec::with_capacity(self.numbers.len());
+        numbers.extend(self.numbers.iter().map(|(_, number)| number));
+        numbers
+    }
+
     fn value(&self, number: u64) -> Option<Value> {
         match self.rule.number_type() {
             Some(data_type) => Some(number_value(data_type, number)),
@@ -200,7 +210,9 @@ impl TableColumn {
     }
 
     fn other(&mut self, value: Value) -> Option<u64> {
-        if self.rule.number_type().is_none() && self.values.last() == Some(&value) {
+        // Equal floating point numbers may differ in their sign.
+        let is_exact = matches!(value, Value::Bool(_) | Value::NullString) || number_of(&value).is_some();
+        if is_exact && self.rule.number_type().is_none() && self.values.last() == Some(&value) {
             return u64::try_from(self.values.len() - 1).ok();
         }
         let converted = match self.rule.check(self.key.as_str(), &value).ok()? {

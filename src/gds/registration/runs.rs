@@ -41,6 +41,16 @@ impl Runs {
         self.0.iter().map(|run| usize::try_from(run.count).unwrap_or(usize::MAX)).sum()
     }
 
+    /// Whether the indexes are 0, 1, 2 and so on.
+    pub(super) fn counts_from_zero(&self) -> bool {
+        let mut next = 0;
+        self.0.iter().all(|run| {
+            let follows = run.index == next;
+            next = run.index.wrapping_add(run.count);
+            follows
+        })
+    }
+
     /// Whether there is none.
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -86,6 +96,7 @@ mod tests {
             let runs = runs(&pairs);
             prop_assert_eq!(runs.len(), pairs.len());
             prop_assert_eq!(runs.is_empty(), pairs.is_empty());
+            prop_assert_eq!(runs.counts_from_zero(), (0..).zip(&pairs).all(|(at, (index, _))| at == *index));
             prop_assert_eq!(runs.iter().collect::<Vec<_>>(), pairs);
         }
     }

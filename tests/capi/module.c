@@ -1,0 +1,153 @@
+/* Server modules of every release: the pointer comes without a length, so what lies behind a short one may be anything.
+ * They are placed right before memory that can't be read, before garbage, before addresses of data, and on the heap; the
+ * memory is gone when the server has started. */
+#include "host.h"
+
+#include <sys/mman.h>
+
+enum after { UNREADABLE, GARBAGE, ADDRESSES, HEAP };
+
+static atomic_int published, connected, finalized, grouped;
+
+static pmix_status_t up_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t n, pmix_op_cbfunc_t callback,
+                                void *data)
+{
+    (void)proc, (void)info, (void)n;
+    atomic_fetch_add(&published, 1);
+    return answer_op(callback, data, PMIX_SUCCESS);
+}
+
+static pmix_status_t up_connected(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t callback, void *data)
+{
+    (void)proc, (void)object, (void)callback, (void)data;
+    atomic_fetch_add(&connected, 1);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t up_connected2(const pmix_proc_t *proc, void *object, pmix_info_t info[], size_t n,
+                                   pmix_op_cbfunc_t callback, void *data)
+{
+    (void)proc, (void)object, (void)info, (void)n;
+    atomic_fetch_add(&connected, 1);
+    return answer_op(callback, data, PMIX_SUCCESS);
+}
+
+static pmix_status_t up_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t callback, void *data)
+{
+    (void)proc, (void)object;
+    atomic_fetch_add(&finalized, 1);
+    return answer_op(callback, data, PMIX_SUCCESS);
+}
+
+static pmix_status_t up_group(pmix_group_operation_t operation, char group[], const pmix_proc_t procs[], size_t n,
+                              const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t callback, void *data)
+{
+    (void)group, (void)procs, (void)n, (void)directives, (void)ndirs;
+    atomic_fetch_add(&grouped, 1);
+    if (operation != PMIX_GROUP_CONSTRUCT) return answer_info(callback, data, PMIX_SUCCESS, NULL, NULL);
+    struct answer *answer = answer_new(give_infos, data, PMIX_SUCCESS);
+    pmix_data_array_t *infos;
+    size_t context = 17;
+    PMIX_DATA_ARRAY_CREATE(infos, 1, PMIX_INFO);
+    PMIX_INFO_LOAD((pmix_info_t *)infos->array, PMIX_GROUP_CONTEXT_ID, &context, PMIX_SIZE);
+    answer->payload = infos;
+    answer->call.info = callback;
+    answer_later(answer);
+    return PMIX_SUCCESS;
+}
+
+/* What stands behind offset 224, whose meaning depends on the release. */
+static void never(void) { CHECK(!"an entry beyond 224 bytes is called"); }
+
+static int client(const char *role)
+{
+    bool full = strcmp(role, "full") == 0;
+    pmix_info_t info, *results = NULL;
+    size_t count = 0;
+
+    client_start();
+    PMIX_INFO_LOAD(&info, "service", "text", PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish(&info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, NULL, PMIX_BOOL);
+    pmix_status_t status = PMIx_Group_construct("group", &me, 1, &info, 1, &results, &count);
+    CHECK_STATUS(full ? PMIX_SUCCESS : PMIX_ERR_NOT_SUPPORTED, status);
+    CHECK(!full || info_of(results, count, PMIX_GROUP_CONTEXT_ID) != NULL);
+    if (results) PMIX_INFO_FREE(results, count);
+    if (full) CHECK_STATUS(PMIX_SUCCESS, PMIx_Group_destruct("group", NULL, 0));
+    PMIX_INFO_DESTRUCT(&info);
+    return client_end();
+}
+
+/* Right before memory that is as `after` says; the block is `*mapped` bytes from `*start`. */
+static void *place(const void *source, size_t length, enum after after, void **start, size_t *mapped)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    *mapped = 2 * page;
+    unsigned char *memory = mmap(NULL, *mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    *start = memory;
+    unsigned char *behind = memory + page;
+    memcpy(behind - length, source, length);
+    if (after == UNREADABLE) CHECK_NUMBER(0, mprotect(behind, page, PROT_NONE));
+    else if (after == GARBAGE) memset(behind, 0x5a, page);
+    else
+        for (size_t i = 0; i < page; i += sizeof memory) memcpy(behind + i, &memory, sizeof memory);
+    return behind - length;
+}
+
+/* A server with a module of so many bytes, and one client. */
+static void serve(size_t length, enum after after)
+{
+    bool full = length >= 224;
+    union {
+        pmix_server_module_t module;
+        void (*entries[32])(void);
+    } source;
+    char nspace[32];
+    void *module, *start = NULL;
+    size_t mapped = 0;
+
+    memset(&source, 0, sizeof source);
+    for (size_t i = 28; i < 32; i++) source.entries[i] = never;
+    source.module.publish = up_publish;
+    source.module.client_finalized = up_finalized;
+    source.module.group = up_group;
+    if (full) source.module.client_connected2 = up_connected2;
+    else source.module.client_connected = up_connected;
+    if (after == HEAP) {
+        module = malloc(length);
+        memcpy(module, &source, length);
+    } else module = place(&source, length, after, &start, &mapped);
+
+    atomic_store(&published, 0);
+    atomic_store(&connected, 0);
+    atomic_store(&finalized, 0);
+    atomic_store(&grouped, 0);
+    host_start(module);
+    if (after == HEAP) free(module);
+    else CHECK_NUMBER(0, munmap(start, mapped));
+    snprintf(nspace, sizeof nspace, "module-%zu-%d", length, (int)after);
+    host_run(nspace, 1, 1, full ? "full" : "short");
+    CHECK_NUMBER(1, published);
+    CHECK_NUMBER(1, connected);
+    CHECK_NUMBER(1, finalized);
+    CHECK_NUMBER(full ? 1 : 0, grouped); /* the end of a group that is all here is the server's own affair */
+    host_forget(nspace);
+    host_stop();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return client(argv[1]);
+    /* Stock reads as many bytes as its own release has. */
+    CHECK(PMIx_Get_version() != NULL);
+    if (stock()) return finish();
+    static const enum after afters[] = {UNREADABLE, GARBAGE, ADDRESSES, HEAP};
+    for (size_t i = 0; i < sizeof afters / sizeof *afters; i++) {
+        serve(200, afters[i]);
+        serve(224, afters[i]);
+    }
+    for (size_t length = 232; length <= 256; length += 8) serve(length, UNREADABLE);
+    return finish();
+}
