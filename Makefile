@@ -28,7 +28,7 @@ help: ## list the commands
 run: build ## build and run a real 4-process job on the embedded server
 	target/release/modex run -n 4 --report -- target/release/modex demo
 
-test: test-packages fmt lint features unit docs loom fuzz-smoke ## everything CI runs
+test: test-packages consumer-packages fmt lint features unit consumers docs loom fuzz-smoke ## everything CI runs
 
 build: packages
 	$(CARGO) build --release

@@ -41,6 +41,7 @@ mod link_state;
 mod local;
 mod pending;
 mod poller;
+mod progress;
 mod server_events;
 mod server_handle;
 mod server_loop;

@@ -3,19 +3,17 @@ use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::events::EventHub;
 use super::fetched::Fetched;
 use super::link::{CallResult, Link};
 use super::pending::Pending;
+use super::progress::Progress;
 use super::session_events;
 use super::stores::SessionStores;
-use super::threads::spawn;
 use crate::client::{
     Call, CallError, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
     StagingLimits, resolve,
@@ -43,19 +41,11 @@ pub struct Session {
     has_stored: AtomicBool,
     pub(super) link: Arc<Link>,
     pub(super) events: Arc<EventHub>,
-    /// Runs callbacks and event handlers; started by the first one.
-    progress: Mutex<Option<Progress>>,
+    pub(super) progress: Progress,
     /// Nobody started this process: there is no server, and nobody else to wait for.
     is_alone: bool,
     /// A forked copy has neither the connection nor the thread.
     owner_pid: u32,
-}
-
-/// The thread of the callbacks.
-struct Progress {
-    thread: JoinHandle<()>,
-    /// Closed when it is about to end.
-    ended: Receiver<()>,
 }
 
 /// Why a Get gave no value.
@@ -121,7 +111,7 @@ impl Session {
             has_put: AtomicBool::new(false),
             has_stored: AtomicBool::new(false),
             link,
-            progress: Mutex::default(),
+            progress: Progress::default(),
             is_alone: false,
             owner_pid: process::id(),
         }
@@ -251,13 +241,11 @@ impl Session {
         directives: FenceDirectives,
         callback: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) -> std::io::Result<()> {
-        self.start_progress()?;
-        if self.is_everyone(&procs) {
-            self.link.defer(move || callback(Ok(())));
-            return Ok(());
-        }
-        self.link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop))));
-        Ok(())
+        let is_over = self.is_everyone(&procs);
+        self.progress.begin(&self.link, |link| match is_over {
+            true => link.defer(move || callback(Ok(()))),
+            false => link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop)))),
+        })
     }
 
     /// A value straight from the segment of the own namespace: no lock, no system call, no allocation. `None` when it
@@ -325,22 +313,18 @@ impl Session {
         request: GetRequest,
         callback: impl FnOnce(Result<Value, FetchError>) + Send + 'static,
     ) -> std::io::Result<()> {
-        self.start_progress()?;
         let session = Arc::downgrade(self);
         let begun = request.directives.timeout.map(|_| self.link.now());
         let asked = Asked { request, begun };
-        self.link.defer(move || continue_get(&session, asked, None, Box::new(callback)));
-        Ok(())
+        self.later(move || continue_get(&session, asked, None, Box::new(callback)))
     }
 
     /// Runs something on the progress thread, after the callbacks that are due.
     ///
     /// # Errors
-    /// The thread could not be started; it will not run.
+    /// The session is closed, or the thread could not be started; it will not run.
     pub fn later(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        self.start_progress()?;
-        self.link.defer(job);
-        Ok(())
+        self.progress.begin(&self.link, |link| link.defer(job))
     }
 
     /// The request with what is left of its time; each round of a Get takes from the same.
@@ -375,16 +359,7 @@ impl Session {
             // Closing would end the parent's connection, and the thread to join does not exist here.
             return;
         }
-        self.link.shut();
-        let progress = self.progress.lock().take();
-        // A callback may be what closes the session; its thread can't wait for itself and ends right after.
-        if let Some(Progress { thread, ended }) = progress
-            && thread.thread().id() != std::thread::current().id()
-            && ended.recv_timeout(CALLBACK_TIME_MAX) != Err(RecvTimeoutError::Timeout)
-        {
-            // It catches what callbacks throw.
-            let _ = thread.join();
-        }
+        self.progress.close(&self.link);
     }
 
     pub(super) fn link(&self) -> &Link {
@@ -422,25 +397,7 @@ impl Session {
             _ => self.has_stored.load(Ordering::Acquire),
         }
     }
-
-    pub(super) fn start_progress(&self) -> std::io::Result<()> {
-        let mut progress = self.progress.lock();
-        if progress.is_none() {
-            self.link.prepare_progress()?;
-            let link = Arc::clone(&self.link);
-            let (running, ended) = bounded(0);
-            let thread = spawn("modex-progress", move || {
-                link.run_callbacks();
-                drop(running);
-            })?;
-            *progress = Some(Progress { thread, ended });
-        }
-        Ok(())
-    }
 }
-
-/// How long a callback that runs may keep who closes the session.
-const CALLBACK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Maps a segment. One that can't be read, or is labelled for another namespace than it was announced for, is none: the
 /// server is asked for each value instead.
@@ -495,7 +452,7 @@ fn owned(value: Fetched<'_>) -> Result<Value, FetchError> {
 impl Drop for Session {
     fn drop(&mut self) {
         if process::id() != self.owner_pid {
-            return std::mem::forget(self.progress.get_mut().take());
+            return self.progress.forget();
         }
         self.close();
     }
