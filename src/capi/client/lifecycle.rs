@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::asynchronous::run;
 use super::{debugger, events};
-use crate::api::{Client, ConnectError, EnvironmentError};
+use crate::api::{Client, ConnectError};
 use crate::capi::guard::{Failure, guard, guard_or, guard_status};
 use crate::capi::operation::Operation;
 use crate::capi::process::{self, Member, Membership};
