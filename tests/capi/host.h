@@ -254,14 +254,19 @@ static UNUSED void host_forget(const char *nspace)
     done_wait(&done);
 }
 
-static UNUSED void host_stop(void)
+/* Gives the answers that are due, and no more. */
+static UNUSED void host_silent(void)
 {
     pthread_mutex_lock(&answers_lock);
     answers_over = true;
     pthread_cond_signal(&answers_changed);
     pthread_mutex_unlock(&answers_lock);
     pthread_join(answers_thread, NULL);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_finalize());
+}
+
+/* After the end of the server. */
+static UNUSED void host_over(void)
+{
     /* Stock may leave its rendezvous files; ours leaves nothing. */
     CHECK_UNLESS_STOCK("leaves files", rmdir(host_directory) == 0);
     if (stock()) {
@@ -269,6 +274,13 @@ static UNUSED void host_stop(void)
         snprintf(command, sizeof command, "rm -rf %s", host_directory);
         CHECK_NUMBER(0, system(command));
     }
+}
+
+static UNUSED void host_stop(void)
+{
+    host_silent();
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_finalize());
+    host_over();
 }
 
 /* ---- The client side. */
