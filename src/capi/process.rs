@@ -160,6 +160,9 @@ pub(super) fn change<R>(apply: impl FnOnce(&mut State) -> R) -> R {
 struct Shared {
     changes: Mutex<()>,
     state: Mutex<State>,
+    /// In a forked child what was its parent's: never used, but not lost either, as memcheck would have it.
+    #[expect(dead_code, reason = "it only has to be there")]
+    of_parent: AtomicPtr<Shared>,
 }
 
 /// A thread's copy of what `State::member` says.
@@ -172,7 +175,7 @@ struct Copy {
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 /// Null until it is needed, and again in a forked child.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
-/// In a forked child the parent's state: never used, but known to be there (memcheck would take it for lost).
+/// In a forked child the parent's state, for the child's own to refer to.
 static ABANDONED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 static IS_FORK_WATCHED: AtomicBool = AtomicBool::new(false);
 
@@ -228,7 +231,8 @@ fn make_shared() -> &'static Shared {
         // that a fork is not noticed here; the client's own checks still are.
         let _ = unsafe { libc::pthread_atfork(None, None, Some(forget_after_fork)) };
     }
-    let made = Box::into_raw(Box::new(Shared { changes: Mutex::new(()), state: Mutex::default() }));
+    let of_parent = AtomicPtr::new(ABANDONED.load(Ordering::Acquire));
+    let made = Box::into_raw(Box::new(Shared { changes: Mutex::new(()), state: Mutex::default(), of_parent }));
     let null = std::ptr::null_mut();
     match SHARED.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: made above, and never freed from here on.
