@@ -66,6 +66,10 @@ pub unsafe fn list_of(bitmap: *const c_void) -> Result<Text, CError> {
 pub fn bitmap_of(list: &Text) -> Result<*mut c_void, CError> {
     let what = "read a set of processors";
     let hwloc = functions(what)?;
+    // libhwloc takes some texts that are no lists for empty ones.
+    if !list.as_bytes().iter().all(|byte| matches!(byte, b'0'..=b'9' | b'-' | b',')) {
+        return Err(CError::Hwloc { what });
+    }
     let text = std::ffi::CString::new(list.as_bytes()).map_err(|_| CError::Hwloc { what })?;
     // SAFETY: takes nothing.
     let bitmap = unsafe { (hwloc.bitmap_alloc)() };

@@ -172,8 +172,8 @@ struct Copy {
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 /// Null until it is needed, and again in a forked child.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
-/// The parent's, in a forked child: not in use, and not lost.
-static FORGOTTEN: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
+/// In a forked child the parent's state: never used, but known to be there (memcheck would take it for lost).
+static ABANDONED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 static IS_FORK_WATCHED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -245,6 +245,6 @@ fn make_shared() -> &'static Shared {
 /// In a forked child: the state stays the parent's, and so do its locks, which a thread that does not exist here may
 /// hold. It is never touched again.
 extern "C" fn forget_after_fork() {
-    FORGOTTEN.store(SHARED.swap(std::ptr::null_mut(), Ordering::AcqRel), Ordering::Relaxed);
+    ABANDONED.store(SHARED.swap(std::ptr::null_mut(), Ordering::AcqRel), Ordering::Release);
     GENERATION.fetch_add(1, Ordering::Release);
 }

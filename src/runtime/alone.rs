@@ -138,6 +138,17 @@ mod tests {
         assert_eq!(ended.recv().unwrap(), Ok(()));
     }
 
+    /// What was begun while another thread closed the session was accepted, and then nobody was there to run it.
+    #[test]
+    fn what_would_not_run_is_not_begun() {
+        let session = alone().unwrap();
+        session.close();
+        assert!(session.later(|| ()).is_err());
+        assert!(session.fence_with(Vec::new(), FenceDirectives::default(), drop).is_err());
+        let event = Event { status: Status::MODEL_DECLARED, source: None, range: RANGE_PROC_LOCAL, info: Vec::new() };
+        assert!(session.notify_event_with(event, drop).is_err());
+    }
+
     /// Open MPI registers a handler, waits for the callback and declares its model. The event was missed when the other
     /// thread had called back, but not yet marked the handler as ready.
     #[test]

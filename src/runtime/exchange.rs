@@ -29,9 +29,8 @@ impl Session {
         time_limit: Option<Duration>,
         callback: impl FnOnce(Result<Reply, CallError>) + Send + 'static,
     ) -> std::io::Result<()> {
-        self.start_progress()?;
-        self.link().start_with(call(request, time_limit), Box::new(|result| callback(reply_of(result))));
-        Ok(())
+        let call = call(request, time_limit);
+        self.progress.begin(&self.link, |link| link.start_with(call, Box::new(|result| callback(reply_of(result)))))
     }
 }
 

@@ -50,8 +50,7 @@ impl Session {
     /// # Errors
     /// No thread to run the handler could be started.
     pub fn open_pull(&self, handler: OutputHandler) -> std::io::Result<u64> {
-        self.start_progress()?;
-        Ok(self.link().change(|state| state.pulls.insert(handler)))
+        self.progress.begin(&self.link, |link| link.change(|state| state.pulls.insert(handler)))
     }
 
     /// Keeps the server's number of a pull. Returns whether the pull is open.

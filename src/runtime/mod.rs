@@ -39,7 +39,9 @@ mod lines;
 mod link;
 mod link_state;
 mod local;
+mod pending;
 mod poller;
+mod progress;
 mod server_events;
 mod server_handle;
 mod server_loop;
@@ -61,5 +63,6 @@ pub use host::{
     Responder,
 };
 pub use local::{environment, hostname, temporary_directory};
+pub use pending::Pending;
 pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
-pub use session::{FetchError, Pending, Session};
+pub use session::{FetchError, Session};

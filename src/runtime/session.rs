@@ -3,20 +3,19 @@ use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::events::EventHub;
 use super::fetched::Fetched;
 use super::link::{CallResult, Link};
+use super::pending::Pending;
+use super::progress::Progress;
 use super::session_events;
 use super::stores::SessionStores;
-use super::threads::spawn;
 use crate::client::{
-    Call, CallError, CallId, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
+    Call, CallError, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
     StagingLimits, resolve,
 };
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
@@ -42,19 +41,11 @@ pub struct Session {
     has_stored: AtomicBool,
     pub(super) link: Arc<Link>,
     pub(super) events: Arc<EventHub>,
-    /// Runs callbacks and event handlers; started by the first one.
-    progress: Mutex<Option<Progress>>,
+    pub(super) progress: Progress,
     /// Nobody started this process: there is no server, and nobody else to wait for.
     is_alone: bool,
     /// A forked copy has neither the connection nor the thread.
     owner_pid: u32,
-}
-
-/// The thread of the callbacks.
-struct Progress {
-    thread: JoinHandle<()>,
-    /// Closed when it is about to end.
-    ended: Receiver<()>,
 }
 
 /// Why a Get gave no value.
@@ -120,7 +111,7 @@ impl Session {
             has_put: AtomicBool::new(false),
             has_stored: AtomicBool::new(false),
             link,
-            progress: Mutex::default(),
+            progress: Progress::default(),
             is_alone: false,
             owner_pid: process::id(),
         }
@@ -234,7 +225,7 @@ impl Session {
     /// As [`Session::fence`], without waiting.
     pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Pending {
         if self.is_everyone(&procs) {
-            return Pending { link: Arc::clone(&self.link), call: None };
+            return Pending::done(&self.link);
         }
         Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
     }
@@ -250,13 +241,11 @@ impl Session {
         directives: FenceDirectives,
         callback: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) -> std::io::Result<()> {
-        self.start_progress()?;
-        if self.is_everyone(&procs) {
-            self.link.defer(move || callback(Ok(())));
-            return Ok(());
-        }
-        self.link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop))));
-        Ok(())
+        let is_over = self.is_everyone(&procs);
+        self.progress.begin(&self.link, |link| match is_over {
+            true => link.defer(move || callback(Ok(()))),
+            false => link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop)))),
+        })
     }
 
     /// A value straight from the segment of the own namespace: no lock, no system call, no allocation. `None` when it
@@ -324,22 +313,18 @@ impl Session {
         request: GetRequest,
         callback: impl FnOnce(Result<Value, FetchError>) + Send + 'static,
     ) -> std::io::Result<()> {
-        self.start_progress()?;
         let session = Arc::downgrade(self);
         let begun = request.directives.timeout.map(|_| self.link.now());
         let asked = Asked { request, begun };
-        self.link.defer(move || continue_get(&session, asked, None, Box::new(callback)));
-        Ok(())
+        self.later(move || continue_get(&session, asked, None, Box::new(callback)))
     }
 
     /// Runs something on the progress thread, after the callbacks that are due.
     ///
     /// # Errors
-    /// The thread could not be started; it will not run.
+    /// The session is closed, or the thread could not be started; it will not run.
     pub fn later(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        self.start_progress()?;
-        self.link.defer(job);
-        Ok(())
+        self.progress.begin(&self.link, |link| link.defer(job))
     }
 
     /// The request with what is left of its time; each round of a Get takes from the same.
@@ -374,16 +359,7 @@ impl Session {
             // Closing would end the parent's connection, and the thread to join does not exist here.
             return;
         }
-        self.link.shut();
-        let progress = self.progress.lock().take();
-        // A callback may be what closes the session; its thread can't wait for itself and ends right after.
-        if let Some(Progress { thread, ended }) = progress
-            && thread.thread().id() != std::thread::current().id()
-            && ended.recv_timeout(CALLBACK_TIME_MAX) != Err(RecvTimeoutError::Timeout)
-        {
-            // It catches what callbacks throw.
-            let _ = thread.join();
-        }
+        self.progress.close(&self.link);
     }
 
     pub(super) fn link(&self) -> &Link {
@@ -421,25 +397,7 @@ impl Session {
             _ => self.has_stored.load(Ordering::Acquire),
         }
     }
-
-    pub(super) fn start_progress(&self) -> std::io::Result<()> {
-        let mut progress = self.progress.lock();
-        if progress.is_none() {
-            self.link.prepare_progress()?;
-            let link = Arc::clone(&self.link);
-            let (running, ended) = bounded(0);
-            let thread = spawn("modex-progress", move || {
-                link.run_callbacks();
-                drop(running);
-            })?;
-            *progress = Some(Progress { thread, ended });
-        }
-        Ok(())
-    }
 }
-
-/// How long a callback that runs may keep who closes the session.
-const CALLBACK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Maps a segment. One that can't be read, or is labelled for another namespace than it was announced for, is none: the
 /// server is asked for each value instead.
@@ -494,7 +452,7 @@ fn owned(value: Fetched<'_>) -> Result<Value, FetchError> {
 impl Drop for Session {
     fn drop(&mut self) {
         if process::id() != self.owner_pid {
-            return std::mem::forget(self.progress.get_mut().take());
+            return self.progress.forget();
         }
         self.close();
     }
@@ -503,60 +461,6 @@ impl Drop for Session {
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("proc", &self.proc).field("reads_segment", &self.own.is_some()).finish()
-    }
-}
-
-/// An operation under way. Nothing but [`Pending::wait`] and [`Pending::try_wait`] moves it on in this process; the
-/// server works on it meanwhile. Dropping it does not take it back.
-#[must_use = "the result of the operation is lost"]
-pub struct Pending {
-    link: Arc<Link>,
-    call: Option<CallId>,
-}
-
-impl Pending {
-    fn new(link: &Arc<Link>, call: CallId) -> Self {
-        Self { link: Arc::clone(link), call: Some(call) }
-    }
-
-    /// Waits for the result.
-    ///
-    /// # Errors
-    /// [`CallError`].
-    pub fn wait(mut self) -> Result<(), CallError> {
-        match self.call.take() {
-            Some(call) => self.link.wait(call).map(drop),
-            None => Ok(()),
-        }
-    }
-
-    /// The result if it is there, else the operation again. Reads what has arrived, never waits.
-    ///
-    /// # Errors
-    /// The operation itself when it is not done yet.
-    pub fn try_wait(mut self) -> Result<Result<(), CallError>, Self> {
-        let done: Option<CallResult> = self.call.and_then(|call| self.link.try_take(call));
-        match done {
-            Some(result) => {
-                self.call = None;
-                Ok(result.map(drop))
-            }
-            None => Err(self),
-        }
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if let Some(call) = self.call.take() {
-            self.link.abandon(call);
-        }
-    }
-}
-
-impl std::fmt::Debug for Pending {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Pending").field(&self.call).finish()
     }
 }
 

@@ -71,13 +71,16 @@ impl Session {
         done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
     ) -> Result<(), EventError> {
         let (begun, call) = self.begin_registration(codes, directives, handler)?;
-        let events = Arc::clone(&self.events);
+        let (id, events) = (begun.id, Arc::clone(&self.events));
         let finish = move |result| events.finish_with(begun, result, done);
-        match call {
-            Some(call) => self.link.hand_over(call, Box::new(|result| finish(answer_of(result)))),
-            None => self.link.defer(|| finish(Ok(()))),
-        }
-        Ok(())
+        let handed_over = self.progress.begin(&self.link, |link| match call {
+            Some(call) => link.hand_over(call, Box::new(|result| finish(answer_of(result)))),
+            None => link.defer(|| finish(Ok(()))),
+        });
+        handed_over.map_err(|error| {
+            self.events.remove(id);
+            EventError::Thread(error.kind())
+        })
     }
 
     /// Ends a registration, and waits until its handler runs nowhere, unless a handler is what calls this.
@@ -104,8 +107,8 @@ impl Session {
         if !self.events.remove(id) {
             return Err(EventError::Unknown { id });
         }
-        self.events.when_returned(id, Box::new(|| done(Ok(()))));
-        Ok(())
+        let begun = self.progress.begin(&self.link, |_| self.events.when_returned(id, Box::new(|| done(Ok(())))));
+        begun.map_err(|error| EventError::Thread(error.kind()))
     }
 
     /// Tells those in range of an event. Own handlers are called on the progress thread.
@@ -128,14 +131,11 @@ impl Session {
         event: Event,
         done: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) -> Result<(), EventError> {
-        self.start_progress().map_err(|error| EventError::Thread(error.kind()))?;
-        match self.share(event) {
-            Some(notify) => {
-                self.link.start_with(Call::Exchange(notify), Box::new(|result| done(result.map(drop))));
-            }
-            None => self.link.defer(|| done(Ok(()))),
-        }
-        Ok(())
+        let begun = self.progress.begin(&self.link, |link| match self.share(event) {
+            Some(notify) => link.start_with(Call::Exchange(notify), Box::new(|result| done(result.map(drop)))),
+            None => link.defer(|| done(Ok(()))),
+        });
+        begun.map_err(|error| EventError::Thread(error.kind()))
     }
 
     /// Calls own handlers, and nobody else's, on this thread.
@@ -162,7 +162,7 @@ impl Session {
         handler: Handler,
     ) -> Result<(Begun, Option<CallId>), EventError> {
         let registration = Registration::parse(codes, directives)?;
-        self.start_progress().map_err(|error| EventError::Thread(error.kind()))?;
+        self.progress.begin(&self.link, |_| ()).map_err(|error| EventError::Thread(error.kind()))?;
         let ask = |begun: &Begun| {
             if self.is_alone() {
                 return None;

@@ -200,12 +200,9 @@ unsafe extern "C" fn complete(
         let data = CallerData::new(thiscbdata);
         // SAFETY: the caller gave the function for this, and its data with it.
         let released = move || unsafe { callback(Status::SUCCESS.to_raw(), data.get()) };
-        match process::member() {
-            // No thread any more: then nobody is left who could mind where it runs.
-            Ok(member) => {
-                let _ = member.defer(released);
-            }
-            Err(_) => released(),
+        // No thread any more: then nobody is left who could mind where it runs.
+        if process::member().and_then(|member| member.defer(released)).is_err() {
+            released();
         }
     });
 }

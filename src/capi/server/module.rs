@@ -18,7 +18,6 @@ use std::ops::Range;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
-use zerocopy::IntoBytes;
 
 use super::super::types::{c_void, pmix_server_module_t};
 
@@ -59,11 +58,14 @@ pub(super) unsafe fn copy(module: *const pmix_server_module_t) -> pmix_server_mo
 
 /// The three pointers behind the common part; `None` if nothing can be read there.
 fn read_carefully(from: *const c_void) -> Option<[usize; TAIL_SIZE_BYTES / size_of::<usize>()]> {
-    let mut words = [0_usize; TAIL_SIZE_BYTES / size_of::<usize>()];
+    let mut bytes = [0_u8; TAIL_SIZE_BYTES];
     let there = RemoteIoVec { base: from.expose_provenance(), len: TAIL_SIZE_BYTES };
     // Of this process: permitted to everyone, and no memory is touched that is not there.
-    let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(words.as_mut_bytes())], &[there]).ok()?;
-    (read == TAIL_SIZE_BYTES).then_some(words)
+    let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(&mut bytes)], &[there]).ok()?;
+    if read != TAIL_SIZE_BYTES {
+        return None;
+    }
+    Some(zerocopy::transmute!(bytes))
 }
 
 /// Where this process has code; nothing if the kernel does not say.

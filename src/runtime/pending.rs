@@ -1,0 +1,63 @@
+use std::sync::Arc;
+
+use super::link::{CallResult, Link};
+use crate::client::{CallError, CallId};
+
+/// An operation under way. Nothing but [`Pending::wait`] and [`Pending::try_wait`] moves it on in this process; the
+/// server works on it meanwhile. Dropping it does not take it back.
+#[must_use = "the result of the operation is lost"]
+pub struct Pending {
+    link: Arc<Link>,
+    call: Option<CallId>,
+}
+
+impl Pending {
+    /// One that is done already.
+    pub(super) fn done(link: &Arc<Link>) -> Self {
+        Self { link: Arc::clone(link), call: None }
+    }
+
+    pub(super) fn new(link: &Arc<Link>, call: CallId) -> Self {
+        Self { link: Arc::clone(link), call: Some(call) }
+    }
+
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn wait(mut self) -> Result<(), CallError> {
+        match self.call.take() {
+            Some(call) => self.link.wait(call).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The result if it is there, else the operation again. Reads what has arrived, never waits.
+    ///
+    /// # Errors
+    /// The operation itself when it is not done yet.
+    pub fn try_wait(mut self) -> Result<Result<(), CallError>, Self> {
+        let done: Option<CallResult> = self.call.and_then(|call| self.link.try_take(call));
+        match done {
+            Some(result) => {
+                self.call = None;
+                Ok(result.map(drop))
+            }
+            None => Err(self),
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.link.abandon(call);
+        }
+    }
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Pending").field(&self.call).finish()
+    }
+}
