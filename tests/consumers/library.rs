@@ -32,7 +32,7 @@ pub(crate) fn library() -> &'static Library {
         Err(_) => in_directory(&build()),
         Ok(name) if name.is_empty() => {
             let file = fs::canonicalize(format!("{DEBIAN}/lib/libpmix.so.2"));
-            Library { directory: None, file: file.expect("Debian's library is there: run `make test-packages`") }
+            Library { directory: None, file: file.expect("Debian's library is there: run `make consumer-packages`") }
         }
         Ok(name) => in_directory(Path::new(&name)),
     })
@@ -90,7 +90,7 @@ impl Headers {
 
 /// Runs a compiler, whose complaints fail the test.
 pub(crate) fn run_compiler(command: &mut Command) {
-    let result = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; run `make test-packages`"));
+    let result = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; run `make consumer-packages`"));
     assert!(result.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&result.stderr));
 }
 
