@@ -1,6 +1,6 @@
 //! The C interface: what `libpmix.so.2` exports.
 //!
-//! Every function converts its arguments (`from_c`), calls [`crate::api`], converts the result (`to_c`) and turns
+//! Every function converts its arguments (`from_c`), calls `crate::api`, converts the result (`to_c`) and turns
 //! errors into status codes (`guard`). There is no logic here that a Rust user would miss.
 //!
 //! Rules that hold for all of it:

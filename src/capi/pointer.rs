@@ -94,7 +94,7 @@ pub unsafe fn slice<'a, T>(pointer: *const T, count: usize, what: &'static str) 
 /// An array to be written; no elements need no pointer.
 ///
 /// # Errors
-/// As [`slice`].
+/// As [`slice()`].
 ///
 /// # Safety
 /// P1, for `count` elements, and nobody else uses them during the call.

@@ -1,7 +1,7 @@
 //! How the structures of the C interface stand for Rust values.
 //!
 //! One implementation of [`Form`] for each structure and each kind of member says how it is read, written, copied and
-//! released; so the four can't drift apart. [`record!`] builds those of structures from those of their members.
+//! released; so the four can't drift apart. `record!` builds those of structures from those of their members.
 //! [`element`] lists which form belongs to which data type: in an array of that type, and in a `pmix_value_t`.
 //!
 //! Invariants:
