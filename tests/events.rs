@@ -451,6 +451,46 @@ fn the_host_hears_of_wider_events_and_of_wishes_for_its_own() {
     assert_eq!(asked.iter().count(), 0);
 }
 
+/// A blocking registration waited for ever when the caller was what its answer had to come from: a function of the host
+/// that wants events of the host's own environment.
+#[test]
+fn a_function_of_the_host_does_not_wait_for_the_host() {
+    let (node, _asked) = Noting::start(None);
+    let (send, receive) = mpsc::channel();
+    let server = Arc::clone(&node.server);
+    let job = move || {
+        let refused = server.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop);
+        let local = server.register_event_handler(&[JOB_CODE], &[], drop);
+        send.send((refused.map_err(|error| error.status()), local)).unwrap();
+    };
+    node.server.defer(job).unwrap();
+    let (refused, local) = receive.recv().unwrap();
+    assert_eq!(refused, Err(Status::ERR_WOULD_BLOCK));
+    local.unwrap();
+    node.server.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop).unwrap();
+}
+
+/// The end of a registration waited for a call of its handler that waited for what the caller held (a lock, or Python's
+/// interpreter): both waited for ever.
+#[test]
+fn the_end_of_a_registration_comes_although_its_handler_waits_for_the_caller() {
+    let (_node, zero, one) = two();
+    let held = Arc::new(Mutex::new(()));
+    let (entered, has_entered) = mpsc::channel();
+    let (wanted, entered) = (Arc::clone(&held), Mutex::new(entered));
+    let handler = move |call: EventCall| {
+        entered.lock().unwrap().send(()).unwrap();
+        drop(wanted.lock());
+        call.complete(DONE, Vec::new());
+    };
+    let id = zero.register_event_handler(&[CODE], &[], handler).unwrap();
+    let guard = held.lock().unwrap();
+    one.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    has_entered.recv().unwrap();
+    zero.deregister_event_handler(id).unwrap();
+    drop(guard);
+}
+
 #[test]
 fn a_host_that_refuses_makes_registration_and_notification_fail() {
     let (node, _asked) = Noting::start(Some(Status::ERR_NO_PERMISSIONS));

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 
 use modex::gds::AsStatus;
 use modex::keys::TypedKey;
-use modex::types::{Kval, ProcId, Rank, Scope, Status};
+use modex::types::{Info, Key, Kval, ProcId, Rank, Scope, Status, Value};
 use modex::{
-    AbortUpcall, Capabilities, Client, ClientConnected, ClientFinalized, ConnectError, DirectModex, FenceOptions,
-    FenceReply, FenceUpcall, GetOptions, Host, Moment, Responder, Server, ServerError, keys,
+    AbortUpcall, Capabilities, Client, ClientConnected, ClientFinalized, ConnectError, ConnectionLimits, DirectModex,
+    FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Log, Moment, Responder, Server, ServerError, keys,
 };
 use support::{Process, TestServer, description, namespace, proc, role};
 
@@ -343,4 +343,50 @@ fn a_host_learns_when_a_client_entered_init() {
     let [Moment::InitBegun { age }, Moment::Connected, Moment::Admitted] = moments[..] else { panic!("{moments:?}") };
     // The server read its clock between the two readings above.
     assert!(age < whole, "{age:?} of {whole:?}");
+}
+
+/// Takes what is to be logged, and never answers.
+#[derive(Default)]
+struct Silent(Mutex<Vec<Responder<()>>>);
+
+impl Host for Silent {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::LOG
+    }
+
+    fn log(&self, _: Log, reply: Responder<()>) {
+        self.0.lock().unwrap().push(reply);
+    }
+}
+
+/// A client filled the server's memory with requests that the host did not answer: the bound on them was one of the
+/// connection, so that a new connection could lay down as many again. They are counted by process, and in bytes.
+#[test]
+fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
+    for (host_requests_max, host_bytes_max, accepted) in [(3, usize::MAX, 3), (100, 100_000, 2)] {
+        let limits = ConnectionLimits { host_requests_max, host_bytes_max, ..ConnectionLimits::default() };
+        let node = TestServer::with_limits_and_host(limits, Silent::default());
+        node.register_local_job("job", 2);
+        let text = "x".repeat(80_000);
+        let data = || vec![Info::new(Key::from_static("pmix.log.stderr"), Value::from(text.as_str()))];
+        let first = node.connect("job", 0);
+        for _ in 0..accepted {
+            first.log_with(data(), Vec::new(), |_| ()).unwrap();
+        }
+        let refused = |client: &Client| client.log(data(), Vec::new()).unwrap_err().status();
+        assert_eq!(refused(&first), Status::ERR_OUT_OF_RESOURCE);
+        // What needs no host goes on, and others are not concerned.
+        first.put(Scope::Global, "endpoint", "here").unwrap();
+        first.commit().unwrap();
+        let other = node.connect("job", 1);
+        assert_eq!(other.get(0, ENDPOINT).unwrap(), "here");
+        let (done, result) = mpsc::channel();
+        other.log_with(data(), Vec::new(), move |logged| drop(done.send(logged))).unwrap();
+        assert_eq!(other.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+        assert!(result.try_recv().is_err());
+        // A connection that went away has left its requests with the host.
+        drop(first);
+        let variables = node.server.setup_fork(&proc("job", 0)).unwrap();
+        assert!(Client::builder().env(variables).connect().is_err());
+    }
 }

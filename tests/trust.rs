@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use modex::proto::frame::{self, FrameHeader};
 use modex::proto::handshake::{Connect, Ids, Role, SECURITY_NATIVE, STORE_HASH, native_credential};
-use modex::proto::{Collective, Dialect, Request, Tag, request};
+use modex::proto::{Collective, Dialect, RegisterEvents, Request, Tag, request};
 use modex::ptl::ServerAddress;
-use modex::types::{ProcId, Rank, Status, Text};
+use modex::types::codes::range;
+use modex::types::{Info, Key, ProcId, Rank, Status, Text, Value};
 use modex::{Client, ConnectError, ConnectionLimits, FenceOptions, LocalHost, Server, SocketAccess, keys};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use support::{TestServer, description, ids, namespace, proc, role};
@@ -287,6 +288,35 @@ fn a_peer_that_does_not_read_is_dropped_and_the_others_are_served() {
         }
     }
     client.fence(&FenceOptions::new()).unwrap();
+}
+
+/// A process that a debugger held lost its connection because its peers went on telling of events: they filled the queue
+/// that answers need, too. It loses the events instead, and gets every answer.
+#[test]
+fn a_peer_that_does_not_read_loses_events_of_others_and_keeps_its_connection() {
+    let node =
+        TestServer::with_connection_limits(ConnectionLimits { queued_bytes_max: 256 << 10, ..Default::default() });
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 1);
+    let mut deaf = admitted(&node);
+    let code = Status::from_raw(4711);
+    let ask = |stream: &mut UnixStream, tag: u32, request: &Request| {
+        let payload = request::encode(request, Dialect::OWN).unwrap();
+        stream.write_all(&frame::encode(0, Tag(tag), &payload).unwrap()).unwrap();
+    };
+    ask(&mut deaf, 101, &Request::RegisterEvents(RegisterEvents { codes: vec![code], directives: Vec::new() }));
+    assert_eq!(read_frame(&mut deaf).0.tag, Tag(101));
+    let text = "x".repeat(32 << 10);
+    let info = [Info::new(Key::from_static("text"), Value::from(text.as_str()))];
+    for _ in 0..64 {
+        client.notify_event(code, None, range::RANGE_LOCAL, &info).unwrap();
+    }
+    ask(&mut deaf, 102, &Request::JobInfo);
+    let heard = std::iter::from_fn(|| (read_frame(&mut deaf).0.tag != Tag(102)).then_some(())).count();
+    assert!((1..64).contains(&heard), "{heard}");
+    // What comes now is heard again.
+    client.notify_event(code, None, range::RANGE_LOCAL, &info).unwrap();
+    assert!(read_frame(&mut deaf).0.size_bytes > 32 << 10);
 }
 
 /// Plays server and clients, because the bound on descriptors is one of the process.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::client::CallError;
 use crate::events::Event;
-use crate::runtime::{EventCall, EventError};
+use crate::runtime::{EventCall, EventError, handler_calls};
 use crate::server::HostCall;
 use crate::types::codes::range;
 use crate::types::{Info, ProcId, Status};
@@ -10,63 +10,93 @@ use crate::types::{Info, ProcId, Status};
 use super::client::Client;
 use super::server::{Server, ServerError};
 
+/// The four functions about handlers, the same for a client and for the server's own process.
+macro_rules! handler_functions {
+    ($who:ident, |$this:ident| $conversation:expr, $first:literal, $thread:literal, $waits:literal) => {
+        impl $who {
+            /// Has `handler` called for events with these codes (none: every event that is not marked otherwise, a default
+            /// handler), and gives the registration's number, counted from
+            #[doc = concat!($first, ".")]
+            /// Handlers run on
+            #[doc = concat!($thread, ",")]
+            /// one at a time; they may call any function. When this returns, events are delivered; those that the
+            /// server has kept follow.
+            #[doc = $waits]
+            ///
+            /// `directives`: `PMIX_EVENT_HDLR_*`, `PMIX_RANGE` with `PMIX_EVENT_CUSTOM_RANGE` (restrict by source),
+            /// `PMIX_EVENT_AFFECTED_PROC(S)`, `PMIX_EVENT_RETURN_OBJECT` (handed back in each call),
+            /// `PMIX_EVENT_ONESHOT`.
+            ///
+            /// # Errors
+            /// [`EventError`].
+            pub fn register_event_handler(
+                &self,
+                codes: &[Status],
+                directives: &[Info],
+                handler: impl Fn(EventCall) + Send + Sync + 'static,
+            ) -> Result<usize, EventError> {
+                let $this = self;
+                handler_calls::register($conversation, codes, directives, Arc::new(handler))
+            }
+
+            /// As
+            #[doc = concat!("[`", stringify!($who), "::register_event_handler`],")]
+            /// without waiting: the number goes to `done`, on the thread of the handlers, before any event does.
+            ///
+            /// # Errors
+            /// [`EventError`]: `done` will not run.
+            pub fn register_event_handler_with(
+                &self,
+                codes: &[Status],
+                directives: &[Info],
+                handler: impl Fn(EventCall) + Send + Sync + 'static,
+                done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
+            ) -> Result<(), EventError> {
+                let $this = self;
+                handler_calls::register_with($conversation, codes, directives, Arc::new(handler), done)
+            }
+
+            /// Ends a registration. When this returns the handler will not be called again, and runs nowhere, except when
+            /// a handler is what calls this, or the handler has not returned for a second: it may wait for what the
+            /// caller holds.
+            ///
+            /// # Errors
+            /// [`EventError::Unknown`], which is harmless.
+            pub fn deregister_event_handler(&self, id: usize) -> Result<(), EventError> {
+                let $this = self;
+                handler_calls::deregister($conversation, id)
+            }
+
+            /// As
+            #[doc = concat!("[`", stringify!($who), "::deregister_event_handler`],")]
+            /// without waiting for a call that is under way: `done` runs when there is none, on the thread of the
+            /// handlers.
+            ///
+            /// # Errors
+            /// [`EventError`]: `done` will not run.
+            pub fn deregister_event_handler_with(
+                &self,
+                id: usize,
+                done: impl FnOnce(Result<(), EventError>) + Send + 'static,
+            ) -> Result<(), EventError> {
+                let $this = self;
+                handler_calls::deregister_with($conversation, id, done)
+            }
+        }
+    };
+}
+
+handler_functions!(Client, |client| &*client.session, "0", "a thread of the client", "");
+handler_functions!(
+    Server,
+    |server| &server.handle,
+    "1",
+    "the thread of the host's functions",
+    "A registration for codes of the environment asks the host: a function of the host can't wait for that \
+     ([`EventError::WouldBlock`]) and takes [`Server::register_event_handler_with`]."
+);
+
 impl Client {
-    /// Has `handler` called for events with these codes (none: every event that is not marked otherwise, a default
-    /// handler), and gives the registration's number, counted from 0. Handlers run on a thread of the client, one at a
-    /// time; they may call any function of the client. When this returns, events are delivered; those that the server
-    /// has kept follow.
-    ///
-    /// `directives`: `PMIX_EVENT_HDLR_*`, `PMIX_RANGE` with `PMIX_EVENT_CUSTOM_RANGE` (restrict by source),
-    /// `PMIX_EVENT_AFFECTED_PROC(S)`, `PMIX_EVENT_RETURN_OBJECT` (handed back in each call), `PMIX_EVENT_ONESHOT`.
-    ///
-    /// # Errors
-    /// [`EventError`].
-    pub fn register_event_handler(
-        &self,
-        codes: &[Status],
-        directives: &[Info],
-        handler: impl Fn(EventCall) + Send + Sync + 'static,
-    ) -> Result<usize, EventError> {
-        self.session.register_event_handler(codes, directives, Arc::new(handler))
-    }
-
-    /// As [`Client::register_event_handler`], without waiting: the number goes to `done`, on the thread of the
-    /// handlers, before any event does.
-    ///
-    /// # Errors
-    /// [`EventError`]: `done` will not run.
-    pub fn register_event_handler_with(
-        &self,
-        codes: &[Status],
-        directives: &[Info],
-        handler: impl Fn(EventCall) + Send + Sync + 'static,
-        done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
-    ) -> Result<(), EventError> {
-        self.session.register_event_handler_with(codes, directives, Arc::new(handler), done)
-    }
-
-    /// Ends a registration. When this returns the handler runs nowhere and will not be called again, except when a
-    /// handler is what calls this.
-    ///
-    /// # Errors
-    /// [`EventError::Unknown`], which is harmless.
-    pub fn deregister_event_handler(&self, id: usize) -> Result<(), EventError> {
-        self.session.deregister_event_handler(id)
-    }
-
-    /// As [`Client::deregister_event_handler`], without waiting for a call that is under way: `done` runs when there
-    /// is none, on the thread of the handlers.
-    ///
-    /// # Errors
-    /// [`EventError`]: `done` will not run.
-    pub fn deregister_event_handler_with(
-        &self,
-        id: usize,
-        done: impl FnOnce(Result<(), EventError>) + Send + 'static,
-    ) -> Result<(), EventError> {
-        self.session.deregister_event_handler_with(id, done)
-    }
-
     /// Tells those in range (`codes::range`) of an event; this process's own handlers among them. Other processes
     /// see this process as the source, whatever `source` says to its own handlers (`None`: this process).
     ///
@@ -109,57 +139,6 @@ impl Client {
 }
 
 impl Server {
-    /// As [`Client::register_event_handler`], for handlers in the server's process. Numbers count from 1. Handlers run
-    /// on the thread of the host's functions.
-    ///
-    /// A registration for codes of the environment asks the host: a function of the host must not wait for it and
-    /// takes [`Server::register_event_handler_with`].
-    ///
-    /// # Errors
-    /// [`EventError`].
-    pub fn register_event_handler(
-        &self,
-        codes: &[Status],
-        directives: &[Info],
-        handler: impl Fn(EventCall) + Send + Sync + 'static,
-    ) -> Result<usize, EventError> {
-        self.handle.register_event_handler(codes, directives, Arc::new(handler))
-    }
-
-    /// As [`Server::register_event_handler`], without waiting.
-    ///
-    /// # Errors
-    /// [`EventError`]: `done` will not run.
-    pub fn register_event_handler_with(
-        &self,
-        codes: &[Status],
-        directives: &[Info],
-        handler: impl Fn(EventCall) + Send + Sync + 'static,
-        done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
-    ) -> Result<(), EventError> {
-        self.handle.register_event_handler_with(codes, directives, Arc::new(handler), done)
-    }
-
-    /// As [`Client::deregister_event_handler`].
-    ///
-    /// # Errors
-    /// [`EventError`].
-    pub fn deregister_event_handler(&self, id: usize) -> Result<(), EventError> {
-        self.handle.deregister_event_handler(id)
-    }
-
-    /// As [`Client::deregister_event_handler_with`].
-    ///
-    /// # Errors
-    /// [`EventError`]: `done` will not run.
-    pub fn deregister_event_handler_with(
-        &self,
-        id: usize,
-        done: impl FnOnce(Result<(), EventError>) + Send + 'static,
-    ) -> Result<(), EventError> {
-        self.handle.deregister_event_handler_with(id, done)
-    }
-
     /// Tells local clients in range (`codes::range`) and this process's own handlers of an event that the host
     /// knows of. `source` `None`: the host. The host is not told again.
     ///

@@ -9,8 +9,8 @@ use proptest::strategy::Union;
 use super::Codec;
 use crate::types::{
     App, Buffer, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key,
-    Kval, Namespace, NetStats, NodePid, NodeStats, Pdata, ProcId, ProcInfo, ProcStats, Query, Rank, Regattr, Regex2,
-    ResourceUnit, Text, Timeval, Topology, Value,
+    Kval, LocalAddress, Namespace, NetStats, NodePid, NodeStats, Pdata, ProcId, ProcInfo, ProcStats, Query, Rank,
+    Regattr, Regex2, ResourceUnit, Text, Timeval, Topology, Value,
 };
 
 /// Every encoding.
@@ -264,7 +264,7 @@ fn leaf_of(data_type: DataType) -> BoxedStrategy<Value> {
         DataType::Proc => of!(Proc, proc_id()),
         DataType::ByteObject => of!(ByteObject, bytes()),
         DataType::Persistence => of!(Persistence),
-        DataType::Pointer => Just(Value::Pointer).boxed(),
+        DataType::Pointer => Just(Value::Pointer(LocalAddress::default())).boxed(),
         DataType::Scope => of!(Scope),
         DataType::DataRange => of!(DataRange),
         DataType::Command => of!(Command),

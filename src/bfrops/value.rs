@@ -8,8 +8,8 @@ use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
 use crate::regex::framed_length;
 use crate::types::{
     App, Buffer, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Kval,
-    Namespace, NetStats, NodePid, NodeStats, Pdata, ProcId, ProcInfo, ProcStats, Query, Rank, Regattr, Regex2,
-    ResourceUnit, Timeval, Value,
+    LocalAddress, Namespace, NetStats, NodePid, NodeStats, Pdata, ProcId, ProcInfo, ProcStats, Query, Rank, Regattr,
+    Regex2, ResourceUnit, Timeval, Value,
 };
 
 /// A value: its type, then its content.
@@ -48,7 +48,7 @@ macro_rules! contents {
                 Value::Undefined => Ok(()),
                 Value::NullString => String::write(writer, &None),
                 Value::String(text) => super::wire::CompulsoryString::write(writer, text),
-                Value::Pointer => Byte::write(writer, &POINTER_SENTINEL),
+                Value::Pointer(_) => Byte::write(writer, &POINTER_SENTINEL),
                 $(Value::$variant(content) => <$encoding as Encoding>::write(writer, content),)*
             }
         }
@@ -57,7 +57,7 @@ macro_rules! contents {
             match data_type {
                 DataType::Undefined => Ok(Value::Undefined),
                 DataType::String => Ok(String::read(reader)?.map_or(Value::NullString, Value::String)),
-                DataType::Pointer => Byte::read(reader).map(|_| Value::Pointer),
+                DataType::Pointer => Byte::read(reader).map(|_| Value::Pointer(LocalAddress::default())),
                 $(DataType::$variant => Ok(Value::$variant(<$encoding as Encoding>::read(reader)?.into())),)*
             }
         }

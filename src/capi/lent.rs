@@ -2,14 +2,16 @@
 
 use parking_lot::Mutex;
 
+use super::form::Form;
 use super::slots::{Slots, Token};
 use super::to_c::Array;
-use super::types::{c_void, pmix_info_t};
+use super::types::c_void;
 
-static LENT: Mutex<Slots<Array<pmix_info_t>>> = Mutex::new(Slots::new());
+static LENT: Mutex<Slots<Box<dyn Send>>> = Mutex::new(Slots::new());
 
 /// Keeps an array for a caller; gives what its release function is to hand to [`take_back`].
-pub(super) fn lend(array: Array<pmix_info_t>) -> *mut c_void {
+pub(super) fn lend<F: Form + 'static>(array: Array<F>) -> *mut c_void {
+    let array: Box<dyn Send> = Box::new(array);
     LENT.lock().insert(array).to_pointer()
 }
 

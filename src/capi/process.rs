@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use nix::libc;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::client::KeptValues;
 use super::server_role::ServerRole;
@@ -139,8 +139,46 @@ pub(super) fn is_initialized() -> bool {
 
 /// The right to initialize and finalize, for as long as the guard lives. Not to be held while finalizing a client or
 /// server: their callbacks may call Init.
-pub(super) fn begin() -> MutexGuard<'static, ()> {
+pub(super) fn begin() -> MutexGuard<'static, Changes> {
     shared().changes.lock()
+}
+
+/// As [`begin`], for who is about to connect: a client that is leaving has left before. A callback of that client which
+/// comes here waits until its client gives up on it.
+pub(super) fn begin_to_join() -> MutexGuard<'static, Changes> {
+    let Shared { changes, left, .. } = shared();
+    let mut changes = changes.lock();
+    while changes.leaving_count > 0 {
+        left.wait(&mut changes);
+    }
+    changes
+}
+
+/// What holds up who wants to join.
+#[derive(Default)]
+pub(super) struct Changes {
+    leaving_count: u32,
+}
+
+impl Changes {
+    /// A client leaves its server, until this is dropped. Two connections of one process at a time would have its server
+    /// take the end of the older for the end of the process.
+    pub(super) const fn leave(&mut self) -> Leaving {
+        self.leaving_count += 1;
+        Leaving(())
+    }
+}
+
+/// A client is leaving.
+pub(super) struct Leaving(());
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let Shared { changes, left, .. } = shared();
+        let mut changes = changes.lock();
+        changes.leaving_count = changes.leaving_count.saturating_sub(1);
+        left.notify_all();
+    }
 }
 
 /// Looks at the state, under its lock (P2).
@@ -158,7 +196,9 @@ pub(super) fn change<R>(apply: impl FnOnce(&mut State) -> R) -> R {
 }
 
 struct Shared {
-    changes: Mutex<()>,
+    changes: Mutex<Changes>,
+    /// Announces that a client has left.
+    left: Condvar,
     state: Mutex<State>,
     /// In a forked child what was its parent's: never used, but not lost either, as memcheck would have it.
     #[expect(dead_code, reason = "it only has to be there")]
@@ -232,7 +272,12 @@ fn make_shared() -> &'static Shared {
         let _ = unsafe { libc::pthread_atfork(None, None, Some(forget_after_fork)) };
     }
     let of_parent = AtomicPtr::new(ABANDONED.load(Ordering::Acquire));
-    let made = Box::into_raw(Box::new(Shared { changes: Mutex::new(()), state: Mutex::default(), of_parent }));
+    let made = Box::into_raw(Box::new(Shared {
+        changes: Mutex::default(),
+        left: Condvar::new(),
+        state: Mutex::default(),
+        of_parent,
+    }));
     let null = std::ptr::null_mut();
     match SHARED.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: made above, and never freed from here on.
@@ -251,4 +296,32 @@ fn make_shared() -> &'static Shared {
 extern "C" fn forget_after_fork() {
     ABANDONED.store(SHARED.swap(std::ptr::null_mut(), Ordering::AcqRel), Ordering::Release);
     GENERATION.fetch_add(1, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Init in one thread while another one finalized made a second connection before the first had left.
+    #[test]
+    fn who_joins_waits_for_who_leaves() {
+        for _ in 0..100 {
+            let (order, seen) = mpsc::channel();
+            let leaving = begin().leave();
+            let joined = order.clone();
+            let joining = std::thread::Builder::new().spawn(move || {
+                drop(begin_to_join());
+                joined.send("joined").unwrap();
+            });
+            // Others may change what they like meanwhile.
+            drop(begin());
+            std::thread::yield_now();
+            order.send("left").unwrap();
+            drop(leaving);
+            joining.unwrap().join().unwrap();
+            assert_eq!([seen.recv().unwrap(), seen.recv().unwrap()], ["left", "joined"]);
+        }
+    }
 }

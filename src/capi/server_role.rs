@@ -2,6 +2,7 @@
 
 use std::sync::mpsc;
 
+use super::client::KeptValues;
 use super::operation::{Answer, Operation};
 use crate::api::EventCall;
 use crate::types::{Info, Key, ProcId, Scope, Status, Value};
@@ -58,6 +59,9 @@ impl<T> Awaited<T> {
 ///
 /// An error of a function with a `done` means that it will not get anything.
 pub(super) trait ServerRole: Send + Sync {
+    /// Values that callers look at without owning them.
+    fn kept(&self) -> &KeptValues;
+
     /// This process's name.
     fn proc(&self) -> &ProcId;
 

@@ -9,7 +9,7 @@ use rkyv::rancor;
 use rkyv::util::AlignedVec;
 
 use super::error::ValueError;
-use crate::types::{DataType, Namespace, Rank, Text, Value};
+use crate::types::{DataType, LocalAddress, Namespace, Rank, Text, Value};
 
 /// Longest chain of out-of-line parts that an archive may have: bounds the stack its validation needs. Each level of
 /// nested arrays of infos takes three.
@@ -252,7 +252,7 @@ macro_rules! scalars {
         /// The number of a value that is one.
         fn scalar_of(value: &Value) -> Option<u64> {
             match *value {
-                Value::Undefined | Value::Pointer => Some(0),
+                Value::Undefined | Value::Pointer(_) => Some(0),
                 $(Value::$variant(number) => Some(Bits::widen(number)),)*
                 _ => None,
             }
@@ -276,7 +276,7 @@ macro_rules! scalars {
         pub(crate) fn value_of_scalar(data_type: DataType, bits: u64) -> Option<Value> {
             match data_type {
                 DataType::Undefined => (bits == 0).then_some(Value::Undefined),
-                DataType::Pointer => (bits == 0).then_some(Value::Pointer),
+                DataType::Pointer => (bits == 0).then(|| Value::Pointer(LocalAddress::default())),
                 $(DataType::$variant => Bits::narrow(bits).map(Value::$variant),)*
                 _ => None,
             }

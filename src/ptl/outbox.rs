@@ -56,6 +56,10 @@ impl Outbox {
         Ok(())
     }
 
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

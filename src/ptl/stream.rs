@@ -187,6 +187,12 @@ impl Stream {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
+    /// Bytes that wait to be sent.
+    #[must_use]
+    pub const fn queued_bytes(&self) -> usize {
+        self.outbox.queued_bytes()
+    }
+
     /// Whether bytes wait to be sent.
     #[must_use]
     pub fn has_queued(&self) -> bool {

@@ -1,7 +1,11 @@
+use std::sync::Arc;
+
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use parking_lot::RwLock;
 
 use crate::server::{HostCall, HostReply, HostResult, UpcallId};
 
+use super::burdens::Duty;
 use super::events::Job;
 use super::poller::Waker;
 
@@ -13,6 +17,8 @@ pub(super) enum Command {
     Completed(UpcallId, HostReply),
     /// Run something on the thread of the host's functions.
     Run(Job),
+    /// The handlers have had an event.
+    Heard(Duty),
     /// Close everything and end.
     Shutdown,
 }
@@ -33,7 +39,15 @@ pub(super) type Callback = Box<dyn FnOnce(HostResult) + Send>;
 #[derive(Clone)]
 pub(super) struct CommandSender {
     commands: Sender<Command>,
+    /// Whether the loop takes no more. Held while a command is sent, so that none slips in behind the last look.
+    is_closed: Arc<RwLock<bool>>,
     waker: Waker,
+}
+
+/// The loop's end of it.
+pub(super) struct CommandReceiver {
+    commands: Receiver<Command>,
+    is_closed: Arc<RwLock<bool>>,
 }
 
 /// The loop has ended; nobody takes commands any more.
@@ -41,14 +55,67 @@ pub(super) struct CommandSender {
 pub(super) struct LoopEnded;
 
 impl CommandSender {
-    pub(super) fn new(waker: Waker) -> (Self, Receiver<Command>) {
+    pub(super) fn new(waker: Waker) -> (Self, CommandReceiver) {
         let (commands, receiver) = unbounded();
-        (Self { commands, waker }, receiver)
+        let is_closed = Arc::new(RwLock::new(false));
+        let receiver = CommandReceiver { commands: receiver, is_closed: Arc::clone(&is_closed) };
+        (Self { commands, is_closed, waker }, receiver)
     }
 
+    /// Success means that the loop looks at it.
     pub(super) fn send(&self, command: Command) -> Result<(), LoopEnded> {
-        self.commands.send(command).map_err(|_| LoopEnded)?;
+        self.give(command).map_err(|_| LoopEnded)
+    }
+
+    /// As [`CommandSender::send`]; what comes too late is given back.
+    pub(super) fn give(&self, command: Command) -> Result<(), Box<Command>> {
+        let is_closed = self.is_closed.read();
+        if *is_closed {
+            return Err(Box::new(command));
+        }
+        self.commands.send(command).map_err(|unsent| Box::new(unsent.0))?;
         self.waker.wake();
         Ok(())
+    }
+}
+
+impl CommandReceiver {
+    /// The next command, if there is one.
+    pub(super) fn take(&self) -> Option<Command> {
+        self.commands.try_recv().ok()
+    }
+
+    /// Takes no more: whatever was accepted is here now, and nothing follows it.
+    pub(super) fn close(&self) {
+        *self.is_closed.write() = true;
+    }
+}
+
+impl Drop for CommandReceiver {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::poller::{Poller, Token};
+
+    /// What was sent while the loop ended, behind its last look at the queue, was dropped after the sender had been told
+    /// that it would be looked at: a callback that never came. Sending and closing exclude each other now.
+    #[test]
+    fn what_was_accepted_is_there_when_the_loop_looks_for_the_last_time() {
+        for _ in 0..200 {
+            let poller = Poller::new().unwrap();
+            let (sender, receiver) = CommandSender::new(Waker::new(&poller, Token(0)).unwrap());
+            let sending =
+                std::thread::spawn(move || (0..).take_while(|_| sender.send(Command::Shutdown).is_ok()).count());
+            while receiver.take().is_none() {}
+            receiver.close();
+            let taken = std::iter::from_fn(|| receiver.take()).count() + 1;
+            let still_there = receiver.take().is_some();
+            assert_eq!((sending.join().unwrap(), still_there), (taken, false));
+        }
     }
 }

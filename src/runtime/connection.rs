@@ -23,6 +23,8 @@ pub(super) struct Connection {
     init_age: Option<Duration>,
     /// Whether the poller reports when it becomes writable.
     is_write_watched: bool,
+    /// Messages of others that it did not get because it did not read those before.
+    missed_count: u64,
 }
 
 enum Stage {
@@ -71,6 +73,9 @@ pub(super) enum Dropped {
     /// It took too long.
     #[error("the peer did not introduce itself, or did not read its refusal, in time")]
     Deadline,
+    /// Its process has more requests with the host than it may.
+    #[error("the host has yet to answer too many requests of this process, or too large ones; it may come again later")]
+    Burdensome,
     /// Others introduced themselves while it did not.
     #[error("more than {handshakes_max} connections had not introduced themselves; this was the oldest")]
     Crowded {
@@ -82,7 +87,7 @@ pub(super) enum Dropped {
 impl Connection {
     pub(super) fn new(stream: Stream, credentials: Credentials) -> Self {
         let stage = Stage::Greeting(Greeting::default());
-        Self { stream, credentials, stage, init_age: None, is_write_watched: false }
+        Self { stream, credentials, stage, init_age: None, is_write_watched: false, missed_count: 0 }
     }
 
     pub(super) fn credentials(&self) -> Credentials {
@@ -133,7 +138,7 @@ impl Connection {
             }
             match lines.read_request(&frame) {
                 Ok(request) => {
-                    open.open(tag, request.command())?;
+                    open.open(tag, request.command(), frame.payload.len())?;
                     deliver(Input::Request(id, tag, request));
                 }
                 Err(error) => {
@@ -169,6 +174,14 @@ impl Connection {
         }
     }
 
+    /// The size of a request that is not answered yet.
+    pub(super) fn size_bytes_of(&self, tag: Tag) -> usize {
+        match &self.stage {
+            Stage::Known(known) => known.open.size_bytes(tag),
+            _ => 0,
+        }
+    }
+
     pub(super) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<(), Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         let Some(command) = known.open.close(tag) else { return Ok(()) };
@@ -176,10 +189,10 @@ impl Connection {
     }
 
     /// Tells the peer of an event. One that its encoding has no form for is lost to it.
-    pub(super) fn notify(&mut self, event: &Event) -> Result<(), Dropped> {
+    pub(super) fn notify(&mut self, event: &Event, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         match known.lines.write_event(event) {
-            Ok(bytes) => Ok(self.stream.queue(bytes, None)?),
+            Ok(bytes) => self.queue_unasked(bytes, unasked_bytes_max),
             Err(error) => {
                 tracing::warn!(status = %event.status, %error, "an event can't be written for a peer");
                 Ok(())
@@ -194,9 +207,34 @@ impl Connection {
     }
 
     /// Forwards output.
-    pub(super) fn send_output(&mut self, output: &Output) -> Result<(), Dropped> {
+    pub(super) fn send_output(&mut self, output: &Output, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
-        Ok(self.stream.queue(known.lines.write_output(output)?, None)?)
+        let bytes = known.lines.write_output(output)?;
+        self.queue_unasked(bytes, unasked_bytes_max)
+    }
+
+    /// Queues what others send, as long as that leaves room for answers. A process that is held by a debugger must not
+    /// lose its connection because its peers are busy; it loses what they say meanwhile.
+    fn queue_unasked(&mut self, bytes: Vec<u8>, unasked_bytes_max: usize) -> Result<(), Dropped> {
+        let queued_bytes = self.stream.queued_bytes();
+        if queued_bytes > 0 && queued_bytes.saturating_add(bytes.len()) > unasked_bytes_max {
+            if self.missed_count == 0 {
+                let pid = self.credentials.pid;
+                tracing::warn!(pid, queued_bytes, "a client does not read; it misses events and output of others");
+            }
+            self.missed_count = self.missed_count.saturating_add(1);
+            return Ok(());
+        }
+        if self.missed_count > 0 {
+            let pid = self.credentials.pid;
+            tracing::warn!(
+                pid,
+                missed_count = self.missed_count,
+                "a client reads again; it has missed messages of others"
+            );
+            self.missed_count = 0;
+        }
+        Ok(self.stream.queue(bytes, None)?)
     }
 
     /// Reads no more; what is queued still goes out.

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::burdens::BurdenLimits;
 use super::connection::{Connection, Dropped};
 use super::poller::{Poller, Readiness, Token};
 use super::server_loop::ServerLoop;
@@ -20,13 +21,31 @@ pub struct ConnectionLimits {
     pub handshakes_max: usize,
     /// How long a connection may take to introduce itself, and to take its last bytes when it is closed.
     pub handshake_time_max: Duration,
-    /// Bytes that may wait for a client that does not read.
+    /// Bytes that may wait for a client that does not read. Events and output of others take at most half of it: what
+    /// exceeds that is lost to the client, which keeps its connection.
     pub queued_bytes_max: usize,
+    /// Requests of one process that the host has not answered, and events of it that the handlers of the host's process
+    /// have not got. Whatever else it wants of the host is refused with "out of resource".
+    pub host_requests_max: usize,
+    /// Bytes of those.
+    pub host_bytes_max: usize,
+}
+
+impl ConnectionLimits {
+    pub(super) const fn burdens(&self) -> BurdenLimits {
+        BurdenLimits { count_max: self.host_requests_max, bytes_max: self.host_bytes_max }
+    }
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { handshakes_max: 512, handshake_time_max: Duration::from_secs(20), queued_bytes_max: 64 << 20 }
+        Self {
+            handshakes_max: 512,
+            handshake_time_max: Duration::from_secs(20),
+            queued_bytes_max: 64 << 20,
+            host_requests_max: 16_384,
+            host_bytes_max: 64 << 20,
+        }
     }
 }
 
@@ -160,12 +179,23 @@ impl Connections {
         self.connections.get(&id)?.asked(tag)
     }
 
+    /// The size of a request that is not answered yet.
+    pub(super) fn size_bytes_of(&self, id: PeerId, tag: Tag) -> usize {
+        self.connections.get(&id).map_or(0, |connection| connection.size_bytes_of(tag))
+    }
+
+    /// Drops a connection whose process has given the host too much to do.
+    pub(super) fn turn_away(&mut self, id: PeerId) {
+        self.settle(id, Err(Dropped::Burdensome));
+    }
+
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
         self.write(id, |connection| connection.reply(tag, reply));
     }
 
     pub(super) fn notify(&mut self, id: PeerId, event: &Event) {
-        self.write(id, |connection| connection.notify(event));
+        let unasked_bytes_max = self.limits.queued_bytes_max / 2;
+        self.write(id, |connection| connection.notify(event, unasked_bytes_max));
     }
 
     /// Hands over a namespace's segment. A client that gets none is told so and asks over the socket.
@@ -181,7 +211,8 @@ impl Connections {
 
     /// Forwards output to a client.
     pub(super) fn send_output(&mut self, id: PeerId, output: &Output) {
-        self.write(id, |connection| connection.send_output(output));
+        let unasked_bytes_max = self.limits.queued_bytes_max / 2;
+        self.write(id, |connection| connection.send_output(output, unasked_bytes_max));
     }
 
     pub(super) fn close(&mut self, id: PeerId, reason: Reason, now: Time) {

@@ -23,6 +23,11 @@ pub enum EventError {
     /// The server in this process, or its host, refused.
     #[error("the event can't be registered or passed on: {0}")]
     Refused(Status),
+    /// The host is to be asked, and it is what waits.
+    #[error(
+        "a function of the host can't wait for the host to register events of the environment; register with a callback"
+    )]
+    WouldBlock,
     /// The server in this process has ended.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -38,6 +43,7 @@ impl AsStatus for EventError {
             Self::Unknown { .. } => Status::ERR_NOT_FOUND,
             Self::Call(error) => error.status(),
             Self::Refused(status) => *status,
+            Self::WouldBlock => Status::ERR_WOULD_BLOCK,
             Self::Stopped(_) => Status::ERR_SERVER_NOT_AVAIL,
             Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
         }

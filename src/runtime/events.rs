@@ -5,6 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -88,7 +89,10 @@ pub(super) type Job = Box<dyn FnOnce() + Send>;
 /// something and return.
 pub(super) trait Outside: Send + Sync {
     /// Runs something on the thread of the handlers, after what was given before.
-    fn defer(&self, job: Job);
+    ///
+    /// # Errors
+    /// The job: nothing will run there any more.
+    fn defer(&self, job: Job) -> Result<(), Job>;
     /// Nobody in this process wants these any more.
     fn deregister(&self, codes: Vec<Status>);
     /// Whether there are handlers.
@@ -96,7 +100,7 @@ pub(super) trait Outside: Send + Sync {
 }
 
 /// The handlers of a process, and the calls under way.
-pub(super) struct EventHub {
+pub(crate) struct EventHub {
     state: Mutex<HubState>,
     /// Announces that a handler has returned.
     returned: Condvar,
@@ -224,19 +228,32 @@ impl EventHub {
         true
     }
 
-    /// Waits until a handler runs nowhere. A handler does not wait: it may be the one.
+    /// Waits until a handler runs nowhere. A handler does not wait: it may be the one. Gives up after a while: the handler
+    /// may wait for what the caller holds.
     pub(super) fn wait_until_returned(&self, id: usize) {
         let mut state = self.state.lock();
         let own = thread::current().id();
+        let deadline = self.clock.now() + RETURN_TIME_MAX;
         while !state.running.iter().any(|(_, thread)| *thread == own) && state.is_running(id) {
-            self.returned.wait(&mut state);
+            let Some(left) = self.clock.until(Some(deadline)).filter(|left| !left.is_zero()) else {
+                tracing::warn!(handler = id, "a deregistered event handler is still running; it is not waited for");
+                return;
+            };
+            self.returned.wait_for(&mut state, left);
         }
     }
 
     /// Runs something on the thread of the handlers once a handler runs nowhere.
-    pub(super) fn when_returned(&self, id: usize, job: Job) {
+    ///
+    /// # Errors
+    /// The job: it will not run, the process's conversation has ended.
+    pub(super) fn when_returned(&self, id: usize, job: Job) -> Result<(), Job> {
         let mut state = self.state.lock();
-        if state.is_running(id) { state.waiting.push((id, job)) } else { self.outside.defer(job) }
+        if !state.is_running(id) {
+            return self.outside.defer(job);
+        }
+        state.waiting.push((id, job));
+        Ok(())
     }
 
     /// Something has happened; its handlers are called on their thread.
@@ -273,7 +290,8 @@ impl EventHub {
     fn schedule(self: &Arc<Self>, state: &HubState) {
         if !state.is_pumping && state.dispatcher.has_calls() {
             let hub = Arc::downgrade(self);
-            self.outside.defer(Box::new(move || hub.upgrade().iter().for_each(Self::pump)));
+            // Where nothing runs any more no handler is called.
+            let _ = self.outside.defer(Box::new(move || hub.upgrade().iter().for_each(Self::pump)));
         }
     }
 
@@ -307,12 +325,20 @@ impl EventHub {
         if let Some(index) = state.running.iter().position(|other| *other == running) {
             state.running.swap_remove(index);
         }
-        if !state.is_running(id) {
-            for (_, job) in state.waiting.extract_if(.., |(of, _)| *of == id) {
-                self.outside.defer(job);
-            }
-        }
         self.returned.notify_all();
+        let orphans = self.release(state, id);
+        if !orphans.is_empty() {
+            MutexGuard::unlocked(state, || orphans.into_iter().for_each(run));
+        }
+    }
+
+    /// A call has returned: what waited for that is queued, or given back where nothing will run any more.
+    fn release(&self, state: &mut HubState, id: usize) -> Vec<Job> {
+        if state.is_running(id) {
+            return Vec::new();
+        }
+        let waiting = state.waiting.extract_if(.., |(of, _)| *of == id);
+        waiting.filter_map(|(_, job)| self.outside.defer(job).err()).collect()
     }
 
     /// Tells the server what nobody here wants any more, now that a handler of these codes has gone.
@@ -325,6 +351,16 @@ impl EventHub {
         if state.dispatcher.handler_count() == 0 {
             self.outside.listen(false);
         }
+    }
+}
+
+/// How long the end of a registration waits for a call that is under way.
+const RETURN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Runs what was promised to run on the thread of the handlers, when this is it and nobody else will.
+fn run(job: Job) {
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        tracing::error!("a function that waited for an event handler to return panicked");
     }
 }
 

@@ -45,6 +45,11 @@ impl HostThread {
         Self { host, commands, is_alive, running: None }
     }
 
+    /// Where the thread sends what it has done.
+    pub(super) const fn commands(&self) -> &CommandSender {
+        &self.commands
+    }
+
     /// Runs a job after those given before.
     ///
     /// # Errors

@@ -72,23 +72,34 @@ impl Lines {
 
 /// The requests of a connection that wait for their reply: the layout of a reply follows from the command.
 #[derive(Debug, Default)]
-pub(super) struct OpenRequests(BTreeMap<Tag, Command>);
+pub(super) struct OpenRequests(BTreeMap<Tag, Open>);
+
+/// What a request asked for, and how large it was.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    command: Command,
+    size_bytes: usize,
+}
 
 impl OpenRequests {
     /// Notes a request. A tag that is still in use is refused: its two replies could not be told apart.
-    pub(super) fn open(&mut self, tag: Tag, command: Command) -> Result<(), TagInUse> {
-        if command.expects_reply() && self.0.insert(tag, command).is_some() {
+    pub(super) fn open(&mut self, tag: Tag, command: Command, size_bytes: usize) -> Result<(), TagInUse> {
+        if command.expects_reply() && self.0.insert(tag, Open { command, size_bytes }).is_some() {
             return Err(TagInUse { tag });
         }
         Ok(())
     }
 
     pub(super) fn command(&self, tag: Tag) -> Option<Command> {
-        self.0.get(&tag).copied()
+        self.0.get(&tag).map(|open| open.command)
+    }
+
+    pub(super) fn size_bytes(&self, tag: Tag) -> usize {
+        self.0.get(&tag).map_or(0, |open| open.size_bytes)
     }
 
     pub(super) fn close(&mut self, tag: Tag) -> Option<Command> {
-        self.0.remove(&tag)
+        self.0.remove(&tag).map(|open| open.command)
     }
 }
 
@@ -111,17 +122,17 @@ mod tests {
     #[test]
     fn a_tag_is_free_again_once_its_request_is_answered() {
         let mut open = OpenRequests::default();
-        open.open(Tag(101), Command::Fence).unwrap();
-        assert_eq!(open.open(Tag(101), Command::Get), Err(TagInUse { tag: Tag(101) }));
+        open.open(Tag(101), Command::Fence, 9).unwrap();
+        assert_eq!(open.open(Tag(101), Command::Get, 9), Err(TagInUse { tag: Tag(101) }));
         open.close(Tag(101));
         assert_eq!(open.close(Tag(101)), None);
-        assert_eq!(open.open(Tag(101), Command::Get), Ok(()));
+        assert_eq!(open.open(Tag(101), Command::Get, 9), Ok(()));
     }
 
     #[test]
     fn a_request_without_reply_keeps_no_tag() {
         let mut open = OpenRequests::default();
-        open.open(Tag(101), Command::DeregisterEvents).unwrap();
-        assert_eq!(open.open(Tag(101), Command::Get), Ok(()));
+        open.open(Tag(101), Command::DeregisterEvents, 9).unwrap();
+        assert_eq!(open.open(Tag(101), Command::Get, 9), Ok(()));
     }
 }

@@ -101,13 +101,6 @@ impl Link {
         self.rouse(&state);
     }
 
-    /// Sends the result of a call made with [`Link::start`] to a callback. Somebody must run [`Link::run_callbacks`].
-    pub(super) fn hand_over(&self, id: CallId, callback: Callback) {
-        let mut state = self.state.lock();
-        state.results.give_to(id, callback);
-        self.rouse(&state);
-    }
-
     /// Runs something where callbacks run, after those that are ready.
     pub(super) fn defer(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.state.lock();

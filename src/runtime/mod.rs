@@ -23,6 +23,8 @@
 
 mod alone;
 mod attach;
+mod burdens;
+mod cleaner;
 mod clock;
 mod commands;
 mod connection;
@@ -33,6 +35,7 @@ mod exchange;
 mod fetched;
 mod forwarding;
 mod greeting;
+pub(crate) mod handler_calls;
 mod host;
 mod host_thread;
 mod lines;

@@ -9,6 +9,8 @@ use crossbeam::channel::{Receiver, bounded};
 use nix::errno::Errno;
 use parking_lot::Mutex;
 
+use super::burdens::Burdens;
+use super::cleaner::Cleaner;
 use super::clock::Clock;
 use super::commands::{Callback, Command, CommandSender, Completion};
 use super::connections::{ConnectionLimits, Connections};
@@ -22,7 +24,7 @@ use super::threads::spawn;
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::{ListenError, Listener, ServerAddress, ServerEnvironment, SocketAccess};
-use crate::server::{Config, HostCall, HostResult, Server};
+use crate::server::{Capabilities, Config, HostCall, HostResult, Server};
 use crate::types::ProcId;
 
 /// How a server is run.
@@ -77,6 +79,8 @@ pub struct ServerHandle {
     pub(super) commands: CommandSender,
     pub(super) environment: ServerEnvironment,
     pub(super) events: Arc<EventHub>,
+    /// Whether the host is asked for events of the environment.
+    pub(super) asks_host: bool,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Closed when the thread of the host's functions has nothing more to run.
     drained: Receiver<()>,
@@ -110,6 +114,7 @@ impl ServerHandle {
         let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
         let core = Config { capabilities: host.capabilities(), ..core };
+        let asks_host = core.capabilities.contains(Capabilities::REGISTER_EVENTS);
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
@@ -123,10 +128,12 @@ impl ServerHandle {
             calls: Calls::default(),
             is_ending: false,
             events: Arc::clone(&events),
+            cleaner: Cleaner::default(),
+            burdens: Burdens::new(connections.burdens()),
         };
         let thread = spawn("modex-server", move || server_loop.run()).map_err(StartError::Thread)?;
         let thread = Mutex::new(Some(thread));
-        Ok(Self { commands, environment, events, thread, drained, creator_pid: process::id() })
+        Ok(Self { commands, environment, events, asks_host, thread, drained, creator_pid: process::id() })
     }
 
     /// What clients find in their environment.

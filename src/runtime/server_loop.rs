@@ -4,21 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam::channel::Receiver;
 use nix::errno::Errno;
 
+use super::burdens::{Burdens, Duty, Origin};
+use super::cleaner::Cleaner;
 use super::clock::Clock;
-use super::commands::{Command, Completion};
+use super::commands::{Command, CommandReceiver, Completion};
 use super::connections::Connections;
 use super::events::{self, EventHub};
 use super::host::Moment;
 use super::host_thread::{HostThread, Job};
 use super::poller::{Poller, Readiness, Token, Waker};
 use super::witness::Witness;
+use crate::events::Event;
 use crate::gds::Store;
-use crate::proto::{Command as Asked, Reply, Tag};
+use crate::proto::{Command as Asked, Reply, Request, Tag};
 use crate::ptl::Listener;
-use crate::server::{CallId, HostReply, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
+use crate::server::{CallId, Cleanup, HostReply, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
 use crate::types::{Status, Time};
 
 /// Everything the thread owns. Ends when told to, or when the operating system no longer lets it wait.
@@ -29,12 +31,14 @@ pub(super) struct ServerLoop {
     pub(super) poller: Poller,
     pub(super) waker: Waker,
     pub(super) listener: Listener,
-    pub(super) commands: Receiver<Command>,
+    pub(super) commands: CommandReceiver,
     pub(super) connections: Connections,
     pub(super) calls: Calls,
     pub(super) is_ending: bool,
     pub(super) witness: Witness,
     pub(super) events: Arc<EventHub>,
+    pub(super) burdens: Burdens,
+    pub(super) cleaner: Cleaner,
 }
 
 /// The host's calls in flight.
@@ -82,14 +86,18 @@ impl ServerLoop {
     fn take_commands(&mut self) {
         self.waker.reset();
         for _ in 0..COMMANDS_PER_TURN {
-            let Ok(command) = self.commands.try_recv() else { return };
+            let Some(command) = self.commands.take() else { return };
             let now = self.clock.now();
             match command {
                 Command::Call(call, completion) => {
                     let id = self.calls.insert(completion);
-                    self.core.handle(now, Input::Host(id, call));
+                    self.handle(now, Input::Host(id, call), None);
                 }
-                Command::Completed(upcall, reply) => self.core.handle(now, Input::Completed(upcall, reply)),
+                Command::Completed(upcall, reply) => {
+                    self.burdens.remove(Duty::Upcall(upcall));
+                    self.handle(now, Input::Completed(upcall, reply), None);
+                }
+                Command::Heard(event) => self.burdens.remove(event),
                 Command::Run(job) => self.run_job(job),
                 Command::Shutdown => return self.is_ending = true,
             }
@@ -115,25 +123,66 @@ impl ServerLoop {
         self.connections.expire(now, &self.listener, &self.poller);
         self.feed(now);
         if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
-            self.core.handle(now, Input::Timeout);
+            self.handle(now, Input::Timeout, None);
+        }
+    }
+
+    /// Gives the core an input and executes what it wants at once, on the account of whoever is behind the input.
+    fn handle(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
+        self.core.handle(now, input);
+        while let Some(output) = self.core.poll_output() {
+            self.execute_one(output, origin);
         }
     }
 
     /// Gives the core what the connections brought.
     fn feed(&mut self, now: Time) {
         while let Some(input) = self.connections.poll_input() {
+            let origin = self.origin(&input);
+            if origin.as_ref().is_some_and(|origin| self.burdens.is_full(&origin.proc)) && self.turn_away(&input) {
+                continue;
+            }
             self.witness.see(&input, |peer| self.connections.init_age(peer));
-            self.core.handle(now, input);
+            self.handle(now, input, origin.as_ref());
         }
     }
 
-    /// Executes what the core wants, then writes to each connection once. A connection that breaks meanwhile is news
-    /// for the core, which may want more.
+    /// Who is behind an input.
+    fn origin(&self, input: &Input) -> Option<Origin> {
+        match input {
+            Input::Connected(_, hello) => Some(Origin { proc: hello.proc.clone(), size_bytes: 0 }),
+            Input::Request(peer, tag, _) => {
+                let size_bytes = self.connections.size_bytes_of(*peer, *tag);
+                self.witness.proc(*peer).map(|proc| Origin { proc: proc.clone(), size_bytes })
+            }
+            _ => None,
+        }
+    }
+
+    /// Refuses what may become more work for the host; whether it was refused. What the server does itself is done.
+    fn turn_away(&mut self, input: &Input) -> bool {
+        match input {
+            Input::Connected(peer, _) => self.connections.turn_away(*peer),
+            Input::Request(
+                _,
+                _,
+                Request::Commit(_)
+                | Request::Finalize
+                | Request::JobInfo
+                | Request::StoreFallback(_)
+                | Request::DeregisterEvents(_),
+            ) => return false,
+            Input::Request(peer, tag, _) => {
+                self.connections.reply(*peer, *tag, &Reply::Status(Status::ERR_OUT_OF_RESOURCE));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Writes to each connection once. A connection that breaks meanwhile is news for the core, which may want more.
     fn execute(&mut self) {
         loop {
-            while let Some(output) = self.core.poll_output() {
-                self.execute_one(output);
-            }
             let now = self.clock.now();
             self.connections.flush(&self.poller);
             if !self.connections.has_input() {
@@ -143,7 +192,7 @@ impl ServerLoop {
         }
     }
 
-    fn execute_one(&mut self, output: Output) {
+    fn execute_one(&mut self, output: Output, origin: Option<&Origin>) {
         match output {
             Output::Admit(peer, index) => {
                 self.connections.admit(peer, index);
@@ -160,13 +209,11 @@ impl ServerLoop {
                 self.witness.forget(peer);
                 self.connections.close(peer, reason, self.clock.now());
             }
-            Output::Upcall(id, upcall) => self.upcall(id, upcall),
+            Output::Upcall(id, upcall) => self.upcall(id, upcall, origin),
             Output::Notify(peer, event) => self.connections.notify(peer, &event),
-            Output::Raise(event) => {
-                let events = Arc::clone(&self.events);
-                self.run_job(Box::new(move || events.arrive(event)));
-            }
+            Output::Raise(event) => self.raise(event, origin),
             Output::Complete(id, result) => self.complete(id, result),
+            Output::Cleanup(cleanup) => self.clean_up(cleanup),
             // Readers are told by messages; none sleeps on a segment.
             Output::Wake(_) => {}
         }
@@ -183,9 +230,28 @@ impl ServerLoop {
         self.connections.reply(peer, tag, reply);
     }
 
-    fn upcall(&mut self, id: UpcallId, upcall: Upcall) {
+    /// Has the handlers in this process called.
+    fn raise(&mut self, event: Event, origin: Option<&Origin>) {
+        let events = Arc::clone(&self.events);
+        let Some(origin) = origin else { return self.run_job(Box::new(move || events.arrive(event))) };
+        let duty = self.burdens.event();
+        self.burdens.add(duty, origin);
+        let commands = self.host.commands().clone();
+        let job = move || {
+            events.arrive(event);
+            // A server that has ended counts no more.
+            let _ = commands.send(Command::Heard(duty));
+        };
+        self.run_job(Box::new(job));
+    }
+
+    fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&Origin>) {
+        if let Some(origin) = origin {
+            self.burdens.add(Duty::Upcall(id), origin);
+        }
         if let Err(error) = self.host.run(Job::Upcall(id, upcall)) {
             tracing::error!(%error, "no thread for the host's functions; the request fails");
+            self.burdens.remove(Duty::Upcall(id));
             let reply = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
             self.core.handle(self.clock.now(), Input::Completed(id, reply));
         }
@@ -194,6 +260,12 @@ impl ServerLoop {
     fn run_job(&mut self, job: events::Job) {
         if let Err(error) = self.host.run(Job::Run(job)) {
             tracing::error!(%error, "no thread for the host's functions; what waits for it is not called");
+        }
+    }
+
+    fn clean_up(&mut self, cleanup: Cleanup) {
+        if let Err(error) = self.cleaner.order(cleanup) {
+            tracing::error!(%error, "no thread to remove what a process left behind; it stays");
         }
     }
 
@@ -213,17 +285,22 @@ impl ServerLoop {
     /// Nobody is left without an answer: callbacks get a status, waiting threads see their channel close.
     fn end(mut self) {
         // Calls that were on their way when the loop ended are answered like those in flight.
-        while let Ok(command) = self.commands.try_recv() {
+        self.commands.close();
+        while let Some(command) = self.commands.take() {
             match command {
                 Command::Call(_, completion) => drop(self.calls.insert(completion)),
                 Command::Run(job) => self.run_job(job),
-                Command::Completed(..) | Command::Shutdown => {}
+                Command::Completed(..) | Command::Heard(_) | Command::Shutdown => {}
             }
         }
         let ids: Vec<CallId> = self.calls.completions.keys().copied().collect();
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
         }
+        for cleanup in self.core.take_cleanups() {
+            self.clean_up(cleanup);
+        }
+        self.cleaner.finish();
     }
 }
 

@@ -3,30 +3,31 @@
 use std::sync::{Arc, Weak};
 
 use super::event_error::EventError;
-use super::events::{Begun, EventHub, Handler, Job, Outside};
+use super::events::{EventHub, Job, Outside};
+use super::handler_calls::{Answer, Conversation, Wanted};
 use super::link::{CallResult, Link};
 use super::session::Session;
 use crate::client::{Call, CallError, CallId};
-use crate::events::{Event, Registration};
+use crate::events::Event;
 use crate::proto::{Notify, RegisterEvents, Request};
 use crate::types::codes::range;
-use crate::types::{Info, ProcId, Status};
+use crate::types::{ProcId, Status};
 
 /// The conversation, for the handlers. It outlives them, except while the session is dropped.
-struct Conversation(Weak<Link>);
+struct Talk(Weak<Link>);
 
 /// The handlers of a client, connected with its conversation.
 pub(super) fn hub(proc: &ProcId, server: ProcId, link: &Arc<Link>) -> Arc<EventHub> {
-    let hub = EventHub::new(proc.clone(), FIRST_HANDLER, link.clock(), Box::new(Conversation(Arc::downgrade(link))));
+    let hub = EventHub::new(proc.clone(), FIRST_HANDLER, link.clock(), Box::new(Talk(Arc::downgrade(link))));
     link.with(|state| state.set_events(Arc::downgrade(&hub), server));
     hub
 }
 
-impl Outside for Conversation {
-    fn defer(&self, job: Job) {
-        if let Some(link) = self.0.upgrade() {
-            link.defer(job);
-        }
+impl Outside for Talk {
+    fn defer(&self, job: Job) -> Result<(), Job> {
+        let Some(link) = self.0.upgrade() else { return Err(job) };
+        link.defer(job);
+        Ok(())
     }
 
     fn deregister(&self, codes: Vec<Status>) {
@@ -43,74 +44,40 @@ impl Outside for Conversation {
     }
 }
 
-impl Session {
-    /// Registers a handler, and waits until events for it are delivered.
-    ///
-    /// # Errors
-    /// [`EventError`].
-    pub fn register_event_handler(
-        &self,
-        codes: &[Status],
-        directives: &[Info],
-        handler: Handler,
-    ) -> Result<usize, EventError> {
-        let (begun, call) = self.begin_registration(codes, directives, handler)?;
-        let answer = call.map_or(Ok(()), |call| answer_of(self.link.wait(call)));
-        self.events.finish(begun, answer)
+impl Conversation for Session {
+    type Asked = CallId;
+
+    fn events(&self) -> &Arc<EventHub> {
+        &self.events
     }
 
-    /// As [`Session::register_event_handler`]; the number goes to `done`, on the progress thread.
-    ///
-    /// # Errors
-    /// [`EventError`]: `done` will not run.
-    pub fn register_event_handler_with(
-        &self,
-        codes: &[Status],
-        directives: &[Info],
-        handler: Handler,
-        done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
-    ) -> Result<(), EventError> {
-        let (begun, call) = self.begin_registration(codes, directives, handler)?;
-        let (id, events) = (begun.id, Arc::clone(&self.events));
-        let finish = move |result| events.finish_with(begun, result, done);
-        let handed_over = self.progress.begin(&self.link, |link| match call {
-            Some(call) => link.hand_over(call, Box::new(|result| finish(answer_of(result)))),
-            None => link.defer(|| finish(Ok(()))),
-        });
-        handed_over.map_err(|error| {
-            self.events.remove(id);
-            EventError::Thread(error.kind())
-        })
+    fn begin<R>(&self, _: &[Status], _: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
+        self.progress.begin(&self.link, |_| begin()).map_err(|error| EventError::Thread(error.kind()))
     }
 
-    /// Ends a registration, and waits until its handler runs nowhere, unless a handler is what calls this.
-    ///
-    /// # Errors
-    /// [`EventError::Unknown`].
-    pub fn deregister_event_handler(&self, id: usize) -> Result<(), EventError> {
-        if !self.events.remove(id) {
-            return Err(EventError::Unknown { id });
+    fn ask(&self, wanted: Wanted) -> Result<Option<Self::Asked>, EventError> {
+        Ok((!self.is_alone()).then(|| self.link.start(call_of(wanted))))
+    }
+
+    fn wait(&self, asked: Self::Asked) -> Result<(), EventError> {
+        answer_of(self.link.wait(asked))
+    }
+
+    fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError> {
+        match self.is_alone() {
+            true => self.link.defer(|| answer(Ok(()))),
+            false => self.link.start_with(call_of(wanted), Box::new(|result| answer(answer_of(result)))),
         }
-        self.events.wait_until_returned(id);
         Ok(())
     }
 
-    /// Ends a registration; `done` runs on the progress thread when the handler runs nowhere.
-    ///
-    /// # Errors
-    /// [`EventError::Unknown`]: `done` will not run.
-    pub fn deregister_event_handler_with(
-        &self,
-        id: usize,
-        done: impl FnOnce(Result<(), EventError>) + Send + 'static,
-    ) -> Result<(), EventError> {
-        if !self.events.remove(id) {
-            return Err(EventError::Unknown { id });
-        }
-        let begun = self.progress.begin(&self.link, |_| self.events.when_returned(id, Box::new(|| done(Ok(())))));
-        begun.map_err(|error| EventError::Thread(error.kind()))
+    fn defer(&self, job: Job) -> Result<(), EventError> {
+        self.link.defer(job);
+        Ok(())
     }
+}
 
+impl Session {
     /// Tells those in range of an event. Own handlers are called on the progress thread.
     ///
     /// # Errors
@@ -154,24 +121,10 @@ impl Session {
         }
         notify
     }
+}
 
-    fn begin_registration(
-        &self,
-        codes: &[Status],
-        directives: &[Info],
-        handler: Handler,
-    ) -> Result<(Begun, Option<CallId>), EventError> {
-        let registration = Registration::parse(codes, directives)?;
-        self.progress.begin(&self.link, |_| ()).map_err(|error| EventError::Thread(error.kind()))?;
-        let ask = |begun: &Begun| {
-            if self.is_alone() {
-                return None;
-            }
-            let (codes, directives) = begun.request()?;
-            Some(self.link.start(Call::Exchange(Request::RegisterEvents(RegisterEvents { codes, directives }))))
-        };
-        Ok(self.events.begin(registration, handler, ask)?)
-    }
+fn call_of((codes, directives): Wanted) -> Call {
+    Call::Exchange(Request::RegisterEvents(RegisterEvents { codes, directives }))
 }
 
 fn answer_of(result: CallResult) -> Result<(), EventError> {

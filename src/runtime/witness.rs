@@ -51,6 +51,11 @@ impl Witness {
         }
     }
 
+    /// Who a connection said it is.
+    pub(super) fn proc(&self, peer: PeerId) -> Option<&ProcId> {
+        self.procs.get(&peer)
+    }
+
     /// The server has closed the connection.
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.procs.remove(&peer);

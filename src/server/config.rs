@@ -93,6 +93,8 @@ pub struct Limits {
     pub pulls_max: usize,
     /// Bytes of output kept for whoever will ask for it.
     pub kept_output_bytes_max: usize,
+    /// Paths that are registered for removal at the end of processes.
+    pub cleanup_paths_max: usize,
     /// Event codes that one client may want at a time.
     pub event_codes_max: usize,
     /// Bytes of values that the answer to a Get of one key may carry besides it. Release 6.1 takes messages of 32 MiB,
@@ -113,6 +115,7 @@ impl Default for Limits {
             groups_max: 65_536,
             pulls_max: 65_536,
             kept_output_bytes_max: 1 << 20,
+            cleanup_paths_max: 65_536,
             event_codes_max: 4096,
             reply_bytes_max: 8 << 20,
         }

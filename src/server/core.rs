@@ -1,3 +1,4 @@
+use super::cleanup::Cleanups;
 use super::collective::Collectives;
 use super::config::Config;
 use super::events::Events;
@@ -28,6 +29,7 @@ pub struct Server<S: Publish> {
     pub(super) groups: Groups,
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
+    pub(super) cleanups: Cleanups,
     pub(super) upcalls: PendingUpcalls,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
@@ -47,6 +49,7 @@ impl<S: Publish> Server<S> {
             groups: Groups::default(),
             forwarding: Forwarding::default(),
             events: Events::default(),
+            cleanups: Cleanups::default(),
             upcalls: PendingUpcalls::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),

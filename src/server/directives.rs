@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::requests::Requester;
 use crate::gds::{NodeSelector, RealmRequest};
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, InfoFlags, Key};
@@ -30,15 +29,6 @@ pub(super) fn requires_more_than(directives: &[Info], understood: &[&str]) -> bo
 /// The first entry with this key.
 pub(super) fn find<T: ?Sized>(directives: &[Info], key: TypedKey<T>) -> Option<&Info> {
     directives.iter().find(|info| info.key.as_str() == key.name())
-}
-
-/// The directives with the ids of whoever asks, according to the kernel; what the client claims of itself is removed.
-pub(super) fn with_ids(mut directives: Vec<Info>, requester: &Requester) -> Vec<Info> {
-    let [user, group] = [keys::USERID, keys::GRPID].map(TypedKey::name);
-    directives.retain(|info| ![user, group].contains(&info.key.as_str()));
-    directives.push(Info::new(Key::from_static(user), requester.uid));
-    directives.push(Info::new(Key::from_static(group), requester.gid));
-    directives
 }
 
 /// What a Get says beside process and key.

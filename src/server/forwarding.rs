@@ -4,26 +4,26 @@
 //! allow. Output that nobody has pulled is kept within a bound and goes to the first who does: a spawner can't ask for
 //! its job's output before it knows the job's name. When the bound is reached newer output that nobody wants is dropped.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::config::Capabilities;
 use super::core::Server;
-use super::directives::with_ids;
 use super::host::Upcall;
 use super::io::{Output, PeerId};
 use super::outputs::Ticket;
 use super::pending::{Expected, Purpose};
 use super::requests::{IofOutput, IofPull, Requester};
 use crate::gds::Publish;
+use crate::keys;
 use crate::proto::{self, Reply, notification};
 use crate::types::codes::iof_channel;
-use crate::types::{Namespace, ProcId, Rank, Status, Time, footprint};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, footprint};
 
 /// A standing request for output.
 #[derive(Debug)]
 pub(super) struct Pull {
     peer: PeerId,
-    owner: (u32, u32),
+    requester: Requester,
     procs: Vec<ProcId>,
     channels: u16,
     /// The client's own number for it.
@@ -58,7 +58,7 @@ impl<S: Publish> Server<S> {
         }
         let pull = Pull {
             peer: ticket.peer(),
-            owner: (requester.uid, requester.gid),
+            requester: requester.clone(),
             procs: procs.clone(),
             channels: channels & OUTPUT_CHANNELS,
             local_id: local_id.unwrap_or(0),
@@ -66,7 +66,7 @@ impl<S: Publish> Server<S> {
         if self.forwarding.has_granted(&pull) {
             return self.grant_pull(ticket, pull);
         }
-        let directives = with_ids(directives, &requester);
+        let directives = requester.signed(directives);
         let upcall = Upcall::IofPull(IofPull { requester, procs, directives, channels });
         self.ask_host(now, Purpose::Passed(ticket, Expected::Pull(Box::new(pull))), upcall);
     }
@@ -85,9 +85,29 @@ impl<S: Publish> Server<S> {
     pub(super) fn end_pull(&mut self, ticket: Ticket, reference: u64) {
         let is_own = self.forwarding.granted.get(&reference).is_some_and(|pull| pull.peer == ticket.peer());
         if is_own {
-            self.forwarding.retain(|id, _| id != reference);
+            self.drop_pulls(|id, _| id == reference);
         }
         self.outputs.reply_status(ticket, if is_own { Status::SUCCESS } else { Status::ERR_NOT_FOUND });
+    }
+
+    /// A connection gets no output any more.
+    pub(super) fn forget_puller(&mut self, peer: PeerId) {
+        self.drop_pulls(|_, pull| pull.peer == peer);
+    }
+
+    /// Ends standing requests; the host is told what nobody wants any more. Its answer changes nothing.
+    fn drop_pulls(&mut self, is_over: impl Fn(u64, &Pull) -> bool) {
+        for pull in self.forwarding.extract(is_over) {
+            let Pull { requester, procs, channels, .. } = self.forwarding.without_wanted(pull);
+            if procs.is_empty() {
+                continue;
+            }
+            let stop = Info::new(Key::from_static(keys::IOF_STOP.name()), true);
+            let directives = requester.signed(vec![stop]);
+            let upcall = Upcall::IofPull(IofPull { requester, procs, directives, channels });
+            let id = self.upcalls.unawaited();
+            self.outputs.push(Output::Upcall(id, upcall));
+        }
     }
 
     /// The host hands over output.
@@ -108,6 +128,11 @@ impl<S: Publish> Server<S> {
 }
 
 impl Pull {
+    fn is_of_user_of(&self, other: &Self) -> bool {
+        let owner = |pull: &Self| (pull.requester.uid, pull.requester.gid);
+        owner(self) == owner(other)
+    }
+
     fn wants(&self, source: &ProcId, channel: u16) -> bool {
         let is_source = |proc: &ProcId| {
             proc.namespace == source.namespace && (proc.rank == source.rank || proc.rank == Rank::Wildcard)
@@ -117,11 +142,6 @@ impl Pull {
 }
 
 impl Forwarding {
-    /// Forgets what a connection has pulled.
-    pub(super) fn forget_peer(&mut self, peer: PeerId) {
-        self.retain(|_, pull| pull.peer != peer);
-    }
-
     /// Forgets output of a job that is gone.
     pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.kept.retain(|output| output.source.namespace != *namespace);
@@ -133,9 +153,30 @@ impl Forwarding {
         self.granted.insert(reference, pull);
     }
 
-    fn retain(&mut self, is_kept: impl Fn(u64, &Pull) -> bool) {
-        self.granted.retain(|&id, pull| is_kept(id, pull));
+    fn extract(&mut self, is_over: impl Fn(u64, &Pull) -> bool) -> Vec<Pull> {
+        let over: Vec<Pull> =
+            self.granted.extract_if(.., |&id, pull| is_over(id, pull)).map(|(_, pull)| pull).collect();
         self.proc_count = self.granted.values().map(|pull| pull.procs.len()).fold(0, usize::saturating_add);
+        over
+    }
+
+    /// What of a pull that is over nobody else wants. Of a long list nothing is said while anybody wants anything of the
+    /// jobs in it: it is not searched.
+    fn without_wanted(&self, mut pull: Pull) -> Pull {
+        let is_long = pull.procs.len() > PROCS_COMPARED_MAX;
+        let overlaps = |a: &ProcId, b: &ProcId| {
+            a.namespace == b.namespace && (a.rank == b.rank || a.rank == Rank::Wildcard || b.rank == Rank::Wildcard)
+        };
+        let others: Vec<&Pull> = self.granted.values().filter(|other| other.channels & pull.channels != 0).collect();
+        if is_long {
+            let jobs: BTreeSet<&Namespace> =
+                others.iter().flat_map(|other| &other.procs).map(|p| &p.namespace).collect();
+            pull.procs.retain(|proc| !jobs.contains(&proc.namespace));
+        } else {
+            let is_wanted = |proc: &ProcId| others.iter().any(|other| other.procs.iter().any(|of| overlaps(proc, of)));
+            pull.procs.retain(|proc| !is_wanted(proc));
+        }
+        pull
     }
 
     /// Whether the host forwards all of this already, for the same user. A long list is not searched: the host is asked.
@@ -144,7 +185,7 @@ impl Forwarding {
             return false;
         }
         let channels = (0..u16::BITS).map(|bit| 1 << bit).filter(|channel| wanted.channels & channel != 0);
-        let pulls: Vec<&Pull> = self.granted.values().filter(|pull| pull.owner == wanted.owner).collect();
+        let pulls: Vec<&Pull> = self.granted.values().filter(|pull| pull.is_of_user_of(wanted)).collect();
         channels
             .into_iter()
             .all(|channel| wanted.procs.iter().all(|proc| pulls.iter().any(|pull| pull.wants(proc, channel))))

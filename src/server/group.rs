@@ -27,6 +27,8 @@ pub(super) struct Groups {
 struct Group {
     /// In the order of their ranks in the group.
     members: Vec<ProcId>,
+    /// The users whose processes here are members. Others never mean this group.
+    users: BTreeSet<u32>,
     /// Members were promised an event for each that dies: a death does not spoil the end of the group.
     survives_deaths: bool,
 }
@@ -108,7 +110,9 @@ impl<S: Publish> Server<S> {
         }
         let members = membership(&info).unwrap_or_else(|| self.members_of(operation));
         let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
-        self.groups.insert(id, Group { members: members.clone(), survives_deaths });
+        let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials.uid);
+        let users = members.iter().filter_map(user).collect();
+        self.groups.insert(id, Group { members: members.clone(), users, survives_deaths });
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         Results::Group(Formed { members, context_id, info })
     }
@@ -133,8 +137,8 @@ impl<S: Publish> Server<S> {
 
 impl Groups {
     /// Replaces groups among the participants by their members. A group's name stands where a namespace would, the rank
-    /// is the one in the group. The caller's own group is meant if it is in one of that name; a job of that name comes
-    /// before any group.
+    /// is the one in the group. The caller's own group is meant if it is in one of that name, else one of its user; a job
+    /// of that name comes before any group.
     pub(super) fn translate(
         &self,
         registry: &Registry,
@@ -145,7 +149,9 @@ impl Groups {
         if self.groups.is_empty() {
             return procs;
         }
-        let named = |id: &Text| self.of_member(id, caller).or_else(|| self.groups.get(id)?.first());
+        let user = registry.client(caller).map(|client| client.credentials.uid);
+        let is_of_user = |group: &&Group| user.is_some_and(|user| group.users.contains(&user));
+        let named = |id: &Text| self.of_member(id, caller).or_else(|| self.groups.get(id)?.iter().find(is_of_user));
         let group_of = |namespace: &Namespace| match registry.job(namespace) {
             Some(_) => None,
             None => named(&Text::from(namespace.as_str())),

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::cleanup::Cleanup;
 use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
 use crate::events::Event;
 use crate::proto::notification::Event as Notification;
@@ -51,6 +52,8 @@ pub enum Output {
     Raise(Event),
     /// Complete a call of the host.
     Complete(CallId, HostResult),
+    /// Remove what a process, or its job, left behind.
+    Cleanup(Cleanup),
     /// Data of this namespace was published: wake who sleeps on its segment.
     Wake(Namespace),
 }

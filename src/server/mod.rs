@@ -36,6 +36,7 @@
 //! assert!(std::iter::from_fn(|| server.poll_output()).any(|output| output == expected));
 //! ```
 
+mod cleanup;
 mod collective;
 mod commit;
 mod config;
@@ -66,6 +67,7 @@ mod timers;
 mod upcalls;
 mod waiting;
 
+pub use cleanup::Cleanup;
 pub use config::{Capabilities, Config, Limits};
 pub use core::Server;
 pub use host::{

@@ -80,6 +80,7 @@ impl<S: Publish> Server<S> {
         for peer in self.peers_of(|other| other == proc) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }
+        self.clean_up_after(proc);
         self.review_namespace(now, &proc.namespace);
         Status::SUCCESS
     }
@@ -98,6 +99,7 @@ impl<S: Publish> Server<S> {
         for peer in self.peers_of(|proc| proc.namespace == *namespace) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }
+        self.clean_up_after_job(namespace);
         self.forwarding.forget_namespace(namespace);
         self.groups.forget_namespace(namespace);
         if self.registry.remove(namespace).is_some() {

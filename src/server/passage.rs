@@ -1,17 +1,18 @@
 //! Requests that only the host can answer: passed up with who asks, and the answer passed down.
 
+use super::cleanup::Taken;
 use super::config::Capabilities;
 use super::core::Server;
-use super::directives::{find, with_ids};
+use super::directives::find;
 use super::host::{HostReply, Upcall};
 use super::outputs::Ticket;
 use super::pending::{Expected, Purpose};
 use super::requests::{self, Requester};
 use super::upcalls::{settled, status_of};
 use crate::gds::Publish;
-use crate::keys::{self, TypedKey};
+use crate::keys;
 use crate::proto::{self, Reply, Request};
-use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Query, Status, Text, Time, Value, footprint};
+use crate::types::{Key, Namespace, ProcId, Query, Status, Text, Time, Value, footprint};
 
 /// A request as it goes up.
 struct Passage {
@@ -33,8 +34,26 @@ impl<S: Publish> Server<S> {
             Request::Disconnect(connect) => return self.disconnect_processes(now, ticket, requester.proc, connect),
             Request::GroupConstruct(group) => return self.construct_group(now, ticket, requester.proc, group),
             Request::GroupDestruct(group) => return self.destruct_group(now, ticket, requester.proc, group),
+            Request::JobControl(control) => return self.control_jobs(now, ticket, requester, control),
             request => passage_of(requester, request),
         };
+        self.pass_up(now, ticket, passage);
+    }
+
+    /// What is to be removed at the end of processes is this server's to do; the rest is the host's.
+    fn control_jobs(&mut self, now: Time, ticket: Ticket, requester: Requester, mut control: proto::JobControl) {
+        match self.take_cleanup(&requester, &control.targets, &mut control.directives) {
+            Ok(Taken::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),
+            Ok(Taken::Nothing | Taken::Part) => {
+                let upcall = job_control_upcall(requester, control);
+                let passage = Passage { needs: Capabilities::JOB_CONTROL, upcall, expected: Expected::Infos };
+                self.pass_up(now, ticket, Ok(passage));
+            }
+            Err(status) => self.outputs.reply_status(ticket, status),
+        }
+    }
+
+    fn pass_up(&mut self, now: Time, ticket: Ticket, passage: Result<Passage, Status>) {
         match passage {
             Ok(Passage { needs, upcall, expected }) if self.config.capabilities.contains(needs) => {
                 self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
@@ -105,26 +124,27 @@ fn passage_of(requester: Requester, request: Request) -> Result<Passage, Status>
         Request::Publish(publish) => (Capabilities::PUBLISH, Expected::Status, publish_upcall(requester, publish)),
         Request::Lookup(lookup) => (Capabilities::LOOKUP, Expected::Lookup, lookup_upcall(requester, lookup)?),
         Request::Unpublish(lookup) => (Capabilities::UNPUBLISH, Expected::Status, unpublish_upcall(requester, lookup)?),
-        Request::Spawn(spawn) => (Capabilities::SPAWN, Expected::Namespace, spawn_upcall(requester, spawn)),
+        Request::Spawn(spawn) => (
+            Capabilities::SPAWN,
+            Expected::Namespace,
+            Upcall::Spawn(requests::Spawn::of_client(requester, spawn.job, spawn.apps)),
+        ),
         Request::Query(queries) => (Capabilities::QUERY, Expected::Infos, query_upcall(requester, queries)),
         Request::Log(log) => (Capabilities::LOG, Expected::Status, log_upcall(requester, log)),
         Request::Allocate(request) => (Capabilities::ALLOCATE, Expected::Infos, allocate_upcall(requester, request)),
-        Request::JobControl(control) => {
-            (Capabilities::JOB_CONTROL, Expected::Infos, job_control_upcall(requester, control))
-        }
         Request::Monitor(monitor) => (Capabilities::MONITOR, Expected::Infos, monitor_upcall(requester, monitor)),
         Request::GetCredential(directives) => {
-            let directives = with_ids(directives, &requester);
+            let directives = requester.signed(directives);
             let upcall = Upcall::GetCredential(requests::CredentialRequest { requester, directives });
             (Capabilities::GET_CREDENTIAL, Expected::Credential, upcall)
         }
         Request::ValidateCredential(proto::ValidateCredential { credential, directives }) => {
-            let directives = with_ids(directives, &requester);
+            let directives = requester.signed(directives);
             let request = requests::ValidateRequest { requester, credential, directives };
             (Capabilities::VALIDATE_CREDENTIAL, Expected::Infos, Upcall::ValidateCredential(request))
         }
         Request::IofPush(proto::IofPush { targets, directives, bytes }) => {
-            let directives = with_ids(directives, &requester);
+            let directives = requester.signed(directives);
             let upcall = Upcall::PushStdin(requests::PushStdin { requester, targets, directives, bytes });
             (Capabilities::PUSH_STDIN, Expected::Status, upcall)
         }
@@ -134,17 +154,17 @@ fn passage_of(requester: Requester, request: Request) -> Result<Passage, Status>
 }
 
 fn publish_upcall(requester: Requester, publish: proto::Publish) -> Upcall {
-    let info = with_ids(publish.info, &requester);
+    let info = requester.signed(publish.info);
     Upcall::Publish(requests::Publish { requester, info })
 }
 
 fn lookup_upcall(requester: Requester, lookup: proto::Lookup) -> Result<Upcall, Status> {
-    let (keys, directives) = (keys_of(&lookup.keys)?, with_ids(lookup.directives, &requester));
+    let (keys, directives) = (keys_of(&lookup.keys)?, requester.signed(lookup.directives));
     Ok(Upcall::Lookup(requests::Lookup { requester, keys, directives }))
 }
 
 fn unpublish_upcall(requester: Requester, lookup: proto::Lookup) -> Result<Upcall, Status> {
-    let (keys, directives) = (keys_of(&lookup.keys)?, with_ids(lookup.directives, &requester));
+    let (keys, directives) = (keys_of(&lookup.keys)?, requester.signed(lookup.directives));
     Ok(Upcall::Unpublish(requests::Unpublish { requester, keys, directives }))
 }
 
@@ -152,51 +172,36 @@ fn keys_of(keys: &[Text]) -> Result<Vec<Key>, Status> {
     keys.iter().map(|key| Key::from_bytes(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect()
 }
 
-fn spawn_upcall(requester: Requester, spawn: proto::Spawn) -> Upcall {
-    let mut job = with_ids(spawn.job, &requester);
-    set(&mut job, keys::SPAWNED, Value::Bool(true));
-    set(&mut job, keys::PARENT_ID, Value::from(requester.proc.clone()));
-    set(&mut job, keys::REQUESTOR_IS_CLIENT, Value::Bool(true));
-    Upcall::Spawn(requests::Spawn { requester, job, apps: spawn.apps })
-}
-
 fn query_upcall(requester: Requester, queries: Vec<Query>) -> Upcall {
-    let with_ids = |query: Query| Query { qualifiers: with_ids(query.qualifiers, &requester), ..query };
-    let queries = queries.into_iter().map(with_ids).collect();
+    let queries = requester.signed_queries(queries);
     Upcall::Query(requests::QueryRequest { requester, queries })
 }
 
 fn log_upcall(requester: Requester, log: proto::Log) -> Upcall {
-    let mut directives = with_ids(log.directives, &requester);
-    set(&mut directives, keys::LOG_SOURCE, Value::from(requester.proc.clone()));
+    let mut directives = requester.signed(log.directives);
+    requests::set(&mut directives, keys::LOG_SOURCE, Value::from(requester.proc.clone()));
     if let Some(timestamp) = log.timestamp.filter(|&timestamp| timestamp > 0)
         && find(&directives, keys::LOG_TIMESTAMP).is_none()
     {
-        set(&mut directives, keys::LOG_TIMESTAMP, Value::Time(timestamp));
+        requests::set(&mut directives, keys::LOG_TIMESTAMP, Value::Time(timestamp));
     }
     Upcall::Log(requests::Log { requester, data: log.data, directives })
 }
 
 fn allocate_upcall(requester: Requester, request: proto::Allocate) -> Upcall {
-    let info = with_ids(request.info, &requester);
+    let info = requester.signed(request.info);
     Upcall::Allocate(requests::Allocate { requester, directive: request.directive, info })
 }
 
 fn job_control_upcall(requester: Requester, control: proto::JobControl) -> Upcall {
-    let directives = with_ids(control.directives, &requester);
+    let directives = requester.signed(control.directives);
     Upcall::JobControl(requests::JobControl { requester, targets: control.targets, directives })
 }
 
 fn monitor_upcall(requester: Requester, request: proto::Monitor) -> Upcall {
     let proto::Monitor { monitor, error, directives } = request;
-    let directives = with_ids(directives, &requester);
+    let directives = requester.signed(directives);
     Upcall::Monitor(requests::Monitor { requester, monitor, error, directives })
-}
-
-/// What the server says counts, whatever the client has said.
-fn set<T: ?Sized>(directives: &mut Vec<Info>, key: TypedKey<T>, value: Value) {
-    directives.retain(|info| info.key.as_str() != key.name());
-    directives.push(Info { key: Key::from_static(key.name()), flags: InfoFlags::empty().bits(), value });
 }
 
 /// Results with a status. Without results the status is all there is to say, unless it is success.

@@ -6,7 +6,8 @@
 //!
 //! Source: PMIx Standard, "Server-Specific Interfaces" (server module).
 
-use crate::types::{App, Info, Key, ProcId, Query, Status, Text};
+use crate::keys::{self, TypedKey};
+use crate::types::{App, Info, InfoFlags, Key, ProcId, Query, Status, Text, Value};
 
 macro_rules! requests {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
@@ -196,4 +197,55 @@ pub enum GroupOperation {
     Construct = 0,
     /// Dissolve it.
     Destruct = 1,
+}
+
+impl Requester {
+    /// Directives with the ids of who asks; what was claimed of them before is removed.
+    #[must_use]
+    pub fn signed(&self, mut directives: Vec<Info>) -> Vec<Info> {
+        let [user, group] = [keys::USERID, keys::GRPID].map(TypedKey::name);
+        directives.retain(|info| ![user, group].contains(&info.key.as_str()));
+        directives.push(Info::new(Key::from_static(user), self.uid));
+        directives.push(Info::new(Key::from_static(group), self.gid));
+        directives
+    }
+
+    /// Queries with the ids of who asks among the qualifiers of each.
+    #[must_use]
+    pub fn signed_queries(&self, queries: Vec<Query>) -> Vec<Query> {
+        let signed = |query: Query| Query { qualifiers: self.signed(query.qualifiers), ..query };
+        queries.into_iter().map(signed).collect()
+    }
+}
+
+impl Spawn {
+    /// A client's wish: the server says who it is, whatever the client has said.
+    #[must_use]
+    pub fn of_client(requester: Requester, job: Vec<Info>, apps: Vec<App>) -> Self {
+        let mut job = requester.signed(job);
+        set(&mut job, keys::SPAWNED, Value::Bool(true));
+        set(&mut job, keys::PARENT_ID, Value::from(requester.proc.clone()));
+        set(&mut job, keys::REQUESTOR_IS_CLIENT, Value::Bool(true));
+        Self { requester, job, apps }
+    }
+
+    /// A wish of the server's own process, which may name another parent: it launches on behalf of others.
+    #[must_use]
+    pub fn of_server(requester: Requester, job: Vec<Info>, apps: Vec<App>) -> Self {
+        let mut job = requester.signed(job);
+        for (key, value) in
+            [(keys::SPAWNED.name(), Value::Bool(true)), (keys::PARENT_ID.name(), Value::from(requester.proc.clone()))]
+        {
+            if job.iter().all(|info| info.key.as_str() != key) {
+                job.push(Info::new(Key::from_static(key), value));
+            }
+        }
+        Self { requester, job, apps }
+    }
+}
+
+/// What the server says counts, whatever was said before.
+pub(super) fn set<T: ?Sized>(directives: &mut Vec<Info>, key: TypedKey<T>, value: Value) {
+    directives.retain(|info| info.key.as_str() != key.name());
+    directives.push(Info { key: Key::from_static(key.name()), flags: InfoFlags::empty().bits(), value });
 }

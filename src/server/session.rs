@@ -109,7 +109,7 @@ impl<S: Publish> Server<S> {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.stage = Stage::Finalized;
         }
-        self.forwarding.forget_peer(id);
+        self.forget_puller(id);
         self.forget_listener(id);
         let mut object = None;
         if let Some(client) = self.registry.client_mut(proc) {
@@ -133,7 +133,7 @@ impl<S: Publish> Server<S> {
     /// from the collectives it had not arrived at. What it committed stays.
     pub(super) fn lose(&mut self, now: Time, id: PeerId) {
         let Some(peer) = self.peers.remove(id) else { return };
-        self.forwarding.forget_peer(id);
+        self.forget_puller(id);
         for (ticket, _) in self.withdraw(id) {
             self.outputs.forget(ticket);
         }
@@ -146,6 +146,7 @@ impl<S: Publish> Server<S> {
         if client.connections.is_empty() && client.presence == Presence::Connected {
             client.presence = Presence::Lost;
             tracing::warn!(proc = %peer.proc, "connection lost without finalize");
+            self.clean_up_after(&peer.proc);
             self.raise_lost_connection(&peer.proc);
             self.registry.touch();
             self.review_namespace(now, &peer.proc.namespace);

@@ -11,6 +11,7 @@ pub mod codes;
 mod data_type;
 mod footprint;
 mod key;
+mod local_address;
 mod namespace;
 mod rank;
 mod records;
@@ -23,6 +24,7 @@ mod value;
 pub use data_type::DataType;
 pub use footprint::footprint;
 pub use key::{Key, KeyError};
+pub use local_address::LocalAddress;
 pub use namespace::{Namespace, NamespaceError};
 pub use rank::{ProcId, Rank, RankError};
 pub use records::{

@@ -1,3 +1,4 @@
+use super::local_address::LocalAddress;
 use super::records::{
     App, Buffer, Coord, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid, NodeStats,
     Pdata, ProcInfo, ProcStats, Query, Regattr, Regex2, ResourceUnit, Timeval, Topology,
@@ -136,8 +137,8 @@ pub enum Value {
     ByteObject(Vec<u8>),
     Kval(#[rkyv(omit_bounds)] Box<Kval>),
     Persistence(u8),
-    /// Only that there was a pointer: its value never leaves the process that owns it.
-    Pointer,
+    /// A pointer. Its address never leaves the process that owns it: elsewhere only is known that there was one.
+    Pointer(#[rkyv(with = rkyv::with::Skip)] LocalAddress),
     Scope(u8),
     DataRange(u8),
     Command(u8),
@@ -188,7 +189,6 @@ macro_rules! data_type_of {
         match $value {
             Value::Undefined => DataType::Undefined,
             Value::NullString => DataType::String,
-            Value::Pointer => DataType::Pointer,
             $(Value::$variant(..) => DataType::$variant,)*
         }
     };
@@ -200,7 +200,7 @@ impl Value {
     pub const fn data_type(&self) -> DataType {
         data_type_of!(self;
             Bool, Byte, String, Size, Pid, Int, Int8, Int16, Int32, Int64, Uint, Uint8, Uint16, Uint32, Uint64, Float,
-            Double, Timeval, Time, Status, Value, Proc, App, Info, Pdata, Buffer, ByteObject, Kval, Persistence, Scope,
+            Double, Timeval, Time, Status, Value, Proc, App, Info, Pdata, Buffer, ByteObject, Kval, Persistence, Pointer, Scope,
             DataRange, Command, InfoDirectives, DataType, ProcState, ProcInfo, DataArray, ProcRank, Query,
             CompressedString, AllocDirective, IofChannel, Envar, Coord, Regattr, Regex, JobState, LinkState, ProcCpuset,
             Geometry, DeviceDistance, Endpoint, Topology, DeviceType, LocalityType, CompressedByteObject, ProcNamespace,

@@ -53,9 +53,13 @@ impl TestServer {
 
     /// A server with other bounds of what connections may hold.
     pub(crate) fn with_connection_limits(limits: ConnectionLimits) -> Self {
+        Self::with_limits_and_host(limits, LocalHost)
+    }
+
+    pub(crate) fn with_limits_and_host(limits: ConnectionLimits, host: impl Host) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let builder = Server::builder().hostname("node0").tmpdir(directory.path()).connection_limits(limits);
-        Self { server: Arc::new(builder.start(LocalHost).unwrap()), directory }
+        Self { server: Arc::new(builder.start(host).unwrap()), directory }
     }
 
     /// A server whose segments live elsewhere than in memfds.

@@ -347,10 +347,12 @@ unsafe fn get(
         }
         Member::Server(server) => {
             let (done, answer) = Done::waiter();
+            let number = number_of(wanted.proc.as_ref(), wanted.key.as_ref());
             server.get(wanted.proc, wanted.key, wanted.directives, done)?;
             let value = answer.wait()?;
             if wanted.place == Place::Library {
-                return Err(Failure(Status::ERR_NOT_SUPPORTED));
+                *val = server.kept().pointer_to_value(number, value)?;
+                return Ok(());
             }
             Ok(place_value(&value, val, storage)?)
         }
@@ -377,8 +379,12 @@ fn keep(
     key: Option<Key>,
     fetched: &Fetched<'_>,
 ) -> Result<*mut pmix_value_t, Failure> {
+    membership.kept.pointer_to(number_of(proc.as_ref(), key.as_ref()), fetched)
+}
+
+fn number_of(proc: Option<&ProcId>, key: Option<&Key>) -> u64 {
     let rank = proc.map_or(Rank::Undefined, |proc| proc.rank);
-    membership.kept.pointer_to(kept_number(rank.to_raw(), key.as_ref().map(Key::as_str)), fetched)
+    kept_number(rank.to_raw(), key.map(Key::as_str))
 }
 
 /// The library's version is nobody's data.

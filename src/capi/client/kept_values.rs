@@ -40,6 +40,21 @@ impl KeptValues {
     /// A pointer to the library's copy of a value.
     pub(super) fn pointer_to(&self, number: u64, fetched: &Fetched<'_>) -> Result<*mut pmix_value_t, Failure> {
         let source = source_of(fetched)?;
+        self.pointer_to_copy(number, source, || fetched.clone().into_value().map_err(|_| Failure(Status::ERROR)))
+    }
+
+    /// As [`KeptValues::pointer_to`], for a value that lies in no segment.
+    pub(super) fn pointer_to_value(&self, number: u64, value: Value) -> Result<*mut pmix_value_t, Failure> {
+        self.pointer_to_copy(number, Source::Copied(value), || Err(Failure(Status::ERROR)))
+    }
+
+    /// `stored` makes a value of a source that only says where it is.
+    fn pointer_to_copy(
+        &self,
+        number: u64,
+        source: Source,
+        stored: impl FnOnce() -> Result<Value, Failure>,
+    ) -> Result<*mut pmix_value_t, Failure> {
         let mut values = self.0.lock();
         let of_key = values.entry(number).or_default();
         if let Some(known) = of_key.iter_mut().find(|kept| kept.source == source) {
@@ -47,7 +62,7 @@ impl KeptValues {
         }
         let value = match &source {
             Source::Copied(value) => Single::new(value)?,
-            Source::Stored(..) => Single::new(&fetched.clone().into_value().map_err(|_| Failure(Status::ERROR))?)?,
+            Source::Stored(..) => Single::new(&stored()?)?,
         };
         let mut kept = Kept { source, value: Box::new(value) };
         let pointer = kept.value.as_mut_ptr();

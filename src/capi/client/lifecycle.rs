@@ -49,7 +49,7 @@ pub unsafe extern "C" fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_
 
 /// Becomes a client, if this process is nobody, and counts. Says whether it did become one.
 fn join() -> Result<(Member, bool), Failure> {
-    let _changes = process::begin();
+    let _changes = process::begin_to_join();
     let known = process::member().ok();
     let is_first = known.is_none();
     let member = match known {
@@ -100,15 +100,15 @@ pub unsafe extern "C" fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -
 }
 
 fn end() -> Result<(), Failure> {
-    let leaving = {
-        let _changes = process::begin();
-        process::change(|state| {
-            state.client_count = state.client_count.checked_sub(1).ok_or(Status::ERR_INIT)?;
-            let is_last = state.client_count == 0 && state.tool_count == 0;
-            Ok::<_, Status>(if is_last { state.client.take() } else { None })
-        })?
-    };
+    let mut changes = process::begin();
+    let leaving = process::change(|state| {
+        state.client_count = state.client_count.checked_sub(1).ok_or(Status::ERR_INIT)?;
+        let is_last = state.client_count == 0 && state.tool_count == 0;
+        Ok::<_, Status>(if is_last { state.client.take() } else { None })
+    })?;
     let Some(client) = leaving else { return Ok(()) };
+    let _leaving = changes.leave();
+    drop(changes);
     process::renew_copy();
     Ok(client.leave()?)
 }

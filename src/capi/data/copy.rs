@@ -5,7 +5,7 @@ use crate::capi::form::{Depth, bare_regex, element};
 use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{c_char, c_void, pmix_data_type_t, pmix_status_t};
 use crate::capi::{helpers, memory, pointer};
-use crate::types::{DataType, Value};
+use crate::types::{DataType, LocalAddress, Value};
 
 /// Makes a deep copy of an element, in blocks for the caller to free. Strings, map expressions and pointers are given
 /// themselves, everything else by its address.
@@ -124,7 +124,7 @@ unsafe fn describe(data_type: DataType, at: *const c_void) -> Result<String, Fai
         Some(Direct::Text) => Value::String(crate::types::Text::until_nul(unsafe { text(at) }?)),
         // SAFETY: the caller's contract.
         Some(Direct::Regex) => Value::Regex(unsafe { bare_regex(at.cast()) }?.to_vec()),
-        Some(Direct::Pointer) => Value::Pointer,
+        Some(Direct::Pointer) => Value::Pointer(LocalAddress::default()),
         // SAFETY: the caller's contract.
         None => unsafe { element::read(data_type, at, Depth::TOP) }?,
     };

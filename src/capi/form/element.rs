@@ -17,7 +17,7 @@ use crate::types::{DataType, Value};
 
 /// Declares the form of each type, and writes the functions that choose by type.
 ///
-/// Strings and pointers are special because they have two or no Rust values; they are held in the value. `absent` types
+/// Strings are special because they have two Rust values; they are held in the value. `absent` types
 /// have no public structure.
 macro_rules! elements {
     (
@@ -32,7 +32,6 @@ macro_rules! elements {
         pub const fn size(data_type: DataType) -> Result<usize, CError> {
             match data_type {
                 DataType::String => Ok(size_of::<<Str as Form>::C>()),
-                DataType::Pointer => Ok(size_of::<<Address as Form>::C>()),
                 $(DataType::$held => Ok(size_of::<<$held_form as Form>::C>()),)*
                 $(DataType::$pointed => Ok(size_of::<<$pointed_form as Form>::C>()),)*
                 DataType::Undefined $(| DataType::$absent)* => Err(CError::NoForm { data_type }),
@@ -59,7 +58,6 @@ macro_rules! elements {
                     let string = unsafe { read_as::<Str>(data_type, at, depth) }?;
                     Ok(string.map_or(Value::NullString, Value::String))
                 }
-                DataType::Pointer => Ok(Value::Pointer),
                 // SAFETY: the caller's contract.
                 $(DataType::$held => Ok(Value::$held(unsafe { read_as::<$held_form>(data_type, at, depth) }?.into())),)*
                 $(
@@ -81,7 +79,7 @@ macro_rules! elements {
         /// An empty element of the value's type is there, and nobody else uses it.
         pub unsafe fn write(value: &Value, at: *mut c_void) -> Result<(), CError> {
             match value {
-                Value::Undefined | Value::NullString | Value::Pointer => Ok(()),
+                Value::Undefined | Value::NullString => Ok(()),
                 Value::String(text) => {
                     // SAFETY: the caller's contract.
                     let to = unsafe { pointer::unique::<<Str as Form>::C>(at.cast(), "string") }?;
@@ -114,8 +112,6 @@ macro_rules! elements {
                 // SAFETY: the caller's contract.
                 DataType::String => unsafe { copy_as::<Str>(from, to, depth) },
                 // SAFETY: the caller's contract.
-                DataType::Pointer => unsafe { copy_as::<Address>(from, to, depth) },
-                // SAFETY: the caller's contract.
                 $(DataType::$held => unsafe { copy_as::<$held_form>(from, to, depth) },)*
                 // SAFETY: the caller's contract.
                 $(DataType::$pointed => unsafe { copy_as::<$pointed_form>(from, to, depth) },)*
@@ -131,7 +127,7 @@ macro_rules! elements {
             match data_type {
                 // SAFETY: the caller's contract.
                 DataType::String => unsafe { destruct_as::<Str>(at) },
-                DataType::Undefined | DataType::Pointer => {}
+                DataType::Undefined => {}
                 // SAFETY: the caller's contract.
                 $(DataType::$held => unsafe { destruct_as::<$held_form>(at) },)*
                 // SAFETY: the caller's contract.
@@ -149,8 +145,6 @@ macro_rules! elements {
                 // SAFETY: the caller's contract.
                 DataType::String => unsafe { construct_as::<Str>(at) },
                 // SAFETY: the caller's contract.
-                DataType::Pointer => unsafe { construct_as::<Address>(at) },
-                // SAFETY: the caller's contract.
                 $(DataType::$held => unsafe { construct_as::<$held_form>(at) },)*
                 // SAFETY: the caller's contract.
                 $(DataType::$pointed => unsafe { construct_as::<$pointed_form>(at) },)*
@@ -165,7 +159,7 @@ elements! {
         Bool: Bool, Byte: Plain<u8>, Size: Size, Pid: Pid, Int: Plain<i32>, Int8: Plain<i8>, Int16: Plain<i16>,
         Int32: Plain<i32>, Int64: Plain<i64>, Uint: Plain<u32>, Uint8: Plain<u8>, Uint16: Plain<u16>,
         Uint32: Plain<u32>, Uint64: Plain<u64>, Float: Plain<f32>, Double: Plain<f64>, Timeval: Moment, Time: Time,
-        Status: Plain<i32>, ByteObject: pmix_byte_object_t, Persistence: Plain<u8>, Scope: Plain<u8>,
+        Status: Plain<i32>, ByteObject: pmix_byte_object_t, Pointer: Address, Persistence: Plain<u8>, Scope: Plain<u8>,
         DataRange: Plain<u8>, Command: Plain<u8>, InfoDirectives: Plain<u32>, DataType: Plain<u16>,
         ProcState: Plain<u8>, ProcRank: RankNumber, CompressedString: pmix_byte_object_t, AllocDirective: Plain<u8>,
         IofChannel: Plain<u16>, Envar: pmix_envar_t, Regex: Regex, JobState: Plain<u8>, LinkState: Plain<u8>,

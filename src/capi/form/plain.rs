@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::{Depth, Form};
 use crate::capi::error::CError;
 use crate::capi::types::{c_char, c_void, pid_t, time_t, timeval};
-use crate::types::{Rank, Timeval};
+use crate::types::{LocalAddress, Rank, Timeval};
 
 /// A number that is the same on both sides.
 #[derive(Debug)]
@@ -87,8 +87,10 @@ numbers! {
     Moment: timeval => Timeval,
         |c| Ok(Timeval { seconds: c.tv_sec, microseconds: c.tv_usec }),
         |owned| Ok(timeval { tv_sec: owned.seconds, tv_usec: owned.microseconds });
-    /// A pointer, of which only is kept that it was there; copies in this process keep it.
-    Address: *mut c_void => (), |_| Ok(()), |()| Ok(std::ptr::null_mut());
+    /// A pointer, which means something in this process alone.
+    Address: *mut c_void => LocalAddress,
+        |c| Ok(LocalAddress::new(c.expose_provenance())),
+        |owned| Ok(std::ptr::with_exposed_provenance_mut(owned.get()));
 }
 
 fn out_of_range<N: TryInto<i128>>(what: &'static str, number: N) -> CError {

@@ -57,7 +57,7 @@ pub(super) fn compare(one: &Value, other: &Value) -> Comparison {
         | (Value::Regex(one), Value::Regex(other)) => Comparison::Ordered(one.cmp(other)),
         (Value::ProcNamespace(one), Value::ProcNamespace(other)) => Comparison::Ordered(one.cmp(other)),
         // Which pointers they were is not known here.
-        (Value::Pointer, Value::Pointer) => Comparison::NotAvailable,
+        (Value::Pointer(_), Value::Pointer(_)) => Comparison::NotAvailable,
         _ => match (super::number::integer(one), super::number::integer(other)) {
             (Some(one), Some(other)) => Comparison::Ordered(one.cmp(&other)),
             _ if one == other => Comparison::Ordered(Ordering::Equal),

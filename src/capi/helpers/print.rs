@@ -118,7 +118,7 @@ fn flat(value: &Value) -> String {
             process.pid,
             code_names::proc_state(process.state)
         ),
-        Value::Pointer => "(a pointer)".to_owned(),
+        Value::Pointer(_) => "(a pointer)".to_owned(),
         // Records are shown field by field, under the names of this library's documentation.
         record => match super::number::integer(record) {
             Some(number) => number.to_string(),

@@ -10,11 +10,12 @@ use crate::api::{
     GroupRequest, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, ServerError, Spawn,
     Unpublish, ValidateRequest,
 };
+use crate::capi::client::KeptValues;
 use crate::capi::operation::{Answer, Operation, Results};
 use crate::capi::server_role::{Done, EventHandler, ServerRole};
 use crate::gds::AsStatus;
 use crate::keys;
-use crate::types::{Info, Key, Kval, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
 use super::state::ServerProcess;
 use super::upcall::Due;
@@ -32,15 +33,6 @@ impl Own {
     fn requester(&self) -> Requester {
         let proc = self.proc().clone();
         Requester { proc, object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() }
-    }
-
-    /// Directives with who asks.
-    fn with_ids(&self, mut directives: Vec<Info>) -> Vec<Info> {
-        let [user, group] = [keys::USERID.name(), keys::GRPID.name()];
-        directives.retain(|info| ![user, group].contains(&info.key.as_str()));
-        directives.push(Info::new(Key::from_static(user), geteuid().as_raw()));
-        directives.push(Info::new(Key::from_static(group), getegid().as_raw()));
-        directives
     }
 
     /// What this process knows without asking its server core.
@@ -99,19 +91,11 @@ impl Own {
     }
 
     fn spawn(&self, job: Vec<Info>, apps: Vec<crate::types::App>, done: Done<Answer>) {
-        let mut job = self.with_ids(job);
-        for (key, value) in
-            [(keys::SPAWNED.name(), Value::Bool(true)), (keys::PARENT_ID.name(), Value::from(self.proc().clone()))]
-        {
-            if job.iter().all(|info| info.key.as_str() != key) {
-                job.push(Info::new(Key::from_static(key), value));
-            }
-        }
         let process = Arc::clone(&self.process);
         let due = Due::Namespace(Box::new(move |result: Result<Namespace, Status>| {
             deliver(&process, done, result.map(|namespace| Answer::complete(Results::Namespace(namespace))));
         }));
-        self.process.bridge.spawn(Spawn { requester: self.requester(), job, apps }, due);
+        self.process.bridge.spawn(Spawn::of_server(self.requester(), job, apps), due);
     }
 
     fn credential(&self, directives: Vec<Info>, done: Done<Answer>) {
@@ -119,7 +103,9 @@ impl Own {
         let due = Due::Credential(Box::new(move |result: Result<Credential, Status>| {
             deliver(&process, done, result.map(|credential| Answer::complete(Results::Credential(credential))));
         }));
-        let request = CredentialRequest { requester: self.requester(), directives: self.with_ids(directives) };
+        let requester = self.requester();
+        let directives = requester.signed(directives);
+        let request = CredentialRequest { requester, directives };
         self.process.bridge.get_credential(request, due);
     }
 
@@ -203,6 +189,10 @@ impl Own {
 }
 
 impl ServerRole for Own {
+    fn kept(&self) -> &KeptValues {
+        &self.process.kept
+    }
+
     fn proc(&self) -> &ProcId {
         self.process.server().proc()
     }
@@ -266,14 +256,15 @@ impl ServerRole for Own {
                 bridge.abort(request, self.status_due(done));
             }
             Operation::Publish { info } => {
-                bridge.publish(Publish { requester, info: self.with_ids(info) }, self.status_due(done));
+                let info = requester.signed(info);
+                bridge.publish(Publish { requester, info }, self.status_due(done));
             }
             Operation::Lookup { keys, directives } => {
-                let directives = self.with_ids(directives);
+                let directives = requester.signed(directives);
                 bridge.lookup(Lookup { requester, keys, directives }, self.found_due(done));
             }
             Operation::Unpublish { keys, directives } => {
-                let directives = self.with_ids(directives);
+                let directives = requester.signed(directives);
                 bridge.unpublish(Unpublish { requester, keys, directives }, self.status_due(done));
             }
             Operation::Spawn { job, apps } => self.spawn(job, apps, done),
@@ -284,34 +275,33 @@ impl ServerRole for Own {
                 bridge.disconnect(Connect { procs, directives }, self.status_due(done));
             }
             Operation::Query { queries } => {
-                let with_ids = |query: Query| Query { qualifiers: self.with_ids(query.qualifiers), ..query };
-                let queries = queries.into_iter().map(with_ids).collect();
+                let queries = requester.signed_queries(queries);
                 bridge.query(QueryRequest { requester, queries }, self.infos_due(done));
             }
             Operation::Log { data, directives } => {
-                let directives = self.with_ids(directives);
+                let directives = requester.signed(directives);
                 bridge.log(Log { requester, data, directives }, self.status_due(done));
             }
             Operation::Allocate { directive, info } => {
-                let info = self.with_ids(info);
+                let info = requester.signed(info);
                 bridge.allocate(Allocate { requester, directive, info }, self.infos_due(done));
             }
             Operation::JobControl { targets, directives } => {
-                let directives = self.with_ids(directives);
+                let directives = requester.signed(directives);
                 bridge.job_control(JobControl { requester, targets, directives }, self.infos_due(done));
             }
             Operation::Monitor { monitor, error, directives } => {
-                let directives = self.with_ids(directives);
+                let directives = requester.signed(directives);
                 bridge.monitor(Monitor { requester, monitor, error, directives }, self.infos_due(done));
             }
             Operation::GetCredential { directives } => self.credential(directives, done),
             Operation::ValidateCredential { credential, directives } => {
-                let directives = self.with_ids(directives);
+                let directives = requester.signed(directives);
                 let request = ValidateRequest { requester, credential, directives };
                 bridge.validate_credential(request, self.infos_due(done));
             }
             Operation::IofPush { targets, directives, bytes } => {
-                let directives = self.with_ids(directives);
+                let directives = requester.signed(directives);
                 let request = PushStdin { requester, targets, directives, bytes };
                 bridge.push_stdin(request, self.status_due(done));
             }

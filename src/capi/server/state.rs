@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use crate::api::Server;
+use crate::capi::client::KeptValues;
 use crate::capi::guard::Failure;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
 
@@ -20,6 +21,8 @@ pub(super) struct ServerProcess {
     owner_pid: u32,
     pub(super) bridge: Arc<Bridge>,
     pub(super) own: Mutex<OwnValues>,
+    /// Values that callers look at without owning them.
+    pub(super) kept: KeptValues,
     /// What `setup_local_support` has each namespace's processes find in their environment.
     pub(super) environments: Mutex<BTreeMap<Namespace, Vec<Change>>>,
     /// Part of the description of every namespace registered from now on.
@@ -42,6 +45,7 @@ impl ServerProcess {
             owner_pid: process::id(),
             bridge,
             own: Mutex::default(),
+            kept: KeptValues::default(),
             environments: Mutex::default(),
             resources: Mutex::default(),
             process_sets: Mutex::default(),

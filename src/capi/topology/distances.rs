@@ -5,8 +5,9 @@ use hwlocality_sys::hwloc_obj;
 
 use super::detect::{self, Machine};
 use super::*;
+use crate::capi::guard::guard_or;
 use crate::capi::to_c::Array;
-use crate::capi::{from_c, process};
+use crate::capi::{from_c, lent, process};
 use crate::types::codes::device_type;
 use crate::types::{Info, Value};
 
@@ -68,9 +69,8 @@ pub unsafe extern "C" fn PMIx_Compute_distances_nb(
         let data = cbdata.expose_provenance();
         let deliver = move || {
             let data = std::ptr::with_exposed_provenance_mut(data);
-            let mut held = Box::new(found);
-            let (first, count) = (held.as_mut_ptr(), held.len());
-            let held = Box::into_raw(held).cast();
+            let (first, count) = (found.as_ptr().cast_mut(), found.len());
+            let held = lent::lend(found);
             // SAFETY: the caller gave the function for this, and its data with it; the array lives until it is released.
             unsafe { callback(Status::SUCCESS.to_raw(), first, count, data, Some(release), held) };
         };
@@ -80,10 +80,7 @@ pub unsafe extern "C" fn PMIx_Compute_distances_nb(
 
 /// The release function of distances that a callback got.
 unsafe extern "C" fn release(held: *mut c_void) {
-    if !held.is_null() {
-        // SAFETY: the standard has it called once, with what `PMIx_Compute_distances_nb` made.
-        drop(unsafe { Box::from_raw(held.cast::<Array<pmix_device_distance_t>>()) });
-    }
+    guard_or((), || lent::take_back(held));
 }
 
 /// # Safety

@@ -149,6 +149,28 @@ fn a_pull_ends_when_its_owner_ends_it() {
     assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "x").0, []);
 }
 
+/// The host was told when somebody wanted output, never when nobody did any more: it forwarded for ever.
+#[test]
+fn the_host_hears_when_nobody_wants_output_any_more() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(3, 3);
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[proc(0), proc(2)], STDOUT | STDERR, 1)));
+    granted(&mut rig, id);
+    let (id, _) = upcall(&rig.request(peers[1], pull(&[everybody()], STDOUT, 2)));
+    granted(&mut rig, id);
+    let end = |reference| Request::IofDeregister(IofDeregister { directives: Vec::new(), reference });
+    assert_eq!(upcalls(&rig.request(peers[0], end(1))), [], "still wanted by another");
+    let (id, call) = upcall(&rig.lose(peers[1]));
+    let Upcall::IofPull(stop) = call else { panic!("{call:?}") };
+    assert_eq!((stop.procs, stop.channels, stop.requester.proc), (vec![everybody()], STDOUT, proc(1)));
+    assert_eq!(stop.directives[0], flag("pmix.iof.stop"));
+    // Its answer changes nothing.
+    assert_eq!(rig.complete(id, HostReply::Status(Status::ERR_NOT_SUPPORTED)), []);
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[proc(1)], STDOUT, 3)));
+    granted(&mut rig, id);
+    assert_eq!(upcalls(&rig.request(peers[0], Request::Finalize)).len(), 1);
+}
+
 #[test]
 fn one_who_has_left_gets_nothing_more() {
     for leave in [Request::Finalize, get(&proc(0), Some("a"), &[])] {

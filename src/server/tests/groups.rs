@@ -2,7 +2,10 @@
 
 use super::harness::*;
 use crate::proto::{Collective, Group, Reply, Request};
-use crate::server::{Capabilities, GroupOperation, GroupRequest, HostCall, HostReply, Output, PeerId, Upcall};
+use crate::server::{
+    Capabilities, Credentials, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Output, PeerId,
+    RegisterClient, Upcall, Version,
+};
 use crate::types::{DataArray, DataType, Info, ProcId, Rank, Status, Text, Value};
 
 fn group(id: &str, procs: &[ProcId], directives: &[Info]) -> Group {
@@ -206,6 +209,33 @@ fn a_group_does_not_take_the_name_of_a_job() {
     let newcomer = rig.join(&first, SOCKET);
     assert_eq!(statuses(&rig.request(newcomer, fence(&[], &[]))), [(newcomer, Status::SUCCESS)]);
     assert_eq!(rig.request(peers[0], fence(&[], &[])), []);
+}
+
+/// An outsider who named a group got the first one of that name, whoever had formed it: a process could stand in another
+/// user's way under the name of a job that was still to come. Only groups of the outsider's own user count.
+#[test]
+fn another_users_group_is_not_meant() {
+    let mut rig = Rig::new(Capabilities::CONNECT);
+    let peers = rig.job(2, 2);
+    let credentials = Credentials { uid: 4321, gid: 4321 };
+    let stranger = ProcId::new(namespace("other"), 0);
+    rig.register("other", Some(1), Some(1));
+    let Credentials { uid, gid } = credentials;
+    rig.host(HostCall::RegisterClient(RegisterClient { proc: stranger.clone(), uid, gid, object: 0 }));
+    let outsider = PeerId(99);
+    let version = Version { major: 5, minor: 0 };
+    rig.input(Input::Connected(outsider, Hello { proc: stranger.clone(), credentials, store: SOCKET, version }));
+    formed(&rig.request(outsider, construct("later", std::slice::from_ref(&stranger), &[])));
+    let later = ProcId::new(namespace("later"), Rank::Wildcard);
+    let connect = |procs: &[ProcId]| Request::Connect(Collective { procs: procs.to_vec(), directives: Vec::new() });
+    let (_, call) = upcall(&rig.request(peers[0], connect(&[proc(0), later.clone()])));
+    assert!(matches!(call, Upcall::Connect(connect) if connect.procs.contains(&later)), "a job elsewhere");
+    // The same user's is.
+    formed(&rig.request(peers[1], construct("mine", &[proc(1)], &[])));
+    let mine = ProcId::new(namespace("mine"), Rank::Wildcard);
+    assert_eq!(rig.request(peers[0], fence(&[proc(0), mine], &[])), []);
+    let outputs = rig.request(peers[1], fence(&[proc(0), proc(1)], &[]));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
 }
 
 #[test]

@@ -172,6 +172,7 @@ impl World {
             | Output::SendSegment(..)
             | Output::Forward(..)
             | Output::Wake(_)
+            | Output::Cleanup(_)
             | Output::Notify(..)
             | Output::Raise(_) => {}
         }
