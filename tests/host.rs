@@ -390,3 +390,27 @@ fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
         assert!(Client::builder().env(variables).connect().is_err());
     }
 }
+
+/// The files of a process that broke off stayed: registrations were passed to the host, which may not know them.
+#[test]
+fn what_a_process_registered_for_removal_is_gone_after_it() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let left = tempfile::tempdir().unwrap();
+    let paths = ["broken", "finalized", "job"].map(|name| left.path().join(name));
+    let register = |client: &Client, targets: Vec<ProcId>, path: &std::path::Path| {
+        std::fs::write(path, "left behind").unwrap();
+        let directive = Info::new(Key::from_static(keys::REGISTER_CLEANUP.name()), path.to_str().unwrap());
+        client.job_control(targets, vec![directive]).unwrap();
+    };
+    let [broken, finalized] = [0, 1].map(|rank| node.connect("job", rank));
+    register(&broken, vec![proc("job", 0)], &paths[0]);
+    register(&finalized, vec![proc("job", 1)], &paths[1]);
+    register(&finalized, Vec::new(), &paths[2]);
+    finalized.finalize().unwrap();
+    drop(broken);
+    assert!(paths[1].exists() && paths[2].exists());
+    // The end of a server is the end of its jobs; it waits until all is removed.
+    drop(node);
+    assert_eq!(paths.map(|path| path.exists()), [false; 3]);
+}

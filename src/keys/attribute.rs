@@ -1,6 +1,10 @@
 //! One row of the attribute table, and the look-ups over all rows.
 
-use super::attributes_table::{ATTRIBUTES, BY_MACRO};
+use std::ops::Range;
+
+use super::attributes_table::BY_MACRO;
+use super::packed;
+use crate::types::DataType;
 
 /// What the standard says about one reserved key.
 ///
@@ -149,37 +153,105 @@ pub enum ValueKind {
     EnvironmentVariable,
 }
 
+impl ValueKind {
+    /// The data type of such a value; undefined where there is none, or more than one.
+    #[must_use]
+    pub const fn data_type(self) -> DataType {
+        match self {
+            Self::Bool => DataType::Bool,
+            Self::String | Self::EnvironmentVariable => DataType::String,
+            Self::Int => DataType::Int,
+            Self::Int32 => DataType::Int32,
+            Self::Uint16 => DataType::Uint16,
+            Self::Uint32 => DataType::Uint32,
+            Self::Uint64 => DataType::Uint64,
+            Self::Size => DataType::Size,
+            Self::Float => DataType::Float,
+            Self::Double => DataType::Double,
+            Self::Pid => DataType::Pid,
+            Self::Time => DataType::Time,
+            Self::Timeval => DataType::Timeval,
+            Self::Status => DataType::Status,
+            Self::Rank => DataType::ProcRank,
+            Self::Proc => DataType::Proc,
+            Self::Array => DataType::DataArray,
+            Self::Bytes => DataType::ByteObject,
+            Self::Envar => DataType::Envar,
+            Self::Scope => DataType::Scope,
+            Self::Range => DataType::DataRange,
+            Self::Persistence => DataType::Persistence,
+            Self::ProcState => DataType::ProcState,
+            Self::LinkState => DataType::LinkState,
+            Self::DeviceType => DataType::DeviceType,
+            Self::Geometry => DataType::Geometry,
+            Self::Cpuset => DataType::ProcCpuset,
+            Self::Topology => DataType::Topology,
+            Self::StorageMedium => DataType::StorageMedium,
+            Self::StorageAccessibility => DataType::StorageAccess,
+            Self::StoragePersistence => DataType::StoragePersistence,
+            Self::StorageAccessType => DataType::StorageAccessType,
+            Self::Pointer => DataType::Pointer,
+            Self::AllocInheritance | Self::Varies | Self::None => DataType::Undefined,
+        }
+    }
+}
+
 /// All attributes, sorted by key string; rows that share a string are sorted by preference (see [`rows_with_name`]).
 #[must_use]
-pub fn attributes() -> &'static [Attribute] {
-    ATTRIBUTES
+pub fn attributes() -> Vec<Attribute> {
+    (0..packed::COUNT).filter_map(packed::row).collect()
 }
 
 /// The attribute with this key string, or `None` if no version of PMIx defines it.
 ///
 /// Of several attributes with the same string the preferred one: see [`rows_with_name`].
 #[must_use]
-pub fn by_name(key: &str) -> Option<&'static Attribute> {
-    rows_with_name(key).first()
+pub fn by_name(key: &str) -> Option<Attribute> {
+    packed::row(positions_of(key).next()?)
+}
+
+/// A key string that the standard knows, as it stands in the table.
+#[must_use]
+pub fn known_name(key: &str) -> Option<&'static str> {
+    positions_of(key).next().map(packed::name)
 }
 
 /// All attributes with this key string, the preferred one first; empty if there is none.
 ///
 /// Some strings belong to more than one attribute, mostly an old name and its successor. Current attributes come
 /// before others, then older before newer, then by macro name.
-#[must_use]
-pub fn rows_with_name(key: &str) -> &'static [Attribute] {
-    let start = ATTRIBUTES.partition_point(|row| row.name < key);
-    let end = ATTRIBUTES.partition_point(|row| row.name <= key);
-    ATTRIBUTES.get(start..end).unwrap_or_default()
+pub fn rows_with_name(key: &str) -> impl Iterator<Item = Attribute> {
+    positions_of(key).filter_map(packed::row)
+}
+
+/// The types of those that [`rows_with_name`] gives.
+pub(crate) fn types_with_name(key: &str) -> &'static [ValueKind] {
+    packed::value_types(positions_of(key))
+}
+
+fn positions_of(key: &str) -> Range<usize> {
+    let start = partition_point(packed::COUNT, |index| packed::name(index) < key);
+    let same = (start..packed::COUNT).take_while(|&index| packed::name(index) == key).count();
+    start..start.saturating_add(same)
 }
 
 /// The attribute with this macro name (`PMIX_JOB_SIZE`), or `None` if no version of PMIx defines it.
 #[must_use]
-pub fn by_macro(macro_name: &str) -> Option<&'static Attribute> {
-    let row_at = |index: u16| ATTRIBUTES.get(usize::from(index));
-    let start = BY_MACRO.partition_point(|&index| row_at(index).is_some_and(|row| row.macro_name < macro_name));
-    BY_MACRO.get(start).and_then(|&index| row_at(index)).filter(|row| row.macro_name == macro_name)
+pub fn by_macro(macro_name: &str) -> Option<Attribute> {
+    let name = |index: &u16| packed::macro_name(usize::from(*index));
+    let place = BY_MACRO.partition_point(|index| name(index) < macro_name);
+    let index = BY_MACRO.get(place).filter(|index| name(index) == macro_name)?;
+    packed::row(usize::from(*index))
+}
+
+/// The first position below `count` where `is_before` ends to hold.
+fn partition_point(count: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_before(middle) { low = middle.saturating_add(1) } else { high = middle }
+    }
+    low
 }
 
 /// Builds one row; it keeps the generated table at one line per attribute.
@@ -221,8 +293,8 @@ mod tests {
     fn every_attribute_is_found_by_macro_and_among_the_rows_of_its_key() {
         for attribute in attributes() {
             assert_eq!(by_macro(attribute.macro_name), Some(attribute));
-            assert!(rows_with_name(attribute.name).contains(attribute));
-            assert!(by_name(attribute.name).is_some());
+            assert!(rows_with_name(attribute.name).any(|row| row == attribute));
+            assert_eq!(known_name(attribute.name), Some(attribute.name));
         }
     }
 
@@ -231,7 +303,7 @@ mod tests {
         for unknown in ["", "pmix", "pmix.job.siz", "pmix.job.size2", "zzz", "PMIX_", "\u{10ffff}"] {
             assert_eq!(by_name(unknown), None, "{unknown}");
             assert_eq!(by_macro(unknown), None, "{unknown}");
-            assert!(rows_with_name(unknown).is_empty(), "{unknown}");
+            assert_eq!(rows_with_name(unknown).count(), 0, "{unknown}");
         }
     }
 
@@ -244,9 +316,9 @@ mod tests {
         ) {
             let cut = |text: &str| text.chars().take(length).chain(suffix.chars()).collect::<String>();
             let (key, macro_name) = (cut(attributes()[row].name), cut(attributes()[row].macro_name));
-            let rows: Vec<&Attribute> = attributes().iter().filter(|row| row.name == key).collect();
-            prop_assert_eq!(rows_with_name(&key).iter().collect::<Vec<_>>(), rows);
-            let expected = attributes().iter().find(|row| row.macro_name == macro_name);
+            let rows: Vec<Attribute> = attributes().into_iter().filter(|row| row.name == key).collect();
+            prop_assert_eq!(rows_with_name(&key).collect::<Vec<_>>(), rows);
+            let expected = attributes().into_iter().find(|row| row.macro_name == macro_name);
             prop_assert_eq!(by_macro(&macro_name), expected);
         }
     }

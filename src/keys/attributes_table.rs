@@ -7,7 +7,7 @@ use super::attribute::ValueKind as Kind;
 use super::attribute::{Attribute, row};
 
 /// All attributes, sorted by key string, then by preference.
-pub(super) static ATTRIBUTES: &[Attribute] = &[
+pub(super) const ATTRIBUTES: &[Attribute] = &[
     row("PMIX_KEEPALIVE_PIPE", "PMIX_KEEPALIVE_PIPE", Kind::EnvironmentVariable, "4.0", Current, Other("directive"), "environment variable with the fd number that the launcher watches to detect death of its parent"),
     row("PMIX_LAUNCHER_RNDZ_FILE", "PMIX_LAUNCHER_RNDZ_FILE", Kind::EnvironmentVariable, "4.0", Current, Other("directive"), "environment variable naming the file in which the launcher must write its contact data"),
     row("PMIX_LAUNCHER_RNDZ_URI", "PMIX_LAUNCHER_RNDZ_URI", Kind::EnvironmentVariable, "4.0", Current, Other("directive"), "environment variable telling a launched tool where its parent's server listens"),

@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn two_keys_of_the_standard_never_share_a_hash() {
         let mut hashes: Vec<(u64, &str)> = attributes()
-            .iter()
+            .into_iter()
             .map(|attribute| (TypedKey::<str>::new(attribute.name).hash(), attribute.name))
             .collect();
         hashes.sort_unstable();

@@ -28,8 +28,13 @@ pub struct Version {
 }
 
 impl Version {
-    /// The release whose layouts this library uses and announces. Peers below 4.2 and from 6.0 on are answered in
-    /// theirs.
+    /// The release whose layouts this library uses, and announces: in the handshake and as `PMIX_VERSION` in the
+    /// environment of a server's processes. Peers below 4.2 and from 6.0 on are answered in theirs.
+    ///
+    /// It is 5.0.0 because the messages about groups, whose layout changed with each release, have that of 5.0 between
+    /// processes of ours. Foreign clients only look whether it is below 3.1.100, foreign servers whether it is below
+    /// 4.2.0, and leave things out then. What programs are compiled against is something else: the headers state the
+    /// newest release whose every function is there, 4.2.2 (`pmix_version.h`), and `PMIX_VERSION_NUMERIC` says the same.
     pub const OWN: Self = Self::new(5, 0, 0);
 
     /// A release.

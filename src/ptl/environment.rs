@@ -1,5 +1,6 @@
 use std::ffi::OsStr;
 
+use crate::proto::Version;
 use crate::types::{Namespace, NamespaceError, ProcId};
 
 use super::address::parse_rank;
@@ -89,8 +90,8 @@ const HOSTNAME: &str = "PMIX_HOSTNAME";
 const BUFFER_TYPE: (&str, &str) = ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC");
 /// Keeps foreign clients off shared-memory stores whose format is private to one release of the reference.
 const STORE: (&str, &str) = ("PMIX_GDS_MODULE", "hash");
-/// The reference's clients take a different path for servers older than 3.1.100; this one has all they look for.
-const VERSION: (&str, &str) = ("PMIX_VERSION", "5.0.0");
+/// [`Version::OWN`].
+const VERSION: &str = "PMIX_VERSION";
 
 impl ServerEnvironment {
     /// The variables for one process.
@@ -104,8 +105,9 @@ impl ServerEnvironment {
             ("PMIX_SERVER_TMPDIR", self.session_tmpdir.clone()),
             ("PMIX_SYSTEM_TMPDIR", self.system_tmpdir.clone()),
             (HOSTNAME, self.hostname.clone()),
+            (VERSION, Version::OWN.to_string()),
         ];
-        let fixed = [BUFFER_TYPE, STORE, VERSION].map(|(name, value)| (name, value.to_owned()));
+        let fixed = [BUFFER_TYPE, STORE].map(|(name, value)| (name, value.to_owned()));
         own.into_iter().chain(fixed).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }

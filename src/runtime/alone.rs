@@ -166,7 +166,14 @@ mod tests {
             session.deliver_locally(event);
             finished.send(heard.try_recv()).unwrap();
         };
-        session.register_event_handler_with(&[Status::MODEL_DECLARED], &[], Arc::new(handler), done).unwrap();
+        crate::runtime::handler_calls::register_with(
+            &*session,
+            &[Status::MODEL_DECLARED],
+            &[],
+            Arc::new(handler),
+            done,
+        )
+        .unwrap();
         assert_eq!(ended.recv().unwrap(), Ok(Status::MODEL_DECLARED));
     }
 }

@@ -109,13 +109,13 @@ mod tests {
         for _ in 0..200 {
             let poller = Poller::new().unwrap();
             let (sender, receiver) = CommandSender::new(Waker::new(&poller, Token(0)).unwrap());
-            let sending =
-                std::thread::spawn(move || (0..).take_while(|_| sender.send(Command::Shutdown).is_ok()).count());
+            let sending = std::thread::Builder::new()
+                .spawn(move || (0..).take_while(|_| sender.send(Command::Shutdown).is_ok()).count());
             while receiver.take().is_none() {}
             receiver.close();
             let taken = std::iter::from_fn(|| receiver.take()).count() + 1;
             let still_there = receiver.take().is_some();
-            assert_eq!((sending.join().unwrap(), still_there), (taken, false));
+            assert_eq!((sending.unwrap().join().unwrap(), still_there), (taken, false));
         }
     }
 }

@@ -112,7 +112,10 @@ impl Link {
     pub(super) fn listen(&self, is_listening: bool) {
         let mut state = self.state.lock();
         state.is_listening = is_listening;
-        self.rouse(&state);
+        // One that is to stop does so when something comes: waking it now would cost those who want the processor.
+        if is_listening {
+            self.rouse(&state);
+        }
     }
 
     /// Makes what ends the progress thread's wait for the socket. Before the thread is started.
@@ -174,8 +177,10 @@ impl Link {
         loop {
             self.advance(&mut state);
             if let Some(job) = state.results.ready.pop_front() {
+                state.is_in_callback = true;
                 // The panic hook has reported it; without this the callbacks after it would never run.
                 let _ = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(job)));
+                state.is_in_callback = false;
             } else if state.is_shut && state.results.callbacks.is_empty() {
                 return;
             } else if state.has_business() {
@@ -186,13 +191,16 @@ impl Link {
         }
     }
 
-    /// Closes the connection; calls still in flight end with an error, callbacks included.
-    pub(super) fn shut(&self) {
+    /// Closes the connection; calls still in flight end with an error, callbacks included. Says whether the progress
+    /// thread has callbacks to run, or runs one.
+    pub(super) fn shut(&self) -> bool {
         let mut state = self.state.lock();
         state.shut(self.clock.now());
         // Whoever leads waits on this very socket and must see the end.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        self.advance(&mut state);
         self.turn.notify_all();
+        state.is_in_callback || !state.results.ready.is_empty() || !state.results.callbacks.is_empty()
     }
 
     fn wait_locked(&self, state: &mut MutexGuard<'_, LinkState>, id: CallId) -> CallResult {

@@ -76,7 +76,7 @@ fn table(rows: &[AttributeRow]) -> String {
          use super::attribute::ValueKind as Kind;\n\
          use super::attribute::{{Attribute, row}};\n\n\
          /// All attributes, sorted by key string, then by preference.\n\
-         pub(super) static ATTRIBUTES: &[Attribute] = &[\n"
+         pub(super) const ATTRIBUTES: &[Attribute] = &[\n"
     );
     for row in sorted {
         let AttributeRow { macro_name, key, since, meaning, .. } = row;

@@ -212,6 +212,16 @@ mod tests {
         assert_eq!((status, PMIx_Initialized()), (Status::ERR_LOST_CONNECTION.to_raw(), 0));
     }
 
+    /// The headers, pkg-config and the library name one release of the interface.
+    #[test]
+    fn headers_package_and_library_agree_on_the_release() {
+        let header = include_str!("../../../include/pmix_version.h");
+        assert!(header.contains(&format!("#define PMIX_NUMERIC_VERSION {VERSION_NUMBER:#010x}")));
+        let [_, major, minor, release] = VERSION_NUMBER.to_be_bytes();
+        let makefile = include_str!("../../../Makefile");
+        assert!(makefile.contains(&format!("PMIX_VERSION := {major}.{minor}.{release}\n")));
+    }
+
     #[test]
     fn the_version_begins_with_what_open_mpi_accepts() {
         assert!(VERSION_TEXT.to_bytes().first().is_some_and(|first| *first >= b'3'));

@@ -11,7 +11,7 @@ use crate::capi::types::{
     pmix_topology_t, pmix_value_t,
 };
 use crate::capi::{from_c, memory};
-use crate::types::{DataType, Info, InfoFlags, Key, Namespace, Rank, Text, Value};
+use crate::types::{DataArray, DataType, Info, InfoFlags, Key, LocalAddress, Namespace, Rank, Text, Value};
 
 /// Values of every type: the statistics are in the one generation, the newest types in the other.
 pub(in crate::capi) fn values() -> impl Strategy<Value = Value> {
@@ -138,6 +138,28 @@ fn counts_and_types_are_checked_before_anything_is_followed() {
     assert!(unsafe { from_c::infos(std::ptr::null(), 0) }.unwrap().is_empty());
     // SAFETY: NULL is not followed.
     assert!(unsafe { from_c::infos(std::ptr::null(), 1) }.is_err());
+}
+
+/// A server process's calls to its own functions lost the address: the host found NULL.
+#[test]
+fn a_pointer_keeps_its_address_in_this_process_also_inside_others() {
+    let mut target = 7_u8;
+    let pointer = Value::Pointer(LocalAddress::new((&raw mut target).expose_provenance()));
+    let array = Value::DataArray(Box::new(DataArray {
+        element_type: DataType::Pointer,
+        elements: vec![pointer.clone(), Value::Pointer(LocalAddress::default())],
+    }));
+    for value in [pointer, array, Value::info_array(vec![])] {
+        let foreign = Single::<pmix_value_t>::new(&value).unwrap();
+        // SAFETY: made just now.
+        assert_eq!(unsafe { from_c::value_at(foreign.as_ptr()) }.unwrap(), value);
+        if matches!(value, Value::Pointer(_)) {
+            // SAFETY: made just now.
+            let data = unsafe { foreign.as_ptr().read() }.data;
+            // SAFETY: the type says so.
+            assert_eq!(unsafe { data.ptr }, (&raw mut target).cast());
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@ use crate::types::{Status, Text};
 
 use super::state;
 
-/// Notes the attributes that the host supports for one of its functions. See the standard's function of the same name.
+/// Notes the attributes that the host supports for one of its functions; queries for `PMIX_QUERY_ATTRIBUTE_SUPPORT` find
+/// them. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///

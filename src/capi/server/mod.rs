@@ -14,6 +14,7 @@ mod description;
 pub mod dmodex;
 pub mod fork;
 pub mod iof;
+mod knowledge;
 pub mod lifecycle;
 pub mod maps;
 mod module;

@@ -17,6 +17,7 @@ use crate::gds::AsStatus;
 use crate::keys;
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
+use super::knowledge;
 use super::state::ServerProcess;
 use super::upcall::Due;
 
@@ -276,7 +277,7 @@ impl ServerRole for Own {
             }
             Operation::Query { queries } => {
                 let queries = requester.signed_queries(queries);
-                bridge.query(QueryRequest { requester, queries }, self.infos_due(done));
+                knowledge::query(bridge, QueryRequest { requester, queries }, self.infos_due(done));
             }
             Operation::Log { data, directives } => {
                 let directives = requester.signed(directives);

@@ -6,12 +6,13 @@ use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{c_char, pmix_proc_t, pmix_status_t};
 use crate::keys;
 use crate::types::codes::range::RANGE_LOCAL;
-use crate::types::{DataArray, DataType, Info, Key, ProcId, Status, Text, Value};
+use crate::types::{Info, Key, ProcId, Status, Text};
 
+use super::knowledge::processes;
 use super::state;
 
 /// Defines a process set, and tells the clients of this node (`PMIX_PROCESS_SET_DEFINE`). A set of that name is
-/// replaced. See the standard's function of the same name.
+/// replaced. Queries find it. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -68,11 +69,9 @@ unsafe fn name_of(name: *const c_char) -> Result<String, Failure> {
 
 /// Does not wait: the host may define sets from inside its functions.
 fn tell(server: &Server, what: Status, name: &str, members: &[ProcId]) -> Result<(), Failure> {
-    let elements = members.iter().cloned().map(Value::from).collect();
-    let members = DataArray { element_type: DataType::Proc, elements };
     let info = [
         Info::new(Key::from_static(keys::PSET_NAME.name()), Text::from(name)),
-        Info::new(Key::from_static(keys::PSET_MEMBERS.name()), Value::DataArray(Box::new(members))),
+        Info::new(Key::from_static(keys::PSET_MEMBERS.name()), processes(members)),
     ];
     Ok(server.notify_event_with(what, Some(server.proc()), RANGE_LOCAL, &info, |_| {})?)
 }

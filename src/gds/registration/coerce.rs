@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::keys::{self, Attribute, ValueKind};
+use crate::keys::{self, ValueKind};
 use crate::types::{DataType, Key, Rank, Text, Value};
 
 use super::error::RegisterError;
@@ -21,7 +21,7 @@ pub(super) enum Cell<'a> {
 /// What a key takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    rows: &'static [Attribute],
+    types: &'static [ValueKind],
     /// For keys that hold an unsigned number: its type.
     number_type: Option<DataType>,
     special: Special,
@@ -42,15 +42,12 @@ enum Special {
 impl Rule {
     /// The rule of a key; one that takes anything if the key is not of the standard.
     pub(super) fn of(key: &str) -> Self {
-        let rows = keys::rows_with_name(key);
-        let number_type = match rows {
-            [] => None,
-            [first, rest @ ..] if rest.iter().all(|row| row.value_type == first.value_type) => {
-                number_type(first.value_type)
-            }
+        let types = keys::types_with_name(key);
+        let number_type = match types {
+            [first, rest @ ..] if rest.iter().all(|other| other == first) => number_type(*first),
             _ => None,
         };
-        Self { rows, number_type, special: Special::of(key) }
+        Self { types, number_type, special: Special::of(key) }
     }
 
     /// Checks a host's value and converts numbers to the type of the attribute.
@@ -59,11 +56,11 @@ impl Rule {
             return Ok(cell);
         }
         let mut refusal = None;
-        for row in self.rows {
-            match convert(row.value_type, value) {
+        for &kind in self.types {
+            match convert(kind, value) {
                 Ok(Cow::Borrowed(value)) => return Ok(self.cell(value)),
                 Ok(Cow::Owned(value)) => return Ok(self.owned_cell(value)),
-                Err(refused) => refusal = refusal.or(Some((refused, row.value_type))),
+                Err(refused) => refusal = refusal.or(Some((refused, kind))),
             }
         }
         match refusal {
@@ -173,8 +170,8 @@ impl Special {
 
 /// A key as the record keeps it: keys of the standard cost no memory.
 pub(super) fn record_key(key: &Key) -> Key {
-    match keys::by_name(key.as_str()) {
-        Some(attribute) => Key::from_static(attribute.name),
+    match keys::known_name(key.as_str()) {
+        Some(name) => Key::from_static(name),
         None => key.clone(),
     }
 }

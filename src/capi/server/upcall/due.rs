@@ -31,6 +31,26 @@ pub(in crate::capi::server) enum Due {
 type BlobTaker = Box<dyn FnOnce(Result<&[u8], Status>) + Send>;
 
 impl Due {
+    /// Facts are there, and nobody need be asked.
+    pub(in crate::capi::server) fn give_infos(self, status: Status, infos: Vec<Info>) {
+        match self {
+            Self::Infos(answer) => answer(status, infos),
+            other => other.fail(Status::ERROR),
+        }
+    }
+
+    /// Takes what the host says as well as these facts. If it says nothing they are not all that was wanted.
+    pub(in crate::capi::server) fn with_infos(self, mut known: Vec<Info>) -> Self {
+        match self {
+            Self::Infos(answer) => Self::Infos(Box::new(move |status, infos| {
+                let is_all = status.is_success() || status == Status::ERR_PARTIAL_SUCCESS;
+                known.extend(infos);
+                answer(if is_all { status } else { Status::ERR_PARTIAL_SUCCESS }, known);
+            })),
+            other => other,
+        }
+    }
+
     /// The host has refused, or nobody can be asked.
     pub(in crate::capi::server) fn fail(self, status: Status) {
         match self {

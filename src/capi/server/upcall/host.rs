@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::knowledge;
 use super::calls::{Bridge, PackedFence};
 use super::due::Due;
 use super::numbering::Numbering;
@@ -47,7 +48,8 @@ impl Host for ModuleHost {
         capabilities.set(Capabilities::REGISTER_EVENTS, module.register_events.is_some());
         capabilities.set(Capabilities::DEREGISTER_EVENTS, module.deregister_events.is_some());
         capabilities.set(Capabilities::NOTIFY_EVENT, module.notify_event.is_some());
-        capabilities.set(Capabilities::QUERY, module.query.is_some());
+        // Some questions this library answers itself.
+        capabilities.insert(Capabilities::QUERY);
         capabilities.set(Capabilities::LOG, module.log.is_some());
         capabilities.set(Capabilities::ALLOCATE, module.allocate.is_some());
         capabilities.set(Capabilities::JOB_CONTROL, module.job_control.is_some());
@@ -152,7 +154,7 @@ impl Host for ModuleHost {
     }
 
     fn query(&self, request: QueryRequest, reply: Responder<Vec<Info>>) {
-        self.bridge.query(request, infos(reply));
+        knowledge::query(&self.bridge, request, infos(reply));
     }
 
     fn log(&self, request: Log, reply: Responder<()>) {
