@@ -145,7 +145,8 @@ impl Host for Everything {
     }
 
     fn iof_pull(&self, request: IofPull, reply: Responder<()>) {
-        self.note("pull", &request.requester);
+        let is_end = request.directives.iter().any(|info| info.key.as_str() == modex::keys::IOF_STOP.name());
+        self.note(if is_end { "stop" } else { "pull" }, &request.requester);
         reply.succeed(());
     }
 
@@ -352,7 +353,7 @@ fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
     let targets = everybody();
     client.iof_push(targets, Vec::new(), b"yes".to_vec()).unwrap();
     called_back(|done| client.iof_push_with(everybody(), Vec::new(), Vec::new(), done).unwrap()).unwrap();
-    assert_eq!(host.heard(), ["pull of job:0", "stdin \"yes\" of job:0", "stdin \"\" of job:0"]);
+    assert_eq!(host.heard(), ["pull of job:0", "stop of job:0", "stdin \"yes\" of job:0", "stdin \"\" of job:0"]);
 }
 
 #[test]

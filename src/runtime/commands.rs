@@ -106,7 +106,7 @@ mod tests {
     /// that it would be looked at: a callback that never came. Sending and closing exclude each other now.
     #[test]
     fn what_was_accepted_is_there_when_the_loop_looks_for_the_last_time() {
-        for _ in 0..200 {
+        for _ in 0..50 {
             let poller = Poller::new().unwrap();
             let (sender, receiver) = CommandSender::new(Waker::new(&poller, Token(0)).unwrap());
             let sending = std::thread::Builder::new()

@@ -25,8 +25,9 @@ use crate::types::{DataType, Info, Key, Status};
 
 /// Registers a handler for events with these codes (none: for all that are not marked otherwise). With `cbfunc` its
 /// number comes there; without, the call waits and returns it. Handlers run one at a time on the library's thread and
-/// may call any function; each calls its completion function once, when it likes. See the standard's function of the
-/// same name.
+/// may call any function; each calls its completion function once, when it likes. Where the host has to be asked (events
+/// of its environment) a function of the host can't wait: `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same
+/// name.
 ///
 /// Support: implemented.
 ///
@@ -208,7 +209,7 @@ unsafe extern "C" fn complete(
 }
 
 /// Ends a registration; unknown numbers are harmless. Without a callback it waits until the handler runs nowhere, unless
-/// it is called from a handler. See the standard's function of the same name.
+/// it is called from a handler, but not longer than a second: the handler may wait for what the caller holds. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
