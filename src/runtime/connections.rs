@@ -21,13 +21,20 @@ pub struct ConnectionLimits {
     pub handshakes_max: usize,
     /// How long a connection may take to introduce itself, and to take its last bytes when it is closed.
     pub handshake_time_max: Duration,
+    /// How long a client may be silent in the middle of a message.
+    pub message_pause_max: Duration,
     /// Bytes that may wait for a client that does not read.
     pub queued_bytes_max: usize,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { handshakes_max: 512, handshake_time_max: Duration::from_secs(20), queued_bytes_max: 64 << 20 }
+        Self {
+            handshakes_max: 512,
+            handshake_time_max: Duration::from_secs(20),
+            message_pause_max: Duration::from_secs(120),
+            queued_bytes_max: 64 << 20,
+        }
     }
 }
 
@@ -113,16 +120,20 @@ impl Connections {
     }
 
     /// Reads from or writes to a connection that is ready.
-    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness) {
+    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness, now: Time) {
         if readiness.is_writable {
             self.dirty.insert(id);
         }
         let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
         let inputs = &mut self.inputs;
         let result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
+        let owed_until = connection.owes_bytes().then(|| now + self.limits.message_pause_max);
+        let before = std::mem::replace(&mut connection.owed_until, owed_until);
         if !connection.is_greeting() && self.greeting.remove(&id) {
             self.deadlines.retain(|&(_, other)| other != id);
         }
+        before.map(|deadline| self.deadlines.remove(&(deadline, id)));
+        self.deadlines.extend(owed_until.map(|deadline| (deadline, id)));
         // A refusal of a request that can't be read was queued on the way.
         self.dirty.insert(id);
         self.settle(id, result);
