@@ -1,59 +1,13 @@
-//! What servers exchange through their hosts: data collected by a fence, and answers to direct modex requests.
-//!
-//! A fence's result is the data of all servers one after the other, in any order. Each server's part is a byte object
-//! in one of two forms:
-//!
-//! ```text
-//! 3.2 to 5.0   info byte, [key count, keys], one object per process: relative rank, then entries
-//!              or, with the keys, (key index, value) pairs
-//! 6.0, 6.1     compressed flag, object: info byte, one object per process: process, then entries
-//! ```
-//!
-//! Written is the older form, with the keys listed once whenever that is smaller. Read are both, told apart by which
-//! one the bytes are, entirely.
-//!
-//! Source: OpenPMIx wire protocol 3.2 to 6.1, "Data store formats".
+//! One server's part of a fence, in both forms.
 
 use std::collections::BTreeMap;
 
-use super::layout::{pack_entries_of, unpack_entries};
-use crate::bfrops::wire::{Bool, Byte, ByteObject, Kval, Proc, Uint32, Value};
-use crate::bfrops::{
-    Codec, DecodeError, DecodeLimits, DecodeProblem, EncodeError, InflateError, Reader, Writer, inflate,
-};
+use super::{BlobError, Contributor, FenceBlock, codec_of, commit_number, newest, pack_values, unpack_values};
+use crate::bfrops::wire::{AnnotatedKey, Bool, Byte, ByteObject, Kval, Proc, Uint32, Value};
+use crate::bfrops::{Codec, DecodeError, DecodeLimits, DecodeProblem, EncodeError, Encoding, Reader, Writer, inflate};
 use crate::types::{Key, ProcId, Rank, RankError};
 
-/// Data of one process in a fence's result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FenceBlock {
-    /// Whose.
-    pub contributor: Contributor,
-    /// The entries.
-    pub entries: Vec<Kval>,
-}
-
-/// How a fence's result names a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contributor {
-    /// By its position: the sizes of the preceding namespaces of the operation, plus its rank.
-    Relative(u32),
-    /// By its name (servers of 6.0 and 6.1).
-    Process(ProcId),
-}
-
-/// Why data of another server cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BlobError {
-    /// Damaged, or in neither form.
-    #[error("data from another server cannot be read; do all servers of the job run the same release? {0}")]
-    Decode(#[from] DecodeError),
-    /// Compressed data that cannot be unpacked.
-    #[error("data from another server: {0}")]
-    Inflate(#[from] InflateError),
-}
-
-/// One server's part of a fence: the entries of its processes by relative rank.
+/// One server's part of a fence for servers of 3.2 to 5.0: the entries of its processes by relative rank.
 ///
 /// # Errors
 /// [`EncodeError`] if the encoding cannot carry a value.
@@ -65,40 +19,43 @@ pub fn encode_fence(blocks: &[(u32, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>
     Ok(writer.into_bytes())
 }
 
-/// Reads a fence's result: the parts of any number of servers.
+/// One server's part of a fence for servers of 6.0 and 6.1: the entries of its processes by name. Never compressed.
+///
+/// # Errors
+/// [`EncodeError`] if the encoding cannot carry a value.
+pub fn encode_fence_of_release_6(blocks: &[(ProcId, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>, EncodeError> {
+    let mut content = Writer::new(codec);
+    content.pack::<Byte>(&COLLECTED)?;
+    for (proc, entries) in blocks {
+        pack_block::<Proc>(&mut content, proc, entries)?;
+    }
+    let mut part = Writer::new(codec);
+    part.pack::<Bool>(&false)?;
+    part.pack::<ByteObject>(&content.into_bytes())?;
+    let mut writer = Writer::new(codec);
+    writer.pack::<ByteObject>(&part.into_bytes())?;
+    Ok(writer.into_bytes())
+}
+
+/// Reads a fence's result: the parts of any number of servers, of any release.
 ///
 /// # Errors
 /// [`BlobError`] if a part is in no known form.
-pub fn decode_fence(blob: &[u8], codec: Codec, limits: &DecodeLimits) -> Result<Vec<FenceBlock>, BlobError> {
-    let mut reader = Reader::new(blob, codec, limits)?;
+pub fn decode_fence(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<FenceBlock>, BlobError> {
+    let mut reader = Reader::new(blob, codec_of(blob), limits)?;
     let mut blocks = Vec::new();
     while !reader.is_at_end() {
+        let codec = codec_of(reader.peek());
+        reader.switch_to(codec);
         let part = reader.unpack_object("fence part")?;
-        match reader.inside(part, codec, read_part) {
+        let older = reader.inside(part, codec, read_part);
+        match older.or_else(|error| reader.inside(part, newest(codec), read_part).map_err(|_| error)) {
             Ok(read) => blocks.extend(read),
             // The older form is the likelier one, so its error is the one to report.
             Err(error) => blocks.extend(read_newer_part(part, codec, limits)?.ok_or(error)?),
         }
     }
     Ok(blocks)
-}
-
-/// The answer to a direct modex request: entries and nothing else.
-///
-/// # Errors
-/// [`EncodeError`] if the encoding cannot carry a value.
-pub fn encode_direct_modex(entries: &[Kval], codec: Codec) -> Result<Vec<u8>, EncodeError> {
-    let mut writer = Writer::new(codec);
-    entries.iter().try_for_each(|entry| writer.pack::<Kval>(entry))?;
-    Ok(writer.into_bytes())
-}
-
-/// Reads the answer to a direct modex request.
-///
-/// # Errors
-/// [`DecodeError`] if the bytes are none.
-pub fn decode_direct_modex(blob: &[u8], codec: Codec, limits: &DecodeLimits) -> Result<Vec<Kval>, DecodeError> {
-    Reader::new(blob, codec, limits)?.unpack_rest::<Kval>("entry")
 }
 
 /// Info byte: the part holds collected data.
@@ -110,9 +67,16 @@ fn part_of_entries(blocks: &[(u32, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>,
     let mut part = Writer::new(codec);
     part.pack::<Byte>(&COLLECTED)?;
     for (relative_rank, entries) in blocks {
-        pack_entries_of::<Rank>(&mut part, &Rank::from(*relative_rank), entries)?;
+        pack_block::<Rank>(&mut part, &Rank::from(*relative_rank), entries)?;
     }
     Ok(part.into_bytes())
+}
+
+fn pack_block<E: Encoding>(part: &mut Writer, owner: &E::Value, entries: &[Kval]) -> Result<(), EncodeError> {
+    let mut object = Writer::new(part.codec());
+    object.pack::<E>(owner)?;
+    pack_values(&mut object, entries)?;
+    part.pack::<ByteObject>(&object.into_bytes())
 }
 
 fn part_with_keys(blocks: &[(u32, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>, EncodeError> {
@@ -122,12 +86,12 @@ fn part_with_keys(blocks: &[(u32, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>, 
     let count = keys.len();
     part.pack::<Uint32>(&u32::try_from(count).map_err(|_| EncodeError::CountTooLarge { count })?)?;
     if !keys.is_empty() {
-        part.pack_all::<Key>(&keys)?;
+        part.pack_all::<AnnotatedKey>(&keys)?;
     }
     for (relative_rank, entries) in blocks {
         let mut object = Writer::new(codec);
         object.pack::<Rank>(&Rank::from(*relative_rank))?;
-        for entry in entries {
+        for entry in commit_number::values(entries) {
             // Every key has an index: both come from the same blocks.
             object.pack::<Uint32>(indexes.get(&entry.key).unwrap_or(&u32::MAX))?;
             object.pack::<Value>(&entry.value)?;
@@ -137,16 +101,22 @@ fn part_with_keys(blocks: &[(u32, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>, 
     Ok(part.into_bytes())
 }
 
-/// The distinct keys in the order of their first use, and each one's place in it.
-fn list_keys(blocks: &[(u32, Vec<Kval>)]) -> Result<(Vec<Key>, BTreeMap<&Key, u32>), EncodeError> {
-    let mut keys = Vec::new();
+/// Distinct keys, each with what is written behind it, and the place of each.
+type KeyList<'a> = (Vec<(Key, Vec<u8>)>, BTreeMap<&'a Key, u32>);
+
+/// In the order of their first use. Behind the first stand the numbers of all blocks' commits.
+fn list_keys(blocks: &[(u32, Vec<Kval>)]) -> Result<KeyList<'_>, EncodeError> {
+    let mut keys: Vec<(Key, Vec<u8>)> = Vec::new();
     let mut indexes = BTreeMap::new();
-    for entry in blocks.iter().flat_map(|(_, entries)| entries) {
+    for entry in blocks.iter().flat_map(|(_, entries)| commit_number::values(entries)) {
         if !indexes.contains_key(&entry.key) {
             let count = keys.len();
             indexes.insert(&entry.key, u32::try_from(count).map_err(|_| EncodeError::CountTooLarge { count })?);
-            keys.push(entry.key.clone());
+            keys.push((entry.key.clone(), Vec::new()));
         }
+    }
+    if let Some((_, note)) = keys.first_mut() {
+        *note = commit_number::note(blocks.iter().map(|(_, entries)| entries.as_slice()));
     }
     Ok((keys, indexes))
 }
@@ -154,30 +124,46 @@ fn list_keys(blocks: &[(u32, Vec<Kval>)]) -> Result<(Vec<Key>, BTreeMap<&Key, u3
 fn read_part(reader: &mut Reader<'_>) -> Result<Vec<FenceBlock>, DecodeError> {
     let info = reader.unpack::<Byte>("fence info")?;
     if info & HAS_KEYS == 0 {
-        let objects = unpack_entries::<Rank>(reader, "fence entries")?;
-        return objects.into_iter().map(|(rank, entries)| relative_block(reader, rank, entries)).collect();
+        return unpack_blocks(reader, |reader| {
+            let rank = reader.unpack::<Rank>("fence rank")?;
+            let entries = unpack_values(reader, "fence entries")?;
+            relative_block(reader, rank, entries)
+        });
     }
     let keys = match reader.unpack::<Uint32>("fence key count")? {
         0 => Vec::new(),
-        count => reader.unpack_all::<Key>("fence keys", count.into())?,
+        count => reader.unpack_all::<AnnotatedKey>("fence keys", count.into())?,
     };
+    let numbers = keys.first().map(|(_, note)| commit_number::read_note(note)).unwrap_or_default();
+    let mut blocks = unpack_blocks(reader, |reader| read_values(reader, &keys))?;
+    for (block, number) in blocks.iter_mut().zip(numbers) {
+        commit_number::restore(&mut block.entries, number);
+    }
+    Ok(blocks)
+}
+
+/// One object for each process up to the end of the part.
+fn unpack_blocks(
+    reader: &mut Reader<'_>,
+    read: impl Fn(&mut Reader<'_>) -> Result<FenceBlock, DecodeError>,
+) -> Result<Vec<FenceBlock>, DecodeError> {
     let codec = reader.codec();
     let mut blocks = Vec::new();
     while !reader.is_at_end() {
         let object = reader.unpack_object("fence values")?;
-        blocks.push(reader.inside(object, codec, |reader| read_values(reader, &keys))?);
+        blocks.push(reader.inside(object, codec, &read)?);
     }
     Ok(blocks)
 }
 
 /// A relative rank, then pairs of key index and value.
-fn read_values(reader: &mut Reader<'_>, keys: &[Key]) -> Result<FenceBlock, DecodeError> {
+fn read_values(reader: &mut Reader<'_>, keys: &[(Key, Vec<u8>)]) -> Result<FenceBlock, DecodeError> {
     let rank = reader.unpack::<Rank>("fence rank")?;
     let mut entries = Vec::new();
     while !reader.is_at_end() {
         let index = reader.unpack::<Uint32>("fence key index")?;
         let key = usize::try_from(index).ok().and_then(|index| keys.get(index));
-        let key = key.ok_or_else(|| reader.error(DecodeProblem::KeyIndex { index, count: keys.len() }))?;
+        let (key, _) = key.ok_or_else(|| reader.error(DecodeProblem::KeyIndex { index, count: keys.len() }))?;
         entries.push(Kval { key: key.clone(), value: reader.unpack::<Value>("fence value")? });
     }
     relative_block(reader, rank, entries)
@@ -216,9 +202,13 @@ fn open_envelope<'a>(part: &'a [u8], codec: Codec, limits: &DecodeLimits) -> Opt
 }
 
 fn read_newer_content(content: &[u8], codec: Codec, limits: &DecodeLimits) -> Result<Vec<FenceBlock>, DecodeError> {
-    let mut reader = Reader::new(content, codec, limits)?;
-    reader.unpack::<Byte>("fence info")?;
-    let objects = unpack_entries::<Proc>(&mut reader, "fence entries")?;
-    let block = |(proc, entries)| FenceBlock { contributor: Contributor::Process(proc), entries };
-    Ok(objects.into_iter().map(block).collect())
+    let read = |codec| {
+        let mut reader = Reader::new(content, codec, limits)?;
+        reader.unpack::<Byte>("fence info")?;
+        unpack_blocks(&mut reader, |reader| {
+            let contributor = Contributor::Process(reader.unpack::<Proc>("fence process")?);
+            Ok(FenceBlock { contributor, entries: unpack_values(reader, "fence entries")? })
+        })
+    };
+    read(newest(codec)).or_else(|error| read(codec).map_err(|_| error))
 }
