@@ -640,6 +640,7 @@ static int work(void)
         }
     }
     say_keys((rank + per_node) % size);
+    fence(0, NULL, 0);
 
     /* More of it, among some of the processes: data of the others stays where it is. */
     put(PMIX_GLOBAL, "some.text", 2);
