@@ -12,8 +12,12 @@ use crate::types::{Key, ProcId, Rank, RankError};
 /// # Errors
 /// [`EncodeError`] if the encoding cannot carry a value.
 pub fn encode_fence(blocks: &[(u32, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>, EncodeError> {
-    let (plain, with_keys) = (part_of_entries(blocks, codec)?, part_with_keys(blocks, codec)?);
-    let part = if with_keys.len() < plain.len() { with_keys } else { plain };
+    let keys = KeyList::of(blocks)?;
+    let part = if keys.is_worthwhile(codec)? {
+        part_with_keys(blocks, &keys, codec)?
+    } else {
+        part_of_entries(blocks, codec)?
+    };
     let mut writer = Writer::new(codec);
     writer.pack::<ByteObject>(&part)?;
     Ok(writer.into_bytes())
@@ -79,12 +83,67 @@ fn pack_block<E: Encoding>(part: &mut Writer, owner: &E::Value, entries: &[Kval]
     part.pack::<ByteObject>(&object.into_bytes())
 }
 
-fn part_with_keys(blocks: &[(u32, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>, EncodeError> {
+/// The distinct keys of all blocks.
+struct KeyList<'a> {
+    /// In the order of their first use, and how often each is used.
+    keys: Vec<(&'a Key, u64)>,
+    /// The place of each.
+    places: BTreeMap<&'a Key, usize>,
+}
+
+impl<'a> KeyList<'a> {
+    fn of(blocks: &'a [(u32, Vec<Kval>)]) -> Result<Self, EncodeError> {
+        let mut list = Self { keys: Vec::new(), places: BTreeMap::new() };
+        for entry in blocks.iter().flat_map(|(_, entries)| commit_number::values(entries)) {
+            let place = *list.places.entry(&entry.key).or_insert(list.keys.len());
+            match list.keys.get_mut(place) {
+                Some((_, uses)) => *uses += 1,
+                None => list.keys.push((&entry.key, 1)),
+            }
+        }
+        let count = list.keys.len();
+        u32::try_from(count).map(|_| list).map_err(|_| EncodeError::CountTooLarge { count })
+    }
+
+    /// Whether naming each key once and an index at each use takes fewer bytes than naming it each time. Counted as
+    /// servers of OpenPMIx count it, so that the same data has the same bytes: each key and each index as an operation
+    /// of its own.
+    fn is_worthwhile(&self, codec: Codec) -> Result<bool, EncodeError> {
+        let (mut each_time, mut once) = (0_u64, 0_u64);
+        for (place, (key, uses)) in self.keys.iter().enumerate() {
+            let key_bytes = size_of_operation::<Key>(key, codec)?;
+            let index_bytes = size_of_operation::<Uint32>(&index(place), codec)?;
+            each_time += uses * key_bytes;
+            once += key_bytes + uses * index_bytes;
+        }
+        Ok(once < each_time)
+    }
+
+    fn index_of(&self, key: &Key) -> u32 {
+        // Every key has a place: both come from the same blocks.
+        self.places.get(key).map_or(u32::MAX, |&place| index(place))
+    }
+}
+
+fn index(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+fn size_of_operation<E: Encoding>(value: &E::Value, codec: Codec) -> Result<u64, EncodeError> {
+    let mut writer = Writer::new(codec);
+    writer.pack::<E>(value)?;
+    Ok(u64::try_from(writer.into_bytes().len()).unwrap_or(u64::MAX))
+}
+
+fn part_with_keys(blocks: &[(u32, Vec<Kval>)], list: &KeyList<'_>, codec: Codec) -> Result<Vec<u8>, EncodeError> {
     let mut part = Writer::new(codec);
     part.pack::<Byte>(&(COLLECTED | HAS_KEYS))?;
-    let (keys, indexes) = list_keys(blocks)?;
-    let count = keys.len();
-    part.pack::<Uint32>(&u32::try_from(count).map_err(|_| EncodeError::CountTooLarge { count })?)?;
+    part.pack::<Uint32>(&index(list.keys.len()))?;
+    let mut keys: Vec<(Key, Vec<u8>)> = list.keys.iter().map(|(key, _)| ((*key).clone(), Vec::new())).collect();
+    // Behind the first stand the numbers of all blocks' commits.
+    if let Some((_, note)) = keys.first_mut() {
+        *note = commit_number::note(blocks.iter().map(|(_, entries)| entries.as_slice()));
+    }
     if !keys.is_empty() {
         part.pack_all::<AnnotatedKey>(&keys)?;
     }
@@ -92,33 +151,12 @@ fn part_with_keys(blocks: &[(u32, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>, 
         let mut object = Writer::new(codec);
         object.pack::<Rank>(&Rank::from(*relative_rank))?;
         for entry in commit_number::values(entries) {
-            // Every key has an index: both come from the same blocks.
-            object.pack::<Uint32>(indexes.get(&entry.key).unwrap_or(&u32::MAX))?;
+            object.pack::<Uint32>(&list.index_of(&entry.key))?;
             object.pack::<Value>(&entry.value)?;
         }
         part.pack::<ByteObject>(&object.into_bytes())?;
     }
     Ok(part.into_bytes())
-}
-
-/// Distinct keys, each with what is written behind it, and the place of each.
-type KeyList<'a> = (Vec<(Key, Vec<u8>)>, BTreeMap<&'a Key, u32>);
-
-/// In the order of their first use. Behind the first stand the numbers of all blocks' commits.
-fn list_keys(blocks: &[(u32, Vec<Kval>)]) -> Result<KeyList<'_>, EncodeError> {
-    let mut keys: Vec<(Key, Vec<u8>)> = Vec::new();
-    let mut indexes = BTreeMap::new();
-    for entry in blocks.iter().flat_map(|(_, entries)| commit_number::values(entries)) {
-        if !indexes.contains_key(&entry.key) {
-            let count = keys.len();
-            indexes.insert(&entry.key, u32::try_from(count).map_err(|_| EncodeError::CountTooLarge { count })?);
-            keys.push((entry.key.clone(), Vec::new()));
-        }
-    }
-    if let Some((_, note)) = keys.first_mut() {
-        *note = commit_number::note(blocks.iter().map(|(_, entries)| entries.as_slice()));
-    }
-    Ok((keys, indexes))
 }
 
 fn read_part(reader: &mut Reader<'_>) -> Result<Vec<FenceBlock>, DecodeError> {

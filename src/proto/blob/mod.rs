@@ -10,7 +10,7 @@
 //! ```
 //!
 //! All are read, part by part: the encoding is told by the first bytes, the form by which one the bytes are, entirely.
-//! Which form and encoding is written, the caller says; in the older one keys are listed once whenever that is smaller.
+//! Which form and encoding is written, the caller says; in the older one keys are listed once whenever that takes fewer bytes.
 //!
 //! Source: OpenPMIx wire protocol 3.2 to 6.1, "Data store formats".
 
