@@ -5,7 +5,7 @@
 //! frame = header + payload         frame
 //!   tag 101 ...  request, reply    request, reply
 //!   tag 0, 2, 64 notices           notification
-//! server <-> server                blob
+//! server <-> server                blob, exchange
 //! ```
 //!
 //! [`request`] and [`reply`] find the layout of a message by its command; the layouts stand in one file for each
@@ -21,6 +21,7 @@ mod collective;
 mod command;
 mod data;
 mod event;
+pub mod exchange;
 mod fitting;
 pub mod frame;
 mod group;
