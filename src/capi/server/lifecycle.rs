@@ -89,12 +89,9 @@ struct Options {
     hostname: Option<String>,
     tmpdir: Option<PathBuf>,
     system_tmpdir: Option<PathBuf>,
-<<<<<<< HEAD
     is_ipv4_disabled: bool,
     is_ipv6_disabled: bool,
-=======
     exchange: Option<ExchangeForm>,
->>>>>>> blobs
 }
 
 impl Options {
@@ -134,15 +131,12 @@ impl Options {
             self.tmpdir = Some(text()?.into());
         } else if name == keys::SYSTEM_TMPDIR.name() {
             self.system_tmpdir = Some(text()?.into());
-<<<<<<< HEAD
         } else if name == keys::TCP_DISABLE_IPV4.name() {
             self.is_ipv4_disabled = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         } else if name == keys::TCP_DISABLE_IPV6.name() {
             self.is_ipv6_disabled = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
-=======
         } else if name == EXCHANGE {
             self.exchange = Some(exchange_form(&text()?)?);
->>>>>>> blobs
         }
         Ok(())
     }
@@ -174,9 +168,6 @@ impl Options {
     }
 }
 
-<<<<<<< HEAD
-const UNDERSTOOD: [&str; 7] = [
-=======
 /// Info of ours: the release of the job's other servers ("4", "6"), for which data of fences and direct modexes is
 /// written. Stands above the variable of the same meaning.
 const EXCHANGE: &str = "modex.exchange";
@@ -195,19 +186,15 @@ fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
     })
 }
 
-const UNDERSTOOD: [&str; 6] = [
->>>>>>> blobs
+const UNDERSTOOD: [&str; 8] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
     keys::SERVER_TMPDIR.name(),
     keys::SYSTEM_TMPDIR.name(),
-<<<<<<< HEAD
     keys::TCP_DISABLE_IPV4.name(),
     keys::TCP_DISABLE_IPV6.name(),
-=======
     EXCHANGE,
->>>>>>> blobs
 ];
 
 fn start(options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
