@@ -7,6 +7,7 @@ use super::attribute::ValueKind as Kind;
 use super::attribute::{Attribute, row};
 
 /// All attributes, sorted by key string, then by preference. What the binary holds is made from it: see `packed`.
+#[expect(clippy::large_const_arrays, reason = "only the compiler reads it")]
 pub(super) const ROWS: [Attribute; 702] = [
     row("PMIX_KEEPALIVE_PIPE", "PMIX_KEEPALIVE_PIPE", Kind::EnvironmentVariable, "4.0", Current, Other("directive"), "environment variable with the fd number that the launcher watches to detect death of its parent"),
     row("PMIX_LAUNCHER_RNDZ_FILE", "PMIX_LAUNCHER_RNDZ_FILE", Kind::EnvironmentVariable, "4.0", Current, Other("directive"), "environment variable naming the file in which the launcher must write its contact data"),
