@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gds::registration::Description;
-use crate::gds::{StoreLimits, StoreOptions};
+use crate::gds::{AsStatus, StoreLimits, StoreOptions};
 use crate::keys;
-use crate::ptl::SocketAccess;
+use crate::ptl::{ForeignClients, ServerEnvironment, SocketAccess};
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
 use crate::server::{
     Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, RegisterClient, RegisterNamespace,
@@ -34,6 +34,7 @@ pub struct ServerBuilder {
     session_tmpdir: Option<PathBuf>,
     system_tmpdir: Option<PathBuf>,
     access: SocketAccess,
+    foreign_clients: ForeignClients,
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
@@ -66,6 +67,16 @@ pub enum ServerError {
     Stopped(#[from] Stopped),
 }
 
+impl AsStatus for ServerError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Refused { status, .. } => *status,
+            Self::NoProcess { .. } => Status::ERR_BAD_PARAM,
+            Self::Stopped(_) => Status::ERR_INIT,
+        }
+    }
+}
+
 /// Why no server could be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -76,6 +87,15 @@ pub enum BuildError {
     /// The server did not start.
     #[error(transparent)]
     Start(#[from] StartError),
+}
+
+impl AsStatus for BuildError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Namespace(_) | Self::Start(StartError::Directory { .. }) => Status::ERR_BAD_PARAM,
+            Self::Start(_) => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
 }
 
 impl ServerBuilder {
@@ -112,6 +132,14 @@ impl ServerBuilder {
     /// Which users can reach the socket; the server's own if not given.
     pub fn access(mut self, access: SocketAccess) -> Self {
         self.access = access;
+        self
+    }
+
+    /// Whether clients of other PMIx libraries can connect; they are welcome if not given. They use TCP, and the server
+    /// listens on the loopback interface for them. The kernel tells it whose each connection is; whether they are let in
+    /// depends on that, not on [`ServerBuilder::access`].
+    pub fn foreign_clients(mut self, clients: ForeignClients) -> Self {
+        self.foreign_clients = clients;
         self
     }
 
@@ -167,6 +195,7 @@ impl ServerBuilder {
             session_tmpdir,
             system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
             access: self.access,
+            foreign_clients: self.foreign_clients,
             connections: self.connections,
             core: self.core,
             store,
@@ -185,6 +214,7 @@ impl Server {
             session_tmpdir: None,
             system_tmpdir: None,
             access: SocketAccess::default(),
+            foreign_clients: ForeignClients::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
             connections: ConnectionLimits::default(),
@@ -260,7 +290,12 @@ impl Server {
         self.status("deregister the process", HostCall::DeregisterClient(proc.clone()))
     }
 
-    /// The environment variables that lead a process to this server. To be added to the process's own.
+    /// Environment variables that a process should not inherit: they belong to a server of an outer job, or tune another
+    /// PMIx library in ways that keep it from talking to this one.
+    pub const REMOVED_VARIABLES: &'static [&'static str] = &ServerEnvironment::REMOVED;
+
+    /// The environment variables that lead a process to this server. To be added to the process's own, without
+    /// [`Server::REMOVED_VARIABLES`].
     ///
     /// # Errors
     /// [`ServerError::NoProcess`] for a rank that is not the number of a process.

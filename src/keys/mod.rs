@@ -27,8 +27,7 @@ mod packed;
 mod typed_key;
 
 pub use alternate::by_alternate;
-pub(crate) use attribute::types_with_name;
-pub use attribute::{Attribute, Realm, Standing, ValueKind, attributes, by_macro, by_name, known_name, rows_with_name};
+pub use attribute::{Attribute, Attributes, Realm, Standing, ValueKind, attributes, by_macro, by_name, rows_with_name};
 pub use default_realm::{DefaultRealm, default_realm};
 pub use names::*;
 pub use typed_key::TypedKey;

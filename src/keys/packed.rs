@@ -1,31 +1,28 @@
-//! The attribute table without addresses.
+//! The attribute table as it stands in the binary: texts one after the other, and rows of positions in them.
 //!
-//! Rows with references would be written to when a shared library is loaded, because references are addresses: some
-//! twenty pages of private memory in every process that loads it. Here a row holds positions in one text, so the table stays in
-//! the file, and is shared by all processes. It is made by the compiler from the rows of `attributes_table`.
-
-use std::ops::Range;
+//! A table of `&str` holds thousands of pointers, which the loader of a position-independent library adjusts one by one
+//! in every process, and which cost each process its own copy of the pages they lie in. This one is read where the file
+//! is mapped, like code. The compiler makes it from the readable form.
 
 use super::attribute::{Attribute, Realm, Standing, ValueKind};
-use super::attributes_table::ATTRIBUTES;
 
-/// The rows' texts one after the other: macro name, key, first version, meaning, last version, subject.
+/// A table of `ROWS` attributes whose texts take `BYTES` bytes.
+pub(super) struct Packed<const ROWS: usize, const BYTES: usize> {
+    rows: [Row; ROWS],
+    texts: [u8; BYTES],
+}
+
 #[derive(Clone, Copy)]
-struct Packed {
+struct Row {
+    /// Where its texts begin: those of [`texts_of`], in that order.
     start: u32,
-    lengths: [u8; TEXTS],
-    standing: StandingCode,
+    lens: [u8; TEXTS_PER_ROW],
+    value_type: ValueKind,
     realm: RealmCode,
+    standing: StandingCode,
 }
 
-#[derive(Clone, Copy)]
-enum StandingCode {
-    Current,
-    Deprecated,
-    Internal,
-    RemovedAfter,
-}
-
+/// As [`Realm`], the text apart.
 #[derive(Clone, Copy)]
 enum RealmCode {
     Session,
@@ -36,184 +33,138 @@ enum RealmCode {
     Other,
 }
 
-/// How many rows there are.
-pub(super) const COUNT: usize = ATTRIBUTES.len();
+/// As [`Standing`], the text apart.
+#[derive(Clone, Copy)]
+enum StandingCode {
+    Current,
+    Deprecated,
+    Internal,
+    Removed,
+}
 
-/// The row at a position.
-pub(super) fn row(index: usize) -> Option<Attribute> {
-    let packed = ROWS.get(index)?;
-    Some(Attribute {
-        macro_name: packed.text(MACRO_NAME),
-        name: packed.text(NAME),
-        value_type: *VALUE_TYPES.get(index)?,
-        since: packed.text(SINCE),
-        standing: match packed.standing {
-            StandingCode::Current => Standing::Current,
-            StandingCode::Deprecated => Standing::Deprecated,
-            StandingCode::Internal => Standing::Internal,
-            StandingCode::RemovedAfter => Standing::RemovedAfter(packed.text(LAST)),
-        },
-        meaning: packed.text(MEANING),
-        realm: match packed.realm {
+const TEXTS_PER_ROW: usize = 6;
+
+/// The texts of a row; those it does not have are empty.
+const fn texts_of(row: &Attribute) -> [&'static str; TEXTS_PER_ROW] {
+    let subject = if let Realm::Other(subject) = row.realm { subject } else { "" };
+    let last = if let Standing::RemovedAfter(last) = row.standing { last } else { "" };
+    [row.name, row.macro_name, row.since, row.meaning, subject, last]
+}
+
+/// How many bytes the texts of a table take.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
+pub(super) const fn text_bytes(rows: &[Attribute]) -> usize {
+    let mut sum = 0;
+    let mut at = 0;
+    while at < rows.len() {
+        let texts = texts_of(&rows[at]);
+        let mut number = 0;
+        while number < TEXTS_PER_ROW {
+            sum += texts[number].len();
+            number += 1;
+        }
+        at += 1;
+    }
+    sum
+}
+
+impl<const ROWS: usize, const BYTES: usize> Packed<ROWS, BYTES> {
+    /// Packs a table.
+    #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
+    #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "checked; `try_from` is not const")]
+    pub(super) const fn of(table: &[Attribute; ROWS]) -> Self {
+        assert!(BYTES <= u32::MAX as usize, "positions have 32 bits");
+        let mut texts = [0; BYTES];
+        let mut rows = [Row::EMPTY; ROWS];
+        let (mut end, mut at) = (0, 0);
+        while at < ROWS {
+            let mut row = Row { start: end as u32, ..Row::of(&table[at]) };
+            let parts = texts_of(&table[at]);
+            let mut number = 0;
+            while number < TEXTS_PER_ROW {
+                let part = parts[number].as_bytes();
+                assert!(part.len() <= u8::MAX as usize, "a text of an attribute has at most 255 bytes");
+                row.lens[number] = part.len() as u8;
+                let (_, rest) = texts.split_at_mut(end);
+                rest.split_at_mut(part.len()).0.copy_from_slice(part);
+                end += part.len();
+                number += 1;
+            }
+            rows[at] = row;
+            at += 1;
+        }
+        assert!(end == BYTES, "BYTES is what `text_bytes` says");
+        Self { rows, texts }
+    }
+
+    /// The row at a position.
+    pub(super) fn row(&'static self, at: usize) -> Option<Attribute> {
+        let row = self.rows.get(at)?;
+        let [name, macro_name, since, meaning, subject, last] = self.texts_at(row);
+        let realm = match row.realm {
             RealmCode::Session => Realm::Session,
             RealmCode::Job => Realm::Job,
             RealmCode::Application => Realm::Application,
             RealmCode::Node => Realm::Node,
             RealmCode::Process => Realm::Process,
-            RealmCode::Other => Realm::Other(packed.text(SUBJECT)),
-        },
-    })
-}
+            RealmCode::Other => Realm::Other(subject),
+        };
+        let standing = match row.standing {
+            StandingCode::Current => Standing::Current,
+            StandingCode::Deprecated => Standing::Deprecated,
+            StandingCode::Internal => Standing::Internal,
+            StandingCode::Removed => Standing::RemovedAfter(last),
+        };
+        Some(Attribute { macro_name, name, value_type: row.value_type, since, standing, meaning, realm })
+    }
 
-/// The key of the row at a position; empty beyond the last.
-pub(super) fn name(index: usize) -> &'static str {
-    ROWS.get(index).map_or("", |row| row.text(NAME))
-}
+    /// The key string of the row at a position: what searches compare.
+    pub(super) fn name(&'static self, at: usize) -> Option<&'static str> {
+        let row = self.rows.get(at)?;
+        Some(self.text(row.start, row.lens[0]))
+    }
 
-/// The macro's name of the row at a position; empty beyond the last.
-pub(super) fn macro_name(index: usize) -> &'static str {
-    ROWS.get(index).map_or("", |row| row.text(MACRO_NAME))
-}
+    fn texts_at(&'static self, row: &Row) -> [&'static str; TEXTS_PER_ROW] {
+        let mut start = row.start;
+        row.lens.map(|len| {
+            let text = self.text(start, len);
+            start += u32::from(len);
+            text
+        })
+    }
 
-/// The types of the rows at these positions.
-pub(super) fn value_types(indexes: Range<usize>) -> &'static [ValueKind] {
-    VALUE_TYPES.get(indexes).unwrap_or_default()
-}
-
-impl Packed {
-    fn text(&self, which: usize) -> &'static str {
-        let before = self.lengths.get(..which).unwrap_or_default().iter().map(|&length| usize::from(length));
-        let start = usize::try_from(self.start).unwrap_or(usize::MAX).saturating_add(before.sum());
-        let length = self.lengths.get(which).map_or(0, |&length| usize::from(length));
-        TEXT.get(start..start.saturating_add(length)).unwrap_or_default()
+    fn text(&'static self, start: u32, len: u8) -> &'static str {
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        let bytes = start.checked_add(len.into()).and_then(|end| self.texts.get(start..end)).unwrap_or_default();
+        // What was a `str` before it was packed.
+        std::str::from_utf8(bytes).unwrap_or_default()
     }
 }
 
-const TEXTS: usize = 6;
-const MACRO_NAME: usize = 0;
-const NAME: usize = 1;
-const SINCE: usize = 2;
-const MEANING: usize = 3;
-const LAST: usize = 4;
-const SUBJECT: usize = 5;
-
-static ROWS: [Packed; COUNT] = rows();
-static VALUE_TYPES: [ValueKind; COUNT] = value_types_of_rows();
-static TEXT: &str = match std::str::from_utf8(&BYTES) {
-    Ok(text) => text,
-    Err(_) => panic!("made of whole texts"),
-};
-const SIZE_BYTES: usize = size_bytes();
-static BYTES: [u8; SIZE_BYTES] = bytes();
-
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses what is out of bounds")]
-const fn value_types_of_rows() -> [ValueKind; COUNT] {
-    let (mut types, mut index) = ([ValueKind::None; COUNT], 0);
-    while index < COUNT {
-        types[index] = ATTRIBUTES[index].value_type;
-        index += 1;
-    }
-    types
-}
-
-const fn texts(row: &Attribute) -> [&'static str; TEXTS] {
-    let last = match row.standing {
-        Standing::RemovedAfter(last) => last,
-        Standing::Current | Standing::Deprecated | Standing::Internal => "",
+impl Row {
+    const EMPTY: Self = Self {
+        start: 0,
+        lens: [0; TEXTS_PER_ROW],
+        value_type: ValueKind::None,
+        realm: RealmCode::Other,
+        standing: StandingCode::Current,
     };
-    let subject = match row.realm {
-        Realm::Other(subject) => subject,
-        Realm::Session | Realm::Job | Realm::Application | Realm::Node | Realm::Process => "",
-    };
-    [row.macro_name, row.name, row.since, row.meaning, last, subject]
-}
 
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses what is out of bounds")]
-const fn size_bytes() -> usize {
-    let (mut size, mut index) = (0, 0);
-    while index < COUNT {
-        let texts = texts(&ATTRIBUTES[index]);
-        let mut which = 0;
-        while which < TEXTS {
-            size += texts[which].len();
-            which += 1;
-        }
-        index += 1;
-    }
-    size
-}
-
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses what is out of bounds")]
-const fn bytes() -> [u8; SIZE_BYTES] {
-    let mut bytes = [0; SIZE_BYTES];
-    let (mut rest, mut index): (&mut [u8], usize) = (&mut bytes, 0);
-    while index < COUNT {
-        let texts = texts(&ATTRIBUTES[index]);
-        let mut which = 0;
-        while which < TEXTS {
-            let (place, behind) = rest.split_at_mut(texts[which].len());
-            place.copy_from_slice(texts[which].as_bytes());
-            rest = behind;
-            which += 1;
-        }
-        index += 1;
-    }
-    bytes
-}
-
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses what is out of bounds")]
-#[expect(clippy::cast_possible_truncation, reason = "checked beside")]
-const fn rows() -> [Packed; COUNT] {
-    assert!(SIZE_BYTES < u32::MAX as usize, "positions have 32 bits");
-    let mut rows = [pack(&ATTRIBUTES[0], 0); COUNT];
-    let (mut start, mut index) = (0, 0);
-    while index < COUNT {
-        rows[index] = pack(&ATTRIBUTES[index], start as u32);
-        let mut which = 0;
-        while which < TEXTS {
-            start += rows[index].lengths[which] as usize;
-            which += 1;
-        }
-        index += 1;
-    }
-    rows
-}
-
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses what is out of bounds")]
-#[expect(clippy::cast_possible_truncation, reason = "checked beside")]
-const fn pack(row: &Attribute, start: u32) -> Packed {
-    let texts = texts(row);
-    let (mut lengths, mut which) = ([0; TEXTS], 0);
-    while which < TEXTS {
-        assert!(texts[which].len() <= u8::MAX as usize, "lengths have 8 bits");
-        lengths[which] = texts[which].len() as u8;
-        which += 1;
-    }
-    let standing = match row.standing {
-        Standing::Current => StandingCode::Current,
-        Standing::Deprecated => StandingCode::Deprecated,
-        Standing::Internal => StandingCode::Internal,
-        Standing::RemovedAfter(_) => StandingCode::RemovedAfter,
-    };
-    let realm = match row.realm {
-        Realm::Session => RealmCode::Session,
-        Realm::Job => RealmCode::Job,
-        Realm::Application => RealmCode::Application,
-        Realm::Node => RealmCode::Node,
-        Realm::Process => RealmCode::Process,
-        Realm::Other(_) => RealmCode::Other,
-    };
-    Packed { start, lengths, standing, realm }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_packed_comes_out_as_it_was() {
-        let unpacked: Vec<Attribute> = (0..COUNT).filter_map(row).collect();
-        assert_eq!(unpacked, ATTRIBUTES);
-        assert_eq!(row(COUNT), None);
+    const fn of(row: &Attribute) -> Self {
+        let realm = match row.realm {
+            Realm::Session => RealmCode::Session,
+            Realm::Job => RealmCode::Job,
+            Realm::Application => RealmCode::Application,
+            Realm::Node => RealmCode::Node,
+            Realm::Process => RealmCode::Process,
+            Realm::Other(_) => RealmCode::Other,
+        };
+        let standing = match row.standing {
+            Standing::Current => StandingCode::Current,
+            Standing::Deprecated => StandingCode::Deprecated,
+            Standing::Internal => StandingCode::Internal,
+            Standing::RemovedAfter(_) => StandingCode::Removed,
+        };
+        Self { value_type: row.value_type, realm, standing, ..Self::EMPTY }
     }
 }

@@ -5,7 +5,7 @@
 //! frame = header + payload         frame
 //!   tag 101 ...  request, reply    request, reply
 //!   tag 0, 2, 64 notices           notification
-//! server <-> server                blob
+//! server <-> server                blob, exchange
 //! ```
 //!
 //! [`request`] and [`reply`] find the layout of a message by its command; the layouts stand in one file for each
@@ -21,10 +21,13 @@ mod collective;
 mod command;
 mod data;
 mod event;
+pub mod exchange;
+mod fitting;
 pub mod frame;
 mod group;
 pub mod handshake;
 mod host_order;
+mod job_info;
 mod layout;
 mod message;
 pub mod notification;
@@ -43,5 +46,6 @@ mod topology;
 mod version;
 
 pub use command::Command;
+pub use job_info::JobInfoWriter;
 pub use message::*;
 pub use version::{Dialect, Version};

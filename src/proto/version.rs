@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::bfrops::Codec;
+use crate::bfrops::{Codec, Generation};
 
 /// What both ends of a connection agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,30 @@ impl Version {
     #[must_use]
     pub const fn new(major: u32, minor: u32, release: u32) -> Self {
         Self { major, minor, release }
+    }
+
+    /// The largest payload that a peer of this release accepts; after a larger one it closes the connection. (Its
+    /// `ptl_base_max_msg_size`; a user may have set another.)
+    #[must_use]
+    pub const fn message_bytes_max(self) -> usize {
+        match self.major {
+            0..4 => 16 << 20,
+            // None of their own; a header can say no more.
+            4..6 => 0xffff_ffff,
+            _ => 32 << 20,
+        }
+    }
+
+    /// The first release that spoke an encoding: what is sure of a peer that does not say its release.
+    #[must_use]
+    pub const fn first_with(generation: Generation) -> Self {
+        match generation {
+            Generation::V3 => Self::new(3, 0, 0),
+            Generation::V4 => Self::new(4, 0, 0),
+            Generation::V41 => Self::new(4, 1, 0),
+            Generation::V51 => Self::new(6, 0, 0),
+            Generation::V61 => Self::new(6, 1, 0),
+        }
     }
 
     /// Reads the numbers at the start of a version string as the reference does: an optional `v`, then three numbers

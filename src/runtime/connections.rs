@@ -3,13 +3,14 @@ use std::time::Duration;
 
 use super::burdens::BurdenLimits;
 use super::connection::{Connection, Dropped};
+use super::job_info::JobInfoAnswers;
+use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
-use super::server_loop::ServerLoop;
 use crate::gds::Store;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
-use crate::ptl::{Listener, StreamLimits};
+use crate::ptl::{Credentials, Stream, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::types::{Namespace, Time};
@@ -17,10 +18,13 @@ use crate::types::{Namespace, Time};
 /// Bounds of what clients can hold of the server's sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Connections that have not yet introduced themselves. One more drops the oldest of them.
+    /// Connections that have not yet introduced themselves. One more drops one of them: the oldest of the user who has
+    /// most, so that nobody keeps others out.
     pub handshakes_max: usize,
     /// How long a connection may take to introduce itself, and to take its last bytes when it is closed.
     pub handshake_time_max: Duration,
+    /// How long a client may be silent in the middle of a message.
+    pub message_pause_max: Duration,
     /// Bytes that may wait for a client that does not read. Events and output of others take at most half of it: what
     /// exceeds that is lost to the client, which keeps its connection.
     pub queued_bytes_max: usize,
@@ -42,6 +46,7 @@ impl Default for ConnectionLimits {
         Self {
             handshakes_max: 512,
             handshake_time_max: Duration::from_secs(20),
+            message_pause_max: Duration::from_secs(120),
             queued_bytes_max: 64 << 20,
             host_requests_max: 16_384,
             host_bytes_max: 64 << 20,
@@ -55,13 +60,14 @@ pub(super) struct Connections {
     last: u64,
     connections: BTreeMap<PeerId, Connection>,
     deadlines: BTreeSet<(Time, PeerId)>,
-    /// Connections that have not introduced themselves, the oldest first.
-    greeting: BTreeSet<PeerId>,
+    /// Connections that have not introduced themselves.
+    greeting: Greeting,
     /// Connections that were given something to write in this turn.
     dirty: BTreeSet<PeerId>,
     /// Connections to be ended in this turn.
     ended: Vec<Connection>,
     inputs: VecDeque<Input>,
+    job_info: JobInfoAnswers,
     buffer: Box<[u8]>,
     /// Out of descriptors: no connection is taken before this.
     accept_pause_end: Option<Time>,
@@ -74,10 +80,11 @@ impl Connections {
             last: FIRST_PEER - 1,
             connections: BTreeMap::new(),
             deadlines: BTreeSet::new(),
-            greeting: BTreeSet::new(),
+            greeting: Greeting::default(),
             dirty: BTreeSet::new(),
             ended: Vec::new(),
             inputs: VecDeque::new(),
+            job_info: JobInfoAnswers::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             accept_pause_end: None,
         }
@@ -97,53 +104,59 @@ impl Connections {
         first.into_iter().chain(self.accept_pause_end).min()
     }
 
-    /// Takes waiting connections, a bounded number.
-    pub(super) fn accept(&mut self, listener: &Listener, poller: &Poller, now: Time) {
+    /// Takes waiting connections from one of the listeners, a bounded number.
+    pub(super) fn accept(&mut self, listeners: &Listeners, token: Token, poller: &Poller, now: Time) {
         let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
         for _ in 0..ACCEPTS_PER_TURN {
-            let (stream, credentials) = match listener.accept(limits) {
-                Ok(Some(accepted)) => accepted,
+            match listeners.accept(token, limits) {
+                Ok(Some((stream, Ok(credentials)))) => self.begin(stream, credentials, poller, now),
+                Ok(Some((_, Err(error)))) => tracing::warn!(%error, "connection dropped"),
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "can't take a connection; trying again in a moment");
-                    // Without this the listener would be ready, and fail, in every turn.
-                    let _ = poller.forget(listener);
+                    // Without this the listeners would be ready, and fail, in every turn.
+                    listeners.forget(poller);
                     self.accept_pause_end = Some(now + ACCEPT_PAUSE);
                     return;
                 }
-            };
-            self.last += 1;
-            let id = PeerId(self.last);
-            if let Err(errno) = poller.watch(&stream, Token(id.0)) {
-                tracing::warn!(%errno, "can't watch a connection; it is dropped");
-                continue;
             }
-            let deadline = now + self.limits.handshake_time_max;
-            self.connections.insert(id, Connection::new(stream, credentials));
-            self.deadlines.insert((deadline, id));
-            self.greeting.insert(id);
-            self.make_room();
         }
     }
 
+    fn begin(&mut self, stream: Stream, credentials: Credentials, poller: &Poller, now: Time) {
+        self.last += 1;
+        let id = PeerId(self.last);
+        if let Err(errno) = poller.watch(&stream, Token(id.0)) {
+            return tracing::warn!(%errno, "can't watch a connection; it is dropped");
+        }
+        self.connections.insert(id, Connection::new(stream, credentials));
+        self.deadlines.insert((now + self.limits.handshake_time_max, id));
+        self.greeting.insert(id, credentials.uid);
+        self.make_room();
+    }
+
     /// Reads from or writes to a connection that is ready.
-    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness) {
+    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness, now: Time) {
         if readiness.is_writable {
             self.dirty.insert(id);
         }
         let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
         let inputs = &mut self.inputs;
         let result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
-        if !connection.is_greeting() && self.greeting.remove(&id) {
+        let owed_until = connection.owes_bytes().then(|| now + self.limits.message_pause_max);
+        let before = std::mem::replace(&mut connection.owed_until, owed_until);
+        if !connection.is_greeting() && self.greeting.remove(id) {
             self.deadlines.retain(|&(_, other)| other != id);
         }
+        before.map(|deadline| self.deadlines.remove(&(deadline, id)));
+        self.deadlines.extend(owed_until.map(|deadline| (deadline, id)));
         // A refusal of a request that can't be read was queued on the way.
         self.dirty.insert(id);
         self.settle(id, result);
     }
 
     /// Drops what took too long, and takes connections again after a pause.
-    pub(super) fn expire(&mut self, now: Time, listener: &Listener, poller: &Poller) {
+    pub(super) fn expire(&mut self, now: Time, listeners: &Listeners, poller: &Poller) {
         while let Some(&(deadline, id)) = self.deadlines.first()
             && deadline <= now
         {
@@ -152,7 +165,7 @@ impl Connections {
         }
         if self.accept_pause_end.is_some_and(|end| end <= now) {
             self.accept_pause_end = None;
-            if let Err(errno) = poller.watch(listener, ServerLoop::LISTENER) {
+            if let Err(errno) = listeners.watch(poller) {
                 tracing::error!(%errno, "can't watch for connections; trying again in a moment");
                 self.accept_pause_end = Some(now + ACCEPT_PAUSE);
             }
@@ -191,6 +204,18 @@ impl Connections {
 
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
         self.write(id, |connection| connection.reply(tag, reply));
+    }
+
+    /// Answers a request for job information.
+    pub(super) fn reply_job_info(&mut self, id: PeerId, tag: Tag, namespace: &Namespace, store: &Store) {
+        let Some(dialect) = self.connections.get(&id).and_then(Connection::dialect) else { return };
+        let payload = self.job_info.payload(namespace, dialect, store);
+        self.write(id, |connection| connection.reply_shared(tag, payload?));
+    }
+
+    /// A namespace's description changed.
+    pub(super) fn forget_job_info(&mut self, namespace: &Namespace) {
+        self.job_info.forget(namespace);
     }
 
     pub(super) fn notify(&mut self, id: PeerId, event: &Event) {
@@ -257,8 +282,8 @@ impl Connections {
         if let Some(connection) = self.connections.get(&id) {
             let pid = connection.credentials().pid;
             match dropped {
-                Dropped::End => tracing::debug!(peer = id.0, pid, "connection ended"),
-                dropped => tracing::warn!(peer = id.0, pid, reason = %dropped, "connection dropped"),
+                Dropped::End => tracing::debug!(peer = id.0, ?pid, "connection ended"),
+                dropped => tracing::warn!(peer = id.0, ?pid, reason = %dropped, "connection dropped"),
             }
             self.remove(id);
             self.inputs.push_back(Input::Lost(id));
@@ -267,24 +292,81 @@ impl Connections {
 
     fn remove(&mut self, id: PeerId) {
         self.ended.extend(self.connections.remove(&id));
-        self.greeting.remove(&id);
+        self.greeting.remove(id);
         self.deadlines.retain(|&(_, other)| other != id);
     }
 
     fn make_room(&mut self) {
         let handshakes_max = self.limits.handshakes_max;
         while self.greeting.len() > handshakes_max.max(1)
-            && let Some(&oldest) = self.greeting.first()
+            && let Some(oldest) = self.greeting.oldest_of_the_largest()
         {
             self.settle(oldest, Err(Dropped::Crowded { handshakes_max }));
         }
     }
 }
 
+/// Who has connected and not yet said who it is, by user.
+#[derive(Debug, Default)]
+struct Greeting {
+    of_users: BTreeMap<u32, BTreeSet<PeerId>>,
+    users: BTreeMap<PeerId, u32>,
+}
+
+impl Greeting {
+    fn insert(&mut self, id: PeerId, uid: u32) {
+        self.users.insert(id, uid);
+        self.of_users.entry(uid).or_default().insert(id);
+    }
+
+    /// Returns whether it was there.
+    fn remove(&mut self, id: PeerId) -> bool {
+        let Some(uid) = self.users.remove(&id) else { return false };
+        if let Some(of_user) = self.of_users.get_mut(&uid) {
+            of_user.remove(&id);
+            if of_user.is_empty() {
+                self.of_users.remove(&uid);
+            }
+        }
+        true
+    }
+
+    fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    fn oldest_of_the_largest(&self) -> Option<PeerId> {
+        self.of_users.values().max_by_key(|of_user| of_user.len())?.first().copied()
+    }
+}
+
 /// Numbers below are the poller's own tokens.
-const FIRST_PEER: u64 = 2;
+const FIRST_PEER: u64 = 3;
 /// Bytes read from one connection per turn.
 const BUFFER_SIZE_BYTES: usize = 64 << 10;
 const ACCEPTS_PER_TURN: usize = 64;
 /// How long no connection is taken after one could not be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Over TCP everybody can connect; one who does so and stays silent would have pushed out those who are on their way.
+    #[test]
+    fn who_crowds_the_door_makes_room_himself() {
+        let mut greeting = Greeting::default();
+        greeting.insert(PeerId(1), 1000);
+        (2..6).for_each(|id| greeting.insert(PeerId(id), 66));
+        greeting.insert(PeerId(6), 1000);
+        assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (6, Some(PeerId(2))));
+        assert!(greeting.remove(PeerId(2)) && !greeting.remove(PeerId(2)));
+        assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(3)));
+        for id in 3..6 {
+            greeting.remove(PeerId(id));
+        }
+        assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(1)));
+        assert!(greeting.remove(PeerId(1)) && greeting.remove(PeerId(6)));
+        assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (0, None));
+    }
+}

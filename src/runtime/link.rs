@@ -5,8 +5,7 @@
 //! lock is never held while anybody waits.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
@@ -31,7 +30,7 @@ pub(super) struct Link {
     state: Mutex<LinkState>,
     /// Announces: a call is done, the place of the leader is free, or there is work for the progress thread.
     turn: Condvar,
-    socket: Arc<UnixStream>,
+    socket: Arc<OwnedFd>,
     clock: Clock,
     /// Ends the progress thread's wait for the socket; made with the thread.
     wake: OnceLock<EventFd>,
@@ -112,10 +111,7 @@ impl Link {
     pub(super) fn listen(&self, is_listening: bool) {
         let mut state = self.state.lock();
         state.is_listening = is_listening;
-        // One that is to stop does so when something comes: waking it now would cost those who want the processor.
-        if is_listening {
-            self.rouse(&state);
-        }
+        self.rouse(&state);
     }
 
     /// Makes what ends the progress thread's wait for the socket. Before the thread is started.
@@ -177,10 +173,8 @@ impl Link {
         loop {
             self.advance(&mut state);
             if let Some(job) = state.results.ready.pop_front() {
-                state.is_in_callback = true;
                 // The panic hook has reported it; without this the callbacks after it would never run.
                 let _ = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(job)));
-                state.is_in_callback = false;
             } else if state.is_shut && state.results.callbacks.is_empty() {
                 return;
             } else if state.has_business() {
@@ -191,16 +185,13 @@ impl Link {
         }
     }
 
-    /// Closes the connection; calls still in flight end with an error, callbacks included. Says whether the progress
-    /// thread has callbacks to run, or runs one.
-    pub(super) fn shut(&self) -> bool {
+    /// Closes the connection; calls still in flight end with an error, callbacks included.
+    pub(super) fn shut(&self) {
         let mut state = self.state.lock();
         state.shut(self.clock.now());
         // Whoever leads waits on this very socket and must see the end.
-        let _ = self.socket.shutdown(std::net::Shutdown::Both);
-        self.advance(&mut state);
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         self.turn.notify_all();
-        state.is_in_callback || !state.results.ready.is_empty() || !state.results.callbacks.is_empty()
     }
 
     fn wait_locked(&self, state: &mut MutexGuard<'_, LinkState>, id: CallId) -> CallResult {

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::process;
 use std::sync::{Arc, Weak};
 
@@ -38,8 +37,6 @@ pub(super) struct LinkState {
     /// A thread waits for the socket.
     pub(super) is_led: bool,
     pub(super) is_shut: bool,
-    /// The progress thread runs a callback, or something else that it was given.
-    pub(super) is_in_callback: bool,
     /// There are event handlers: somebody must read what the server sends unasked.
     pub(super) is_listening: bool,
     /// The progress thread waits for the socket.
@@ -80,7 +77,6 @@ impl LinkState {
             has_unasked: false,
             is_led: false,
             is_shut: false,
-            is_in_callback: false,
             is_listening: false,
             beside: None,
             events: None,
@@ -89,7 +85,7 @@ impl LinkState {
         }
     }
 
-    pub(super) fn socket(&self) -> Arc<UnixStream> {
+    pub(super) fn socket(&self) -> Arc<OwnedFd> {
         self.stream.socket()
     }
 

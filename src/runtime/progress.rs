@@ -49,13 +49,11 @@ impl Progress {
     }
 
     /// Shuts the link, and waits until the thread has run what was begun: not longer than a second for a callback, and
-    /// not when one is what calls this. A thread that has nothing to run ends by itself: when many processes leave at a
-    /// time, waiting for it would mean waiting for a processor twice more.
+    /// not when one is what calls this.
     pub(super) fn close(&self, link: &Link) {
         let state = std::mem::replace(&mut *self.0.lock(), State::Closed);
-        let is_busy = link.shut();
-        if is_busy
-            && let State::Running(Running { thread, ended }) = state
+        link.shut();
+        if let State::Running(Running { thread, ended }) = state
             && thread.thread().id() != std::thread::current().id()
             && ended.recv_timeout(CALLBACK_TIME_MAX) != Err(RecvTimeoutError::Timeout)
         {

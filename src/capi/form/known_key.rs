@@ -30,7 +30,7 @@ pub(super) fn key(text: &[u8]) -> Result<Key, KeyError> {
         if place.get().as_bytes() == text {
             return Some(place.get());
         }
-        let name = keys::known_name(std::str::from_utf8(text).ok()?)?;
+        let name = keys::by_name(std::str::from_utf8(text).ok()?)?.name;
         place.set(name);
         Some(name)
     });

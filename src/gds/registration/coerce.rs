@@ -18,10 +18,14 @@ pub(super) enum Cell<'a> {
     Owned(Box<Value>),
 }
 
+/// Attributes that share one key, at most.
+const KINDS_MAX: usize = 4;
+
 /// What a key takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    types: &'static [ValueKind],
+    /// Kinds of the attributes that share the key, the preferred one first.
+    kinds: [Option<ValueKind>; KINDS_MAX],
     /// For keys that hold an unsigned number: its type.
     number_type: Option<DataType>,
     special: Special,
@@ -42,12 +46,15 @@ enum Special {
 impl Rule {
     /// The rule of a key; one that takes anything if the key is not of the standard.
     pub(super) fn of(key: &str) -> Self {
-        let types = keys::types_with_name(key);
-        let number_type = match types {
-            [first, rest @ ..] if rest.iter().all(|other| other == first) => number_type(*first),
+        let mut kinds = [None; KINDS_MAX];
+        for (kind, row) in kinds.iter_mut().zip(keys::rows_with_name(key)) {
+            *kind = Some(row.value_type);
+        }
+        let number_type = match kinds {
+            [Some(first), ref rest @ ..] if rest.iter().flatten().all(|kind| *kind == first) => number_type(first),
             _ => None,
         };
-        Self { types, number_type, special: Special::of(key) }
+        Self { kinds, number_type, special: Special::of(key) }
     }
 
     /// Checks a host's value and converts numbers to the type of the attribute.
@@ -56,7 +63,7 @@ impl Rule {
             return Ok(cell);
         }
         let mut refusal = None;
-        for &kind in self.types {
+        for kind in self.kinds.into_iter().flatten() {
             match convert(kind, value) {
                 Ok(Cow::Borrowed(value)) => return Ok(self.cell(value)),
                 Ok(Cow::Owned(value)) => return Ok(self.owned_cell(value)),
@@ -170,8 +177,8 @@ impl Special {
 
 /// A key as the record keeps it: keys of the standard cost no memory.
 pub(super) fn record_key(key: &Key) -> Key {
-    match keys::known_name(key.as_str()) {
-        Some(name) => Key::from_static(name),
+    match keys::by_name(key.as_str()) {
+        Some(attribute) => Key::from_static(attribute.name),
         None => key.clone(),
     }
 }
@@ -350,4 +357,16 @@ fn data_type(kind: ValueKind) -> Option<DataType> {
         | ValueKind::None
         | ValueKind::EnvironmentVariable => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_has_room_for_every_attribute_of_a_key() {
+        for attribute in keys::attributes() {
+            assert!(keys::rows_with_name(attribute.name).len() <= KINDS_MAX, "{}", attribute.name);
+        }
+    }
 }
