@@ -86,7 +86,7 @@ fn realm_of(key: &str) -> &'static str {
 fn infos(value: &Value) -> Vec<&Info> {
     let Value::DataArray(array) = value else { panic!("{value:?} is no array") };
     let info = |element| match element {
-        &Value::Info(ref info) => &**info,
+        Value::Info(info) => &**info,
         other => panic!("{other:?} is no info"),
     };
     array.elements.iter().map(info).collect()
