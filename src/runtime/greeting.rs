@@ -68,7 +68,10 @@ fn greeted(connect: &Connect, credentials: Credentials, inbox: FrameBuffer) -> R
     let store = if connect.reads_segments() { StoreOffer::Segment } else { StoreOffer::Socket };
     let hello = Hello {
         proc: proc.clone(),
-        credentials: server::Credentials { uid: credentials.uid, gid: credentials.gid },
+        credentials: server::Credentials {
+            uid: credentials.uid,
+            gid: credentials.gid.ok_or(GreetingError::NotClient)?,
+        },
         store,
         version: version(peer),
     };
