@@ -3,8 +3,8 @@
 use crate::gds::registration::{Context, ReceivedJob};
 use crate::gds::{NamespaceReader, Store, StoreError, StoreOptions};
 use crate::keys;
-use crate::proto::{Dialect, job_blob};
-use crate::types::{Key, Kval, Namespace, Value};
+use crate::proto::{Dialect, RankData, job_blob};
+use crate::types::{Key, Kval, Namespace, ProcId, Rank, Value};
 
 /// What a server told of jobs, in segments that only this process has.
 ///
@@ -48,6 +48,28 @@ impl JobStore {
         NamespaceReader::attach(handle).ok()
     }
 
+    /// The values among the entries of a job, for a job that can't be kept: those of the job itself and of each process.
+    #[must_use]
+    pub fn spread(job: &ProcId, entries: &[Kval], dialect: Dialect) -> Vec<RankData> {
+        const PROCESS: &str = keys::PROC_BLOB.name();
+        const ARRAY: &str = keys::PROC_DATA.name();
+        let of = |rank: Rank, entries| RankData { proc: ProcId { namespace: job.namespace.clone(), rank }, entries };
+        let loose = entries.iter().filter(|entry| !Self::is_structured(&entry.key)).cloned().collect();
+        let processes = entries.iter().filter_map(|entry| match (entry.key.as_str(), &entry.value) {
+            (PROCESS, Value::ByteObject(blob)) => {
+                let (rank, entries) = job_blob::decode_process(blob, dialect).ok()?;
+                Some(of(Rank::from(rank), entries))
+            }
+            (ARRAY, Value::DataArray(array)) => {
+                let entries: Vec<Kval> = array.elements.iter().filter_map(kval_of).collect();
+                let rank = entries.iter().find(|entry| entry.key.as_str() == keys::RANK.name())?.value.as_u32()?;
+                Some(of(Rank::from_raw(rank).ok()?, entries))
+            }
+            _ => None,
+        });
+        std::iter::once(of(Rank::Wildcard, loose)).chain(processes).collect()
+    }
+
     /// Whether an entry is more than a value of the job: it describes parts of it, and only this store can take it apart.
     #[must_use]
     pub fn is_structured(key: &Key) -> bool {
@@ -65,6 +87,13 @@ const STRUCTURED: [&str; 7] = [
     keys::PROC_BLOB.name(),
     keys::MAP_BLOB.name(),
 ];
+
+fn kval_of(element: &Value) -> Option<Kval> {
+    match element {
+        Value::Info(info) => Some(Kval { key: info.key.clone(), value: info.value.clone() }),
+        _ => None,
+    }
+}
 
 /// Files an entry, taken apart if it is packed. One that can't be read is left out: the server may be asked for it.
 fn unpack(job: &mut ReceivedJob, namespace: &Namespace, entry: &Kval, dialect: Dialect) {
@@ -121,5 +150,29 @@ mod tests {
         store.receive(&namespace, &[kval("pmix.univ.size", 9_u32)], Dialect::OWN).unwrap();
         assert_eq!(get(&reader, Rank::Wildcard, "pmix.univ.size"), Some(Value::Uint32(9)));
         assert_eq!(get(&reader, 1, "pmix.lrank"), Some(Value::Uint16(1)));
+    }
+
+    #[test]
+    fn a_job_that_contradicts_itself_is_refused_and_its_values_can_be_had_all_the_same() {
+        let job = ProcId::new(Namespace::new("job").unwrap(), Rank::Wildcard);
+        let process = vec![
+            Info::new(Key::from_static("pmix.rank"), Rank::Process(7)),
+            Info::new(Key::from_static("pmix.lrank"), 3_u16),
+        ];
+        let told = [
+            kval("pmix.job.size", 2_u32),
+            kval("pmix.pdata", Value::info_array(process)),
+            kval("pmix.pblob", Value::ByteObject(b"\x02\x01\x02\x16pmix.lrank\0\x0d\x01".to_vec())),
+        ];
+        let mut store = JobStore::new("node0");
+        assert!(store.receive(&job.namespace, &told, Dialect::OWN).is_err());
+        let spread = JobStore::spread(&job, &told, Dialect::OWN);
+        let find = |rank: Rank, key: &str| {
+            let of = spread.iter().find(|of| of.proc.rank == rank)?;
+            of.entries.iter().find(|entry| entry.key.as_str() == key).map(|entry| entry.value.clone())
+        };
+        assert_eq!(find(Rank::Wildcard, "pmix.job.size"), Some(Value::Uint32(2)));
+        assert_eq!(find(Rank::Process(7), "pmix.lrank"), Some(Value::Uint16(3)));
+        assert_eq!(find(Rank::Process(1), "pmix.lrank"), Some(Value::Uint16(1)));
     }
 }

@@ -55,7 +55,7 @@ mod tags;
 
 pub use self::core::Client;
 pub use cache::{Cache, CacheLimits};
-pub use call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output};
+pub use call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
 pub use directives::{DirectiveError, FenceDirectives, GetDirectives, RealmDirective, time_limit};
 pub use job_store::JobStore;
 pub use resolve::{Decision, GetRequest, Miss, Question, Refusal, Round, Stores, resolve};
