@@ -40,6 +40,7 @@ mod inflated;
 mod lines;
 mod link;
 mod link_state;
+mod listeners;
 mod local;
 mod manners;
 mod pending;
