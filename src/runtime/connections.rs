@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::connection::{Connection, Dropped};
+use super::job_info::JobInfoAnswers;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
 use crate::gds::Store;
@@ -20,13 +21,20 @@ pub struct ConnectionLimits {
     pub handshakes_max: usize,
     /// How long a connection may take to introduce itself, and to take its last bytes when it is closed.
     pub handshake_time_max: Duration,
+    /// How long a client may be silent in the middle of a message.
+    pub message_pause_max: Duration,
     /// Bytes that may wait for a client that does not read.
     pub queued_bytes_max: usize,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { handshakes_max: 512, handshake_time_max: Duration::from_secs(20), queued_bytes_max: 64 << 20 }
+        Self {
+            handshakes_max: 512,
+            handshake_time_max: Duration::from_secs(20),
+            message_pause_max: Duration::from_secs(120),
+            queued_bytes_max: 64 << 20,
+        }
     }
 }
 
@@ -43,6 +51,7 @@ pub(super) struct Connections {
     /// Connections to be ended in this turn.
     ended: Vec<Connection>,
     inputs: VecDeque<Input>,
+    job_info: JobInfoAnswers,
     buffer: Box<[u8]>,
     /// Out of descriptors: no connection is taken before this.
     accept_pause_end: Option<Time>,
@@ -59,6 +68,7 @@ impl Connections {
             dirty: BTreeSet::new(),
             ended: Vec::new(),
             inputs: VecDeque::new(),
+            job_info: JobInfoAnswers::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             accept_pause_end: None,
         }
@@ -110,16 +120,20 @@ impl Connections {
     }
 
     /// Reads from or writes to a connection that is ready.
-    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness) {
+    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness, now: Time) {
         if readiness.is_writable {
             self.dirty.insert(id);
         }
         let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
         let inputs = &mut self.inputs;
         let result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
+        let owed_until = connection.owes_bytes().then(|| now + self.limits.message_pause_max);
+        let before = std::mem::replace(&mut connection.owed_until, owed_until);
         if !connection.is_greeting() && self.greeting.remove(&id) {
             self.deadlines.retain(|&(_, other)| other != id);
         }
+        before.map(|deadline| self.deadlines.remove(&(deadline, id)));
+        self.deadlines.extend(owed_until.map(|deadline| (deadline, id)));
         // A refusal of a request that can't be read was queued on the way.
         self.dirty.insert(id);
         self.settle(id, result);
@@ -164,6 +178,18 @@ impl Connections {
 
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
         self.write(id, |connection| connection.reply(tag, reply));
+    }
+
+    /// Answers a request for job information.
+    pub(super) fn reply_job_info(&mut self, id: PeerId, tag: Tag, namespace: &Namespace, store: &Store) {
+        let Some(dialect) = self.connections.get(&id).and_then(Connection::dialect) else { return };
+        let payload = self.job_info.payload(namespace, dialect, store);
+        self.write(id, |connection| connection.reply_shared(tag, payload?));
+    }
+
+    /// A namespace's description changed.
+    pub(super) fn forget_job_info(&mut self, namespace: &Namespace) {
+        self.job_info.forget(namespace);
     }
 
     pub(super) fn notify(&mut self, id: PeerId, event: &Event) {

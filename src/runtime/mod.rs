@@ -37,6 +37,7 @@ mod groups;
 mod host;
 mod host_thread;
 mod inflated;
+mod job_info;
 mod lines;
 mod link;
 mod link_state;

@@ -23,7 +23,7 @@ use super::server_loop::{Calls, ServerLoop};
 use super::threads::spawn;
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
-use crate::ptl::{ListenError, ModexAddress, ServerEnvironment, SocketAccess};
+use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::server::{Config, HostCall, HostResult, Server};
 use crate::types::ProcId;
 
@@ -41,7 +41,7 @@ pub struct ServerOptions {
     /// Who can reach the socket.
     pub access: SocketAccess,
     /// Whether clients of other PMIx libraries can connect, for which there is a TCP socket on the loopback interface.
-    pub foreign_clients: bool,
+    pub foreign_clients: ForeignClients,
     /// Bounds of what connections can hold.
     pub connections: ConnectionLimits,
     /// Bounds and times of the core. Its capabilities are replaced by the host's.
