@@ -43,6 +43,20 @@ pub struct ServerOffer {
     pub codec: Generation,
     /// Its release, if it told.
     pub version: Option<Version>,
+    /// How else to reach it, where `address` does not exist for this process: a server of ours over TCP, from a container
+    /// that has another file system.
+    pub over_tcp: Option<(ServerAddress, Generation)>,
+    /// How it wants its clients to prove who they are.
+    pub proof: Proof,
+}
+
+/// How a client proves to a server who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// By its user and group.
+    Native,
+    /// Not at all.
+    None,
 }
 
 /// Why the environment does not lead to a server.
@@ -91,7 +105,7 @@ pub enum EnvironmentError {
         source: AddressError,
     },
     /// The server demands a way to prove identity that we do not have.
-    #[error("{SECURITY_MODE} is {modes:?}; this client knows only \"{NATIVE}\"")]
+    #[error("{SECURITY_MODE} is {modes:?}; this client knows only \"{NATIVE}\" and \"{NO_SECURITY}\"")]
     Security {
         /// The value.
         modes: String,
@@ -126,6 +140,7 @@ const NAMESPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";
 const SECURITY_MODE: &str = "PMIX_SECURITY_MODE";
 const NATIVE: &str = "native";
+const NO_SECURITY: &str = "none";
 const HOSTNAME: &str = "PMIX_HOSTNAME";
 
 /// Variables that only a server writes: ours derive nothing from them, foreign libraries do.
@@ -203,17 +218,28 @@ impl ClientEnvironment {
         let rank = text(RANK).ok_or(EnvironmentError::Missing { variable: RANK })?;
         let rank = parse_rank(rank).ok_or_else(|| EnvironmentError::Rank { text: rank.to_owned() })?;
         let proc = ProcId { namespace, rank };
-        let Some((address, codec)) = found.server()? else {
+        let Some((address, codec, over_tcp)) = found.server()? else {
             return Err(EnvironmentError::NoServer { namespace: proc.namespace });
         };
-        if let Some(modes) = text(SECURITY_MODE).filter(|modes| modes.split(',').all(|mode| mode != NATIVE)) {
-            return Err(EnvironmentError::Security { modes: modes.to_owned() });
-        }
+        let proof = text(SECURITY_MODE).map_or(Ok(Proof::Native), proof)?;
         let version = text(VERSION).map(|version| Version::parse(version.as_bytes()));
         let hostname = text(HOSTNAME).map(str::to_owned);
-        Ok(Self { proc, server: ServerOffer { address, codec, version }, hostname })
+        Ok(Self { proc, server: ServerOffer { address, codec, version, over_tcp, proof }, hostname })
     }
 }
+
+/// The first way of a server's list that is known here.
+fn proof(modes: &str) -> Result<Proof, EnvironmentError> {
+    let known = modes.split(',').find_map(|mode| match mode.trim() {
+        NATIVE => Some(Proof::Native),
+        NO_SECURITY => Some(Proof::None),
+        _ => None,
+    });
+    known.ok_or_else(|| EnvironmentError::Security { modes: modes.to_owned() })
+}
+
+/// An address with its encoding, and a second one.
+type Ways = (ServerAddress, Generation, Option<(ServerAddress, Generation)>);
 
 /// The variables that matter, as they were found.
 #[derive(Default)]
@@ -241,21 +267,24 @@ impl Found {
         self.0.iter().find(|(name, _)| *name == variable).map(|(_, text)| text.as_str())
     }
 
-    /// The server to connect to, and the encoding to use.
-    fn server(&self) -> Result<Option<(ServerAddress, Generation)>, EnvironmentError> {
+    /// The server to connect to, the encoding to use, and how else to reach it.
+    fn server(&self) -> Result<Option<Ways>, EnvironmentError> {
         let foreign = FOREIGN_URIS.into_iter().find_map(|(name, codec)| Some((name, codec, self.uri(name)?)));
         let modex = self.uri(SERVER_URI);
         let refused = |variable| move |source| EnvironmentError::Address { variable, source };
         let Some((variable, codec, foreign)) = foreign else {
             let Some(modex) = modex else { return Ok(None) };
             let address: ModexAddress = modex.parse().map_err(refused(SERVER_URI))?;
-            return Ok(Some((address.unix(), Generation::V41)));
+            return Ok(Some((address.unix(), Generation::V41, None)));
         };
         let foreign: ServerAddress = foreign.parse().map_err(refused(variable))?;
         let ours = modex
             .and_then(|modex| modex.parse::<ModexAddress>().ok())
             .filter(|modex| modex.tcp().is_some_and(|tcp| tcp == foreign || without_dots(tcp) == foreign));
-        Ok(Some(ours.map_or((foreign, codec), |ours| (ours.unix(), Generation::V41))))
+        Ok(Some(match ours {
+            Some(ours) => (ours.unix(), Generation::V41, Some((foreign, codec))),
+            None => (foreign, codec, None),
+        }))
     }
 
     fn uri(&self, variable: &str) -> Option<&str> {

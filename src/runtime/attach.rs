@@ -14,14 +14,16 @@ use super::manners::Manners;
 use super::readers::{Source, map_segment};
 use super::received::ReceivedData;
 use super::session::Session;
+use crate::bfrops::Generation;
 use crate::client::{Call, CallError, LossReason, Outcome};
 use crate::gds::AsStatus;
 use crate::proto::handshake::{
-    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, STORE_HASH, STORE_MODEX, native_credential,
+    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX, native_credential,
 };
 use crate::proto::{RankData, Reply, Request};
 use crate::ptl::{
-    self, ClientEnvironment, Endpoint, EnvironmentError, Received, ServerOffer, Stream, StreamError, StreamLimits,
+    self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
+    StreamError, StreamLimits,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
@@ -146,14 +148,8 @@ enum Joined {
 
 impl Attempt {
     fn join(&self, environment: &ClientEnvironment) -> Result<Joined, UnreachableReason> {
-        let ServerOffer { address, codec, version } = &environment.server;
-        let manners = match address.endpoint {
-            Endpoint::Unix(_) => Manners::ours(),
-            Endpoint::Tcp(_) => Manners::of_reference(*codec, *version),
-        };
-        let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
-        let mut stream = self.connect(&address.endpoint, limits)?;
-        let hello = self.introduction(&environment.proc, &manners).ok_or(UnreachableReason::Message)?;
+        let (mut stream, manners) = self.reach(&environment.server)?;
+        let hello = self.introduction(environment, &manners).ok_or(UnreachableReason::Message)?;
         // The first message of a connection is never refused by its queue.
         stream.queue(hello, None).map_err(|_| UnreachableReason::Message)?;
         let mut early = Vec::new();
@@ -167,11 +163,32 @@ impl Attempt {
                 None => self.receive(&mut stream, &mut early)?,
             }
         };
+        if !stream.carries_descriptors() {
+            stream.check_tcp_server()?;
+        }
         let hostname = environment.hostname.clone().unwrap_or_else(hostname);
         let received = ReceivedData::new(hostname, manners.dialect);
         let mut state = LinkState::new(stream, environment.proc.clone(), index, manners, received);
         state.feed(&early);
         self.open_store(environment, Link::new(state, self.clock))
+    }
+
+    /// Connects to the server, over TCP if its own socket does not exist where this process is.
+    fn reach(&self, server: &ServerOffer) -> Result<(Stream, Manners), UnreachableReason> {
+        let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
+        let connect = |address: &ServerAddress, codec: Generation| {
+            let manners = match address.endpoint {
+                Endpoint::Unix(_) => Manners::ours(),
+                Endpoint::Tcp(_) => Manners::of_reference(codec, server.version),
+            };
+            self.connect(&address.endpoint, limits).map(|stream| (stream, manners))
+        };
+        match (connect(&server.address, server.codec), &server.over_tcp) {
+            (Err(UnreachableReason::Connect(error)), Some((address, codec))) if error.is_nothing_there() => {
+                connect(address, *codec)
+            }
+            (outcome, _) => outcome,
+        }
     }
 
     /// Connects, again if the server's queue is full for a moment.
@@ -242,13 +259,17 @@ impl Attempt {
         }
     }
 
-    fn introduction(&self, proc: &ProcId, manners: &Manners) -> Option<Vec<u8>> {
+    fn introduction(&self, environment: &ClientEnvironment, manners: &Manners) -> Option<Vec<u8>> {
         let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
+        let (security, credential) = match environment.server.proof {
+            Proof::Native => (Text::from(SECURITY_NATIVE), native_credential(ids)),
+            Proof::None => (Text::from(SECURITY_NONE), Vec::new()),
+        };
         let begun = self.begun.filter(|_| manners.is_ours);
         let connect = Connect {
-            security: Text::from(SECURITY_NATIVE),
-            credential: native_credential(ids),
-            role: Role::Client(proc.clone()),
+            security,
+            credential,
+            role: Role::Client(environment.proc.clone()),
             version: Text::from(manners.dialect.peer.to_string()),
             codec: Text::from(manners.dialect.codec.generation.module_name()),
             described: manners.dialect.codec.described,
