@@ -11,6 +11,7 @@ use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
 use crate::capi::{from_c, pointer, process};
 use crate::keys;
+use crate::proto::exchange::ExchangeForm;
 use crate::types::{InfoFlags, Status, Value};
 
 use super::module;
@@ -90,6 +91,7 @@ struct Options {
     system_tmpdir: Option<PathBuf>,
     is_ipv4_disabled: bool,
     is_ipv6_disabled: bool,
+    exchange: Option<ExchangeForm>,
 }
 
 impl Options {
@@ -98,7 +100,7 @@ impl Options {
     /// # Safety
     /// P1 for every pointer inside.
     unsafe fn read(infos: &[pmix_info_t]) -> Result<Self, Failure> {
-        let mut options = Self::default();
+        let mut options = Self { exchange: exchange_of_environment()?, ..Self::default() };
         for info in infos {
             let name = from_c::key_in_place(&info.key)?;
             if !UNDERSTOOD.contains(&name) {
@@ -133,6 +135,8 @@ impl Options {
             self.is_ipv4_disabled = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         } else if name == keys::TCP_DISABLE_IPV6.name() {
             self.is_ipv6_disabled = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        } else if name == EXCHANGE {
+            self.exchange = Some(exchange_form(&text()?)?);
         }
         Ok(())
     }
@@ -164,7 +168,25 @@ impl Options {
     }
 }
 
-const UNDERSTOOD: [&str; 7] = [
+/// Info of ours: the release of the job's other servers ("4", "6"), for which data of fences and direct modexes is
+/// written. Stands above the variable of the same meaning.
+const EXCHANGE: &str = "modex.exchange";
+const EXCHANGE_VARIABLE: &str = "MODEX_EXCHANGE";
+
+#[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
+fn exchange_of_environment() -> Result<Option<ExchangeForm>, Failure> {
+    let release = std::env::var_os(EXCHANGE_VARIABLE).filter(|release| !release.is_empty());
+    release.map(|release| exchange_form(&release.to_string_lossy())).transpose()
+}
+
+fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
+    release.parse().map_err(|error| {
+        tracing::error!(%error, "the PMIx server can't be started");
+        Failure(Status::ERR_BAD_PARAM)
+    })
+}
+
+const UNDERSTOOD: [&str; 8] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
@@ -172,10 +194,11 @@ const UNDERSTOOD: [&str; 7] = [
     keys::SYSTEM_TMPDIR.name(),
     keys::TCP_DISABLE_IPV4.name(),
     keys::TCP_DISABLE_IPV6.name(),
+    EXCHANGE,
 ];
 
 fn start(options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
-    let bridge = Arc::new(Bridge { module });
+    let bridge = Arc::new(Bridge { module, form: options.exchange.unwrap_or_default() });
     let server = options.builder().start(ModuleHost::new(Arc::clone(&bridge))).map_err(|error| {
         tracing::error!(%error, "the PMIx server can't be started");
         Failure(Status::ERR_INIT)
