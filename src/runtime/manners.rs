@@ -27,7 +27,7 @@ impl Manners {
 
     /// Those of a server of the reference. It writes job information of any size into one message.
     pub(super) fn of_reference(generation: Generation, version: Option<Version>) -> Self {
-        let peer = version.filter(|version| version.major > 0).unwrap_or_else(|| oldest_with(generation));
+        let peer = version.filter(|version| version.major > 0).unwrap_or_else(|| Version::first_with(generation));
         let message_bytes_max = match peer.major {
             0..=3 => 16 << 20,
             4..=5 => MESSAGE_BYTES_ANY,
@@ -84,17 +84,6 @@ impl Manners {
 const NESTING_MAX: u32 = DecodeLimits::NESTING_MAX;
 /// Releases 4 and 5 have no limit of their own: what a header can say.
 const MESSAGE_BYTES_ANY: usize = 0x7fff_ffff;
-
-/// The first release with this encoding, for servers that do not tell theirs.
-const fn oldest_with(generation: Generation) -> Version {
-    match generation {
-        Generation::V3 => Version::new(3, 2, 0),
-        Generation::V4 => Version::new(4, 0, 0),
-        Generation::V41 => Version::new(4, 2, 0),
-        Generation::V51 => Version::new(6, 0, 0),
-        Generation::V61 => Version::new(6, 1, 0),
-    }
-}
 
 #[cfg(test)]
 mod tests {
