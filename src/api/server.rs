@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::gds::registration::Description;
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::keys;
-use crate::ptl::SocketAccess;
+use crate::ptl::{ForeignClients, SocketAccess};
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
 use crate::server::{
     Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, RegisterClient, RegisterNamespace,
@@ -34,6 +34,7 @@ pub struct ServerBuilder {
     session_tmpdir: Option<PathBuf>,
     system_tmpdir: Option<PathBuf>,
     access: SocketAccess,
+    foreign_clients: ForeignClients,
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
@@ -115,6 +116,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether clients of other PMIx libraries can connect; they are welcome if not given. They use TCP, and the server
+    /// listens on the loopback interface for them. The kernel tells it whose each connection is; whether they are let in
+    /// depends on that, not on [`ServerBuilder::access`].
+    pub fn foreign_clients(mut self, clients: ForeignClients) -> Self {
+        self.foreign_clients = clients;
+        self
+    }
+
     /// Where the segments live; in sealed memfds if not given.
     pub fn backing(mut self, backing: BackingKind) -> Self {
         self.backing = backing;
@@ -167,6 +176,7 @@ impl ServerBuilder {
             session_tmpdir,
             system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
             access: self.access,
+            foreign_clients: self.foreign_clients,
             connections: self.connections,
             core: self.core,
             store,
@@ -185,6 +195,7 @@ impl Server {
             session_tmpdir: None,
             system_tmpdir: None,
             access: SocketAccess::default(),
+            foreign_clients: ForeignClients::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
             connections: ConnectionLimits::default(),

@@ -5,6 +5,7 @@
 //! frame = header + payload         frame
 //!   tag 101 ...  request, reply    request, reply
 //!   tag 0, 2, 64 notices           notification
+//!   parts of job information       job_blob
 //! server <-> server                blob, exchange
 //! ```
 //!
@@ -22,10 +23,13 @@ mod command;
 mod data;
 mod event;
 pub mod exchange;
+mod fitting;
 pub mod frame;
 mod group;
 pub mod handshake;
 mod host_order;
+pub mod job_blob;
+mod job_info;
 mod layout;
 mod message;
 pub mod notification;
@@ -44,5 +48,6 @@ mod topology;
 mod version;
 
 pub use command::Command;
+pub use job_info::JobInfoWriter;
 pub use message::*;
 pub use version::{Dialect, Version};

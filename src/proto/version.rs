@@ -38,6 +38,18 @@ impl Version {
         Self { major, minor, release }
     }
 
+    /// The largest payload that a peer of this release accepts; after a larger one it closes the connection. (Its
+    /// `ptl_base_max_msg_size`; a user may have set another.)
+    #[must_use]
+    pub const fn message_bytes_max(self) -> usize {
+        match self.major {
+            0..4 => 16 << 20,
+            // None of their own; a header can say no more.
+            4..6 => 0xffff_ffff,
+            _ => 32 << 20,
+        }
+    }
+
     /// The first release that spoke an encoding: what is sure of a peer that does not say its release.
     #[must_use]
     pub const fn first_with(generation: Generation) -> Self {

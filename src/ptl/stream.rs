@@ -1,17 +1,18 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::Shutdown;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketAddrAny};
 
 use super::outbox::Outbox;
-use super::{Credentials, QueueFull};
+use super::socket_owner::SocketOwners;
+use super::{Credentials, Endpoint, QueueFull};
 
 /// What a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +29,12 @@ impl Default for StreamLimits {
     }
 }
 
-/// A connected, non-blocking socket: bytes and descriptors in order, in both directions.
+/// A connected, non-blocking socket: bytes in order, in both directions, and descriptors where the transport carries
+/// them.
 #[derive(Debug)]
 pub struct Stream {
-    socket: Arc<UnixStream>,
+    socket: Arc<OwnedFd>,
+    carries_descriptors: bool,
     outbox: Outbox,
     descriptors: VecDeque<OwnedFd>,
     limits: StreamLimits,
@@ -72,18 +75,18 @@ pub struct StreamError {
 #[non_exhaustive]
 pub enum ConnectError {
     /// Nobody listens there, or it may not be entered.
-    #[error("cannot connect to {path}: {source}")]
+    #[error("cannot connect to {endpoint}: {source}")]
     Unreachable {
         /// The socket.
-        path: PathBuf,
+        endpoint: Endpoint,
         /// Why not.
         source: io::Error,
     },
     /// Somebody listens there who is neither this user nor root, and who would learn whatever is put.
-    #[error("socket {path} is served by user {uid}, who is neither root nor user {ours}; refusing to talk to it")]
+    #[error("socket {endpoint} is served by user {uid}, who is neither root nor user {ours}; refusing to talk to it")]
     ForeignServer {
         /// The socket.
-        path: PathBuf,
+        endpoint: Endpoint,
         /// Who serves it.
         uid: u32,
         /// Our effective user id.
@@ -91,29 +94,118 @@ pub enum ConnectError {
     },
 }
 
-impl Stream {
-    /// Connects to a server and checks that it runs as this user or as root.
-    ///
-    /// # Errors
-    /// [`ConnectError`].
-    pub fn connect(path: &Path, limits: StreamLimits) -> Result<Self, ConnectError> {
-        let unreachable = |source| ConnectError::Unreachable { path: path.to_owned(), source };
-        let socket = UnixStream::connect(path).map_err(unreachable)?;
-        let server = Credentials::of_peer(&socket).map_err(unreachable)?;
-        let ours = nix::unistd::geteuid().as_raw();
-        if server.uid != ours && server.uid != 0 {
-            return Err(ConnectError::ForeignServer { path: path.to_owned(), uid: server.uid, ours });
+impl ConnectError {
+    /// Whether there is nobody at that place, or none that this process can see.
+    #[must_use]
+    pub fn is_nothing_there(&self) -> bool {
+        use io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
+        match self {
+            Self::Unreachable { source, .. } => {
+                matches!(source.kind(), ConnectionRefused | NotFound | PermissionDenied)
+            }
+            Self::ForeignServer { .. } => false,
         }
-        Self::new(socket, limits).map_err(unreachable)
     }
 
-    /// Takes a connected socket and makes it non-blocking.
+    /// Whether the same may succeed a moment later.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
+        match self {
+            Self::Unreachable { endpoint: Endpoint::Tcp(_), source } => {
+                matches!(
+                    source.kind(),
+                    ConnectionRefused | ConnectionReset | ConnectionAborted | Interrupted | WouldBlock
+                )
+            }
+            Self::Unreachable { .. } | Self::ForeignServer { .. } => false,
+        }
+    }
+}
+
+impl Stream {
+    /// Connects to a server, waiting as long as the operating system does.
+    ///
+    /// # Errors
+    /// [`ConnectError`]. A UNIX-domain socket must be served by this user or by root.
+    pub fn connect(endpoint: &Endpoint, limits: StreamLimits) -> Result<Self, ConnectError> {
+        Self::connect_within(endpoint, limits, Duration::MAX)
+    }
+
+    /// Connects to a server; waits no longer than this for one that may be on another node.
+    ///
+    /// # Errors
+    /// As [`Stream::connect`].
+    pub fn connect_within(endpoint: &Endpoint, limits: StreamLimits, time_max: Duration) -> Result<Self, ConnectError> {
+        let unreachable = |source| ConnectError::Unreachable { endpoint: endpoint.clone(), source };
+        match endpoint {
+            Endpoint::Unix(path) => {
+                let socket = UnixStream::connect(path).map_err(unreachable)?;
+                check_server(endpoint, Credentials::of_peer(&socket).map_err(unreachable)?.uid)?;
+                Self::new(socket, limits).map_err(unreachable)
+            }
+            Endpoint::Tcp(address) => Self::connect_tcp(*address, limits, time_max).map_err(unreachable),
+        }
+    }
+
+    fn connect_tcp(address: SocketAddr, limits: StreamLimits, time_max: Duration) -> io::Result<Self> {
+        let socket = if address.ip().is_loopback() || time_max.is_zero() || time_max == Duration::MAX {
+            TcpStream::connect(address)?
+        } else {
+            TcpStream::connect_timeout(&address, time_max)?
+        };
+        Self::over_tcp(socket, limits)
+    }
+
+    /// Checks whose server is at the other end of a loopback TCP connection: this user's or root's. To be called once it
+    /// has answered, as nobody owns a connection that was not accepted yet. Where the kernel can't tell (another network
+    /// or user namespace, another node), nothing is proven and nothing refused: launchers lead processes there.
+    ///
+    /// # Errors
+    /// [`ConnectError::ForeignServer`].
+    pub fn check_tcp_server(&self) -> Result<(), ConnectError> {
+        let address = |found: Option<SocketAddrAny>| SocketAddr::try_from(found?).ok();
+        let own = address(rustix::net::getsockname(&self.socket).ok());
+        let server = address(rustix::net::getpeername(&self.socket).ok().flatten());
+        let (Some(own), Some(address)) = (own, server) else { return Ok(()) };
+        let owner = SocketOwners::new().owner(own, address);
+        match owner {
+            Ok(uid) if uid != UID_UNMAPPED => check_server(&Endpoint::Tcp(address), uid),
+            owner => {
+                tracing::debug!(?owner, %address, "whose server this is can't be told");
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a connected UNIX-domain socket and makes it non-blocking.
     ///
     /// # Errors
     /// The operating system refuses.
     pub fn new(socket: UnixStream, limits: StreamLimits) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self { socket: Arc::new(socket), outbox: Outbox::default(), descriptors: VecDeque::new(), limits })
+        Ok(Self::of(socket.into(), true, limits))
+    }
+
+    /// Takes a connected TCP socket and makes it non-blocking. Small messages go out at once.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub fn over_tcp(socket: TcpStream, limits: StreamLimits) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        Ok(Self::of(socket.into(), false, limits))
+    }
+
+    fn of(socket: OwnedFd, carries_descriptors: bool, limits: StreamLimits) -> Self {
+        let (socket, outbox, descriptors) = (Arc::new(socket), Outbox::default(), VecDeque::new());
+        Self { socket, carries_descriptors, outbox, descriptors, limits }
+    }
+
+    /// Whether descriptors can travel here.
+    #[must_use]
+    pub const fn carries_descriptors(&self) -> bool {
+        self.carries_descriptors
     }
 
     /// Reads what is there into the caller's buffer, which one thread can use for all its streams.
@@ -129,7 +221,7 @@ impl Stream {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let count = loop {
-            match rustix::net::recvmsg(&*self.socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags) {
+            match rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags) {
                 Ok(message) => break message.bytes,
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 Err(Errno::INTR) => {}
@@ -151,12 +243,22 @@ impl Stream {
         self.descriptors.pop_front()
     }
 
-    /// Appends a message, with a descriptor on its first byte if given. Nothing is sent before [`Stream::flush`].
+    /// Appends a message, with a descriptor on its first byte if given. Nothing is sent before [`Stream::flush`]. Where
+    /// the transport carries no descriptors the message goes without, as if there had been none to give.
     ///
     /// # Errors
     /// [`QueueFull`]: the peer does not read. Drop it.
     pub fn queue(&mut self, bytes: Vec<u8>, descriptor: Option<Arc<OwnedFd>>) -> Result<(), QueueFull> {
+        let descriptor = descriptor.filter(|_| self.carries_descriptors);
         self.outbox.push(bytes, descriptor, self.limits.queued_bytes_max)
+    }
+
+    /// Appends a message whose second part is not copied: many streams may have the same one queued.
+    ///
+    /// # Errors
+    /// As [`Stream::queue`].
+    pub fn queue_shared(&mut self, head: Vec<u8>, rest: Arc<[u8]>) -> Result<(), QueueFull> {
+        self.outbox.push_shared(head, rest, self.limits.queued_bytes_max)
     }
 
     /// Sends what waits, until the socket is full.
@@ -176,7 +278,7 @@ impl Stream {
 
     /// The socket itself, to wait on while somebody else may use the stream.
     #[must_use]
-    pub fn socket(&self) -> Arc<UnixStream> {
+    pub fn socket(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
     }
 
@@ -184,7 +286,7 @@ impl Stream {
     /// What was sent before can still be read by the peer.
     pub fn shutdown(&self) {
         // Fails only if the peer has ended it already.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Whether bytes wait to be sent.
@@ -199,6 +301,18 @@ impl AsFd for Stream {
         self.socket.as_fd()
     }
 }
+
+/// Whoever else listens there would learn whatever is put.
+fn check_server(endpoint: &Endpoint, uid: u32) -> Result<(), ConnectError> {
+    let ours = nix::unistd::geteuid().as_raw();
+    if uid == 0 || uid == ours {
+        return Ok(());
+    }
+    Err(ConnectError::ForeignServer { endpoint: endpoint.clone(), uid, ours })
+}
+
+/// What the kernel shows of a user who has no number here: one of another user namespace.
+const UID_UNMAPPED: u32 = 65534;
 
 /// Room for descriptors in one receive. Our peers send one at a time; the kernel closes what does not fit.
 const DESCRIPTORS_PER_CALL: usize = 4;

@@ -2,16 +2,18 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::greeting::{self, Greeted, Greeting, GreetingError};
+use super::greeting::{self, Greeted, Greeting, GreetingError, Origin};
+use super::job_info::JobInfoError;
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
 use crate::proto::frame::{FrameBuffer, FrameError};
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
-use crate::proto::{Command, Reply, SegmentNotice, Tag};
+use crate::proto::{Command, Dialect, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
+use crate::types::Time;
 use nix::errno::Errno;
 
 /// One client's connection, seen from the server.
@@ -21,6 +23,8 @@ pub(super) struct Connection {
     stage: Stage,
     /// How old the peer's Init was when it introduced itself, if it said so.
     init_age: Option<Duration>,
+    /// When the rest of a message that has begun must have come.
+    pub(super) owed_until: Option<Time>,
     /// Whether the poller reports when it becomes writable.
     is_write_watched: bool,
 }
@@ -68,8 +72,14 @@ pub(super) enum Dropped {
     /// An answer that this peer has no encoding for.
     #[error("an answer can't be written for this peer: {0}")]
     Write(#[from] WriteError),
+    /// An answer that this peer would not take, and that has no place for a status.
+    #[error("the peer's release does not accept its job information: {0}")]
+    ReplyTooLarge(FrameError),
+    /// An answer that can't be made, and that has no place for a status.
+    #[error(transparent)]
+    JobInfo(#[from] JobInfoError),
     /// It took too long.
-    #[error("the peer did not introduce itself, or did not read its refusal, in time")]
+    #[error("the peer did not introduce itself, did not finish a message, or did not read its last bytes, in time")]
     Deadline,
     /// Others introduced themselves while it did not.
     #[error("more than {handshakes_max} connections had not introduced themselves; this was the oldest")]
@@ -82,7 +92,7 @@ pub(super) enum Dropped {
 impl Connection {
     pub(super) fn new(stream: Stream, credentials: Credentials) -> Self {
         let stage = Stage::Greeting(Greeting::default());
-        Self { stream, credentials, stage, init_age: None, is_write_watched: false }
+        Self { stream, credentials, stage, init_age: None, owed_until: None, is_write_watched: false }
     }
 
     pub(super) fn credentials(&self) -> Credentials {
@@ -91,6 +101,11 @@ impl Connection {
 
     pub(super) fn init_age(&self) -> Option<Duration> {
         self.init_age
+    }
+
+    /// Whether the peer has begun a message and still owes the rest.
+    pub(super) fn owes_bytes(&self) -> bool {
+        matches!(&self.stage, Stage::Known(known) if known.inbox.is_inside_message())
     }
 
     pub(super) fn is_greeting(&self) -> bool {
@@ -112,7 +127,9 @@ impl Connection {
         let bytes = buffer.get(..count).unwrap_or_default();
         match &mut self.stage {
             Stage::Greeting(greeting) => {
-                let Some(greeted) = greeting.push(bytes, self.credentials)? else { return Ok(()) };
+                let carries_descriptors = self.stream.carries_descriptors();
+                let origin = Origin { credentials: self.credentials, carries_descriptors };
+                let Some(greeted) = greeting.push(bytes, origin)? else { return Ok(()) };
                 let Greeted { hello, lines, init_age, wants_refusal, inbox } = greeted;
                 self.init_age = init_age;
                 deliver(Input::Connected(id, hello));
@@ -173,6 +190,24 @@ impl Connection {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         let Some(command) = known.open.close(tag) else { return Ok(()) };
         Ok(self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?)
+    }
+
+    /// How the peer is spoken to, once it has introduced itself.
+    pub(super) fn dialect(&self) -> Option<Dialect> {
+        match &self.stage {
+            Stage::Known(known) => Some(known.lines.dialect()),
+            _ => None,
+        }
+    }
+
+    /// As [`Connection::reply`], with a payload that others get, too.
+    pub(super) fn reply_shared(&mut self, tag: Tag, payload: Arc<[u8]>) -> Result<(), Dropped> {
+        let Stage::Known(known) = &mut self.stage else { return Ok(()) };
+        if known.open.close(tag).is_none() {
+            return Ok(());
+        }
+        let header = known.lines.write_header(tag, &payload).map_err(Dropped::ReplyTooLarge)?;
+        Ok(self.stream.queue_shared(header, payload)?)
     }
 
     /// Tells the peer of an event. One that its encoding has no form for is lost to it.

@@ -2,13 +2,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::connection::{Connection, Dropped};
+use super::job_info::JobInfoAnswers;
+use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
-use super::server_loop::ServerLoop;
 use crate::gds::Store;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
-use crate::ptl::{Listener, StreamLimits};
+use crate::ptl::{Credentials, Stream, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::types::{Namespace, Time};
@@ -20,13 +21,20 @@ pub struct ConnectionLimits {
     pub handshakes_max: usize,
     /// How long a connection may take to introduce itself, and to take its last bytes when it is closed.
     pub handshake_time_max: Duration,
+    /// How long a client may be silent in the middle of a message.
+    pub message_pause_max: Duration,
     /// Bytes that may wait for a client that does not read.
     pub queued_bytes_max: usize,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { handshakes_max: 512, handshake_time_max: Duration::from_secs(20), queued_bytes_max: 64 << 20 }
+        Self {
+            handshakes_max: 512,
+            handshake_time_max: Duration::from_secs(20),
+            message_pause_max: Duration::from_secs(120),
+            queued_bytes_max: 64 << 20,
+        }
     }
 }
 
@@ -43,6 +51,7 @@ pub(super) struct Connections {
     /// Connections to be ended in this turn.
     ended: Vec<Connection>,
     inputs: VecDeque<Input>,
+    job_info: JobInfoAnswers,
     buffer: Box<[u8]>,
     /// Out of descriptors: no connection is taken before this.
     accept_pause_end: Option<Time>,
@@ -59,6 +68,7 @@ impl Connections {
             dirty: BTreeSet::new(),
             ended: Vec::new(),
             inputs: VecDeque::new(),
+            job_info: JobInfoAnswers::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             accept_pause_end: None,
         }
@@ -78,53 +88,59 @@ impl Connections {
         first.into_iter().chain(self.accept_pause_end).min()
     }
 
-    /// Takes waiting connections, a bounded number.
-    pub(super) fn accept(&mut self, listener: &Listener, poller: &Poller, now: Time) {
+    /// Takes waiting connections from one of the listeners, a bounded number.
+    pub(super) fn accept(&mut self, listeners: &Listeners, token: Token, poller: &Poller, now: Time) {
         let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
         for _ in 0..ACCEPTS_PER_TURN {
-            let (stream, credentials) = match listener.accept(limits) {
-                Ok(Some(accepted)) => accepted,
+            match listeners.accept(token, limits) {
+                Ok(Some((stream, Ok(credentials)))) => self.begin(stream, credentials, poller, now),
+                Ok(Some((_, Err(error)))) => tracing::warn!(%error, "connection dropped"),
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "can't take a connection; trying again in a moment");
-                    // Without this the listener would be ready, and fail, in every turn.
-                    let _ = poller.forget(listener);
+                    // Without this the listeners would be ready, and fail, in every turn.
+                    listeners.forget(poller);
                     self.accept_pause_end = Some(now + ACCEPT_PAUSE);
                     return;
                 }
-            };
-            self.last += 1;
-            let id = PeerId(self.last);
-            if let Err(errno) = poller.watch(&stream, Token(id.0)) {
-                tracing::warn!(%errno, "can't watch a connection; it is dropped");
-                continue;
             }
-            let deadline = now + self.limits.handshake_time_max;
-            self.connections.insert(id, Connection::new(stream, credentials));
-            self.deadlines.insert((deadline, id));
-            self.greeting.insert(id);
-            self.make_room();
         }
     }
 
+    fn begin(&mut self, stream: Stream, credentials: Credentials, poller: &Poller, now: Time) {
+        self.last += 1;
+        let id = PeerId(self.last);
+        if let Err(errno) = poller.watch(&stream, Token(id.0)) {
+            return tracing::warn!(%errno, "can't watch a connection; it is dropped");
+        }
+        self.connections.insert(id, Connection::new(stream, credentials));
+        self.deadlines.insert((now + self.limits.handshake_time_max, id));
+        self.greeting.insert(id);
+        self.make_room();
+    }
+
     /// Reads from or writes to a connection that is ready.
-    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness) {
+    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness, now: Time) {
         if readiness.is_writable {
             self.dirty.insert(id);
         }
         let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
         let inputs = &mut self.inputs;
         let result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
+        let owed_until = connection.owes_bytes().then(|| now + self.limits.message_pause_max);
+        let before = std::mem::replace(&mut connection.owed_until, owed_until);
         if !connection.is_greeting() && self.greeting.remove(&id) {
             self.deadlines.retain(|&(_, other)| other != id);
         }
+        before.map(|deadline| self.deadlines.remove(&(deadline, id)));
+        self.deadlines.extend(owed_until.map(|deadline| (deadline, id)));
         // A refusal of a request that can't be read was queued on the way.
         self.dirty.insert(id);
         self.settle(id, result);
     }
 
     /// Drops what took too long, and takes connections again after a pause.
-    pub(super) fn expire(&mut self, now: Time, listener: &Listener, poller: &Poller) {
+    pub(super) fn expire(&mut self, now: Time, listeners: &Listeners, poller: &Poller) {
         while let Some(&(deadline, id)) = self.deadlines.first()
             && deadline <= now
         {
@@ -133,7 +149,7 @@ impl Connections {
         }
         if self.accept_pause_end.is_some_and(|end| end <= now) {
             self.accept_pause_end = None;
-            if let Err(errno) = poller.watch(listener, ServerLoop::LISTENER) {
+            if let Err(errno) = listeners.watch(poller) {
                 tracing::error!(%errno, "can't watch for connections; trying again in a moment");
                 self.accept_pause_end = Some(now + ACCEPT_PAUSE);
             }
@@ -162,6 +178,18 @@ impl Connections {
 
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
         self.write(id, |connection| connection.reply(tag, reply));
+    }
+
+    /// Answers a request for job information.
+    pub(super) fn reply_job_info(&mut self, id: PeerId, tag: Tag, namespace: &Namespace, store: &Store) {
+        let Some(dialect) = self.connections.get(&id).and_then(Connection::dialect) else { return };
+        let payload = self.job_info.payload(namespace, dialect, store);
+        self.write(id, |connection| connection.reply_shared(tag, payload?));
+    }
+
+    /// A namespace's description changed.
+    pub(super) fn forget_job_info(&mut self, namespace: &Namespace) {
+        self.job_info.forget(namespace);
     }
 
     pub(super) fn notify(&mut self, id: PeerId, event: &Event) {
@@ -226,8 +254,8 @@ impl Connections {
         if let Some(connection) = self.connections.get(&id) {
             let pid = connection.credentials().pid;
             match dropped {
-                Dropped::End => tracing::debug!(peer = id.0, pid, "connection ended"),
-                dropped => tracing::warn!(peer = id.0, pid, reason = %dropped, "connection dropped"),
+                Dropped::End => tracing::debug!(peer = id.0, ?pid, "connection ended"),
+                dropped => tracing::warn!(peer = id.0, ?pid, reason = %dropped, "connection dropped"),
             }
             self.remove(id);
             self.inputs.push_back(Input::Lost(id));
@@ -251,7 +279,7 @@ impl Connections {
 }
 
 /// Numbers below are the poller's own tokens.
-const FIRST_PEER: u64 = 2;
+const FIRST_PEER: u64 = 3;
 /// Bytes read from one connection per turn.
 const BUFFER_SIZE_BYTES: usize = 64 << 10;
 const ACCEPTS_PER_TURN: usize = 64;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::unistd::{geteuid, getpid};
 
-use crate::api::{Server, ServerBuilder, SocketAccess};
+use crate::api::{ForeignClients, Server, ServerBuilder, SocketAccess};
 use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
 use crate::capi::{from_c, pointer, process};
@@ -89,6 +89,8 @@ struct Options {
     hostname: Option<String>,
     tmpdir: Option<PathBuf>,
     system_tmpdir: Option<PathBuf>,
+    is_ipv4_disabled: bool,
+    is_ipv6_disabled: bool,
     exchange: Option<ExchangeForm>,
 }
 
@@ -129,6 +131,10 @@ impl Options {
             self.tmpdir = Some(text()?.into());
         } else if name == keys::SYSTEM_TMPDIR.name() {
             self.system_tmpdir = Some(text()?.into());
+        } else if name == keys::TCP_DISABLE_IPV4.name() {
+            self.is_ipv4_disabled = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        } else if name == keys::TCP_DISABLE_IPV6.name() {
+            self.is_ipv6_disabled = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         } else if name == EXCHANGE {
             self.exchange = Some(exchange_form(&text()?)?);
         }
@@ -139,7 +145,14 @@ impl Options {
         // A server of root serves the jobs of other users, too.
         let access = if geteuid().is_root() { SocketAccess::RegisteredUsers } else { SocketAccess::OwnerOnly };
         let namespace = self.namespace.unwrap_or_else(|| format!("pmix-server-{}", getpid()));
+        let clients = match (self.is_ipv4_disabled, self.is_ipv6_disabled) {
+            (false, false) => ForeignClients::Welcome,
+            (false, true) => ForeignClients::OverIpv4,
+            (true, false) => ForeignClients::OverIpv6,
+            (true, true) => ForeignClients::Refused,
+        };
         let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access);
+        let builder = builder.foreign_clients(clients);
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
             None => builder,
@@ -173,12 +186,14 @@ fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
     })
 }
 
-const UNDERSTOOD: [&str; 6] = [
+const UNDERSTOOD: [&str; 8] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
     keys::SERVER_TMPDIR.name(),
     keys::SYSTEM_TMPDIR.name(),
+    keys::TCP_DISABLE_IPV4.name(),
+    keys::TCP_DISABLE_IPV6.name(),
     EXCHANGE,
 ];
 
