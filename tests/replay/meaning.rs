@@ -85,11 +85,12 @@ fn realm_of(key: &str) -> &'static str {
 
 fn infos(value: &Value) -> Vec<&Info> {
     let Value::DataArray(array) = value else { panic!("{value:?} is no array") };
-    let info = |element| match element {
-        Value::Info(info) => &**info,
-        other => panic!("{other:?} is no info"),
-    };
     array.elements.iter().map(info).collect()
+}
+
+fn info(element: &Value) -> &Info {
+    let Value::Info(info) = element else { panic!("{element:?} is no info") };
+    info
 }
 
 fn insert(facts: &mut BTreeMap<(String, String), Value>, about: &str, infos: Vec<&Info>) {
