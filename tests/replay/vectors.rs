@@ -17,6 +17,10 @@ pub(crate) struct Session {
     pub(crate) steps: Vec<Step>,
     /// Events that the server delivered.
     pub(crate) events: Vec<Event>,
+    /// The same as they were sent.
+    pub(crate) event_frames: Vec<Vec<u8>>,
+    /// What the server answered to the connect message.
+    pub(crate) welcome: Vec<u8>,
 }
 
 /// One message of the client, and the answer to it.
@@ -44,8 +48,9 @@ impl Session {
         let (_, first) = messages.next().unwrap();
         let connect = Connect::decode(&first[CONNECT_HEADER_BYTES..]).unwrap();
         let stray = first[connect.encode().unwrap().len()..].to_vec();
-        messages.next().unwrap();
-        let mut session = Self { connect, stray, steps: Vec::new(), events: Vec::new() };
+        let (_, welcome) = messages.next().unwrap();
+        let mut session =
+            Self { connect, stray, steps: Vec::new(), events: Vec::new(), event_frames: Vec::new(), welcome };
         let mut places = BTreeMap::new();
         for (is_client, bytes) in messages {
             let (tag, payload) = take_apart(&bytes);
@@ -56,6 +61,7 @@ impl Session {
                 let events_before = session.events.len();
                 session.steps.push(Step { frame: bytes, tag, request, answer: None, events_before });
             } else if tag == Tag::NOTIFICATION {
+                session.event_frames.push(bytes);
                 let seen = Dialect { peer: server, ..session.dialect() };
                 session.events.push(decode_event(&payload, seen, &DecodeLimits::default()).unwrap());
             } else if tag != Tag::HEARTBEAT {
