@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::gds::registration::Description;
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::keys;
-use crate::ptl::{ForeignClients, SocketAccess};
+use crate::ptl::{ForeignClients, ServerEnvironment, SocketAccess};
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
 use crate::server::{
     Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, RegisterClient, RegisterNamespace,
@@ -271,7 +271,12 @@ impl Server {
         self.status("deregister the process", HostCall::DeregisterClient(proc.clone()))
     }
 
-    /// The environment variables that lead a process to this server. To be added to the process's own.
+    /// Environment variables that a process should not inherit: they belong to a server of an outer job, or tune another
+    /// PMIx library in ways that keep it from talking to this one.
+    pub const REMOVED_VARIABLES: &'static [&'static str] = &ServerEnvironment::REMOVED;
+
+    /// The environment variables that lead a process to this server. To be added to the process's own, without
+    /// [`Server::REMOVED_VARIABLES`].
     ///
     /// # Errors
     /// [`ServerError::NoProcess`] for a rank that is not the number of a process.
