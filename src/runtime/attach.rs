@@ -14,7 +14,6 @@ use super::manners::Manners;
 use super::readers::{Source, map_segment};
 use super::received::ReceivedData;
 use super::session::Session;
-use crate::bfrops::Generation;
 use crate::client::{Call, CallError, LossReason, Outcome};
 use crate::gds::AsStatus;
 use crate::proto::handshake::{
@@ -22,8 +21,8 @@ use crate::proto::handshake::{
 };
 use crate::proto::{RankData, Reply, Request};
 use crate::ptl::{
-    self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
-    StreamError, StreamLimits,
+    self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, Stream, StreamError,
+    StreamLimits,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
@@ -148,7 +147,7 @@ enum Joined {
 
 impl Attempt {
     fn join(&self, environment: &ClientEnvironment) -> Result<Joined, UnreachableReason> {
-        let (mut stream, manners) = self.reach(&environment.server)?;
+        let (mut stream, manners) = self.reach(environment)?;
         let hello = self.introduction(environment, &manners).ok_or(UnreachableReason::Message)?;
         // The first message of a connection is never refused by its queue.
         stream.queue(hello, None).map_err(|_| UnreachableReason::Message)?;
@@ -174,19 +173,18 @@ impl Attempt {
     }
 
     /// Connects to the server, over TCP if its own socket does not exist where this process is.
-    fn reach(&self, server: &ServerOffer) -> Result<(Stream, Manners), UnreachableReason> {
+    fn reach(&self, environment: &ClientEnvironment) -> Result<(Stream, Manners), UnreachableReason> {
+        let server = &environment.server;
         let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
-        let connect = |address: &ServerAddress, codec: Generation| {
+        let connect = |address: &ServerAddress| {
             let manners = match address.endpoint {
                 Endpoint::Unix(_) => Manners::ours(),
-                Endpoint::Tcp(_) => Manners::of_reference(codec, server.version),
+                Endpoint::Tcp(_) => Manners::of_reference(server.codec, server.version),
             };
             self.connect(&address.endpoint, limits).map(|stream| (stream, manners))
         };
-        match (connect(&server.address, server.codec), &server.over_tcp) {
-            (Err(UnreachableReason::Connect(error)), Some((address, codec))) if error.is_nothing_there() => {
-                connect(address, *codec)
-            }
+        match (connect(&server.address), &environment.fallback) {
+            (Err(UnreachableReason::Connect(error)), Some(address)) if error.is_nothing_there() => connect(address),
             (outcome, _) => outcome,
         }
     }
