@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use modex::bfrops::Codec;
-use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect};
+use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect, Role};
 use modex::proto::{Command, Version};
 use modex::regex::{MapLimits, NodeList, RankMap, generate_nodes, generate_ranks};
+use modex::types::{Namespace, ProcId};
 use modex_fuzz::{PEERS, codec_choice, description, sample};
 
 fn main() {
@@ -21,7 +22,10 @@ fn main() {
         match name.as_str() {
             "server_blobs" => blobs(&text),
             "tool_connect" => streams(&name, &text),
-            _ => conversation(&name, &text),
+            _ => {
+                conversation(&name, &text);
+                job(&name, &text);
+            }
         }
     }
     maps();
@@ -86,6 +90,29 @@ fn conversation(name: &str, text: &str) {
             let command = u8::try_from(command).unwrap_or(0);
             seed("bfrops", &name, &[5, codec_choice(codec), server, command], payload);
         }
+    }
+}
+
+/// A captured client and the same beside it as the other process of the job, message by message in turn.
+fn job(name: &str, text: &str) {
+    let sent: Vec<Vec<u8>> = messages(text).filter(|(from, _)| *from).map(|(_, bytes)| bytes).collect();
+    let Some((first, requests)) = sent.split_first() else { return };
+    let mut connect = Connect::decode(first.get(CONNECT_HEADER_BYTES..).unwrap_or_default()).expect("a vector");
+    let record = |of: u8, bytes: &[u8]| {
+        let size = u16::try_from(bytes.len()).expect("a short message");
+        [&[of], size.to_be_bytes().as_slice(), bytes].concat()
+    };
+    let mut records = Vec::new();
+    for rank in 0..2_u8 {
+        connect.role = Role::Client(ProcId::new(Namespace::new("testns").expect("a name"), u32::from(rank)));
+        records.extend(record(rank, &connect.encode().expect("a vector")));
+    }
+    for request in requests {
+        (0..2).for_each(|rank| records.extend(record(rank, request)));
+    }
+    records.extend(record(0x82, &[]));
+    for (label, capabilities) in [("alone", 0), ("hosted", 0xff)] {
+        seed("conversation", &format!("{name}-{label}"), &[capabilities], &records);
     }
 }
 

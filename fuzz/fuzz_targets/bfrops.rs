@@ -8,7 +8,7 @@
 use std::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
-use modex::bfrops::{Codec, DecodeLimits, Encoding, Reader, Writer, inflate, wire};
+use modex::bfrops::{Codec, DecodeLimits, EncodeError, Encoding, Reader, Writer, inflate, wire};
 use modex::proto::blob::{self, Contributor, FenceBlock};
 use modex::proto::{Command, Dialect, Request, notification, reply, request};
 use modex_fuzz::dialect;
@@ -108,28 +108,46 @@ fn segments(bytes: &[u8]) {
     survives(&read, notification::encode_segment, decode);
 }
 
-/// Written is one of the forms only, and only contributors by position have one. Compressed parts take what they
-/// inflate to.
+/// Contributors by position are written in the older form, those by name in that of release 6; parts of both kinds may
+/// stand in one result. Compressed parts take what they inflate to.
 fn fences(bytes: &[u8], codec: Codec) {
-    let Ok(read) = blob::decode_fence(bytes, codec, &LIMITS) else { return };
+    let Ok(read) = blob::decode_fence(bytes, &LIMITS) else { return };
+    let again = |bytes: &[u8]| blob::decode_fence(bytes, &DecodeLimits::default()).expect("readable");
     let by_position = |block: FenceBlock| match block.contributor {
         Contributor::Relative(rank) => Some((rank, block.entries)),
         Contributor::Process(_) => None,
     };
-    let Some(blocks) = read.into_iter().map(by_position).collect::<Option<Vec<_>>>() else { return };
-    survives(
-        &blocks,
-        |blocks| blob::encode_fence(blocks, codec),
-        |bytes| {
-            let again = blob::decode_fence(bytes, codec, &DecodeLimits::default()).expect("readable");
-            again.into_iter().map(|block| by_position(block).expect("the older form")).collect()
-        },
-    );
+    let by_name = |block: FenceBlock| match block.contributor {
+        Contributor::Relative(_) => None,
+        Contributor::Process(proc) => Some((proc, block.entries)),
+    };
+    let older: Vec<_> = read.iter().cloned().filter_map(by_position).collect();
+    if is_writable(&blob::encode_fence(&older, codec)) {
+        let again = |bytes: &[u8]| again(bytes).into_iter().map(|block| by_position(block).expect("older")).collect();
+        survives(&older, |blocks| blob::encode_fence(blocks, codec), again);
+    }
+    let newer: Vec<_> = read.into_iter().filter_map(by_name).collect();
+    if is_writable(&blob::encode_fence_of_release_6(&newer, codec)) {
+        let again = |bytes: &[u8]| again(bytes).into_iter().map(|block| by_name(block).expect("newer")).collect();
+        survives(&newer, |blocks| blob::encode_fence_of_release_6(blocks, codec), again);
+    }
+}
+
+/// What one encoding has, another may lack.
+fn is_writable(written: &Result<Vec<u8>, EncodeError>) -> bool {
+    match written {
+        Ok(_) => true,
+        Err(EncodeError::UnregisteredType { .. }) => false,
+        Err(error) => panic!("what was read can't be written: {error}"),
+    }
 }
 
 fn direct_modex(bytes: &[u8], codec: Codec) {
-    let Ok(read) = frugally(bytes, || blob::decode_direct_modex(bytes, codec, &LIMITS)) else { return };
-    let decode = |bytes: &[u8]| blob::decode_direct_modex(bytes, codec, &DecodeLimits::default()).expect("readable");
+    let Ok(read) = frugally(bytes, || blob::decode_direct_modex(bytes, &LIMITS)) else { return };
+    if !is_writable(&blob::encode_direct_modex(&read, codec)) {
+        return;
+    }
+    let decode = |bytes: &[u8]| blob::decode_direct_modex(bytes, &DecodeLimits::default()).expect("readable");
     survives(&read, |entries| blob::encode_direct_modex(entries, codec), decode);
 }
 

@@ -1,0 +1,124 @@
+//! Plays a captured client on a real connection, one message after the other.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use modex::bfrops::DecodeLimits;
+use modex::proto::frame::FrameHeader;
+use modex::proto::handshake::{Answer, Connect, Ids, Role, native_credential};
+use modex::proto::{Command, Request, Tag};
+use modex::types::ProcId;
+
+use crate::support::ids;
+use crate::vectors::{Session, Step, take_apart};
+
+trait Connection: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Connection for T {}
+
+/// A captured client that is connected.
+pub(crate) struct Player<'a> {
+    session: &'a Session,
+    stream: Box<dyn Connection>,
+    /// Payloads of events that came between the answers.
+    pub(crate) events: Vec<Vec<u8>>,
+}
+
+/// A test that gets no answer ends with an error instead of never; nothing is judged by it.
+const HANG: Duration = Duration::from_secs(60);
+
+impl<'a> Player<'a> {
+    /// Connects as the environment of this process says: over TCP if the server takes clients there, as the captured
+    /// client did.
+    pub(crate) fn connect(session: &'a Session, proc: &ProcId, environment: &[(String, String)]) -> Self {
+        let mut stream = open(environment);
+        let (uid, gid) = ids();
+        let mut connect = Connect {
+            credential: native_credential(Ids { uid, gid }),
+            role: Role::Client(proc.clone()),
+            ..session.connect.clone()
+        }
+        .encode()
+        .unwrap();
+        connect.extend_from_slice(&session.stray);
+        let body_bytes = u8::try_from(connect.len() - 16).unwrap();
+        assert!(connect[9..12] == [0; 3] && usize::from(connect[8]) + session.stray.len() == usize::from(body_bytes));
+        connect[8] = body_bytes;
+        stream.write_all(&connect).unwrap();
+        let mut answer = [0; 8];
+        stream.read_exact(&mut answer).unwrap();
+        let (answer, _) = Answer::decode(&answer).unwrap();
+        assert!(matches!(answer, Answer::Accepted { .. }), "{proc}: {answer:?}");
+        Self { session, stream, events: Vec::new() }
+    }
+
+    /// Sends every message; gives each answer beside the step it belongs to.
+    pub(crate) fn play(&mut self, is_said: impl Fn(&Step) -> bool) -> Vec<(&'a Step, Vec<u8>)> {
+        let steps = self.session.steps.iter().filter(|step| is_said(step));
+        steps.filter_map(|step| self.say(step).map(|answer| (step, answer))).collect()
+    }
+
+    fn say(&mut self, step: &'a Step) -> Option<Vec<u8>> {
+        // The captured client waited for these before it went on.
+        while self.events.len() < step.events_before {
+            let (tag, payload) = self.next_message().unwrap();
+            assert_eq!(tag, Tag::NOTIFICATION, "an answer that nobody asked for");
+            self.events.push(payload);
+        }
+        self.stream.write_all(&step.frame).unwrap();
+        if !step.request.as_ref().is_some_and(|request| request.command().expects_reply()) {
+            return None;
+        }
+        loop {
+            let (tag, payload) = self.next_message()?;
+            if tag == step.tag {
+                return Some(payload);
+            }
+            assert_eq!(tag, Tag::NOTIFICATION, "an answer that nobody asked for");
+            self.events.push(payload);
+        }
+    }
+
+    /// `None`: the server has closed the connection.
+    fn next_message(&mut self) -> Option<(Tag, Vec<u8>)> {
+        let mut bytes = vec![0; FrameHeader::SIZE_BYTES];
+        self.stream.read_exact(&mut bytes).ok()?;
+        let size = u32::from_be_bytes(bytes[8..12].try_into().unwrap());
+        assert!(usize::try_from(size).unwrap() <= DecodeLimits::MESSAGE_BYTES_MAX);
+        bytes.resize(bytes.len() + usize::try_from(size).unwrap(), 0);
+        self.stream.read_exact(&mut bytes[FrameHeader::SIZE_BYTES..]).unwrap();
+        Some(take_apart(&bytes))
+    }
+}
+
+/// What the process beside the captured one has to say for the captured one to get on.
+pub(crate) fn is_for_two(step: &Step) -> bool {
+    let Some(request) = &step.request else { return false };
+    let together = [
+        Command::JobInfo,
+        Command::Commit,
+        Command::Fence,
+        Command::Connect,
+        Command::Disconnect,
+        Command::GroupConstruct,
+        Command::GroupDestruct,
+        Command::Finalize,
+    ];
+    together.contains(&request.command()) && !matches!(request, Request::Abort(_))
+}
+
+fn open(environment: &[(String, String)]) -> Box<dyn Connection> {
+    let value = |name: &str| environment.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+    let tcp = value("PMIX_SERVER_URI41").and_then(|uri| uri.split_once("tcp4://")).map(|(_, address)| address);
+    if let Some(address) = tcp {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        return Box::new(stream);
+    }
+    let (_, path) = value("MODEX_SERVER_URI").unwrap().split_once("unix:").unwrap();
+    let stream = UnixStream::connect(path.split(';').next().unwrap()).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
+    Box::new(stream)
+}

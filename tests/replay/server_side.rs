@@ -1,0 +1,149 @@
+//! Captured clients, our server.
+
+use std::thread;
+
+use modex::bfrops::DecodeLimits;
+use modex::proto::notification::decode_event;
+use modex::proto::{Command, Dialect, Version};
+use modex::types::{Info, Key, Value};
+
+use crate::host::CapturedHost;
+use crate::meaning::{Meaning, meaning};
+use crate::player::{Player, is_for_two};
+use crate::support::{TestServer, description, namespace, proc};
+use crate::vectors::{Session, V3_2, V4_2, V5_0, V6_1, read_answer};
+
+const JOB: &str = "testns";
+
+/// A server with the job of the captures: two processes on `node0`.
+fn server() -> TestServer {
+    let server = TestServer::start("node0", CapturedHost::default());
+    let mut facts = description(2, &[("node0", "0,1")]);
+    facts.push(Info::new(Key::from_static("pmix.jobid"), Value::from(JOB)));
+    facts.push(Info::new(Key::from_static("pmix.univ.size"), 2_u32));
+    facts.push(Info::new(Key::from_static("pmix.max.size"), 2_u32));
+    for rank in 0..2_u32 {
+        let info = |key, rank: u32| Info::new(Key::from_static(key), Value::ProcRank(rank.into()));
+        let numbers = vec![info("pmix.rank", rank), info("pmix.grank", rank)];
+        facts.push(Info::new(Key::from_static("pmix.pdata"), Value::info_array(numbers)));
+    }
+    server.server.register_namespace(&namespace(JOB), 2, facts).unwrap();
+    (0..2).for_each(|rank| server.register_client(JOB, rank));
+    server
+}
+
+/// Plays a captured session on our server, the same beside it as the job's other process, and compares the answers.
+fn replay(name: &str, release: Version) {
+    let session = Session::read(name, release);
+    let server = server();
+    let environments = [0, 1].map(|rank| server.server.setup_fork(&proc(JOB, rank)).unwrap());
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| Player::connect(&session, &proc(JOB, 1), &environments[1]).play(is_for_two).len());
+        let answers = Player::connect(&session, &proc(JOB, 0), &environments[0]).play(|_| true);
+        compare(name, &session, release, &answers);
+        assert!(beside.join().unwrap() >= 4, "{name}");
+    });
+}
+
+/// Every answer says what the captured server's said; where that is said in one way only, in the same bytes.
+fn compare(name: &str, session: &Session, release: Version, answers: &[(&crate::vectors::Step, Vec<u8>)]) {
+    let asked = session.steps.iter().filter_map(|step| step.request.as_ref());
+    assert_eq!(answers.len(), asked.filter(|request| request.command().expects_reply()).count(), "{name}");
+    for (step, answer) in answers {
+        let command = step.request.as_ref().unwrap().command();
+        // 3.2 closed the connection instead of answering the last request.
+        let Some(captured) = &step.answer else {
+            assert_eq!((command, release), (Command::Finalize, V3_2), "{name}");
+            continue;
+        };
+        let read =
+            |payload| meaning(read_answer(payload, command, release, session.dialect()), session.dialect().codec);
+        match (read(captured), read(answer)) {
+            (Meaning::Facts(expected), Meaning::Facts(found)) => {
+                let differs =
+                    |(of, value): &(&(String, String), &Value)| found.get(*of) != Some(value) && of.1 != REPEATED;
+                let differences: Vec<_> =
+                    expected.iter().filter(differs).map(|(of, value)| (of, value, found.get(of))).collect();
+                assert!(differences.is_empty(), "{name}: {command:?}: expected and found: {differences:#?}");
+            }
+            (expected, found) => {
+                assert_eq!(expected, found, "{name}: {command:?}");
+                assert_eq!(captured, answer, "{name}: {command:?} in other bytes");
+            }
+        }
+    }
+}
+
+/// What the client said in its connect message; the reference keeps it with the job's information and tells it back.
+const REPEATED: &str = "pmix.bfrops.mod";
+
+/// Whole lives, with the release of the server they were captured on.
+const LIVES: [(&str, Version); 8] = [
+    ("v3.2_full_init_to_finalize", V3_2),
+    ("v4.2.2_full_init_to_finalize", V4_2),
+    ("v4.2.2_fully_described", V4_2),
+    ("v6.1_full_init_to_finalize", V6_1),
+    ("srv4.2.2_cli6.1", V4_2),
+    ("srv5.0_cli6.1", V5_0),
+    ("srv6.1_cli3.2", V6_1),
+    ("srv6.1_cli4.2.2", V6_1),
+];
+
+#[test]
+fn clients_of_every_release_live_their_lives_on_our_server() {
+    for (name, release) in LIVES {
+        replay(name, release);
+    }
+}
+
+/// Stock servers keep one encoding for a whole namespace; ours keeps one for each connection.
+#[test]
+fn clients_of_different_releases_and_encodings_share_a_job() {
+    for (name, release) in LIVES {
+        for (other, release_of_other) in LIVES {
+            let (session, beside) = (Session::read(name, release), Session::read(other, release_of_other));
+            let server = server();
+            let environments = [0, 1].map(|rank| server.server.setup_fork(&proc(JOB, rank)).unwrap());
+            thread::scope(|scope| {
+                let other = scope.spawn(|| {
+                    let answers = Player::connect(&beside, &proc(JOB, 1), &environments[1]).play(|_| true);
+                    compare(other, &beside, release_of_other, &answers);
+                });
+                let answers = Player::connect(&session, &proc(JOB, 0), &environments[0]).play(|_| true);
+                compare(name, &session, release, &answers);
+                other.join().unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn every_captured_command_is_answered_as_the_release_answered_it() {
+    for (name, release) in [("v4.2.2_commands", V4_2), ("v5.0_commands", V5_0), ("v6.1_commands", V6_1)] {
+        replay(name, release);
+    }
+}
+
+/// The two processes of one capture beside each other: one raises an event that the other waits for. The other of 6.1
+/// hears of it in a job together with one of 4.2, too.
+#[test]
+fn an_event_reaches_clients_of_every_release_as_it_did() {
+    for (name, release) in [("v4.2.2_event_delivery", V4_2), ("v6.1_event_delivery", V6_1)] {
+        let (raising, hearing) = (Session::read("v4.2.2_types_and_misc", V4_2), Session::read(name, release));
+        let server = server();
+        let environments = [0, 1].map(|rank| server.server.setup_fork(&proc(JOB, rank)).unwrap());
+        thread::scope(|scope| {
+            let heard = scope.spawn(|| {
+                let mut player = Player::connect(&hearing, &proc(JOB, 1), &environments[1]);
+                compare(name, &hearing, release, &player.play(|_| true));
+                player.events
+            });
+            let answers = Player::connect(&raising, &proc(JOB, 0), &environments[0]).play(|_| true);
+            compare("v4.2.2_types_and_misc", &raising, V4_2, &answers);
+            let seen = Dialect { peer: release, ..hearing.dialect() };
+            let read = |payload: &Vec<u8>| decode_event(payload, seen, &DecodeLimits::default()).unwrap();
+            let events: Vec<_> = heard.join().unwrap().iter().map(read).collect();
+            assert_eq!(events, hearing.events, "{name}");
+        });
+    }
+}

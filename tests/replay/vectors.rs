@@ -1,0 +1,94 @@
+//! A captured session, taken apart.
+
+use std::collections::BTreeMap;
+
+use modex::bfrops::DecodeLimits;
+use modex::proto::frame::{Frame, FrameBuffer};
+use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect};
+use modex::proto::notification::Event;
+use modex::proto::notification::decode_event;
+use modex::proto::{Command, Dialect, Reply, Request, Tag, Version, reply, request};
+
+/// What happened on one connection, from the connect message on.
+pub(crate) struct Session {
+    pub(crate) connect: Connect,
+    /// What the connect message has behind its last field.
+    pub(crate) stray: Vec<u8>,
+    pub(crate) steps: Vec<Step>,
+    /// Events that the server delivered.
+    pub(crate) events: Vec<Event>,
+    /// The same as they were sent.
+    pub(crate) event_frames: Vec<Vec<u8>>,
+    /// What the server answered to the connect message.
+    pub(crate) welcome: Vec<u8>,
+}
+
+/// One message of the client, and the answer to it.
+pub(crate) struct Step {
+    pub(crate) frame: Vec<u8>,
+    pub(crate) tag: Tag,
+    /// None: a heartbeat.
+    pub(crate) request: Option<Request>,
+    pub(crate) answer: Option<Vec<u8>>,
+    /// Events that the client had got when it sent this.
+    pub(crate) events_before: usize,
+}
+
+pub(crate) const V3_2: Version = Version::new(3, 2, 5);
+pub(crate) const V4_2: Version = Version::new(4, 2, 2);
+pub(crate) const V5_0: Version = Version::new(5, 0, 11);
+pub(crate) const V6_1: Version = Version::new(6, 1, 1);
+
+impl Session {
+    pub(crate) fn read(name: &str, server: Version) -> Self {
+        let path = format!("{}/tests/vectors/{name}.hex", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.ends_with("EOF"));
+        let mut messages = lines.map(|line| (line.starts_with('>'), hex(line.split_whitespace().nth(1).unwrap())));
+        let (_, first) = messages.next().unwrap();
+        let connect = Connect::decode(&first[CONNECT_HEADER_BYTES..]).unwrap();
+        let stray = first[connect.encode().unwrap().len()..].to_vec();
+        let (_, welcome) = messages.next().unwrap();
+        let mut session =
+            Self { connect, stray, steps: Vec::new(), events: Vec::new(), event_frames: Vec::new(), welcome };
+        let mut places = BTreeMap::new();
+        for (is_client, bytes) in messages {
+            let (tag, payload) = take_apart(&bytes);
+            if is_client {
+                let request = (tag != Tag::HEARTBEAT)
+                    .then(|| request::decode(&payload, session.dialect(), &DecodeLimits::default()).unwrap());
+                places.insert(tag, session.steps.len());
+                let events_before = session.events.len();
+                session.steps.push(Step { frame: bytes, tag, request, answer: None, events_before });
+            } else if tag == Tag::NOTIFICATION {
+                session.event_frames.push(bytes);
+                let seen = Dialect { peer: server, ..session.dialect() };
+                session.events.push(decode_event(&payload, seen, &DecodeLimits::default()).unwrap());
+            } else if tag != Tag::HEARTBEAT {
+                session.steps[places[&tag]].answer = Some(payload);
+            }
+        }
+        session
+    }
+
+    /// What the connection speaks, as the server sees it.
+    pub(crate) fn dialect(&self) -> Dialect {
+        Dialect { codec: self.connect.chosen_codec().unwrap(), peer: self.connect.peer_version() }
+    }
+}
+
+/// What an answer of a server says. Servers write in the layout of the client's release.
+pub(crate) fn read_answer(payload: &[u8], command: Command, server: Version, dialect: Dialect) -> Reply {
+    reply::decode(payload, command, Dialect { peer: server, ..dialect }, &DecodeLimits::default()).unwrap()
+}
+
+pub(crate) fn take_apart(bytes: &[u8]) -> (Tag, Vec<u8>) {
+    let mut buffer = FrameBuffer::new(DecodeLimits::MESSAGE_BYTES_MAX);
+    buffer.feed(bytes);
+    let Frame { header, payload } = buffer.next_frame().unwrap().unwrap();
+    (header.tag, payload.to_vec())
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+}
