@@ -31,6 +31,7 @@ mod credentials;
 mod environment;
 mod listener;
 mod outbox;
+pub mod rendezvous;
 mod socket_directory;
 mod stream;
 
