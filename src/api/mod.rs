@@ -20,7 +20,7 @@ pub use crate::runtime::{
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
     GroupOperation, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin,
-    QueryRequest, RegisterEvents, Requester, Spawn, Unpublish, ValidateRequest,
+    QueryRequest, RegisterEvents, Requester, Spawn, ToolAdmission, ToolKind, ToolUpcall, Unpublish, ValidateRequest,
 };
 pub use crate::shmem::BackingKind;
 pub use client::{Client, ClientBuilder, FenceError, GetError};

@@ -2,12 +2,13 @@ use std::time::Duration;
 
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
-    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Role, SECURITY_NATIVE, connect_body_size,
+    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Role, SECURITY_NATIVE, ToolAnswer,
+    connect_body_size,
 };
 use crate::proto::{Dialect, Version};
 use crate::ptl::Credentials;
-use crate::server::{self, Hello, StoreOffer};
-use crate::types::Status;
+use crate::server::{self, Hello, Input, PeerId, StoreOffer, ToolHello, ToolKind};
+use crate::types::{ProcId, Status};
 
 use super::clock::node_time;
 use super::lines::{Lines, message_buffer};
@@ -20,7 +21,7 @@ pub(super) struct Greeting {
 
 /// An introduction.
 pub(super) struct Greeted {
-    pub(super) hello: Hello,
+    pub(super) introduction: Introduction,
     pub(super) lines: Lines,
     /// How long ago its Init began, if it says so.
     pub(super) init_age: Option<Duration>,
@@ -30,6 +31,41 @@ pub(super) struct Greeted {
     pub(super) inbox: FrameBuffer,
 }
 
+/// Who came.
+pub(super) enum Introduction {
+    /// A process that the host announced, or so it says.
+    Client(Hello),
+    /// A tool, a launcher, or a process that nobody started.
+    Tool(ToolHello, Expects),
+}
+
+impl Introduction {
+    pub(super) fn expects(&self) -> Expects {
+        match self {
+            Self::Client(_) => Expects::Index,
+            Self::Tool(_, expects) => *expects,
+        }
+    }
+
+    pub(super) fn into_input(self, id: PeerId) -> Input {
+        match self {
+            Self::Client(hello) => Input::Connected(id, hello),
+            Self::Tool(hello, _) => Input::ToolConnected(id, hello),
+        }
+    }
+}
+
+/// What a peer reads when it is admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expects {
+    /// Its slot number.
+    Index,
+    /// The server's name.
+    Server,
+    /// Its own name and the server's.
+    Name,
+}
+
 /// Why an introduction was refused before the core saw it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GreetingError {
@@ -37,8 +73,8 @@ pub(super) enum GreetingError {
     Handshake(#[from] HandshakeError),
     #[error("the peer wants to prove itself with {module:?}; only {SECURITY_NATIVE:?} is known here")]
     Security { module: String },
-    #[error("the peer is a tool or launcher; this server takes client processes only")]
-    NotClient,
+    #[error("the peer is a tool of release 2, which is not served; use one of a later release")]
+    LegacyTool,
 }
 
 impl Greeting {
@@ -61,21 +97,50 @@ fn greeted(connect: &Connect, credentials: Credentials, inbox: FrameBuffer) -> R
     if connect.security.as_bytes() != SECURITY_NATIVE.as_bytes() {
         return Err(GreetingError::Security { module: connect.security.to_string_lossy() });
     }
-    let Role::Client(proc) = &connect.role else { return Err(GreetingError::NotClient) };
     let unknown = || HandshakeError::UnknownCodec { module: connect.codec.to_string_lossy() };
     let codec = connect.chosen_codec().ok_or_else(unknown)?;
     let peer = connect.peer_version();
     let store = if connect.reads_segments() { StoreOffer::Segment } else { StoreOffer::Socket };
-    let hello = Hello {
-        proc: proc.clone(),
-        credentials: server::Credentials { uid: credentials.uid, gid: credentials.gid },
-        store,
-        version: version(peer),
-    };
+    let credentials = server::Credentials { uid: credentials.uid, gid: credentials.gid };
+    let introduction = introduction(connect, credentials, store)?;
     // Releases since 4.0 are closed without an answer; those before, and our own clients, read the status.
     let wants_refusal = peer.major < 4 || store == StoreOffer::Segment;
     let lines = Lines::new(Dialect { codec, peer }, SERVER_INDEX);
-    Ok(Greeted { hello, lines, init_age: init_age(connect), wants_refusal, inbox })
+    Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
+}
+
+fn introduction(
+    connect: &Connect,
+    credentials: server::Credentials,
+    store: StoreOffer,
+) -> Result<Introduction, GreetingError> {
+    let peer = connect.peer_version();
+    let kind = match &connect.role {
+        Role::Client(proc) => {
+            let hello = Hello { proc: proc.clone(), credentials, store, version: version(peer) };
+            return Ok(Introduction::Client(hello));
+        }
+        Role::LegacyTool(_) | Role::LegacyLauncher(_) => return Err(GreetingError::LegacyTool),
+        Role::Tool(_) | Role::NamedTool(..) | Role::StartedTool(..) => ToolKind::Tool,
+        Role::Launcher(_) | Role::NamedLauncher(..) | Role::StartedLauncher(..) => ToolKind::Launcher,
+        Role::Singleton(..) => ToolKind::Singleton,
+        Role::Scheduler(..) => ToolKind::Scheduler,
+    };
+    let expects = match &connect.role {
+        role if role.needs_identity() => Expects::Name,
+        role if role.is_answered_as_client(peer) => Expects::Index,
+        _ => Expects::Server,
+    };
+    let hello = ToolHello {
+        kind,
+        claimed: connect.role.proc().cloned(),
+        is_started: matches!(connect.role, Role::StartedTool(..) | Role::StartedLauncher(..)),
+        credentials,
+        version: version(peer),
+        version_text: connect.version.to_string_lossy(),
+        info: connect.info.clone(),
+    };
+    Ok(Introduction::Tool(hello, expects))
 }
 
 /// A beginning in the future is that of another clock: a process in a time namespace of its own, or one that lies.
@@ -90,8 +155,14 @@ fn version(peer: Version) -> server::Version {
     server::Version { major: byte(peer.major), minor: byte(peer.minor) }
 }
 
-pub(super) fn admission(index: u32) -> Vec<u8> {
-    Answer::Accepted { index }.encode()
+/// `proc` is the name of the peer where it was given one.
+pub(super) fn admission(expects: Expects, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Vec<u8> {
+    let assigned = match expects {
+        Expects::Index => return Answer::Accepted { index }.encode(),
+        Expects::Server => None,
+        Expects::Name => proc.cloned(),
+    };
+    ToolAnswer::Accepted { assigned, server: server.clone(), credential: Status::SUCCESS }.encode()
 }
 
 pub(super) fn refusal(status: Status) -> Vec<u8> {

@@ -119,7 +119,7 @@ impl ServerHandle {
             waker,
             listener,
             commands: receiver,
-            connections: Connections::new(connections),
+            connections: Connections::new(environment.address.server.clone(), connections),
             calls: Calls::default(),
             is_ending: false,
             events: Arc::clone(&events),

@@ -22,6 +22,7 @@ impl<S: Publish> Server<S> {
         };
         let job = self.registry.job_or_insert(namespace);
         job.is_registered = true;
+        job.is_of_tools = false;
         job.local_count = local_count.or(job.local_count);
         job.job_size = job_size.or(job.job_size);
         tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
@@ -54,14 +55,8 @@ impl<S: Publish> Server<S> {
         if job.job_size.is_some_and(|job_size| rank >= job_size) {
             return Status::ERR_BAD_PARAM;
         }
-        let client = job.clients.entry(rank).or_insert_with(|| Client {
-            credentials,
-            object: *object,
-            presence: Presence::Expected,
-            connections: Default::default(),
-            commits: 0,
-            changes: Default::default(),
-        });
+        let client = job.clients.entry(rank).or_insert_with(|| Client::expected(credentials, *object));
+        client.is_guest = false;
         client.credentials = credentials;
         client.object = *object;
         if client.connections.is_empty() {

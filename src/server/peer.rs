@@ -23,6 +23,8 @@ pub(super) struct Peer {
     pub(super) store: StoreOffer,
     pub(super) version: Version,
     pub(super) stage: Stage,
+    /// Whether it came as a tool that the host had not announced.
+    pub(super) is_tool: bool,
 }
 
 /// All connections.
@@ -35,7 +37,7 @@ pub(super) struct Peers {
 impl Peers {
     pub(super) fn insert(&mut self, id: PeerId, hello: Hello) {
         let Hello { proc, credentials, store, version } = hello;
-        self.peers.insert(id, Peer { proc, credentials, store, version, stage: Stage::Arriving });
+        self.peers.insert(id, Peer { proc, credentials, store, version, stage: Stage::Arriving, is_tool: false });
     }
 
     /// The slot number for the next admitted connection: peers repeat it in every header, we never read it back.

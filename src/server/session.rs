@@ -132,23 +132,33 @@ impl<S: Publish> Server<S> {
     /// A connection has ended. If it was the process's last and did not leave in order, the process is lost: it departs
     /// from the collectives it had not arrived at. What it committed stays.
     pub(super) fn lose(&mut self, now: Time, id: PeerId) {
-        let Some(peer) = self.peers.remove(id) else { return };
+        let Some(peer) = self.peers.remove(id) else {
+            self.forget_arriving(id);
+            return;
+        };
         self.forwarding.forget_peer(id);
         for (ticket, _) in self.withdraw(id) {
             self.outputs.forget(ticket);
         }
         self.forget_listener(id);
-        if peer.stage != Stage::Admitted {
-            return;
+        if peer.stage == Stage::Admitted {
+            self.part(now, id, &peer.proc);
         }
-        let Some(client) = self.registry.client_mut(&peer.proc) else { return };
+        if peer.is_tool {
+            self.vacate(now, &peer.proc);
+        }
+    }
+
+    /// An admitted connection has ended without leaving in order.
+    fn part(&mut self, now: Time, id: PeerId, proc: &ProcId) {
+        let Some(client) = self.registry.client_mut(proc) else { return };
         client.connections.remove(&id);
         if client.connections.is_empty() && client.presence == Presence::Connected {
             client.presence = Presence::Lost;
-            tracing::warn!(proc = %peer.proc, "connection lost without finalize");
-            self.raise_lost_connection(&peer.proc);
+            tracing::warn!(%proc, "connection lost without finalize");
+            self.raise_lost_connection(proc);
             self.registry.touch();
-            self.review_namespace(now, &peer.proc.namespace);
+            self.review_namespace(now, &proc.namespace);
         }
     }
 
@@ -189,6 +199,7 @@ impl<S: Publish> Server<S> {
                 }
                 Some(
                     Purpose::ClientConnected(_)
+                    | Purpose::ToolConnected(_)
                     | Purpose::Operation(_)
                     | Purpose::DirectModex(_)
                     | Purpose::RegisterEvents,

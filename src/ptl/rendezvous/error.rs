@@ -26,6 +26,12 @@ pub enum RendezvousError {
         /// Our effective user id.
         ours: u32,
     },
+    /// Others could have written it.
+    #[error("{path} may be written by others than its owner; refusing to believe it")]
+    Writable {
+        /// The file.
+        path: PathBuf,
+    },
     /// A directory, a pipe, a device.
     #[error("{path} is no regular file")]
     NotAFile {

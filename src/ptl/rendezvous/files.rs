@@ -42,6 +42,8 @@ pub struct Files {
 #[derive(Debug)]
 struct Held {
     path: PathBuf,
+    /// What its first line says.
+    address: String,
     /// A forked copy of the guard must not remove what its parent still uses.
     creator_pid: u32,
     /// The file, locked until the last copy of this descriptor is closed.
@@ -85,14 +87,16 @@ impl Held {
         let draft = Draft::write(path, file_mode, announcement)?;
         for _ in 0..ATTEMPTS {
             if draft.publish(path)? {
-                return Ok(draft.into_held(path));
+                return Ok(draft.into_held(path, announcement.contents.address.clone()));
             }
         }
         Err(failed("keep others from replacing", path, io::ErrorKind::WouldBlock.into()))
     }
 
+    /// Whether the file is this one and says what it said: servers of release 4 write into what is there.
     fn is_still_there(&self) -> bool {
-        is_at(&self.file, &self.path)
+        let says_the_same = || super::search::read_raw(&self.path).is_ok_and(|read| read.address == self.address);
+        is_at(&self.file, &self.path) && says_the_same()
     }
 }
 
@@ -173,10 +177,10 @@ impl Draft {
         Ok(true)
     }
 
-    fn into_held(mut self, path: &Path) -> Held {
+    fn into_held(mut self, path: &Path, address: String) -> Held {
         #[expect(clippy::unwrap_used, reason = "set by `write`, taken only here")]
         let file = self.file.take().unwrap();
-        Held { path: path.to_owned(), creator_pid: process::id(), file }
+        Held { path: path.to_owned(), address, creator_pid: process::id(), file }
     }
 }
 

@@ -17,6 +17,9 @@ pub struct Found {
     pub path: PathBuf,
     /// What it says.
     pub contents: Contents,
+    /// It holds no lock and names a process that is not here: one that has ended, or one of another pid namespace, which
+    /// only a connection can tell apart.
+    pub is_doubtful: bool,
 }
 
 /// Reads one file and makes sure that its server lives.
@@ -26,14 +29,15 @@ pub struct Found {
 pub fn read(path: &Path) -> Result<Found, RendezvousError> {
     let file = open(path)?;
     let contents = examine(path, &file)?;
-    if is_abandoned(&file, &contents) {
+    let is_abandoned = is_abandoned(&file, &contents);
+    if is_abandoned && contents.is_locked {
         return Err(RendezvousError::Abandoned { path: path.to_owned() });
     }
-    Ok(Found { path: path.to_owned(), contents })
+    Ok(Found { path: path.to_owned(), contents, is_doubtful: is_abandoned })
 }
 
 /// All files in a directory tree whose name is wanted and whose server lives, each server once, those with shorter
-/// paths first. What can't be read is passed over: it is not meant for this process.
+/// paths first. Doubtful ones are given only if there are no others. What can't be read is passed over: it is not meant for this process.
 #[must_use]
 pub fn search(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
@@ -66,6 +70,9 @@ pub fn search(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> 
 
 /// Shortest paths first, so that the outcome does not depend on the order of directories.
 fn tidy(mut found: Vec<Found>) -> Vec<Found> {
+    if found.iter().any(|file| !file.is_doubtful) {
+        found.retain(|file| !file.is_doubtful);
+    }
     found.sort_by(|a, b| (a.path.as_os_str().len(), &a.path).cmp(&(b.path.as_os_str().len(), &b.path)));
     let mut servers: Vec<Found> = Vec::new();
     for file in found {
@@ -74,6 +81,11 @@ fn tidy(mut found: Vec<Found>) -> Vec<Found> {
         }
     }
     servers
+}
+
+/// What a file says, whether or not its server lives.
+pub(super) fn read_raw(path: &Path) -> Result<Contents, RendezvousError> {
+    examine(path, &open(path)?)
 }
 
 /// Opens a file for reading. A pipe does not hold it up.
@@ -92,6 +104,9 @@ pub(super) fn examine(path: &Path, file: &File) -> Result<Contents, RendezvousEr
     let (owner, ours) = (metadata.uid(), geteuid().as_raw());
     if owner != ours && owner != 0 {
         return Err(RendezvousError::ForeignOwner { path: path.to_owned(), owner, ours });
+    }
+    if metadata.mode() & OTHERS_WRITE != 0 {
+        return Err(RendezvousError::Writable { path: path.to_owned() });
     }
     let size_bytes_max = Contents::SIZE_BYTES_MAX as u64;
     let mut bytes = Vec::new();
@@ -123,6 +138,8 @@ pub(super) fn failed(step: &'static str, path: &Path, source: io::Error) -> Rend
     RendezvousError::Io { step, path: path.to_owned(), source }
 }
 
+/// Permissions of group and others to write.
+const OTHERS_WRITE: u32 = 0o022;
 /// Entries of a tree that are looked at: a temporary directory that nobody cleans must not hold up a tool.
 const ENTRIES_MAX: usize = 1 << 16;
 /// Sessions keep their files a few levels below the temporary directory.
