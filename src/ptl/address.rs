@@ -1,28 +1,52 @@
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::types::{Namespace, NamespaceError, ProcId, Rank};
 
-/// Where a server listens and who it is: `<namespace>.<rank>;unix:<path>`.
+/// One way to reach a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Absolute path of a UNIX-domain socket: `unix:/path`. Only ours listen there.
+    Unix(PathBuf),
+    /// `tcp4://1.2.3.4:port` or `tcp6://::1:port`, the address of the latter with or without brackets.
+    Tcp(SocketAddr),
+}
+
+/// Where a server listens and who it is: `<namespace>.<rank>;<endpoint>`.
 ///
-/// The form follows the reference's `<namespace>.<rank>;tcp4://...`: the namespace may hold dots (the rank stands
-/// after the last one), and exactly one semicolon parts name and place.
+/// The form is the reference's: the namespace may hold dots (the rank stands after the last one), and exactly one
+/// semicolon parts name and place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAddress {
     /// The server's own name.
     pub server: ProcId,
-    /// Absolute path of its socket.
+    /// Its socket.
+    pub endpoint: Endpoint,
+}
+
+/// What a server of ours tells its clients of its sockets: `<namespace>.<rank>;unix:<path>`, and behind it
+/// `;tcp4://...` if it listens there, too. The same TCP address in the reference's own variables tells that nobody else
+/// has started the process since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModexAddress {
+    /// The server's own name.
+    pub server: ProcId,
+    /// Absolute path of its UNIX-domain socket.
     pub path: PathBuf,
+    /// Where it listens for clients of other libraries.
+    pub tcp: Option<SocketAddr>,
 }
 
 /// Why a server address was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// No semicolon, or more than one.
+    /// No semicolon, or too many.
     #[error(
-        "server address {text:?} has {count} semicolons instead of one; it must read <namespace>.<rank>;unix:<path>"
+        "server address {text:?} has {count} semicolons; it must read <namespace>.<rank>;<place>, and for a modex server \
+         may name a second place behind another semicolon"
     )]
     Semicolons {
         /// The address.
@@ -44,8 +68,11 @@ pub enum AddressError {
         /// What is wrong with it.
         source: NamespaceError,
     },
-    /// A transport other than `unix:`.
-    #[error("server place {place:?} is not reachable: only unix:<absolute path> is supported")]
+    /// Neither a UNIX-domain socket nor a TCP address, or not the kind that belongs there.
+    #[error(
+        "server place {place:?} is none of unix:<absolute path>, tcp4://<address>:<port> and tcp6://<address>:<port>, \
+         or stands where another belongs"
+    )]
     Transport {
         /// The part after the semicolon.
         place: String,
@@ -72,27 +99,105 @@ impl ServerAddress {
     }
 }
 
+impl FromStr for Endpoint {
+    type Err = AddressError;
+
+    fn from_str(place: &str) -> Result<Self, AddressError> {
+        if let Some(path) = place.strip_prefix("unix:") {
+            if !path.starts_with('/') || path.len() > ServerAddress::PATH_SIZE_BYTES_MAX || path.contains('\0') {
+                return Err(AddressError::Path { size_bytes: path.len() });
+            }
+            return Ok(Self::Unix(PathBuf::from(path)));
+        }
+        let tcp = match (place.strip_prefix("tcp4://"), place.strip_prefix("tcp6://")) {
+            (Some(address), _) => parse_tcp(address).filter(SocketAddr::is_ipv4),
+            (_, Some(address)) => parse_tcp(address).filter(SocketAddr::is_ipv6),
+            _ => None,
+        };
+        tcp.map(Self::Tcp).ok_or_else(|| AddressError::Transport { place: place.to_owned() })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            // Without brackets, as the reference writes it.
+            Self::Tcp(address) => {
+                let family = if address.is_ipv4() { 4 } else { 6 };
+                write!(f, "tcp{family}://{}:{}", address.ip(), address.port())
+            }
+        }
+    }
+}
+
 impl FromStr for ServerAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let count = text.bytes().filter(|&b| b == b';').count();
-        let (name, place) = match text.split_once(';') {
-            Some(parts) if count == 1 => parts,
-            _ => return Err(AddressError::Semicolons { text: text.to_owned(), count }),
-        };
-        let path = place.strip_prefix("unix:").ok_or_else(|| AddressError::Transport { place: place.to_owned() })?;
-        if !path.starts_with('/') || path.len() > Self::PATH_SIZE_BYTES_MAX || path.contains('\0') {
-            return Err(AddressError::Path { size_bytes: path.len() });
-        }
-        Ok(Self { server: parse_name(name)?, path: PathBuf::from(path) })
+        let [name, place] = split(text)?;
+        Ok(Self { server: parse_name(name)?, endpoint: place.parse()? })
     }
 }
 
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{};unix:{}", self.server.namespace, self.server.rank.to_raw(), self.path.display())
+        write!(f, "{}.{};{}", self.server.namespace, self.server.rank.to_raw(), self.endpoint)
     }
+}
+
+impl ModexAddress {
+    /// The address for our own clients.
+    #[must_use]
+    pub fn unix(&self) -> ServerAddress {
+        ServerAddress { server: self.server.clone(), endpoint: Endpoint::Unix(self.path.clone()) }
+    }
+
+    /// The address for clients of other libraries.
+    #[must_use]
+    pub fn tcp(&self) -> Option<ServerAddress> {
+        self.tcp.map(|address| ServerAddress { server: self.server.clone(), endpoint: Endpoint::Tcp(address) })
+    }
+}
+
+impl FromStr for ModexAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let (name, place, second) = match split::<3>(text) {
+            Ok([name, place, second]) => (name, place, Some(second)),
+            Err(_) => split(text).map(|[name, place]| (name, place, None))?,
+        };
+        let misplaced = |place: &str| AddressError::Transport { place: place.to_owned() };
+        let Endpoint::Unix(path) = place.parse()? else { return Err(misplaced(place)) };
+        let tcp = match second.map(|second| Ok((second, second.parse()?))).transpose()? {
+            None => None,
+            Some((_, Endpoint::Tcp(address))) => Some(address),
+            Some((second, Endpoint::Unix(_))) => return Err(misplaced(second)),
+        };
+        Ok(Self { server: parse_name(name)?, path, tcp })
+    }
+}
+
+impl fmt::Display for ModexAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.unix().fmt(f)?;
+        self.tcp.map_or(Ok(()), |address| write!(f, ";{}", Endpoint::Tcp(address)))
+    }
+}
+
+/// The exact number of parts between semicolons.
+fn split<const PARTS: usize>(text: &str) -> Result<[&str; PARTS], AddressError> {
+    let parts: Vec<&str> = text.split(';').collect();
+    <[&str; PARTS]>::try_from(parts)
+        .map_err(|parts| AddressError::Semicolons { text: text.to_owned(), count: parts.len() - 1 })
+}
+
+fn parse_tcp(text: &str) -> Option<SocketAddr> {
+    let (address, port) = text.rsplit_once(':')?;
+    let address = address.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(address);
+    let port = port.bytes().all(|b| b.is_ascii_digit()).then(|| port.parse().ok()).flatten().filter(|port| *port != 0);
+    Some(SocketAddr::new(address.parse::<IpAddr>().ok()?, port?))
 }
 
 fn parse_name(name: &str) -> Result<ProcId, AddressError> {
@@ -124,7 +229,19 @@ mod tests {
     fn a_namespace_may_hold_dots() {
         let address: ServerAddress = "a.b.7;unix:/tmp/x/s".parse().unwrap();
         assert_eq!(address.server, ProcId::new(Namespace::new("a.b").unwrap(), 7));
-        assert_eq!(address.path, Path::new("/tmp/x/s"));
+        assert_eq!(address.endpoint, Endpoint::Unix("/tmp/x/s".into()));
+    }
+
+    #[test]
+    fn tcp_addresses_are_read_as_all_releases_write_them() {
+        for (place, address) in [
+            ("tcp4://127.0.0.1:4711", "127.0.0.1:4711"),
+            ("tcp6://::1:4711", "[::1]:4711"),
+            ("tcp6://[::1]:4711", "[::1]:4711"),
+        ] {
+            let expected = Endpoint::Tcp(address.parse().unwrap());
+            assert_eq!(format!("srv.0;{place}").parse::<ServerAddress>().unwrap().endpoint, expected);
+        }
     }
 
     #[test]
@@ -141,11 +258,29 @@ mod tests {
             "srv.4294967295;unix:/a",
             ".0;unix:/a",
             "srv.0;unix:a",
-            "srv.0;tcp4://127.0.0.1:1",
             "srv.0;unix:",
+            "srv.0;tcp4://127.0.0.1",
+            "srv.0;tcp4://127.0.0.1:0",
+            "srv.0;tcp4://127.0.0.1:+1",
+            "srv.0;tcp4://127.0.0.1:65536",
+            "srv.0;tcp4://::1:1",
+            "srv.0;tcp6://127.0.0.1:1",
+            "srv.0;tcp4://localhost:1",
+            "srv.0;tcp://127.0.0.1:1",
         ] {
             assert!(text.parse::<ServerAddress>().is_err(), "{text:?} was accepted");
+            assert!(text.parse::<ModexAddress>().is_err(), "{text:?} was accepted");
         }
+    }
+
+    #[test]
+    fn a_modex_address_has_its_own_socket_first_and_at_most_one_other() {
+        for text in ["s.0;tcp4://127.0.0.1:1;unix:/a", "s.0;unix:/a;unix:/b", "s.0;tcp4://127.0.0.1:1"] {
+            assert!(text.parse::<ModexAddress>().is_err(), "{text:?} was accepted");
+        }
+        let address: ModexAddress = "s.0;unix:/a;tcp4://127.0.0.1:7".parse().unwrap();
+        assert_eq!(address.unix().to_string(), "s.0;unix:/a");
+        assert_eq!(address.tcp().unwrap().to_string(), "s.0;tcp4://127.0.0.1:7");
     }
 
     #[test]
@@ -155,19 +290,33 @@ mod tests {
         assert_eq!(format!("{fits}p").parse::<ServerAddress>(), Err(AddressError::Path { size_bytes: 108 }));
     }
 
+    fn endpoints() -> impl Strategy<Value = Endpoint> {
+        let tcp = (any::<IpAddr>(), 1..=u16::MAX).prop_map(|(ip, port)| Endpoint::Tcp(SocketAddr::new(ip, port)));
+        prop_oneof!["/[a-z/]{0,90}".prop_map(|path| Endpoint::Unix(path.into())), tcp]
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(namespace in "[a-z.@-]{1,40}", rank in 0..=Rank::PROCESS_MAX, path in "/[a-z/]{0,90}") {
-            let address = ServerAddress {
-                server: ProcId::new(Namespace::new(&namespace).unwrap(), rank),
-                path: PathBuf::from(path),
-            };
+        fn what_is_written_is_read_back(
+            namespace in "[a-z.@-]{1,40}",
+            rank in 0..=Rank::PROCESS_MAX,
+            endpoint in endpoints(),
+            tcp in proptest::option::of((any::<IpAddr>(), 1..=u16::MAX)),
+        ) {
+            let server = ProcId::new(Namespace::new(&namespace).unwrap(), rank);
+            if let Endpoint::Unix(path) = &endpoint {
+                let tcp = tcp.map(|(ip, port)| SocketAddr::new(ip, port));
+                let address = ModexAddress { server: server.clone(), path: path.clone(), tcp };
+                prop_assert_eq!(address.to_string().parse::<ModexAddress>(), Ok(address));
+            }
+            let address = ServerAddress { server, endpoint };
             prop_assert_eq!(address.to_string().parse::<ServerAddress>(), Ok(address));
         }
 
         #[test]
         fn no_text_panics(text in ".{0,60}") {
             let _ = text.parse::<ServerAddress>();
+            let _ = text.parse::<ModexAddress>();
         }
     }
 }

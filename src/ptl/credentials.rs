@@ -8,12 +8,13 @@ use nix::sys::socket::{getsockopt, sockopt};
 /// Nothing here is what the peer says of itself, so it can be held against what the host registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// Process id, in this process's pid namespace; 0 when the peer lives in a namespace we can't see into.
-    pub pid: u32,
+    /// Process id, in this process's pid namespace. Unknown when the peer lives in a namespace we can't see into, and
+    /// over TCP.
+    pub pid: Option<u32>,
     /// Effective user id.
     pub uid: u32,
-    /// Effective group id.
-    pub gid: u32,
+    /// Effective group id. The kernel does not know that of a TCP peer.
+    pub gid: Option<u32>,
 }
 
 impl Credentials {
@@ -23,6 +24,7 @@ impl Credentials {
     /// Whatever the kernel answers; on a connected UNIX-domain socket it does not fail.
     pub fn of_peer(socket: &UnixStream) -> io::Result<Self> {
         let kernel = getsockopt(socket, sockopt::PeerCredentials)?;
-        Ok(Self { pid: u32::try_from(kernel.pid()).unwrap_or(0), uid: kernel.uid(), gid: kernel.gid() })
+        let pid = u32::try_from(kernel.pid()).ok().filter(|pid| *pid != 0);
+        Ok(Self { pid, uid: kernel.uid(), gid: Some(kernel.gid()) })
     }
 }

@@ -1,21 +1,26 @@
 use std::ffi::OsStr;
 
+use crate::bfrops::Generation;
+use crate::proto::Version;
 use crate::types::{Namespace, NamespaceError, ProcId};
 
 use super::address::parse_rank;
-use super::{AddressError, ServerAddress};
+use super::{AddressError, ModexAddress, ServerAddress};
 
 /// What a server tells its clients through their environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerEnvironment {
     /// Where the server listens and who it is.
-    pub address: ServerAddress,
+    pub address: ModexAddress,
     /// Directory for the files of the session.
     pub session_tmpdir: String,
     /// Directory for the files of the node.
     pub system_tmpdir: String,
     /// The server's name for its node.
     pub hostname: String,
+    /// Addresses of a later release that the server found in its own environment: they belong to an outer job, and a
+    /// client that inherited them would prefer them. See [`ServerEnvironment::find_leftovers`].
+    pub leftovers: Vec<&'static str>,
 }
 
 /// What a client learns from its environment.
@@ -24,9 +29,20 @@ pub struct ClientEnvironment {
     /// The process's own name.
     pub proc: ProcId,
     /// Its server.
-    pub server: ServerAddress,
+    pub server: ServerOffer,
     /// The server's name for this node, if it told.
     pub hostname: Option<String>,
+}
+
+/// A server, and how it wants to be spoken to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerOffer {
+    /// Where it listens and who it is.
+    pub address: ServerAddress,
+    /// The encoding that belongs to the variable the address was found in.
+    pub codec: Generation,
+    /// Its release, if it told.
+    pub version: Option<Version>,
 }
 
 /// Why the environment does not lead to a server.
@@ -38,8 +54,8 @@ pub enum EnvironmentError {
     NotLaunched,
     /// A launcher was at work, but its server does not offer what we speak.
     #[error(
-        "{NAMESPACE} is {namespace} but {SERVER_URI} is not set: the launcher started no modex server; \
-         use a launcher built on modex, or load the library that belongs to this one"
+        "{NAMESPACE} is {namespace} but neither {SERVER_URI} nor any of PMIX_SERVER_URI41, 4, 3, 21, 61 and 51 is set: \
+         the launcher started no server of release 3 or later; use its own library, or another launcher"
     )]
     NoServer {
         /// The namespace the launcher gave.
@@ -67,8 +83,13 @@ pub enum EnvironmentError {
         text: String,
     },
     /// The server's address can't be read.
-    #[error("{SERVER_URI} can't be used: {0}")]
-    Address(AddressError),
+    #[error("{variable} can't be used: {source}")]
+    Address {
+        /// Where it was found.
+        variable: &'static str,
+        /// What is wrong with it.
+        source: AddressError,
+    },
     /// The server demands a way to prove identity that we do not have.
     #[error("{SECURITY_MODE} is {modes:?}; this client knows only \"{NATIVE}\"")]
     Security {
@@ -77,8 +98,30 @@ pub enum EnvironmentError {
     },
 }
 
-/// Address of a modex server. Foreign libraries ignore it; they use the reference's own variables.
+/// Addresses of a modex server: [`ModexAddress`]. Foreign libraries ignore it; they use the reference's own variables.
 const SERVER_URI: &str = "MODEX_SERVER_URI";
+/// The reference's own variables and the encoding that each stands for, in the order in which we look: what most
+/// releases speak first, that of the newest only where there is nothing else. (Nobody offers v20 alone, which is not
+/// spoken here.)
+const FOREIGN_URIS: [(&str, Generation); 6] = [
+    ("PMIX_SERVER_URI41", Generation::V41),
+    ("PMIX_SERVER_URI4", Generation::V4),
+    ("PMIX_SERVER_URI3", Generation::V3),
+    ("PMIX_SERVER_URI21", Generation::V3),
+    ("PMIX_SERVER_URI61", Generation::V61),
+    ("PMIX_SERVER_URI51", Generation::V51),
+];
+/// Those that our servers write, and whether release 3.2 reads them, which takes a server's name to end at the first dot.
+/// With these, 4.x and everything later speak v41, 3.2 speaks v3.
+const WRITTEN_URIS: [(&str, bool); 5] = [
+    ("PMIX_SERVER_URI41", false),
+    ("PMIX_SERVER_URI4", false),
+    ("PMIX_SERVER_URI3", true),
+    ("PMIX_SERVER_URI21", true),
+    ("PMIX_SERVER_URI2", true),
+];
+/// Those that 6.x prefers to the above: written only over others.
+const LATER_URIS: [&str; 2] = ["PMIX_SERVER_URI61", "PMIX_SERVER_URI51"];
 const NAMESPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";
 const SECURITY_MODE: &str = "PMIX_SECURITY_MODE";
@@ -90,10 +133,11 @@ const BUFFER_TYPE: (&str, &str) = ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_
 /// Keeps foreign clients off shared-memory stores whose format is private to one release of the reference.
 const STORE: (&str, &str) = ("PMIX_GDS_MODULE", "hash");
 /// The reference's clients take a different path for servers older than 3.1.100; this one has all they look for.
-const VERSION: (&str, &str) = ("PMIX_VERSION", "5.0.0");
+const VERSION: &str = "PMIX_VERSION";
 
 impl ServerEnvironment {
-    /// The variables for one process.
+    /// The variables for one process. Without a TCP address the reference's own are there, too, but empty: those of an
+    /// outer job would lead foreign clients to its server, who does not know them.
     #[must_use]
     pub fn variables(&self, proc: &ProcId) -> Vec<(String, String)> {
         let own = [
@@ -104,14 +148,46 @@ impl ServerEnvironment {
             ("PMIX_SERVER_TMPDIR", self.session_tmpdir.clone()),
             ("PMIX_SYSTEM_TMPDIR", self.system_tmpdir.clone()),
             (HOSTNAME, self.hostname.clone()),
+            (VERSION, Version::OWN.to_string()),
         ];
-        let fixed = [BUFFER_TYPE, STORE, VERSION].map(|(name, value)| (name, value.to_owned()));
-        own.into_iter().chain(fixed).map(|(name, value)| (name.to_owned(), value)).collect()
+        let fixed = [BUFFER_TYPE, STORE].map(|(name, value)| (name, value.to_owned()));
+        let (address, short) = self.foreign_addresses();
+        let written = WRITTEN_URIS.map(|(name, is_short)| (name, if is_short { &short } else { &address }.clone()));
+        let leftovers = self.leftovers.iter().map(|name| (*name, address.clone()));
+        let all = own.into_iter().chain(fixed).chain(written).chain(leftovers);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Which of the variables that a server of ours does not write, but a client may prefer, an environment has.
+    pub fn find_leftovers<N: AsRef<OsStr>, V>(environment: impl IntoIterator<Item = (N, V)>) -> Vec<&'static str> {
+        let names = environment
+            .into_iter()
+            .filter_map(|(found, _)| LATER_URIS.into_iter().find(|name| found.as_ref() == OsStr::new(name)));
+        names.collect()
+    }
+
+    /// The address for clients of other libraries, and the same for those that take the server's name to end at the
+    /// first dot.
+    fn foreign_addresses(&self) -> (String, String) {
+        let text = |address: Option<ServerAddress>| address.map(|address| address.to_string()).unwrap_or_default();
+        (text(self.address.tcp()), text(self.address.tcp().map(without_dots)))
     }
 }
 
+/// Release 3.2 only shows this name; it never sends it back.
+fn without_dots(address: ServerAddress) -> ServerAddress {
+    let ServerAddress { server, endpoint } = address;
+    let namespace = Namespace::new(&server.namespace.as_str().replace('.', "_")).unwrap_or(server.namespace);
+    ServerAddress { server: ProcId { namespace, rank: server.rank }, endpoint }
+}
+
 impl ClientEnvironment {
-    /// Reads the variables, all others are ignored. Of a variable given twice the last counts.
+    /// Reads the variables, all others are ignored. Of a variable given twice the last counts; an empty address counts
+    /// as none.
+    ///
+    /// A server of ours is reached over its UNIX-domain socket, but only if nobody else has started the process since:
+    /// a foreign server inside a job of ours writes its own addresses and leaves ours as it was. So the reference's
+    /// variables, where they are set, must hold the TCP address that ours names, too; else they lead to the server.
     ///
     /// # Errors
     /// [`EnvironmentError`], which names the variable at fault.
@@ -121,30 +197,27 @@ impl ClientEnvironment {
         V: AsRef<OsStr>,
     {
         let found = Found::pick(variables)?;
-        let namespace = found.namespace.ok_or(EnvironmentError::NotLaunched)?;
-        let namespace = Namespace::new(&namespace).map_err(EnvironmentError::Namespace)?;
-        let rank = found.rank.ok_or(EnvironmentError::Missing { variable: RANK })?;
-        let rank = parse_rank(&rank).ok_or(EnvironmentError::Rank { text: rank })?;
-        let Some(uri) = found.server_uri else {
-            return Err(EnvironmentError::NoServer { namespace });
+        let text = |name| found.text(name);
+        let namespace = text(NAMESPACE).ok_or(EnvironmentError::NotLaunched)?;
+        let namespace = Namespace::new(namespace).map_err(EnvironmentError::Namespace)?;
+        let rank = text(RANK).ok_or(EnvironmentError::Missing { variable: RANK })?;
+        let rank = parse_rank(rank).ok_or_else(|| EnvironmentError::Rank { text: rank.to_owned() })?;
+        let proc = ProcId { namespace, rank };
+        let Some((address, codec)) = found.server()? else {
+            return Err(EnvironmentError::NoServer { namespace: proc.namespace });
         };
-        if let Some(modes) = found.security_mode.filter(|modes| modes.split(',').all(|mode| mode != NATIVE)) {
-            return Err(EnvironmentError::Security { modes });
+        if let Some(modes) = text(SECURITY_MODE).filter(|modes| modes.split(',').all(|mode| mode != NATIVE)) {
+            return Err(EnvironmentError::Security { modes: modes.to_owned() });
         }
-        let server = uri.parse().map_err(EnvironmentError::Address)?;
-        Ok(Self { proc: ProcId { namespace, rank }, server, hostname: found.hostname })
+        let version = text(VERSION).map(|version| Version::parse(version.as_bytes()));
+        let hostname = text(HOSTNAME).map(str::to_owned);
+        Ok(Self { proc, server: ServerOffer { address, codec, version }, hostname })
     }
 }
 
-/// The variables that matter, as text.
+/// The variables that matter, as they were found.
 #[derive(Default)]
-struct Found {
-    namespace: Option<String>,
-    rank: Option<String>,
-    server_uri: Option<String>,
-    security_mode: Option<String>,
-    hostname: Option<String>,
-}
+struct Found(Vec<(&'static str, String)>);
 
 impl Found {
     fn pick<N, V>(variables: impl IntoIterator<Item = (N, V)>) -> Result<Self, EnvironmentError>
@@ -154,18 +227,39 @@ impl Found {
     {
         let mut found = Self::default();
         for (name, value) in variables {
-            let (variable, slot) = match name.as_ref().to_str() {
-                Some(NAMESPACE) => (NAMESPACE, &mut found.namespace),
-                Some(RANK) => (RANK, &mut found.rank),
-                Some(SERVER_URI) => (SERVER_URI, &mut found.server_uri),
-                Some(SECURITY_MODE) => (SECURITY_MODE, &mut found.security_mode),
-                Some(HOSTNAME) => (HOSTNAME, &mut found.hostname),
-                _ => continue,
-            };
+            let own = [NAMESPACE, RANK, SERVER_URI, SECURITY_MODE, HOSTNAME, VERSION];
+            let known = own.into_iter().chain(FOREIGN_URIS.map(|(name, _)| name));
+            let Some(variable) = known.into_iter().find(|known| name.as_ref() == OsStr::new(known)) else { continue };
             let text = value.as_ref().to_str().ok_or(EnvironmentError::NotText { variable })?;
-            *slot = Some(text.to_owned());
+            found.0.retain(|(name, _)| *name != variable);
+            found.0.push((variable, text.to_owned()));
         }
         Ok(found)
+    }
+
+    fn text(&self, variable: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| *name == variable).map(|(_, text)| text.as_str())
+    }
+
+    /// The server to connect to, and the encoding to use.
+    fn server(&self) -> Result<Option<(ServerAddress, Generation)>, EnvironmentError> {
+        let foreign = FOREIGN_URIS.into_iter().find_map(|(name, codec)| Some((name, codec, self.uri(name)?)));
+        let modex = self.uri(SERVER_URI);
+        let refused = |variable| move |source| EnvironmentError::Address { variable, source };
+        let Some((variable, codec, foreign)) = foreign else {
+            let Some(modex) = modex else { return Ok(None) };
+            let address: ModexAddress = modex.parse().map_err(refused(SERVER_URI))?;
+            return Ok(Some((address.unix(), Generation::V41)));
+        };
+        let foreign: ServerAddress = foreign.parse().map_err(refused(variable))?;
+        let ours = modex
+            .and_then(|modex| modex.parse::<ModexAddress>().ok())
+            .filter(|modex| modex.tcp().is_some_and(|tcp| tcp == foreign || without_dots(tcp) == foreign));
+        Ok(Some(ours.map_or((foreign, codec), |ours| (ours.unix(), Generation::V41))))
+    }
+
+    fn uri(&self, variable: &str) -> Option<&str> {
+        self.0.iter().find(|(name, text)| *name == variable && !text.is_empty()).map(|(_, text)| text.as_str())
     }
 }
 
@@ -175,10 +269,11 @@ mod tests {
 
     fn server() -> ServerEnvironment {
         ServerEnvironment {
-            address: "srv.0;unix:/tmp/d/s".parse().unwrap(),
+            address: "srv.0;unix:/tmp/d/s;tcp4://127.0.0.1:4711".parse().unwrap(),
             session_tmpdir: "/tmp/session".to_owned(),
             system_tmpdir: "/tmp".to_owned(),
             hostname: "node1".to_owned(),
+            leftovers: Vec::new(),
         }
     }
 
@@ -198,7 +293,8 @@ mod tests {
     fn a_client_reads_what_its_server_writes() {
         let client = ClientEnvironment::parse(variables()).unwrap();
         assert_eq!(client.proc, ProcId::new(Namespace::new("job").unwrap(), 3));
-        assert_eq!(client.server, server().address);
+        assert_eq!(client.server.address, server().address.unix());
+        assert_eq!((client.server.codec, client.server.version), (Generation::V41, Some(Version::OWN)));
         assert_eq!(client.hostname.as_deref(), Some("node1"));
     }
 
@@ -206,7 +302,8 @@ mod tests {
     fn no_launcher_and_a_launcher_without_server_are_told_apart() {
         assert_eq!(ClientEnvironment::parse(without(NAMESPACE)), Err(EnvironmentError::NotLaunched));
         let namespace = Namespace::new("job").unwrap();
-        assert_eq!(ClientEnvironment::parse(without(SERVER_URI)), Err(EnvironmentError::NoServer { namespace }));
+        let bare: Vec<_> = variables().into_iter().filter(|(name, _)| !name.contains("URI")).collect();
+        assert_eq!(ClientEnvironment::parse(bare), Err(EnvironmentError::NoServer { namespace }));
     }
 
     #[test]
@@ -216,7 +313,7 @@ mod tests {
             (RANK, "-1"),
             (RANK, "4294967294"),
             (RANK, ""),
-            (SERVER_URI, "srv.0"),
+            ("PMIX_SERVER_URI41", "srv.0"),
             (SECURITY_MODE, "munge"),
         ] {
             let error = ClientEnvironment::parse(with(name, value)).unwrap_err();
@@ -238,5 +335,86 @@ mod tests {
     #[test]
     fn one_of_several_security_modes_is_enough() {
         assert!(ClientEnvironment::parse(with(SECURITY_MODE, "munge,native")).is_ok());
+    }
+
+    fn chosen(variables: &[(&str, &str)]) -> Result<(String, Generation), EnvironmentError> {
+        let process = [(NAMESPACE, "job"), (RANK, "0")];
+        let client = ClientEnvironment::parse(process.iter().chain(variables).copied())?;
+        Ok((client.server.address.to_string(), client.server.codec))
+    }
+
+    const OURS: (&str, &str) = (SERVER_URI, "s.0;unix:/a;tcp4://127.0.0.1:1");
+
+    #[test]
+    fn our_own_socket_is_used_while_the_other_variables_name_the_same_server() {
+        let own = ("s.0;unix:/a".to_owned(), Generation::V41);
+        assert_eq!(chosen(&[OURS]).as_ref(), Ok(&own));
+        assert_eq!(chosen(&[OURS, ("PMIX_SERVER_URI41", "s.0;tcp4://127.0.0.1:1")]).as_ref(), Ok(&own));
+        assert_eq!(chosen(&[OURS, ("PMIX_SERVER_URI3", "s.0;tcp4://127.0.0.1:1")]).as_ref(), Ok(&own));
+        assert_eq!(chosen(&[OURS, ("PMIX_SERVER_URI41", "")]).as_ref(), Ok(&own));
+        let dotted = (SERVER_URI, "a.b.0;unix:/a;tcp4://127.0.0.1:1");
+        let own = ("a.b.0;unix:/a".to_owned(), Generation::V41);
+        assert_eq!(chosen(&[dotted, ("PMIX_SERVER_URI3", "a_b.0;tcp4://127.0.0.1:1")]), Ok(own));
+    }
+
+    /// A server of another library that was started inside a job of ours sets its own variables and leaves ours.
+    #[test]
+    fn what_a_foreign_server_wrote_later_leads_to_it() {
+        for other in ["t.0;tcp4://127.0.0.1:1", "s.1;tcp4://127.0.0.1:1", "s.0;tcp4://127.0.0.1:2"] {
+            for ours in [OURS, (SERVER_URI, "s.0;unix:/a"), (SERVER_URI, "garbage")] {
+                let foreign = Ok((other.to_owned(), Generation::V41));
+                assert_eq!(chosen(&[ours, ("PMIX_SERVER_URI41", other)]), foreign, "{other} {ours:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_variable_decides_the_encoding() {
+        let uri = "t.0;tcp4://127.0.0.1:9";
+        let all = [
+            ("PMIX_SERVER_URI51", Generation::V51),
+            ("PMIX_SERVER_URI61", Generation::V61),
+            ("PMIX_SERVER_URI21", Generation::V3),
+            ("PMIX_SERVER_URI3", Generation::V3),
+            ("PMIX_SERVER_URI4", Generation::V4),
+            ("PMIX_SERVER_URI41", Generation::V41),
+        ];
+        for count in 1..=all.len() {
+            let variables: Vec<_> = all.iter().take(count).map(|(name, _)| (*name, uri)).collect();
+            assert_eq!(chosen(&variables), Ok((uri.to_owned(), all[count - 1].1)));
+        }
+    }
+
+    #[test]
+    fn release_3_2_gets_a_name_without_dots() {
+        let address = "a.b.0;unix:/tmp/d/s;tcp4://127.0.0.1:4711".parse().unwrap();
+        let variables =
+            ServerEnvironment { address, ..server() }.variables(&ProcId::new(Namespace::new("j").unwrap(), 0));
+        let value = |name: &str| variables.iter().find(|(n, _)| n == name).unwrap().1.as_str();
+        for name in ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4"] {
+            assert_eq!(value(name), "a.b.0;tcp4://127.0.0.1:4711");
+        }
+        for name in ["PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"] {
+            assert_eq!(value(name), "a_b.0;tcp4://127.0.0.1:4711");
+        }
+    }
+
+    /// A job inside a job: clients would follow what the outer server left to the wrong server.
+    #[test]
+    fn addresses_of_an_outer_job_are_covered() {
+        let outer =
+            [("PMIX_SERVER_URI41", "outer.0;tcp4://127.0.0.1:9"), ("PMIX_SERVER_URI61", "outer.0;tcp4://127.0.0.1:9")];
+        let leftovers = ServerEnvironment::find_leftovers(outer);
+        assert_eq!(leftovers, ["PMIX_SERVER_URI61"]);
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        for tcp in ["", ";tcp4://127.0.0.1:4711"] {
+            let address = format!("srv.0;unix:/tmp/d/s{tcp}").parse().unwrap();
+            let server = ServerEnvironment { address, leftovers: leftovers.clone(), ..server() };
+            let inner = server.variables(&proc);
+            assert!(inner.iter().filter(|(name, _)| name.contains("SERVER_URI")).count() == 7, "{inner:?}");
+            let outer = outer.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let client = ClientEnvironment::parse(outer.into_iter().chain(inner)).unwrap();
+            assert_eq!(client.server.address, server.address.unix());
+        }
     }
 }

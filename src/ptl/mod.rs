@@ -1,20 +1,23 @@
 //! Sockets between a server and its clients: where to connect, who is at the other end, bytes and descriptors in order.
+//! Our own clients come over a UNIX-domain socket, those of other libraries over TCP on the loopback interface.
 //!
 //! Promises:
-//! - a peer's identity comes from the kernel ([`Credentials`]), never from what it says;
+//! - a peer's user comes from the kernel ([`Credentials`]), never from what it says; over TCP the kernel is asked for
+//!   the owner of the peer's socket;
 //! - nothing here blocks except [`Stream::connect`], which a full backlog alone can hold up;
 //! - what a peer can make us keep is bounded: unread bytes by [`StreamLimits`], descriptors by the same;
 //! - a peer that goes away is an error value, never a signal (`MSG_NOSIGNAL`);
 //! - what a [`Listener`] makes in the file system, it removes, and only in the process that made it.
 //!
 //! ```
-//! use modex::ptl::{Listener, Received, SocketAccess, Stream, StreamLimits};
+//! use modex::ptl::{Endpoint, Listener, Received, SocketAccess, Stream, StreamLimits};
 //!
 //! let directory = std::env::temp_dir();
 //! let listener = Listener::bind(&directory, SocketAccess::OwnerOnly)?;
-//! let mut client = Stream::connect(listener.path(), StreamLimits::default())?;
+//! let endpoint = Endpoint::Unix(listener.path().to_owned());
+//! let mut client = Stream::connect(&endpoint, StreamLimits::default())?;
 //! let (mut server, credentials) = listener.accept(StreamLimits::default())?.expect("a client waits");
-//! assert_eq!(credentials.pid, std::process::id());
+//! assert_eq!(credentials.pid, Some(std::process::id()));
 //!
 //! client.queue(b"hello".to_vec(), None)?;
 //! client.flush()?;
@@ -33,11 +36,15 @@ mod listener;
 mod outbox;
 pub mod rendezvous;
 mod socket_directory;
+mod socket_owner;
 mod stream;
+mod tcp_listener;
 
-pub use address::{AddressError, ServerAddress};
+pub use address::{AddressError, Endpoint, ModexAddress, ServerAddress};
 pub use credentials::Credentials;
-pub use environment::{ClientEnvironment, EnvironmentError, ServerEnvironment};
+pub use environment::{ClientEnvironment, EnvironmentError, ServerEnvironment, ServerOffer};
 pub use listener::{ListenError, Listener, SocketAccess};
 pub use outbox::QueueFull;
+pub use socket_owner::OwnerError;
 pub use stream::{ConnectError, Flushed, Received, Stream, StreamError, StreamLimits};
+pub use tcp_listener::TcpListener;

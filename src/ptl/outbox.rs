@@ -2,7 +2,6 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -61,7 +60,7 @@ impl Outbox {
     }
 
     /// Hands the kernel as much as it takes in one call; a full socket is [`Errno::AGAIN`].
-    pub(super) fn send_some(&mut self, socket: &UnixStream) -> Result<(), Errno> {
+    pub(super) fn send_some(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let count = self.gather(&mut slices);
         let slices = slices.get(..count).unwrap_or_default();

@@ -1,17 +1,17 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::Shutdown;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown};
 
 use super::outbox::Outbox;
-use super::{Credentials, QueueFull};
+use super::{Credentials, Endpoint, QueueFull};
 
 /// What a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +28,12 @@ impl Default for StreamLimits {
     }
 }
 
-/// A connected, non-blocking socket: bytes and descriptors in order, in both directions.
+/// A connected, non-blocking socket: bytes in order, in both directions, and descriptors where the transport carries
+/// them.
 #[derive(Debug)]
 pub struct Stream {
-    socket: Arc<UnixStream>,
+    socket: Arc<OwnedFd>,
+    carries_descriptors: bool,
     outbox: Outbox,
     descriptors: VecDeque<OwnedFd>,
     limits: StreamLimits,
@@ -72,10 +74,10 @@ pub struct StreamError {
 #[non_exhaustive]
 pub enum ConnectError {
     /// Nobody listens there, or it may not be entered.
-    #[error("cannot connect to {path}: {source}")]
+    #[error("cannot connect to {endpoint}: {source}")]
     Unreachable {
         /// The socket.
-        path: PathBuf,
+        endpoint: Endpoint,
         /// Why not.
         source: io::Error,
     },
@@ -92,28 +94,54 @@ pub enum ConnectError {
 }
 
 impl Stream {
-    /// Connects to a server and checks that it runs as this user or as root.
+    /// Connects to a server.
     ///
     /// # Errors
-    /// [`ConnectError`].
-    pub fn connect(path: &Path, limits: StreamLimits) -> Result<Self, ConnectError> {
-        let unreachable = |source| ConnectError::Unreachable { path: path.to_owned(), source };
-        let socket = UnixStream::connect(path).map_err(unreachable)?;
-        let server = Credentials::of_peer(&socket).map_err(unreachable)?;
-        let ours = nix::unistd::geteuid().as_raw();
-        if server.uid != ours && server.uid != 0 {
-            return Err(ConnectError::ForeignServer { path: path.to_owned(), uid: server.uid, ours });
+    /// [`ConnectError`]. A UNIX-domain socket must be served by this user or by root.
+    pub fn connect(endpoint: &Endpoint, limits: StreamLimits) -> Result<Self, ConnectError> {
+        let unreachable = |source| ConnectError::Unreachable { endpoint: endpoint.clone(), source };
+        match endpoint {
+            Endpoint::Unix(path) => {
+                let socket = UnixStream::connect(path).map_err(unreachable)?;
+                check_server(path, Credentials::of_peer(&socket).map_err(unreachable)?)?;
+                Self::new(socket, limits).map_err(unreachable)
+            }
+            Endpoint::Tcp(address) => Self::connect_tcp(*address, limits).map_err(unreachable),
         }
-        Self::new(socket, limits).map_err(unreachable)
     }
 
-    /// Takes a connected socket and makes it non-blocking.
+    fn connect_tcp(address: SocketAddr, limits: StreamLimits) -> io::Result<Self> {
+        Self::over_tcp(TcpStream::connect(address)?, limits)
+    }
+
+    /// Takes a connected UNIX-domain socket and makes it non-blocking.
     ///
     /// # Errors
     /// The operating system refuses.
     pub fn new(socket: UnixStream, limits: StreamLimits) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self { socket: Arc::new(socket), outbox: Outbox::default(), descriptors: VecDeque::new(), limits })
+        Ok(Self::of(socket.into(), true, limits))
+    }
+
+    /// Takes a connected TCP socket and makes it non-blocking. Small messages go out at once.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub fn over_tcp(socket: TcpStream, limits: StreamLimits) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        Ok(Self::of(socket.into(), false, limits))
+    }
+
+    fn of(socket: OwnedFd, carries_descriptors: bool, limits: StreamLimits) -> Self {
+        let (socket, outbox, descriptors) = (Arc::new(socket), Outbox::default(), VecDeque::new());
+        Self { socket, carries_descriptors, outbox, descriptors, limits }
+    }
+
+    /// Whether descriptors can travel here.
+    #[must_use]
+    pub const fn carries_descriptors(&self) -> bool {
+        self.carries_descriptors
     }
 
     /// Reads what is there into the caller's buffer, which one thread can use for all its streams.
@@ -129,7 +157,7 @@ impl Stream {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let count = loop {
-            match rustix::net::recvmsg(&*self.socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags) {
+            match rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags) {
                 Ok(message) => break message.bytes,
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 Err(Errno::INTR) => {}
@@ -151,11 +179,13 @@ impl Stream {
         self.descriptors.pop_front()
     }
 
-    /// Appends a message, with a descriptor on its first byte if given. Nothing is sent before [`Stream::flush`].
+    /// Appends a message, with a descriptor on its first byte if given. Nothing is sent before [`Stream::flush`]. Where
+    /// the transport carries no descriptors the message goes without, as if there had been none to give.
     ///
     /// # Errors
     /// [`QueueFull`]: the peer does not read. Drop it.
     pub fn queue(&mut self, bytes: Vec<u8>, descriptor: Option<Arc<OwnedFd>>) -> Result<(), QueueFull> {
+        let descriptor = descriptor.filter(|_| self.carries_descriptors);
         self.outbox.push(bytes, descriptor, self.limits.queued_bytes_max)
     }
 
@@ -176,7 +206,7 @@ impl Stream {
 
     /// The socket itself, to wait on while somebody else may use the stream.
     #[must_use]
-    pub fn socket(&self) -> Arc<UnixStream> {
+    pub fn socket(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
     }
 
@@ -184,7 +214,7 @@ impl Stream {
     /// What was sent before can still be read by the peer.
     pub fn shutdown(&self) {
         // Fails only if the peer has ended it already.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Whether bytes wait to be sent.
@@ -197,6 +227,16 @@ impl Stream {
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// Whoever else listens there would learn whatever is put.
+fn check_server(path: &Path, server: Credentials) -> Result<(), ConnectError> {
+    let ours = nix::unistd::geteuid().as_raw();
+    match server.uid {
+        0 => Ok(()),
+        uid if uid == ours => Ok(()),
+        uid => Err(ConnectError::ForeignServer { path: path.to_owned(), uid, ours }),
     }
 }
 

@@ -109,7 +109,7 @@ where
         EnvironmentError::NotLaunched => ConnectError::NotLaunched,
         error => ConnectError::Environment(error),
     })?;
-    let uri = environment.server.to_string();
+    let uri = environment.server.address.to_string();
     let attempt = Attempt { begun, clock: Clock::start(), time_max };
     match attempt.join(&environment) {
         Ok(Joined::Session(session)) => Ok(*session),
@@ -134,7 +134,7 @@ enum Joined {
 impl Attempt {
     fn join(&self, environment: &ClientEnvironment) -> Result<Joined, UnreachableReason> {
         let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
-        let mut stream = Stream::connect(&environment.server.path, limits)?;
+        let mut stream = Stream::connect(&environment.server.address.endpoint, limits)?;
         let hello = introduction(&environment.proc, self.begun).ok_or(UnreachableReason::Message)?;
         // The first message of a connection is never refused by its queue.
         stream.queue(hello, None).map_err(|_| UnreachableReason::Message)?;
@@ -175,7 +175,7 @@ impl Attempt {
         }
         let session = Session::new(
             environment.proc.clone(),
-            environment.server.server.clone(),
+            environment.server.address.server.clone(),
             environment.hostname.clone(),
             own,
             link,

@@ -231,8 +231,8 @@ impl Connections {
         if let Some(connection) = self.connections.get(&id) {
             let pid = connection.credentials().pid;
             match dropped {
-                Dropped::End => tracing::debug!(peer = id.0, pid, "connection ended"),
-                dropped => tracing::warn!(peer = id.0, pid, reason = %dropped, "connection dropped"),
+                Dropped::End => tracing::debug!(peer = id.0, ?pid, "connection ended"),
+                dropped => tracing::warn!(peer = id.0, ?pid, reason = %dropped, "connection dropped"),
             }
             self.remove(id);
             self.inputs.push_back(Input::Lost(id));

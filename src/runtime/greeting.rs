@@ -101,12 +101,19 @@ fn greeted(connect: &Connect, credentials: Credentials, inbox: FrameBuffer) -> R
     let codec = connect.chosen_codec().ok_or_else(unknown)?;
     let peer = connect.peer_version();
     let store = if connect.reads_segments() { StoreOffer::Segment } else { StoreOffer::Socket };
-    let credentials = server::Credentials { uid: credentials.uid, gid: credentials.gid };
-    let introduction = introduction(connect, credentials, store)?;
+    let introduction = introduction(connect, ids(credentials), store)?;
     // Releases since 4.0 are closed without an answer; those before, and our own clients, read the status.
     let wants_refusal = peer.major < 4 || store == StoreOffer::Segment;
     let lines = Lines::new(Dialect { codec, peer }, SERVER_INDEX);
     Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
+}
+
+/// The kernel does not know the group of a TCP peer. A process of this user is taken to have this user's; nobody else is
+/// taken to have any.
+fn ids(credentials: Credentials) -> server::Credentials {
+    let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let guessed = if credentials.uid == own_uid { own_gid } else { GROUP_UNKNOWN };
+    server::Credentials { uid: credentials.uid, gid: credentials.gid.unwrap_or(guessed) }
 }
 
 fn introduction(
@@ -169,6 +176,8 @@ pub(super) fn refusal(status: Status) -> Vec<u8> {
     Answer::Refused(status).encode()
 }
 
+/// What no group has: -1.
+const GROUP_UNKNOWN: u32 = u32::MAX;
 /// Headers from a server carry no slot.
 const SERVER_INDEX: u32 = 0;
 const _: () = assert!(CONNECT_BYTES_MAX <= 1 << 20, "introductions are kept in memory before anybody is known");

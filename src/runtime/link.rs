@@ -5,8 +5,7 @@
 //! lock is never held while anybody waits.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
@@ -31,7 +30,7 @@ pub(super) struct Link {
     state: Mutex<LinkState>,
     /// Announces: a call is done, the place of the leader is free, or there is work for the progress thread.
     turn: Condvar,
-    socket: Arc<UnixStream>,
+    socket: Arc<OwnedFd>,
     clock: Clock,
     /// Ends the progress thread's wait for the socket; made with the thread.
     wake: OnceLock<EventFd>,
@@ -198,7 +197,7 @@ impl Link {
         let mut state = self.state.lock();
         state.shut(self.clock.now());
         // Whoever leads waits on this very socket and must see the end.
-        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         self.turn.notify_all();
     }
 

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::process;
 use std::sync::{Arc, Weak};
 
@@ -86,7 +85,7 @@ impl LinkState {
         }
     }
 
-    pub(super) fn socket(&self) -> Arc<UnixStream> {
+    pub(super) fn socket(&self) -> Arc<OwnedFd> {
         self.stream.socket()
     }
 

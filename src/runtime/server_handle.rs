@@ -15,13 +15,14 @@ use super::connections::{ConnectionLimits, Connections};
 use super::events::EventHub;
 use super::host::Host;
 use super::host_thread::{HostThread, is_host_thread};
+use super::local::environment;
 use super::poller::{Poller, Waker};
 use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
 use super::threads::spawn;
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
-use crate::ptl::{ListenError, Listener, ServerAddress, ServerEnvironment, SocketAccess};
+use crate::ptl::{ListenError, Listener, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::server::{Config, HostCall, HostResult, Server};
 use crate::types::ProcId;
 
@@ -97,10 +98,11 @@ impl ServerHandle {
         let waker = Waker::new(&poller, ServerLoop::WAKER)?;
         poller.watch(&listener, ServerLoop::LISTENER)?;
         let environment = ServerEnvironment {
-            address: ServerAddress { server, path: listener.path().to_owned() },
+            address: ModexAddress { server, path: listener.path().to_owned(), tcp: None },
             session_tmpdir: text(session_tmpdir)?,
             system_tmpdir: text(system_tmpdir)?,
             hostname,
+            leftovers: ServerEnvironment::find_leftovers(environment()),
         };
         // The address is told as text, too.
         text(listener.path().to_owned())?;

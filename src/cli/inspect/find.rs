@@ -82,7 +82,8 @@ fn is_object_name(text: &str) -> bool {
 
 /// The socket's path: as it is, or out of `<namespace>.<rank>;unix:<path>`.
 fn socket_path(address: &str) -> Result<PathBuf, InspectError> {
-    let place = address.rsplit_once(';').map_or(address, |(_, place)| place);
+    // Behind the server's name; its TCP address, which is of no use here, may follow.
+    let place = address.split(';').nth(1).unwrap_or(address);
     match place.strip_prefix("unix:") {
         Some(path) => Ok(path.into()),
         None if place == address && !address.contains("://") => Ok(address.into()),

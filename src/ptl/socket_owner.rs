@@ -1,0 +1,311 @@
+//! Whose process is at the other end of a loopback TCP connection.
+//!
+//! TCP has no `SO_PEERCRED`, but both ends of a loopback connection are sockets of this kernel, which notes for each who
+//! made it. Two ways to ask: `NETLINK_SOCK_DIAG` looks up the one socket; where that is not allowed (seccomp, kernels
+//! without it), the table `/proc/net/tcp` or `tcp6` is read.
+//!
+//! What is believed: the owner of a socket that is *established* and *open*. The kernel reports a socket whose process
+//! closed it as root's (a closed socket has no inode and its owner reads as 0), so without these two conditions anybody
+//! could write an introduction, close, and pass as root. An open socket between exactly these two addresses is the one
+//! we talk to: no other can exist while our end does.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use rustix::net::netlink::SOCK_DIAG;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
+
+/// Looks owners up. Keeps a socket to the kernel, if it got one.
+#[derive(Debug)]
+pub(super) struct SocketOwners {
+    kernel: Option<OwnedFd>,
+}
+
+/// Why nobody could be named for the other end of a TCP connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnerError {
+    /// The peer is not on this node.
+    #[error("{peer} is no loopback address; only processes of this node may connect")]
+    Remote {
+        /// Its address.
+        peer: SocketAddr,
+    },
+    /// No open, established socket has this address: its process closed it, or lives in another network namespace.
+    #[error(
+        "the kernel knows no open socket at {peer}; its process has closed it, or runs in another network namespace"
+    )]
+    NotFound {
+        /// Its address.
+        peer: SocketAddr,
+    },
+    /// Neither way to ask is open.
+    #[error("the kernel does not tell whose socket {peer} is, neither over NETLINK_SOCK_DIAG nor in {table}: {source}")]
+    Unknown {
+        /// Its address.
+        peer: SocketAddr,
+        /// The table that was tried last.
+        table: &'static str,
+        /// Why it could not be read.
+        source: io::Error,
+    },
+}
+
+impl SocketOwners {
+    pub(super) fn new() -> Self {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        Self { kernel: socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(SOCK_DIAG)).ok() }
+    }
+
+    /// The user whose process holds the other end of our connection between `own` and `peer`.
+    pub(super) fn owner(&self, own: SocketAddr, peer: SocketAddr) -> Result<u32, OwnerError> {
+        if !peer.ip().is_loopback() {
+            return Err(OwnerError::Remote { peer });
+        }
+        let found = match self.kernel.as_ref().map(|kernel| ask(kernel, own, peer)) {
+            Some(Asked::Found(owner)) => owner,
+            Some(Asked::Unanswered) | None => read_table(own, peer)?,
+        };
+        found.ok_or(OwnerError::NotFound { peer })
+    }
+}
+
+/// What the kernel says of one socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// Its owner; `None` if there is no such socket, or it is not open and established.
+    Found(Option<u32>),
+    /// It would not say.
+    Unanswered,
+}
+
+/// Looks up one socket: the request names the socket as its own process sees it, so the peer's address comes first.
+fn ask(kernel: &OwnedFd, own: SocketAddr, peer: SocketAddr) -> Asked {
+    let mut buffer = [0; ANSWER_BYTES];
+    // What an earlier question left, if it was given up.
+    while recv(kernel, &mut buffer, RecvFlags::DONTWAIT).is_ok() {}
+    if send(kernel, &question(own, peer), SendFlags::DONTWAIT).is_err() {
+        return Asked::Unanswered;
+    }
+    // The kernel answers before `send` returns.
+    match recv(kernel, &mut buffer, RecvFlags::DONTWAIT) {
+        Ok((count, _)) => read_answer(buffer.get(..count).unwrap_or_default(), own, peer),
+        Err(_) => Asked::Unanswered,
+    }
+}
+
+/// `struct nlmsghdr` and `struct inet_diag_req_v2` (linux/netlink.h, linux/inet_diag.h).
+fn question(own: SocketAddr, peer: SocketAddr) -> Vec<u8> {
+    let header = [host_order(QUESTION_BYTES), kind_and_flags(), [0; 4], [0; 4]];
+    let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let family = u8::try_from(family.as_raw()).unwrap_or(0);
+    let mut bytes = header.concat();
+    bytes.extend([family, IPPROTO_TCP, 0, 0]);
+    bytes.extend(host_order(1 << TCP_ESTABLISHED));
+    bytes.extend(socket_id(own, peer));
+    bytes.extend(ANY_INTERFACE);
+    bytes.extend(ANY_COOKIE);
+    bytes
+}
+
+/// `struct inet_diag_sockid` up to the interface: ports and addresses of both ends in network order.
+fn socket_id(own: SocketAddr, peer: SocketAddr) -> Vec<u8> {
+    let ports = [peer.port().to_be_bytes(), own.port().to_be_bytes()];
+    let addresses = [peer, own].map(|end| {
+        let mut field = [0; 16];
+        match end.ip() {
+            IpAddr::V4(address) => field.iter_mut().zip(address.octets()).for_each(|(byte, octet)| *byte = octet),
+            IpAddr::V6(address) => field = address.octets(),
+        }
+        field
+    });
+    ports.concat().into_iter().chain(addresses.concat()).collect()
+}
+
+/// `struct inet_diag_msg` behind a `struct nlmsghdr`; anything else is an error message of the kernel.
+fn read_answer(answer: &[u8], own: SocketAddr, peer: SocketAddr) -> Asked {
+    let number = |at: usize| answer.get(at..)?.first_chunk().copied().map(from_host_order);
+    let (Some(kind), Some(first)) = (number(4), number(16)) else { return Asked::Unanswered };
+    match kind_of(kind) {
+        SOCK_DIAG_BY_FAMILY => {}
+        NLMSG_ERROR if first == NO_SUCH_ENTRY => return Asked::Found(None),
+        _ => return Asked::Unanswered,
+    }
+    let is_same = answer.get(20..56).is_some_and(|id| id == socket_id(own, peer));
+    let is_established = answer.get(17) == Some(&TCP_ESTABLISHED);
+    match (number(80), number(84)) {
+        (Some(uid), Some(inode)) => Asked::Found((is_same && is_established && inode != 0).then_some(uid)),
+        _ => Asked::Unanswered,
+    }
+}
+
+/// Reads the table of all sockets. Twice, because a line is not written in one moment: a socket closed meanwhile could
+/// have its old inode and root as its owner.
+fn read_table(own: SocketAddr, peer: SocketAddr) -> Result<Option<u32>, OwnerError> {
+    let table = if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+    let read = || {
+        let lines = BufReader::new(File::open(table)?).lines();
+        find_line(lines, own, peer)
+    };
+    let read = || read().map_err(|source| OwnerError::Unknown { peer, table, source });
+    let first = read()?;
+    Ok(if first == read()? { first } else { None })
+}
+
+fn find_line(
+    lines: impl Iterator<Item = io::Result<String>>,
+    own: SocketAddr,
+    peer: SocketAddr,
+) -> io::Result<Option<u32>> {
+    let ends = format!(": {} {} {TCP_ESTABLISHED:02X} ", table_form(peer), table_form(own));
+    for line in lines.take(TABLE_LINES_MAX) {
+        let line = line?;
+        let Some((_, rest)) = line.split_once(&ends) else { continue };
+        // Queues, timer, retransmissions; then the owner, a timeout, and the inode.
+        let mut fields = rest.split_ascii_whitespace().skip(3);
+        let uid = fields.next().and_then(|field| field.parse().ok());
+        let inode = fields.nth(1).and_then(|field| field.parse::<u64>().ok());
+        return Ok(uid.filter(|_| inode.is_some_and(|inode| inode != 0)));
+    }
+    Ok(None)
+}
+
+/// An address as the table has it: the words of the address as numbers of this machine, in hexadecimal.
+fn table_form(address: SocketAddr) -> String {
+    let octets = match address.ip() {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    let (words, _) = octets.as_chunks();
+    let words: String = words.iter().map(|word| format!("{:08X}", from_host_order(*word))).collect();
+    format!("{words}:{:04X}", address.port())
+}
+
+/// Type and flags of a netlink message, two halves of one word: the first lies where the machine keeps the lower one, or
+/// the higher.
+const fn kind_and_flags() -> [u8; 4] {
+    let (first, second) = (SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST);
+    host_order(if cfg!(target_endian = "little") { second << 16 | first } else { first << 16 | second })
+}
+
+const fn kind_of(word: u32) -> u32 {
+    if cfg!(target_endian = "little") { word & 0xffff } else { word >> 16 }
+}
+
+#[expect(clippy::host_endian_bytes, reason = "the kernel's structures are this machine's")]
+const fn host_order(number: u32) -> [u8; 4] {
+    number.to_ne_bytes()
+}
+
+#[expect(clippy::host_endian_bytes, reason = "the kernel's structures are this machine's")]
+const fn from_host_order(bytes: [u8; 4]) -> u32 {
+    u32::from_ne_bytes(bytes)
+}
+
+// linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, net/tcp_states.h.
+const SOCK_DIAG_BY_FAMILY: u32 = 20;
+const NLMSG_ERROR: u32 = 2;
+const NLM_F_REQUEST: u32 = 1;
+const NO_SUCH_ENTRY: u32 = (-2_i32).cast_unsigned();
+const TCP_ESTABLISHED: u8 = 1;
+const IPPROTO_TCP: u8 = 6;
+const ANY_INTERFACE: [u8; 4] = [0; 4];
+const ANY_COOKIE: [u8; 8] = [0xff; 8];
+/// Header and request.
+const QUESTION_BYTES: u32 = 16 + 56;
+/// More than header and answer take; attributes were not asked for.
+const ANSWER_BYTES: usize = 512;
+/// Lines looked at: more sockets than a node has.
+const TABLE_LINES_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Shutdown, TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A connection's two ends, and both addresses as the accepting side sees them: its own first.
+    fn connection(address: &str) -> Option<(TcpStream, TcpStream, SocketAddr, SocketAddr)> {
+        let listener = TcpListener::bind(address).ok()?;
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, peer) = listener.accept().unwrap();
+        let own = server.local_addr().unwrap();
+        Some((client, server, own, peer))
+    }
+
+    fn by_kernel(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
+        let kernel = SocketOwners::new().kernel.expect("this kernel has NETLINK_SOCK_DIAG");
+        match ask(&kernel, own, peer) {
+            Asked::Found(owner) => owner,
+            Asked::Unanswered => panic!("the kernel did not answer"),
+        }
+    }
+
+    #[test]
+    fn both_ways_name_the_owner_of_the_other_end() {
+        let ours = nix::unistd::geteuid().as_raw();
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Some((_client, _server, own, peer)) = connection(address) else {
+                assert!(address.contains("::1"), "every node has an IPv4 loopback interface");
+                continue;
+            };
+            assert_eq!(by_kernel(own, peer), Some(ours), "{address}");
+            assert_eq!(read_table(own, peer).unwrap(), Some(ours), "{address}");
+        }
+    }
+
+    /// The kernel says of a closed socket that it is root's. Whoever connects, writes and closes would be root.
+    #[test]
+    fn a_socket_that_its_process_closed_has_no_owner() {
+        let (client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        drop(client);
+        assert_eq!(by_kernel(own, peer), None);
+        assert_eq!(read_table(own, peer).unwrap(), None);
+        assert!(matches!(SocketOwners::new().owner(own, peer), Err(OwnerError::NotFound { .. })));
+    }
+
+    #[test]
+    fn a_socket_that_was_half_closed_is_not_believed_either() {
+        let (client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(by_kernel(own, peer), None);
+        assert_eq!(read_table(own, peer).unwrap(), None);
+    }
+
+    /// The lookup of a connection falls back to the listener; a listener is no peer.
+    #[test]
+    fn a_listener_is_nobodys_other_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nobody = "127.0.0.1:1".parse().unwrap();
+        assert_eq!(by_kernel(nobody, listener.local_addr().unwrap()), None);
+        assert_eq!(read_table(nobody, listener.local_addr().unwrap()).unwrap(), None);
+    }
+
+    #[test]
+    fn without_the_kernels_answer_the_table_is_read() {
+        let (_client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        let ours = nix::unistd::geteuid().as_raw();
+        assert_eq!(SocketOwners { kernel: None }.owner(own, peer).unwrap(), ours);
+    }
+
+    #[test]
+    fn a_peer_elsewhere_is_refused_unasked() {
+        let (own, peer) = ("127.0.0.1:1".parse().unwrap(), "192.0.2.1:2".parse().unwrap());
+        assert!(matches!(SocketOwners::new().owner(own, peer), Err(OwnerError::Remote { .. })));
+    }
+
+    #[test]
+    fn answers_of_any_shape_are_survived() {
+        let (own, peer) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
+        for size in 0..100 {
+            for byte in [0, 2, 20, 0xff] {
+                assert!(!matches!(read_answer(&vec![byte; size], own, peer), Asked::Found(Some(_))));
+            }
+        }
+        let lines = ["", "  sl", "   0: 0100007F:0002 0100007F:0001 01 x", ": 0100007F:0002 0100007F:0001 01 "];
+        let lines = lines.map(|line| Ok(line.to_owned()));
+        assert_eq!(find_line(lines.into_iter(), own, peer).unwrap(), None);
+    }
+}

@@ -1,0 +1,116 @@
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as Socket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+
+use super::socket_owner::SocketOwners;
+use super::{Credentials, OwnerError, Stream, StreamLimits};
+
+/// A listening TCP socket on the loopback interface, for clients of other libraries.
+///
+/// Every process of the node can connect. Who it belongs to is what the kernel says of its socket, not what it claims.
+#[derive(Debug)]
+pub struct TcpListener {
+    socket: Socket,
+    address: SocketAddr,
+    owners: SocketOwners,
+}
+
+impl TcpListener {
+    /// Listens on 127.0.0.1, or on ::1 where there is no IPv4, at a port that the kernel chooses.
+    ///
+    /// # Errors
+    /// The operating system refuses both.
+    pub fn bind() -> io::Result<Self> {
+        let socket = listener(Ipv4Addr::LOCALHOST.into()).or_else(|error| {
+            // Nobody wants to hear that there is no IPv6 either.
+            listener(Ipv6Addr::LOCALHOST.into()).map_err(|_| error)
+        })?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address, owners: SocketOwners::new() })
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes the next waiting connection, or `None` if there is none. With it comes whose it is, or why nobody knows;
+    /// then drop it.
+    ///
+    /// # Errors
+    /// Out of descriptors or memory; the caller should stop accepting for a while.
+    pub fn accept(&self, limits: StreamLimits) -> io::Result<Option<(Stream, Result<Credentials, OwnerError>)>> {
+        loop {
+            let (socket, peer) = match self.socket.accept() {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => continue,
+                Err(e) => return Err(e),
+            };
+            let owner = self.owners.owner(self.address, peer);
+            let credentials = owner.map(|uid| Credentials { pid: None, uid, gid: None });
+            return Ok(Some((Stream::over_tcp(socket, limits)?, credentials)));
+        }
+    }
+}
+
+impl AsFd for TcpListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn listener(address: std::net::IpAddr) -> io::Result<Socket> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    bind(&socket, &SocketAddr::new(address, 0))?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Connections that may wait to be accepted: all ranks of a node connect at once, and one beyond is only tried again by
+/// its kernel after a second. The kernel has an upper bound of its own (`net.core.somaxconn`, 4096).
+const BACKLOG: i32 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Endpoint, Flushed, Received};
+    use super::*;
+
+    #[test]
+    fn a_peer_of_this_user_is_known_by_the_kernel_and_bytes_go_both_ways() {
+        let listener = TcpListener::bind().unwrap();
+        assert!(listener.address().ip().is_loopback());
+        assert!(listener.accept(StreamLimits::default()).unwrap().is_none());
+        let limits = StreamLimits::default();
+        let mut client = Stream::connect(&Endpoint::Tcp(listener.address()), limits).unwrap();
+        let (mut server, credentials) = listener.accept(limits).unwrap().unwrap();
+        let uid = nix::unistd::geteuid().as_raw();
+        assert_eq!(credentials.unwrap(), Credentials { pid: None, uid, gid: None });
+        assert!(!server.carries_descriptors() && !client.carries_descriptors());
+
+        let (descriptor, _write) = std::io::pipe().unwrap();
+        server.queue(b"without".to_vec(), Some(std::sync::Arc::new(descriptor.into()))).unwrap();
+        client.queue(b"hello".to_vec(), None).unwrap();
+        assert_eq!(client.flush(), Ok(Flushed::All));
+        assert_eq!(server.flush(), Ok(Flushed::All));
+        let mut buffer = [0; 16];
+        assert_eq!(server.receive(&mut buffer), Ok(Received::Bytes(5)));
+        assert_eq!(client.receive(&mut buffer), Ok(Received::Bytes(7)));
+        assert!(client.take_descriptor().is_none());
+        drop(client);
+        assert_eq!(server.receive(&mut buffer), Ok(Received::End));
+    }
+
+    #[test]
+    fn a_peer_that_left_before_it_was_accepted_has_no_owner() {
+        let listener = TcpListener::bind().unwrap();
+        drop(Stream::connect(&Endpoint::Tcp(listener.address()), StreamLimits::default()).unwrap());
+        let (_, credentials) = listener.accept(StreamLimits::default()).unwrap().unwrap();
+        assert!(matches!(credentials, Err(OwnerError::NotFound { .. })), "{credentials:?}");
+    }
+}
