@@ -175,6 +175,7 @@ impl<S: Publish> Server<S> {
             }
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
+            HostCall::DescribeProcess(facts) => self.describe_process(facts),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(output),
             HostCall::NotifyEvent(event) => self.notify_of_host(now, &event),

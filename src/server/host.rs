@@ -32,6 +32,8 @@ pub enum HostCall {
     DeregisterNamespace(Namespace),
     /// Announces a local process.
     RegisterClient(RegisterClient),
+    /// Says what is known of a local process since it was started. Unknown processes are harmless.
+    DescribeProcess(ProcessFacts),
     /// Says that a local process has ended. Unknown processes are harmless.
     DeregisterClient(ProcId),
     /// Asks for what a local process posted for other nodes.
@@ -74,6 +76,17 @@ pub struct RegisterClient {
     pub gid: u32,
     /// Handed back in upcalls about this process.
     pub object: u64,
+}
+
+/// What a host knows of a process that it has started, for those who ask for the table of processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// The process.
+    pub proc: ProcId,
+    /// The operating system's number for it.
+    pub pid: u32,
+    /// Its program.
+    pub executable: Option<Text>,
 }
 
 /// A request of another node for a local process's data, held until the process has committed.

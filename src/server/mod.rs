@@ -57,6 +57,7 @@ mod outputs;
 mod passage;
 mod peer;
 mod pending;
+mod query;
 mod registry;
 mod rendezvous;
 mod requests;
@@ -71,7 +72,7 @@ pub use config::{Capabilities, Config, Limits, ToolAdmission, ToolPolicy};
 pub use core::Server;
 pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
-    RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
+    ProcessFacts, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
 pub use io::{Credentials, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind, Version};
 pub use requests::{

@@ -2,7 +2,7 @@
 
 use super::core::Server;
 use super::directives::find;
-use super::host::{HostResult, RegisterClient, RegisterNamespace};
+use super::host::{HostResult, ProcessFacts, RegisterClient, RegisterNamespace};
 use super::io::{Credentials, PeerId, Reason};
 use super::registry::{Client, Presence};
 use crate::gds::{AsStatus, Publish};
@@ -64,6 +64,15 @@ impl<S: Publish> Server<S> {
         }
         self.registry.touch();
         self.review_namespace(now, &proc.namespace);
+        Status::SUCCESS
+    }
+
+    pub(super) fn describe_process(&mut self, facts: ProcessFacts) -> Status {
+        let ProcessFacts { proc, pid, executable } = facts;
+        if let Some(client) = self.registry.client_mut(&proc) {
+            client.pid = Some(pid);
+            client.executable = executable;
+        }
         Status::SUCCESS
     }
 

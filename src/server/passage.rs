@@ -34,6 +34,9 @@ impl<S: Publish> Server<S> {
             Request::Disconnect(connect) => return self.disconnect_processes(now, ticket, requester.proc, connect),
             Request::GroupConstruct(group) => return self.construct_group(now, ticket, requester.proc, group),
             Request::GroupDestruct(group) => return self.destruct_group(now, ticket, requester.proc, group),
+            Request::Query(queries) if !self.config.capabilities.contains(Capabilities::QUERY) => {
+                return self.answer_queries(ticket, &requester, &queries);
+            }
             request => passage_of(requester, request, self.is_tool(ticket.peer())),
         };
         match passage {
@@ -206,7 +209,7 @@ fn set<T: ?Sized>(directives: &mut Vec<Info>, key: TypedKey<T>, value: Value) {
 }
 
 /// Results with a status. Without results the status is all there is to say, unless it is success.
-fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
+pub(super) fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
     match status {
         Status::SUCCESS => results,
         status if is_empty => Reply::Status(status),

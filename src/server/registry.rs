@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::io::{Credentials, PeerId};
-use crate::types::{Key, Namespace, ProcId, Rank};
+use crate::types::{Key, Namespace, ProcId, Rank, Text};
 
 /// Who the host told us about, and who of them is here.
 #[derive(Debug, Default)]
@@ -33,6 +33,10 @@ pub(super) struct Client {
     pub(super) object: u64,
     /// A tool that the host did not announce.
     pub(super) is_guest: bool,
+    /// As the host said.
+    pub(super) pid: Option<u32>,
+    /// As the host said.
+    pub(super) executable: Option<Text>,
     pub(super) presence: Presence,
     /// Connections that are admitted and have not finalized.
     pub(super) connections: BTreeSet<PeerId>,
@@ -64,6 +68,8 @@ impl Client {
             credentials,
             object,
             is_guest: false,
+            pid: None,
+            executable: None,
             presence: Presence::Expected,
             connections: BTreeSet::new(),
             commits: 0,
