@@ -34,6 +34,7 @@ pub struct ServerBuilder {
     session_tmpdir: Option<PathBuf>,
     system_tmpdir: Option<PathBuf>,
     access: SocketAccess,
+    foreign_clients: bool,
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
@@ -115,6 +116,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether clients of other PMIx libraries can connect; yes if not given. They use TCP, and the server listens on the
+    /// loopback interface for them. The kernel tells it whose each connection is; whether they are let in depends on
+    /// that, not on [`ServerBuilder::access`].
+    pub fn foreign_clients(mut self, are_welcome: bool) -> Self {
+        self.foreign_clients = are_welcome;
+        self
+    }
+
     /// Where the segments live; in sealed memfds if not given.
     pub fn backing(mut self, backing: BackingKind) -> Self {
         self.backing = backing;
@@ -167,6 +176,7 @@ impl ServerBuilder {
             session_tmpdir,
             system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
             access: self.access,
+            foreign_clients: self.foreign_clients,
             connections: self.connections,
             core: self.core,
             store,
@@ -185,6 +195,7 @@ impl Server {
             session_tmpdir: None,
             system_tmpdir: None,
             access: SocketAccess::default(),
+            foreign_clients: true,
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
             connections: ConnectionLimits::default(),

@@ -2,7 +2,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::greeting::{self, Expects, Greeted, Greeting, GreetingError};
+use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Origin};
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
 use crate::proto::frame::{FrameBuffer, FrameError};
@@ -115,7 +115,9 @@ impl Connection {
         let bytes = buffer.get(..count).unwrap_or_default();
         match &mut self.stage {
             Stage::Greeting(greeting) => {
-                let Some(greeted) = greeting.push(bytes, self.credentials)? else { return Ok(()) };
+                let carries_descriptors = self.stream.carries_descriptors();
+                let origin = Origin { credentials: self.credentials, carries_descriptors };
+                let Some(greeted) = greeting.push(bytes, origin)? else { return Ok(()) };
                 let Greeted { introduction, lines, init_age, wants_refusal, inbox } = greeted;
                 self.init_age = init_age;
                 let expects = introduction.expects();

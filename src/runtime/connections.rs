@@ -2,13 +2,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::connection::{Connection, Dropped};
+use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
-use super::server_loop::ServerLoop;
 use crate::gds::Store;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
-use crate::ptl::{Listener, StreamLimits};
+use crate::ptl::{Credentials, Stream, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::types::{Namespace, ProcId, Time};
@@ -81,33 +81,35 @@ impl Connections {
         first.into_iter().chain(self.accept_pause_end).min()
     }
 
-    /// Takes waiting connections, a bounded number.
-    pub(super) fn accept(&mut self, listener: &Listener, poller: &Poller, now: Time) {
+    /// Takes waiting connections from one of the listeners, a bounded number.
+    pub(super) fn accept(&mut self, listeners: &Listeners, token: Token, poller: &Poller, now: Time) {
         let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
         for _ in 0..ACCEPTS_PER_TURN {
-            let (stream, credentials) = match listener.accept(limits) {
-                Ok(Some(accepted)) => accepted,
+            match listeners.accept(token, limits) {
+                Ok(Some((stream, Ok(credentials)))) => self.begin(stream, credentials, poller, now),
+                Ok(Some((_, Err(error)))) => tracing::warn!(%error, "connection dropped"),
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "can't take a connection; trying again in a moment");
-                    // Without this the listener would be ready, and fail, in every turn.
-                    let _ = poller.forget(listener);
+                    // Without this the listeners would be ready, and fail, in every turn.
+                    listeners.forget(poller);
                     self.accept_pause_end = Some(now + ACCEPT_PAUSE);
                     return;
                 }
-            };
-            self.last += 1;
-            let id = PeerId(self.last);
-            if let Err(errno) = poller.watch(&stream, Token(id.0)) {
-                tracing::warn!(%errno, "can't watch a connection; it is dropped");
-                continue;
             }
-            let deadline = now + self.limits.handshake_time_max;
-            self.connections.insert(id, Connection::new(stream, credentials));
-            self.deadlines.insert((deadline, id));
-            self.greeting.insert(id);
-            self.make_room();
         }
+    }
+
+    fn begin(&mut self, stream: Stream, credentials: Credentials, poller: &Poller, now: Time) {
+        self.last += 1;
+        let id = PeerId(self.last);
+        if let Err(errno) = poller.watch(&stream, Token(id.0)) {
+            return tracing::warn!(%errno, "can't watch a connection; it is dropped");
+        }
+        self.connections.insert(id, Connection::new(stream, credentials));
+        self.deadlines.insert((now + self.limits.handshake_time_max, id));
+        self.greeting.insert(id);
+        self.make_room();
     }
 
     /// Reads from or writes to a connection that is ready.
@@ -127,7 +129,7 @@ impl Connections {
     }
 
     /// Drops what took too long, and takes connections again after a pause.
-    pub(super) fn expire(&mut self, now: Time, listener: &Listener, poller: &Poller) {
+    pub(super) fn expire(&mut self, now: Time, listeners: &Listeners, poller: &Poller) {
         while let Some(&(deadline, id)) = self.deadlines.first()
             && deadline <= now
         {
@@ -136,7 +138,7 @@ impl Connections {
         }
         if self.accept_pause_end.is_some_and(|end| end <= now) {
             self.accept_pause_end = None;
-            if let Err(errno) = poller.watch(listener, ServerLoop::LISTENER) {
+            if let Err(errno) = listeners.watch(poller) {
                 tracing::error!(%errno, "can't watch for connections; trying again in a moment");
                 self.accept_pause_end = Some(now + ACCEPT_PAUSE);
             }
@@ -256,7 +258,7 @@ impl Connections {
 }
 
 /// Numbers below are the poller's own tokens.
-const FIRST_PEER: u64 = 2;
+const FIRST_PEER: u64 = 3;
 /// Bytes read from one connection per turn.
 const BUFFER_SIZE_BYTES: usize = 64 << 10;
 const ACCEPTS_PER_TURN: usize = 64;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
-    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Role, SECURITY_NATIVE, ToolAnswer,
+    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_NATIVE, ToolAnswer,
     connect_body_size,
 };
 use crate::proto::{Dialect, Version};
@@ -75,11 +75,26 @@ pub(super) enum GreetingError {
     Security { module: String },
     #[error("the peer is a tool of release 2, which is not served; use one of a later release")]
     LegacyTool,
+    #[error(
+        "the credential of {size_bytes} bytes is none of {SECURITY_NATIVE:?}, which is a user and a group id of 4 bytes each"
+    )]
+    Credential { size_bytes: usize },
+    #[error("the peer claims to be user {claimed}, but its socket belongs to user {owner}")]
+    FalseUser { claimed: u32, owner: u32 },
+}
+
+/// How a connection came about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// What the kernel says of the peer.
+    pub(super) credentials: Credentials,
+    /// Whether segments can be handed over.
+    pub(super) carries_descriptors: bool,
 }
 
 impl Greeting {
     /// Takes bytes from the stream. `None`: more are needed.
-    pub(super) fn push(&mut self, bytes: &[u8], credentials: Credentials) -> Result<Option<Greeted>, GreetingError> {
+    pub(super) fn push(&mut self, bytes: &[u8], origin: Origin) -> Result<Option<Greeted>, GreetingError> {
         self.bytes.extend_from_slice(bytes);
         let Some((header, rest)) = self.bytes.split_first_chunk::<CONNECT_HEADER_BYTES>() else { return Ok(None) };
         // Bounded: at most CONNECT_BYTES_MAX and what came with its last bytes.
@@ -88,42 +103,30 @@ impl Greeting {
         let connect = Connect::decode(body)?;
         let mut inbox = message_buffer();
         inbox.feed(rest);
-        greeted(&connect, credentials, inbox).map(Some)
+        greeted(&connect, origin, inbox).map(Some)
     }
 }
 
 /// What the client says of itself is believed only where it can't gain by lying: the ids are the kernel's.
-fn greeted(connect: &Connect, credentials: Credentials, inbox: FrameBuffer) -> Result<Greeted, GreetingError> {
-    if connect.security.as_bytes() != SECURITY_NATIVE.as_bytes() {
-        return Err(GreetingError::Security { module: connect.security.to_string_lossy() });
-    }
+fn greeted(connect: &Connect, origin: Origin, inbox: FrameBuffer) -> Result<Greeted, GreetingError> {
     let unknown = || HandshakeError::UnknownCodec { module: connect.codec.to_string_lossy() };
     let codec = connect.chosen_codec().ok_or_else(unknown)?;
     let peer = connect.peer_version();
-    let store = if connect.reads_segments() { StoreOffer::Segment } else { StoreOffer::Socket };
-    let introduction = introduction(connect, ids(credentials), store)?;
+    let introduction = introduction(connect, origin)?;
     // Releases since 4.0 are closed without an answer; those before, and our own clients, read the status.
-    let wants_refusal = peer.major < 4 || store == StoreOffer::Segment;
+    let wants_refusal = peer.major < 4 || connect.reads_segments();
     let lines = Lines::new(Dialect { codec, peer }, SERVER_INDEX);
     Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
 }
 
-/// The kernel does not know the group of a TCP peer. A process of this user is taken to have this user's; nobody else is
-/// taken to have any.
-fn ids(credentials: Credentials) -> server::Credentials {
-    let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    let guessed = if credentials.uid == own_uid { own_gid } else { GROUP_UNKNOWN };
-    server::Credentials { uid: credentials.uid, gid: credentials.gid.unwrap_or(guessed) }
-}
-
-fn introduction(
-    connect: &Connect,
-    credentials: server::Credentials,
-    store: StoreOffer,
-) -> Result<Introduction, GreetingError> {
+fn introduction(connect: &Connect, origin: Origin) -> Result<Introduction, GreetingError> {
+    let credentials = credentials(connect, origin.credentials)?;
     let peer = connect.peer_version();
     let kind = match &connect.role {
         Role::Client(proc) => {
+            // Any store that is not known here means "over the socket".
+            let is_mapping = connect.reads_segments() && origin.carries_descriptors;
+            let store = if is_mapping { StoreOffer::Segment } else { StoreOffer::Socket };
             let hello = Hello { proc: proc.clone(), credentials, store, version: version(peer) };
             return Ok(Introduction::Client(hello));
         }
@@ -142,12 +145,38 @@ fn introduction(
         kind,
         claimed: connect.role.proc().cloned(),
         is_started: matches!(connect.role, Role::StartedTool(..) | Role::StartedLauncher(..)),
-        credentials,
+        credentials: of_tool(origin.credentials),
+        claimed_gid: credentials.gid,
         version: version(peer),
         version_text: connect.version.to_string_lossy(),
         info: connect.info.clone(),
     };
     Ok(Introduction::Tool(hello, expects))
+}
+
+/// The ids to hold against the registered ones. The user is always the kernel's. Over TCP the kernel does not know the
+/// group: there it is the one claimed, by a process of that user, which must be the registered one. A false claim gains
+/// nothing, since it must match the registration and opens nothing that the user's other processes could not open.
+fn credentials(connect: &Connect, kernel: Credentials) -> Result<server::Credentials, GreetingError> {
+    if connect.security.as_bytes() != SECURITY_NATIVE.as_bytes() {
+        return Err(GreetingError::Security { module: connect.security.to_string_lossy() });
+    }
+    let size_bytes = connect.credential.len();
+    let claimed = Ids::from_native_credential(&connect.credential).ok_or(GreetingError::Credential { size_bytes })?;
+    let uid = kernel.uid;
+    match kernel.gid {
+        Some(gid) => Ok(server::Credentials { uid, gid }),
+        None if claimed.uid == uid => Ok(server::Credentials { uid, gid: claimed.gid }),
+        None => Err(GreetingError::FalseUser { claimed: claimed.uid, owner: uid }),
+    }
+}
+
+/// The ids of a tool, whose group nobody has registered: over TCP one of the server's user is taken to have its group, and
+/// nobody else is taken to have any.
+fn of_tool(kernel: Credentials) -> server::Credentials {
+    let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let guessed = if kernel.uid == own_uid { own_gid } else { GROUP_UNKNOWN };
+    server::Credentials { uid: kernel.uid, gid: kernel.gid.unwrap_or(guessed) }
 }
 
 /// A beginning in the future is that of another clock: a process in a time namespace of its own, or one that lies.

@@ -38,6 +38,7 @@ mod host_thread;
 mod lines;
 mod link;
 mod link_state;
+mod listeners;
 mod local;
 mod pending;
 mod poller;

@@ -15,6 +15,7 @@ use super::connections::{ConnectionLimits, Connections};
 use super::events::EventHub;
 use super::host::Host;
 use super::host_thread::{HostThread, is_host_thread};
+use super::listeners::Listeners;
 use super::local::environment;
 use super::poller::{Poller, Waker};
 use super::server_events::{FIRST_HANDLER, HostProcess};
@@ -22,7 +23,7 @@ use super::server_loop::{Calls, ServerLoop};
 use super::threads::spawn;
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
-use crate::ptl::{ListenError, Listener, ModexAddress, ServerEnvironment, SocketAccess};
+use crate::ptl::{ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::server::{Config, HostCall, HostResult, Server};
 use crate::types::ProcId;
 
@@ -39,6 +40,8 @@ pub struct ServerOptions {
     pub system_tmpdir: PathBuf,
     /// Who can reach the socket.
     pub access: SocketAccess,
+    /// Whether clients of other PMIx libraries can connect, for which there is a TCP socket on the loopback interface.
+    pub foreign_clients: bool,
     /// Bounds of what connections can hold.
     pub connections: ConnectionLimits,
     /// Bounds and times of the core. Its capabilities are replaced by the host's.
@@ -91,21 +94,20 @@ impl ServerHandle {
     /// # Errors
     /// [`StartError`].
     pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
-        let ServerOptions { server, hostname, session_tmpdir, system_tmpdir, access, connections, core, store } =
-            options;
-        let listener = Listener::bind(&session_tmpdir, access)?;
+        let ServerOptions { server, hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
+        let listeners = Listeners::bind(&session_tmpdir, options.access, options.foreign_clients)?;
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, ServerLoop::WAKER)?;
-        poller.watch(&listener, ServerLoop::LISTENER)?;
+        listeners.watch(&poller)?;
         let environment = ServerEnvironment {
-            address: ModexAddress { server, path: listener.path().to_owned(), tcp: None },
+            address: ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() },
             session_tmpdir: text(session_tmpdir)?,
             system_tmpdir: text(system_tmpdir)?,
             hostname,
             leftovers: ServerEnvironment::find_leftovers(environment()),
         };
         // The address is told as text, too.
-        text(listener.path().to_owned())?;
+        text(listeners.path().to_owned())?;
         let (commands, receiver) = CommandSender::new(waker.clone());
         let clock = Clock::start();
         let outside = Box::new(HostProcess(commands.clone()));
@@ -119,7 +121,7 @@ impl ServerHandle {
             clock,
             poller,
             waker,
-            listener,
+            listeners,
             commands: receiver,
             connections: Connections::new(environment.address.server.clone(), connections),
             calls: Calls::default(),

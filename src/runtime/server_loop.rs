@@ -13,11 +13,11 @@ use super::connections::Connections;
 use super::events::{self, EventHub};
 use super::host::Moment;
 use super::host_thread::{HostThread, Job};
+use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token, Waker};
 use super::witness::Witness;
 use crate::gds::Store;
 use crate::proto::{Command as Asked, Reply, Tag};
-use crate::ptl::Listener;
 use crate::server::{CallId, HostReply, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
 use crate::types::{Status, Time};
 
@@ -28,7 +28,7 @@ pub(super) struct ServerLoop {
     pub(super) clock: Clock,
     pub(super) poller: Poller,
     pub(super) waker: Waker,
-    pub(super) listener: Listener,
+    pub(super) listeners: Listeners,
     pub(super) commands: Receiver<Command>,
     pub(super) connections: Connections,
     pub(super) calls: Calls,
@@ -46,7 +46,6 @@ pub(super) struct Calls {
 
 impl ServerLoop {
     pub(super) const WAKER: Token = Token(0);
-    pub(super) const LISTENER: Token = Token(1);
 
     pub(super) fn run(mut self) {
         let end = loop {
@@ -101,7 +100,9 @@ impl ServerLoop {
     fn serve(&mut self, readiness: Readiness) {
         match readiness.token {
             Self::WAKER => self.take_commands(),
-            Self::LISTENER => self.connections.accept(&self.listener, &self.poller, self.clock.now()),
+            token @ (Listeners::OWN | Listeners::FOREIGN) => {
+                self.connections.accept(&self.listeners, token, &self.poller, self.clock.now());
+            }
             Token(number) => {
                 let now = self.clock.now();
                 self.connections.serve(PeerId(number), readiness);
@@ -112,7 +113,7 @@ impl ServerLoop {
 
     fn expire(&mut self) {
         let now = self.clock.now();
-        self.connections.expire(now, &self.listener, &self.poller);
+        self.connections.expire(now, &self.listeners, &self.poller);
         self.feed(now);
         if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
             self.core.handle(now, Input::Timeout);

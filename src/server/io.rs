@@ -82,8 +82,10 @@ pub struct ToolHello {
     pub claimed: Option<ProcId>,
     /// Whether it says that a server started it.
     pub is_started: bool,
-    /// Whose process it is, according to the kernel; never what the peer sent.
+    /// Whose process it is, according to the kernel; never what the peer sent. A group that nobody knows is -1.
     pub credentials: Credentials,
+    /// The group it claims, which counts only if the host announced the process with it.
+    pub claimed_gid: u32,
     /// The release it announced.
     pub version: Version,
     /// The same as it wrote it.

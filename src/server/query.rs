@@ -36,7 +36,7 @@ impl<S: Publish> Server<S> {
         let status = match found.len() {
             0 if understood => Status::ERR_NOT_FOUND,
             0 => Status::ERR_NOT_SUPPORTED,
-            count if count < wanted => Status::PARTIAL_SUCCESS,
+            count if count < wanted => Status::ERR_PARTIAL_SUCCESS,
             _ => Status::SUCCESS,
         };
         Ok((status, found))
@@ -45,7 +45,7 @@ impl<S: Publish> Server<S> {
     fn fact(&self, requester: &Requester, scope: &Scope, key: &Key) -> Option<Value> {
         let is = |known: &str| key.as_str() == known;
         if is(keys::QUERY_NAMESPACES.name()) {
-            let names: Vec<&str> = self.jobs_of(requester).map(|(name, _)| name.as_str()).collect();
+            let names: Vec<&str> = self.open_jobs(requester).map(|(name, _)| name.as_str()).collect();
             return Some(Value::from(names.join(",")));
         }
         if is(keys::QUERY_SUPPORTED_KEYS.name()) {
@@ -54,7 +54,7 @@ impl<S: Publish> Server<S> {
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return Some(Value::from(QUALIFIERS.join(",")));
         }
-        let (namespace, job) = self.jobs_of(requester).find(|(name, _)| **name == scope.namespace)?;
+        let (namespace, job) = self.open_jobs(requester).find(|(name, _)| **name == scope.namespace)?;
         if is(keys::QUERY_PROC_TABLE.name()) {
             return Some(self.process_table(namespace, job, false));
         }
@@ -67,7 +67,7 @@ impl<S: Publish> Server<S> {
     }
 
     /// The jobs that somebody may ask about: one's own user's, for root and the server's user all. Tools are none.
-    fn jobs_of(&self, requester: &Requester) -> impl Iterator<Item = (&Namespace, &Job)> {
+    fn open_jobs(&self, requester: &Requester) -> impl Iterator<Item = (&Namespace, &Job)> {
         let uid = requester.uid;
         let is_trusted = uid == 0 || uid == self.config.tools.own_uid;
         let is_own = move |job: &Job| job.clients.values().any(|client| client.credentials.uid == uid);

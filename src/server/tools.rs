@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::config::{Capabilities, ToolAdmission};
 use super::core::Server;
 use super::host::{HostReply, ToolUpcall, Upcall};
-use super::io::{Hello, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind};
+use super::io::{Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind};
 use super::peer::Stage;
 use super::pending::Purpose;
 use super::registry::{Client, Presence};
@@ -31,7 +31,8 @@ impl<S: Publish> Server<S> {
         }
         // One that the host announced is a client of it, whatever else it does.
         if let Some(proc) = hello.claimed.as_ref().filter(|proc| self.is_announced(proc)) {
-            let ToolHello { credentials, version, .. } = hello;
+            let ToolHello { version, .. } = hello;
+            let credentials = hello.claimed_credentials();
             let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version };
             return self.connect(now, id, client);
         }
@@ -86,7 +87,7 @@ impl<S: Publish> Server<S> {
         }
         // Others of the same user may share a tool's namespace; a job's belongs to its processes.
         let is_open = self.registry.job(&proc.namespace).is_none_or(|job| {
-            let is_same_users = job.clients.values().all(|client| client.credentials == hello.credentials);
+            let is_same_users = job.clients.values().all(|client| client.credentials.uid == hello.credentials.uid);
             job.is_of_tools && is_same_users
         });
         let Some(client) = self.registry.client(proc) else { return if is_open { Ok(()) } else { Err(taken()) } };
@@ -94,7 +95,7 @@ impl<S: Publish> Server<S> {
         if (client.is_guest || !hello.is_started) && !client.connections.is_empty() {
             return Err(taken());
         }
-        let (expected, found) = (client.credentials, hello.credentials);
+        let (expected, found) = (client.credentials, hello.claimed_credentials());
         if expected != found {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
@@ -246,23 +247,37 @@ impl<S: Publish> Server<S> {
     }
 }
 
+impl ToolHello {
+    /// The ids to hold against registered ones.
+    fn claimed_credentials(&self) -> Credentials {
+        Credentials { uid: self.credentials.uid, gid: self.claimed_gid }
+    }
+}
+
 /// What the host learns of a tool: what it says of itself, and, where it could lie, what the kernel says instead.
 fn upcall_of(hello: &ToolHello) -> ToolUpcall {
     let ToolHello { kind, claimed, credentials, version_text, info, .. } = hello;
     let mut info = info.clone();
-    let mut set = |key: &'static str, value: Value| {
+    let set = |info: &mut Vec<Info>, key: &'static str, value: Value| {
         info.retain(|info| info.key.as_str() != key);
         info.push(Info::new(Key::from_static(key), value));
     };
-    set(keys::USERID.name(), Value::from(credentials.uid));
-    set(keys::GRPID.name(), Value::from(credentials.gid));
-    set(keys::VERSION_INFO.name(), Value::from(version_text.clone()));
+    set(&mut info, keys::USERID.name(), Value::from(credentials.uid));
+    if credentials.gid == GROUP_UNKNOWN {
+        info.retain(|info| info.key.as_str() != keys::GRPID.name());
+    } else {
+        set(&mut info, keys::GRPID.name(), Value::from(credentials.gid));
+    }
+    set(&mut info, keys::VERSION_INFO.name(), Value::from(version_text.clone()));
     if let Some(proc) = claimed {
-        set(keys::NSPACE.name(), Value::from(proc.namespace.as_str()));
-        set(keys::RANK.name(), Value::ProcRank(proc.rank));
+        set(&mut info, keys::NSPACE.name(), Value::from(proc.namespace.as_str()));
+        set(&mut info, keys::RANK.name(), Value::ProcRank(proc.rank));
     }
     ToolUpcall { kind: *kind, claimed: claimed.clone(), credentials: *credentials, directives: info }
 }
+
+/// What no group has: -1.
+const GROUP_UNKNOWN: u32 = u32::MAX;
 
 /// What a process that is alone knows of its job.
 fn of_one() -> Vec<Info> {

@@ -26,6 +26,7 @@ fn stranger() -> ToolHello {
         claimed: None,
         is_started: false,
         credentials: OWNER,
+        claimed_gid: OWNER.gid,
         version: Version { major: 4, minor: 2 },
         version_text: "4.2.2rc2".to_owned(),
         info: vec![Info::new(key("pmix.euid"), 0_u32), Info::new(key("pmix.cmd.line"), "./ps")],
@@ -105,7 +106,7 @@ fn no_tool_gets_into_a_job() {
     // One that the host announced has to be its user's.
     rig.register("other", Some(1), Some(1));
     rig.register_client(&ProcId::new(namespace("other"), 0));
-    let root = ToolHello { credentials: Credentials { uid: 0, gid: 0 }, ..named("other", 0) };
+    let root = ToolHello { credentials: Credentials { uid: 0, gid: 0 }, claimed_gid: OWNER.gid, ..named("other", 0) };
     let refused = arrive(&mut rig, 60, root);
     assert!(matches!(refused.as_slice(), [Output::Refuse(_, Refusal::Credentials { .. })]), "{refused:?}");
 }

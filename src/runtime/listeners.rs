@@ -1,0 +1,66 @@
+//! Where a server takes connections: a UNIX-domain socket for our own clients, and TCP on the loopback interface for those
+//! of other libraries.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use super::poller::{Poller, Token};
+use crate::ptl::{Credentials, ListenError, Listener, OwnerError, SocketAccess, Stream, StreamLimits, TcpListener};
+
+#[derive(Debug)]
+pub(super) struct Listeners {
+    own: Listener,
+    foreign: Option<TcpListener>,
+}
+
+impl Listeners {
+    pub(super) const OWN: Token = Token(1);
+    pub(super) const FOREIGN: Token = Token(2);
+
+    /// Without a loopback interface there is no TCP: clients of other libraries can't connect, ours can.
+    pub(super) fn bind(directory: &Path, access: SocketAccess, is_tcp_wanted: bool) -> Result<Self, ListenError> {
+        let own = Listener::bind(directory, access)?;
+        let foreign = is_tcp_wanted.then(TcpListener::bind).and_then(|bound| {
+            bound
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "no TCP socket on the loopback interface; clients of other PMIx libraries can't connect");
+                })
+                .ok()
+        });
+        Ok(Self { own, foreign })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.own.path()
+    }
+
+    pub(super) fn tcp_address(&self) -> Option<SocketAddr> {
+        self.foreign.as_ref().map(TcpListener::address)
+    }
+
+    pub(super) fn watch(&self, poller: &Poller) -> Result<(), Errno> {
+        poller.watch(&self.own, Self::OWN)?;
+        let watched = self.foreign.as_ref().map_or(Ok(()), |foreign| poller.watch(foreign, Self::FOREIGN));
+        // Both or neither, so that watching can be tried again.
+        watched.inspect_err(|_| self.forget(poller))
+    }
+
+    pub(super) fn forget(&self, poller: &Poller) {
+        // Fails only for a socket that the poller does not know.
+        let _ = poller.forget(&self.own);
+        let _ = self.foreign.as_ref().map(|foreign| poller.forget(foreign));
+    }
+
+    /// The next connection that waits at one of the two, and whose it is.
+    pub(super) fn accept(&self, token: Token, limits: StreamLimits) -> io::Result<Option<Accepted>> {
+        match (token, &self.foreign) {
+            (Self::FOREIGN, Some(foreign)) => foreign.accept(limits),
+            _ => Ok(self.own.accept(limits)?.map(|(stream, credentials)| (stream, Ok(credentials)))),
+        }
+    }
+}
+
+pub(super) type Accepted = (Stream, Result<Credentials, OwnerError>);
