@@ -15,7 +15,7 @@ pub use crate::events::{Event, RegistrationError};
 pub use crate::ptl::SocketAccess;
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
-    EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, Responder, StartError, Stopped,
+    EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, Responder, StartError, Stopped, ToolSupport,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,

@@ -50,6 +50,7 @@ mod session;
 mod session_events;
 mod stores;
 mod threads;
+mod tool_support;
 mod witness;
 
 pub use alone::alone;
@@ -67,3 +68,4 @@ pub use local::{environment, hostname, temporary_directory};
 pub use pending::Pending;
 pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
 pub use session::{FetchError, Session};
+pub use tool_support::ToolSupport;
