@@ -156,6 +156,9 @@ impl<S: Publish> World<S> {
                     !matches!(&reply, Reply::Partial { results, .. } if matches!(**results, Reply::Partial { .. }))
                 );
             }
+            Output::ReplyJobInfo(peer, tag, _) => {
+                assert!(self.open_requests.remove(&(peer, tag)), "{tag:?} of {peer:?} was answered once too often");
+            }
             Output::Complete(call, HostResult::Status(_) | HostResult::Entries(_) | HostResult::Failed { .. }) => {
                 assert!(self.open_calls.remove(&call), "{call:?} was completed once too often");
             }

@@ -31,6 +31,16 @@ impl Writer {
         self.bytes
     }
 
+    /// One pack operation with one value, or none: what was written of a value that turned out not to be writable is
+    /// taken back.
+    ///
+    /// # Errors
+    /// As [`Writer::pack`], with nothing written.
+    pub fn pack_whole<E: Encoding>(&mut self, value: &E::Value) -> Result<(), EncodeError> {
+        let size_bytes = self.bytes.len();
+        self.pack::<E>(value).inspect_err(|_| self.bytes.truncate(size_bytes))
+    }
+
     /// One pack operation with one value.
     ///
     /// # Errors

@@ -19,32 +19,41 @@ impl NamespaceReader {
     /// # Errors
     /// [`Damage`].
     pub fn job_entries(&self) -> Result<Vec<Kval>, Damage> {
-        let Some(tables) = self.job_tables()? else { return Ok(Vec::new()) };
         let mut entries = Vec::new();
+        self.visit_job_entries(|entry| entries.push(entry))?;
+        Ok(entries)
+    }
+
+    /// As [`NamespaceReader::job_entries`], one after the other: those of a large job never exist all at once.
+    ///
+    /// # Errors
+    /// [`Damage`]; some entries may have been visited before.
+    pub fn visit_job_entries(&self, mut visit: impl FnMut(Kval)) -> Result<(), Damage> {
+        let Some(tables) = self.job_tables()? else { return Ok(()) };
         for (key, value) in &tables.job {
-            entries.push(Kval { key: key_of(key)?, value: value.to_value()? });
+            visit(Kval { key: key_of(key)?, value: value.to_value()? });
         }
-        entries.extend(session_array(&tables)?);
+        session_array(&tables)?.into_iter().for_each(&mut visit);
         for node in 0..tables.node_count {
             let mut infos = Vec::new();
             for column in name_first(&tables.node_columns) {
                 push_info(&mut infos, column.key(), column.value(node)?)?;
             }
-            entries.push(array(keys::NODE_INFO_ARRAY.name(), infos));
+            visit(array(keys::NODE_INFO_ARRAY.name(), infos));
         }
         for (number, values) in &tables.apps {
             let mut infos = vec![Info::new(Key::from_static(keys::APPNUM.name()), *number)];
             infos.extend(other_infos(values, keys::APPNUM.name())?);
-            entries.push(array(keys::APP_INFO_ARRAY.name(), infos));
+            visit(array(keys::APP_INFO_ARRAY.name(), infos));
         }
         for rank in 0..tables.rank_count {
             let mut infos = vec![Info::new(Key::from_static(keys::RANK.name()), Rank::from(rank))];
             for column in tables.proc_columns.iter().filter(|column| column.key() != keys::RANK.name()) {
                 push_info(&mut infos, column.key(), self.proc_value(column, rank)?)?;
             }
-            entries.push(array(keys::PROC_DATA.name(), infos));
+            visit(array(keys::PROC_DATA.name(), infos));
         }
-        Ok(entries)
+        Ok(())
     }
 
     /// The job record, read back; an empty one if the job has not been described.

@@ -1,5 +1,6 @@
 //! Values of processes and jobs: COMMIT, GETNB, REQ and its kin.
 
+use super::job_info::pack_job_entry;
 use super::layout::{IfPresent, Layout, Many, One, Rest, pack_entries_of, unpack_entries};
 use super::{Commit, Get, RankData, Reply, Version};
 use crate::bfrops::wire::{self, Buffer, CompulsoryString, Info, Kval, Namespace, Proc};
@@ -103,7 +104,7 @@ pub(super) fn pack_job(
     peer: Version,
 ) -> Result<(), EncodeError> {
     writer.pack::<CompulsoryString>(namespace)?;
-    Rest::<Kval>::pack(entries, writer, peer)
+    entries.iter().try_for_each(|entry| pack_job_entry(writer, entry, peer))
 }
 
 /// The reply to REQ has no status before it. A server that failed sends a status all the same, which cannot be taken

@@ -5,6 +5,7 @@
 use std::marker::PhantomData;
 
 use super::Version;
+use super::fitting::pack_entry;
 use crate::bfrops::wire::{ByteObject, Kval, Size};
 use crate::bfrops::{DecodeError, EncodeError, Encoding, Reader, Writer};
 
@@ -139,7 +140,7 @@ pub(super) fn pack_entries_of<E: Encoding>(
 ) -> Result<(), EncodeError> {
     let mut object = Writer::new(writer.codec());
     object.pack::<E>(owner)?;
-    entries.iter().try_for_each(|entry| object.pack::<Kval>(entry))?;
+    entries.iter().try_for_each(|entry| pack_entry(&mut object, entry))?;
     writer.pack::<ByteObject>(&object.into_bytes())
 }
 

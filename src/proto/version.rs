@@ -38,6 +38,18 @@ impl Version {
         Self { major, minor, release }
     }
 
+    /// The largest payload that a peer of this release accepts; after a larger one it closes the connection. (Its
+    /// `ptl_base_max_msg_size`; a user may have set another.)
+    #[must_use]
+    pub const fn message_bytes_max(self) -> usize {
+        match self.major {
+            0..4 => 16 << 20,
+            // None of their own; a header can say no more.
+            4..6 => 0xffff_ffff,
+            _ => 32 << 20,
+        }
+    }
+
     /// Reads the numbers at the start of a version string as the reference does: an optional `v`, then three numbers
     /// with one character between them; what is no number counts as 0.
     #[must_use]

@@ -26,9 +26,16 @@ pub(super) struct Outbox {
     queued_bytes: usize,
 }
 
+/// Bytes of one peer, or of many.
+#[derive(Debug)]
+enum Bytes {
+    Own(Vec<u8>),
+    Shared(Arc<[u8]>),
+}
+
 #[derive(Debug)]
 struct Outgoing {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     /// How many of `bytes` the kernel has.
     sent: usize,
     /// Taken when the first byte is sent.
@@ -42,17 +49,33 @@ impl Outbox {
         descriptor: Option<Arc<OwnedFd>>,
         limit_bytes: usize,
     ) -> Result<(), QueueFull> {
-        let size_bytes = bytes.len();
+        self.make_room(bytes.len(), limit_bytes)?;
+        self.append(Bytes::Own(bytes), descriptor);
+        Ok(())
+    }
+
+    /// A message whose second part many peers get.
+    pub(super) fn push_shared(&mut self, head: Vec<u8>, rest: Arc<[u8]>, limit_bytes: usize) -> Result<(), QueueFull> {
+        self.make_room(head.len().saturating_add(rest.len()), limit_bytes)?;
+        self.append(Bytes::Own(head), None);
+        self.append(Bytes::Shared(rest), None);
+        Ok(())
+    }
+
+    fn make_room(&mut self, size_bytes: usize, limit_bytes: usize) -> Result<(), QueueFull> {
         // A message is accepted whole once there is any room at all: only what piles up behind a peer that does not
         // read counts, not the size of one large reply to a peer that does.
         if self.queued_bytes > 0 && self.queued_bytes.saturating_add(size_bytes) > limit_bytes {
             return Err(QueueFull { queued_bytes: self.queued_bytes, size_bytes, limit_bytes });
         }
-        if size_bytes > 0 {
-            self.queued_bytes += size_bytes;
+        self.queued_bytes = self.queued_bytes.saturating_add(size_bytes);
+        Ok(())
+    }
+
+    fn append(&mut self, bytes: Bytes, descriptor: Option<Arc<OwnedFd>>) {
+        if !bytes.as_slice().is_empty() {
             self.messages.push_back(Outgoing { bytes, sent: 0, descriptor });
         }
-        Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -85,7 +108,7 @@ impl Outbox {
             if count > 0 && message.descriptor.is_some() {
                 break;
             }
-            *slot = IoSlice::new(message.bytes.get(message.sent..).unwrap_or_default());
+            *slot = IoSlice::new(message.bytes.as_slice().get(message.sent..).unwrap_or_default());
             count += 1;
         }
         count
@@ -97,13 +120,22 @@ impl Outbox {
             && let Some(message) = self.messages.front_mut()
         {
             message.descriptor = None;
-            let left = message.bytes.len() - message.sent;
+            let left = message.bytes.as_slice().len() - message.sent;
             if sent < left {
                 message.sent += sent;
                 return;
             }
             sent -= left;
             self.messages.pop_front();
+        }
+    }
+}
+
+impl Bytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
         }
     }
 }

@@ -189,6 +189,14 @@ impl Stream {
         self.outbox.push(bytes, descriptor, self.limits.queued_bytes_max)
     }
 
+    /// Appends a message whose second part is not copied: many streams may have the same one queued.
+    ///
+    /// # Errors
+    /// As [`Stream::queue`].
+    pub fn queue_shared(&mut self, head: Vec<u8>, rest: Arc<[u8]>) -> Result<(), QueueFull> {
+        self.outbox.push_shared(head, rest, self.limits.queued_bytes_max)
+    }
+
     /// Sends what waits, until the socket is full.
     ///
     /// # Errors

@@ -3,13 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Origin};
+use super::job_info::JobInfoError;
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
 use crate::proto::frame::{FrameBuffer, FrameError};
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
-use crate::proto::{Command, Reply, SegmentNotice, Tag};
+use crate::proto::{Command, Dialect, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
 use crate::types::ProcId;
@@ -71,6 +72,12 @@ pub(super) enum Dropped {
     /// An answer that this peer has no encoding for.
     #[error("an answer can't be written for this peer: {0}")]
     Write(#[from] WriteError),
+    /// An answer that this peer would not take, and that has no place for a status.
+    #[error("the peer's release does not accept its job information: {0}")]
+    ReplyTooLarge(FrameError),
+    /// An answer that can't be made, and that has no place for a status.
+    #[error(transparent)]
+    JobInfo(#[from] JobInfoError),
     /// It took too long.
     #[error("the peer did not introduce itself, or did not read its refusal, in time")]
     Deadline,
@@ -181,6 +188,24 @@ impl Connection {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         let Some(command) = known.open.close(tag) else { return Ok(()) };
         Ok(self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?)
+    }
+
+    /// How the peer is spoken to, once it has introduced itself.
+    pub(super) fn dialect(&self) -> Option<Dialect> {
+        match &self.stage {
+            Stage::Known(known) => Some(known.lines.dialect()),
+            _ => None,
+        }
+    }
+
+    /// As [`Connection::reply`], with a payload that others get, too.
+    pub(super) fn reply_shared(&mut self, tag: Tag, payload: Arc<[u8]>) -> Result<(), Dropped> {
+        let Stage::Known(known) = &mut self.stage else { return Ok(()) };
+        if known.open.close(tag).is_none() {
+            return Ok(());
+        }
+        let header = known.lines.write_header(tag, &payload).map_err(Dropped::ReplyTooLarge)?;
+        Ok(self.stream.queue_shared(header, payload)?)
     }
 
     /// Tells the peer of an event. One that its encoding has no form for is lost to it.

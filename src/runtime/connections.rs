@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::connection::{Connection, Dropped};
+use super::job_info::JobInfoAnswers;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
 use crate::gds::Store;
@@ -45,6 +46,7 @@ pub(super) struct Connections {
     /// Connections to be ended in this turn.
     ended: Vec<Connection>,
     inputs: VecDeque<Input>,
+    job_info: JobInfoAnswers,
     buffer: Box<[u8]>,
     /// Out of descriptors: no connection is taken before this.
     accept_pause_end: Option<Time>,
@@ -62,6 +64,7 @@ impl Connections {
             dirty: BTreeSet::new(),
             ended: Vec::new(),
             inputs: VecDeque::new(),
+            job_info: JobInfoAnswers::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             accept_pause_end: None,
         }
@@ -169,6 +172,18 @@ impl Connections {
 
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
         self.write(id, |connection| connection.reply(tag, reply));
+    }
+
+    /// Answers a request for job information.
+    pub(super) fn reply_job_info(&mut self, id: PeerId, tag: Tag, namespace: &Namespace, store: &Store) {
+        let Some(dialect) = self.connections.get(&id).and_then(Connection::dialect) else { return };
+        let payload = self.job_info.payload(namespace, dialect, store);
+        self.write(id, |connection| connection.reply_shared(tag, payload?));
+    }
+
+    /// A namespace's description changed.
+    pub(super) fn forget_job_info(&mut self, namespace: &Namespace) {
+        self.job_info.forget(namespace);
     }
 
     pub(super) fn notify(&mut self, id: PeerId, event: &Event) {

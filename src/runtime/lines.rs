@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
-use crate::proto::frame::{self, Frame, FrameBuffer, FrameError};
+use crate::proto::frame::{self, Frame, FrameBuffer, FrameError, FrameHeader};
 use crate::proto::notification::Event;
 use crate::proto::request::{self, RequestError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
+use crate::types::Status;
 
 /// How messages are written and read on one connection: the dialect of its two ends and the reader's limits.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +38,28 @@ impl Lines {
         request::decode(frame.payload, self.dialect, &self.limits)
     }
 
+    /// A reply that the peer would not accept for its size becomes a status.
     pub(super) fn write_reply(&self, tag: Tag, reply: &Reply, command: Command) -> Result<Vec<u8>, WriteError> {
-        Ok(frame::encode(self.index, tag, &reply::encode(reply, command, self.dialect)?)?)
+        let payload = reply::encode(reply, command, self.dialect)?;
+        if payload.len() <= self.dialect.peer.message_bytes_max() {
+            return Ok(frame::encode(self.index, tag, &payload)?);
+        }
+        let (size_bytes, limit) = (payload.len(), self.dialect.peer.message_bytes_max());
+        tracing::warn!(?command, size_bytes, limit, peer = %self.dialect.peer, "reply too large for the peer's release");
+        let refusal = reply::encode(&Reply::Status(Status::ERR_OUT_OF_RESOURCE), command, self.dialect)?;
+        Ok(frame::encode(self.index, tag, &refusal)?)
+    }
+
+    /// The header of a reply whose payload is written elsewhere.
+    pub(super) fn write_header(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
+        let (declared, limit) = (payload.len(), self.dialect.peer.message_bytes_max());
+        let size_bytes = u32::try_from(declared).ok().filter(|_| declared <= limit);
+        let size_bytes = size_bytes.ok_or(FrameError { declared, limit })?;
+        Ok(FrameHeader { index: self.index, tag, size_bytes }.encode().to_vec())
+    }
+
+    pub(super) const fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     pub(super) fn read_reply(&self, frame: &Frame<'_>, command: Command) -> Result<Reply, DecodeError> {

@@ -35,6 +35,7 @@ mod forwarding;
 mod greeting;
 mod host;
 mod host_thread;
+mod job_info;
 mod lines;
 mod link;
 mod link_state;

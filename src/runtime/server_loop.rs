@@ -156,6 +156,10 @@ impl ServerLoop {
                 self.connections.refuse(peer, &refusal, self.clock.now());
             }
             Output::Reply(peer, tag, reply) => self.reply(peer, tag, &reply),
+            Output::ReplyJobInfo(peer, tag, namespace) => {
+                self.connections.reply_job_info(peer, tag, &namespace, self.core.store());
+            }
+            Output::Described(namespace) => self.connections.forget_job_info(&namespace),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
             Output::Forward(peer, output) => self.connections.send_output(peer, &output),
             Output::Close(peer, reason) => {

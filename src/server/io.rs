@@ -42,6 +42,11 @@ pub enum Output {
     Refuse(PeerId, Refusal),
     /// Answer a request.
     Reply(PeerId, Tag, Reply),
+    /// Answer a request for job information with what the store holds of this namespace now. The bytes are the same for
+    /// all its clients of one dialect, until [`Output::Described`].
+    ReplyJobInfo(PeerId, Tag, Namespace),
+    /// The description of this namespace is new, or gone: what was made of an older one must not be sent any more.
+    Described(Namespace),
     /// Send output of another process.
     Forward(PeerId, notification::Output),
     /// Hand over the descriptor of a namespace's segment.

@@ -3,7 +3,7 @@
 use super::core::Server;
 use super::directives::find;
 use super::host::{HostResult, ProcessFacts, RegisterClient, RegisterNamespace};
-use super::io::{Credentials, PeerId, Reason};
+use super::io::{Credentials, Output, PeerId, Reason};
 use super::registry::{Client, Presence};
 use crate::gds::{AsStatus, Publish};
 use crate::keys;
@@ -27,6 +27,7 @@ impl<S: Publish> Server<S> {
         job.job_size = job_size.or(job.job_size);
         tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
         self.registry.touch();
+        self.outputs.push(Output::Described(namespace.clone()));
         self.wake(namespace);
         self.review_namespace(now, namespace);
         HostResult::Status(Status::SUCCESS)
@@ -109,6 +110,7 @@ impl<S: Publish> Server<S> {
         }
         self.events.forget_namespace(namespace);
         self.store.deregister(namespace);
+        self.outputs.push(Output::Described(namespace.clone()));
         Status::SUCCESS
     }
 

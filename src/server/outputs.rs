@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::host::{CallId, HostResult};
 use super::io::{Output, PeerId};
 use crate::proto::{Reply, Tag};
-use crate::types::Status;
+use crate::types::{Namespace, Status};
 
 /// The duty to answer one accepted request. Can be neither copied nor made elsewhere, so it is spent exactly once: by
 /// [`Outputs::reply`], or by [`Outputs::forget`] when the connection has ended.
@@ -52,6 +52,12 @@ impl Outputs {
 
     pub(super) fn reply(&mut self, ticket: Ticket, reply: Reply) {
         self.queue.push_back(Output::Reply(ticket.peer, ticket.tag, reply));
+        self.forget(ticket);
+    }
+
+    /// Has the runtime answer with the description of a namespace, which is the same for many.
+    pub(super) fn reply_job_info(&mut self, ticket: Ticket, namespace: Namespace) {
+        self.queue.push_back(Output::ReplyJobInfo(ticket.peer, ticket.tag, namespace));
         self.forget(ticket);
     }
 

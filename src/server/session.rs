@@ -12,8 +12,7 @@ use super::timers::Timer;
 use super::waiting::Asker;
 use crate::gds::Publish;
 use crate::keys;
-use crate::proto::Reply;
-use crate::types::{Info, Key, ProcId, Status, Text, Time};
+use crate::types::{Info, Key, ProcId, Status, Time};
 
 impl<S: Publish> Server<S> {
     pub(super) fn connect(&mut self, now: Time, id: PeerId, hello: Hello) {
@@ -82,17 +81,12 @@ impl<S: Publish> Server<S> {
 
     pub(super) fn job_info(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         let namespace = &proc.namespace;
-        match self.store.job_entries(namespace) {
-            Ok(entries) => {
-                let reply = Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries };
-                self.outputs.reply(ticket, reply);
-            }
-            Err(_) => {
-                let id = ticket.peer();
-                self.outputs.forget(ticket);
-                self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::NoJobInformation);
-            }
+        if self.store.is_registered(namespace) {
+            return self.outputs.reply_job_info(ticket, namespace.clone());
         }
+        let id = ticket.peer();
+        self.outputs.forget(ticket);
+        self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::NoJobInformation);
     }
 
     /// The peer could not map a segment: from now on it gets everything over the socket.

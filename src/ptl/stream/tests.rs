@@ -137,3 +137,36 @@ fn large_transfers_arrive_whole_through_a_socket_that_fills_up() {
     }
     assert!(received == expected);
 }
+
+#[test]
+fn what_many_get_is_queued_without_a_copy_for_each() {
+    let shared: Arc<[u8]> = vec![7; 3_000_000].into();
+    let mut pairs: Vec<_> = (0..3).map(|_| pair(StreamLimits::default())).collect();
+    for (a, _) in &mut pairs {
+        a.queue(b"before".to_vec(), None).unwrap();
+        a.queue_shared(b"head".to_vec(), Arc::clone(&shared)).unwrap();
+        a.queue(b"after".to_vec(), None).unwrap();
+        assert_eq!(a.flush(), Ok(Flushed::Blocked));
+    }
+    assert_eq!(Arc::strong_count(&shared), 4);
+    let expected = [&b"beforehead"[..], &shared, b"after"].concat();
+    for (a, b) in &mut pairs {
+        let mut all = Vec::new();
+        let mut buffer = vec![0; 1 << 16];
+        while all.len() < expected.len() {
+            a.flush().unwrap();
+            while let Received::Bytes(count) = b.receive(&mut buffer).unwrap() {
+                all.extend_from_slice(&buffer[..count]);
+            }
+        }
+        assert!(all == expected, "the bytes differ");
+    }
+    assert_eq!(Arc::strong_count(&shared), 1);
+}
+
+#[test]
+fn a_shared_message_counts_as_one_against_the_limit() {
+    let (mut a, _b) = pair(StreamLimits { queued_bytes_max: 10, ..StreamLimits::default() });
+    a.queue_shared(b"head".to_vec(), vec![0; 100].into()).unwrap();
+    assert!(a.queue_shared(b"head".to_vec(), vec![0; 100].into()).is_err());
+}

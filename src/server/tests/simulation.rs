@@ -155,6 +155,9 @@ impl World {
                     self.committed.insert(rank, value);
                 }
             }
+            Output::ReplyJobInfo(peer, tag, _) => {
+                assert!(self.open_requests.remove(&(server, peer, tag)), "{tag:?} answered twice or after its end");
+            }
             Output::Close(peer, _) => self.forget(server, peer),
             Output::Refuse(peer, refusal) => panic!("{peer:?} was refused: {refusal}"),
             Output::Complete(call, result) => {
@@ -173,6 +176,7 @@ impl World {
             | Output::SendSegment(..)
             | Output::Forward(..)
             | Output::Wake(_)
+            | Output::Described(_)
             | Output::Notify(..)
             | Output::Raise(_) => {}
         }

@@ -1,0 +1,106 @@
+//! Entries for a peer whose encoding lacks some of their types.
+//!
+//! A peer refuses a whole message for one type it does not know. What another process put, or a host said of a job, may
+//! have such types: they are left out, and the peer finds everything else.
+
+use crate::bfrops::wire::Kval;
+use crate::bfrops::{Codec, EncodeError, Generation, Writer};
+use crate::types::{self, DataArray, Key, Rank, Value};
+
+/// Packs an entry, or as much of it as the encoding has types for: of an array of infos those that it can carry.
+pub(super) fn pack_entry(writer: &mut Writer, entry: &types::Kval) -> Result<(), EncodeError> {
+    // Release 3.2 takes an array of a process's values for a value of the job.
+    let is_packed = writer.codec().generation == Generation::V3 && pack_process(writer, entry)?;
+    if is_packed { Ok(()) } else { pack_fitting(writer, entry) }
+}
+
+/// Packs the values of one process of a job, if the entry is such an array, in the form that every release reads and
+/// the reference's servers write: bytes that hold the rank and then the values. Returns whether it is one.
+pub(super) fn pack_process(writer: &mut Writer, entry: &types::Kval) -> Result<bool, EncodeError> {
+    let Value::DataArray(array) = &entry.value else { return Ok(false) };
+    let Some((Value::Info(first), rest)) = array.elements.split_first() else { return Ok(false) };
+    let Value::ProcRank(rank) = &first.value else { return Ok(false) };
+    if entry.key.as_str() != PROC_DATA || first.key.as_str() != RANK {
+        return Ok(false);
+    }
+    let mut object = Writer::new(writer.codec());
+    object.pack::<Rank>(rank)?;
+    for element in rest {
+        if let Value::Info(info) = element {
+            pack_fitting(&mut object, &types::Kval { key: info.key.clone(), value: info.value.clone() })?;
+        }
+    }
+    let value = Value::ByteObject(object.into_bytes());
+    writer.pack::<Kval>(&types::Kval { key: Key::from_static(PROC_BLOB), value })?;
+    Ok(true)
+}
+
+fn pack_fitting(writer: &mut Writer, entry: &types::Kval) -> Result<(), EncodeError> {
+    match writer.pack_whole::<Kval>(entry) {
+        Err(EncodeError::UnregisteredType { .. }) => match fitting(&entry.value, writer.codec()) {
+            Some(value) => writer.pack::<Kval>(&types::Kval { key: entry.key.clone(), value }),
+            None => Ok(()),
+        },
+        outcome => outcome,
+    }
+}
+
+/// The part of a value that can be carried, if there is one.
+fn fitting(value: &Value, codec: Codec) -> Option<Value> {
+    match value {
+        Value::DataArray(array) if codec.registers(array.element_type) => {
+            let elements = array.elements.iter().filter_map(|element| fitting(element, codec)).collect();
+            Some(Value::DataArray(Box::new(DataArray { element_type: array.element_type, elements })))
+        }
+        Value::Info(info) => {
+            let value = fitting(&info.value, codec)?;
+            Some(Value::Info(Box::new(types::Info { value, ..(**info).clone() })))
+        }
+        value => Writer::new(codec).pack::<crate::bfrops::wire::Value>(value).is_ok().then(|| value.clone()),
+    }
+}
+
+/// The values of a process of a job as an array of infos (the store's form), and as bytes.
+const PROC_DATA: &str = "pmix.pdata";
+const PROC_BLOB: &str = "pmix.pblob";
+/// First info of such an array.
+const RANK: &str = "pmix.rank";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfrops::{DecodeLimits, Reader};
+    use crate::types::Info;
+
+    fn read_back(entries: &[types::Kval], codec: Codec) -> Vec<types::Kval> {
+        let mut writer = Writer::new(codec);
+        entries.iter().for_each(|entry| pack_entry(&mut writer, entry).unwrap());
+        let bytes = writer.into_bytes();
+        Reader::new(&bytes, codec, &DecodeLimits::default()).unwrap().unpack_rest::<Kval>("entry").unwrap()
+    }
+
+    /// A value of a type of release 4 among a job's description ended the connection of every client of release 3.2.
+    #[test]
+    fn what_a_peer_has_no_type_for_is_left_out_and_nothing_else() {
+        let info = |key, value: Value| Info::new(Key::from_static(key), value);
+        let known = info("known", Value::Uint32(1));
+        let unknown = info("unknown", Value::DeviceType(7));
+        let entry = |key, value| types::Kval { key: Key::from_static(key), value };
+        let entries = [
+            entry("lone", Value::DeviceType(7)),
+            entry("array", Value::info_array(vec![unknown.clone(), known.clone()])),
+            entry("nested", Value::info_array(vec![info("inner", Value::info_array(vec![unknown, known.clone()]))])),
+            entry("plain", Value::Uint32(2)),
+        ];
+        for described in [false, true] {
+            let codec = |generation| Codec { generation, described };
+            assert_eq!(read_back(&entries, codec(crate::bfrops::Generation::V41)), entries);
+            let rest = [
+                entry("array", Value::info_array(vec![known.clone()])),
+                entry("nested", Value::info_array(vec![info("inner", Value::info_array(vec![known.clone()]))])),
+                entry("plain", Value::Uint32(2)),
+            ];
+            assert_eq!(read_back(&entries, codec(crate::bfrops::Generation::V3)), rest);
+        }
+    }
+}
