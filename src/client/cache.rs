@@ -30,9 +30,14 @@ pub struct CacheLimits {
     pub total_bytes_max: usize,
 }
 
+impl CacheLimits {
+    /// A million values, 256 MiB.
+    pub const DEFAULT: Self = Self { entry_count_max: 1 << 20, total_bytes_max: 256 << 20 };
+}
+
 impl Default for CacheLimits {
     fn default() -> Self {
-        Self { entry_count_max: 1 << 20, total_bytes_max: 256 << 20 }
+        Self::DEFAULT
     }
 }
 
@@ -106,6 +111,14 @@ impl Cache {
     #[must_use]
     pub const fn size_bytes(&self) -> usize {
         self.size_bytes
+    }
+
+    /// Forgets what processes posted: it may have been replaced. What holds for a job stays.
+    pub fn forget_processes(&mut self) {
+        while let Some(oldest) = self.by_age.first_entry().filter(|oldest| !oldest.key().is_job_level) {
+            let (proc, key) = oldest.remove();
+            self.remove(&proc, &key);
+        }
     }
 
     fn forget_oldest(&mut self) {
@@ -184,6 +197,19 @@ mod tests {
         }
         assert!(cache.find(&proc(0), "a").is_none());
         assert!(cache.find(&proc(0), "d").is_some());
+    }
+
+    #[test]
+    fn what_processes_posted_is_forgotten_and_what_holds_for_a_job_stays() {
+        let mut cache = Cache::new(CacheLimits::default());
+        cache.insert(&proc(Rank::Wildcard), &key("job"), &Value::Bool(true));
+        for rank in 0..3 {
+            cache.insert(&proc(rank), &key("a"), &Value::Bool(true));
+        }
+        cache.forget_processes();
+        assert!((0..3).all(|rank| cache.find(&proc(rank), "a").is_none()));
+        assert!(cache.find(&proc(Rank::Wildcard), "job").is_some());
+        assert_eq!(cache.entry_count(), 1);
     }
 
     #[test]

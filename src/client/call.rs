@@ -104,6 +104,14 @@ pub enum CallError {
         /// What was asked.
         command: Command,
     },
+    /// The request can't be put into a message that the server takes.
+    #[error("command {command:?} can't be sent to this server: {reason}")]
+    NotSendable {
+        /// What was asked.
+        command: Command,
+        /// Why not.
+        reason: Unsendable,
+    },
     /// More calls in flight than the core accepts.
     #[error("{limit} calls are in flight already; wait for some of them before making command {command:?}")]
     TooManyCalls {
@@ -127,9 +135,28 @@ impl AsStatus for CallError {
             Self::Lost { .. } => Status::ERR_LOST_CONNECTION,
             Self::Finalized { .. } => Status::ERR_INIT,
             Self::WrongReply { .. } => Status::ERR_COMM_FAILURE,
+            Self::NotSendable { reason: Unsendable::TooLarge { .. }, .. } => Status::ERR_INVALID_VAL_LENGTH,
+            Self::NotSendable { reason: Unsendable::NoForm, .. } => Status::ERR_NOT_SUPPORTED,
             Self::TooManyCalls { .. } => Status::ERR_OUT_OF_RESOURCE,
         }
     }
+}
+
+/// Why a request was not sent. The connection is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsendable {
+    /// Longer than this release receives: it would close the connection.
+    #[error("its message has {size_bytes} bytes and servers of this release take {limit}; send less at once")]
+    TooLarge {
+        /// Length of the message.
+        size_bytes: usize,
+        /// What the server takes.
+        limit: usize,
+    },
+    /// The encoding of the connection has no form for a value in it.
+    #[error("it holds a value of a type that this release does not know; use an older type")]
+    NoForm,
 }
 
 /// How a connection ended.
@@ -158,6 +185,8 @@ pub enum Input {
     Call(CallId, Call),
     /// The server answers; decoded according to [`Client::command_of`](super::Client::command_of).
     Reply(Tag, Reply),
+    /// What [`Output::Send`] asked for is not possible.
+    NotSent(Tag, Unsendable),
     /// The connection has ended.
     Lost(LossReason),
     /// The time of [`Client::poll_timeout`](super::Client::poll_timeout) has come.
@@ -174,6 +203,8 @@ pub enum Output {
     Send(Tag, Request),
     /// Data of a reply that belong into the [`Cache`](super::Cache). Always before the calls they complete.
     Received(Arc<[RankData]>),
+    /// A fence is over: processes may have posted newer values than those in the cache. Always before the fence is done.
+    Outdated,
     /// A call has ended.
     Done(CallId, Result<Outcome, CallError>),
     /// The server did something that no correct server does; for the log.

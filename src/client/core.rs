@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output};
+use super::call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
 use super::gets::{Gets, Placement};
 use super::resolve::GetRequest;
 use super::tags::Tags;
@@ -87,6 +87,7 @@ impl Client {
         match input {
             Input::Call(id, call) => self.start(now, id, call),
             Input::Reply(tag, reply) => self.answer(tag, reply),
+            Input::NotSent(tag, reason) => self.give_back(tag, reason),
             Input::Lost(reason) => self.lose(reason),
             Input::Timeout => self.expire(now),
             Input::SegmentAvailable(namespace) => {
@@ -242,7 +243,21 @@ impl Client {
         if self.state == State::Finalizing(call) {
             return self.leave(call, result);
         }
+        if command == Command::Fence && result.is_ok() {
+            self.outputs.push_back(Output::Outdated);
+        }
         self.done(call, result);
+    }
+
+    /// Ends who waits for an answer to a request that was never sent.
+    fn give_back(&mut self, tag: Tag, reason: Unsendable) {
+        let Some(Awaited { command, shape, call }) = self.requests.remove(&tag) else { return };
+        let error = CallError::NotSendable { command, reason };
+        match (shape, call) {
+            (Shape::Data, _) => self.answer_gets(tag, Err(error)),
+            (_, Some(call)) => self.done(call, Err(error)),
+            (_, None) => {}
+        }
     }
 
     fn answer_gets(&mut self, tag: Tag, answer: Result<Arc<[RankData]>, CallError>) {

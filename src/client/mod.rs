@@ -48,14 +48,16 @@ mod call;
 mod core;
 mod directives;
 mod gets;
+mod job_store;
 mod resolve;
 mod staging;
 mod tags;
 
 pub use self::core::Client;
 pub use cache::{Cache, CacheLimits};
-pub use call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output};
+pub use call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
 pub use directives::{DirectiveError, FenceDirectives, GetDirectives, RealmDirective, time_limit};
+pub use job_store::JobStore;
 pub use resolve::{Decision, GetRequest, Miss, Question, Refusal, Round, Stores, resolve};
 pub use staging::{Staged, Staging, StagingError, StagingLimits, StagingMark};
 

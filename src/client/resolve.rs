@@ -131,11 +131,11 @@ pub struct Question<'a> {
 /// Why a segment gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// There is no such value.
+    /// There is no such value, and the segment is all that the server knows.
     NotFound,
     /// There is one, but its scope excludes this process.
     OutsideScope,
-    /// This process has no segment of the namespace.
+    /// This process has no segment of the namespace, or only what the server told it: the server may know more.
     NotMapped,
     /// The segment can't be trusted.
     Damaged,
@@ -158,7 +158,7 @@ pub trait Stores {
     /// What came over the socket. Only asked unqualified questions.
     fn cached(&self, question: &Question<'_>) -> Option<Self::Value>;
 
-    /// Whether the segment of this namespace can be read.
+    /// Whether the server's own segment of this namespace can be read, so that nothing newer can be asked for.
     fn is_mapped(&self, namespace: &Namespace) -> bool;
 
     /// Whether there is a server to ask.

@@ -96,6 +96,24 @@ fn a_request_with_a_time_limit_is_given_up_and_its_late_reply_belongs_to_nobody(
     assert_eq!(input(&mut client, at(3001), Input::Reply(tag, Reply::Infos(Vec::new()))), []);
 }
 
+/// One value of a wrong type ended the connection, and with it the job.
+#[test]
+fn a_request_that_can_not_be_sent_ends_alone() {
+    let mut client = client();
+    let first = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
+    let commit = sent_tag(&call(&mut client, at(0), 2, Call::Commit(Commit { parts: Vec::new() })));
+    let reason = Unsendable::TooLarge { size_bytes: 20, limit: 16 };
+    let error = error_of(&input(&mut client, at(0), Input::NotSent(commit, reason)), 2);
+    assert_eq!(error, CallError::NotSendable { command: Command::Commit, reason });
+    assert_eq!(error.status(), Status::ERR_INVALID_VAL_LENGTH);
+    let asked = sent_tag(&call(&mut client, at(0), 3, get(1, "k", &[])));
+    call(&mut client, at(0), 4, get(1, "k", &[]));
+    let ended = input(&mut client, at(0), Input::NotSent(asked, Unsendable::NoForm));
+    assert_eq!([error_of(&ended, 3), error_of(&ended, 4)].map(|error| error.status()), [Status::ERR_NOT_SUPPORTED; 2]);
+    let ended = input(&mut client, at(1), Input::Reply(first, Reply::Status(Status::SUCCESS)));
+    assert_eq!(ended, [Output::Outdated, done(1, Outcome::Complete)]);
+}
+
 #[test]
 fn data_of_other_jobs_in_a_reply_are_received_before_the_call_is_done() {
     let job = ProcId::new(Namespace::new("other").unwrap(), Rank::Wildcard);
@@ -133,7 +151,7 @@ fn a_fence_of_nobody_in_particular_is_one_of_the_whole_namespace() {
     assert_eq!(fence.procs, [proc(Rank::Wildcard)]);
     assert_eq!(client.command_of(*tag), Some(Command::Fence));
     let ended = input(&mut client, at(1), Input::Reply(*tag, Reply::Status(Status::SUCCESS)));
-    assert_eq!(ended, [done(1, Outcome::Complete)]);
+    assert_eq!(ended, [Output::Outdated, done(1, Outcome::Complete)]);
     assert_eq!(client.command_of(*tag), None);
 }
 
@@ -144,7 +162,7 @@ fn replies_are_matched_by_tag_in_any_order() {
     let second = sent_tag(&call(&mut client, at(0), 2, fence(&[])));
     assert_ne!(first, second);
     let ended = input(&mut client, at(1), Input::Reply(second, Reply::Status(Status::OPERATION_SUCCEEDED)));
-    assert_eq!(ended, [done(2, Outcome::Complete)]);
+    assert_eq!(ended, [Output::Outdated, done(2, Outcome::Complete)]);
     let ended = input(&mut client, at(1), Input::Reply(first, Reply::Status(Status::SUCCESS)));
     assert_eq!(ended, [done(1, Outcome::Complete)]);
 }
@@ -584,6 +602,7 @@ impl World {
                         assert!(data.is_empty() || self.received.contains(&data), "done before received");
                     }
                 }
+                Output::Outdated => {}
                 Output::Report(anomaly) => panic!("{anomaly:?}"),
                 Output::Close => {
                     self.asked.clear();

@@ -46,6 +46,12 @@ impl StoreOptions {
         }
     }
 
+    /// Memory of this process, which nobody else can read, on the node `hostname`.
+    #[must_use]
+    pub fn private(hostname: impl Into<String>) -> Self {
+        Self { backing: BackingKind::Heap, ..Self::new(String::new(), hostname) }
+    }
+
     fn segment(&self, namespace: &Namespace) -> SegmentOptions {
         SegmentOptions {
             backing: self.backing,

@@ -6,7 +6,7 @@
 //! Source: OpenPMIx wire protocol 3.2 to 6.1 (commands 0 to 39).
 
 use crate::types::{
-    App, DeviceDistance, Info, Key, Kval, Pdata, ProcId, Query, ResourceUnit, Scope, Status, Text, Topology,
+    App, DeviceDistance, Info, Key, Kval, Pdata, ProcId, Query, ResourceUnit, Scope, Status, Text, Topology, footprint,
 };
 
 /// Matches a reply to its request, per connection. Requesters choose numbers from [`Tag::DYNAMIC_FIRST`] upwards.
@@ -145,6 +145,30 @@ body! {
     Commit {
         /// Values by scope, in the order sent.
         parts: Vec<(Scope, Vec<Kval>)>,
+    }
+}
+impl Commit {
+    /// The same as every server takes it: global values under both scopes, local and remote. Two messages if one would
+    /// be longer than `bytes_max`; then what other nodes may see goes first, as their servers ask once.
+    #[must_use]
+    pub fn by_audience(self, bytes_max: usize) -> Vec<Self> {
+        let entries_for = |audience| {
+            let parts = self.parts.iter().filter(move |(scope, _)| *scope == audience || *scope == Scope::Global);
+            parts.flat_map(|(_, entries)| entries.iter().cloned()).collect::<Vec<_>>()
+        };
+        let parts = [Scope::Local, Scope::Remote].map(|audience| (audience, entries_for(audience)));
+        let size = |entries: &[Kval]| {
+            let sizes =
+                entries.iter().map(|entry| footprint(&entry.value).unwrap_or(bytes_max) + entry.key.as_str().len());
+            sizes.fold(0, usize::saturating_add)
+        };
+        let total = parts.iter().fold(0, |sum: usize, (_, entries)| sum.saturating_add(size(entries)));
+        let mut parts: Vec<_> = parts.into_iter().filter(|(_, entries)| !entries.is_empty()).collect();
+        if total <= bytes_max {
+            return vec![Self { parts }];
+        }
+        parts.reverse();
+        parts.into_iter().map(|part| Self { parts: vec![part] }).collect()
     }
 }
 body! {

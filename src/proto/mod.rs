@@ -5,6 +5,7 @@
 //! frame = header + payload         frame
 //!   tag 101 ...  request, reply    request, reply
 //!   tag 0, 2, 64 notices           notification
+//!   parts of job information       job_blob
 //! server <-> server                blob
 //! ```
 //!
@@ -26,6 +27,7 @@ pub mod frame;
 mod group;
 pub mod handshake;
 mod host_order;
+pub mod job_blob;
 mod job_info;
 mod layout;
 mod message;

@@ -7,7 +7,7 @@ use super::request::RequestError;
 use super::*;
 use crate::bfrops::wire::{Bool, ByteObject, Kval};
 use crate::bfrops::{Codec, DecodeLimits, DecodeProblem, EncodeError, Generation, Writer};
-use crate::types::{Key, Namespace, ProcId, Status, Value};
+use crate::types::{Key, Namespace, ProcId, Scope, Status, Value};
 
 const LIMITS: fn() -> DecodeLimits = DecodeLimits::default;
 
@@ -254,4 +254,19 @@ proptest! {
         let bytes = encode_direct_modex(&entries, codec).unwrap();
         prop_assert_eq!(blob::decode_direct_modex(&bytes, codec, &LIMITS()), Ok(entries));
     }
+}
+
+#[test]
+fn global_values_are_committed_once_for_each_audience() {
+    let kval = |key: &'static str| crate::types::Kval { key: Key::from_static(key), value: Value::from(key) };
+    let parts =
+        vec![(Scope::Local, vec![kval("l")]), (Scope::Remote, vec![kval("r")]), (Scope::Global, vec![kval("g")])];
+    let local = (Scope::Local, vec![kval("l"), kval("g")]);
+    let remote = (Scope::Remote, vec![kval("r"), kval("g")]);
+    let commit = Commit { parts };
+    assert_eq!(commit.clone().by_audience(1 << 20), [Commit { parts: vec![local.clone(), remote.clone()] }]);
+    // What other nodes may see goes first: their servers ask once, and take what is there.
+    assert_eq!(commit.by_audience(8), [Commit { parts: vec![remote] }, Commit { parts: vec![local] }]);
+    let commit = Commit { parts: vec![(Scope::Local, vec![kval("l")])] };
+    assert_eq!(commit.clone().by_audience(1 << 20), [commit]);
 }

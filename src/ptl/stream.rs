@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown};
@@ -93,12 +94,37 @@ pub enum ConnectError {
     },
 }
 
+impl ConnectError {
+    /// Whether the same may succeed a moment later.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
+        match self {
+            Self::Unreachable { endpoint: Endpoint::Tcp(_), source } => {
+                matches!(
+                    source.kind(),
+                    ConnectionRefused | ConnectionReset | ConnectionAborted | Interrupted | WouldBlock
+                )
+            }
+            Self::Unreachable { .. } | Self::ForeignServer { .. } => false,
+        }
+    }
+}
+
 impl Stream {
-    /// Connects to a server.
+    /// Connects to a server, waiting as long as the operating system does.
     ///
     /// # Errors
     /// [`ConnectError`]. A UNIX-domain socket must be served by this user or by root.
     pub fn connect(endpoint: &Endpoint, limits: StreamLimits) -> Result<Self, ConnectError> {
+        Self::connect_within(endpoint, limits, Duration::MAX)
+    }
+
+    /// Connects to a server; waits no longer than this for one that may be on another node.
+    ///
+    /// # Errors
+    /// As [`Stream::connect`].
+    pub fn connect_within(endpoint: &Endpoint, limits: StreamLimits, time_max: Duration) -> Result<Self, ConnectError> {
         let unreachable = |source| ConnectError::Unreachable { endpoint: endpoint.clone(), source };
         match endpoint {
             Endpoint::Unix(path) => {
@@ -106,12 +132,17 @@ impl Stream {
                 check_server(path, Credentials::of_peer(&socket).map_err(unreachable)?)?;
                 Self::new(socket, limits).map_err(unreachable)
             }
-            Endpoint::Tcp(address) => Self::connect_tcp(*address, limits).map_err(unreachable),
+            Endpoint::Tcp(address) => Self::connect_tcp(*address, limits, time_max).map_err(unreachable),
         }
     }
 
-    fn connect_tcp(address: SocketAddr, limits: StreamLimits) -> io::Result<Self> {
-        Self::over_tcp(TcpStream::connect(address)?, limits)
+    fn connect_tcp(address: SocketAddr, limits: StreamLimits, time_max: Duration) -> io::Result<Self> {
+        let socket = if address.ip().is_loopback() || time_max.is_zero() || time_max == Duration::MAX {
+            TcpStream::connect(address)?
+        } else {
+            TcpStream::connect_timeout(&address, time_max)?
+        };
+        Self::over_tcp(socket, limits)
     }
 
     /// Takes a connected UNIX-domain socket and makes it non-blocking.

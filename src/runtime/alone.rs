@@ -4,12 +4,12 @@ use std::io;
 use std::os::unix::net::UnixStream;
 
 use super::clock::Clock;
-use super::lines::{Lines, message_buffer};
 use super::link::Link;
 use super::link_state::LinkState;
 use super::local::hostname;
+use super::manners::Manners;
+use super::received::ReceivedData;
 use super::session::Session;
-use crate::client::Config;
 use crate::keys;
 use crate::proto::{Dialect, RankData};
 use crate::ptl::{Stream, StreamLimits};
@@ -31,9 +31,9 @@ pub fn alone() -> io::Result<Session> {
     // The other end is closed when this returns; nothing is ever sent.
     let (socket, _) = UnixStream::pair()?;
     let stream = Stream::new(socket, StreamLimits::default())?;
-    let lines = Lines::new(Dialect::OWN, 0);
-    let mut state = LinkState::new(stream, proc.clone(), lines, message_buffer(), Config::default());
-    state.cache.receive(&job_of_one(&proc, &host));
+    let mut received = ReceivedData::new(host.clone(), Dialect::OWN);
+    received.receive(&job_of_one(&proc, &host));
+    let state = LinkState::new(stream, proc.clone(), 0, Manners::ours(), received);
     Ok(Session::new(proc.clone(), proc, Some(host), None, Link::new(state, Clock::start())).into_alone())
 }
 

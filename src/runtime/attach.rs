@@ -7,19 +7,23 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::clock::{Clock, node_time, wait_ms};
-use super::lines::{Lines, message_buffer};
 use super::link::Link;
 use super::link_state::LinkState;
-use super::session::{Session, map_segment};
-use crate::bfrops::Codec;
-use crate::client::{Call, Config, Outcome};
+use super::local::hostname;
+use super::manners::Manners;
+use super::readers::{Source, map_segment};
+use super::received::ReceivedData;
+use super::session::Session;
+use crate::client::{Call, CallError, LossReason, Outcome};
 use crate::gds::AsStatus;
 use crate::proto::handshake::{
-    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, STORE_MODEX, native_credential,
+    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, STORE_HASH, STORE_MODEX, native_credential,
 };
-use crate::proto::{Dialect, RankData, Reply, Request, Version};
-use crate::ptl::{self, ClientEnvironment, EnvironmentError, Received, Stream, StreamError, StreamLimits};
-use crate::types::{Info, Key, ProcId, Rank, Status, Text, Time};
+use crate::proto::{RankData, Reply, Request};
+use crate::ptl::{
+    self, ClientEnvironment, Endpoint, EnvironmentError, Received, ServerOffer, Stream, StreamError, StreamLimits,
+};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// How long a server may take to admit a client unless the client says otherwise.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(60);
@@ -90,6 +94,15 @@ pub enum UnreachableReason {
     /// The operating system would not let this process wait.
     #[error("waiting for it failed: {0}")]
     Wait(#[from] io::Error),
+    /// What the server sent is no answer.
+    #[error("what it sent is no PMIx message of the encoding that its address stands for")]
+    Garbled,
+    /// It knows this process under another name.
+    #[error("it told of job {told:?} instead of this process's")]
+    OtherJob {
+        /// The job it told of.
+        told: String,
+    },
     /// The connect message could not be written.
     #[error("the connect message can't be written for it")]
     Message,
@@ -133,9 +146,14 @@ enum Joined {
 
 impl Attempt {
     fn join(&self, environment: &ClientEnvironment) -> Result<Joined, UnreachableReason> {
+        let ServerOffer { address, codec, version } = &environment.server;
+        let manners = match address.endpoint {
+            Endpoint::Unix(_) => Manners::ours(),
+            Endpoint::Tcp(_) => Manners::of_reference(*codec, *version),
+        };
         let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
-        let mut stream = Stream::connect(&environment.server.address.endpoint, limits)?;
-        let hello = introduction(&environment.proc, self.begun).ok_or(UnreachableReason::Message)?;
+        let mut stream = self.connect(&address.endpoint, limits)?;
+        let hello = self.introduction(&environment.proc, &manners).ok_or(UnreachableReason::Message)?;
         // The first message of a connection is never refused by its queue.
         stream.queue(hello, None).map_err(|_| UnreachableReason::Message)?;
         let mut early = Vec::new();
@@ -149,38 +167,95 @@ impl Attempt {
                 None => self.receive(&mut stream, &mut early)?,
             }
         };
-        let mut inbox = message_buffer();
-        inbox.feed(&early);
-        let lines = Lines::new(Dialect::OWN, index);
-        let state = LinkState::new(stream, environment.proc.clone(), lines, inbox, Config::default());
+        let hostname = environment.hostname.clone().unwrap_or_else(hostname);
+        let received = ReceivedData::new(hostname, manners.dialect);
+        let mut state = LinkState::new(stream, environment.proc.clone(), index, manners, received);
+        state.feed(&early);
         self.open_store(environment, Link::new(state, self.clock))
     }
 
-    /// Waits for the segment of the namespace. A process that gets none it can read asks for the job's data instead.
-    fn open_store(&self, environment: &ClientEnvironment, link: Link) -> Result<Joined, UnreachableReason> {
-        let namespace = &environment.proc.namespace;
-        let is_told = |state: &LinkState| state.is_segment_announced(namespace);
-        if !link.wait_until(self.deadline(), is_told) {
-            return Err(self.timed_out_or(UnreachableReason::Closed));
-        }
-        let descriptor = link.with(|state| state.take_segment(namespace));
-        let own = descriptor.and_then(|descriptor| map_segment(namespace, descriptor));
-        let own = own.map(|reader| reader.of_process(environment.proc.rank.process()));
-        if own.is_none() {
-            let job_info = link.call(Call::Exchange(Request::StoreFallback(Some(Text::from("hash")))));
-            if let Ok(Outcome::Reply(Reply::JobInfo { entries, .. })) = job_info {
-                let proc = ProcId::new(namespace.clone(), Rank::Wildcard);
-                link.with(|state| state.cache.receive(&[RankData { proc, entries }]));
+    /// Connects, again if the server's queue is full for a moment.
+    fn connect(&self, endpoint: &Endpoint, limits: StreamLimits) -> Result<Stream, UnreachableReason> {
+        let mut tries_left = CONNECT_TRIES;
+        loop {
+            tries_left -= 1;
+            let left = self.clock.until(Some(self.deadline())).unwrap_or(self.time_max);
+            match Stream::connect_within(endpoint, limits, left) {
+                Err(error) if tries_left > 0 && error.may_pass() && self.clock.now() < self.deadline() => {}
+                outcome => return Ok(outcome?),
             }
         }
-        let session = Session::new(
-            environment.proc.clone(),
-            environment.server.address.server.clone(),
-            environment.hostname.clone(),
-            own,
-            link,
-        );
+    }
+
+    /// Gets what the session reads: the server's segment of the namespace, else what the server tells of the job.
+    fn open_store(&self, environment: &ClientEnvironment, link: Link) -> Result<Joined, UnreachableReason> {
+        let namespace = &environment.proc.namespace;
+        let is_ours = link.with(|state| state.manners().is_ours);
+        let mut own = None;
+        if is_ours {
+            let is_told = |state: &LinkState| state.is_segment_announced(namespace);
+            if !link.wait_until(self.deadline(), is_told) {
+                return Err(self.timed_out_or(UnreachableReason::Closed));
+            }
+            let descriptor = link.with(|state| state.take_segment(namespace));
+            let reader = descriptor.and_then(|descriptor| map_segment(namespace, descriptor));
+            own = reader.map(|reader| Source { reader, is_servers: true });
+        }
+        if own.is_none() {
+            let request = if is_ours { Request::StoreFallback(Some(Text::from(STORE_HASH))) } else { Request::JobInfo };
+            match self.ask_for_job(&link, namespace, request) {
+                Ok(()) => {}
+                Err(NoJob::Refused(status)) if !is_ours => return Ok(Joined::Refused(status)),
+                // Under our own server every value can be asked for.
+                Err(_) if is_ours => {}
+                Err(NoJob::Refused(_) | NoJob::Lost) => return Err(self.timed_out_or(UnreachableReason::Closed)),
+                Err(NoJob::Garbled) => return Err(UnreachableReason::Garbled),
+                Err(NoJob::OtherJob(told)) => return Err(UnreachableReason::OtherJob { told }),
+            }
+            let told = link.with(|state| state.received.job(namespace));
+            own = told.map(|reader| Source { reader, is_servers: false });
+        }
+        let rank = environment.proc.rank.process();
+        let own = own.map(|own| Source { reader: own.reader.of_process(rank), ..own });
+        let server = environment.server.address.server.clone();
+        let session = Session::new(environment.proc.clone(), server, environment.hostname.clone(), own, link);
         Ok(Joined::Session(Box::new(session)))
+    }
+
+    /// Has the server tell of the job, which is kept with what else it tells.
+    fn ask_for_job(&self, link: &Link, namespace: &Namespace, request: Request) -> Result<(), NoJob> {
+        let left = self.clock.until(Some(self.deadline())).unwrap_or(self.time_max);
+        match link.call(Call::ExchangeWithin(request, left)) {
+            Ok(Outcome::Reply(Reply::JobInfo { namespace: told, entries })) => {
+                if told.as_bytes() != namespace.as_str().as_bytes() {
+                    return Err(NoJob::OtherJob(told.to_string_lossy()));
+                }
+                let proc = ProcId::new(namespace.clone(), Rank::Wildcard);
+                link.with(|state| state.received.receive(&[RankData { proc, entries }]));
+                Ok(())
+            }
+            Err(CallError::Refused { status, .. }) => Err(NoJob::Refused(status)),
+            Err(
+                CallError::Lost { reason: LossReason::EndOfFile | LossReason::Broken, .. } | CallError::TimedOut { .. },
+            ) => Err(NoJob::Lost),
+            _ => Err(NoJob::Garbled),
+        }
+    }
+
+    fn introduction(&self, proc: &ProcId, manners: &Manners) -> Option<Vec<u8>> {
+        let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
+        let begun = self.begun.filter(|_| manners.is_ours);
+        let connect = Connect {
+            security: Text::from(SECURITY_NATIVE),
+            credential: native_credential(ids),
+            role: Role::Client(proc.clone()),
+            version: Text::from(manners.dialect.peer.to_string()),
+            codec: Text::from(manners.dialect.codec.generation.module_name()),
+            described: manners.dialect.codec.described,
+            store: Text::from(if manners.is_ours { STORE_MODEX } else { STORE_HASH }),
+            info: begun.map(|begun| Info::new(Key::from_static(INIT_BEGUN), begun.as_nanos())).into_iter().collect(),
+        };
+        connect.encode().ok()
     }
 
     /// Waits once and reads what came.
@@ -217,23 +292,21 @@ impl Attempt {
     }
 }
 
-fn introduction(proc: &ProcId, begun: Option<Time>) -> Option<Vec<u8>> {
-    let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
-    let connect = Connect {
-        security: Text::from(SECURITY_NATIVE),
-        credential: native_credential(ids),
-        role: Role::Client(proc.clone()),
-        version: Text::from(Version::OWN.to_string()),
-        codec: Text::from(Codec::V41.generation.module_name()),
-        described: Codec::V41.described,
-        store: Text::from(STORE_MODEX),
-        info: begun.map(|begun| Info::new(Key::from_static(INIT_BEGUN), begun.as_nanos())).into_iter().collect(),
-    };
-    connect.encode().ok()
+/// Why nothing is known of the job.
+enum NoJob {
+    Refused(Status),
+    /// The connection ended, or the time.
+    Lost,
+    /// What came is no answer.
+    Garbled,
+    /// The answer is about a job of this name.
+    OtherJob(String),
 }
 
 /// Segments that may wait to be mapped: one's own, and those of jobs one got connected to.
 const SEGMENTS_WAITING_MAX: usize = 16;
+/// As often as the reference does.
+const CONNECT_TRIES: u32 = 10;
 /// The answer takes eight bytes; what follows it is read with it.
 const ANSWER_BYTES_MAX: usize = 512;
 

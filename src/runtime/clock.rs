@@ -37,6 +37,11 @@ pub(super) fn node_time() -> Option<Time> {
     Some(Time::ZERO + Duration::from(since_boot))
 }
 
+/// Seconds since the epoch, for people (`CLOCK_REALTIME`).
+pub(super) fn calendar_time() -> Option<u64> {
+    u64::try_from(clock_gettime(ClockId::CLOCK_REALTIME).ok()?.tv_sec()).ok()
+}
+
 /// Milliseconds for `poll` and `epoll_wait`, rounded up so that a wait never ends before its deadline and then spins.
 /// A longer wait than the kernel can express is cut; the loop waits again.
 pub(super) fn wait_ms(timeout: Option<Duration>) -> i32 {

@@ -1,5 +1,6 @@
 //! Requests that are one message and one reply, and nothing else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::link::CallResult;
@@ -15,7 +16,12 @@ impl Session {
     /// # Errors
     /// [`CallError`].
     pub fn exchange(&self, request: Request, time_limit: Option<Duration>) -> Result<Reply, CallError> {
-        reply_of(self.link().call(call(request, time_limit)))
+        if let Some(answer) = self.answer_here(&request) {
+            return answer;
+        }
+        let mut request = request;
+        let step = self.groups().prepare(&mut request, self.manners());
+        self.groups().conclude(step, reply_of(self.link().call(call(request, time_limit))))
     }
 
     /// As [`Session::exchange`]; the reply goes to `callback`, on the progress thread, which is started if it does not
@@ -29,8 +35,15 @@ impl Session {
         time_limit: Option<Duration>,
         callback: impl FnOnce(Result<Reply, CallError>) + Send + 'static,
     ) -> std::io::Result<()> {
+        if let Some(answer) = self.answer_here(&request) {
+            return self.progress.begin(&self.link, |link| link.defer(|| callback(answer)));
+        }
+        let mut request = request;
+        let groups = Arc::clone(self.groups());
+        let step = groups.prepare(&mut request, self.manners());
         let call = call(request, time_limit);
-        self.progress.begin(&self.link, |link| link.start_with(call, Box::new(|result| callback(reply_of(result)))))
+        let done = move |result| callback(groups.conclude(step, reply_of(result)));
+        self.progress.begin(&self.link, |link| link.start_with(call, Box::new(done)))
     }
 }
 

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use super::manners::Manners;
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
 use crate::proto::frame::{self, Frame, FrameBuffer, FrameError, FrameHeader};
 use crate::proto::notification::Event;
@@ -28,6 +29,11 @@ pub(super) enum WriteError {
 impl Lines {
     pub(super) fn new(dialect: Dialect, index: u32) -> Self {
         Self { dialect, limits: DecodeLimits::default(), index }
+    }
+
+    /// As a client of such a server.
+    pub(super) const fn to_server(manners: &Manners, index: u32) -> Self {
+        Self { dialect: manners.dialect, limits: manners.limits, index }
     }
 
     pub(super) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, WriteError> {

@@ -7,9 +7,11 @@ use super::events::EventHub;
 use super::forwarding::Pulls;
 use super::lines::Lines;
 use super::link::Results;
-use crate::client::{Cache, CacheLimits, Call, CallId, Client, Config, Input, LossReason, Output};
+use super::manners::Manners;
+use super::received::ReceivedData;
+use crate::client::{Call, CallId, Client, Config, Input, LossReason, Output, Unsendable};
 use crate::events::Event;
-use crate::proto::frame::{Frame, FrameBuffer};
+use crate::proto::frame::{Frame, FrameBuffer, FrameHeader};
 use crate::proto::notification::{Event as Notification, RELAYED};
 use crate::proto::{Request, Tag};
 use crate::ptl::{Received, Stream};
@@ -21,14 +23,15 @@ pub(super) struct LinkState {
     core: Client,
     stream: Stream,
     lines: Lines,
+    manners: Manners,
     inbox: FrameBuffer,
     buffer: Box<[u8]>,
     next_call: u64,
     loss: Option<LossReason>,
     /// Segments announced and not mapped yet; `None`: the server said that there is none to be had.
     segments: BTreeMap<Namespace, Option<OwnedFd>>,
-    /// Values that came over the socket.
-    pub(super) cache: Cache,
+    /// What came over the socket.
+    pub(super) received: ReceivedData,
     pub(super) results: Results,
     /// Who takes forwarded output.
     pub(super) pulls: Pulls,
@@ -60,18 +63,19 @@ struct EventSink {
 }
 
 impl LinkState {
-    /// A conversation over a connection whose handshake is done. `inbox` holds what came after it.
-    pub(super) fn new(stream: Stream, own: ProcId, lines: Lines, inbox: FrameBuffer, config: Config) -> Self {
+    /// A conversation over a connection whose handshake is done.
+    pub(super) fn new(stream: Stream, own: ProcId, index: u32, manners: Manners, received: ReceivedData) -> Self {
         Self {
-            core: Client::new(own, config),
+            core: Client::new(own, Config::default()),
             stream,
-            lines,
-            inbox,
+            lines: Lines::to_server(&manners, index),
+            inbox: FrameBuffer::new(manners.limits.message_bytes_max),
+            manners,
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             next_call: 0,
             loss: None,
             segments: BTreeMap::new(),
-            cache: Cache::new(CacheLimits::default()),
+            received,
             results: Results::default(),
             pulls: Pulls::default(),
             has_unasked: false,
@@ -87,6 +91,16 @@ impl LinkState {
 
     pub(super) fn socket(&self) -> Arc<OwnedFd> {
         self.stream.socket()
+    }
+
+    /// What the server is and takes.
+    pub(super) const fn manners(&self) -> Manners {
+        self.manners
+    }
+
+    /// Takes what came together with the end of the handshake.
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.inbox.feed(bytes);
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -195,28 +209,34 @@ impl LinkState {
 
     fn execute(&mut self, now: Time, output: Output) {
         match output {
-            Output::Send(tag, request) => self.send(now, tag, &request),
-            Output::Received(data) => self.cache.receive(&data),
+            Output::Send(tag, request) => self.send(now, tag, request),
+            Output::Received(data) => self.received.receive(&data),
+            Output::Outdated => self.received.outdate(),
             Output::Done(id, result) => self.results.deliver(id, result),
             Output::Report(anomaly) => tracing::warn!(?anomaly, "the server answered oddly"),
             Output::Close => self.lose(now, LossReason::Closed),
         }
     }
 
-    fn send(&mut self, now: Time, tag: Tag, request: &Request) {
+    fn send(&mut self, now: Time, tag: Tag, mut request: Request) {
         if self.loss.is_some() {
             return;
         }
-        let queued = match self.lines.write_request(tag, request) {
-            Ok(bytes) => self.stream.queue(bytes, None).map_err(|_| LossReason::Broken),
+        self.manners.complete(&mut request);
+        let bytes = match self.lines.write_request(tag, &request) {
+            Ok(bytes) => bytes,
             Err(error) => {
-                // The server must not wait for a request that this process believes to have sent.
-                tracing::error!(%error, "a request can't be written for this server");
-                Err(LossReason::Malformed)
+                tracing::error!(%error, command = ?request.command(), "a request can't be written for this server");
+                return self.core.handle(now, Input::NotSent(tag, Unsendable::NoForm));
             }
         };
-        if let Err(reason) = queued {
-            self.lose(now, reason);
+        let (size_bytes, limit) = (bytes.len().saturating_sub(FrameHeader::SIZE_BYTES), self.manners.message_bytes_max);
+        if size_bytes > limit {
+            return self.core.handle(now, Input::NotSent(tag, Unsendable::TooLarge { size_bytes, limit }));
+        }
+        if self.stream.queue(bytes, None).is_err() {
+            // The server must not wait for a request that this process believes to have sent.
+            self.lose(now, LossReason::Broken);
         }
     }
 

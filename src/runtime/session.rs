@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -9,19 +7,22 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::events::EventHub;
 use super::fetched::Fetched;
+use super::groups::Groups;
+use super::inflated::{inflated, inflated_entries};
 use super::link::{CallResult, Link};
+use super::manners::Manners;
 use super::pending::Pending;
 use super::progress::Progress;
+use super::readers::{ForeignSources, Source};
 use super::session_events;
 use super::stores::SessionStores;
 use crate::client::{
     Call, CallError, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
     StagingLimits, resolve,
 };
-use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
-use crate::proto::{Abort, Command, RankData};
-use crate::shmem::ReaderHandle;
-use crate::types::{IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
+use crate::gds::{KeyRef, Lookup, RealmRequest};
+use crate::proto::{Abort, Command, Commit, RankData};
+use crate::types::{DataType, IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
 
 /// A process's membership in its job: what it reads, what it put, and the line to its server.
 ///
@@ -31,8 +32,10 @@ pub struct Session {
     proc: ProcId,
     hostname: Option<String>,
     /// The segment of the own namespace: read without a lock. `None`: everything is asked for over the socket.
-    own: Option<NamespaceReader>,
-    foreign: Mutex<BTreeMap<Namespace, Arc<NamespaceReader>>>,
+    own: Option<Source>,
+    foreign: ForeignSources,
+    manners: Manners,
+    groups: Arc<Groups>,
     staging: Mutex<Staging>,
     /// Whether this process has put anything. Until then a Get of its own values need not look into `staging`.
     has_put: AtomicBool,
@@ -92,13 +95,8 @@ impl FetchError {
 
 impl Session {
     /// `server` is the server's own name.
-    pub(super) fn new(
-        proc: ProcId,
-        server: ProcId,
-        hostname: Option<String>,
-        own: Option<NamespaceReader>,
-        link: Link,
-    ) -> Self {
+    pub(super) fn new(proc: ProcId, server: ProcId, hostname: Option<String>, own: Option<Source>, link: Link) -> Self {
+        let manners = link.with(|state| state.manners());
         let link = Arc::new(link);
         let events = session_events::hub(&proc, server, &link);
         Self {
@@ -107,7 +105,9 @@ impl Session {
             proc,
             hostname,
             own,
-            foreign: Mutex::default(),
+            foreign: ForeignSources::default(),
+            manners,
+            groups: Arc::default(),
             has_put: AtomicBool::new(false),
             has_stored: AtomicBool::new(false),
             link,
@@ -129,10 +129,11 @@ impl Session {
         self.hostname.as_deref()
     }
 
-    /// Whether values are read from the namespace's segment. If not, each is asked for.
+    /// Whether values are read from the server's segment of the namespace. If not, all but the job's description is
+    /// asked for.
     #[must_use]
     pub fn reads_segment(&self) -> bool {
-        self.own.is_some()
+        self.own.as_ref().is_some_and(|own| own.is_servers)
     }
 
     /// The same for a process that has no server.
@@ -194,7 +195,11 @@ impl Session {
         }
         // The lock is free while this waits: another thread's commit may overtake, with other keys.
         while let Some(staged) = self.take_staged() {
-            if let Err(error) = self.link.call(Call::Commit(staged.commit)) {
+            let result = self
+                .commits(staged.commit)
+                .into_iter()
+                .try_for_each(|commit| self.link.call(Call::Commit(commit)).map(drop));
+            if let Err(error) = result {
                 self.staging.lock().put_back(staged.mark);
                 return Err(error);
             }
@@ -205,6 +210,14 @@ impl Session {
     /// Whether a process that is alone is all there is of these.
     fn is_everyone(&self, procs: &[ProcId]) -> bool {
         self.is_alone && procs.iter().all(|proc| proc.covers(&self.proc))
+    }
+
+    /// Our own server knows what a global value is; others are told twice.
+    fn commits(&self, commit: Commit) -> Vec<Commit> {
+        match self.manners.is_ours {
+            true => vec![commit],
+            false => commit.by_audience(self.manners.message_bytes_max / 2),
+        }
     }
 
     fn take_staged(&self) -> Option<Staged> {
@@ -275,9 +288,10 @@ impl Session {
     #[inline(always)]
     fn peek_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
-        match self.own.as_ref()?.get(&lookup) {
-            Ok(value) => Some(Fetched::published(value)),
-            Err(_) => None,
+        match self.own.as_ref()?.reader.get(&lookup) {
+            // What was compressed must be unpacked, which is not for here.
+            Ok(value) if value.data_type() != DataType::CompressedString => Some(Fetched::published(value)),
+            _ => None,
         }
     }
 
@@ -292,8 +306,8 @@ impl Session {
         loop {
             let round = answer.as_deref().map_or(Round::First, Round::Answered);
             let request = match resolve(request, &self.proc, round, &stores) {
-                Decision::Found(value) => return Ok(value),
-                Decision::Known(value) => return Ok(Fetched::owned(value)),
+                Decision::Found(value) => return as_put(value, request),
+                Decision::Known(value) => return as_put(Fetched::owned(value), request),
                 Decision::NotFound(status) => return Err(FetchError::of(status)),
                 Decision::Ask(request) => self.in_time(request, begun)?,
             };
@@ -366,17 +380,22 @@ impl Session {
         &self.link
     }
 
-    pub(super) fn own_segment(&self) -> Option<&NamespaceReader> {
+    pub(super) fn own_source(&self) -> Option<&Source> {
         self.own.as_ref()
     }
 
-    /// The segment of another namespace, if the server handed it over.
-    pub(super) fn foreign_segment(&self, namespace: &Namespace) -> Option<Arc<NamespaceReader>> {
-        let mut foreign = self.foreign.lock();
-        if let Some(descriptor) = self.link.with(|state| state.take_segment(namespace)) {
-            foreign.extend(map_segment(namespace, descriptor).map(|reader| (namespace.clone(), Arc::new(reader))));
-        }
-        foreign.get(namespace).map(Arc::clone)
+    pub(super) fn foreign_source(&self, namespace: &Namespace) -> Option<Arc<Source>> {
+        self.foreign.source(namespace, &self.link)
+    }
+
+    /// What the server is and takes.
+    pub(super) const fn manners(&self) -> &Manners {
+        &self.manners
+    }
+
+    /// The groups that this process is in.
+    pub(super) const fn groups(&self) -> &Arc<Groups> {
+        &self.groups
     }
 
     pub(super) fn staging(&self) -> MutexGuard<'_, Staging> {
@@ -399,17 +418,6 @@ impl Session {
     }
 }
 
-/// Maps a segment. One that can't be read, or is labelled for another namespace than it was announced for, is none: the
-/// server is asked for each value instead.
-pub(super) fn map_segment(namespace: &Namespace, descriptor: OwnedFd) -> Option<NamespaceReader> {
-    match NamespaceReader::attach(ReaderHandle::from_descriptor(descriptor)) {
-        Ok(reader) if reader.namespace() == namespace.as_str() => return Some(reader),
-        Ok(reader) => tracing::warn!(%namespace, label = reader.namespace(), "the segment is another namespace's"),
-        Err(error) => tracing::warn!(%namespace, %error, "a segment can't be read; asking the server instead"),
-    }
-    None
-}
-
 /// Takes the value of a Get once it is there.
 type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
 
@@ -428,8 +436,8 @@ fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankD
     };
     let round = answer.as_deref().map_or(Round::First, Round::Answered);
     let ask = match resolve(&asked.request, &held.proc, round, &SessionStores(&held)) {
-        Decision::Found(value) => return callback(owned(value)),
-        Decision::Known(value) => return callback(Ok(value)),
+        Decision::Found(value) => return callback(as_put(value, &asked.request).and_then(owned)),
+        Decision::Known(value) => return callback(as_put(Fetched::owned(value), &asked.request).and_then(owned)),
         Decision::NotFound(status) => return callback(Err(FetchError::of(status))),
         Decision::Ask(ask) => match held.in_time(ask, asked.begun) {
             Ok(ask) => ask,
@@ -443,6 +451,14 @@ fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankD
         Err(error) => callback(Err(FetchError::Call(error))),
     });
     held.link.start_with(Call::Get(ask), go_on);
+}
+
+/// One value, or everything about a process, without compression.
+fn as_put<'a>(found: Fetched<'a>, request: &GetRequest) -> Result<Fetched<'a>, FetchError> {
+    match request.key {
+        Some(_) => inflated(found),
+        None => Ok(Fetched::owned(inflated_entries(found.into_value().map_err(|_| FetchError::Damaged)?))),
+    }
 }
 
 fn owned(value: Fetched<'_>) -> Result<Value, FetchError> {
@@ -460,24 +476,6 @@ impl Drop for Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("proc", &self.proc).field("reads_segment", &self.own.is_some()).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::gds::{Publish, Store, StoreOptions};
-
-    #[test]
-    fn a_segment_serves_the_namespace_on_its_label_only() {
-        // Announcement and descriptor travel side by side. Were they ever paired wrongly, one job's values would be
-        // taken for another's.
-        let [job, other] = ["job", "other"].map(|name| Namespace::new(name).unwrap());
-        let mut store = Store::new(StoreOptions::new("srv.0".to_owned(), "node0"));
-        store.register(&job, &[]).unwrap();
-        let descriptor = || store.handle(&job).unwrap().into_descriptor().unwrap();
-        assert!(map_segment(&job, descriptor()).is_some());
-        assert!(map_segment(&other, descriptor()).is_none());
+        f.debug_struct("Session").field("proc", &self.proc).field("reads_segment", &self.reads_segment()).finish()
     }
 }

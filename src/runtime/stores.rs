@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::fetched::Fetched;
+use super::readers::Source;
 use super::session::Session;
 use crate::client::{Miss, Question, Stores};
 use crate::gds::{Audience, Lookup, NamespaceReader, ReadError};
@@ -26,35 +26,46 @@ impl<'a> Stores for SessionStores<'a> {
     fn published(&self, question: &Question<'_>) -> Result<Fetched<'a>, Miss> {
         let own = self.0.proc();
         if question.namespace == &own.namespace {
-            let reader = self.0.own_segment().ok_or(Miss::NotMapped)?;
+            let source = self.0.own_source().ok_or(Miss::NotMapped)?;
+            let reader = &source.reader;
             if question.key.is_none() && question.scope.is_none() && question.rank == own.rank {
                 // No scope excludes a process from what it posted itself.
-                return read_all(reader, own.rank, &[Some(Audience::SameNode), Some(Audience::OtherNodes)]);
+                let all = read_all(reader, own.rank, &[Some(Audience::SameNode), Some(Audience::OtherNodes)]);
+                return all.map_err(|miss| final_or_not(miss, source));
             }
-            return read(reader, question);
+            return read(reader, question).map_err(|miss| final_or_not(miss, source));
         }
-        let reader = self.0.foreign_segment(question.namespace).ok_or(Miss::NotMapped)?;
+        let source = self.0.foreign_source(question.namespace).ok_or(Miss::NotMapped)?;
+        let found = read(&source.reader, question).map_err(|miss| final_or_not(miss, &source))?;
         // The mapping of another namespace is not tied to the session's life, so its values are copied.
-        let value = read(&reader, question)?.into_value().map_err(|_| Miss::Damaged)?;
+        let value = found.into_value().map_err(|_| Miss::Damaged)?;
         Ok(Fetched::owned(value))
     }
 
     fn cached(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
         let proc = ProcId::new(question.namespace.clone(), question.rank);
         let key = question.key?.name;
-        self.0.link().with(|state| state.cache.find(&proc, key).map(Arc::clone)).map(Fetched::shared)
+        self.0.link().with(|state| state.received.find(&proc, key)).map(Fetched::shared)
     }
 
     fn is_mapped(&self, namespace: &Namespace) -> bool {
         if namespace == &self.0.proc().namespace {
-            self.0.own_segment().is_some()
+            self.0.reads_segment()
         } else {
-            self.0.foreign_segment(namespace).is_some()
+            self.0.foreign_source(namespace).is_some_and(|source| source.is_servers)
         }
     }
 
     fn is_connected(&self) -> bool {
         self.0.link().with(|state| !state.is_lost())
+    }
+}
+
+/// What a server told is not all it knows.
+const fn final_or_not(miss: Miss, source: &Source) -> Miss {
+    match miss {
+        Miss::NotFound if !source.is_servers => Miss::NotMapped,
+        miss => miss,
     }
 }
 

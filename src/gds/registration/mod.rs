@@ -47,6 +47,7 @@ mod nodes;
 mod parse;
 mod previous;
 mod processes;
+mod received;
 mod runs;
 mod table;
 
@@ -60,3 +61,4 @@ pub use error::RegisterError;
 pub use nodes::APP_NODES_KEY;
 pub use parse::{parse, parse_description};
 pub use processes::{ColumnId, Given, ProcessTable, TableCell};
+pub use received::ReceivedJob;

@@ -34,7 +34,7 @@ pub fn parse(
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
     let facts = collect(namespace, &context.limits, description.iter().map(Part::Info))?;
-    settle(facts, context, previous)
+    settle(facts, context, previous, Completion::Derived)
 }
 
 /// As [`parse`], for a description whose process arrays are in tables.
@@ -48,11 +48,35 @@ pub fn parse_description(
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
     let facts = collect(namespace, &context.limits, description.parts())?;
-    settle(facts, context, previous)
+    settle(facts, context, previous, Completion::Derived)
+}
+
+/// As [`parse_description`], for one that a server has completed: nothing is added but what leads from a process to its
+/// node.
+pub(super) fn parse_as_told(
+    namespace: &Namespace,
+    context: &Context,
+    description: &Description,
+    previous: Option<&JobRecord>,
+) -> Result<JobRecord, RegisterError> {
+    let facts = collect(namespace, &context.limits, description.parts())?;
+    settle(facts, context, previous, Completion::AsTold)
+}
+
+/// What becomes of values that follow from others and were left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Completion {
+    Derived,
+    AsTold,
 }
 
 /// From what the description says to the record.
-fn settle(mut facts: Facts<'_>, context: &Context, previous: Option<&JobRecord>) -> Result<JobRecord, RegisterError> {
+fn settle(
+    mut facts: Facts<'_>,
+    context: &Context,
+    previous: Option<&JobRecord>,
+    completion: Completion,
+) -> Result<JobRecord, RegisterError> {
     if facts.nodata {
         return Ok(previous.cloned().unwrap_or_default());
     }
@@ -84,7 +108,13 @@ fn settle(mut facts: Facts<'_>, context: &Context, previous: Option<&JobRecord>)
     if let (Some(previous), false) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count);
     }
-    fill(&mut facts, &mut nodes, &maps, size);
+    match completion {
+        Completion::Derived => fill(&mut facts, &mut nodes, &maps, size),
+        Completion::AsTold => {
+            nodes.fill_identities();
+            derive::fill_node_ids(&mut facts.procs, &nodes);
+        }
+    }
     if let (Some(previous), true) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count);
     }

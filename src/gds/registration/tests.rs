@@ -5,6 +5,7 @@ mod containers;
 mod derivation;
 mod forms;
 mod properties;
+mod received;
 mod store;
 mod tables;
 mod updates;

@@ -1,0 +1,191 @@
+//! From what another server told over a socket back to a record.
+
+use crate::gds::job_record::JobRecord;
+use crate::keys::{self, DefaultRealm, default_realm};
+use crate::types::{Info, Key, Kval, Namespace, Rank, Text, Value};
+
+use super::coerce::{Rule, text_of};
+use super::container::{Container, Infos};
+use super::context::Context;
+use super::description::Description;
+use super::error::RegisterError;
+use super::parse::parse_as_told;
+use super::processes::Given;
+
+/// Job information as it comes over a socket (wire.md 7.1), put together for a store of one's own: the way back from
+/// [`NamespaceReader::job_entries`](crate::gds::NamespaceReader::job_entries).
+///
+/// A server's word is not refused as a host's would be. What does not suit the type of its key, or does not say what it
+/// is about, is left out, and so is asked for when somebody wants it.
+///
+/// Source: OpenPMIx wire protocol, "REQ reply (job info)".
+#[derive(Debug)]
+pub struct ReceivedJob {
+    namespace: Namespace,
+    description: Description,
+    /// Application values outside application arrays are of application 0.
+    loose_app: Vec<Info>,
+    has_node_map: bool,
+    has_proc_map: bool,
+}
+
+impl ReceivedJob {
+    /// Nothing yet about this job.
+    #[must_use]
+    pub fn new(namespace: Namespace) -> Self {
+        let (description, loose_app) = (Description::default(), Vec::new());
+        Self { namespace, description, loose_app, has_node_map: false, has_proc_map: false }
+    }
+
+    /// Takes one entry.
+    pub fn entry(&mut self, entry: Kval) {
+        self.sort(Info::new(entry.key, entry.value), 0);
+    }
+
+    /// Takes what is told of a process.
+    pub fn process(&mut self, rank: u32, entries: impl IntoIterator<Item = Kval>) {
+        let table = self.description.processes();
+        let mut cells = Vec::new();
+        for (place, entry) in entries.into_iter().filter(|entry| !is_identity(&entry.key)).enumerate() {
+            let known = table.column_at(place, |key| key == entry.key.as_str());
+            let Some(column) = known.or_else(|| table.column(place, &entry.key)) else { continue };
+            let cell = match &entry.value {
+                Value::String(text) => table.cell(column, Given::Text(text.as_bytes())),
+                _ => table.cell(column, Given::Other(entry.value)),
+            };
+            cells.extend(cell);
+        }
+        table.push(rank, &cells);
+    }
+
+    /// Takes the ranks of a node, as a list with commas.
+    pub fn node_ranks(&mut self, hostname: Text, ranks: Text) {
+        let node = vec![
+            Info::new(Key::from_static(keys::HOSTNAME.name()), Value::String(hostname.clone())),
+            Info::new(Key::from_static(keys::LOCAL_PEERS.name()), Value::String(ranks.clone())),
+        ];
+        self.description.push(array(keys::NODE_INFO_ARRAY.name(), node));
+        let ranks = ranks.to_string_lossy();
+        for rank in ranks.split(',').filter_map(|rank| rank.trim().parse().ok()) {
+            let key = Key::from_static(keys::HOSTNAME.name());
+            self.process(rank, [Kval { key, value: Value::String(hostname.clone()) }]);
+        }
+    }
+
+    /// The record; with `previous`, what came updates it.
+    ///
+    /// # Errors
+    /// [`RegisterError`] if the parts contradict each other.
+    pub fn into_record(mut self, context: &Context, previous: Option<&JobRecord>) -> Result<JobRecord, RegisterError> {
+        if !self.loose_app.is_empty() {
+            self.loose_app.insert(0, Info::new(Key::from_static(keys::APPNUM.name()), 0_u32));
+            self.description.prepend(vec![array(keys::APP_INFO_ARRAY.name(), self.loose_app)]);
+        }
+        let mut record = parse_as_told(&self.namespace, context, &self.description, previous)?;
+        if record.session_id == Some(SESSION_NONE) {
+            record.session_id = None;
+            record.session.retain(|(key, _)| key.as_str() != keys::SESSION_ID.name());
+        }
+        Ok(record)
+    }
+
+    fn sort(&mut self, info: Info, depth: u32) {
+        let Some(container) = Container::of(info.key.as_str()) else { return self.loose(info) };
+        let Ok(infos) = Infos::of(info.key.as_str(), &info.value) else { return };
+        match container {
+            Container::Proc => {
+                let Some(rank) = rank_in(infos) else { return };
+                let entries = infos.iter().skip(1);
+                self.process(rank, entries.map(|info| Kval { key: info.key.clone(), value: info.value.clone() }));
+            }
+            Container::Job if depth < NESTED_MAX => infos.iter().for_each(|info| self.sort(info.clone(), depth + 1)),
+            container => identified(container, infos, depth).into_iter().for_each(|info| self.description.push(info)),
+        }
+    }
+
+    /// A value outside all containers.
+    fn loose(&mut self, info: Info) {
+        const NODE_MAP: &str = keys::NODE_MAP.name();
+        const PROC_MAP: &str = keys::PROC_MAP.name();
+        const NSPACE: &str = keys::NSPACE.name();
+        const NODATA: &str = keys::REGISTER_NODATA.name();
+        let is_out_of_place = match info.key.as_str() {
+            NODE_MAP => std::mem::replace(&mut self.has_node_map, true),
+            PROC_MAP => std::mem::replace(&mut self.has_proc_map, true),
+            NSPACE => text_of(&info.value).is_some_and(|name| name != self.namespace.as_str()),
+            // A word from a host to its server.
+            NODATA => true,
+            _ => false,
+        };
+        if is_out_of_place || !is_fit(&info) {
+            return;
+        }
+        match default_realm(info.key.as_str()) {
+            DefaultRealm::Application => self.loose_app.push(info),
+            _ => self.description.push(info),
+        }
+    }
+}
+
+/// The number that the reference library gives a session without one.
+const SESSION_NONE: u32 = u32::MAX;
+/// How deep containers are looked into.
+const NESTED_MAX: u32 = 4;
+
+/// A container without what can't be used; `None` if it does not say what it is about.
+fn identified(container: Container, infos: Infos<'_>, depth: u32) -> Option<Info> {
+    let mut kept: Vec<Info> = infos.iter().filter_map(|info| usable(info, depth)).collect();
+    let has = |key: &str| kept.iter().any(|info| info.key.as_str() == key);
+    match container {
+        Container::Session if !has(keys::SESSION_ID.name()) => {
+            kept.insert(0, Info::new(Key::from_static(keys::SESSION_ID.name()), SESSION_NONE));
+        }
+        Container::App => {
+            let is_number = |info: &Info| info.key.as_str() == keys::APPNUM.name();
+            let number = kept.iter().find(|info| is_number(info)).cloned();
+            kept.retain(|info| !is_number(info));
+            kept.insert(0, number.unwrap_or_else(|| Info::new(Key::from_static(keys::APPNUM.name()), 0_u32)));
+        }
+        Container::Node if !has(keys::HOSTNAME.name()) && !has(keys::NODEID.name()) => return None,
+        Container::Proc => rank_in(infos).map(drop)?,
+        _ => {}
+    }
+    let key = match container {
+        Container::Session => keys::SESSION_INFO_ARRAY.name(),
+        Container::Job => keys::JOB_INFO_ARRAY.name(),
+        Container::App => keys::APP_INFO_ARRAY.name(),
+        Container::Proc => keys::PROC_INFO_ARRAY.name(),
+        Container::Node => keys::NODE_INFO_ARRAY.name(),
+    };
+    Some(array(key, kept))
+}
+
+fn usable(info: &Info, depth: u32) -> Option<Info> {
+    match Container::of(info.key.as_str()) {
+        None => is_fit(info).then(|| info.clone()),
+        Some(_) if depth >= NESTED_MAX => None,
+        Some(inner) => identified(inner, Infos::of(info.key.as_str(), &info.value).ok()?, depth + 1),
+    }
+}
+
+/// The process that an array is about, by its first entry.
+fn rank_in(infos: Infos<'_>) -> Option<u32> {
+    let first = infos.iter().next().filter(|info| info.key.as_str() == keys::RANK.name())?;
+    match &first.value {
+        Value::ProcRank(rank) => rank.process(),
+        other => Rank::from_raw(other.as_u32()?).ok()?.process(),
+    }
+}
+
+/// Whether the key only repeats which process is meant.
+fn is_identity(key: &Key) -> bool {
+    [keys::RANK.name(), keys::PROCID.name(), keys::NSPACE.name()].contains(&key.as_str())
+}
+
+fn is_fit(info: &Info) -> bool {
+    Rule::of(info.key.as_str()).check(info.key.as_str(), &info.value).is_ok()
+}
+
+fn array(key: &'static str, infos: Vec<Info>) -> Info {
+    Info::new(Key::from_static(key), Value::info_array(infos))
+}

@@ -1,0 +1,143 @@
+//! What a server tells over a socket, taken back into a store, gives the answers that its own store gives.
+
+use proptest::prelude::*;
+
+use super::properties::tree;
+use super::*;
+use crate::gds::{KeyRef, Lookup, NamespaceReader, NodeSelector, ReadError, RealmRequest, Store, StoreOptions};
+use crate::shmem::BackingKind;
+use crate::types::Kval;
+
+fn store() -> Store {
+    let options = StoreOptions::new("srv.0", "n1");
+    Store::new(StoreOptions { backing: BackingKind::Heap, span_bytes: 64 << 20, ..options })
+}
+
+fn import(entries: Vec<Kval>) -> Result<JobRecord, RegisterError> {
+    let mut job = ReceivedJob::new(namespace());
+    entries.into_iter().for_each(|entry| job.entry(entry));
+    job.into_record(&context(), None)
+}
+
+fn kval(key: &'static str, value: impl Into<Value>) -> Kval {
+    Kval { key: Key::from_static(key), value: value.into() }
+}
+
+fn kval_of(info: Info) -> Kval {
+    Kval { key: info.key, value: info.value }
+}
+
+/// Every question that can be asked of a small job.
+fn answers(reader: &NamespaceReader, keys: &[String]) -> Vec<(String, Result<Value, ReadError>)> {
+    let realms = [
+        RealmRequest::Default,
+        RealmRequest::Session(None),
+        RealmRequest::Session(Some(1)),
+        RealmRequest::Job,
+        RealmRequest::App(None),
+        RealmRequest::App(Some(0)),
+        RealmRequest::App(Some(2)),
+        RealmRequest::Node(NodeSelector::Implied),
+        RealmRequest::Node(NodeSelector::Id(1)),
+        RealmRequest::Node(NodeSelector::Name("n2")),
+    ];
+    let ranks = (0..14).map(Rank::from).chain([Rank::Wildcard, Rank::Undefined]);
+    let mut all = Vec::new();
+    for rank in ranks {
+        for realm in realms {
+            for key in keys {
+                let lookup = Lookup { rank, key: KeyRef::new(key), realm, audience: None };
+                let answer = reader.get(&lookup).and_then(|value| Ok(value.to_value()?));
+                all.push((format!("{key} of {rank} in {realm:?}"), answer));
+            }
+        }
+    }
+    all
+}
+
+proptest! {
+    #[test]
+    fn every_answer_is_the_same_after_a_journey_over_the_wire(description in prop::collection::vec(tree(), 0..8)) {
+        let limits = Limits { ranks_max: 16, nodes_max: 8, ..Limits::default() };
+        let record = parse(&namespace(), &Context { limits, ..context() }, &description, None);
+        let Ok(record) = record else { return Ok(()) };
+        // What no number means on the wire is not a session's number.
+        prop_assume!(record.session_id != Some(u32::MAX));
+        let mut original = store();
+        original.register_record(&namespace(), &record).unwrap();
+        let original = original.reader(&namespace()).unwrap();
+        let mut copy = store();
+        copy.register_record(&namespace(), &import(original.job_entries().unwrap()).unwrap()).unwrap();
+        let copy = copy.reader(&namespace()).unwrap();
+        let mut keys: Vec<String> = original.keys().unwrap().iter().map(ToString::to_string).collect();
+        keys.extend(copy.keys().unwrap().iter().map(ToString::to_string));
+        keys.sort();
+        keys.dedup();
+        for (one, other) in answers(original, &keys).into_iter().zip(answers(copy, &keys)) {
+            prop_assert_eq!(one, other);
+        }
+    }
+
+    #[test]
+    fn no_answer_of_a_server_panics(entries in prop::collection::vec(tree(), 0..12)) {
+        // A contradiction is an error, for the caller to fall back on asking.
+        let _ = import(entries.into_iter().map(kval_of).collect());
+    }
+}
+
+#[test]
+fn what_does_not_suit_its_key_is_left_out_and_the_rest_stays() {
+    let record = import(vec![
+        kval("pmix.job.size", "four"),
+        kval("pmix.max.size", 4_u32),
+        kval_of(array("pmix.node.arr", vec![info("pmix.local.size", 1_u32)])),
+        kval_of(node("n1", vec![info("pmix.local.size", "many"), info("pmix.lpeers", "0,1")])),
+        kval_of(array("pmix.pdata", vec![info("pmix.lrank", 1_u16)])),
+        kval_of(process(1, vec![info("pmix.lrank", "one"), info("pmix.appnum", 0_u32)])),
+    ])
+    .unwrap();
+    assert_eq!((record.rank_count, record.node_count, record.own_node), (2, 1, Some(0)));
+    assert_eq!(job_value(&record, "pmix.job.size"), None);
+    assert_eq!(job_value(&record, "pmix.max.size"), Some(Value::Uint32(4)));
+    assert_eq!(node_value(&record, 0, "pmix.local.size"), None);
+    assert_eq!(node_value(&record, 0, "pmix.lpeers"), Some(Value::from("0,1")));
+    assert_eq!(proc_value(&record, 1, "pmix.appnum"), Some(Value::Uint32(0)));
+    assert!(column(&record.proc_columns, "pmix.lrank").is_none());
+}
+
+#[test]
+fn loose_values_belong_to_the_own_node_application_0_and_the_own_session() {
+    let record = import(vec![
+        kval_of(app(0, vec![info("pmix.app.size", 2_u32)])),
+        kval_of(app(1, vec![info("pmix.app.size", 3_u32)])),
+        kval("pmix.wdir", "/w"),
+        kval("pmix.local.size", 2_u32),
+        kval("pmix.univ.size", 9_u32),
+    ])
+    .unwrap();
+    assert_eq!(app_value(&record, 0, "pmix.wdir"), Some(Value::from("/w")));
+    assert_eq!(app_value(&record, 1, "pmix.wdir"), None);
+    assert_eq!(record.own_node, Some(0));
+    assert_eq!(node_value(&record, 0, "pmix.local.size"), Some(Value::Uint32(2)));
+    assert_eq!(session_value(&record, "pmix.univ.size"), Some(Value::Uint32(9)));
+}
+
+#[test]
+fn a_session_without_number_has_none() {
+    let entries = vec![info("pmix.session.id", u32::MAX), info("pmix.univ.size", 8_u32)];
+    let record = import(vec![kval_of(array("pmix.ssn.arr", entries))]).unwrap();
+    assert_eq!(record.session_id, None);
+    assert_eq!(session_value(&record, "pmix.session.id"), None);
+    assert_eq!(session_value(&record, "pmix.univ.size"), Some(Value::Uint32(8)));
+}
+
+#[test]
+fn ranks_by_node_place_the_processes() {
+    let mut job = ReceivedJob::new(namespace());
+    job.node_ranks("n0".into(), "0,2".into());
+    job.node_ranks("n1".into(), "1".into());
+    let record = job.into_record(&context(), None).unwrap();
+    assert_eq!((record.rank_count, record.node_count, record.own_node), (3, 2, Some(1)));
+    assert_eq!(proc_value(&record, 2, "pmix.hname"), Some(Value::from("n0")));
+    assert_eq!(node_value(&record, 1, "pmix.lpeers"), Some(Value::from("1")));
+}

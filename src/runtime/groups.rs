@@ -1,0 +1,100 @@
+//! What this process knows of its groups and a foreign server does not say, or wants to hear again.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use super::manners::Manners;
+use crate::client::CallError;
+use crate::proto::{Reply, Request};
+use crate::types::{ProcId, Text};
+
+/// Members of the groups that this process has helped to form. Releases before 5.0 don't tell the members, those since
+/// want to be told them when a group ends.
+#[derive(Debug, Default)]
+pub(super) struct Groups(Mutex<BTreeMap<Vec<u8>, Vec<ProcId>>>);
+
+/// What a request means for the groups.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// A group of these forms, unless the answer says otherwise.
+    Forms(Vec<u8>, Vec<ProcId>),
+    /// This group ends.
+    Ends(Vec<u8>),
+    Other,
+}
+
+impl Groups {
+    /// Completes a request to a server.
+    pub(super) fn prepare(&self, request: &mut Request, manners: &Manners) -> Step {
+        let name = |id: &Option<Text>| id.as_ref().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
+        match request {
+            _ if manners.is_ours => Step::Other,
+            Request::GroupConstruct(group) => Step::Forms(name(&group.id), group.procs.clone()),
+            Request::GroupDestruct(group) => {
+                let name = name(&group.id);
+                if group.procs.is_empty() {
+                    group.procs = self.0.lock().get(&name).cloned().unwrap_or_default();
+                }
+                Step::Ends(name)
+            }
+            _ => Step::Other,
+        }
+    }
+
+    /// Completes the answer.
+    pub(super) fn conclude(&self, step: Step, mut answer: Result<Reply, CallError>) -> Result<Reply, CallError> {
+        match (step, &mut answer) {
+            (Step::Forms(name, asked), Ok(reply)) => {
+                if let Some(members) = members_in(reply) {
+                    if members.is_empty() {
+                        *members = asked;
+                    }
+                    self.0.lock().insert(name, members.clone());
+                }
+            }
+            (Step::Ends(name), Ok(_)) => drop(self.0.lock().remove(&name)),
+            _ => {}
+        }
+        answer
+    }
+}
+
+fn members_in(reply: &mut Reply) -> Option<&mut Vec<ProcId>> {
+    match reply {
+        Reply::Group { members, .. } => Some(members),
+        Reply::Partial { results, .. } => members_in(results),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfrops::Generation;
+    use crate::proto::{Command, Group, Version};
+    use crate::types::{Namespace, Status};
+
+    fn group(command: Command, procs: Vec<ProcId>) -> Group {
+        Group { command: command.to_raw(), id: Some(Text::from("g")), procs, directives: Vec::new() }
+    }
+
+    #[test]
+    fn the_members_are_told_where_a_server_forgets_them_and_does_not_tell() {
+        let manners = Manners::of_reference(Generation::V41, Some(Version::new(5, 0, 0)));
+        let members: Vec<_> = [0, 1].map(|rank| ProcId::new(Namespace::new("job").unwrap(), rank)).to_vec();
+        let groups = Groups::default();
+        let step =
+            groups.prepare(&mut Request::GroupConstruct(group(Command::GroupConstruct, members.clone())), &manners);
+        let told = Reply::Group { members: Vec::new(), context_id: None, info: Vec::new(), jobs: Vec::new() };
+        let Ok(Reply::Group { members: completed, .. }) = groups.conclude(step, Ok(told)) else { panic!("no group") };
+        assert_eq!(completed, members);
+        let mut end = Request::GroupDestruct(group(Command::GroupDestruct, Vec::new()));
+        let step = groups.prepare(&mut end, &manners);
+        assert_eq!(end, Request::GroupDestruct(group(Command::GroupDestruct, members)));
+        groups.conclude(step, Ok(Reply::Status(Status::SUCCESS))).unwrap();
+        let mut again = Request::GroupDestruct(group(Command::GroupDestruct, Vec::new()));
+        groups.prepare(&mut again, &manners);
+        assert_eq!(again, Request::GroupDestruct(group(Command::GroupDestruct, Vec::new())), "it is forgotten");
+    }
+}

@@ -1,0 +1,80 @@
+//! Values as they were put: OpenPMIx clients that have zlib compress long strings.
+
+use super::fetched::Fetched;
+use super::session::FetchError;
+use crate::bfrops::inflate;
+use crate::types::{DataType, Text, Value};
+
+/// The value as its owner put it. The one place where compressed strings are unpacked: servers and segments keep them as
+/// they came.
+///
+/// # Errors
+/// [`FetchError::Damaged`] for what is no compressed string, or would take too much memory.
+#[inline]
+pub(super) fn inflated(found: Fetched<'_>) -> Result<Fetched<'_>, FetchError> {
+    match found.data_type() {
+        DataType::CompressedString => unpack(found.into_value().map_err(|_| FetchError::Damaged)?).map(Fetched::owned),
+        _ => Ok(found),
+    }
+}
+
+/// As [`inflated`], for everything about a process: an array of infos. One that is damaged stays as it is.
+pub(super) fn inflated_entries(everything: Value) -> Value {
+    let Value::DataArray(mut array) = everything else { return everything };
+    for element in &mut array.elements {
+        if let Value::Info(info) = element
+            && let Value::CompressedString(_) = info.value
+            && let Ok(value) = unpack(info.value.clone())
+        {
+            info.value = value;
+        }
+    }
+    Value::DataArray(array)
+}
+
+fn unpack(value: Value) -> Result<Value, FetchError> {
+    let Value::CompressedString(bytes) = value else { return Ok(value) };
+    match inflate(&bytes, STRING_BYTES_MAX) {
+        Ok(content) => Ok(Value::String(Text::until_nul(&content))),
+        Err(error) => {
+            tracing::warn!(%error, "a value that another process compressed can't be read");
+            Err(FetchError::Damaged)
+        }
+    }
+}
+
+/// Longest string that is unpacked, in bytes: four times the largest value that our own clients put.
+const STRING_BYTES_MAX: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::types::{Info, Key};
+
+    fn compressed(text: &[u8], declared: u32) -> Value {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(text).unwrap();
+        #[expect(clippy::host_endian_bytes, reason = "the form is the sender's memory")]
+        let length = declared.to_ne_bytes();
+        Value::CompressedString([length.to_vec(), encoder.finish().unwrap()].concat())
+    }
+
+    #[test]
+    fn a_compressed_string_is_found_as_the_string_that_was_put() {
+        let text = "x".repeat(5000);
+        let found = inflated(Fetched::owned(compressed(text.as_bytes(), 5000))).unwrap();
+        assert_eq!(found.into_value(), Ok(Value::from(text.as_str())));
+        let all = Value::info_array(vec![Info::new(Key::from_static("k"), compressed(text.as_bytes(), 5000))]);
+        let expected = Value::info_array(vec![Info::new(Key::from_static("k"), text.as_str())]);
+        assert_eq!(inflated_entries(all), expected);
+    }
+
+    #[test]
+    fn what_inflates_without_end_or_to_something_else_is_damaged() {
+        let bomb = compressed(&vec![0; 1 << 20], u32::MAX);
+        assert!(matches!(inflated(Fetched::owned(bomb)), Err(FetchError::Damaged)));
+        assert!(matches!(inflated(Fetched::owned(compressed(b"abc", 2))), Err(FetchError::Damaged)));
+    }
+}

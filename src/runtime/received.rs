@@ -1,0 +1,57 @@
+//! What came over the socket, where a Get finds it again.
+
+use std::sync::Arc;
+
+use crate::client::{Cache, CacheLimits, JobStore};
+use crate::gds::NamespaceReader;
+use crate::proto::{Dialect, RankData};
+use crate::types::{Namespace, ProcId, Rank, Value};
+
+/// Values and descriptions of jobs that a server sent.
+#[derive(Debug)]
+pub(super) struct ReceivedData {
+    cache: Cache,
+    jobs: Option<JobStore>,
+    hostname: String,
+    dialect: Dialect,
+}
+
+impl ReceivedData {
+    /// Nothing yet. `hostname` is the server's name for this node.
+    pub(super) const fn new(hostname: String, dialect: Dialect) -> Self {
+        Self { cache: Cache::new(CacheLimits::DEFAULT), jobs: None, hostname, dialect }
+    }
+
+    /// Takes the data of a reply. A description of a job goes where its parts can be found, single values are cached.
+    pub(super) fn receive(&mut self, data: &[RankData]) {
+        for of in data {
+            let is_description =
+                of.proc.rank == Rank::Wildcard && of.entries.iter().any(|entry| JobStore::is_structured(&entry.key));
+            if !is_description {
+                self.cache.receive(std::slice::from_ref(of));
+                continue;
+            }
+            let namespace = &of.proc.namespace;
+            let jobs = self.jobs.get_or_insert_with(|| JobStore::new(&self.hostname));
+            if let Err(error) = jobs.receive(namespace, &of.entries, self.dialect) {
+                tracing::warn!(%namespace, %error, "what the server told of a job does not fit together");
+                self.cache.receive(&JobStore::spread(&of.proc, &of.entries, self.dialect));
+            }
+        }
+    }
+
+    /// The newest value of a process or job.
+    pub(super) fn find(&self, proc: &ProcId, key: &str) -> Option<Arc<Value>> {
+        self.cache.find(proc, key).map(Arc::clone)
+    }
+
+    /// The description of a job, if one came.
+    pub(super) fn job(&self, namespace: &Namespace) -> Option<NamespaceReader> {
+        self.jobs.as_ref()?.reader(namespace)
+    }
+
+    /// Processes may have posted newer values.
+    pub(super) fn outdate(&mut self) {
+        self.cache.forget_processes();
+    }
+}

@@ -1,0 +1,73 @@
+//! Who runs where, under servers that answer no such question: releases before 5.0 have told their clients all of it.
+
+use super::session::{FetchError, Session};
+use crate::client::{CallError, GetDirectives, GetRequest};
+use crate::gds::AsStatus;
+use crate::keys;
+use crate::proto::{Command, Reply, Request, ResolvePeers};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text};
+
+impl Session {
+    /// The answer to a question that this server does not know; `None` for all others.
+    pub(super) fn answer_here(&self, request: &Request) -> Option<Result<Reply, CallError>> {
+        if self.manners().resolves() || self.is_alone() {
+            return None;
+        }
+        match request {
+            Request::ResolvePeers(asked) => Some(self.peers_on(asked)),
+            Request::ResolveNode(namespace) => Some(self.nodes_of(namespace.as_ref())),
+            _ => None,
+        }
+    }
+
+    fn peers_on(&self, asked: &ResolvePeers) -> Result<Reply, CallError> {
+        let command = Command::ResolvePeers;
+        let namespace = self.namespace_or_own(asked.namespace.as_ref(), command)?;
+        let mut directives = Vec::new();
+        if let Some(node) = &asked.node {
+            directives.push(Info::new(Key::from_static(keys::NODE_INFO.name()), true));
+            directives.push(Info::new(Key::from_static(keys::HOSTNAME.name()), node.to_string_lossy()));
+        }
+        let found = self.text_of(namespace.clone(), keys::LOCAL_PEERS.name(), &directives, command)?;
+        let ranks = found.iter().flat_map(|text| text.split(',')).filter_map(|rank| rank.trim().parse::<u32>().ok());
+        Ok(Reply::Procs(ranks.map(|rank| ProcId { namespace: namespace.clone(), rank: Rank::from(rank) }).collect()))
+    }
+
+    fn nodes_of(&self, namespace: Option<&Text>) -> Result<Reply, CallError> {
+        let command = Command::ResolveNode;
+        let namespace = self.namespace_or_own(namespace, command)?;
+        match self.text_of(namespace, keys::NODE_LIST.name(), &[], command)? {
+            Some(names) => Ok(Reply::Nodes(Text::until_nul(names.as_bytes()))),
+            None => Err(CallError::Refused { command, status: Status::ERR_NOT_FOUND }),
+        }
+    }
+
+    fn namespace_or_own(&self, namespace: Option<&Text>, command: Command) -> Result<Namespace, CallError> {
+        match namespace {
+            None => Ok(self.proc().namespace.clone()),
+            Some(name) => Namespace::from_bytes(name.as_bytes())
+                .map_err(|_| CallError::Refused { command, status: Status::ERR_BAD_PARAM }),
+        }
+    }
+
+    /// A text about a job; `None` if there is none.
+    fn text_of(
+        &self,
+        namespace: Namespace,
+        key: &'static str,
+        directives: &[Info],
+        command: Command,
+    ) -> Result<Option<String>, CallError> {
+        let refused = |status| CallError::Refused { command, status };
+        let directives = GetDirectives::parse(directives).map_err(|error| refused(error.status()))?;
+        let job = ProcId { namespace, rank: Rank::Wildcard };
+        let request = GetRequest::new(Some(job), Some(Key::from_static(key)), directives, self.proc())
+            .map_err(|error| refused(error.status()))?;
+        match self.get(&request) {
+            Ok(found) => Ok(found.as_str().map(str::to_owned)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(FetchError::Call(error)) => Err(error),
+            Err(_) => Err(refused(Status::ERROR)),
+        }
+    }
+}
