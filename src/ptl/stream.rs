@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown};
 
 use super::outbox::Outbox;
-use super::{Credentials, Endpoint, QueueFull};
+use super::socket_owner::SocketOwners;
+use super::{Credentials, Endpoint, QueueFull, OwnerError};
 
 /// What a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +168,18 @@ impl Stream {
     fn of(socket: OwnedFd, carries_descriptors: bool, limits: StreamLimits) -> Self {
         let (socket, outbox, descriptors) = (Arc::new(socket), Outbox::default(), VecDeque::new());
         Self { socket, carries_descriptors, outbox, descriptors, limits }
+    }
+
+    /// Whose the process at the other end of a TCP connection is, according to the kernel. `None`: this is no TCP
+    /// connection.
+    #[must_use]
+    pub fn tcp_peer_owner(&self) -> Option<Result<u32, OwnerError>> {
+        if self.carries_descriptors {
+            return None;
+        }
+        let socket = TcpStream::from(self.socket.try_clone().ok()?);
+        let (own, peer) = (socket.local_addr().ok()?, socket.peer_addr().ok()?);
+        Some(SocketOwners::new().owner(own, peer))
     }
 
     /// Whether descriptors can travel here.
