@@ -27,7 +27,15 @@ pub fn alone() -> io::Result<Session> {
     let namespace = Namespace::new(&format!("singleton.{host}.{pid}"))
         .or_else(|_| Namespace::new(&format!("singleton.{pid}")))
         .map_err(io::Error::other)?;
-    let proc = ProcId::new(namespace, 0);
+    alone_as(ProcId::new(namespace, 0))
+}
+
+/// As [`alone`], under a name that the process has already.
+///
+/// # Errors
+/// There are no descriptors left.
+pub fn alone_as(proc: ProcId) -> io::Result<Session> {
+    let host = hostname();
     // The other end is closed when this returns; nothing is ever sent.
     let (socket, _) = UnixStream::pair()?;
     let stream = Stream::new(socket, StreamLimits::default())?;

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
-    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_NATIVE, ToolAnswer,
+    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_NATIVE, STORE_HASH,
+    ToolAnswer,
     connect_body_size,
 };
 use crate::proto::{Dialect, Version};
@@ -147,6 +148,7 @@ fn introduction(connect: &Connect, origin: Origin) -> Result<Introduction, Greet
         is_started: matches!(connect.role, Role::StartedTool(..) | Role::StartedLauncher(..)),
         credentials: of_tool(origin.credentials),
         claimed_gid: credentials.gid,
+        reads_entries: connect.store.as_bytes() == STORE_HASH.as_bytes(),
         version: version(peer),
         version_text: connect.version.to_string_lossy(),
         info: connect.info.clone(),

@@ -61,7 +61,7 @@ mod tool_support;
 mod whereabouts;
 mod witness;
 
-pub use alone::alone;
+pub use alone::{alone, alone_as};
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
 pub use connections::ConnectionLimits;
 pub use event_error::EventError;

@@ -91,6 +91,8 @@ pub struct ToolHello {
     pub credentials: Credentials,
     /// The group it claims, which counts only if the host announced the process with it.
     pub claimed_gid: u32,
+    /// Whether it reads job information as entries; one that wants it in segments of its own library's gets none.
+    pub reads_entries: bool,
     /// The release it announced.
     pub version: Version,
     /// The same as it wrote it.

@@ -12,7 +12,8 @@ use super::timers::Timer;
 use super::waiting::Asker;
 use crate::gds::Publish;
 use crate::keys;
-use crate::types::{Info, Key, ProcId, Status, Time};
+use crate::proto::Reply;
+use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
 impl<S: Publish> Server<S> {
     pub(super) fn connect(&mut self, now: Time, id: PeerId, hello: Hello) {
@@ -81,6 +82,10 @@ impl<S: Publish> Server<S> {
 
     pub(super) fn job_info(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         let namespace = &proc.namespace;
+        if self.peers.get(ticket.peer()).is_some_and(|peer| !peer.reads_entries) {
+            let reply = Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries: Vec::new() };
+            return self.outputs.reply(ticket, reply);
+        }
         if self.store.is_registered(namespace) {
             return self.outputs.reply_job_info(ticket, namespace.clone());
         }

@@ -166,6 +166,7 @@ impl<S: Publish> Server<S> {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.stage = Stage::Admitted;
             peer.is_tool = true;
+            peer.reads_entries = hello.reads_entries;
         }
         Ok(())
     }

@@ -114,7 +114,11 @@ impl Job {
         let (sender, news) = unbounded();
         let host = LauncherHost::new(sender, Arc::clone(&bell), clock, settings.report);
         let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
-        let server = Server::builder().tmpdir(directory.path()).tools(tools).start(host)?;
+        let server = Server::builder()
+            .namespace(format!("modex-run-{}", std::process::id()))
+            .tmpdir(directory.path())
+            .tools(tools)
+            .start(host)?;
         let rank_count = plan.app_of_rank.len();
         let mut job = Self {
             server,

@@ -27,6 +27,7 @@ fn stranger() -> ToolHello {
         is_started: false,
         credentials: OWNER,
         claimed_gid: OWNER.gid,
+        reads_entries: true,
         version: Version { major: 4, minor: 2 },
         version_text: "4.2.2rc2".to_owned(),
         info: vec![Info::new(key("pmix.euid"), 0_u32), Info::new(key("pmix.cmd.line"), "./ps")],
@@ -209,8 +210,8 @@ fn a_tools_namespace_is_there_as_long_as_it_is() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
     let (id, proc) = tool(&mut rig, 1);
     let outputs = rig.request(id, Request::JobInfo);
-    let namespace = Text::from(proc.namespace.as_str());
-    assert_eq!(replies(&outputs), [(id, Reply::JobInfo { namespace, entries: Vec::new() })]);
+    let of = proc.namespace.clone();
+    assert!(matches!(&outputs[..], [Output::ReplyJobInfo(peer, _, name)] if *peer == id && *name == of), "{outputs:?}");
     assert_eq!(rig.server.namespaces().collect::<Vec<&Namespace>>(), [&proc.namespace]);
     assert_eq!(statuses(&rig.request(id, Request::Finalize)), [(id, Status::SUCCESS)]);
     assert_eq!(rig.lose(id), []);
@@ -313,6 +314,17 @@ fn a_singleton_is_a_job_of_one() {
     assert_eq!(data(&rig.request(id, get(&job, Some("pmix.job.size"), &[]))), [kval("pmix.job.size", 1)]);
     assert_eq!(statuses(&rig.put(id, Scope::Global, "a", 1)), [(id, Status::SUCCESS)]);
     assert_eq!(data(&rig.request(id, get(&proc, Some("a"), &[]))), [kval("a", 1)]);
+}
+
+/// Release 6.1 gives up on entries where it expects its own segments, and lives without any.
+#[test]
+fn a_singleton_that_wants_segments_of_its_own_library_is_told_its_name_alone() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    let alone = ToolHello { kind: ToolKind::Singleton, reads_entries: false, ..named("singleton.n.7", 0) };
+    arrive(&mut rig, 1, alone);
+    let namespace = Text::from("singleton.n.7");
+    let outputs = rig.request(PeerId(1), Request::JobInfo);
+    assert_eq!(replies(&outputs), [(PeerId(1), Reply::JobInfo { namespace, entries: Vec::new() })]);
 }
 
 #[test]
