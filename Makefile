@@ -68,8 +68,9 @@ features: ## the library alone, as an MPI library would link it
 unit: lib ## unit, property and integration tests
 	MODEX_LIBPMIX=$(abspath $(TARGET))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
 
-consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's)
+consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
 	$(CARGO) test --all-features --test consumers
+	$(CARGO) test --all-features --test interop
 
 docs:
 	$(CARGO) test --all-features --doc

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use modex::gds::AsStatus;
 use modex::keys::TypedKey;
-use modex::ptl::ModexAddress;
+use modex::ptl::{Endpoint, ServerAddress};
 use modex::types::{IntoValue, Rank, Scope, Status, Value};
 use modex::{BackingKind, Client, FenceOptions, LocalHost, Server, ServerError, keys};
 use nix::mount::{MsFlags, mount};
@@ -140,7 +140,8 @@ fn a_server_out_of_descriptors_serves_those_it_has_and_takes_the_others_later() 
     let first = connect(0);
     assert!(first.reads_segment(), "there was a descriptor to hand over");
     let (_, uri) = variables[0].iter().find(|(name, _)| name == "MODEX_SERVER_URI").unwrap();
-    let stranger = UnixStream::connect(uri.parse::<ModexAddress>().unwrap().path).unwrap();
+    let Endpoint::Unix(path) = uri.parse::<ServerAddress>().unwrap().endpoint else { panic!("{uri}") };
+    let stranger = UnixStream::connect(path).unwrap();
     let held = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
     while held() < open + SPARE {
         std::thread::yield_now();

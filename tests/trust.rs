@@ -14,7 +14,7 @@ use std::time::Duration;
 use modex::proto::frame::{self, FrameHeader};
 use modex::proto::handshake::{Connect, Ids, Role, SECURITY_NATIVE, STORE_HASH, native_credential};
 use modex::proto::{Collective, Dialect, Request, Tag, request};
-use modex::ptl::ModexAddress;
+use modex::ptl::{Endpoint, ServerAddress};
 use modex::types::{ProcId, Rank, Status, Text};
 use modex::{Client, ConnectError, ConnectionLimits, FenceOptions, LocalHost, Server, SocketAccess, keys};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -81,7 +81,10 @@ fn another_user_can_not_even_reach_a_socket_for_its_owner_only() {
 fn socket_path(node: &TestServer) -> PathBuf {
     let variables = node.server.setup_fork(&proc("job", 0)).unwrap();
     let (_, uri) = variables.into_iter().find(|(name, _)| name == "MODEX_SERVER_URI").unwrap();
-    uri.parse::<ModexAddress>().unwrap().path
+    match uri.parse::<ServerAddress>().unwrap().endpoint {
+        Endpoint::Unix(path) => path,
+        Endpoint::Tcp(address) => panic!("{address}"),
+    }
 }
 
 fn stranger(node: &TestServer) -> UnixStream {

@@ -55,7 +55,7 @@ fn check(dialect: Dialect, bytes: &[u8]) {
     let bound = MULTIPLE * bytes.len() + FIXED;
     let peak = peak_of(|| drop(request::decode(bytes, dialect, &limits)));
     assert!(peak <= bound, "request: {peak} > {bound} for {bytes:02x?}");
-    let peak = peak_of(|| drop(blob::decode_fence(bytes, dialect.codec, &limits)));
+    let peak = peak_of(|| drop(blob::decode_fence(bytes, &limits)));
     assert!(peak <= bound, "fence: {peak} > {bound} for {bytes:02x?}");
     for &command in Command::ALL {
         let peak = peak_of(|| drop(reply::decode(bytes, command, dialect, &limits)));

@@ -12,7 +12,10 @@ mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
 pub use crate::events::{Event, RegistrationError};
-pub use crate::ptl::SocketAccess;
+pub use crate::proto::exchange::{
+    ExchangeError, ExchangeForm, ExchangeFormError, ProcessData, unpack_direct_modex, unpack_fence,
+};
+pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
     EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, Responder, StartError, Stopped, SystemServer,

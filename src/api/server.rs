@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::gds::registration::Description;
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::keys;
-use crate::ptl::SocketAccess;
+use crate::ptl::{ForeignClients, ServerEnvironment, SocketAccess};
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped, ToolSupport};
 use crate::server::{
     Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, RegisterClient, RegisterNamespace,
@@ -34,7 +34,7 @@ pub struct ServerBuilder {
     session_tmpdir: Option<PathBuf>,
     system_tmpdir: Option<PathBuf>,
     access: SocketAccess,
-    foreign_clients: bool,
+    foreign_clients: ForeignClients,
     tools: ToolSupport,
     backing: BackingKind,
     limits: StoreLimits,
@@ -117,11 +117,11 @@ impl ServerBuilder {
         self
     }
 
-    /// Whether clients of other PMIx libraries can connect; yes if not given. They use TCP, and the server listens on the
-    /// loopback interface for them. The kernel tells it whose each connection is; whether they are let in depends on
-    /// that, not on [`ServerBuilder::access`].
-    pub fn foreign_clients(mut self, are_welcome: bool) -> Self {
-        self.foreign_clients = are_welcome;
+    /// Whether clients of other PMIx libraries can connect; they are welcome if not given. They use TCP, and the server
+    /// listens on the loopback interface for them. The kernel tells it whose each connection is; whether they are let in
+    /// depends on that, not on [`ServerBuilder::access`].
+    pub fn foreign_clients(mut self, clients: ForeignClients) -> Self {
+        self.foreign_clients = clients;
         self
     }
 
@@ -203,7 +203,7 @@ impl Server {
             session_tmpdir: None,
             system_tmpdir: None,
             access: SocketAccess::default(),
-            foreign_clients: true,
+            foreign_clients: ForeignClients::default(),
             tools: ToolSupport::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
@@ -280,7 +280,12 @@ impl Server {
         self.status("deregister the process", HostCall::DeregisterClient(proc.clone()))
     }
 
-    /// The environment variables that lead a process to this server. To be added to the process's own.
+    /// Environment variables that a process should not inherit: they belong to a server of an outer job, or tune another
+    /// PMIx library in ways that keep it from talking to this one.
+    pub const REMOVED_VARIABLES: &'static [&'static str] = &ServerEnvironment::REMOVED;
+
+    /// The environment variables that lead a process to this server. To be added to the process's own, without
+    /// [`Server::REMOVED_VARIABLES`].
     ///
     /// # Errors
     /// [`ServerError::NoProcess`] for a rank that is not the number of a process.

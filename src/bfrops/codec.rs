@@ -49,7 +49,9 @@ impl Generation {
     /// Every generation, oldest first.
     pub const ALL: [Self; 5] = [Self::V3, Self::V4, Self::V41, Self::V51, Self::V61];
 
-    /// Reads the module name that a client sends in its connect message; `None` for one that is not spoken here.
+    /// Reads the module name that a client sends in its connect message; `None` for one that is not spoken here: `v20`
+    /// and `v12`, which send commands, buffers and the types in infos in other widths, and whatever comes after `v61`.
+    /// Releases with one of those have one of these, too, and choose it wherever a server offers it.
     #[must_use]
     pub fn from_module_name(name: &[u8]) -> Option<Self> {
         // v21 lacks two data types of v3 and is otherwise the same.

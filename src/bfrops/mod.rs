@@ -17,6 +17,7 @@
 //!
 //! Source: OpenPMIx wire protocol 3.2 to 6.1, "Packing".
 
+mod annotated;
 mod array;
 mod codec;
 mod encoding;

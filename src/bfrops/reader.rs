@@ -46,6 +46,11 @@ impl<'a> Reader<'a> {
         self.codec
     }
 
+    /// Goes on in another encoding: what several servers wrote stands in one message.
+    pub(crate) const fn switch_to(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
     /// Bytes not yet read.
     #[must_use]
     pub const fn remaining(&self) -> usize {

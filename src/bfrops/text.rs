@@ -124,7 +124,7 @@ macro_rules! floats {
 floats! { Float: f32, Double: f64 }
 
 /// The length counts the terminating NUL; only NULL has length 0.
-fn write_string(writer: &mut Writer, text: &[u8]) -> Result<(), EncodeError> {
+pub(super) fn write_string(writer: &mut Writer, text: &[u8]) -> Result<(), EncodeError> {
     let count = text.len();
     let length = i32::try_from(count).ok().and_then(|length| length.checked_add(1));
     writer.integer(length.ok_or(EncodeError::CountTooLarge { count })?);
@@ -148,6 +148,6 @@ fn read_string<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, DecodeEr
     }
 }
 
-fn read_compulsory_string<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
+pub(super) fn read_compulsory_string<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
     read_string(reader)?.ok_or_else(|| reader.error(DecodeProblem::NullString))
 }

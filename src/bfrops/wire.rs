@@ -8,6 +8,7 @@ use super::integer::Tagged;
 use super::{DecodeError, EncodeError, Encoding, Reader, Writer};
 use crate::types::{DataType, Rank, Text};
 
+pub use super::annotated::{AnnotatedKey, AnnotatedKval};
 pub use super::text::{CompulsoryString, Cpuset, Double, Float, String};
 pub use super::topology::Topology;
 pub use crate::types::{

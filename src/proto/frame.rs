@@ -111,6 +111,12 @@ impl FrameBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Whether a message has begun and not ended.
+    #[must_use]
+    pub const fn is_inside_message(&self) -> bool {
+        self.bytes.len() > self.taken
+    }
+
     /// The next message, if it is complete.
     ///
     /// # Errors

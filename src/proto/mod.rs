@@ -6,7 +6,7 @@
 //!   tag 101 ...  request, reply    request, reply
 //!   tag 0, 2, 64 notices           notification
 //!   parts of job information       job_blob
-//! server <-> server                blob
+//! server <-> server                blob, exchange
 //! ```
 //!
 //! [`request`] and [`reply`] find the layout of a message by its command; the layouts stand in one file for each
@@ -22,6 +22,7 @@ mod collective;
 mod command;
 mod data;
 mod event;
+pub mod exchange;
 mod fitting;
 pub mod frame;
 mod group;

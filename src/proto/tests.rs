@@ -140,7 +140,7 @@ fn a_fence_key_outside_the_list_is_refused() {
     let last_index = bytes.len() - 6;
     assert_eq!(bytes[last_index], 0);
     bytes[last_index] = 1;
-    let BlobError::Decode(error) = decode_fence(&bytes, Codec::V41, &LIMITS()).unwrap_err() else { panic!("inflate") };
+    let BlobError::Decode(error) = decode_fence(&bytes, &LIMITS()).unwrap_err() else { panic!("inflate") };
     assert_eq!(error.problem, DecodeProblem::KeyIndex { index: 1, count: 1 });
 }
 
@@ -168,12 +168,12 @@ fn compressed_fence_data_of_release_6_is_read() {
     let mut encoder = flate2::write::ZlibEncoder::new(size, flate2::Compression::best());
     encoder.write_all(&content).unwrap();
     let mut deflated = encoder.finish().unwrap();
-    let blocks = decode_fence(&newer_part(&deflated, true), codec, &LIMITS()).unwrap();
+    let blocks = decode_fence(&newer_part(&deflated, true), &LIMITS()).unwrap();
     assert_eq!(blocks.len(), 1);
     assert_eq!((&blocks[0].contributor, &blocks[0].entries[..]), (&Contributor::Process(proc), &[entry("k", "v")][..]));
 
     deflated.truncate(deflated.len() - 8);
-    assert!(matches!(decode_fence(&newer_part(&deflated, true), codec, &LIMITS()), Err(BlobError::Inflate(_))));
+    assert!(matches!(decode_fence(&newer_part(&deflated, true), &LIMITS()), Err(BlobError::Inflate(_))));
 }
 
 fn with_dialect<T: std::fmt::Debug, S: Strategy<Value = T>>(
@@ -212,7 +212,7 @@ proptest! {
             with_dialect(|dialect| (strategies::fence(dialect.codec), strategies::fence(dialect.codec))),
     ) {
         let parts = [&one, &other].map(|blocks| encode_fence(blocks, dialect.codec).unwrap());
-        let blocks = decode_fence(&parts.concat(), dialect.codec, &LIMITS()).unwrap();
+        let blocks = decode_fence(&parts.concat(), &LIMITS()).unwrap();
         let read: Vec<(u32, Vec<Kval>)> = blocks
             .into_iter()
             .map(|block| match block.contributor {
@@ -242,8 +242,8 @@ proptest! {
         let _ = notification::decode_event(&[&[2, 12], bytes.as_slice()].concat(), dialect, &LIMITS());
         let _ = notification::decode_output(&bytes, dialect, &LIMITS());
         let _ = notification::decode_segment(&bytes, &LIMITS());
-        let _ = decode_fence(&bytes, dialect.codec, &LIMITS());
-        let _ = decode_fence(&newer_part(&bytes, false), dialect.codec, &LIMITS());
+        let _ = decode_fence(&bytes, &LIMITS());
+        let _ = decode_fence(&newer_part(&bytes, false), &LIMITS());
     }
 
     #[test]
@@ -252,7 +252,7 @@ proptest! {
             .prop_flat_map(|codec| (Just(codec), prop::collection::vec(crate::bfrops::strategies::kval(codec), 0..5))),
     ) {
         let bytes = encode_direct_modex(&entries, codec).unwrap();
-        prop_assert_eq!(blob::decode_direct_modex(&bytes, codec, &LIMITS()), Ok(entries));
+        prop_assert_eq!(blob::decode_direct_modex(&bytes, &LIMITS()), Ok(entries));
     }
 }
 

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::bfrops::Codec;
+use crate::bfrops::{Codec, Generation};
 
 /// What both ends of a connection agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,18 @@ impl Version {
             // None of their own; a header can say no more.
             4..6 => 0xffff_ffff,
             _ => 32 << 20,
+        }
+    }
+
+    /// The first release that spoke an encoding: what is sure of a peer that does not say its release.
+    #[must_use]
+    pub const fn first_with(generation: Generation) -> Self {
+        match generation {
+            Generation::V3 => Self::new(3, 0, 0),
+            Generation::V4 => Self::new(4, 0, 0),
+            Generation::V41 => Self::new(4, 1, 0),
+            Generation::V51 => Self::new(6, 0, 0),
+            Generation::V61 => Self::new(6, 1, 0),
         }
     }
 

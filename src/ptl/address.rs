@@ -26,14 +26,12 @@ pub struct ServerAddress {
     pub endpoint: Endpoint,
 }
 
-/// What a server of ours tells its clients of its sockets: `<namespace>.<rank>;unix:<path>`, and behind it
-/// `;tcp4://...` if it listens there, too. The same TCP address in the reference's own variables tells that nobody else
-/// has started the process since.
+/// The sockets of a server of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModexAddress {
     /// The server's own name.
     pub server: ProcId,
-    /// Absolute path of its UNIX-domain socket.
+    /// Absolute path of its UNIX-domain socket, for our own clients.
     pub path: PathBuf,
     /// Where it listens for clients of other libraries.
     pub tcp: Option<SocketAddr>,
@@ -43,11 +41,8 @@ pub struct ModexAddress {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// No semicolon, or too many.
-    #[error(
-        "server address {text:?} has {count} semicolons; it must read <namespace>.<rank>;<place>, and for a modex server \
-         may name a second place behind another semicolon"
-    )]
+    /// No semicolon, or more than one.
+    #[error("server address {text:?} has {count} semicolons instead of one; it must read <namespace>.<rank>;<place>")]
     Semicolons {
         /// The address.
         text: String,
@@ -68,10 +63,9 @@ pub enum AddressError {
         /// What is wrong with it.
         source: NamespaceError,
     },
-    /// Neither a UNIX-domain socket nor a TCP address, or not the kind that belongs there.
+    /// Neither a UNIX-domain socket nor a TCP address.
     #[error(
-        "server place {place:?} is none of unix:<absolute path>, tcp4://<address>:<port> and tcp6://<address>:<port>, \
-         or stands where another belongs"
+        "server place {place:?} is none of unix:<absolute path>, tcp4://<address>:<port> and tcp6://<address>:<port>"
     )]
     Transport {
         /// The part after the semicolon.
@@ -135,7 +129,11 @@ impl FromStr for ServerAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let [name, place] = split(text)?;
+        let count = text.bytes().filter(|&b| b == b';').count();
+        let (name, place) = match text.split_once(';') {
+            Some(parts) if count == 1 => parts,
+            _ => return Err(AddressError::Semicolons { text: text.to_owned(), count }),
+        };
         Ok(Self { server: parse_name(name)?, endpoint: place.parse()? })
     }
 }
@@ -158,39 +156,6 @@ impl ModexAddress {
     pub fn tcp(&self) -> Option<ServerAddress> {
         self.tcp.map(|address| ServerAddress { server: self.server.clone(), endpoint: Endpoint::Tcp(address) })
     }
-}
-
-impl FromStr for ModexAddress {
-    type Err = AddressError;
-
-    fn from_str(text: &str) -> Result<Self, AddressError> {
-        let (name, place, second) = match split::<3>(text) {
-            Ok([name, place, second]) => (name, place, Some(second)),
-            Err(_) => split(text).map(|[name, place]| (name, place, None))?,
-        };
-        let misplaced = |place: &str| AddressError::Transport { place: place.to_owned() };
-        let Endpoint::Unix(path) = place.parse()? else { return Err(misplaced(place)) };
-        let tcp = match second.map(|second| Ok((second, second.parse()?))).transpose()? {
-            None => None,
-            Some((_, Endpoint::Tcp(address))) => Some(address),
-            Some((second, Endpoint::Unix(_))) => return Err(misplaced(second)),
-        };
-        Ok(Self { server: parse_name(name)?, path, tcp })
-    }
-}
-
-impl fmt::Display for ModexAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.unix().fmt(f)?;
-        self.tcp.map_or(Ok(()), |address| write!(f, ";{}", Endpoint::Tcp(address)))
-    }
-}
-
-/// The exact number of parts between semicolons.
-fn split<const PARTS: usize>(text: &str) -> Result<[&str; PARTS], AddressError> {
-    let parts: Vec<&str> = text.split(';').collect();
-    <[&str; PARTS]>::try_from(parts)
-        .map_err(|parts| AddressError::Semicolons { text: text.to_owned(), count: parts.len() - 1 })
 }
 
 fn parse_tcp(text: &str) -> Option<SocketAddr> {
@@ -269,18 +234,7 @@ mod tests {
             "srv.0;tcp://127.0.0.1:1",
         ] {
             assert!(text.parse::<ServerAddress>().is_err(), "{text:?} was accepted");
-            assert!(text.parse::<ModexAddress>().is_err(), "{text:?} was accepted");
         }
-    }
-
-    #[test]
-    fn a_modex_address_has_its_own_socket_first_and_at_most_one_other() {
-        for text in ["s.0;tcp4://127.0.0.1:1;unix:/a", "s.0;unix:/a;unix:/b", "s.0;tcp4://127.0.0.1:1"] {
-            assert!(text.parse::<ModexAddress>().is_err(), "{text:?} was accepted");
-        }
-        let address: ModexAddress = "s.0;unix:/a;tcp4://127.0.0.1:7".parse().unwrap();
-        assert_eq!(address.unix().to_string(), "s.0;unix:/a");
-        assert_eq!(address.tcp().unwrap().to_string(), "s.0;tcp4://127.0.0.1:7");
     }
 
     #[test]
@@ -301,14 +255,8 @@ mod tests {
             namespace in "[a-z.@-]{1,40}",
             rank in 0..=Rank::PROCESS_MAX,
             endpoint in endpoints(),
-            tcp in proptest::option::of((any::<IpAddr>(), 1..=u16::MAX)),
         ) {
             let server = ProcId::new(Namespace::new(&namespace).unwrap(), rank);
-            if let Endpoint::Unix(path) = &endpoint {
-                let tcp = tcp.map(|(ip, port)| SocketAddr::new(ip, port));
-                let address = ModexAddress { server: server.clone(), path: path.clone(), tcp };
-                prop_assert_eq!(address.to_string().parse::<ModexAddress>(), Ok(address));
-            }
             let address = ServerAddress { server, endpoint };
             prop_assert_eq!(address.to_string().parse::<ServerAddress>(), Ok(address));
         }
@@ -316,7 +264,6 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,60}") {
             let _ = text.parse::<ServerAddress>();
-            let _ = text.parse::<ModexAddress>();
         }
     }
 }

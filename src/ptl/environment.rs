@@ -30,6 +30,9 @@ pub struct ClientEnvironment {
     pub proc: ProcId,
     /// Its server.
     pub server: ServerOffer,
+    /// The same server over TCP, if [`ClientEnvironment::server`] is its UNIX-domain socket: a container may share the
+    /// node's network but not its files.
+    pub fallback: Option<ServerAddress>,
     /// The server's name for this node, if it told.
     pub hostname: Option<String>,
 }
@@ -98,8 +101,10 @@ pub enum EnvironmentError {
     },
 }
 
-/// Addresses of a modex server: [`ModexAddress`]. Foreign libraries ignore it; they use the reference's own variables.
+/// Address of a modex server. Foreign libraries ignore it; they use the reference's own variables.
 const SERVER_URI: &str = "MODEX_SERVER_URI";
+/// What the same server wrote into the reference's variables; see [`ClientEnvironment::parse`].
+const SERVER_TCP: &str = "MODEX_SERVER_TCP";
 /// The reference's own variables and the encoding that each stands for, in the order in which we look: what most
 /// releases speak first, that of the newest only where there is nothing else. (Nobody offers v20 alone, which is not
 /// spoken here.)
@@ -136,6 +141,23 @@ const STORE: (&str, &str) = ("PMIX_GDS_MODULE", "hash");
 const VERSION: &str = "PMIX_VERSION";
 
 impl ServerEnvironment {
+    /// Variables that a process must not inherit from an outer job, or from a user who tuned another library: they
+    /// would lead a foreign client to another server's sockets and files, or have it offer modules that need some.
+    pub const REMOVED: [&str; 12] = [
+        "PMIX_SERVER_URI20",
+        "PMIX_SERVER_URI12",
+        "PMIX_SERVER_URI2USOCK",
+        "PMIX_SERVER_URI",
+        "PMIX_DSTORE_21_BASE_PATH",
+        "PMIX_DSTORE_ESH_BASE_PATH",
+        "PMIX_PTL_MODULE",
+        "PMIX_MCA_ptl",
+        "PMIX_MCA_gds",
+        "PMIX_MCA_psec",
+        "PMIX_MCA_bfrops",
+        "PMIX_MCA_psquash",
+    ];
+
     /// The variables for one process. Without a TCP address the reference's own are there, too, but empty: those of an
     /// outer job would lead foreign clients to its server, who does not know them.
     #[must_use]
@@ -143,7 +165,7 @@ impl ServerEnvironment {
         let own = [
             (NAMESPACE, proc.namespace.to_string()),
             (RANK, proc.rank.to_raw().to_string()),
-            (SERVER_URI, self.address.to_string()),
+            (SERVER_URI, self.address.unix().to_string()),
             (SECURITY_MODE, NATIVE.to_owned()),
             ("PMIX_SERVER_TMPDIR", self.session_tmpdir.clone()),
             ("PMIX_SYSTEM_TMPDIR", self.system_tmpdir.clone()),
@@ -153,8 +175,9 @@ impl ServerEnvironment {
         let fixed = [BUFFER_TYPE, STORE].map(|(name, value)| (name, value.to_owned()));
         let (address, short) = self.foreign_addresses();
         let written = WRITTEN_URIS.map(|(name, is_short)| (name, if is_short { &short } else { &address }.clone()));
+        let binding = [(SERVER_TCP, address.clone())];
         let leftovers = self.leftovers.iter().map(|name| (*name, address.clone()));
-        let all = own.into_iter().chain(fixed).chain(written).chain(leftovers);
+        let all = own.into_iter().chain(fixed).chain(binding).chain(written).chain(leftovers);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
@@ -187,7 +210,7 @@ impl ClientEnvironment {
     ///
     /// A server of ours is reached over its UNIX-domain socket, but only if nobody else has started the process since:
     /// a foreign server inside a job of ours writes its own addresses and leaves ours as it was. So the reference's
-    /// variables, where they are set, must hold the TCP address that ours names, too; else they lead to the server.
+    /// variables, where they are set, must hold the address in `MODEX_SERVER_TCP`; else they lead to the server.
     ///
     /// # Errors
     /// [`EnvironmentError`], which names the variable at fault.
@@ -203,7 +226,7 @@ impl ClientEnvironment {
         let rank = text(RANK).ok_or(EnvironmentError::Missing { variable: RANK })?;
         let rank = parse_rank(rank).ok_or_else(|| EnvironmentError::Rank { text: rank.to_owned() })?;
         let proc = ProcId { namespace, rank };
-        let Some((address, codec)) = found.server()? else {
+        let Some((address, codec, fallback)) = found.server()? else {
             return Err(EnvironmentError::NoServer { namespace: proc.namespace });
         };
         if let Some(modes) = text(SECURITY_MODE).filter(|modes| modes.split(',').all(|mode| mode != NATIVE)) {
@@ -211,9 +234,12 @@ impl ClientEnvironment {
         }
         let version = text(VERSION).map(|version| Version::parse(version.as_bytes()));
         let hostname = text(HOSTNAME).map(str::to_owned);
-        Ok(Self { proc, server: ServerOffer { address, codec, version }, hostname })
+        Ok(Self { proc, server: ServerOffer { address, codec, version }, fallback, hostname })
     }
 }
+
+/// A server, the encoding to use, and another way to the same server.
+type Choice = (ServerAddress, Generation, Option<ServerAddress>);
 
 /// The variables that matter, as they were found.
 #[derive(Default)]
@@ -227,7 +253,7 @@ impl Found {
     {
         let mut found = Self::default();
         for (name, value) in variables {
-            let own = [NAMESPACE, RANK, SERVER_URI, SECURITY_MODE, HOSTNAME, VERSION];
+            let own = [NAMESPACE, RANK, SERVER_URI, SERVER_TCP, SECURITY_MODE, HOSTNAME, VERSION];
             let known = own.into_iter().chain(FOREIGN_URIS.map(|(name, _)| name));
             let Some(variable) = known.into_iter().find(|known| name.as_ref() == OsStr::new(known)) else { continue };
             let text = value.as_ref().to_str().ok_or(EnvironmentError::NotText { variable })?;
@@ -241,21 +267,23 @@ impl Found {
         self.0.iter().find(|(name, _)| *name == variable).map(|(_, text)| text.as_str())
     }
 
-    /// The server to connect to, and the encoding to use.
-    fn server(&self) -> Result<Option<(ServerAddress, Generation)>, EnvironmentError> {
+    /// The server to connect to, the encoding to use, and another way to the same server.
+    fn server(&self) -> Result<Option<Choice>, EnvironmentError> {
         let foreign = FOREIGN_URIS.into_iter().find_map(|(name, codec)| Some((name, codec, self.uri(name)?)));
-        let modex = self.uri(SERVER_URI);
+        let own = self.uri(SERVER_URI);
         let refused = |variable| move |source| EnvironmentError::Address { variable, source };
         let Some((variable, codec, foreign)) = foreign else {
-            let Some(modex) = modex else { return Ok(None) };
-            let address: ModexAddress = modex.parse().map_err(refused(SERVER_URI))?;
-            return Ok(Some((address.unix(), Generation::V41)));
+            let own = own.map(|own| own.parse().map_err(refused(SERVER_URI))).transpose()?;
+            return Ok(own.map(|own| (own, Generation::V41, None)));
         };
         let foreign: ServerAddress = foreign.parse().map_err(refused(variable))?;
-        let ours = modex
-            .and_then(|modex| modex.parse::<ModexAddress>().ok())
-            .filter(|modex| modex.tcp().is_some_and(|tcp| tcp == foreign || without_dots(tcp) == foreign));
-        Ok(Some(ours.map_or((foreign, codec), |ours| (ours.unix(), Generation::V41))))
+        let binding = self.uri(SERVER_TCP).and_then(|binding| binding.parse::<ServerAddress>().ok());
+        let is_ours = binding.is_some_and(|binding| binding == foreign || without_dots(binding) == foreign);
+        let own = own.filter(|_| is_ours).and_then(|own| own.parse().ok());
+        Ok(Some(match own {
+            Some(own) => (own, Generation::V41, Some(foreign)),
+            None => (foreign, codec, None),
+        }))
     }
 
     fn uri(&self, variable: &str) -> Option<&str> {
@@ -267,9 +295,14 @@ impl Found {
 mod tests {
     use super::*;
 
+    fn address(name: &str) -> ModexAddress {
+        let tcp = Some("127.0.0.1:4711".parse().unwrap());
+        ModexAddress { server: ProcId::new(Namespace::new(name).unwrap(), 0), path: "/tmp/d/s".into(), tcp }
+    }
+
     fn server() -> ServerEnvironment {
         ServerEnvironment {
-            address: "srv.0;unix:/tmp/d/s;tcp4://127.0.0.1:4711".parse().unwrap(),
+            address: address("srv"),
             session_tmpdir: "/tmp/session".to_owned(),
             system_tmpdir: "/tmp".to_owned(),
             hostname: "node1".to_owned(),
@@ -294,6 +327,7 @@ mod tests {
         let client = ClientEnvironment::parse(variables()).unwrap();
         assert_eq!(client.proc, ProcId::new(Namespace::new("job").unwrap(), 3));
         assert_eq!(client.server.address, server().address.unix());
+        assert_eq!(client.fallback, server().address.tcp());
         assert_eq!((client.server.codec, client.server.version), (Generation::V41, Some(Version::OWN)));
         assert_eq!(client.hostname.as_deref(), Some("node1"));
     }
@@ -343,27 +377,29 @@ mod tests {
         Ok((client.server.address.to_string(), client.server.codec))
     }
 
-    const OURS: (&str, &str) = (SERVER_URI, "s.0;unix:/a;tcp4://127.0.0.1:1");
+    const OURS: (&str, &str) = (SERVER_URI, "s.0;unix:/a");
+    const BINDING: (&str, &str) = (SERVER_TCP, "s.0;tcp4://127.0.0.1:1");
 
     #[test]
     fn our_own_socket_is_used_while_the_other_variables_name_the_same_server() {
         let own = ("s.0;unix:/a".to_owned(), Generation::V41);
         assert_eq!(chosen(&[OURS]).as_ref(), Ok(&own));
-        assert_eq!(chosen(&[OURS, ("PMIX_SERVER_URI41", "s.0;tcp4://127.0.0.1:1")]).as_ref(), Ok(&own));
-        assert_eq!(chosen(&[OURS, ("PMIX_SERVER_URI3", "s.0;tcp4://127.0.0.1:1")]).as_ref(), Ok(&own));
+        for name in ["PMIX_SERVER_URI41", "PMIX_SERVER_URI3"] {
+            assert_eq!(chosen(&[OURS, BINDING, (name, "s.0;tcp4://127.0.0.1:1")]).as_ref(), Ok(&own));
+        }
         assert_eq!(chosen(&[OURS, ("PMIX_SERVER_URI41", "")]).as_ref(), Ok(&own));
-        let dotted = (SERVER_URI, "a.b.0;unix:/a;tcp4://127.0.0.1:1");
+        let dotted = [(SERVER_URI, "a.b.0;unix:/a"), (SERVER_TCP, "a.b.0;tcp6://::1:1")];
         let own = ("a.b.0;unix:/a".to_owned(), Generation::V41);
-        assert_eq!(chosen(&[dotted, ("PMIX_SERVER_URI3", "a_b.0;tcp4://127.0.0.1:1")]), Ok(own));
+        assert_eq!(chosen(&[dotted[0], dotted[1], ("PMIX_SERVER_URI3", "a_b.0;tcp6://[::1]:1")]), Ok(own));
     }
 
     /// A server of another library that was started inside a job of ours sets its own variables and leaves ours.
     #[test]
     fn what_a_foreign_server_wrote_later_leads_to_it() {
         for other in ["t.0;tcp4://127.0.0.1:1", "s.1;tcp4://127.0.0.1:1", "s.0;tcp4://127.0.0.1:2"] {
-            for ours in [OURS, (SERVER_URI, "s.0;unix:/a"), (SERVER_URI, "garbage")] {
+            for binding in [BINDING, (SERVER_TCP, ""), (SERVER_TCP, "garbage")] {
                 let foreign = Ok((other.to_owned(), Generation::V41));
-                assert_eq!(chosen(&[ours, ("PMIX_SERVER_URI41", other)]), foreign, "{other} {ours:?}");
+                assert_eq!(chosen(&[OURS, binding, ("PMIX_SERVER_URI41", other)]), foreign, "{other} {binding:?}");
             }
         }
     }
@@ -387,9 +423,8 @@ mod tests {
 
     #[test]
     fn release_3_2_gets_a_name_without_dots() {
-        let address = "a.b.0;unix:/tmp/d/s;tcp4://127.0.0.1:4711".parse().unwrap();
-        let variables =
-            ServerEnvironment { address, ..server() }.variables(&ProcId::new(Namespace::new("j").unwrap(), 0));
+        let variables = ServerEnvironment { address: address("a.b"), ..server() }
+            .variables(&ProcId::new(Namespace::new("j").unwrap(), 0));
         let value = |name: &str| variables.iter().find(|(n, _)| n == name).unwrap().1.as_str();
         for name in ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4"] {
             assert_eq!(value(name), "a.b.0;tcp4://127.0.0.1:4711");
@@ -407,11 +442,11 @@ mod tests {
         let leftovers = ServerEnvironment::find_leftovers(outer);
         assert_eq!(leftovers, ["PMIX_SERVER_URI61"]);
         let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
-        for tcp in ["", ";tcp4://127.0.0.1:4711"] {
-            let address = format!("srv.0;unix:/tmp/d/s{tcp}").parse().unwrap();
+        for tcp in [None, address("srv").tcp] {
+            let address = ModexAddress { tcp, ..address("srv") };
             let server = ServerEnvironment { address, leftovers: leftovers.clone(), ..server() };
             let inner = server.variables(&proc);
-            assert!(inner.iter().filter(|(name, _)| name.contains("SERVER_URI")).count() == 7, "{inner:?}");
+            assert_eq!(inner.iter().filter(|(name, _)| name.contains("SERVER_URI")).count(), 7, "{inner:?}");
             let outer = outer.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let client = ClientEnvironment::parse(outer.into_iter().chain(inner)).unwrap();
             assert_eq!(client.server.address, server.address.unix());

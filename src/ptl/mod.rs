@@ -47,4 +47,4 @@ pub use listener::{ListenError, Listener, SocketAccess};
 pub use outbox::QueueFull;
 pub use socket_owner::OwnerError;
 pub use stream::{ConnectError, Flushed, Received, Stream, StreamError, StreamLimits};
-pub use tcp_listener::TcpListener;
+pub use tcp_listener::{ForeignClients, TcpListener};

@@ -6,10 +6,13 @@
 //!
 //! What is believed: the owner of a socket that is *established* and *open*. The kernel reports a socket whose process
 //! closed it as root's (a closed socket has no inode and its owner reads as 0), so without these two conditions anybody
-//! could write an introduction, close, and pass as root. An open socket between exactly these two addresses is the one
-//! we talk to: no other can exist while our end does.
+//! could write an introduction, close, and pass as root. Nor could somebody else have taken the peer's port meanwhile: our
+//! own end is looked up after it, and is still established, so it has had this one peer all the time.
+//!
+//! A user that has no number in this process's user namespace is shown as the "overflow" user (65534), who may be somebody
+//! here: where such a mapping is in force that number names nobody.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -21,6 +24,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 #[derive(Debug)]
 pub(super) struct SocketOwners {
     kernel: Option<OwnedFd>,
+    /// The number that stands for users without one, if there are such.
+    hidden_uid: Option<u32>,
 }
 
 /// Why nobody could be named for the other end of a TCP connection.
@@ -41,6 +46,12 @@ pub enum OwnerError {
         /// Its address.
         peer: SocketAddr,
     },
+    /// The owner has no number in the user namespace of this process.
+    #[error("the owner of {peer} is no user of this process's user namespace; run server and clients in the same one")]
+    Hidden {
+        /// Its address.
+        peer: SocketAddr,
+    },
     /// Neither way to ask is open.
     #[error("the kernel does not tell whose socket {peer} is, neither over NETLINK_SOCK_DIAG nor in {table}: {source}")]
     Unknown {
@@ -56,7 +67,10 @@ pub enum OwnerError {
 impl SocketOwners {
     pub(super) fn new() -> Self {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        Self { kernel: socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(SOCK_DIAG)).ok() }
+        let kernel = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(SOCK_DIAG)).ok();
+        let maps = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
+        Self { kernel, hidden_uid: hidden_uid(&maps, &overflow) }
     }
 
     /// The user whose process holds the other end of our connection between `own` and `peer`.
@@ -64,12 +78,29 @@ impl SocketOwners {
         if !peer.ip().is_loopback() {
             return Err(OwnerError::Remote { peer });
         }
-        let found = match self.kernel.as_ref().map(|kernel| ask(kernel, own, peer)) {
-            Some(Asked::Found(owner)) => owner,
-            Some(Asked::Unanswered) | None => read_table(own, peer)?,
-        };
-        found.ok_or(OwnerError::NotFound { peer })
+        let owner = self.holder(own, peer)?;
+        // Seen from its own side our end must be as open, and after the peer's was looked up.
+        let is_still_ours = self.holder(peer, own)?.is_some();
+        match owner.filter(|_| is_still_ours) {
+            None => Err(OwnerError::NotFound { peer }),
+            owner if owner == self.hidden_uid => Err(OwnerError::Hidden { peer }),
+            Some(uid) => Ok(uid),
+        }
     }
+
+    /// Whose the socket at `at` is that is connected to `remote`.
+    fn holder(&self, remote: SocketAddr, at: SocketAddr) -> Result<Option<u32>, OwnerError> {
+        match self.kernel.as_ref().map(|kernel| ask(kernel, remote, at)) {
+            Some(Asked::Found(owner)) => Ok(owner),
+            Some(Asked::Unanswered) | None => read_table(remote, at),
+        }
+    }
+}
+
+/// `None` where every user has a number of its own (user_namespaces(7)).
+fn hidden_uid(uid_map: &str, overflow: &str) -> Option<u32> {
+    let is_identity = uid_map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
+    (!is_identity).then(|| overflow.trim().parse().unwrap_or(OVERFLOW_UID))
 }
 
 /// What the kernel says of one socket.
@@ -213,6 +244,8 @@ const TCP_ESTABLISHED: u8 = 1;
 const IPPROTO_TCP: u8 = 6;
 const ANY_INTERFACE: [u8; 4] = [0; 4];
 const ANY_COOKIE: [u8; 8] = [0xff; 8];
+/// The kernel's default for `kernel.overflowuid`.
+const OVERFLOW_UID: u32 = 65_534;
 /// Header and request.
 const QUESTION_BYTES: u32 = 16 + 56;
 /// More than header and answer take; attributes were not asked for.
@@ -274,6 +307,28 @@ mod tests {
         assert_eq!(read_table(own, peer).unwrap(), None);
     }
 
+    /// What was sent before a reset can still be read, and the port may be somebody else's by then.
+    #[test]
+    fn a_connection_that_was_reset_has_no_owner() {
+        let (client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        rustix::net::sockopt::set_socket_linger(&client, Some(std::time::Duration::ZERO)).unwrap();
+        drop(client);
+        let owners = SocketOwners::new();
+        assert!(matches!(owners.owner(own, peer), Err(OwnerError::NotFound { .. })));
+        assert_eq!(owners.holder(peer, own).unwrap(), None, "our own end shows it, whoever has the port now");
+    }
+
+    #[test]
+    fn the_number_of_users_without_one_is_nobodys_where_there_are_such() {
+        assert_eq!(hidden_uid("         0          0 4294967295\n", "65534\n"), None);
+        assert_eq!(hidden_uid("         0       1000          1\n", "65533\n"), Some(65_533));
+        assert_eq!(hidden_uid("", ""), Some(65_534));
+        let (_client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        let ours = nix::unistd::geteuid().as_raw();
+        let owners = SocketOwners { hidden_uid: Some(ours), ..SocketOwners::new() };
+        assert!(matches!(owners.owner(own, peer), Err(OwnerError::Hidden { .. })));
+    }
+
     /// The lookup of a connection falls back to the listener; a listener is no peer.
     #[test]
     fn a_listener_is_nobodys_other_end() {
@@ -287,7 +342,7 @@ mod tests {
     fn without_the_kernels_answer_the_table_is_read() {
         let (_client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
         let ours = nix::unistd::geteuid().as_raw();
-        assert_eq!(SocketOwners { kernel: None }.owner(own, peer).unwrap(), ours);
+        assert_eq!(SocketOwners { kernel: None, hidden_uid: None }.owner(own, peer).unwrap(), ours);
     }
 
     #[test]

@@ -1,11 +1,25 @@
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as Socket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as Socket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::socket_owner::SocketOwners;
 use super::{Credentials, OwnerError, Stream, StreamLimits};
+
+/// Whether and how clients of other PMIx libraries can connect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForeignClients {
+    /// Over the loopback interface: 127.0.0.1, or ::1 where there is no IPv4.
+    #[default]
+    Welcome,
+    /// Over 127.0.0.1 alone.
+    OverIpv4,
+    /// Over ::1 alone.
+    OverIpv6,
+    /// Not at all: there is no TCP socket.
+    Refused,
+}
 
 /// A listening TCP socket on the loopback interface, for clients of other libraries.
 ///
@@ -18,17 +32,21 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on 127.0.0.1, or on ::1 where there is no IPv4, at a port that the kernel chooses.
+    /// Listens at a port that the kernel chooses. `None` if nobody is to connect.
     ///
     /// # Errors
-    /// The operating system refuses both.
-    pub fn bind() -> io::Result<Self> {
-        let socket = listener(Ipv4Addr::LOCALHOST.into()).or_else(|error| {
+    /// The operating system refuses.
+    pub fn bind(clients: ForeignClients) -> io::Result<Option<Self>> {
+        let (ipv4, ipv6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
+        let socket = match clients {
+            ForeignClients::Refused => return Ok(None),
+            ForeignClients::OverIpv4 => listener(ipv4)?,
+            ForeignClients::OverIpv6 => listener(ipv6)?,
             // Nobody wants to hear that there is no IPv6 either.
-            listener(Ipv6Addr::LOCALHOST.into()).map_err(|_| error)
-        })?;
+            ForeignClients::Welcome => listener(ipv4).or_else(|error| listener(ipv6).map_err(|_| error))?,
+        };
         let address = socket.local_addr()?;
-        Ok(Self { socket, address, owners: SocketOwners::new() })
+        Ok(Some(Self { socket, address, owners: SocketOwners::new() }))
     }
 
     /// Where clients connect.
@@ -63,7 +81,7 @@ impl AsFd for TcpListener {
     }
 }
 
-fn listener(address: std::net::IpAddr) -> io::Result<Socket> {
+fn listener(address: IpAddr) -> io::Result<Socket> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
@@ -83,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_peer_of_this_user_is_known_by_the_kernel_and_bytes_go_both_ways() {
-        let listener = TcpListener::bind().unwrap();
+        let listener = TcpListener::bind(ForeignClients::default()).unwrap().unwrap();
         assert!(listener.address().ip().is_loopback());
         assert!(listener.accept(StreamLimits::default()).unwrap().is_none());
         let limits = StreamLimits::default();
@@ -108,9 +126,20 @@ mod tests {
 
     #[test]
     fn a_peer_that_left_before_it_was_accepted_has_no_owner() {
-        let listener = TcpListener::bind().unwrap();
+        let listener = TcpListener::bind(ForeignClients::default()).unwrap().unwrap();
         drop(Stream::connect(&Endpoint::Tcp(listener.address()), StreamLimits::default()).unwrap());
         let (_, credentials) = listener.accept(StreamLimits::default()).unwrap().unwrap();
         assert!(matches!(credentials, Err(OwnerError::NotFound { .. })), "{credentials:?}");
+    }
+
+    #[test]
+    fn who_wants_one_family_gets_that_or_none() {
+        assert!(TcpListener::bind(ForeignClients::Refused).unwrap().is_none());
+        let listener = TcpListener::bind(ForeignClients::OverIpv4).unwrap().unwrap();
+        assert_eq!(listener.address().ip(), Ipv4Addr::LOCALHOST);
+        // A node may be without IPv6.
+        if let Ok(listener) = TcpListener::bind(ForeignClients::OverIpv6) {
+            assert_eq!(listener.unwrap().address().ip(), Ipv6Addr::LOCALHOST);
+        }
     }
 }

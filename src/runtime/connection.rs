@@ -13,7 +13,7 @@ use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
-use crate::types::ProcId;
+use crate::types::{ProcId, Time};
 use nix::errno::Errno;
 
 /// One client's connection, seen from the server.
@@ -23,6 +23,8 @@ pub(super) struct Connection {
     stage: Stage,
     /// How old the peer's Init was when it introduced itself, if it said so.
     init_age: Option<Duration>,
+    /// When the rest of a message that has begun must have come.
+    pub(super) owed_until: Option<Time>,
     /// Whether the poller reports when it becomes writable.
     is_write_watched: bool,
 }
@@ -79,7 +81,7 @@ pub(super) enum Dropped {
     #[error(transparent)]
     JobInfo(#[from] JobInfoError),
     /// It took too long.
-    #[error("the peer did not introduce itself, or did not read its refusal, in time")]
+    #[error("the peer did not introduce itself, did not finish a message, or did not read its last bytes, in time")]
     Deadline,
     /// Others introduced themselves while it did not.
     #[error("more than {handshakes_max} connections had not introduced themselves; this was the oldest")]
@@ -92,7 +94,7 @@ pub(super) enum Dropped {
 impl Connection {
     pub(super) fn new(stream: Stream, credentials: Credentials) -> Self {
         let stage = Stage::Greeting(Greeting::default());
-        Self { stream, credentials, stage, init_age: None, is_write_watched: false }
+        Self { stream, credentials, stage, init_age: None, owed_until: None, is_write_watched: false }
     }
 
     pub(super) fn credentials(&self) -> Credentials {
@@ -101,6 +103,11 @@ impl Connection {
 
     pub(super) fn init_age(&self) -> Option<Duration> {
         self.init_age
+    }
+
+    /// Whether the peer has begun a message and still owes the rest.
+    pub(super) fn owes_bytes(&self) -> bool {
+        matches!(&self.stage, Stage::Known(known) if known.inbox.is_inside_message())
     }
 
     pub(super) fn is_greeting(&self) -> bool {

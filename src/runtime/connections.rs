@@ -17,17 +17,25 @@ use crate::types::{Namespace, ProcId, Time};
 /// Bounds of what clients can hold of the server's sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Connections that have not yet introduced themselves. One more drops the oldest of them.
+    /// Connections that have not yet introduced themselves. One more drops one of them: the oldest of the user who has
+    /// most, so that nobody keeps others out.
     pub handshakes_max: usize,
     /// How long a connection may take to introduce itself, and to take its last bytes when it is closed.
     pub handshake_time_max: Duration,
+    /// How long a client may be silent in the middle of a message.
+    pub message_pause_max: Duration,
     /// Bytes that may wait for a client that does not read.
     pub queued_bytes_max: usize,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { handshakes_max: 512, handshake_time_max: Duration::from_secs(20), queued_bytes_max: 64 << 20 }
+        Self {
+            handshakes_max: 512,
+            handshake_time_max: Duration::from_secs(20),
+            message_pause_max: Duration::from_secs(120),
+            queued_bytes_max: 64 << 20,
+        }
     }
 }
 
@@ -39,8 +47,8 @@ pub(super) struct Connections {
     last: u64,
     connections: BTreeMap<PeerId, Connection>,
     deadlines: BTreeSet<(Time, PeerId)>,
-    /// Connections that have not introduced themselves, the oldest first.
-    greeting: BTreeSet<PeerId>,
+    /// Connections that have not introduced themselves.
+    greeting: Greeting,
     /// Connections that were given something to write in this turn.
     dirty: BTreeSet<PeerId>,
     /// Connections to be ended in this turn.
@@ -60,7 +68,7 @@ impl Connections {
             last: FIRST_PEER - 1,
             connections: BTreeMap::new(),
             deadlines: BTreeSet::new(),
-            greeting: BTreeSet::new(),
+            greeting: Greeting::default(),
             dirty: BTreeSet::new(),
             ended: Vec::new(),
             inputs: VecDeque::new(),
@@ -111,21 +119,25 @@ impl Connections {
         }
         self.connections.insert(id, Connection::new(stream, credentials));
         self.deadlines.insert((now + self.limits.handshake_time_max, id));
-        self.greeting.insert(id);
+        self.greeting.insert(id, credentials.uid);
         self.make_room();
     }
 
     /// Reads from or writes to a connection that is ready.
-    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness) {
+    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness, now: Time) {
         if readiness.is_writable {
             self.dirty.insert(id);
         }
         let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
         let inputs = &mut self.inputs;
         let result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
-        if !connection.is_greeting() && self.greeting.remove(&id) {
+        let owed_until = connection.owes_bytes().then(|| now + self.limits.message_pause_max);
+        let before = std::mem::replace(&mut connection.owed_until, owed_until);
+        if !connection.is_greeting() && self.greeting.remove(id) {
             self.deadlines.retain(|&(_, other)| other != id);
         }
+        before.map(|deadline| self.deadlines.remove(&(deadline, id)));
+        self.deadlines.extend(owed_until.map(|deadline| (deadline, id)));
         // A refusal of a request that can't be read was queued on the way.
         self.dirty.insert(id);
         self.settle(id, result);
@@ -258,17 +270,51 @@ impl Connections {
 
     fn remove(&mut self, id: PeerId) {
         self.ended.extend(self.connections.remove(&id));
-        self.greeting.remove(&id);
+        self.greeting.remove(id);
         self.deadlines.retain(|&(_, other)| other != id);
     }
 
     fn make_room(&mut self) {
         let handshakes_max = self.limits.handshakes_max;
         while self.greeting.len() > handshakes_max.max(1)
-            && let Some(&oldest) = self.greeting.first()
+            && let Some(oldest) = self.greeting.oldest_of_the_largest()
         {
             self.settle(oldest, Err(Dropped::Crowded { handshakes_max }));
         }
+    }
+}
+
+/// Who has connected and not yet said who it is, by user.
+#[derive(Debug, Default)]
+struct Greeting {
+    of_users: BTreeMap<u32, BTreeSet<PeerId>>,
+    users: BTreeMap<PeerId, u32>,
+}
+
+impl Greeting {
+    fn insert(&mut self, id: PeerId, uid: u32) {
+        self.users.insert(id, uid);
+        self.of_users.entry(uid).or_default().insert(id);
+    }
+
+    /// Returns whether it was there.
+    fn remove(&mut self, id: PeerId) -> bool {
+        let Some(uid) = self.users.remove(&id) else { return false };
+        if let Some(of_user) = self.of_users.get_mut(&uid) {
+            of_user.remove(&id);
+            if of_user.is_empty() {
+                self.of_users.remove(&uid);
+            }
+        }
+        true
+    }
+
+    fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    fn oldest_of_the_largest(&self) -> Option<PeerId> {
+        self.of_users.values().max_by_key(|of_user| of_user.len())?.first().copied()
     }
 }
 
@@ -279,3 +325,24 @@ const BUFFER_SIZE_BYTES: usize = 64 << 10;
 const ACCEPTS_PER_TURN: usize = 64;
 /// How long no connection is taken after one could not be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Over TCP everybody can connect; one who does so and stays silent would have pushed out those who are on their way.
+    #[test]
+    fn who_crowds_the_door_makes_room_himself() {
+        let mut greeting = Greeting::default();
+        greeting.insert(PeerId(1), 1000);
+        (2..6).for_each(|id| greeting.insert(PeerId(id), 66));
+        greeting.insert(PeerId(6), 1000);
+        assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (6, Some(PeerId(2))));
+        assert!(greeting.remove(PeerId(2)) && !greeting.remove(PeerId(2)));
+        assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(3)));
+        (3..6).for_each(|id| drop(greeting.remove(PeerId(id))));
+        assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(1)));
+        assert!(greeting.remove(PeerId(1)) && greeting.remove(PeerId(6)));
+        assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (0, None));
+    }
+}

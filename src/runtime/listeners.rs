@@ -8,7 +8,9 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use super::poller::{Poller, Token};
-use crate::ptl::{Credentials, ListenError, Listener, OwnerError, SocketAccess, Stream, StreamLimits, TcpListener};
+use crate::ptl::{
+    Credentials, ForeignClients, ListenError, Listener, OwnerError, SocketAccess, Stream, StreamLimits, TcpListener,
+};
 
 #[derive(Debug)]
 pub(super) struct Listeners {
@@ -21,14 +23,11 @@ impl Listeners {
     pub(super) const FOREIGN: Token = Token(2);
 
     /// Without a loopback interface there is no TCP: clients of other libraries can't connect, ours can.
-    pub(super) fn bind(directory: &Path, access: SocketAccess, is_tcp_wanted: bool) -> Result<Self, ListenError> {
+    pub(super) fn bind(directory: &Path, access: SocketAccess, clients: ForeignClients) -> Result<Self, ListenError> {
         let own = Listener::bind(directory, access)?;
-        let foreign = is_tcp_wanted.then(TcpListener::bind).and_then(|bound| {
-            bound
-                .inspect_err(|error| {
-                    tracing::warn!(%error, "no TCP socket on the loopback interface; clients of other PMIx libraries can't connect");
-                })
-                .ok()
+        let foreign = TcpListener::bind(clients).unwrap_or_else(|error| {
+            tracing::warn!(%error, "no TCP socket on the loopback interface: clients of other PMIx libraries can't connect");
+            None
         });
         Ok(Self { own, foreign })
     }

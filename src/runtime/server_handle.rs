@@ -25,7 +25,7 @@ use super::tool_support::ToolSupport;
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
-use crate::ptl::{ListenError, ModexAddress, ServerEnvironment, SocketAccess};
+use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::server::{Config, HostCall, HostResult, Server};
 use crate::types::ProcId;
 
@@ -43,7 +43,7 @@ pub struct ServerOptions {
     /// Who can reach the socket.
     pub access: SocketAccess,
     /// Whether clients of other PMIx libraries can connect, for which there is a TCP socket on the loopback interface.
-    pub foreign_clients: bool,
+    pub foreign_clients: ForeignClients,
     /// Which tools may connect, and how they find the server.
     pub tools: ToolSupport,
     /// Bounds of what connections can hold.

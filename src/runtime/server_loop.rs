@@ -105,7 +105,7 @@ impl ServerLoop {
             }
             Token(number) => {
                 let now = self.clock.now();
-                self.connections.serve(PeerId(number), readiness);
+                self.connections.serve(PeerId(number), readiness, now);
                 self.feed(now);
             }
         }

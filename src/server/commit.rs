@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::core::Server;
-use super::directives::COMMIT_NUMBER;
 use super::io::Output;
 use super::outputs::Ticket;
 use crate::gds::{AsStatus, Audience, Origin, Posted, Publish};
 use crate::proto;
+use crate::proto::blob::COMMIT_NUMBER;
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
 impl<S: Publish> Server<S> {

@@ -7,10 +7,6 @@ use crate::gds::{NodeSelector, RealmRequest};
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, InfoFlags, Key};
 
-/// Ours: travels with the values of one process and says which of its commits they include. Other libraries keep it as
-/// one more value of the process.
-pub(super) const COMMIT_NUMBER: Key = Key::from_static("pmix.modex.commit");
-
 /// Whether a yes-or-no directive is given and not false.
 pub(super) fn flag(directives: &[Info], key: TypedKey<bool>) -> bool {
     find(directives, key).is_some_and(|info| info.value.as_bool().unwrap_or(false))

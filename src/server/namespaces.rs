@@ -109,8 +109,9 @@ impl<S: Publish> Server<S> {
             self.registry.touch();
         }
         self.events.forget_namespace(namespace);
-        self.store.deregister(namespace);
-        self.outputs.push(Output::Described(namespace.clone()));
+        if self.store.deregister(namespace) {
+            self.outputs.push(Output::Described(namespace.clone()));
+        }
         Status::SUCCESS
     }
 

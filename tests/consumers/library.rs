@@ -30,10 +30,7 @@ pub(crate) fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| match std::env::var("MODEX_LIBPMIX_DIR") {
         Err(_) => in_directory(&build()),
-        Ok(name) if name.is_empty() => {
-            let file = fs::canonicalize(format!("{DEBIAN}/lib/libpmix.so.2"));
-            Library { directory: None, file: file.expect("Debian's library is there: run `make consumer-packages`") }
-        }
+        Ok(name) if name.is_empty() => Library::stock(),
         Ok(name) => in_directory(Path::new(&name)),
     })
 }
@@ -55,6 +52,12 @@ pub(crate) fn repository() -> &'static Path {
 }
 
 impl Library {
+    /// Debian's OpenPMIx 4.2.2.
+    pub(crate) fn stock() -> Self {
+        let file = fs::canonicalize(format!("{DEBIAN}/lib/libpmix.so.2"));
+        Self { directory: None, file: file.expect("Debian's library is there: run `make consumer-packages`") }
+    }
+
     pub(crate) fn is_stock(&self) -> bool {
         self.directory.is_none()
     }
@@ -76,6 +79,11 @@ impl Library {
 impl Headers {
     /// Compiles C sources into one program. No run path is recorded: `LD_LIBRARY_PATH` chooses the library.
     pub(crate) fn compile(&self, sources: &[PathBuf], program: &Path) {
+        self.compile_with(sources, program, &[]);
+    }
+
+    /// The same with further options of the compiler.
+    pub(crate) fn compile_with(&self, sources: &[PathBuf], program: &Path, options: &[&str]) {
         let mut command = Command::new("cc");
         command.args(["-std=gnu11", "-g", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror"]);
         // The macros of 4.2.2 compare unsigned numbers with 0; its prototypes ask for 256 bytes where a text is enough.
@@ -83,6 +91,7 @@ impl Headers {
         command.arg("-I").arg(&self.include).args(sources).arg("-o").arg(program);
         // By the name that both have: `libpmix.so` is the system's where the directory has only the library itself. A
         // program that only opens it with `dlopen` is not linked with it.
+        command.args(options);
         command.arg("-L").arg(&self.link).args(["-Wl,--as-needed", "-l:libpmix.so.2", "-lm"]);
         run_compiler(&mut command);
     }

@@ -1,11 +1,9 @@
 //! Data of local processes, for other servers.
 
-use crate::bfrops::Codec;
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{c_char, c_void, pmix_dmodex_response_fn_t, pmix_proc_t, pmix_status_t};
 use crate::gds::AsStatus;
-use crate::proto::blob;
 use crate::types::Status;
 
 use super::state;
@@ -31,10 +29,11 @@ pub unsafe extern "C" fn PMIx_server_dmodex_request(
         // SAFETY: the caller's contract.
         let proc = unsafe { from_c::some_proc(proc, None) }?;
         let data = CallerData::new(cbdata);
+        let form = process.bridge.form;
         process.server().direct_modex_with(&proc, None, None, move |result| {
-            let packed = result.map_err(|error| error.status()).and_then(|entries| {
-                blob::encode_direct_modex(&entries, Codec::V41).map_err(|_| Status::ERR_PACK_FAILURE)
-            });
+            let packed = result
+                .map_err(|error| error.status())
+                .and_then(|entries| form.pack_direct_modex(&entries).map_err(|_| Status::ERR_PACK_FAILURE));
             let (status, mut bytes) = match packed {
                 Ok(bytes) => (Status::SUCCESS, bytes),
                 Err(status) => (status, Vec::new()),

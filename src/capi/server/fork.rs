@@ -1,5 +1,6 @@
 //! The environment of processes that are about to start.
 
+use crate::api::Server;
 use crate::capi::error::CError;
 use crate::capi::from_c;
 use crate::capi::guard::guard;
@@ -29,6 +30,7 @@ pub unsafe extern "C" fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *
         let array = unsafe { pointer::unique(env, "environment") }?;
         // SAFETY: the caller's contract.
         let mut environment = unsafe { Environment::open(array) }?;
+        Server::REMOVED_VARIABLES.iter().try_for_each(|name| environment.unset(name.as_bytes()))?;
         for (name, value) in process.server().setup_fork(&proc)? {
             environment.set(name.as_bytes(), value.as_bytes())?;
         }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use nix::unistd::{geteuid, getpid};
 
-use crate::api::{Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport};
+use crate::api::{ForeignClients, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport};
 use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
 use crate::capi::{from_c, pointer, process};
 use crate::keys;
+use crate::proto::exchange::ExchangeForm;
 use crate::types::{InfoFlags, Status, Value};
 
 use super::module;
@@ -90,6 +91,9 @@ struct Options {
     system_tmpdir: Option<PathBuf>,
     admits_tools: bool,
     tools: ToolSupport,
+    is_ipv4_disabled: bool,
+    is_ipv6_disabled: bool,
+    exchange: Option<ExchangeForm>,
 }
 
 impl Options {
@@ -98,7 +102,7 @@ impl Options {
     /// # Safety
     /// P1 for every pointer inside.
     unsafe fn read(infos: &[pmix_info_t]) -> Result<Self, Failure> {
-        let mut options = Self::default();
+        let mut options = Self { exchange: exchange_of_environment()?, ..Self::default() };
         for info in infos {
             let name = from_c::key_in_place(&info.key)?;
             if !UNDERSTOOD.contains(&name) {
@@ -133,6 +137,8 @@ impl Options {
             self.tools.file = Some(text()?.into());
         } else if let Some(flag) = self.flag_mut(name) {
             *flag = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        } else if name == EXCHANGE {
+            self.exchange = Some(exchange_form(&text()?)?);
         }
         Ok(())
     }
@@ -145,6 +151,8 @@ impl Options {
             (keys::SERVER_SYSTEM_SUPPORT, &mut self.tools.is_system),
             (keys::SERVER_SCHEDULER, &mut self.tools.is_scheduler),
             (keys::SERVER_SYS_CONTROLLER, &mut self.tools.is_controller),
+            (keys::TCP_DISABLE_IPV4, &mut self.is_ipv4_disabled),
+            (keys::TCP_DISABLE_IPV6, &mut self.is_ipv6_disabled),
         ];
         flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
     }
@@ -160,7 +168,14 @@ impl Options {
         let access = if geteuid().is_root() { SocketAccess::RegisteredUsers } else { SocketAccess::OwnerOnly };
         let tools = self.tool_support();
         let namespace = self.namespace.unwrap_or_else(|| format!("pmix-server-{}", getpid()));
+        let clients = match (self.is_ipv4_disabled, self.is_ipv6_disabled) {
+            (false, false) => ForeignClients::Welcome,
+            (false, true) => ForeignClients::OverIpv4,
+            (true, false) => ForeignClients::OverIpv6,
+            (true, true) => ForeignClients::Refused,
+        };
         let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
+        let builder = builder.foreign_clients(clients);
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
             None => builder,
@@ -176,7 +191,25 @@ impl Options {
     }
 }
 
-const UNDERSTOOD: [&str; 12] = [
+/// Info of ours: the release of the job's other servers ("4", "6"), for which data of fences and direct modexes is
+/// written. Stands above the variable of the same meaning.
+const EXCHANGE: &str = "modex.exchange";
+const EXCHANGE_VARIABLE: &str = "MODEX_EXCHANGE";
+
+#[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
+fn exchange_of_environment() -> Result<Option<ExchangeForm>, Failure> {
+    let release = std::env::var_os(EXCHANGE_VARIABLE).filter(|release| !release.is_empty());
+    release.map(|release| exchange_form(&release.to_string_lossy())).transpose()
+}
+
+fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
+    release.parse().map_err(|error| {
+        tracing::error!(%error, "the PMIx server can't be started");
+        Failure(Status::ERR_BAD_PARAM)
+    })
+}
+
+const UNDERSTOOD: [&str; 15] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
@@ -189,10 +222,13 @@ const UNDERSTOOD: [&str; 12] = [
     keys::SERVER_SYSTEM_SUPPORT.name(),
     keys::SERVER_SCHEDULER.name(),
     keys::SERVER_SYS_CONTROLLER.name(),
+    keys::TCP_DISABLE_IPV4.name(),
+    keys::TCP_DISABLE_IPV6.name(),
+    EXCHANGE,
 ];
 
 fn start(options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
-    let bridge = Arc::new(Bridge { module });
+    let bridge = Arc::new(Bridge { module, form: options.exchange.unwrap_or_default() });
     let server = options.builder().start(ModuleHost::new(Arc::clone(&bridge))).map_err(|error| {
         tracing::error!(%error, "the PMIx server can't be started");
         Failure(Status::ERR_INIT)

@@ -445,6 +445,7 @@ mod tests {
     use crate::capi::types::{
         c_void, pmix_info_cbfunc_t, pmix_proc_t, pmix_query_t, pmix_server_module_t, pmix_status_t,
     };
+    use crate::proto::exchange::ExchangeForm;
 
     /// A host that knows the answer to every question: nothing, at once.
     unsafe extern "C" fn query(
@@ -460,7 +461,8 @@ mod tests {
     }
 
     fn own(directory: &std::path::Path) -> Own {
-        let bridge = Arc::new(Bridge { module: pmix_server_module_t { query: Some(query), ..Default::default() } });
+        let module = pmix_server_module_t { query: Some(query), ..Default::default() };
+        let bridge = Arc::new(Bridge { module, form: ExchangeForm::default() });
         let server = Server::builder().tmpdir(directory).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
         Own::new(Arc::new(ServerProcess::new(server, bridge)))
     }

@@ -73,12 +73,13 @@ mod tests {
     use super::super::upcall::ModuleHost;
     use super::*;
     use crate::capi::types::pmix_server_module_t;
+    use crate::proto::exchange::ExchangeForm;
 
     /// A child of a host waited for ever for a server's thread that only its parent has.
     #[test]
     fn a_forked_child_is_no_server() {
         let directory = tempfile::tempdir().unwrap();
-        let bridge = Arc::new(Bridge { module: pmix_server_module_t::default() });
+        let bridge = Arc::new(Bridge { module: pmix_server_module_t::default(), form: ExchangeForm::default() });
         let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
         replace(Some(Arc::new(ServerProcess::new(server, bridge))));
         // SAFETY: the child looks at the state, whose lock nobody holds for long, and ends.

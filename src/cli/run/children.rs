@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use super::apps::App;
 use super::strays::Strays;
 use super::verdict::Ending;
+use crate::api::Server;
 
 /// Why a rank could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +95,9 @@ impl Children {
             reason,
         };
         let mut command = Command::new(&app.program);
+        Server::REMOVED_VARIABLES.iter().for_each(|name| {
+            command.env_remove(name);
+        });
         command
             .args(&app.arguments)
             .envs(app.environment.iter().map(|(name, value)| (name, value)))

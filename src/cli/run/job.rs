@@ -23,7 +23,7 @@ use super::report::{Phase, Timeline};
 use super::session::SessionDirectory;
 use super::verdict::{Action, Cause, Verdict};
 use super::wakeups::{Wakeup, Wakeups};
-use crate::api::{BuildError, Server, ServerError, ToolAdmission, ToolSupport};
+use crate::api::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use crate::gds::registration::{JobDescription, RegisterError};
 use crate::types::{Info, Namespace, ProcId};
 
@@ -38,6 +38,7 @@ pub(super) struct Settings {
     pub(super) input: Input,
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Duration,
+    pub(super) no_tcp: bool,
     pub(super) report: bool,
 }
 
@@ -113,10 +114,12 @@ impl Job {
         let bell = Arc::new(bell);
         let (sender, news) = unbounded();
         let host = LauncherHost::new(sender, Arc::clone(&bell), clock, settings.report);
+        let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
         let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
         let server = Server::builder()
             .namespace(format!("modex-run-{}", std::process::id()))
             .tmpdir(directory.path())
+            .foreign_clients(clients)
             .tools(tools)
             .start(host)?;
         let rank_count = plan.app_of_rank.len();

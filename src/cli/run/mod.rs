@@ -93,6 +93,10 @@ pub(super) struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     grace: Duration,
 
+    /// No TCP socket for ranks that use another PMIx library
+    #[arg(long)]
+    no_tcp: bool,
+
     /// Print how long the phases of the start took
     #[arg(long)]
     report: bool,
@@ -111,6 +115,7 @@ pub(super) fn run(options: &Options) -> Outcome {
         input: options.stdin,
         timeout: options.timeout,
         grace: options.grace,
+        no_tcp: options.no_tcp,
         report: options.report,
     };
     match job::Job::start(plan, settings) {

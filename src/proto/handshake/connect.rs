@@ -40,10 +40,15 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// The numbers in the version string.
+    /// The peer's release: the numbers in the version string; if it has none, the first release with the encoding that
+    /// the peer chose. A release later than all known ones gets what the latest of them gets.
     #[must_use]
     pub fn peer_version(&self) -> Version {
-        Version::parse(self.version.as_bytes())
+        let said = Version::parse(self.version.as_bytes());
+        match Generation::from_module_name(self.codec.as_bytes()) {
+            Some(generation) if said.major == 0 => Version::first_with(generation),
+            _ => said,
+        }
     }
 
     /// The encoding for the connection; `None` if it is not spoken here.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::bfrops::{Codec, strategies};
+use crate::bfrops::{Codec, Generation, strategies};
 use crate::proto::Version;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Text, Time, Value};
 
@@ -52,6 +52,34 @@ fn own_client() -> Connect {
         described: false,
         store: Text::from(STORE_MODEX),
         info: Vec::new(),
+    }
+}
+
+/// A peer whose release cannot be read was taken for one older than all layouts.
+#[test]
+fn a_peer_of_unknown_release_gets_what_all_releases_with_its_encoding_know() {
+    for (release, codec, expected) in [
+        ("", "v41", Version::new(4, 1, 0)),
+        ("unknown", "v3", Version::new(3, 0, 0)),
+        ("", "v61", Version::new(6, 1, 0)),
+        ("git-4711", "v51", Version::new(6, 0, 0)),
+        ("v4.2.2rc2", "v41", Version::new(4, 2, 2)),
+        ("17.3", "v61", Version::new(17, 3, 0)),
+    ] {
+        let connect = Connect { version: Text::from(release), codec: Text::from(codec), ..own_client() };
+        assert_eq!(Connect::decode(&body_of(&connect)).unwrap().peer_version(), expected, "{release} {codec}");
+    }
+}
+
+/// v20 writes commands as 32-bit numbers, the types in infos as tagged ints and buffers without their kind: it is not
+/// what v21 and v3 are, and reading it as those would misread it.
+#[test]
+fn encodings_that_nobody_here_speaks_are_told_by_their_names() {
+    for (codec, generation) in [("v21", Some(Generation::V3)), ("v20", None), ("v12", None), ("v71", None), ("", None)]
+    {
+        let connect = Connect { codec: Text::from(codec), ..own_client() };
+        let read = Connect::decode(&body_of(&connect)).unwrap();
+        assert_eq!(read.chosen_codec().map(|codec| codec.generation), generation, "{codec}");
     }
 }
 

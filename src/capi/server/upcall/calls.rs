@@ -14,11 +14,14 @@ use crate::capi::form::{Form, Str};
 use crate::capi::to_c::{Array, Single};
 use crate::capi::types::{c_char, c_int, c_uint, c_void, pmix_byte_object_t, pmix_server_module_t, pmix_status_t};
 use crate::capi::{memory, to_c};
+use crate::proto::exchange::ExchangeForm;
 use crate::types::{Info, Key, ProcId, Status, Text};
 
 /// A host's functions.
 pub(in crate::capi::server) struct Bridge {
     pub(in crate::capi::server) module: pmix_server_module_t,
+    /// How data for other servers is written.
+    pub(in crate::capi::server) form: ExchangeForm,
 }
 
 /// A fence as it goes to the other servers.

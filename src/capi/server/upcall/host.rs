@@ -4,19 +4,14 @@ use std::sync::Arc;
 
 use super::calls::{Bridge, PackedFence};
 use super::due::Due;
-use super::numbering::Numbering;
 use crate::api::{
     AbortUpcall, Allocate, Capabilities, ClientConnected, ClientFinalized, Connect, Credential, CredentialRequest,
     DirectModex, Event, FenceReply, FenceUpcall, GroupRequest, Host, IofPull, JobControl, Log, Lookup, Monitor,
     PartialAnswer, Publish, PushStdin, QueryRequest, RegisterEvents, Responder, Spawn, ToolUpcall, Unpublish,
     ValidateRequest,
 };
-use crate::bfrops::{Codec, DecodeLimits};
-use crate::proto::blob;
+use crate::proto::exchange::{self, ProcessData};
 use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
-
-/// Servers of the 4.x and 5.0 releases pack what they exchange with this.
-const CODEC: Codec = Codec::V41;
 
 /// A host behind a C table.
 pub(in crate::capi::server) struct ModuleHost {
@@ -82,23 +77,15 @@ impl Host for ModuleHost {
 
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
         let FenceUpcall { procs, directives, data, namespaces } = request;
-        let numbering = Numbering::new(namespaces);
-        let contribution = if data.collect {
-            let Some(blocks) = numbering.number(data.blocks) else {
-                tracing::warn!(?procs, "a fence collects data over namespaces whose size nobody has said; it fails");
-                return reply.fail(Status::ERR_BAD_PARAM);
-            };
-            match blob::encode_fence(&blocks, CODEC) {
-                Ok(contribution) => contribution,
-                Err(error) => {
-                    tracing::warn!(%error, "the data of a fence can't be packed");
-                    return reply.fail(Status::ERR_PACK_FAILURE);
-                }
+        let packed = if data.collect { self.bridge.form.pack_fence(data.blocks, &namespaces) } else { Ok(Vec::new()) };
+        let contribution = match packed {
+            Ok(contribution) => contribution,
+            Err(error) => {
+                tracing::warn!(?procs, %error, "the data of a fence can't be packed; it fails");
+                return reply.fail(error.status());
             }
-        } else {
-            Vec::new()
         };
-        let due = Due::Blob(Box::new(move |result| match result.map(|bytes| decode_fence(bytes, &numbering)) {
+        let due = Due::Blob(Box::new(move |result| match result.map(|bytes| unpack_fence(bytes, &namespaces)) {
             Ok(Ok(blocks)) => reply.succeed(FenceReply { blocks }),
             Ok(Err(failure)) | Err(failure) => reply.fail(failure),
         }));
@@ -106,7 +93,7 @@ impl Host for ModuleHost {
     }
 
     fn direct_modex(&self, request: DirectModex, reply: Responder<Vec<Kval>>) {
-        let due = Due::Blob(Box::new(move |result| match result.map(decode_direct_modex) {
+        let due = Due::Blob(Box::new(move |result| match result.map(unpack_direct_modex) {
             Ok(Ok(entries)) => reply.succeed(entries),
             Ok(Err(failure)) | Err(failure) => reply.fail(failure),
         }));
@@ -221,16 +208,15 @@ fn settle<T: PartialAnswer>(reply: Responder<T>, status: Status, results: T) {
     reply.partial(status, results);
 }
 
-fn decode_fence(bytes: &[u8], numbering: &Numbering) -> Result<Vec<super::numbering::Block>, Status> {
-    let blocks = blob::decode_fence(bytes, CODEC, &DecodeLimits::EXCHANGE).map_err(|error| {
+fn unpack_fence(bytes: &[u8], namespaces: &[(Namespace, Option<u32>)]) -> Result<Vec<ProcessData>, Status> {
+    exchange::unpack_fence(bytes, namespaces).map_err(|error| {
         tracing::warn!(%error, "the data of a fence can't be read");
         Status::ERR_UNPACK_FAILURE
-    })?;
-    Ok(numbering.name(blocks))
+    })
 }
 
-fn decode_direct_modex(bytes: &[u8]) -> Result<Vec<Kval>, Status> {
-    blob::decode_direct_modex(bytes, CODEC, &DecodeLimits::EXCHANGE).map_err(|error| {
+fn unpack_direct_modex(bytes: &[u8]) -> Result<Vec<Kval>, Status> {
+    exchange::unpack_direct_modex(bytes).map_err(|error| {
         tracing::warn!(%error, "the data that the host has fetched can't be read");
         Status::ERR_UNPACK_FAILURE
     })

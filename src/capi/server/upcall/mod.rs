@@ -16,7 +16,6 @@ mod answers;
 mod calls;
 mod due;
 mod host;
-mod numbering;
 
 pub(super) use calls::Bridge;
 pub(super) use due::{Due, abandon_all};

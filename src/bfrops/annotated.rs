@@ -1,0 +1,46 @@
+//! Keys with something behind the NUL that ends them: the length on the wire carries it, and whoever takes the string
+//! for a C string, as every release of OpenPMIx does, does not see it.
+
+use super::text::{read_compulsory_string, write_string};
+use super::{DecodeError, EncodeError, Encoding, Reader, Writer};
+use crate::types::{DataType, Key, Kval, Value};
+
+/// A key and what is behind it; nothing is a plain key.
+#[derive(Debug)]
+pub struct AnnotatedKey;
+
+/// An entry whose key may have something behind it.
+#[derive(Debug)]
+pub struct AnnotatedKval;
+
+impl Encoding for AnnotatedKey {
+    type Value = (Key, Vec<u8>);
+    const TYPE: DataType = DataType::String;
+
+    fn write(writer: &mut Writer, (key, note): &(Key, Vec<u8>)) -> Result<(), EncodeError> {
+        let key = key.as_str().as_bytes();
+        if note.is_empty() { write_string(writer, key) } else { write_string(writer, &[key, &[0], note].concat()) }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<(Key, Vec<u8>), DecodeError> {
+        let bytes = read_compulsory_string(reader)?;
+        let mut parts = bytes.splitn(2, |&byte| byte == 0);
+        let key = Key::from_bytes(parts.next().unwrap_or_default()).map_err(|error| reader.error(error))?;
+        Ok((key, parts.next().unwrap_or_default().to_vec()))
+    }
+}
+
+impl Encoding for AnnotatedKval {
+    type Value = (Kval, Vec<u8>);
+    const TYPE: DataType = DataType::Kval;
+
+    fn write(writer: &mut Writer, (entry, note): &(Kval, Vec<u8>)) -> Result<(), EncodeError> {
+        AnnotatedKey::write(writer, &(entry.key.clone(), note.clone()))?;
+        Value::write(writer, &entry.value)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<(Kval, Vec<u8>), DecodeError> {
+        let (key, note) = AnnotatedKey::read(reader)?;
+        Ok((Kval { key, value: Value::read(reader)? }, note))
+    }
+}

@@ -1,0 +1,48 @@
+//! Which of a process's commits its values include, told where only our own servers look.
+//!
+//! As an entry of its own it would end every fence with a stock server: 4.2 and 5.0 refuse reserved keys that are not in
+//! their dictionary, and any other key would turn up in what clients are told. So it travels behind the NUL of a key
+//! (see [`crate::bfrops::wire::AnnotatedKey`]): of a process's first key, or, where keys are listed once for all
+//! processes, of the list's first, there with the numbers of all of them.
+
+use crate::types::{Key, Kval};
+
+/// Ours: the entry that says which of its commits the values of a process include. Stands among its values inside of a
+/// server, and never on the wire.
+pub const COMMIT_NUMBER: Key = Key::from_static("pmix.modex.commit");
+
+const MARK: &[u8] = b"modex.commit=";
+
+/// The entries that are sent as such.
+pub(super) fn values(entries: &[Kval]) -> impl Iterator<Item = &Kval> {
+    entries.iter().filter(|entry| entry.key != COMMIT_NUMBER)
+}
+
+/// The number among the entries of one process.
+fn number(entries: &[Kval]) -> Option<u64> {
+    entries.iter().find(|entry| entry.key == COMMIT_NUMBER)?.value.as_u64()
+}
+
+/// What to write behind a key for these processes, in their order; nothing if none has a number.
+pub(super) fn note<'a>(processes: impl Iterator<Item = &'a [Kval]>) -> Vec<u8> {
+    let numbers: Vec<Option<u64>> = processes.map(number).collect();
+    if numbers.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let texts: Vec<String> =
+        numbers.iter().map(|number| number.map_or_else(String::new, |number| number.to_string())).collect();
+    [MARK, texts.join(",").as_bytes()].concat()
+}
+
+/// The numbers that a note holds, by process. What is behind a key and none of ours says nothing.
+pub(super) fn read_note(note: &[u8]) -> Vec<Option<u64>> {
+    let Some(texts) = note.strip_prefix(MARK) else { return Vec::new() };
+    texts.split(|&byte| byte == b',').map(|text| std::str::from_utf8(text).ok()?.parse().ok()).collect()
+}
+
+/// Puts a number back among the entries of its process.
+pub(super) fn restore(entries: &mut Vec<Kval>, number: Option<u64>) {
+    if let Some(number) = number.filter(|_| !entries.is_empty()) {
+        entries.push(Kval { key: COMMIT_NUMBER, value: number.into() });
+    }
+}

@@ -1,0 +1,244 @@
+//! What a host carries between the servers of a job, as bytes that servers of other libraries read, too.
+
+use std::str::FromStr;
+
+use super::blob::{self, BlobError, Contributor, FenceBlock};
+use crate::bfrops::{Codec, DecodeError, DecodeLimits, EncodeError, Generation};
+use crate::types::{Kval, Namespace, ProcId, Rank, Status};
+
+/// For whom the data that servers exchange is written. All servers of a job write the same; what they write is read in
+/// every form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExchangeForm {
+    /// Servers of release 3.2: numbers of fixed width.
+    Release3,
+    /// Servers of the releases 4.0 to 5.0.
+    #[default]
+    Release4,
+    /// Servers of the releases 6.0 and 6.1: another layout of fence data.
+    Release6,
+}
+
+/// An exchange form was asked for that there is none of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no servers exchange data in the form of release {asked:?}; say 3, 4, 5 or 6, as the other servers of the job")]
+pub struct ExchangeFormError {
+    /// What was asked for.
+    pub asked: String,
+}
+
+/// Why a server's part of a fence can't be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// Numbers of processes begin after those of the namespaces before theirs.
+    #[error("{proc} can't be numbered: the size of a namespace of the fence is not known; register it with its size")]
+    Size {
+        /// The process.
+        proc: ProcId,
+    },
+    /// A value that the form can't carry.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+impl ExchangeError {
+    /// The status for the participants of the fence.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        match self {
+            Self::Size { .. } => Status::ERR_BAD_PARAM,
+            Self::Encode(_) => Status::ERR_PACK_FAILURE,
+        }
+    }
+}
+
+/// Data of one process.
+pub type ProcessData = (ProcId, Vec<Kval>);
+
+impl FromStr for ExchangeForm {
+    type Err = ExchangeFormError;
+
+    /// The release of the other servers: its major number, with or without what follows.
+    fn from_str(asked: &str) -> Result<Self, ExchangeFormError> {
+        match asked.split('.').next() {
+            Some("3") => Ok(Self::Release3),
+            Some("4" | "5") => Ok(Self::Release4),
+            Some("6") => Ok(Self::Release6),
+            _ => Err(ExchangeFormError { asked: asked.to_owned() }),
+        }
+    }
+}
+
+impl ExchangeForm {
+    /// One server's part of a fence over these namespaces, given in the order and with the sizes of the upcall.
+    ///
+    /// # Errors
+    /// [`ExchangeError`]
+    pub fn pack_fence(
+        self,
+        data: Vec<ProcessData>,
+        namespaces: &[(Namespace, Option<u32>)],
+    ) -> Result<Vec<u8>, ExchangeError> {
+        if self == Self::Release6 {
+            return Ok(blob::encode_fence_of_release_6(&data, self.codec())?);
+        }
+        let number = |(proc, entries): ProcessData| match number_of(&proc, namespaces) {
+            Some(number) => Ok((number, entries)),
+            None => Err(ExchangeError::Size { proc }),
+        };
+        let blocks = data.into_iter().map(number).collect::<Result<Vec<_>, _>>()?;
+        Ok(blob::encode_fence(&blocks, self.codec())?)
+    }
+
+    /// The answer to a request for a process's data.
+    ///
+    /// # Errors
+    /// If the form can't carry a value.
+    pub fn pack_direct_modex(self, entries: &[Kval]) -> Result<Vec<u8>, EncodeError> {
+        blob::encode_direct_modex(entries, self.codec())
+    }
+
+    const fn codec(self) -> Codec {
+        let generation = match self {
+            Self::Release3 => Generation::V3,
+            Self::Release4 => Generation::V41,
+            Self::Release6 => Generation::V61,
+        };
+        Codec { generation, described: false }
+    }
+}
+
+/// What all servers have contributed to a fence over these namespaces, in any form. What is of no process of theirs is
+/// left out.
+///
+/// # Errors
+/// [`BlobError`] if a part is in no form.
+pub fn unpack_fence(bytes: &[u8], namespaces: &[(Namespace, Option<u32>)]) -> Result<Vec<ProcessData>, BlobError> {
+    let blocks = blob::decode_fence(bytes, &DecodeLimits::EXCHANGE)?;
+    Ok(blocks.into_iter().filter_map(|block| named(block, namespaces)).collect())
+}
+
+/// Data of one process that another server has packed, in any form.
+///
+/// # Errors
+/// [`DecodeError`] if the bytes are none.
+pub fn unpack_direct_modex(bytes: &[u8]) -> Result<Vec<Kval>, DecodeError> {
+    blob::decode_direct_modex(bytes, &DecodeLimits::EXCHANGE)
+}
+
+fn named(block: FenceBlock, namespaces: &[(Namespace, Option<u32>)]) -> Option<ProcessData> {
+    let proc = match block.contributor {
+        Contributor::Relative(number) => proc_of(number, namespaces)?,
+        Contributor::Process(proc) => proc,
+    };
+    Some((proc, block.entries))
+}
+
+/// The sizes of the namespaces before a process's, plus its rank.
+fn number_of(proc: &ProcId, namespaces: &[(Namespace, Option<u32>)]) -> Option<u32> {
+    let mut first = 0_u32;
+    for (namespace, size) in namespaces {
+        if *namespace == proc.namespace {
+            return first.checked_add(proc.rank.process()?);
+        }
+        first = first.checked_add((*size)?)?;
+    }
+    None
+}
+
+fn proc_of(number: u32, namespaces: &[(Namespace, Option<u32>)]) -> Option<ProcId> {
+    let mut rest = number;
+    let last = namespaces.len().checked_sub(1)?;
+    for (index, (namespace, size)) in namespaces.iter().enumerate() {
+        // Nothing comes behind the last, so its size is of no interest.
+        if index == last || size.is_some_and(|size| rest < size) {
+            return Some(ProcId { namespace: namespace.clone(), rank: Rank::Process(rest) });
+        }
+        rest = rest.checked_sub((*size)?)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Key, Value};
+
+    const FORMS: [ExchangeForm; 3] = [ExchangeForm::Release3, ExchangeForm::Release4, ExchangeForm::Release6];
+
+    fn namespaces(sizes: &[(&str, Option<u32>)]) -> Vec<(Namespace, Option<u32>)> {
+        sizes.iter().map(|(name, size)| (Namespace::new(name).unwrap(), *size)).collect()
+    }
+
+    fn proc(name: &str, rank: u32) -> ProcId {
+        ProcId::new(Namespace::new(name).unwrap(), rank)
+    }
+
+    fn data(proc: ProcId, commit: u64) -> ProcessData {
+        let entry = |key, value: Value| Kval { key: Key::from_static(key), value };
+        (proc, vec![entry("k", "v".into()), entry("l", 1_u32.into()), entry("pmix.modex.commit", commit.into())])
+    }
+
+    #[test]
+    fn numbers_go_on_where_the_namespace_before_ends() {
+        let namespaces = namespaces(&[("a", Some(4)), ("b", None)]);
+        for (proc, number) in [(proc("a", 3), 3), (proc("b", 0), 4), (proc("b", 9), 13)] {
+            assert_eq!(number_of(&proc, &namespaces), Some(number));
+            assert_eq!(proc_of(number, &namespaces), Some(proc));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_numbered_is_refused_unless_it_is_named() {
+        let namespaces = namespaces(&[("a", None), ("b", None)]);
+        for of in [proc("b", 0), proc("c", 0)] {
+            for form in [ExchangeForm::Release3, ExchangeForm::Release4] {
+                let packed = form.pack_fence(vec![data(of.clone(), 1)], &namespaces);
+                assert_eq!(packed, Err(ExchangeError::Size { proc: of.clone() }));
+            }
+            let packed = ExchangeForm::Release6.pack_fence(vec![data(of.clone(), 1)], &namespaces).unwrap();
+            assert_eq!(unpack_fence(&packed, &namespaces), Ok(vec![data(of, 1)]));
+        }
+        let unnumbered = ExchangeForm::Release4.pack_fence(vec![data(proc("a", 7), 1)], &namespaces).unwrap();
+        assert_eq!(unpack_fence(&unnumbered, &namespaces), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn servers_of_all_releases_may_contribute_to_one_fence() {
+        let namespaces = namespaces(&[("a", Some(2)), ("b", Some(9))]);
+        let contributed = [data(proc("a", 1), 7), data(proc("b", 4), 8), data(proc("b", 5), 9)];
+        let parts = FORMS
+            .iter()
+            .zip(&contributed)
+            .map(|(form, data)| form.pack_fence(vec![data.clone()], &namespaces).unwrap());
+        assert_eq!(unpack_fence(&parts.collect::<Vec<_>>().concat(), &namespaces), Ok(contributed.to_vec()));
+    }
+
+    /// Servers of 4.2 and 5.0 failed the whole fence for a reserved key that is not in their dictionary, and any other
+    /// would have turned up among the values that clients get. So the number of a commit is no entry on the wire.
+    #[test]
+    fn the_number_of_a_commit_is_read_by_us_and_no_entry_for_others() {
+        let namespaces = namespaces(&[("a", Some(4))]);
+        let both = vec![data(proc("a", 0), 3), data(proc("a", 1), 4)];
+        for form in FORMS {
+            for data in [both.clone(), both[..1].to_vec()] {
+                let packed = form.pack_fence(data.clone(), &namespaces).unwrap();
+                assert!(!packed.windows(10).any(|bytes| bytes == b"pmix.modex"), "{form:?}");
+                assert_eq!(unpack_fence(&packed, &namespaces), Ok(data), "{form:?}");
+            }
+            let packed = form.pack_direct_modex(&both[0].1).unwrap();
+            assert!(!packed.windows(10).any(|bytes| bytes == b"pmix.modex"), "{form:?}");
+            assert_eq!(unpack_direct_modex(&packed), Ok(both[0].1.clone()), "{form:?}");
+        }
+    }
+
+    #[test]
+    fn forms_are_named_by_releases() {
+        let forms = ["3.2.5", "4", "5.0", "6"].map(|name| name.parse::<ExchangeForm>().unwrap());
+        assert_eq!(forms, [FORMS[0], FORMS[1], FORMS[1], FORMS[2]]);
+        for other in ["", "2", "v6", "7.0"] {
+            assert_eq!(other.parse::<ExchangeForm>(), Err(ExchangeFormError { asked: other.to_owned() }));
+        }
+    }
+}

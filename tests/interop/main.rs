@@ -1,0 +1,15 @@
+//! Our library and OpenPMIx at the two ends of the same job, as real processes.
+//!
+//! `make consumers` runs this; it is not a part of a plain `cargo test` because it needs Debian's OpenPMIx 4.2.2 and
+//! builds the C library. `MODEX_LIBPMIX_DIR` names another build of ours to test.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
+
+#[path = "../consumers/library.rs"]
+#[expect(dead_code, reason = "shared with the consumers' tests, which use the rest")]
+mod library;
+mod mixed_servers;
+#[path = "../consumers/process.rs"]
+#[expect(dead_code, reason = "shared with the consumers' tests, which use the rest")]
+mod process;
