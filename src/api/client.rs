@@ -198,6 +198,15 @@ impl Client {
         Ok(Self { session: Arc::new(session) })
     }
 
+    /// The name of the server that [`Client::connect_tool`] would connect to, as far as it is known without connecting.
+    ///
+    /// # Errors
+    /// [`ToolError`].
+    pub fn locate_server(directions: &ToolDirections) -> Result<Option<ProcId>, ToolError> {
+        let environment: Vec<_> = runtime::environment().into_iter().collect();
+        runtime::locate(directions, &environment)
+    }
+
     /// The server's own name.
     #[must_use]
     pub fn server(&self) -> &ProcId {

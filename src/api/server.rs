@@ -8,7 +8,8 @@ use crate::keys;
 use crate::ptl::{ForeignClients, ServerEnvironment, SocketAccess};
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped, ToolSupport};
 use crate::server::{
-    Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, RegisterClient, RegisterNamespace,
+    Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, RegisterClient,
+    RegisterNamespace,
 };
 use crate::shmem::BackingKind;
 use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Status, Text};

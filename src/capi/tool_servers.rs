@@ -202,14 +202,14 @@ fn attach(mut directives: Directives) -> Result<Arc<Membership>, Failure> {
     let process::Member::Client(present) = process::member()? else { return Err(Failure(Status::ERR_NOT_SUPPORTED)) };
     // A client of a job stays in it; a tool is what its first server called it.
     directives.directions.name = Some(present.proc().clone());
-    let client = connect(&directives)?;
-    if let Some(known) = process::read(|state| find(state, client.server())) {
-        let _ = client.leave();
+    let server = Client::locate_server(&directives.directions).ok().flatten();
+    if let Some(known) = server.and_then(|server| process::read(|state| find(state, &server))) {
         if directives.is_primary {
             process::change(|state| state.client = Some(Arc::clone(&known)));
         }
         return Ok(known);
     }
+    let client = connect(&directives)?;
     let attached = Arc::new(Membership::new(client));
     process::change(|state| {
         state.attached.push(Arc::clone(&attached));

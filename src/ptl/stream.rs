@@ -13,7 +13,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown
 
 use super::outbox::Outbox;
 use super::socket_owner::SocketOwners;
-use super::{Credentials, Endpoint, QueueFull, OwnerError};
+use super::{Credentials, Endpoint, OwnerError, QueueFull};
 
 /// What a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

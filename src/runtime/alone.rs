@@ -46,7 +46,7 @@ pub fn alone_as(proc: ProcId) -> io::Result<Session> {
 }
 
 /// What is known about the job and about its process.
-fn job_of_one(proc: &ProcId, host: &str) -> [RankData; 2] {
+pub(super) fn job_of_one(proc: &ProcId, host: &str) -> [RankData; 2] {
     let everyone = ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
     let of_job = [
         (keys::JOB_SIZE.name(), Value::Uint32(1)),

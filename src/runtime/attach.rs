@@ -6,6 +6,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::alone::job_of_one;
 use super::clock::{Clock, node_time, wait_ms};
 use super::link::Link;
 use super::link_state::LinkState;
@@ -17,8 +18,7 @@ use super::session::Session;
 use crate::client::{Call, CallError, LossReason, Outcome};
 use crate::gds::AsStatus;
 use crate::proto::handshake::{
-    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, STORE_HASH, STORE_MODEX, ToolAnswer,
-    native_credential,
+    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, STORE_HASH, STORE_MODEX, ToolAnswer, native_credential,
 };
 use crate::proto::{RankData, Reply, Request};
 use crate::ptl::{
@@ -271,6 +271,10 @@ impl Attempt {
         }
         if own.is_none() {
             let request = if is_ours { Request::StoreFallback(Some(Text::from(STORE_HASH))) } else { Request::JobInfo };
+            if matches!(who.role, Role::Singleton(..)) {
+                // What the server tells stands before this.
+                link.with(|state| state.received.receive(&job_of_one(proc, &hostname())));
+            }
             match self.ask_for_job(link, namespace, request) {
                 Ok(()) => {}
                 // A tool can live without what is known of its job: nothing, mostly.

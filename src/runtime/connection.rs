@@ -136,7 +136,8 @@ impl Connection {
                 self.init_age = init_age;
                 let expects = introduction.expects();
                 deliver(introduction.into_input(id));
-                self.stage = Stage::Known(Known { lines, expects, wants_refusal, inbox, open: OpenRequests::default() });
+                self.stage =
+                    Stage::Known(Known { lines, expects, wants_refusal, inbox, open: OpenRequests::default() });
             }
             Stage::Known(known) => known.inbox.feed(bytes),
             Stage::Closing => return Ok(()),

@@ -3,8 +3,7 @@ use std::time::Duration;
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
     Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_NATIVE, STORE_HASH,
-    ToolAnswer,
-    connect_body_size,
+    ToolAnswer, connect_body_size,
 };
 use crate::proto::{Dialect, Version};
 use crate::ptl::Credentials;

@@ -76,5 +76,5 @@ pub use local::{environment, hostname, temporary_directory};
 pub use pending::Pending;
 pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
 pub use session::{FetchError, Session};
-pub use tool::{SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool};
+pub use tool::{SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate};
 pub use tool_support::ToolSupport;

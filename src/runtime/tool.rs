@@ -163,6 +163,16 @@ pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session
     }
 }
 
+/// The name of the server that the directions lead to, without connecting; `None` if that is the one that started this
+/// process.
+///
+/// # Errors
+/// [`ToolError`].
+pub fn locate(directions: &ToolDirections, environment: &[(OsString, OsString)]) -> Result<Option<ProcId>, ToolError> {
+    let places = Places::of(directions, environment)?;
+    Ok(chosen(directions, &places)?.map(|offer| offer.address.server))
+}
+
 fn connect_once(
     directions: &ToolDirections,
     places: &Places,
@@ -172,7 +182,9 @@ fn connect_once(
         Some(offer) => offer,
         None => match attach::connect(environment.iter().map(|(name, value)| (name, value)), CONNECT_TIME_MAX) {
             Ok(session) => return Ok(session),
-            Err(ConnectError::NotLaunched) => offer_of(&only(places.search(|name| places.names.is_tool_file(name)), places)?)?,
+            Err(ConnectError::NotLaunched) => {
+                offer_of(&only(places.search(|name| places.names.is_tool_file(name)), places)?)?
+            }
             Err(error) => return Err(ToolError::Started(error)),
         },
     };
@@ -218,7 +230,9 @@ fn only(found: Vec<Found>, places: &Places) -> Result<Found, ToolError> {
         (None, _) => Err(ToolError::NoServer { places: places.told() }),
         (Some(first), Some(second)) => {
             let all = [first, second].into_iter().chain(found);
-            Err(ToolError::Ambiguous { servers: all.map(|found| found.contents.address).take(SERVERS_TOLD_MAX).collect() })
+            Err(ToolError::Ambiguous {
+                servers: all.map(|found| found.contents.address).take(SERVERS_TOLD_MAX).collect(),
+            })
         }
     }
 }

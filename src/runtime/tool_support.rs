@@ -36,16 +36,13 @@ impl ToolSupport {
             any_user: self.any_user,
             own_uid: nix::unistd::geteuid().as_raw(),
             // No dots: release 3.2 ends a namespace at the first.
-            name_prefix: format!("tool-{}-{}-", options.server.namespace, options.server.rank.to_raw()).replace('.', "_"),
+            name_prefix: format!("tool-{}-{}-", options.server.namespace, options.server.rank.to_raw())
+                .replace('.', "_"),
         }
     }
 
     /// Writes the files of a server that listens.
-    pub(super) fn announce(
-        &self,
-        options: &ServerOptions,
-        address: &ModexAddress,
-    ) -> Result<Files, RendezvousError> {
+    pub(super) fn announce(&self, options: &ServerOptions, address: &ModexAddress) -> Result<Files, RendezvousError> {
         if self.admission == ToolAdmission::Refused {
             return Ok(Files::default());
         }

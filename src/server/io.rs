@@ -193,7 +193,9 @@ pub enum Refusal {
     #[error("this server was not told to admit tools")]
     NoTools,
     /// A tool of a user who may not come.
-    #[error("the tool runs as user {uid}; this server admits root and user {ours}, unless it is told to admit every user's")]
+    #[error(
+        "the tool runs as user {uid}; this server admits root and user {ours}, unless it is told to admit every user's"
+    )]
     ForeignTool {
         /// Its user, according to the kernel.
         uid: u32,

@@ -164,7 +164,9 @@ fn spawn_upcall(requester: Requester, spawn: proto::Spawn, is_tool: bool) -> Upc
     let mut job = with_ids(spawn.job, &requester);
     set(&mut job, keys::SPAWNED, Value::Bool(true));
     set(&mut job, keys::PARENT_ID, Value::from(requester.proc.clone()));
-    job.retain(|info| ![keys::REQUESTOR_IS_TOOL, keys::REQUESTOR_IS_CLIENT].map(TypedKey::name).contains(&info.key.as_str()));
+    job.retain(|info| {
+        ![keys::REQUESTOR_IS_TOOL, keys::REQUESTOR_IS_CLIENT].map(TypedKey::name).contains(&info.key.as_str())
+    });
     set(&mut job, if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, Value::Bool(true));
     Upcall::Spawn(requests::Spawn { requester, job, apps: spawn.apps })
 }

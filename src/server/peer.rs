@@ -39,7 +39,10 @@ pub(super) struct Peers {
 impl Peers {
     pub(super) fn insert(&mut self, id: PeerId, hello: Hello) {
         let Hello { proc, credentials, store, version } = hello;
-        self.peers.insert(id, Peer { proc, credentials, store, version, stage: Stage::Arriving, is_tool: false, reads_entries: true });
+        self.peers.insert(
+            id,
+            Peer { proc, credentials, store, version, stage: Stage::Arriving, is_tool: false, reads_entries: true },
+        );
     }
 
     /// The slot number for the next admitted connection: peers repeat it in every header, we never read it back.

@@ -105,6 +105,7 @@ impl<S: Publish> Server<S> {
     /// A connection leaves in order. The host hears of it when the last connection of the process leaves.
     pub(super) fn finalize(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         let id = ticket.peer();
+        let is_tool = self.peers.get(id).is_some_and(|peer| peer.is_tool);
         if let Some(peer) = self.peers.get_mut(id) {
             peer.stage = Stage::Finalized;
         }
@@ -115,7 +116,8 @@ impl<S: Publish> Server<S> {
             client.connections.remove(&id);
             if client.connections.is_empty() && client.presence == Presence::Connected {
                 client.presence = Presence::Finalized;
-                object = Some(client.object);
+                // Tools are none of the clients that the host announced; no server of the reference tells of them here.
+                object = (!is_tool).then_some(client.object);
             }
         }
         match object {
