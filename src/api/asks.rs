@@ -36,6 +36,7 @@ pub(super) fn lookup(keys: Vec<Key>, directives: Vec<Info>) -> Asked<Answered<Ve
     ask(Request::Lookup(keyed(keys, directives)), limit, |reply| {
         answered(reply, |results| match results {
             Reply::Lookup(found) => Some(found),
+            Reply::Status(_) => Some(Vec::new()),
             _ => None,
         })
     })
@@ -167,6 +168,8 @@ fn done(reply: Reply) -> Option<()> {
 fn infos(reply: Reply) -> Option<Answered<Vec<Info>>> {
     answered(reply, |results| match results {
         Reply::Infos(infos) => Some(infos),
+        // Servers of 4.2 say nothing more of a monitor request.
+        Reply::Status(_) => Some(Vec::new()),
         _ => None,
     })
 }

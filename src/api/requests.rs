@@ -2,6 +2,7 @@
 
 use crate::client::{CallError, DirectiveError};
 use crate::gds::AsStatus;
+use crate::proto::{Command, Reply};
 use crate::server::Credential;
 use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text};
 
@@ -155,7 +156,7 @@ impl Client {
         let Ask { request, time_limit, read } = ask;
         let command = request.command();
         let reply = self.session().exchange(request, time_limit)?;
-        read(reply).ok_or(RequestError::Call(CallError::WrongReply { command }))
+        result_of(reply, command, read)
     }
 
     fn exchange_with<T: 'static>(
@@ -165,10 +166,42 @@ impl Client {
     ) -> Result<(), RequestError> {
         let Ask { request, time_limit, read } = ask;
         let command = request.command();
-        let result = move |reply| read(reply).ok_or(RequestError::Call(CallError::WrongReply { command }));
+        let result = move |reply| result_of(reply, command, read);
         let begun = self.session().exchange_with(request, time_limit, move |reply| {
             callback(reply.map_err(RequestError::Call).and_then(result));
         });
         begun.map_err(|error| RequestError::Thread(error.kind()))
+    }
+}
+
+/// The result in a reply. An error with remains of results, where none are of use, is that error: servers of the reference
+/// append an empty name to a spawn that failed.
+fn result_of<T>(reply: Reply, command: Command, read: impl FnOnce(Reply) -> Option<T>) -> Result<T, RequestError> {
+    let status = match &reply {
+        Reply::Partial { status, .. } => Some(*status),
+        _ => None,
+    };
+    let unreadable = || match status {
+        Some(status) => CallError::Refused { command, status },
+        None => CallError::WrongReply { command },
+    };
+    read(reply).ok_or_else(|| RequestError::Call(unreadable()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Under a server of 4.2.2 a spawn that failed ended with "wrong reply", and so did a monitor request that was granted.
+    #[test]
+    fn a_failed_spawn_has_the_hosts_status_and_a_bare_success_no_results() {
+        let spawned = Reply::Spawned { namespace: Text::from(""), entries: Vec::new() };
+        let status = Status::ERR_JOB_FAILED_TO_LAUNCH;
+        let failed = Reply::Partial { status, results: Box::new(spawned) };
+        let asked = asks::spawn(Vec::new(), Vec::new()).unwrap();
+        assert_eq!(result_of(failed, Command::Spawn, asked.read).unwrap_err().status(), status);
+        let asked = asks::monitor(Info::new(Key::from_static("k"), true), status, Vec::new()).unwrap();
+        let granted = result_of(Reply::Status(Status::SUCCESS), Command::Monitor, asked.read).unwrap();
+        assert_eq!(granted, Answered { status: Status::SUCCESS, results: Vec::new() });
     }
 }

@@ -102,6 +102,16 @@ pub enum StagingError {
         /// The key.
         key: Key,
     },
+    /// The server's release does not know the type.
+    #[error(
+        "value of key {key:?} has the type {data_type}, which the server's release does not know; use an older one"
+    )]
+    UnknownType {
+        /// The key.
+        key: String,
+        /// The type's name.
+        data_type: &'static str,
+    },
     /// All values together are larger than allowed.
     #[error("values of this process would take {needed_bytes} bytes, the limit is {limit}")]
     Full {
@@ -117,6 +127,7 @@ impl AsStatus for StagingError {
         match self {
             Self::Key(_) | Self::JobData { .. } => Status::ERR_BAD_PARAM,
             Self::ValueTooLarge { .. } | Self::ValueTooDeep { .. } => Status::ERR_INVALID_VAL_LENGTH,
+            Self::UnknownType { .. } => Status::ERR_NOT_SUPPORTED,
             Self::TooManyKeys { .. } | Self::Full { .. } => Status::ERR_OUT_OF_RESOURCE,
         }
     }

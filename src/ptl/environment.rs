@@ -46,6 +46,17 @@ pub struct ServerOffer {
     pub codec: Generation,
     /// Its release, if it told.
     pub version: Option<Version>,
+    /// How it wants its clients to prove who they are.
+    pub proof: Proof,
+}
+
+/// How a client proves to a server who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// By its user and group.
+    Native,
+    /// Not at all.
+    None,
 }
 
 /// Why the environment does not lead to a server.
@@ -94,7 +105,7 @@ pub enum EnvironmentError {
         source: AddressError,
     },
     /// The server demands a way to prove identity that we do not have.
-    #[error("{SECURITY_MODE} is {modes:?}; this client knows only \"{NATIVE}\"")]
+    #[error("{SECURITY_MODE} is {modes:?}; this client knows only \"{NATIVE}\" and \"{NO_SECURITY}\"")]
     Security {
         /// The value.
         modes: String,
@@ -131,6 +142,7 @@ const NAMESPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";
 const SECURITY_MODE: &str = "PMIX_SECURITY_MODE";
 const NATIVE: &str = "native";
+const NO_SECURITY: &str = "none";
 const HOSTNAME: &str = "PMIX_HOSTNAME";
 
 /// Variables that only a server writes: ours derive nothing from them, foreign libraries do.
@@ -229,13 +241,21 @@ impl ClientEnvironment {
         let Some((address, codec, fallback)) = found.server()? else {
             return Err(EnvironmentError::NoServer { namespace: proc.namespace });
         };
-        if let Some(modes) = text(SECURITY_MODE).filter(|modes| modes.split(',').all(|mode| mode != NATIVE)) {
-            return Err(EnvironmentError::Security { modes: modes.to_owned() });
-        }
+        let proof = text(SECURITY_MODE).map_or(Ok(Proof::Native), proof)?;
         let version = text(VERSION).map(|version| Version::parse(version.as_bytes()));
         let hostname = text(HOSTNAME).map(str::to_owned);
-        Ok(Self { proc, server: ServerOffer { address, codec, version }, fallback, hostname })
+        Ok(Self { proc, server: ServerOffer { address, codec, version, proof }, fallback, hostname })
     }
+}
+
+/// The first way of a server's list that is known here.
+fn proof(modes: &str) -> Result<Proof, EnvironmentError> {
+    let known = modes.split(',').find_map(|mode| match mode.trim() {
+        NATIVE => Some(Proof::Native),
+        NO_SECURITY => Some(Proof::None),
+        _ => None,
+    });
+    known.ok_or_else(|| EnvironmentError::Security { modes: modes.to_owned() })
 }
 
 /// A server, the encoding to use, and another way to the same server.

@@ -42,7 +42,7 @@ mod tcp_listener;
 
 pub use address::{AddressError, Endpoint, ModexAddress, ServerAddress};
 pub use credentials::Credentials;
-pub use environment::{ClientEnvironment, EnvironmentError, ServerEnvironment, ServerOffer};
+pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironment, ServerOffer};
 pub use listener::{ListenError, Listener, SocketAccess};
 pub use outbox::QueueFull;
 pub use socket_owner::OwnerError;

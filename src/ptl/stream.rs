@@ -4,16 +4,15 @@ use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketAddrAny};
 
 use super::outbox::Outbox;
 use super::socket_owner::SocketOwners;
-use super::{Credentials, Endpoint, OwnerError, QueueFull};
+use super::{Credentials, Endpoint, QueueFull};
 
 /// What a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,10 +83,10 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// Somebody listens there who is neither this user nor root, and who would learn whatever is put.
-    #[error("socket {path} is served by user {uid}, who is neither root nor user {ours}; refusing to talk to it")]
+    #[error("socket {endpoint} is served by user {uid}, who is neither root nor user {ours}; refusing to talk to it")]
     ForeignServer {
         /// The socket.
-        path: PathBuf,
+        endpoint: Endpoint,
         /// Who serves it.
         uid: u32,
         /// Our effective user id.
@@ -96,6 +95,18 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    /// Whether there is nobody at that place, or none that this process can see.
+    #[must_use]
+    pub fn is_nothing_there(&self) -> bool {
+        use io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
+        match self {
+            Self::Unreachable { source, .. } => {
+                matches!(source.kind(), ConnectionRefused | NotFound | PermissionDenied)
+            }
+            Self::ForeignServer { .. } => false,
+        }
+    }
+
     /// Whether the same may succeed a moment later.
     #[must_use]
     pub fn may_pass(&self) -> bool {
@@ -130,7 +141,7 @@ impl Stream {
         match endpoint {
             Endpoint::Unix(path) => {
                 let socket = UnixStream::connect(path).map_err(unreachable)?;
-                check_server(path, Credentials::of_peer(&socket).map_err(unreachable)?)?;
+                check_server(endpoint, Credentials::of_peer(&socket).map_err(unreachable)?.uid)?;
                 Self::new(socket, limits).map_err(unreachable)
             }
             Endpoint::Tcp(address) => Self::connect_tcp(*address, limits, time_max).map_err(unreachable),
@@ -144,6 +155,27 @@ impl Stream {
             TcpStream::connect_timeout(&address, time_max)?
         };
         Self::over_tcp(socket, limits)
+    }
+
+    /// Checks whose server is at the other end of a loopback TCP connection: this user's or root's. To be called once it
+    /// has answered, as nobody owns a connection that was not accepted yet. Where the kernel can't tell (another network
+    /// or user namespace, another node), nothing is proven and nothing refused: launchers lead processes there.
+    ///
+    /// # Errors
+    /// [`ConnectError::ForeignServer`].
+    pub fn check_tcp_server(&self) -> Result<(), ConnectError> {
+        let address = |found: Option<SocketAddrAny>| SocketAddr::try_from(found?).ok();
+        let own = address(rustix::net::getsockname(&self.socket).ok());
+        let server = address(rustix::net::getpeername(&self.socket).ok().flatten());
+        let (Some(own), Some(address)) = (own, server) else { return Ok(()) };
+        let owner = SocketOwners::new().owner(own, address);
+        match owner {
+            Ok(uid) if uid != UID_UNMAPPED => check_server(&Endpoint::Tcp(address), uid),
+            owner => {
+                tracing::debug!(?owner, %address, "whose server this is can't be told");
+                Ok(())
+            }
+        }
     }
 
     /// Takes a connected UNIX-domain socket and makes it non-blocking.
@@ -168,18 +200,6 @@ impl Stream {
     fn of(socket: OwnedFd, carries_descriptors: bool, limits: StreamLimits) -> Self {
         let (socket, outbox, descriptors) = (Arc::new(socket), Outbox::default(), VecDeque::new());
         Self { socket, carries_descriptors, outbox, descriptors, limits }
-    }
-
-    /// Whose the process at the other end of a TCP connection is, according to the kernel. `None`: this is no TCP
-    /// connection.
-    #[must_use]
-    pub fn tcp_peer_owner(&self) -> Option<Result<u32, OwnerError>> {
-        if self.carries_descriptors {
-            return None;
-        }
-        let socket = TcpStream::from(self.socket.try_clone().ok()?);
-        let (own, peer) = (socket.local_addr().ok()?, socket.peer_addr().ok()?);
-        Some(SocketOwners::new().owner(own, peer))
     }
 
     /// Whether descriptors can travel here.
@@ -283,14 +303,16 @@ impl AsFd for Stream {
 }
 
 /// Whoever else listens there would learn whatever is put.
-fn check_server(path: &Path, server: Credentials) -> Result<(), ConnectError> {
+fn check_server(endpoint: &Endpoint, uid: u32) -> Result<(), ConnectError> {
     let ours = nix::unistd::geteuid().as_raw();
-    match server.uid {
-        0 => Ok(()),
-        uid if uid == ours => Ok(()),
-        uid => Err(ConnectError::ForeignServer { path: path.to_owned(), uid, ours }),
+    if uid == 0 || uid == ours {
+        return Ok(());
     }
+    Err(ConnectError::ForeignServer { endpoint: endpoint.clone(), uid, ours })
 }
+
+/// What the kernel shows of a user who has no number here: one of another user namespace.
+const UID_UNMAPPED: u32 = 65534;
 
 /// Room for descriptors in one receive. Our peers send one at a time; the kernel closes what does not fit.
 const DESCRIPTORS_PER_CALL: usize = 4;

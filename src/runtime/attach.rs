@@ -18,11 +18,13 @@ use super::session::Session;
 use crate::client::{Call, CallError, LossReason, Outcome};
 use crate::gds::AsStatus;
 use crate::proto::handshake::{
-    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, STORE_HASH, STORE_MODEX, ToolAnswer, native_credential,
+    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX, ToolAnswer,
+    native_credential,
 };
 use crate::proto::{RankData, Reply, Request};
 use crate::ptl::{
-    self, ClientEnvironment, Endpoint, EnvironmentError, Received, ServerOffer, Stream, StreamError, StreamLimits,
+    self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
+    StreamError, StreamLimits,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
@@ -104,12 +106,6 @@ pub enum UnreachableReason {
         /// The job it told of.
         told: String,
     },
-    /// It listens on TCP, where everybody can, and belongs to somebody who would learn whatever is asked and put.
-    #[error("it belongs to user {uid}, who is neither root nor this process's; refusing to talk to it")]
-    ForeignServer {
-        /// Whose it is, according to the kernel.
-        uid: u32,
-    },
     /// The connect message could not be written.
     #[error("the connect message can't be written for it")]
     Message,
@@ -134,6 +130,7 @@ where
     let newcomer = Newcomer {
         role: Role::Client(environment.proc.clone()),
         server: environment.server,
+        fallback: environment.fallback,
         hostname: environment.hostname,
         info: Vec::new(),
     };
@@ -148,6 +145,8 @@ where
 pub(super) struct Newcomer {
     pub(super) role: Role,
     pub(super) server: ServerOffer,
+    /// Another way to the same server.
+    pub(super) fallback: Option<ServerAddress>,
     /// The server's name for this node, if it told.
     pub(super) hostname: Option<String>,
     /// What it says of itself.
@@ -187,13 +186,7 @@ impl Attempt {
     }
 
     pub(super) fn join(&self, who: &Newcomer) -> Result<Joined, UnreachableReason> {
-        let ServerOffer { address, codec, version } = &who.server;
-        let manners = match address.endpoint {
-            Endpoint::Unix(_) => Manners::ours(),
-            Endpoint::Tcp(_) => Manners::of_reference(*codec, *version),
-        };
-        let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
-        let mut stream = self.connect(&address.endpoint, limits)?;
+        let (mut stream, manners) = self.reach(who)?;
         let hello = self.introduction(who, &manners).ok_or(UnreachableReason::Message)?;
         // The first message of a connection is never refused by its queue.
         stream.queue(hello, None).map_err(|_| UnreachableReason::Message)?;
@@ -202,8 +195,8 @@ impl Attempt {
             let Greeted::Refused(status) = greeted else { return Err(UnreachableReason::Garbled) };
             return Ok(Joined::Refused(status));
         };
-        if !matches!(who.role, Role::Client(_)) {
-            check_owner(&stream)?;
+        if !stream.carries_descriptors() {
+            stream.check_tcp_server()?;
         }
         let known_as = who.hostname.clone().unwrap_or_else(hostname);
         let received = ReceivedData::new(known_as, manners.dialect);
@@ -233,6 +226,23 @@ impl Attempt {
                 Some((refused @ Greeted::Refused(_), _)) => return Ok(refused),
                 None => self.receive(stream, &mut bytes)?,
             }
+        }
+    }
+
+    /// Connects to the server, over TCP if its own socket does not exist where this process is.
+    fn reach(&self, who: &Newcomer) -> Result<(Stream, Manners), UnreachableReason> {
+        let server = &who.server;
+        let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
+        let connect = |address: &ServerAddress| {
+            let manners = match address.endpoint {
+                Endpoint::Unix(_) => Manners::ours(),
+                Endpoint::Tcp(_) => Manners::of_reference(server.codec, server.version),
+            };
+            self.connect(&address.endpoint, limits).map(|stream| (stream, manners))
+        };
+        match (connect(&server.address), &who.fallback) {
+            (Err(UnreachableReason::Connect(error)), Some(address)) if error.is_nothing_there() => connect(address),
+            (outcome, _) => outcome,
         }
     }
 
@@ -315,12 +325,16 @@ impl Attempt {
 
     fn introduction(&self, who: &Newcomer, manners: &Manners) -> Option<Vec<u8>> {
         let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
+        let (security, credential) = match who.server.proof {
+            Proof::Native => (Text::from(SECURITY_NATIVE), native_credential(ids)),
+            Proof::None => (Text::from(SECURITY_NONE), Vec::new()),
+        };
         let is_mapping = manners.is_ours && matches!(who.role, Role::Client(_));
         let begun = self.begun.filter(|_| is_mapping);
         let begun = begun.map(|begun| Info::new(Key::from_static(INIT_BEGUN), begun.as_nanos()));
         let connect = Connect {
-            security: Text::from(SECURITY_NATIVE),
-            credential: native_credential(ids),
+            security,
+            credential,
             role: who.role.clone(),
             version: Text::from(manners.dialect.peer.to_string()),
             codec: Text::from(manners.dialect.codec.generation.module_name()),
@@ -362,21 +376,6 @@ impl Attempt {
 
     fn timed_out_or(&self, other: UnreachableReason) -> UnreachableReason {
         if self.clock.now() >= self.deadline() { UnreachableReason::TimedOut(self.time_max) } else { other }
-    }
-}
-
-/// A rendezvous file may be older than who listens at its address now. Until the server has accepted a connection the
-/// kernel knows no owner of its end, so this comes after the answer.
-fn check_owner(stream: &Stream) -> Result<(), UnreachableReason> {
-    let ours = nix::unistd::geteuid().as_raw();
-    match stream.tcp_peer_owner() {
-        None => Ok(()),
-        Some(Ok(uid)) if uid == ours || uid == 0 => Ok(()),
-        Some(Ok(uid)) => Err(UnreachableReason::ForeignServer { uid }),
-        Some(Err(error)) => {
-            tracing::warn!(%error, "it is not known whose the server is");
-            Ok(())
-        }
     }
 }
 

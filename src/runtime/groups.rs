@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::manners::Manners;
 use crate::client::CallError;
 use crate::proto::{Reply, Request};
-use crate::types::{ProcId, Text};
+use crate::types::{ProcId, Rank, Text};
 
 /// Members of the groups that this process has helped to form. Releases before 5.0 don't tell the members, those since
 /// want to be told them when a group ends.
@@ -30,7 +30,14 @@ impl Groups {
         let name = |id: &Option<Text>| id.as_ref().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
         match request {
             _ if manners.is_ours => Step::Other,
-            Request::GroupConstruct(group) => Step::Forms(name(&group.id), group.procs.clone()),
+            Request::Connect(collective) | Request::Disconnect(collective) => {
+                collective.procs = self.spell_out(std::mem::take(&mut collective.procs));
+                Step::Other
+            }
+            Request::GroupConstruct(group) => {
+                group.procs = self.spell_out(std::mem::take(&mut group.procs));
+                Step::Forms(name(&group.id), group.procs.clone())
+            }
             Request::GroupDestruct(group) => {
                 let name = name(&group.id);
                 if group.procs.is_empty() {
@@ -40,6 +47,24 @@ impl Groups {
             }
             _ => Step::Other,
         }
+    }
+
+    /// Participants without names of groups: since 5.0 the reference's clients name a group's members themselves. Nothing
+    /// is noted of groups under our own server, which knows them.
+    pub(super) fn spell_out(&self, procs: Vec<ProcId>) -> Vec<ProcId> {
+        let groups = self.0.lock();
+        if groups.is_empty() {
+            return procs;
+        }
+        let members = |proc: ProcId| match (groups.get(proc.namespace.as_str().as_bytes()), proc.rank) {
+            (Some(members), Rank::Wildcard) => members.clone(),
+            (Some(members), Rank::Process(rank)) => {
+                let member = usize::try_from(rank).ok().and_then(|rank| members.get(rank));
+                vec![member.cloned().unwrap_or(proc)]
+            }
+            _ => vec![proc],
+        };
+        procs.into_iter().flat_map(members).collect()
     }
 
     /// Completes the answer.
@@ -89,6 +114,10 @@ mod tests {
         let told = Reply::Group { members: Vec::new(), context_id: None, info: Vec::new(), jobs: Vec::new() };
         let Ok(Reply::Group { members: completed, .. }) = groups.conclude(step, Ok(told)) else { panic!("no group") };
         assert_eq!(completed, members);
+        let of_group = |rank: Rank| ProcId { namespace: Namespace::new("g").unwrap(), rank };
+        let other = ProcId::new(Namespace::new("other").unwrap(), 1);
+        assert_eq!(groups.spell_out(vec![of_group(Rank::Wildcard)]), members);
+        assert_eq!(groups.spell_out(vec![other.clone(), of_group(Rank::Process(1))]), [other, members[1].clone()]);
         let mut end = Request::GroupDestruct(group(Command::GroupDestruct, Vec::new()));
         let step = groups.prepare(&mut end, &manners);
         assert_eq!(end, Request::GroupDestruct(group(Command::GroupDestruct, members)));

@@ -3,6 +3,7 @@
 use super::clock::calendar_time;
 use crate::bfrops::{Codec, DecodeLimits, Generation};
 use crate::proto::{Dialect, Request, Version};
+use crate::types::{DataType, Value};
 
 /// How to treat a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ impl Manners {
 
     /// Those of a server of the reference. It writes job information of any size into one message.
     pub(super) fn of_reference(generation: Generation, version: Option<Version>) -> Self {
-        let peer = version.filter(|version| version.major > 0).unwrap_or_else(|| oldest_with(generation));
+        let peer = version.filter(|version| version.major > 0).unwrap_or_else(|| Version::first_with(generation));
         let message_bytes_max = match peer.major {
             0..=3 => 16 << 20,
             4..=5 => MESSAGE_BYTES_ANY,
@@ -39,6 +40,29 @@ impl Manners {
     /// Whether it answers who runs where. Those that do not have told the process all of it.
     pub(super) fn resolves(&self) -> bool {
         self.is_ours || self.dialect.peer.major >= 5
+    }
+
+    /// Whether a value can be sent to it. One that can't would cost it the whole message.
+    pub(super) fn takes(&self, value: &Value) -> bool {
+        self.is_ours || (self.takes_type(value.data_type()) && self.takes_parts(value, NESTING_MAX))
+    }
+
+    fn takes_type(&self, data_type: DataType) -> bool {
+        // Release 3 has a code for it, but its store can't copy one, and then answers no commit at all.
+        let is_lost = data_type == DataType::AllocDirective && self.dialect.peer.major < 4;
+        !is_lost && self.dialect.codec.registers(data_type)
+    }
+
+    fn takes_parts(&self, value: &Value, depth: u32) -> bool {
+        match value {
+            _ if depth == 0 => false,
+            Value::DataArray(array) => {
+                self.takes_type(array.element_type)
+                    && array.elements.iter().all(|part| self.takes_parts(part, depth - 1))
+            }
+            Value::Info(info) => self.takes_type(info.value.data_type()) && self.takes_parts(&info.value, depth - 1),
+            _ => true,
+        }
     }
 
     /// Says in a request what our own server knows without: it goes by the kernel's word and its own clock.
@@ -56,23 +80,15 @@ impl Manners {
     }
 }
 
+/// How deep values are looked into; deeper ones can't be put.
+const NESTING_MAX: u32 = DecodeLimits::NESTING_MAX;
 /// Releases 4 and 5 have no limit of their own: what a header can say.
 const MESSAGE_BYTES_ANY: usize = 0x7fff_ffff;
-
-/// The first release with this encoding, for servers that do not tell theirs.
-const fn oldest_with(generation: Generation) -> Version {
-    match generation {
-        Generation::V3 => Version::new(3, 2, 0),
-        Generation::V4 => Version::new(4, 0, 0),
-        Generation::V41 => Version::new(4, 2, 0),
-        Generation::V51 => Version::new(6, 0, 0),
-        Generation::V61 => Version::new(6, 1, 0),
-    }
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{Info, Key};
 
     #[test]
     fn a_server_that_does_not_tell_its_release_has_that_of_its_encoding() {
@@ -82,6 +98,17 @@ mod tests {
             assert_eq!(Manners::of_reference(Generation::V3, untold).dialect.peer.major, 3);
             assert_eq!(Manners::of_reference(Generation::V61, untold).dialect.peer.major, 6);
         }
+    }
+
+    #[test]
+    fn a_value_of_a_type_that_a_release_does_not_know_is_not_for_it() {
+        let info = |value| Value::info_array(vec![Info::new(Key::from_static("k"), value)]);
+        let manners = |generation| Manners::of_reference(generation, None);
+        let device = Value::DeviceType(7);
+        assert!(manners(Generation::V41).takes(&info(device.clone())));
+        assert!(!manners(Generation::V3).takes(&device) && !manners(Generation::V3).takes(&info(device)));
+        assert!(!manners(Generation::V3).takes(&Value::AllocDirective(1)));
+        assert!(manners(Generation::V3).takes(&info(Value::from("text"))));
     }
 
     #[test]

@@ -165,6 +165,7 @@ impl Session {
     pub fn put(&self, scope: Scope, key: &str, value: impl IntoValue) -> Result<(), StagingError> {
         self.staging.lock().check_size(key, value.held_bytes())?;
         let value = value.into();
+        self.check_type(scope, key, &value)?;
         // Release pairs with the Acquire in `may_be_staged`.
         self.has_put.store(true, Ordering::Release);
         self.staging.lock().put(scope, key, value)
@@ -176,6 +177,7 @@ impl Session {
     /// # Errors
     /// [`StagingError`].
     pub fn put_any(&self, scope: Scope, key: Key, value: Value) -> Result<(), StagingError> {
+        self.check_type(scope, key.as_str(), &value)?;
         // Release pairs with the Acquire in `may_be_staged`.
         self.has_put.store(true, Ordering::Release);
         self.staging.lock().put_any(scope, key, value)
@@ -220,6 +222,14 @@ impl Session {
         self.is_alone && procs.iter().all(|proc| proc.covers(&self.proc))
     }
 
+    /// Refuses a value here that the server would refuse with all others of the commit.
+    fn check_type(&self, scope: Scope, key: &str, value: &Value) -> Result<(), StagingError> {
+        if scope == Scope::Internal || self.manners.takes(value) {
+            return Ok(());
+        }
+        Err(StagingError::UnknownType { key: key.to_owned(), data_type: value.data_type().name() })
+    }
+
     /// Our own server knows what a global value is; others are told twice.
     fn commits(&self, commit: Commit) -> Vec<Commit> {
         match self.manners.is_ours {
@@ -240,7 +250,7 @@ impl Session {
         if self.is_everyone(&procs) {
             return Ok(());
         }
-        self.link.call(Call::Fence { procs, directives }).map(drop)
+        self.link.call(Call::Fence { procs: self.groups.spell_out(procs), directives }).map(drop)
     }
 
     /// As [`Session::fence`], without waiting.
@@ -248,6 +258,7 @@ impl Session {
         if self.is_everyone(&procs) {
             return Pending::done(&self.link);
         }
+        let procs = self.groups.spell_out(procs);
         Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
     }
 
@@ -263,6 +274,7 @@ impl Session {
         callback: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) -> std::io::Result<()> {
         let is_over = self.is_everyone(&procs);
+        let procs = self.groups.spell_out(procs);
         self.progress.begin(&self.link, |link| match is_over {
             true => link.defer(move || callback(Ok(()))),
             false => link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop)))),

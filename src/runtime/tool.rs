@@ -14,7 +14,7 @@ use crate::keys;
 use crate::proto::Version;
 use crate::proto::handshake::{Ids, Role};
 use crate::ptl::rendezvous::{self, Found, Names, RendezvousError};
-use crate::ptl::{AddressError, ServerAddress, ServerOffer};
+use crate::ptl::{AddressError, Proof, ServerAddress, ServerOffer};
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
 
 /// Where a tool looks for its server, and who it is. The first that is given of address, file, process number, namespace
@@ -250,12 +250,12 @@ fn offer_at(address: &str, version: Option<Version>) -> Result<ServerOffer, Tool
         Some(version) if (version.major, version.minor) == (4, 0) => Generation::V4,
         Some(_) => Generation::V41,
     };
-    Ok(ServerOffer { address: address.parse::<ServerAddress>()?, codec, version })
+    Ok(ServerOffer { address: address.parse::<ServerAddress>()?, codec, version, proof: Proof::Native })
 }
 
 fn join(role: Role, server: ServerOffer, info: Vec<Info>) -> Result<Session, ToolError> {
     let address = server.address.to_string();
-    let newcomer = Newcomer { role, server, hostname: Some(hostname()), info };
+    let newcomer = Newcomer { role, server, fallback: None, hostname: Some(hostname()), info };
     match Attempt::start(CONNECT_TIME_MAX).join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
         Ok(Joined::Refused(status)) => Err(ToolError::Refused { address, status }),

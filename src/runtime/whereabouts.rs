@@ -1,4 +1,5 @@
-//! Who runs where, under servers that answer no such question: releases before 5.0 have told their clients all of it.
+//! Who runs where, under a server of the reference: it has told its clients all of it at the start. Releases before 5.0
+//! answer no such question, later ones only if their host does.
 
 use super::session::{FetchError, Session};
 use crate::client::{CallError, GetDirectives, GetRequest};
@@ -8,16 +9,21 @@ use crate::proto::{Command, Reply, Request, ResolvePeers};
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text};
 
 impl Session {
-    /// The answer to a question that this server does not know; `None` for all others.
+    /// The answer to a question that needs no asking, or can't be asked; `None` for all others.
     pub(super) fn answer_here(&self, request: &Request) -> Option<Result<Reply, CallError>> {
-        if self.manners().resolves() || self.is_alone() {
+        if self.manners().is_ours {
             return None;
         }
-        match request {
-            Request::ResolvePeers(asked) => Some(self.peers_on(asked)),
-            Request::ResolveNode(namespace) => Some(self.nodes_of(namespace.as_ref())),
-            _ => None,
-        }
+        let (names_job, answer) = match request {
+            Request::ResolvePeers(asked) => (asked.namespace.is_some(), self.peers_on(asked)),
+            Request::ResolveNode(namespace) => (namespace.is_some(), self.nodes_of(namespace.as_ref())),
+            _ => return None,
+        };
+        let is_known = match &answer {
+            Ok(Reply::Procs(procs)) => !procs.is_empty(),
+            answer => answer.is_ok(),
+        };
+        (!self.manners().resolves() || (is_known && names_job)).then_some(answer)
     }
 
     fn peers_on(&self, asked: &ResolvePeers) -> Result<Reply, CallError> {
@@ -59,7 +65,12 @@ impl Session {
         command: Command,
     ) -> Result<Option<String>, CallError> {
         let refused = |status| CallError::Refused { command, status };
-        let directives = GetDirectives::parse(directives).map_err(|error| refused(error.status()))?;
+        let mut directives = directives.to_vec();
+        // Of another job the server may know more, unless it can be asked outright.
+        if self.manners().resolves() || namespace == self.proc().namespace {
+            directives.push(Info::new(Key::from_static(keys::OPTIONAL.name()), true));
+        }
+        let directives = GetDirectives::parse(&directives).map_err(|error| refused(error.status()))?;
         let job = ProcId { namespace, rank: Rank::Wildcard };
         let request = GetRequest::new(Some(job), Some(Key::from_static(key)), directives, self.proc())
             .map_err(|error| refused(error.status()))?;

@@ -181,7 +181,7 @@ static void halves(void)
     pmix_proc_t other[2] = {proc_of(me.nspace, me.rank < 2 ? 2 : 0), proc_of(me.nspace, me.rank < 2 ? 3 : 1)};
 
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(me.rank % 2 ? half : turned, 2, NULL, 0));
-    CHECK_UNLESS_STOCK("stock waits for ever or succeeds", stock() || PMIx_Fence(other, 2, NULL, 0) != PMIX_SUCCESS);
+    CHECK_UNLESS_STOCK_SERVER("stock waits for ever or succeeds", stock_server() || PMIx_Fence(other, 2, NULL, 0) != PMIX_SUCCESS);
 }
 
 /* Every thread may call. */

@@ -171,8 +171,8 @@ static void unsupported(void)
     CHECK_NUMBER(PMIX_SUCCESS, status);
     CHECK(PMIx_Query_info(&query, 1, &results, &count) != PMIX_SUCCESS);
     PMIX_QUERY_DESTRUCT(&query);
-    CHECK_UNLESS_STOCK("says another error", PMIx_Process_monitor(&info, -500, NULL, 0, &results, &count) == PMIX_ERR_NOT_SUPPORTED);
-    if (!stock()) { /* which hangs, or makes an empty credential of its own */
+    CHECK_UNLESS_STOCK_SERVER("says another error", PMIx_Process_monitor(&info, -500, NULL, 0, &results, &count) == PMIX_ERR_NOT_SUPPORTED);
+    if (!stock_server()) { /* which hangs, or makes an empty credential of its own */
         CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Connect(both, 2, NULL, 0));
         CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Fence(NULL, 0, NULL, 0)); /* ranks of other nodes take part */
         CHECK(PMIx_Get_credential(NULL, 0, &bytes) != PMIX_SUCCESS || bytes.bytes != NULL);

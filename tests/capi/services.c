@@ -313,8 +313,8 @@ static void name_service(void)
     strcpy(data[0].key, "service");
     /* Some found: those are filled in, the others stay undefined. */
     pmix_status_t status = PMIx_Lookup(data, 2, NULL, 0);
-    CHECK_UNLESS_STOCK("loses the partial success", status == PMIX_ERR_PARTIAL_SUCCESS);
-    CHECK_UNLESS_STOCK("drops what was found", data[0].value.type == PMIX_STRING);
+    CHECK_UNLESS_STOCK_SERVER("loses the partial success", status == PMIX_ERR_PARTIAL_SUCCESS);
+    CHECK_UNLESS_STOCK_SERVER("drops what was found", data[0].value.type == PMIX_STRING);
     CHECK_NUMBER(PMIX_UNDEF, data[1].value.type);
     PMIX_PDATA_DESTRUCT(&data[0]);
     PMIX_PDATA_DESTRUCT(&data[1]);
@@ -471,7 +471,7 @@ static void controlling(void)
     PMIX_INFO_LOAD(&info, "my.monitor", NULL, PMIX_BOOL);
     results = NULL;
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Process_monitor(&info, -500, NULL, 0, &results, &count));
-    CHECK_UNLESS_STOCK("loses the results of a monitor request", count == 1);
+    CHECK_UNLESS_STOCK_SERVER("loses the results of a monitor request", count == 1);
     if (results) PMIX_INFO_FREE(results, count);
     PMIX_INFO_DESTRUCT(&info);
 }
@@ -510,7 +510,7 @@ static void forwarding(void)
     struct done pulled = DONE, ended = DONE, pushed = DONE;
     pmix_status_t status = PMIx_IOF_push(&target, 1, &bytes, NULL, 0, op_done, &pushed);
     CHECK_STATUS(PMIX_SUCCESS, done_result(&pushed, status));
-    if (stock()) { /* which hangs in its own thread when a pull is answered */
+    if (stock_server()) { /* which hangs in its own thread when a pull is answered */
         CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "pulled", "no"));
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Commit());
         return;

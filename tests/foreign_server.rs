@@ -1,0 +1,407 @@
+//! Our client and servers that are not ours, played by this test: sessions captured from the reference's libraries, and
+//! servers that refuse, close, stammer or keep silent. Each of those ends with an error that says so, within the caller's
+//! time, and never with a hang.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use modex::client::{CallError, LossReason};
+use modex::keys::{self, TypedKey};
+use modex::proto::frame::{self, FrameHeader};
+use modex::proto::{Command, Dialect, RankData, Reply, Tag, reply};
+use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Value};
+use modex::{Client, ClientBuilder, ConnectError, FenceError, FenceOptions, GetError, GetOptions, RequestError};
+
+/// A server that is not there for longer than its script.
+struct Server {
+    port: u16,
+    script: JoinHandle<()>,
+}
+
+impl Server {
+    fn new(script: impl FnOnce(TcpStream) + Send + 'static) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        Self { port, script: std::thread::spawn(move || script(listener.accept().unwrap().0)) }
+    }
+
+    /// What a launcher puts into the environment, and what users put there to configure the reference's library, which
+    /// is nothing to ours.
+    fn environment(&self, uri: &str, version: &str) -> Vec<(String, String)> {
+        let address = format!("srv.ns.0;tcp4://127.0.0.1:{}", self.port);
+        let variables = [
+            ("PMIX_NAMESPACE", "testns"),
+            ("PMIX_RANK", "0"),
+            (uri, &address),
+            ("PMIX_VERSION", version),
+            ("PMIX_SECURITY_MODE", "munge,native"),
+            ("PMIX_HOSTNAME", "node0"),
+            ("PMIX_GDS_MODULE", "ds21,ds12,hash"),
+            ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC"),
+            ("PMIX_MCA_gds", "ds21"),
+            ("PMIX_MCA_psec", "none"),
+            ("PMIX_MCA_ptl", "usock"),
+            ("PMIX_MCA_bfrops_base_verbose", "9"),
+        ];
+        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+    }
+
+    fn client(&self) -> ClientBuilder {
+        Client::builder().env(self.environment("PMIX_SERVER_URI41", "4.2.2rc2")).timeout(Duration::from_secs(20))
+    }
+
+    fn hasty_client(&self) -> ClientBuilder {
+        self.client().timeout(Duration::from_millis(100))
+    }
+
+    fn ended(self) {
+        self.script.join().unwrap();
+    }
+}
+
+/// Reads the connect message and gives it without its header.
+fn read_hello(stream: &mut TcpStream) -> Vec<u8> {
+    let mut header = [0; 16];
+    stream.read_exact(&mut header).unwrap();
+    assert_eq!(header[..8], [0xff; 8]);
+    #[expect(clippy::host_endian_bytes, reason = "the header of the connect message is the sender's memory")]
+    let size = u32::from_ne_bytes(header[8..12].try_into().unwrap());
+    let mut body = vec![0; usize::try_from(size).unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    body
+}
+
+/// Reads a message and gives it with its header.
+fn read_message(stream: &mut TcpStream) -> Vec<u8> {
+    let mut message = vec![0; FrameHeader::SIZE_BYTES];
+    stream.read_exact(&mut message).unwrap();
+    let size = u32::from_be_bytes(message[8..12].try_into().unwrap());
+    let start = message.len();
+    message.resize(start + usize::try_from(size).unwrap(), 0);
+    stream.read_exact(&mut message[start..]).unwrap();
+    message
+}
+
+/// Waits until the client has left.
+fn await_end(stream: &mut TcpStream) {
+    let mut rest = [0; 64];
+    while !matches!(stream.read(&mut rest), Ok(0) | Err(_)) {}
+}
+
+fn send(stream: &mut TcpStream, tag: u32, reply: &Reply, command: Command) {
+    let payload = reply::encode(reply, command, Dialect::OWN).unwrap();
+    stream.write_all(&frame::encode(0, Tag(tag), &payload).unwrap()).unwrap();
+}
+
+const WELCOME: [u8; 8] = [0, 0, 0, 0, 0, 0, 0, 1];
+
+fn kval(key: &'static str, value: impl Into<Value>) -> Kval {
+    Kval { key: Key::from_static(key), value: value.into() }
+}
+
+/// Admits the client and tells it of a job of two.
+fn admit(stream: &mut TcpStream) {
+    read_hello(stream);
+    stream.write_all(&WELCOME).unwrap();
+    read_message(stream);
+    let entries = vec![kval("pmix.job.size", 2_u32)];
+    send(stream, 101, &Reply::JobInfo { namespace: "testns".into(), entries }, Command::JobInfo);
+}
+
+fn peer() -> ProcId {
+    ProcId::new(Namespace::new("testns").unwrap(), 1)
+}
+
+/// One direction of a captured session.
+struct Session {
+    asked: Vec<Vec<u8>>,
+    answered: Vec<Vec<u8>>,
+}
+
+impl Session {
+    fn captured(text: &str) -> Self {
+        let of = |mark: char| {
+            let lines = text.lines().filter_map(move |line| line.strip_prefix(mark)).map(str::trim);
+            lines.filter(|line| *line != "EOF").map(bytes_of).collect()
+        };
+        Self { asked: of('>'), answered: of('<') }
+    }
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+/// The part of a server, as the reference's played it. What the client says after the handshake is, byte for byte, what the
+/// reference's client said.
+fn replay(mut stream: TcpStream, session: &Session) {
+    let hello = read_hello(&mut stream);
+    let position = |needle: &[u8]| hello.windows(needle.len()).any(|window| window == needle);
+    assert!(position(b"testns\0\0\0\0\0") && position(b"hash\0"), "{hello:?}");
+    stream.write_all(&session.answered[0]).unwrap();
+    for (at, expected) in session.asked.iter().enumerate().skip(1) {
+        assert_eq!(&read_message(&mut stream), expected, "message {at}");
+        match session.answered.get(at) {
+            Some(answer) => stream.write_all(answer).unwrap(),
+            // Servers of 3.2 close instead of answering the last one.
+            None => stream.shutdown(Shutdown::Both).unwrap(),
+        }
+    }
+}
+
+fn play_along(client: Client) {
+    assert!(!client.reads_segment());
+    assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+    assert_eq!(client.get(1, keys::LOCAL_RANK), Ok(1));
+    assert_eq!(client.get(Rank::Wildcard, keys::LOCAL_SIZE), Ok(2));
+    assert_eq!(client.get(1, keys::HOSTNAME).unwrap(), "node0");
+    client.put(Scope::Local, "k.local", "hello-local").unwrap();
+    client.put(Scope::Remote, "k.remote", "hello-remote").unwrap();
+    client.put(Scope::Global, "k.global", 0xdead_beef_u32).unwrap();
+    client.commit().unwrap();
+    client.fence(&FenceOptions::new().collect(true)).unwrap();
+    assert_eq!(client.get(1, TypedKey::<u32>::new("k.global")), Ok(0xdead_beef));
+    // It came along.
+    assert_eq!(client.get(1, TypedKey::<str>::new("k.local")).unwrap(), "hello-local");
+    client.finalize().unwrap();
+}
+
+#[test]
+fn captured_sessions_of_three_releases_are_conversed_byte_for_byte() {
+    let sessions = [
+        ("PMIX_SERVER_URI3", "3.2.5a1", include_str!("vectors/v3.2_full_init_to_finalize.hex")),
+        ("PMIX_SERVER_URI41", "4.2.2rc2", include_str!("vectors/v4.2.2_full_init_to_finalize.hex")),
+        ("PMIX_SERVER_URI61", "6.1.1rc2", include_str!("vectors/v6.1_full_init_to_finalize.hex")),
+    ];
+    for (uri, version, text) in sessions {
+        let session = Session::captured(text);
+        let server = Server::new(move |stream| replay(stream, &session));
+        let client = Client::builder().env(server.environment(uri, version)).timeout(Duration::from_secs(20));
+        play_along(client.connect().unwrap_or_else(|error| panic!("{version}: {error}")));
+        server.ended();
+    }
+}
+
+fn unreachable(error: ConnectError) -> String {
+    match error {
+        ConnectError::ServerUnreachable { reason, .. } => reason.to_string(),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_server_that_closes_is_named_as_unreachable_wherever_it_closes() {
+    let scripts: [fn(TcpStream); 5] = [
+        drop,
+        |mut stream| drop(read_hello(&mut stream)),
+        |mut stream| {
+            read_hello(&mut stream);
+            stream.write_all(&WELCOME[..6]).unwrap();
+        },
+        |mut stream| {
+            read_hello(&mut stream);
+            stream.write_all(&WELCOME).unwrap();
+        },
+        |mut stream| {
+            read_hello(&mut stream);
+            stream.write_all(&WELCOME).unwrap();
+            read_message(&mut stream);
+            stream.write_all(&[0, 0, 0, 0, 0, 0, 0, 101, 0, 0]).unwrap();
+        },
+    ];
+    for script in scripts {
+        let server = Server::new(script);
+        let reason = unreachable(server.client().connect().unwrap_err());
+        assert!(reason.contains("closed the connection") || reason.contains("connection lost"), "{reason}");
+        server.ended();
+    }
+}
+
+#[test]
+fn a_server_that_keeps_silent_is_given_up_wherever_it_falls_silent() {
+    let scripts: [fn(TcpStream); 4] = [
+        |mut stream| await_end(&mut stream),
+        |mut stream| {
+            read_hello(&mut stream);
+            stream.write_all(&WELCOME[..4]).unwrap();
+            await_end(&mut stream);
+        },
+        |mut stream| {
+            read_hello(&mut stream);
+            stream.write_all(&WELCOME).unwrap();
+            await_end(&mut stream);
+        },
+        |mut stream| {
+            read_hello(&mut stream);
+            stream.write_all(&WELCOME).unwrap();
+            read_message(&mut stream);
+            stream.write_all(&[0, 0, 0, 0, 0, 0, 0, 101, 0, 0, 1, 0, 0, 0, 0, 0, 2, 14]).unwrap();
+            await_end(&mut stream);
+        },
+    ];
+    for script in scripts {
+        let server = Server::new(script);
+        let reason = unreachable(server.hasty_client().connect().unwrap_err());
+        assert!(reason.contains("did not answer within"), "{reason}");
+        server.ended();
+    }
+}
+
+#[test]
+fn a_refusal_is_passed_on() {
+    let server = Server::new(|mut stream| {
+        read_hello(&mut stream);
+        stream.write_all(&Status::ERR_INVALID_CRED.to_raw().to_be_bytes()).unwrap();
+    });
+    match server.client().connect().unwrap_err() {
+        ConnectError::Refused { status, .. } => assert_eq!(status, Status::ERR_INVALID_CRED),
+        other => panic!("{other}"),
+    }
+    server.ended();
+}
+
+#[test]
+fn what_is_no_answer_ends_the_attempt() {
+    // A message longer than any, one of nonsense, and one about another job.
+    let other_job = reply::encode(
+        &Reply::JobInfo { namespace: "other".into(), entries: Vec::new() },
+        Command::JobInfo,
+        Dialect::OWN,
+    );
+    let other_job = frame::encode(0, Tag(101), &other_job.unwrap()).unwrap();
+    let nonsense = frame::encode(0, Tag(101), &[0xee; 64]).unwrap();
+    let endless = vec![0, 0, 0, 0, 0, 0, 0, 101, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+    for (answer, expected) in
+        [(endless, "no PMIx message"), (nonsense, "no PMIx message"), (other_job, "job \"other\"")]
+    {
+        let server = Server::new(move |mut stream| {
+            read_hello(&mut stream);
+            stream.write_all(&WELCOME).unwrap();
+            read_message(&mut stream);
+            stream.write_all(&answer).unwrap();
+            await_end(&mut stream);
+        });
+        let reason = unreachable(server.client().connect().unwrap_err());
+        assert!(reason.contains(expected), "{expected}: {reason}");
+        server.ended();
+    }
+}
+
+#[test]
+fn nobody_at_the_address_is_an_error_and_not_a_job_of_one() {
+    let server = Server::new(|stream| drop(stream));
+    drop(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap());
+    let client = server.client();
+    server.ended();
+    let reason = unreachable(client.connect().unwrap_err());
+    assert!(reason.contains("cannot connect"), "{reason}");
+}
+
+#[test]
+fn a_server_that_dies_in_a_call_ends_the_call() {
+    let server = Server::new(|mut stream| {
+        admit(&mut stream);
+        read_message(&mut stream);
+    });
+    let client = server.client().connect().unwrap();
+    match client.fence(&FenceOptions::new()) {
+        Err(FenceError::Call(CallError::Lost { reason: LossReason::EndOfFile | LossReason::Broken, .. })) => {}
+        other => panic!("{other:?}"),
+    }
+    // Nobody is left to say goodbye to.
+    client.finalize().unwrap();
+    server.ended();
+}
+
+fn compressed(text: &[u8], declared: u32) -> Value {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(text).unwrap();
+    #[expect(clippy::host_endian_bytes, reason = "the form is the sender's memory")]
+    let length = declared.to_ne_bytes();
+    Value::CompressedString([length.to_vec(), encoder.finish().unwrap()].concat())
+}
+
+#[test]
+fn strings_that_a_peer_compressed_are_read_and_bombs_are_errors_of_their_own_get() {
+    let long = "0123456789".repeat(1000);
+    let text = long.clone();
+    let server = Server::new(move |mut stream| {
+        admit(&mut stream);
+        read_message(&mut stream);
+        let entries = vec![
+            kval("long", compressed(text.as_bytes(), 10_000)),
+            kval("bomb", compressed(&vec![0; 1 << 20], u32::MAX)),
+            kval("damaged", Value::CompressedString(vec![4, 0, 0, 0, 1, 2, 3])),
+            kval("plain", 7_u32),
+        ];
+        send(&mut stream, 102, &Reply::Data(vec![RankData { proc: peer(), entries }]), Command::Get);
+        await_end(&mut stream);
+    });
+    let client = server.client().connect().unwrap();
+    assert_eq!(client.get(1, TypedKey::<str>::new("long")).unwrap(), long);
+    for key in ["bomb", "damaged"] {
+        let error = client.get_value(&peer(), key, &GetOptions::new()).unwrap_err();
+        assert!(matches!(error, GetError::Damaged { .. }), "{key}: {error}");
+    }
+    assert_eq!(client.get(1, TypedKey::<u32>::new("plain")), Ok(7));
+    drop(client);
+    server.ended();
+}
+
+/// The reference's clients give the old value; ours under a server of ours the new one. So do ours everywhere.
+#[test]
+fn a_value_that_was_replaced_is_asked_for_again_after_a_fence() {
+    let server = Server::new(|mut stream| {
+        admit(&mut stream);
+        for (get, fence, value) in [(102, 103, 1_u32), (104, 105, 2)] {
+            read_message(&mut stream);
+            let entries = vec![kval("k", value)];
+            send(&mut stream, get, &Reply::Data(vec![RankData { proc: peer(), entries }]), Command::Get);
+            read_message(&mut stream);
+            send(&mut stream, fence, &Reply::Status(Status::SUCCESS), Command::Fence);
+        }
+        await_end(&mut stream);
+    });
+    let client = server.client().connect().unwrap();
+    for value in [1, 2] {
+        assert_eq!(client.get(1, TypedKey::<u32>::new("k")), Ok(value));
+        assert_eq!(client.get(1, TypedKey::<u32>::new("k")), Ok(value), "it is not asked for twice");
+        client.fence(&FenceOptions::new()).unwrap();
+    }
+    drop(client);
+    server.ended();
+}
+
+/// What is too long for one commit goes in two; what no message takes is refused, and costs nothing else.
+#[test]
+fn no_message_is_longer_than_the_release_takes() {
+    let server = Server::new(|mut stream| {
+        read_hello(&mut stream);
+        stream.write_all(&WELCOME).unwrap();
+        read_message(&mut stream);
+        let dialect = Dialect { peer: modex::proto::Version::new(3, 2, 5), ..Dialect::OWN };
+        let told = Reply::JobInfo { namespace: "testns".into(), entries: Vec::new() };
+        let payload = reply::encode(&told, Command::JobInfo, dialect).unwrap();
+        stream.write_all(&frame::encode(0, Tag(101), &payload).unwrap()).unwrap();
+        for tag in [102, 103] {
+            let commit = read_message(&mut stream);
+            assert!(commit.len() < 16 << 20 && commit.len() > 12 << 20, "{} bytes", commit.len());
+            send(&mut stream, tag, &Reply::Status(Status::SUCCESS), Command::Commit);
+        }
+        await_end(&mut stream);
+    });
+    let client = Client::builder().env(server.environment("PMIX_SERVER_URI41", "3.2.5")).connect().unwrap();
+    client.put(Scope::Global, "large", Value::ByteObject(vec![7; 13 << 20])).unwrap();
+    client.commit().unwrap();
+    let info = vec![Info::new(Key::from_static("too large"), Value::ByteObject(vec![7; 17 << 20]))];
+    match client.publish(info).unwrap_err() {
+        RequestError::Call(CallError::NotSendable { command: Command::Publish, .. }) => {}
+        other => panic!("{other}"),
+    }
+    drop(client);
+    server.ended();
+}
