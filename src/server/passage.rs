@@ -4,6 +4,7 @@ use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{find, with_ids};
 use super::host::{HostReply, Upcall};
+use super::io::PeerId;
 use super::outputs::Ticket;
 use super::pending::{Expected, Purpose};
 use super::requests::{self, Requester};
@@ -33,7 +34,10 @@ impl<S: Publish> Server<S> {
             Request::Disconnect(connect) => return self.disconnect_processes(now, ticket, requester.proc, connect),
             Request::GroupConstruct(group) => return self.construct_group(now, ticket, requester.proc, group),
             Request::GroupDestruct(group) => return self.destruct_group(now, ticket, requester.proc, group),
-            request => passage_of(requester, request),
+            Request::Query(queries) if !self.config.capabilities.contains(Capabilities::QUERY) => {
+                return self.answer_queries(ticket, &requester, &queries);
+            }
+            request => passage_of(requester, request, self.is_tool(ticket.peer())),
         };
         match passage {
             Ok(Passage { needs, upcall, expected }) if self.config.capabilities.contains(needs) => {
@@ -42,6 +46,10 @@ impl<S: Publish> Server<S> {
             Ok(_) => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
             Err(status) => self.outputs.reply_status(ticket, status),
         }
+    }
+
+    fn is_tool(&self, id: PeerId) -> bool {
+        self.peers.get(id).is_some_and(|peer| peer.is_tool)
     }
 
     /// Who holds a ticket, in the kernel's words.
@@ -100,12 +108,12 @@ impl<S: Publish> Server<S> {
 }
 
 /// What goes up for a request; an error for one that makes no sense, or that nobody here knows.
-fn passage_of(requester: Requester, request: Request) -> Result<Passage, Status> {
+fn passage_of(requester: Requester, request: Request, is_tool: bool) -> Result<Passage, Status> {
     let (needs, expected, upcall) = match request {
         Request::Publish(publish) => (Capabilities::PUBLISH, Expected::Status, publish_upcall(requester, publish)),
         Request::Lookup(lookup) => (Capabilities::LOOKUP, Expected::Lookup, lookup_upcall(requester, lookup)?),
         Request::Unpublish(lookup) => (Capabilities::UNPUBLISH, Expected::Status, unpublish_upcall(requester, lookup)?),
-        Request::Spawn(spawn) => (Capabilities::SPAWN, Expected::Namespace, spawn_upcall(requester, spawn)),
+        Request::Spawn(spawn) => (Capabilities::SPAWN, Expected::Namespace, spawn_upcall(requester, spawn, is_tool)),
         Request::Query(queries) => (Capabilities::QUERY, Expected::Infos, query_upcall(requester, queries)),
         Request::Log(log) => (Capabilities::LOG, Expected::Status, log_upcall(requester, log)),
         Request::Allocate(request) => (Capabilities::ALLOCATE, Expected::Infos, allocate_upcall(requester, request)),
@@ -152,11 +160,14 @@ fn keys_of(keys: &[Text]) -> Result<Vec<Key>, Status> {
     keys.iter().map(|key| Key::from_bytes(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect()
 }
 
-fn spawn_upcall(requester: Requester, spawn: proto::Spawn) -> Upcall {
+fn spawn_upcall(requester: Requester, spawn: proto::Spawn, is_tool: bool) -> Upcall {
     let mut job = with_ids(spawn.job, &requester);
     set(&mut job, keys::SPAWNED, Value::Bool(true));
     set(&mut job, keys::PARENT_ID, Value::from(requester.proc.clone()));
-    set(&mut job, keys::REQUESTOR_IS_CLIENT, Value::Bool(true));
+    job.retain(|info| {
+        ![keys::REQUESTOR_IS_TOOL, keys::REQUESTOR_IS_CLIENT].map(TypedKey::name).contains(&info.key.as_str())
+    });
+    set(&mut job, if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, Value::Bool(true));
     Upcall::Spawn(requests::Spawn { requester, job, apps: spawn.apps })
 }
 
@@ -200,7 +211,7 @@ fn set<T: ?Sized>(directives: &mut Vec<Info>, key: TypedKey<T>, value: Value) {
 }
 
 /// Results with a status. Without results the status is all there is to say, unless it is success.
-fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
+pub(super) fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
     match status {
         Status::SUCCESS => results,
         status if is_empty => Reply::Status(status),

@@ -58,7 +58,8 @@ requests! {
         directives: Vec<Info>,
     }
     /// A job to start. Besides the ids, the job's directives say that it is spawned (`PMIX_SPAWNED`), by whom
-    /// (`PMIX_PARENT_ID`), and that a client asks (`PMIX_REQUESTOR_IS_CLIENT`).
+    /// (`PMIX_PARENT_ID`), and what asks (`PMIX_REQUESTOR_IS_CLIENT` or
+    /// `PMIX_REQUESTOR_IS_TOOL`).
     Spawn {
         /// Who starts it.
         requester: Requester,

@@ -14,3 +14,4 @@ mod limits;
 mod passage;
 mod sessions;
 mod simulation;
+mod tools;
