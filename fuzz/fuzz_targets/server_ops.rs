@@ -54,6 +54,7 @@ fn config(capabilities: u8, bounds: u8) -> Config {
             ..Limits::default()
         },
         host_timeout: (capabilities & 0x80 != 0).then_some(Duration::from_secs(20)),
+        ..Config::default()
     }
 }
 

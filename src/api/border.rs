@@ -21,6 +21,22 @@ impl Client {
         Ok(Self::of(Arc::new(runtime::alone()?)))
     }
 
+    /// As [`Client::alone`], under a name that the process has already.
+    ///
+    /// # Errors
+    /// There are no descriptors left.
+    pub fn alone_as(proc: ProcId) -> io::Result<Self> {
+        Ok(Self::of(Arc::new(runtime::alone_as(proc)?)))
+    }
+
+    /// Connects a process that no launcher started to the node's system server. `None`: there is none, or none that
+    /// wants it.
+    #[must_use]
+    pub fn connect_singleton() -> Option<Self> {
+        let environment: Vec<_> = runtime::environment().into_iter().collect();
+        Some(Self::of(Arc::new(runtime::connect_singleton(&environment)?)))
+    }
+
     /// Whether this process has no server; see [`Client::alone`].
     #[must_use]
     pub fn is_alone(&self) -> bool {

@@ -21,11 +21,12 @@ pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
     EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, Responder, StartError, Stopped,
+    SystemServer, ToolDirections, ToolError, ToolSupport,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
     GroupOperation, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin,
-    QueryRequest, RegisterEvents, Requester, Spawn, Unpublish, ValidateRequest,
+    QueryRequest, RegisterEvents, Requester, Spawn, ToolAdmission, ToolKind, ToolUpcall, Unpublish, ValidateRequest,
 };
 pub use crate::shmem::BackingKind;
 pub use client::{Client, ClientBuilder, FenceError, GetError};

@@ -6,12 +6,13 @@ use crate::gds::registration::Description;
 use crate::gds::{AsStatus, StoreLimits, StoreOptions};
 use crate::keys;
 use crate::ptl::{ForeignClients, ServerEnvironment, SocketAccess};
-use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
+use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped, ToolSupport};
 use crate::server::{
-    Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, RegisterClient, RegisterNamespace,
+    Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, RegisterClient,
+    RegisterNamespace,
 };
 use crate::shmem::BackingKind;
-use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Status};
+use crate::types::{Info, Key, Kval, Namespace, NamespaceError, ProcId, Rank, Status, Text};
 
 /// A PMIx server: serves the processes of jobs on this node, on behalf of a [`Host`].
 ///
@@ -35,6 +36,7 @@ pub struct ServerBuilder {
     system_tmpdir: Option<PathBuf>,
     access: SocketAccess,
     foreign_clients: ForeignClients,
+    tools: ToolSupport,
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
@@ -143,6 +145,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Which tools may connect, and how they find the server; none if not given.
+    pub fn tools(mut self, support: ToolSupport) -> Self {
+        self.tools = support;
+        self
+    }
+
     /// Where the segments live; in sealed memfds if not given.
     pub fn backing(mut self, backing: BackingKind) -> Self {
         self.backing = backing;
@@ -196,6 +204,7 @@ impl ServerBuilder {
             system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
             access: self.access,
             foreign_clients: self.foreign_clients,
+            tools: self.tools,
             connections: self.connections,
             core: self.core,
             store,
@@ -215,6 +224,7 @@ impl Server {
             system_tmpdir: None,
             access: SocketAccess::default(),
             foreign_clients: ForeignClients::default(),
+            tools: ToolSupport::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
             connections: ConnectionLimits::default(),
@@ -422,6 +432,15 @@ impl Server {
         callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
     ) -> Result<(), ServerError> {
         self.status_with("deregister the process", HostCall::DeregisterClient(proc.clone()), callback)
+    }
+
+    /// Says what is known of a process since it was started, for those who ask for the table of processes.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`].
+    pub fn describe_process(&self, proc: &ProcId, pid: u32, executable: &str) -> Result<(), ServerError> {
+        let facts = ProcessFacts { proc: proc.clone(), pid, executable: Some(Text::from(executable)) };
+        self.status("describe the process", HostCall::DescribeProcess(facts))
     }
 
     /// Hands over output of a process, for the clients that have pulled it. If there is none yet it is kept for the

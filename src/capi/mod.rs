@@ -31,6 +31,8 @@ mod server_role;
 mod slots;
 pub mod to_c;
 pub mod tool;
+mod tool_directions;
+pub mod tool_servers;
 pub mod topology;
 #[expect(
     non_camel_case_types,

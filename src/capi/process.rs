@@ -65,6 +65,8 @@ pub(super) struct State {
     pub(super) tool_count: u32,
     /// There since the first `PMIx_Init` in a process that is no server, or a tool's first connection.
     pub(super) client: Option<Arc<Membership>>,
+    /// A tool's connections, the oldest first; `client` is one of them, or has no server.
+    pub(super) attached: Vec<Arc<Membership>>,
     /// There since the first `PMIx_server_init`.
     pub(super) server: Option<Arc<dyn ServerRole>>,
 }

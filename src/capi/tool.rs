@@ -1,19 +1,18 @@
-//! Tools. Until tools can connect to any server, a tool is a process of its own, or a client of the server that started
-//! it.
+//! Tools: their first connection, and their end. See `tool_servers` for further connections.
 
 use std::sync::Arc;
 
 use super::guard::{Failure, guard, guard_or};
 use super::process::{self, Membership};
-use super::types::{pmix_info_t, pmix_proc_t, pmix_server_module_t, pmix_status_t};
-use super::{from_c, pointer, to_c};
-use crate::api::{Client, ConnectError};
-use crate::keys;
-use crate::types::{Info, Status};
+use super::tool_directions::Directives;
+use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
+use super::{from_c, pointer, to_c, tool_servers};
+use crate::api::Client;
+use crate::types::Status;
 
-/// Makes this process a tool, or counts up if it is one. It is connected if a server started it; otherwise it needs
-/// `PMIX_TOOL_DO_NOT_CONNECT` or `PMIX_TOOL_CONNECT_OPTIONAL`, and works for itself. See the standard's function of the
-/// same name.
+/// Makes this process a tool, or counts up if it is one. It connects to the server that the attributes name, else to the one
+/// that started it, else to the only one that can be found; with `PMIX_TOOL_DO_NOT_CONNECT` to none, and with
+/// `PMIX_TOOL_CONNECT_OPTIONAL` it works for itself if there is none. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -30,8 +29,11 @@ pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_
         let member = match process::member() {
             Ok(member) => member,
             Err(_) => {
-                let client = Arc::new(Membership::new(connect(&infos)?));
-                process::change(|state| state.client = Some(Arc::clone(&client)));
+                let client = Arc::new(Membership::new(connect(&Directives::read(&infos)?)?));
+                process::change(|state| {
+                    state.client = Some(Arc::clone(&client));
+                    state.attached.extend((!client.is_alone()).then(|| Arc::clone(&client)));
+                });
                 process::Member::Client(client)
             }
         };
@@ -43,20 +45,18 @@ pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_
     })
 }
 
-fn connect(infos: &[Info]) -> Result<Client, Failure> {
-    let is_set = |name: &str| infos.iter().any(|info| info.key.as_str() == name && info.value.as_bool() == Some(true));
-    let alone = || Client::alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE));
-    if is_set(keys::TOOL_DO_NOT_CONNECT.name()) {
+fn connect(directives: &Directives) -> Result<Client, Failure> {
+    let alone = || match &directives.directions.name {
+        Some(proc) => Client::alone_as(proc.clone()),
+        None => Client::alone(),
+    };
+    let alone = || alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE));
+    if directives.is_alone {
         return alone();
     }
-    match Client::connect() {
-        Ok(client) => Ok(client),
-        Err(_) if is_set(keys::TOOL_CONNECT_OPTIONAL.name()) => alone(),
-        Err(ConnectError::NotLaunched) => Err(Failure(Status::ERR_UNREACH)),
-        Err(error) => {
-            tracing::error!(%error, "PMIx_tool_init failed");
-            Err(Failure(Status::ERR_UNREACH))
-        }
+    match tool_servers::connect(directives) {
+        Err(_) if directives.is_optional => alone(),
+        outcome => outcome,
     }
 }
 
@@ -66,16 +66,21 @@ fn connect(infos: &[Info]) -> Result<Client, Failure> {
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_tool_finalize() -> pmix_status_t {
     guard(|| {
-        let leaving = {
+        let (leaving, others) = {
             let _changes = process::begin();
             process::change(|state| {
                 state.tool_count = state.tool_count.checked_sub(1).ok_or(Failure(Status::ERR_INIT))?;
                 let is_last = state.client_count == 0 && state.tool_count == 0;
-                Ok::<_, Failure>(if is_last { state.client.take() } else { None })
+                let others = if is_last { std::mem::take(&mut state.attached) } else { Vec::new() };
+                Ok::<_, Failure>((if is_last { state.client.take() } else { None }, others))
             })?
         };
         let Some(client) = leaving else { return Ok(()) };
         process::renew_copy();
+        for other in others.into_iter().filter(|other| !Arc::ptr_eq(other, &client)) {
+            // What other servers say to that changes nothing.
+            let _ = other.leave();
+        }
         Ok(client.leave()?)
     })
 }
@@ -88,73 +93,5 @@ pub extern "C" fn PMIx_tool_is_connected() -> bool {
     guard_or(false, || match process::member() {
         Ok(process::Member::Client(client)) => !client.is_alone(),
         _ => false,
-    })
-}
-
-/// Would connect to another server. See the standard's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_attach_to_server(
-    _myproc: *mut pmix_proc_t,
-    _server: *mut pmix_proc_t,
-    _info: *mut pmix_info_t,
-    _ninfo: usize,
-) -> pmix_status_t {
-    refuse()
-}
-
-/// Would connect to another server. See the standard's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_connect_to_server(
-    _proc: *mut pmix_proc_t,
-    _info: *mut pmix_info_t,
-    _ninfo: usize,
-) -> pmix_status_t {
-    refuse()
-}
-
-/// Would disconnect from a server. See the standard's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_disconnect(_server: *const pmix_proc_t) -> pmix_status_t {
-    refuse()
-}
-
-/// Would list the servers this process is connected to. See the standard's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_get_servers(_servers: *mut *mut pmix_proc_t, _nservers: *mut usize) -> pmix_status_t {
-    refuse()
-}
-
-/// Would choose one of several servers. See the standard's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_set_server(
-    _server: *const pmix_proc_t,
-    _info: *mut pmix_info_t,
-    _ninfo: usize,
-) -> pmix_status_t {
-    refuse()
-}
-
-/// Would let a tool serve clients of its own. See the standard's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_set_server_module(_module: *mut pmix_server_module_t) -> pmix_status_t {
-    refuse()
-}
-
-fn refuse() -> pmix_status_t {
-    guard(|| {
-        process::member()?;
-        Err(Failure(Status::ERR_NOT_SUPPORTED))
     })
 }

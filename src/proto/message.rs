@@ -298,7 +298,7 @@ body! {
         directives: Vec<Info>,
         /// Channel set.
         channels: u16,
-        /// The requester's own number for it; absent from 3.2 peers.
+        /// The requester's own number for it; absent from clients of 3.2.
         local_id: Option<u64>,
     }
 }

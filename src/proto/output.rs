@@ -10,7 +10,7 @@ layout! {
     IofDeregister { directives: Many<Info>, reference: One<Size> }
 }
 
-/// Peers older than 4.0 do not number their requests.
+/// Clients older than 4.0 do not number their requests, but a server of 3.2 refuses one without number.
 impl Layout for IofPull {
     type Value = Self;
 
@@ -18,8 +18,7 @@ impl Layout for IofPull {
         Many::<Proc>::pack(&value.procs, writer, peer)?;
         Many::<Info>::pack(&value.directives, writer, peer)?;
         writer.pack::<IofChannel>(&value.channels)?;
-        let local_id = (peer.major >= 4).then(|| value.local_id.unwrap_or_default());
-        IfPresent::<Size>::pack(&local_id, writer, peer)
+        IfPresent::<Size>::pack(&value.local_id, writer, peer)
     }
 
     fn unpack(reader: &mut Reader<'_>, _: &'static str, peer: Version) -> Result<Self, DecodeError> {

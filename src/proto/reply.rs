@@ -11,6 +11,7 @@ use super::security::unpack_credential;
 use super::{Command, Dialect, Reply, Version};
 use crate::bfrops::wire::{ByteObject, CompulsoryString, DeviceDistance, Info, Kval, Pdata, Proc, Size, Status};
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError, Reader, Writer};
+use crate::types;
 
 /// The payload of a reply to a request of the given command.
 ///
@@ -41,11 +42,9 @@ pub fn decode(payload: &[u8], command: Command, dialect: Dialect, limits: &Decod
     }
     let status = reader.unpack::<Status>("status")?;
     if status == Status::SUCCESS {
-        return if reader.is_at_end() && !may_be_empty(command, dialect.peer) {
-            Ok(Reply::Status(status))
-        } else {
-            unpack_results(command, &mut reader, dialect.peer)
-        };
+        let is_lone = reader.is_at_end();
+        let results = unpack_results(command, &mut reader, dialect.peer);
+        return if is_lone { Ok(results.unwrap_or(Reply::Status(status))) } else { results };
     }
     // Reference servers append empty results to some errors and nothing to others.
     let results = match command {
@@ -64,15 +63,6 @@ fn lone_status(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Optio
     let mut reader = Reader::new(payload, dialect.codec, limits).ok()?;
     let status = reader.unpack::<Status>("status").ok()?;
     reader.is_at_end().then_some(status)
-}
-
-/// Whether success without further bytes is a complete answer and not one that lacks its results.
-const fn may_be_empty(command: Command, peer: Version) -> bool {
-    match command {
-        Command::Get | Command::Connect | Command::RefreshCache => true,
-        Command::GroupConstruct => peer.major < 5,
-        _ => false,
-    }
 }
 
 /// Whether results say nothing, so that the status beside them is all there is.
@@ -121,6 +111,11 @@ fn pack_results(reply: &Reply, command: Command, writer: &mut Writer, peer: Vers
     }
 }
 
+/// Reference servers leave out even the count when their host is done at once, and when it need not be asked.
+fn unpack_infos(reader: &mut Reader<'_>, peer: Version) -> Result<Vec<types::Info>, DecodeError> {
+    if reader.is_at_end() { Ok(Vec::new()) } else { Many::<Info>::unpack(reader, "Infos", peer) }
+}
+
 fn unpack_results(command: Command, reader: &mut Reader<'_>, peer: Version) -> Result<Reply, DecodeError> {
     match command {
         Command::Get => Data::unpack(reader, "Data", peer).map(Reply::Data),
@@ -137,7 +132,7 @@ fn unpack_results(command: Command, reader: &mut Reader<'_>, peer: Version) -> R
         | Command::ValidateCredential
         | Command::FabricRegister
         | Command::FabricUpdate
-        | Command::SessionControl => Many::<Info>::unpack(reader, "Infos", peer).map(Reply::Infos),
+        | Command::SessionControl => unpack_infos(reader, peer).map(Reply::Infos),
         Command::GetCredential => unpack_credential(reader, peer),
         Command::IofPull => One::<Size>::unpack(reader, "IofPulled", peer).map(Reply::IofPulled),
         Command::GroupConstruct => unpack_constructed(reader, peer),

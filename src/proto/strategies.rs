@@ -136,11 +136,9 @@ fn tool_request(dialect: Dialect) -> BoxedStrategy<Request> {
     let log = (any::<u64>(), infos(codec), infos(codec)).prop_map(move |(timestamp, data, directives)| {
         Request::Log(Log { timestamp: (peer.major >= 3).then_some(timestamp), data, directives })
     });
-    let pull =
-        (procs(), infos(codec), any::<u16>(), any::<u64>()).prop_map(move |(procs, directives, channels, local_id)| {
-            let local_id = (peer.major >= 4).then_some(local_id);
-            Request::IofPull(IofPull { procs, directives, channels, local_id })
-        });
+    let pull = (procs(), infos(codec), any::<u16>(), any::<Option<u64>>()).prop_map(
+        |(procs, directives, channels, local_id)| Request::IofPull(IofPull { procs, directives, channels, local_id }),
+    );
     let deregister = (infos(codec), any::<u64>())
         .prop_map(|(directives, reference)| Request::IofDeregister(IofDeregister { directives, reference }));
     let push = (procs(), infos(codec), values::bytes())

@@ -34,6 +34,7 @@ mod credentials;
 mod environment;
 mod listener;
 mod outbox;
+pub mod rendezvous;
 mod socket_directory;
 mod socket_owner;
 mod stream;

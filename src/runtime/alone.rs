@@ -27,7 +27,15 @@ pub fn alone() -> io::Result<Session> {
     let namespace = Namespace::new(&format!("singleton.{host}.{pid}"))
         .or_else(|_| Namespace::new(&format!("singleton.{pid}")))
         .map_err(io::Error::other)?;
-    let proc = ProcId::new(namespace, 0);
+    alone_as(ProcId::new(namespace, 0))
+}
+
+/// As [`alone`], under a name that the process has already.
+///
+/// # Errors
+/// There are no descriptors left.
+pub fn alone_as(proc: ProcId) -> io::Result<Session> {
+    let host = hostname();
     // The other end is closed when this returns; nothing is ever sent.
     let (socket, _) = UnixStream::pair()?;
     let stream = Stream::new(socket, StreamLimits::default())?;
@@ -38,7 +46,7 @@ pub fn alone() -> io::Result<Session> {
 }
 
 /// What is known about the job and about its process.
-fn job_of_one(proc: &ProcId, host: &str) -> [RankData; 2] {
+pub(super) fn job_of_one(proc: &ProcId, host: &str) -> [RankData; 2] {
     let everyone = ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
     let of_job = [
         (keys::JOB_SIZE.name(), Value::Uint32(1)),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::alone::job_of_one;
 use super::clock::{Clock, node_time, wait_ms};
 use super::link::Link;
 use super::link_state::LinkState;
@@ -17,12 +18,13 @@ use super::session::Session;
 use crate::client::{Call, CallError, LossReason, Outcome};
 use crate::gds::AsStatus;
 use crate::proto::handshake::{
-    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX, native_credential,
+    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX, ToolAnswer,
+    native_credential,
 };
 use crate::proto::{RankData, Reply, Request};
 use crate::ptl::{
-    self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, Stream, StreamError,
-    StreamLimits,
+    self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
+    StreamError, StreamLimits,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
@@ -125,56 +127,111 @@ where
     })?;
     let uri = environment.server.address.to_string();
     let attempt = Attempt { begun, clock: Clock::start(), time_max };
-    match attempt.join(&environment) {
+    let newcomer = Newcomer {
+        role: Role::Client(environment.proc.clone()),
+        server: environment.server,
+        fallback: environment.fallback,
+        hostname: environment.hostname,
+        info: Vec::new(),
+    };
+    match attempt.join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
         Ok(Joined::Refused(status)) => Err(ConnectError::Refused { uri, proc: environment.proc, status }),
         Err(reason) => Err(ConnectError::ServerUnreachable { uri, reason }),
     }
 }
 
+/// Who wants to connect to which server.
+pub(super) struct Newcomer {
+    pub(super) role: Role,
+    pub(super) server: ServerOffer,
+    /// Another way to the same server.
+    pub(super) fallback: Option<ServerAddress>,
+    /// The server's name for this node, if it told.
+    pub(super) hostname: Option<String>,
+    /// What it says of itself.
+    pub(super) info: Vec<Info>,
+}
+
 /// One attempt to connect, with the time it may take.
-struct Attempt {
+pub(super) struct Attempt {
     /// When Init began, on the clock that the server reads, too.
     begun: Option<Time>,
     clock: Clock,
     time_max: Duration,
 }
 
-enum Joined {
+pub(super) enum Joined {
     Session(Box<Session>),
     Refused(Status),
 }
 
+/// What a server said to a newcomer.
+enum Greeted {
+    Welcome {
+        /// Who the newcomer is.
+        proc: ProcId,
+        /// Who the server is.
+        server: ProcId,
+        index: u32,
+        /// What followed.
+        rest: Vec<u8>,
+    },
+    Refused(Status),
+}
+
 impl Attempt {
-    fn join(&self, environment: &ClientEnvironment) -> Result<Joined, UnreachableReason> {
-        let (mut stream, manners) = self.reach(environment)?;
-        let hello = self.introduction(environment, &manners).ok_or(UnreachableReason::Message)?;
+    pub(super) fn start(time_max: Duration) -> Self {
+        Self { begun: None, clock: Clock::start(), time_max }
+    }
+
+    pub(super) fn join(&self, who: &Newcomer) -> Result<Joined, UnreachableReason> {
+        let (mut stream, manners) = self.reach(who)?;
+        let hello = self.introduction(who, &manners).ok_or(UnreachableReason::Message)?;
         // The first message of a connection is never refused by its queue.
         stream.queue(hello, None).map_err(|_| UnreachableReason::Message)?;
-        let mut early = Vec::new();
-        let index = loop {
-            match Answer::decode(&early) {
-                Some((Answer::Accepted { index }, size)) => {
-                    early.drain(..size);
-                    break index;
-                }
-                Some((Answer::Refused(status), _)) => return Ok(Joined::Refused(status)),
-                None => self.receive(&mut stream, &mut early)?,
-            }
+        let greeted = self.greet(who, &manners, &mut stream)?;
+        let Greeted::Welcome { proc, server, index, rest } = greeted else {
+            let Greeted::Refused(status) = greeted else { return Err(UnreachableReason::Garbled) };
+            return Ok(Joined::Refused(status));
         };
         if !stream.carries_descriptors() {
             stream.check_tcp_server()?;
         }
-        let hostname = environment.hostname.clone().unwrap_or_else(hostname);
-        let received = ReceivedData::new(hostname, manners.dialect);
-        let mut state = LinkState::new(stream, environment.proc.clone(), index, manners, received);
-        state.feed(&early);
-        self.open_store(environment, Link::new(state, self.clock))
+        let known_as = who.hostname.clone().unwrap_or_else(hostname);
+        let received = ReceivedData::new(known_as, manners.dialect);
+        let mut state = LinkState::new(stream, proc.clone(), index, manners, received);
+        state.feed(&rest);
+        let link = Link::new(state, self.clock);
+        let own = match self.open_store(who, &proc, &link)? {
+            Ok(own) => own,
+            Err(status) => return Ok(Joined::Refused(status)),
+        };
+        Ok(Joined::Session(Box::new(Session::new(proc, server, who.hostname.clone(), own, link))))
+    }
+
+    /// Waits for the answer to the introduction. To tools it has another form than to clients.
+    fn greet(&self, who: &Newcomer, manners: &Manners, stream: &mut Stream) -> Result<Greeted, UnreachableReason> {
+        let mut bytes = Vec::new();
+        loop {
+            let greeted = match who.role.proc().filter(|_| who.role.is_answered_as_client(manners.dialect.peer)) {
+                Some(proc) => as_client(proc, &who.server.address.server, &bytes),
+                None => as_tool(&who.role, &bytes)?,
+            };
+            match greeted {
+                Some((Greeted::Welcome { proc, server, index, .. }, size)) => {
+                    let rest = bytes.get(size..).unwrap_or_default().to_vec();
+                    return Ok(Greeted::Welcome { proc, server, index, rest });
+                }
+                Some((refused @ Greeted::Refused(_), _)) => return Ok(refused),
+                None => self.receive(stream, &mut bytes)?,
+            }
+        }
     }
 
     /// Connects to the server, over TCP if its own socket does not exist where this process is.
-    fn reach(&self, environment: &ClientEnvironment) -> Result<(Stream, Manners), UnreachableReason> {
-        let server = &environment.server;
+    fn reach(&self, who: &Newcomer) -> Result<(Stream, Manners), UnreachableReason> {
+        let server = &who.server;
         let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
         let connect = |address: &ServerAddress| {
             let manners = match address.endpoint {
@@ -183,7 +240,7 @@ impl Attempt {
             };
             self.connect(&address.endpoint, limits).map(|stream| (stream, manners))
         };
-        match (connect(&server.address), &environment.fallback) {
+        match (connect(&server.address), &who.fallback) {
             (Err(UnreachableReason::Connect(error)), Some(address)) if error.is_nothing_there() => connect(address),
             (outcome, _) => outcome,
         }
@@ -203,9 +260,15 @@ impl Attempt {
     }
 
     /// Gets what the session reads: the server's segment of the namespace, else what the server tells of the job.
-    fn open_store(&self, environment: &ClientEnvironment, link: Link) -> Result<Joined, UnreachableReason> {
-        let namespace = &environment.proc.namespace;
-        let is_ours = link.with(|state| state.manners().is_ours);
+    fn open_store(
+        &self,
+        who: &Newcomer,
+        proc: &ProcId,
+        link: &Link,
+    ) -> Result<Result<Option<Source>, Status>, UnreachableReason> {
+        let namespace = &proc.namespace;
+        let is_client = matches!(who.role, Role::Client(_));
+        let is_ours = link.with(|state| state.manners().is_ours) && is_client;
         let mut own = None;
         if is_ours {
             let is_told = |state: &LinkState| state.is_segment_announced(namespace);
@@ -218,9 +281,15 @@ impl Attempt {
         }
         if own.is_none() {
             let request = if is_ours { Request::StoreFallback(Some(Text::from(STORE_HASH))) } else { Request::JobInfo };
-            match self.ask_for_job(&link, namespace, request) {
+            if matches!(who.role, Role::Singleton(..)) {
+                // What the server tells stands before this.
+                link.with(|state| state.received.receive(&job_of_one(proc, &hostname())));
+            }
+            match self.ask_for_job(link, namespace, request) {
                 Ok(()) => {}
-                Err(NoJob::Refused(status)) if !is_ours => return Ok(Joined::Refused(status)),
+                // A tool can live without what is known of its job: nothing, mostly.
+                Err(NoJob::Refused(_) | NoJob::Garbled) if !is_client => {}
+                Err(NoJob::Refused(status)) if !is_ours => return Ok(Err(status)),
                 // Under our own server every value can be asked for.
                 Err(_) if is_ours => {}
                 Err(NoJob::Refused(_) | NoJob::Lost) => return Err(self.timed_out_or(UnreachableReason::Closed)),
@@ -230,11 +299,8 @@ impl Attempt {
             let told = link.with(|state| state.received.job(namespace));
             own = told.map(|reader| Source { reader, is_servers: false });
         }
-        let rank = environment.proc.rank.process();
-        let own = own.map(|own| Source { reader: own.reader.of_process(rank), ..own });
-        let server = environment.server.address.server.clone();
-        let session = Session::new(environment.proc.clone(), server, environment.hostname.clone(), own, link);
-        Ok(Joined::Session(Box::new(session)))
+        let rank = proc.rank.process();
+        Ok(Ok(own.map(|own| Source { reader: own.reader.of_process(rank), ..own })))
     }
 
     /// Has the server tell of the job, which is kept with what else it tells.
@@ -257,22 +323,24 @@ impl Attempt {
         }
     }
 
-    fn introduction(&self, environment: &ClientEnvironment, manners: &Manners) -> Option<Vec<u8>> {
+    fn introduction(&self, who: &Newcomer, manners: &Manners) -> Option<Vec<u8>> {
         let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
-        let (security, credential) = match environment.server.proof {
+        let (security, credential) = match who.server.proof {
             Proof::Native => (Text::from(SECURITY_NATIVE), native_credential(ids)),
             Proof::None => (Text::from(SECURITY_NONE), Vec::new()),
         };
-        let begun = self.begun.filter(|_| manners.is_ours);
+        let is_mapping = manners.is_ours && matches!(who.role, Role::Client(_));
+        let begun = self.begun.filter(|_| is_mapping);
+        let begun = begun.map(|begun| Info::new(Key::from_static(INIT_BEGUN), begun.as_nanos()));
         let connect = Connect {
             security,
             credential,
-            role: Role::Client(environment.proc.clone()),
+            role: who.role.clone(),
             version: Text::from(manners.dialect.peer.to_string()),
             codec: Text::from(manners.dialect.codec.generation.module_name()),
             described: manners.dialect.codec.described,
-            store: Text::from(if manners.is_ours { STORE_MODEX } else { STORE_HASH }),
-            info: begun.map(|begun| Info::new(Key::from_static(INIT_BEGUN), begun.as_nanos())).into_iter().collect(),
+            store: Text::from(if is_mapping { STORE_MODEX } else { STORE_HASH }),
+            info: who.info.iter().cloned().chain(begun).collect(),
         };
         connect.encode().ok()
     }
@@ -309,6 +377,34 @@ impl Attempt {
     fn timed_out_or(&self, other: UnreachableReason) -> UnreachableReason {
         if self.clock.now() >= self.deadline() { UnreachableReason::TimedOut(self.time_max) } else { other }
     }
+}
+
+/// The answer to a client; nothing while it is incomplete.
+fn as_client(proc: &ProcId, server: &ProcId, bytes: &[u8]) -> Option<(Greeted, usize)> {
+    let (answer, size) = Answer::decode(bytes)?;
+    let greeted = match answer {
+        Answer::Accepted { index } => {
+            Greeted::Welcome { proc: proc.clone(), server: server.clone(), index, rest: Vec::new() }
+        }
+        Answer::Refused(status) => Greeted::Refused(status),
+    };
+    Some((greeted, size))
+}
+
+/// The answer to a tool; nothing while it is incomplete. Tools have no slot.
+fn as_tool(role: &Role, bytes: &[u8]) -> Result<Option<(Greeted, usize)>, UnreachableReason> {
+    let Some((answer, size)) = ToolAnswer::decode(bytes, role).map_err(|_| UnreachableReason::Garbled)? else {
+        return Ok(None);
+    };
+    let greeted = match answer {
+        ToolAnswer::Accepted { assigned, server, credential: Status::SUCCESS } => {
+            let proc = assigned.or_else(|| role.proc().cloned()).ok_or(UnreachableReason::Garbled)?;
+            Greeted::Welcome { proc, server, index: 0, rest: Vec::new() }
+        }
+        ToolAnswer::Accepted { credential, .. } => Greeted::Refused(credential),
+        ToolAnswer::Refused(status) => Greeted::Refused(status),
+    };
+    Ok(Some((greeted, size)))
 }
 
 /// Why nothing is known of the job.

@@ -2,7 +2,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::greeting::{self, Greeted, Greeting, GreetingError, Origin};
+use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Origin};
 use super::job_info::JobInfoError;
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
@@ -13,7 +13,7 @@ use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
-use crate::types::Time;
+use crate::types::{ProcId, Time};
 use nix::errno::Errno;
 
 /// One client's connection, seen from the server.
@@ -43,6 +43,8 @@ enum Stage {
 struct Known {
     /// How it wants to be spoken to.
     lines: Lines,
+    /// What it reads when it is admitted.
+    expects: Expects,
     /// Whether it wants to read why it was refused.
     wants_refusal: bool,
     inbox: FrameBuffer,
@@ -135,10 +137,12 @@ impl Connection {
                 let carries_descriptors = self.stream.carries_descriptors();
                 let origin = Origin { credentials: self.credentials, carries_descriptors };
                 let Some(greeted) = greeting.push(bytes, origin)? else { return Ok(()) };
-                let Greeted { hello, lines, init_age, wants_refusal, inbox } = greeted;
+                let Greeted { introduction, lines, init_age, wants_refusal, inbox } = greeted;
                 self.init_age = init_age;
-                deliver(Input::Connected(id, hello));
-                self.stage = Stage::Known(Known { lines, wants_refusal, inbox, open: OpenRequests::default() });
+                let expects = introduction.expects();
+                deliver(introduction.into_input(id));
+                self.stage =
+                    Stage::Known(Known { lines, expects, wants_refusal, inbox, open: OpenRequests::default() });
             }
             Stage::Known(known) => known.inbox.feed(bytes),
             Stage::Closing => return Ok(()),
@@ -169,9 +173,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells the peer that it may ask.
-    pub(super) fn admit(&mut self, index: u32) -> Result<(), Dropped> {
-        Ok(self.stream.queue(greeting::admission(index), None)?)
+    /// Tells the peer that it may ask, and who it is where it was given a name.
+    pub(super) fn admit(&mut self, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        let expects = known.expects;
+        Ok(self.stream.queue(greeting::admission(expects, index, proc, server), None)?)
     }
 
     /// Tells the peer that it may not ask, as far as its version wants to know; then closes.

@@ -13,7 +13,7 @@ use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Stream, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
-use crate::types::{Namespace, Time};
+use crate::types::{Namespace, ProcId, Time};
 
 /// Bounds of what clients can hold of the server's sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,8 @@ impl Default for ConnectionLimits {
 
 /// All connections of a server, by the number the core knows them under.
 pub(super) struct Connections {
+    /// The server's own name.
+    server: ProcId,
     limits: ConnectionLimits,
     last: u64,
     connections: BTreeMap<PeerId, Connection>,
@@ -74,8 +76,9 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(limits: ConnectionLimits) -> Self {
+    pub(super) fn new(server: ProcId, limits: ConnectionLimits) -> Self {
         Self {
+            server,
             limits,
             last: FIRST_PEER - 1,
             connections: BTreeMap::new(),
@@ -172,8 +175,10 @@ impl Connections {
         }
     }
 
-    pub(super) fn admit(&mut self, id: PeerId, index: u32) {
-        self.write(id, |connection| connection.admit(index));
+    /// Tells a peer that it may ask, and who it is where it was given a name.
+    pub(super) fn admit(&mut self, id: PeerId, index: u32, proc: Option<&ProcId>) {
+        let server = self.server.clone();
+        self.write(id, |connection| connection.admit(index, proc, &server));
     }
 
     pub(super) fn refuse(&mut self, id: PeerId, refusal: &Refusal, now: Time) {

@@ -2,13 +2,13 @@ use std::time::Duration;
 
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
-    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_NATIVE,
-    connect_body_size,
+    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_NATIVE, STORE_HASH,
+    ToolAnswer, connect_body_size,
 };
 use crate::proto::{Dialect, Version};
 use crate::ptl::Credentials;
-use crate::server::{self, Hello, StoreOffer};
-use crate::types::Status;
+use crate::server::{self, Hello, Input, PeerId, StoreOffer, ToolHello, ToolKind};
+use crate::types::{ProcId, Status};
 
 use super::clock::node_time;
 use super::lines::{Lines, message_buffer};
@@ -21,7 +21,7 @@ pub(super) struct Greeting {
 
 /// An introduction.
 pub(super) struct Greeted {
-    pub(super) hello: Hello,
+    pub(super) introduction: Introduction,
     pub(super) lines: Lines,
     /// How long ago its Init began, if it says so.
     pub(super) init_age: Option<Duration>,
@@ -31,6 +31,41 @@ pub(super) struct Greeted {
     pub(super) inbox: FrameBuffer,
 }
 
+/// Who came.
+pub(super) enum Introduction {
+    /// A process that the host announced, or so it says.
+    Client(Hello),
+    /// A tool, a launcher, or a process that nobody started.
+    Tool(ToolHello, Expects),
+}
+
+impl Introduction {
+    pub(super) fn expects(&self) -> Expects {
+        match self {
+            Self::Client(_) => Expects::Index,
+            Self::Tool(_, expects) => *expects,
+        }
+    }
+
+    pub(super) fn into_input(self, id: PeerId) -> Input {
+        match self {
+            Self::Client(hello) => Input::Connected(id, hello),
+            Self::Tool(hello, _) => Input::ToolConnected(id, hello),
+        }
+    }
+}
+
+/// What a peer reads when it is admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expects {
+    /// Its slot number.
+    Index,
+    /// The server's name.
+    Server,
+    /// Its own name and the server's.
+    Name,
+}
+
 /// Why an introduction was refused before the core saw it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GreetingError {
@@ -38,14 +73,14 @@ pub(super) enum GreetingError {
     Handshake(#[from] HandshakeError),
     #[error("the peer wants to prove itself with {module:?}; only {SECURITY_NATIVE:?} is known here")]
     Security { module: String },
+    #[error("the peer is a tool of release 2, which is not served; use one of a later release")]
+    LegacyTool,
     #[error(
         "the credential of {size_bytes} bytes is none of {SECURITY_NATIVE:?}, which is a user and a group id of 4 bytes each"
     )]
     Credential { size_bytes: usize },
     #[error("the peer claims to be user {claimed}, but its socket belongs to user {owner}")]
     FalseUser { claimed: u32, owner: u32 },
-    #[error("the peer is a tool or launcher; this server takes client processes only")]
-    NotClient,
 }
 
 /// How a connection came about.
@@ -74,24 +109,50 @@ impl Greeting {
 
 /// What the client says of itself is believed only where it can't gain by lying: the ids are the kernel's.
 fn greeted(connect: &Connect, origin: Origin, inbox: FrameBuffer) -> Result<Greeted, GreetingError> {
-    let credentials = credentials(connect, origin.credentials)?;
     let unknown = || HandshakeError::UnknownCodec { module: connect.codec.to_string_lossy() };
     let codec = connect.chosen_codec().ok_or_else(unknown)?;
     let peer = connect.peer_version();
-    let proc = match &connect.role {
-        Role::Client(proc) => proc.clone(),
-        // Those of 4.x want the answer that tools get.
-        Role::Singleton(_, proc) if peer.major >= 5 => proc.clone(),
-        _ => return Err(GreetingError::NotClient),
-    };
-    // Any store that is not known here means "over the socket".
-    let is_mapping = connect.reads_segments() && origin.carries_descriptors;
-    let store = if is_mapping { StoreOffer::Segment } else { StoreOffer::Socket };
-    let hello = Hello { proc, credentials, store, version: version(peer) };
+    let introduction = introduction(connect, origin)?;
     // Releases since 4.0 are closed without an answer; those before, and our own clients, read the status.
     let wants_refusal = peer.major < 4 || connect.reads_segments();
     let lines = Lines::new(Dialect { codec, peer }, SERVER_INDEX);
-    Ok(Greeted { hello, lines, init_age: init_age(connect), wants_refusal, inbox })
+    Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
+}
+
+fn introduction(connect: &Connect, origin: Origin) -> Result<Introduction, GreetingError> {
+    let credentials = credentials(connect, origin.credentials)?;
+    let peer = connect.peer_version();
+    let kind = match &connect.role {
+        Role::Client(proc) => {
+            // Any store that is not known here means "over the socket".
+            let is_mapping = connect.reads_segments() && origin.carries_descriptors;
+            let store = if is_mapping { StoreOffer::Segment } else { StoreOffer::Socket };
+            let hello = Hello { proc: proc.clone(), credentials, store, version: version(peer) };
+            return Ok(Introduction::Client(hello));
+        }
+        Role::LegacyTool(_) | Role::LegacyLauncher(_) => return Err(GreetingError::LegacyTool),
+        Role::Tool(_) | Role::NamedTool(..) | Role::StartedTool(..) => ToolKind::Tool,
+        Role::Launcher(_) | Role::NamedLauncher(..) | Role::StartedLauncher(..) => ToolKind::Launcher,
+        Role::Singleton(..) => ToolKind::Singleton,
+        Role::Scheduler(..) => ToolKind::Scheduler,
+    };
+    let expects = match &connect.role {
+        role if role.needs_identity() => Expects::Name,
+        role if role.is_answered_as_client(peer) => Expects::Index,
+        _ => Expects::Server,
+    };
+    let hello = ToolHello {
+        kind,
+        claimed: connect.role.proc().cloned(),
+        is_started: matches!(connect.role, Role::StartedTool(..) | Role::StartedLauncher(..)),
+        credentials: of_tool(origin.credentials),
+        claimed_gid: credentials.gid,
+        reads_entries: connect.store.as_bytes() == STORE_HASH.as_bytes(),
+        version: version(peer),
+        version_text: connect.version.to_string_lossy(),
+        info: connect.info.clone(),
+    };
+    Ok(Introduction::Tool(hello, expects))
 }
 
 /// The ids to hold against the registered ones. The user is always the kernel's. Over TCP the kernel does not know the
@@ -111,6 +172,14 @@ fn credentials(connect: &Connect, kernel: Credentials) -> Result<server::Credent
     }
 }
 
+/// The ids of a tool, whose group nobody has registered: over TCP one of the server's user is taken to have its group, and
+/// nobody else is taken to have any.
+fn of_tool(kernel: Credentials) -> server::Credentials {
+    let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let guessed = if kernel.uid == own_uid { own_gid } else { GROUP_UNKNOWN };
+    server::Credentials { uid: kernel.uid, gid: kernel.gid.unwrap_or(guessed) }
+}
+
 /// A beginning in the future is that of another clock: a process in a time namespace of its own, or one that lies.
 fn init_age(connect: &Connect) -> Option<Duration> {
     let (begun, now) = (connect.init_begun()?, node_time()?);
@@ -123,14 +192,22 @@ fn version(peer: Version) -> server::Version {
     server::Version { major: byte(peer.major), minor: byte(peer.minor) }
 }
 
-pub(super) fn admission(index: u32) -> Vec<u8> {
-    Answer::Accepted { index }.encode()
+/// `proc` is the name of the peer where it was given one.
+pub(super) fn admission(expects: Expects, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Vec<u8> {
+    let assigned = match expects {
+        Expects::Index => return Answer::Accepted { index }.encode(),
+        Expects::Server => None,
+        Expects::Name => proc.cloned(),
+    };
+    ToolAnswer::Accepted { assigned, server: server.clone(), credential: Status::SUCCESS }.encode()
 }
 
 pub(super) fn refusal(status: Status) -> Vec<u8> {
     Answer::Refused(status).encode()
 }
 
+/// What no group has: -1.
+const GROUP_UNKNOWN: u32 = u32::MAX;
 /// Headers from a server carry no slot.
 const SERVER_INDEX: u32 = 0;
 const _: () = assert!(CONNECT_BYTES_MAX <= 1 << 20, "introductions are kept in memory before anybody is known");

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::events::Event;
 use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceUpcall, GroupRequest, HostReply,
-    IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn, Unpublish,
-    UpcallId, ValidateRequest,
+    IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn, ToolUpcall,
+    Unpublish, UpcallId, ValidateRequest,
 };
 use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
@@ -135,6 +135,13 @@ pub trait Host: Send + Sync + 'static {
     /// Results may be `PMIX_GROUP_CONTEXT_ID` and `PMIX_GROUP_MEMBERSHIP`.
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
         unsupported(request, reply);
+    }
+
+    /// A tool wants to connect; it is held until the answer, and anything but success turns it away. Answer with a name for
+    /// it that no other process has; with `None` it keeps the one it brings, or gets one from the server.
+    fn tool_connected(&self, tool: ToolUpcall, reply: Responder<Option<ProcId>>) {
+        drop(tool);
+        reply.succeed(None);
     }
 
     /// Somebody on this node wants events of the environment that nobody here wanted before. From the answer on pass
@@ -350,6 +357,7 @@ answers! {
     Vec<Kval>: |result| HostReply::DirectModex(result);
     Namespace: |result| HostReply::Spawned(result);
     Credential: |result| HostReply::Credential(result);
+    Option<ProcId>: |result| HostReply::Tool(result);
 }
 
 impl sealed::Sealed for () {}

@@ -133,6 +133,7 @@ fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upc
         Upcall::ValidateCredential(request) => host.validate_credential(request, Responder::new(id, commands)),
         Upcall::IofPull(request) => host.iof_pull(request, Responder::new(id, commands)),
         Upcall::PushStdin(request) => host.push_stdin(request, Responder::new(id, commands)),
+        Upcall::ToolConnected(tool) => host.tool_connected(tool, Responder::new(id, commands)),
         Upcall::Group(request) => host.group(request, Responder::new(id, commands)),
     }
 }

@@ -23,8 +23,10 @@ use super::poller::{Poller, Waker};
 use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
 use super::threads::spawn;
+use super::tool_support::ToolSupport;
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
+use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::server::{Capabilities, Config, HostCall, HostResult, Server};
 use crate::types::ProcId;
@@ -44,6 +46,8 @@ pub struct ServerOptions {
     pub access: SocketAccess,
     /// Whether clients of other PMIx libraries can connect, for which there is a TCP socket on the loopback interface.
     pub foreign_clients: ForeignClients,
+    /// Which tools may connect, and how they find the server.
+    pub tools: ToolSupport,
     /// Bounds of what connections can hold.
     pub connections: ConnectionLimits,
     /// Bounds and times of the core. Its capabilities are replaced by the host's.
@@ -62,6 +66,9 @@ pub enum StartError {
     /// Nothing to wait with.
     #[error("the operating system gives the server nothing to wait with: {0}")]
     Poll(#[from] Errno),
+    /// No file by which tools find it.
+    #[error("tools can't be told of the server: {0}")]
+    Rendezvous(#[from] RendezvousError),
     /// No thread.
     #[error("the server's thread can't be started: {0}")]
     Thread(#[source] io::Error),
@@ -85,6 +92,8 @@ pub struct ServerHandle {
     pub(super) events: Arc<EventHub>,
     /// Whether the host is asked for events of the environment.
     pub(super) asks_host: bool,
+    /// By which tools find it.
+    files: Mutex<Files>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Closed when the thread of the host's functions has nothing more to run.
     drained: Receiver<()>,
@@ -98,13 +107,17 @@ impl ServerHandle {
     /// # Errors
     /// [`StartError`].
     pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
-        let ServerOptions { server, hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
-        let listeners = Listeners::bind(&session_tmpdir, options.access, options.foreign_clients)?;
+        let listeners = Listeners::bind(&options.session_tmpdir, options.access, options.foreign_clients)?;
+        let server = options.server.clone();
+        let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
+        let files = Mutex::new(options.tools.announce(&options, &address)?);
+        let tools = options.tools.policy(&options);
+        let ServerOptions { hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, ServerLoop::WAKER)?;
         listeners.watch(&poller)?;
         let environment = ServerEnvironment {
-            address: ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() },
+            address,
             session_tmpdir: text(session_tmpdir)?,
             system_tmpdir: text(system_tmpdir)?,
             hostname,
@@ -117,7 +130,7 @@ impl ServerHandle {
         let outside = Box::new(HostProcess(commands.clone()));
         let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
-        let core = Config { capabilities: host.capabilities(), ..core };
+        let core = Config { capabilities: host.capabilities(), tools, ..core };
         let asks_host = core.capabilities.contains(Capabilities::REGISTER_EVENTS);
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),
@@ -128,7 +141,7 @@ impl ServerHandle {
             waker,
             listeners,
             commands: receiver,
-            connections: Connections::new(connections),
+            connections: Connections::new(environment.address.server.clone(), connections),
             calls: Calls::default(),
             is_ending: false,
             events: Arc::clone(&events),
@@ -137,7 +150,7 @@ impl ServerHandle {
         };
         let thread = spawn("modex-server", move || server_loop.run()).map_err(StartError::Thread)?;
         let thread = Mutex::new(Some(thread));
-        Ok(Self { commands, environment, events, asks_host, thread, drained, creator_pid: process::id() })
+        Ok(Self { commands, environment, events, asks_host, files, thread, drained, creator_pid: process::id() })
     }
 
     /// What clients find in their environment.
@@ -170,6 +183,8 @@ impl ServerHandle {
         if process::id() != self.creator_pid {
             return;
         }
+        // No tool is to find a server that is about to go.
+        drop(std::mem::take(&mut *self.files.lock()));
         let _ = self.commands.send(Command::Shutdown);
         // A panic of the thread has been reported by the panic hook; there is nothing more to end.
         let _ = thread.join();

@@ -196,9 +196,10 @@ impl ServerLoop {
     fn execute_one(&mut self, output: Output, origin: Option<&Origin>) {
         match output {
             Output::Admit(peer, index) => {
-                self.connections.admit(peer, index);
+                self.connections.admit(peer, index, None);
                 self.witness.reached(peer, Moment::Admitted);
             }
+            Output::AdmitTool(peer, index, proc) => self.connections.admit(peer, index, Some(&proc)),
             Output::Refuse(peer, refusal) => {
                 self.witness.forget(peer);
                 self.connections.refuse(peer, &refusal, self.clock.now());

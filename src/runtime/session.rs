@@ -30,6 +30,7 @@ use crate::types::{DataType, IntoValue, Key, Namespace, ProcId, Rank, Scope, Sta
 /// child reads the segment, but the connection stays its parent's: calls end with [`CallError::Lost`].
 pub struct Session {
     proc: ProcId,
+    server: ProcId,
     hostname: Option<String>,
     /// The segment of the own namespace: read without a lock. `None`: everything is asked for over the socket.
     own: Option<Source>,
@@ -98,11 +99,12 @@ impl Session {
     pub(super) fn new(proc: ProcId, server: ProcId, hostname: Option<String>, own: Option<Source>, link: Link) -> Self {
         let manners = link.with(|state| state.manners());
         let link = Arc::new(link);
-        let events = session_events::hub(&proc, server, &link);
+        let events = session_events::hub(&proc, server.clone(), &link);
         Self {
             events,
             staging: Mutex::new(Staging::new(proc.clone(), StagingLimits::default())),
             proc,
+            server,
             hostname,
             own,
             foreign: ForeignSources::default(),
@@ -121,6 +123,12 @@ impl Session {
     #[must_use]
     pub fn proc(&self) -> &ProcId {
         &self.proc
+    }
+
+    /// The server.
+    #[must_use]
+    pub fn server(&self) -> &ProcId {
+        &self.server
     }
 
     /// The server's name for this node, if it told.

@@ -58,6 +58,8 @@ bitflags::bitflags! {
         /// Takes events of processes on to others; without: they reach the processes of this node, and those meant
         /// for the host alone are not supported.
         const NOTIFY_EVENT = 1 << 7;
+        /// Decides about tools and names them; without: the library does, as its [`ToolPolicy`] says.
+        const TOOL_CONNECTED = 1 << 24;
     }
 }
 
@@ -66,10 +68,37 @@ bitflags::bitflags! {
 pub struct Config {
     /// Which upcalls the host answers.
     pub capabilities: Capabilities,
+    /// Which tools may connect.
+    pub tools: ToolPolicy,
     /// Bounds on what peers can make the server hold.
     pub limits: Limits,
     /// How long the host may take to answer an upcall; then whoever waits gets a timeout status. `None`: for ever.
     pub host_timeout: Option<Duration>,
+}
+
+/// Which tools may connect. Processes that the host announced always may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolPolicy {
+    /// Whether, and who names them.
+    pub admission: ToolAdmission,
+    /// Whether those of every user may, not only root's and the server's own.
+    pub any_user: bool,
+    /// The server's effective user id.
+    pub own_uid: u32,
+    /// What the namespaces of tools begin with that the library names. A number follows.
+    pub name_prefix: String,
+}
+
+/// Whether tools may connect, and who names them where the host does not ([`Capabilities::TOOL_CONNECTED`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolAdmission {
+    /// None may.
+    #[default]
+    Refused,
+    /// Those may that bring a name, and those that the host names.
+    Named,
+    /// All may; whom the host does not name, the library does.
+    Assigned,
 }
 
 /// Bounds on what peers and the host can make the server hold. What would exceed one is refused with "out of resource".

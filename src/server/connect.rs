@@ -72,7 +72,7 @@ impl<S: Publish> Server<S> {
             Results::Missing(_) if !is_own_client => return Reply::Status(ending.status),
             Results::Missing(procs) => Reply::Procs(procs.clone()),
             Results::Jobs => Reply::Data(others.cloned().collect()),
-            Results::Group(formed) => formed.reply(others),
+            Results::Group(formed) => formed.reply(others, is_own_client),
         };
         match ending.status {
             Status::SUCCESS => results,

@@ -34,9 +34,11 @@ impl<S: Publish> Server<S> {
             | Purpose::Abort(ticket)
             | Purpose::Passed(ticket, _)
             | Purpose::Notify(ticket) => Some(ticket.peer()),
-            Purpose::ClientConnected(_) | Purpose::Operation(_) | Purpose::DirectModex(_) | Purpose::RegisterEvents => {
-                None
-            }
+            Purpose::ClientConnected(_)
+            | Purpose::ToolConnected(_)
+            | Purpose::Operation(_)
+            | Purpose::DirectModex(_)
+            | Purpose::RegisterEvents => None,
         });
         let mut held = 0usize;
         for peer in waiting.chain(gathering).chain(upcalls).chain(self.events.waiting_peers()) {

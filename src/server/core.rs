@@ -12,6 +12,7 @@ use super::peer::{Peers, Stage};
 use super::pending::{PendingUpcalls, Purpose};
 use super::registry::Registry;
 use super::timers::{Timer, Timers};
+use super::tools::Tools;
 use super::waiting::Waiting;
 use crate::gds::Publish;
 use crate::proto::{Request, Tag};
@@ -31,6 +32,7 @@ pub struct Server<S: Publish> {
     pub(super) events: Events,
     pub(super) cleanups: Cleanups,
     pub(super) upcalls: PendingUpcalls,
+    pub(super) tools: Tools,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
 }
@@ -51,6 +53,7 @@ impl<S: Publish> Server<S> {
             events: Events::default(),
             cleanups: Cleanups::default(),
             upcalls: PendingUpcalls::default(),
+            tools: Tools::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),
         }
@@ -60,6 +63,7 @@ impl<S: Publish> Server<S> {
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Connected(peer, hello) => self.connect(now, peer, hello),
+            Input::ToolConnected(peer, hello) => self.connect_tool(now, peer, hello),
             Input::Request(peer, tag, request) => self.request(now, peer, tag, request),
             Input::Lost(peer) => self.lose(now, peer),
             Input::Host(call, host_call) => self.host_call(now, call, host_call),
@@ -135,7 +139,7 @@ impl<S: Publish> Server<S> {
 
     fn request(&mut self, now: Time, id: PeerId, tag: Tag, request: Request) {
         // A request may have been under way when the connection was closed.
-        let Some(peer) = self.peers.get(id) else { return };
+        let Some(peer) = self.peers.get(id) else { return self.hurry_of_tool(id) };
         let (stage, proc) = (peer.stage, peer.proc.clone());
         if stage == Stage::Arriving {
             return self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::RequestBeforeAdmission);
@@ -174,6 +178,7 @@ impl<S: Publish> Server<S> {
             }
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
+            HostCall::DescribeProcess(facts) => self.describe_process(facts),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(output),
             HostCall::NotifyEvent(event) => self.notify_of_host(now, &event),

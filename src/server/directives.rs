@@ -64,7 +64,7 @@ pub(super) enum Realm {
 }
 
 impl Realm {
-    fn read(directives: &[Info]) -> Self {
+    pub(super) fn read(directives: &[Info]) -> Self {
         let number = |key| find(directives, key).and_then(|info| info.value.as_u32());
         if flag(directives, keys::SESSION_INFO) {
             return Self::Session(number(keys::SESSION_ID));

@@ -206,14 +206,39 @@ impl Group {
 }
 
 impl Formed {
-    pub(super) fn reply<'a>(&self, jobs: impl Iterator<Item = &'a RankData>) -> Reply {
+    /// All that the host said for our clients. Those of the reference crash over infos that are not what members gave
+    /// each other, and read those only beside a context number.
+    pub(super) fn reply<'a>(&self, jobs: impl Iterator<Item = &'a RankData>, is_own_client: bool) -> Reply {
         let named = |job: &RankData| (Text::from(job.proc.namespace.as_str()), job.entries.clone());
+        let is_understood = |info: &&Info| is_own_client || self.context_id.is_some() && is_from_members(info);
         Reply::Group {
             members: self.members.clone(),
             context_id: self.context_id,
-            info: self.info.clone(),
+            info: self.info.iter().filter(is_understood).cloned().collect(),
             jobs: jobs.map(named).collect(),
         }
+    }
+}
+
+/// Whether this is what one member gave the others, or what several did.
+fn is_from_members(info: &Info) -> bool {
+    let infos_of = |value: &Value| match value {
+        Value::DataArray(array) => {
+            let info = |element: &Value| if let Value::Info(info) = element { Some((**info).clone()) } else { None };
+            array.elements.iter().map(info).collect::<Option<Vec<Info>>>()
+        }
+        _ => None,
+    };
+    let is_bundle = |value: &Value| {
+        let first = infos_of(value).and_then(|infos| infos.into_iter().next());
+        first.is_some_and(|info| info.key.as_str() == keys::PROCID.name() && matches!(info.value, Value::Proc(_)))
+    };
+    match info.key.as_str() {
+        key if key == keys::GROUP_INFO.name() => is_bundle(&info.value),
+        key if key == keys::GROUP_INFO_ARRAY.name() => {
+            infos_of(&info.value).is_some_and(|bundles| bundles.iter().all(|bundle| is_bundle(&bundle.value)))
+        }
+        _ => false,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::io::{Credentials, ToolKind};
 use super::requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup,
     Monitor, Publish, PushStdin, QueryRequest, Spawn, Unpublish, ValidateRequest,
@@ -31,6 +32,8 @@ pub enum HostCall {
     DeregisterNamespace(Namespace),
     /// Announces a local process.
     RegisterClient(RegisterClient),
+    /// Says what is known of a local process since it was started. Unknown processes are harmless.
+    DescribeProcess(ProcessFacts),
     /// Says that a local process has ended. Unknown processes are harmless.
     DeregisterClient(ProcId),
     /// Asks for what a local process posted for other nodes.
@@ -73,6 +76,17 @@ pub struct RegisterClient {
     pub gid: u32,
     /// Handed back in upcalls about this process.
     pub object: u64,
+}
+
+/// What a host knows of a process that it has started, for those who ask for the table of processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// The process.
+    pub proc: ProcId,
+    /// The operating system's number for it.
+    pub pid: u32,
+    /// Its program.
+    pub executable: Option<Text>,
 }
 
 /// A request of another node for a local process's data, held until the process has committed.
@@ -181,8 +195,24 @@ pub enum Upcall {
     IofPull(IofPull),
     /// Feed standard input.
     PushStdin(PushStdin),
+    /// A tool wants to connect; it is held until the answer. Answered by [`HostReply::Tool`].
+    ToolConnected(ToolUpcall),
     /// Form or dissolve a group. Answered by [`HostReply::Infos`].
     Group(GroupRequest),
+}
+
+/// A tool that wants to connect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolUpcall {
+    /// What it is.
+    pub kind: ToolKind,
+    /// The name it brings, if any; otherwise it wants one.
+    pub claimed: Option<ProcId>,
+    /// Whose process it is, according to the kernel.
+    pub credentials: Credentials,
+    /// What it says of itself, its release (`PMIX_VERSION_INFO`), the kernel's ids (`PMIX_USERID`, `PMIX_GRPID`), and its
+    /// name if it brings one (`PMIX_NSPACE`, `PMIX_RANK`).
+    pub directives: Vec<Info>,
 }
 
 /// Events that the host is to pass on to this server.
@@ -267,4 +297,6 @@ pub enum HostReply {
     },
     /// A credential was made.
     Credential(Credential),
+    /// A tool may come, under this name. None: the one it brings, or one that the server makes up.
+    Tool(Option<ProcId>),
 }

@@ -5,7 +5,7 @@ use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
 use crate::events::Event;
 use crate::proto::notification::Event as Notification;
 use crate::proto::{Reply, Request, Tag, notification};
-use crate::types::{Namespace, ProcId, Status};
+use crate::types::{Info, Namespace, ProcId, Status};
 
 /// Names one connection; chosen by the runtime, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +16,9 @@ pub struct PeerId(pub u64);
 pub enum Input {
     /// A connection said who it is. Ends in [`Output::Admit`] or [`Output::Refuse`].
     Connected(PeerId, Hello),
+    /// A connection said that it is a tool. Ends in [`Output::AdmitTool`], [`Output::Admit`] if the host announced its process,
+    /// or [`Output::Refuse`].
+    ToolConnected(PeerId, ToolHello),
     /// An admitted connection asks for something. Ends in [`Output::Reply`] with the same tag, or with the connection.
     Request(PeerId, Tag, Request),
     /// A connection ended, for whatever reason. Not needed after [`Output::Refuse`] or [`Output::Close`], and harmless.
@@ -34,6 +37,8 @@ pub enum Input {
 pub enum Output {
     /// Tell the connection it is accepted, with its slot number.
     Admit(PeerId, u32),
+    /// Tell the tool it is accepted, with its slot number and its name.
+    AdmitTool(PeerId, u32, ProcId),
     /// Tell the connection it is refused, as far as its version wants to know, and close it.
     Refuse(PeerId, Refusal),
     /// Answer a request.
@@ -74,6 +79,42 @@ pub struct Hello {
     pub store: StoreOffer,
     /// The release it announced.
     pub version: Version,
+}
+
+/// What a tool says of itself and what the kernel says about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolHello {
+    /// What it is.
+    pub kind: ToolKind,
+    /// The name it brings, if any.
+    pub claimed: Option<ProcId>,
+    /// Whether it says that a server started it.
+    pub is_started: bool,
+    /// Whose process it is, according to the kernel; never what the peer sent. A group that nobody knows is -1.
+    pub credentials: Credentials,
+    /// The group it claims, which counts only if the host announced the process with it.
+    pub claimed_gid: u32,
+    /// Whether it reads job information as entries; one that wants it in segments of its own library's gets none.
+    pub reads_entries: bool,
+    /// The release it announced.
+    pub version: Version,
+    /// The same as it wrote it.
+    pub version_text: String,
+    /// What else it says.
+    pub info: Vec<Info>,
+}
+
+/// What a tool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolKind {
+    /// It asks questions.
+    Tool,
+    /// It starts jobs and has processes of its own.
+    Launcher,
+    /// A process that no launcher started.
+    Singleton,
+    /// The scheduler of the system.
+    Scheduler,
 }
 
 /// Effective ids of a connection's owner.
@@ -151,6 +192,34 @@ pub enum Refusal {
         /// The host's reason; a timeout if it did not answer.
         status: Status,
     },
+    /// Tools are not served.
+    #[error("this server was not told to admit tools")]
+    NoTools,
+    /// A tool of a user who may not come.
+    #[error(
+        "the tool runs as user {uid}; this server admits root and user {ours}, unless it is told to admit every user's"
+    )]
+    ForeignTool {
+        /// Its user, according to the kernel.
+        uid: u32,
+        /// The server's.
+        ours: u32,
+    },
+    /// A tool without a name, and nobody to give it one.
+    #[error("the tool has no name and this server's host assigns none; give it one (PMIX_TOOL_NSPACE)")]
+    NoName,
+    /// The name that a tool brings is in use.
+    #[error("{proc} is connected already; a tool must bring another name")]
+    NameTaken {
+        /// As claimed.
+        proc: ProcId,
+    },
+    /// The host refused a tool or did not answer in time.
+    #[error("the tool was refused with {status}")]
+    HostForTool {
+        /// The host's reason; a timeout if it did not answer.
+        status: Status,
+    },
     /// The namespace or process was deregistered before the host had answered.
     #[error("process {proc} was deregistered while its connection was being set up")]
     Deregistered {
@@ -168,6 +237,10 @@ impl Refusal {
                 Status::ERR_NOT_FOUND
             }
             Self::Credentials { .. } => Status::ERR_INVALID_CRED,
+            Self::NoTools | Self::NoName => Status::ERR_NOT_SUPPORTED,
+            Self::ForeignTool { .. } => Status::ERR_NO_PERMISSIONS,
+            Self::NameTaken { .. } => Status::ERR_EXISTS,
+            Self::HostForTool { status } => *status,
             Self::TooManyPeers { .. } => Status::ERR_OUT_OF_RESOURCE,
             Self::Repeated => Status::ERR_BAD_PARAM,
             Self::Host { status, .. } => *status,

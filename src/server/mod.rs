@@ -58,23 +58,25 @@ mod outputs;
 mod passage;
 mod peer;
 mod pending;
+mod query;
 mod registry;
 mod rendezvous;
 mod requests;
 mod resolve;
 mod session;
 mod timers;
+mod tools;
 mod upcalls;
 mod waiting;
 
 pub use cleanup::Cleanup;
-pub use config::{Capabilities, Config, Limits};
+pub use config::{Capabilities, Config, Limits, ToolAdmission, ToolPolicy};
 pub use core::Server;
 pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
-    RegisterClient, RegisterEvents, RegisterNamespace, Upcall, UpcallId,
+    ProcessFacts, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
-pub use io::{Credentials, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, Version};
+pub use io::{Credentials, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind, Version};
 pub use requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
     Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,

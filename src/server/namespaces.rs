@@ -2,7 +2,7 @@
 
 use super::core::Server;
 use super::directives::find;
-use super::host::{HostResult, RegisterClient, RegisterNamespace};
+use super::host::{HostResult, ProcessFacts, RegisterClient, RegisterNamespace};
 use super::io::{Credentials, Output, PeerId, Reason};
 use super::registry::{Client, Presence};
 use crate::gds::{AsStatus, Publish};
@@ -22,6 +22,7 @@ impl<S: Publish> Server<S> {
         };
         let job = self.registry.job_or_insert(namespace);
         job.is_registered = true;
+        job.is_of_tools = false;
         job.local_count = local_count.or(job.local_count);
         job.job_size = job_size.or(job.job_size);
         tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
@@ -55,14 +56,8 @@ impl<S: Publish> Server<S> {
         if job.job_size.is_some_and(|job_size| rank >= job_size) {
             return Status::ERR_BAD_PARAM;
         }
-        let client = job.clients.entry(rank).or_insert_with(|| Client {
-            credentials,
-            object: *object,
-            presence: Presence::Expected,
-            connections: Default::default(),
-            commits: 0,
-            changes: Default::default(),
-        });
+        let client = job.clients.entry(rank).or_insert_with(|| Client::expected(credentials, *object));
+        client.is_guest = false;
         client.credentials = credentials;
         client.object = *object;
         if client.connections.is_empty() {
@@ -70,6 +65,15 @@ impl<S: Publish> Server<S> {
         }
         self.registry.touch();
         self.review_namespace(now, &proc.namespace);
+        Status::SUCCESS
+    }
+
+    pub(super) fn describe_process(&mut self, facts: ProcessFacts) -> Status {
+        let ProcessFacts { proc, pid, executable } = facts;
+        if let Some(client) = self.registry.client_mut(&proc) {
+            client.pid = Some(pid);
+            client.executable = executable;
+        }
         Status::SUCCESS
     }
 

@@ -5,6 +5,7 @@ use super::config::Capabilities;
 use super::core::Server;
 use super::directives::find;
 use super::host::{HostReply, Upcall};
+use super::io::PeerId;
 use super::outputs::Ticket;
 use super::pending::{Expected, Purpose};
 use super::requests::{self, Requester};
@@ -35,7 +36,10 @@ impl<S: Publish> Server<S> {
             Request::GroupConstruct(group) => return self.construct_group(now, ticket, requester.proc, group),
             Request::GroupDestruct(group) => return self.destruct_group(now, ticket, requester.proc, group),
             Request::JobControl(control) => return self.control_jobs(now, ticket, requester, control),
-            request => passage_of(requester, request),
+            Request::Query(queries) if !self.config.capabilities.contains(Capabilities::QUERY) => {
+                return self.answer_queries(ticket, &requester, &queries);
+            }
+            request => passage_of(requester, request, self.is_tool(ticket.peer())),
         };
         self.pass_up(now, ticket, passage);
     }
@@ -61,6 +65,10 @@ impl<S: Publish> Server<S> {
             Ok(_) => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
             Err(status) => self.outputs.reply_status(ticket, status),
         }
+    }
+
+    fn is_tool(&self, id: PeerId) -> bool {
+        self.peers.get(id).is_some_and(|peer| peer.is_tool)
     }
 
     /// Who holds a ticket, in the kernel's words.
@@ -119,7 +127,7 @@ impl<S: Publish> Server<S> {
 }
 
 /// What goes up for a request; an error for one that makes no sense, or that nobody here knows.
-fn passage_of(requester: Requester, request: Request) -> Result<Passage, Status> {
+fn passage_of(requester: Requester, request: Request, is_tool: bool) -> Result<Passage, Status> {
     let (needs, expected, upcall) = match request {
         Request::Publish(publish) => (Capabilities::PUBLISH, Expected::Status, publish_upcall(requester, publish)),
         Request::Lookup(lookup) => (Capabilities::LOOKUP, Expected::Lookup, lookup_upcall(requester, lookup)?),
@@ -127,7 +135,7 @@ fn passage_of(requester: Requester, request: Request) -> Result<Passage, Status>
         Request::Spawn(spawn) => (
             Capabilities::SPAWN,
             Expected::Namespace,
-            Upcall::Spawn(requests::Spawn::of_client(requester, spawn.job, spawn.apps)),
+            Upcall::Spawn(requests::Spawn::of_peer(requester, is_tool, spawn.job, spawn.apps)),
         ),
         Request::Query(queries) => (Capabilities::QUERY, Expected::Infos, query_upcall(requester, queries)),
         Request::Log(log) => (Capabilities::LOG, Expected::Status, log_upcall(requester, log)),
@@ -205,7 +213,7 @@ fn monitor_upcall(requester: Requester, request: proto::Monitor) -> Upcall {
 }
 
 /// Results with a status. Without results the status is all there is to say, unless it is success.
-fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
+pub(super) fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
     match status {
         Status::SUCCESS => results,
         status if is_empty => Reply::Status(status),

@@ -23,6 +23,10 @@ pub(super) struct Peer {
     pub(super) store: StoreOffer,
     pub(super) version: Version,
     pub(super) stage: Stage,
+    /// Whether it came as a tool that the host had not announced.
+    pub(super) is_tool: bool,
+    /// Whether it reads job information as entries.
+    pub(super) reads_entries: bool,
 }
 
 /// All connections.
@@ -35,7 +39,10 @@ pub(super) struct Peers {
 impl Peers {
     pub(super) fn insert(&mut self, id: PeerId, hello: Hello) {
         let Hello { proc, credentials, store, version } = hello;
-        self.peers.insert(id, Peer { proc, credentials, store, version, stage: Stage::Arriving });
+        self.peers.insert(
+            id,
+            Peer { proc, credentials, store, version, stage: Stage::Arriving, is_tool: false, reads_entries: true },
+        );
     }
 
     /// The slot number for the next admitted connection: peers repeat it in every header, we never read it back.

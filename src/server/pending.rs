@@ -11,6 +11,7 @@ use crate::types::{Key, Namespace, ProcId, Time};
 #[derive(Debug)]
 pub(super) enum Purpose {
     ClientConnected(PeerId),
+    ToolConnected(PeerId),
     ClientFinalized(Ticket),
     Abort(Ticket),
     Notify(Ticket),
@@ -96,7 +97,7 @@ impl PendingUpcalls {
     /// Upcalls made on behalf of a connection.
     pub(super) fn of_peer(&self, peer: PeerId) -> Vec<UpcallId> {
         let is_for = |upcall: &PendingUpcall| match &upcall.purpose {
-            Purpose::ClientConnected(id) => *id == peer,
+            Purpose::ClientConnected(id) | Purpose::ToolConnected(id) => *id == peer,
             Purpose::ClientFinalized(ticket)
             | Purpose::Abort(ticket)
             | Purpose::Passed(ticket, _)

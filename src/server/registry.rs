@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::io::{Credentials, PeerId};
-use crate::types::{Key, Namespace, ProcId, Rank};
+use crate::types::{Key, Namespace, ProcId, Rank, Text};
 
 /// Who the host told us about, and who of them is here.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(super) struct Registry {
 pub(super) struct Job {
     /// False while only processes of it were announced.
     pub(super) is_registered: bool,
+    /// Made for tools, without the host; goes with the last of them.
+    pub(super) is_of_tools: bool,
     pub(super) local_count: Option<u32>,
     pub(super) job_size: Option<u32>,
     pub(super) clients: BTreeMap<u32, Client>,
@@ -29,6 +31,12 @@ pub(super) struct Job {
 pub(super) struct Client {
     pub(super) credentials: Credentials,
     pub(super) object: u64,
+    /// A tool that the host did not announce.
+    pub(super) is_guest: bool,
+    /// As the host said.
+    pub(super) pid: Option<u32>,
+    /// As the host said.
+    pub(super) executable: Option<Text>,
     pub(super) presence: Presence,
     /// Connections that are admitted and have not finalized.
     pub(super) connections: BTreeSet<PeerId>,
@@ -51,6 +59,28 @@ pub(super) enum Presence {
     Lost,
     /// The host says that it has ended. Kept because a wildcard participant counts it.
     Deregistered,
+}
+
+impl Client {
+    /// A process that the host announced, not seen yet.
+    pub(super) fn expected(credentials: Credentials, object: u64) -> Self {
+        Self {
+            credentials,
+            object,
+            is_guest: false,
+            pid: None,
+            executable: None,
+            presence: Presence::Expected,
+            connections: BTreeSet::new(),
+            commits: 0,
+            changes: BTreeMap::new(),
+        }
+    }
+
+    /// A tool that it did not announce.
+    pub(super) fn guest(credentials: Credentials) -> Self {
+        Self { is_guest: true, ..Self::expected(credentials, 0) }
+    }
 }
 
 impl Presence {

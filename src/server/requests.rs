@@ -59,7 +59,8 @@ requests! {
         directives: Vec<Info>,
     }
     /// A job to start. Besides the ids, the job's directives say that it is spawned (`PMIX_SPAWNED`), by whom
-    /// (`PMIX_PARENT_ID`), and that a client asks (`PMIX_REQUESTOR_IS_CLIENT`).
+    /// (`PMIX_PARENT_ID`), and what asks (`PMIX_REQUESTOR_IS_CLIENT` or
+    /// `PMIX_REQUESTOR_IS_TOOL`).
     Spawn {
         /// Who starts it.
         requester: Requester,
@@ -219,13 +220,15 @@ impl Requester {
 }
 
 impl Spawn {
-    /// A client's wish: the server says who it is, whatever the client has said.
+    /// The wish of a client or tool: the server says who it is, whatever it has said itself.
     #[must_use]
-    pub fn of_client(requester: Requester, job: Vec<Info>, apps: Vec<App>) -> Self {
+    pub fn of_peer(requester: Requester, is_tool: bool, job: Vec<Info>, apps: Vec<App>) -> Self {
         let mut job = requester.signed(job);
         set(&mut job, keys::SPAWNED, Value::Bool(true));
         set(&mut job, keys::PARENT_ID, Value::from(requester.proc.clone()));
-        set(&mut job, keys::REQUESTOR_IS_CLIENT, Value::Bool(true));
+        let kinds = [keys::REQUESTOR_IS_TOOL, keys::REQUESTOR_IS_CLIENT];
+        job.retain(|info| !kinds.iter().any(|kind| kind.name() == info.key.as_str()));
+        set(&mut job, if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, Value::Bool(true));
         Self { requester, job, apps }
     }
 

@@ -12,7 +12,8 @@ use super::timers::Timer;
 use super::waiting::Asker;
 use crate::gds::Publish;
 use crate::keys;
-use crate::types::{Info, Key, ProcId, Status, Time};
+use crate::proto::Reply;
+use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
 impl<S: Publish> Server<S> {
     pub(super) fn connect(&mut self, now: Time, id: PeerId, hello: Hello) {
@@ -81,6 +82,10 @@ impl<S: Publish> Server<S> {
 
     pub(super) fn job_info(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         let namespace = &proc.namespace;
+        if self.peers.get(ticket.peer()).is_some_and(|peer| !peer.reads_entries) {
+            let reply = Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries: Vec::new() };
+            return self.outputs.reply(ticket, reply);
+        }
         if self.store.is_registered(namespace) {
             return self.outputs.reply_job_info(ticket, namespace.clone());
         }
@@ -100,6 +105,7 @@ impl<S: Publish> Server<S> {
     /// A connection leaves in order. The host hears of it when the last connection of the process leaves.
     pub(super) fn finalize(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         let id = ticket.peer();
+        let is_tool = self.peers.get(id).is_some_and(|peer| peer.is_tool);
         if let Some(peer) = self.peers.get_mut(id) {
             peer.stage = Stage::Finalized;
         }
@@ -110,7 +116,8 @@ impl<S: Publish> Server<S> {
             client.connections.remove(&id);
             if client.connections.is_empty() && client.presence == Presence::Connected {
                 client.presence = Presence::Finalized;
-                object = Some(client.object);
+                // Tools are none of the clients that the host announced; no server of the reference tells of them here.
+                object = (!is_tool).then_some(client.object);
             }
         }
         match object {
@@ -126,24 +133,34 @@ impl<S: Publish> Server<S> {
     /// A connection has ended. If it was the process's last and did not leave in order, the process is lost: it departs
     /// from the collectives it had not arrived at. What it committed stays.
     pub(super) fn lose(&mut self, now: Time, id: PeerId) {
-        let Some(peer) = self.peers.remove(id) else { return };
+        let Some(peer) = self.peers.remove(id) else {
+            self.forget_arriving(id);
+            return;
+        };
         self.forget_puller(id);
         for (ticket, _) in self.withdraw(id) {
             self.outputs.forget(ticket);
         }
         self.forget_listener(id);
-        if peer.stage != Stage::Admitted {
-            return;
+        if peer.stage == Stage::Admitted {
+            self.part(now, id, &peer.proc);
         }
-        let Some(client) = self.registry.client_mut(&peer.proc) else { return };
+        if peer.is_tool {
+            self.vacate(now, &peer.proc);
+        }
+    }
+
+    /// An admitted connection has ended without leaving in order.
+    fn part(&mut self, now: Time, id: PeerId, proc: &ProcId) {
+        let Some(client) = self.registry.client_mut(proc) else { return };
         client.connections.remove(&id);
         if client.connections.is_empty() && client.presence == Presence::Connected {
             client.presence = Presence::Lost;
-            tracing::warn!(proc = %peer.proc, "connection lost without finalize");
-            self.clean_up_after(&peer.proc);
-            self.raise_lost_connection(&peer.proc);
+            tracing::warn!(%proc, "connection lost without finalize");
+            self.clean_up_after(proc);
+            self.raise_lost_connection(proc);
             self.registry.touch();
-            self.review_namespace(now, &peer.proc.namespace);
+            self.review_namespace(now, &proc.namespace);
         }
     }
 
@@ -184,6 +201,7 @@ impl<S: Publish> Server<S> {
                 }
                 Some(
                     Purpose::ClientConnected(_)
+                    | Purpose::ToolConnected(_)
                     | Purpose::Operation(_)
                     | Purpose::DirectModex(_)
                     | Purpose::RegisterEvents,

@@ -15,3 +15,4 @@ mod limits;
 mod passage;
 mod sessions;
 mod simulation;
+mod tools;

@@ -17,6 +17,7 @@ impl<S: Publish> Server<S> {
         self.timers.disarm(deadline, Timer::Upcall(id));
         match purpose {
             Purpose::ClientConnected(peer) => self.admit_or_refuse(peer, status_of(&reply)),
+            Purpose::ToolConnected(peer) => self.settle_tool(now, peer, reply),
             Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) | Purpose::Notify(ticket) => {
                 self.outputs.reply_status(ticket, status_of(&reply));
             }
@@ -66,7 +67,8 @@ pub(super) fn status_of(reply: &HostReply) -> Status {
         | HostReply::Lookup { .. }
         | HostReply::Spawned(_)
         | HostReply::Infos { .. }
-        | HostReply::Credential(_) => Status::ERROR,
+        | HostReply::Credential(_)
+        | HostReply::Tool(_) => Status::ERROR,
     }
 }
 

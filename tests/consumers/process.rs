@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -21,6 +21,8 @@ const HANG_SECONDS: &str = "300";
 pub(crate) struct Consumer {
     command: Command,
     input: Vec<u8>,
+    /// Its input ends when it is told to.
+    keeps_input: bool,
     temporary: TempDir,
 }
 
@@ -50,7 +52,7 @@ impl Consumer {
             command.env("LD_LIBRARY_PATH", directory);
         }
         command.env("TMPDIR", temporary.path());
-        Self { command, input: Vec::new(), temporary }
+        Self { command, input: Vec::new(), keeps_input: false, temporary }
     }
 
     pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
@@ -73,6 +75,12 @@ impl Consumer {
         self
     }
 
+    /// Its input does not end before [`Running::close_input`].
+    pub(crate) fn input_open(mut self) -> Self {
+        self.keeps_input = true;
+        self
+    }
+
     /// Runs it to its end.
     pub(crate) fn run(self) -> Ended {
         self.start().wait()
@@ -83,18 +91,26 @@ impl Consumer {
         let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
         let mut stdin = child.stdin.take().unwrap();
         let input = self.input;
+        let kept = Arc::new(Mutex::new(None));
+        let keeper = self.keeps_input.then(|| Arc::clone(&kept));
         // A consumer may end without reading its input.
-        let writer = thread::spawn(move || drop(stdin.write_all(&input)));
+        let writer = thread::spawn(move || {
+            drop(stdin.write_all(&input));
+            if let Some(keeper) = keeper {
+                *keeper.lock().unwrap() = Some(stdin);
+            }
+        });
         let out = Arc::new(Mutex::new(Vec::new()));
         let err = Arc::new(Mutex::new(Vec::new()));
         let pipes = [collect(child.stdout.take().unwrap(), &out), collect(child.stderr.take().unwrap(), &err), writer];
-        Running { child, pipes, out, err, temporary: self.temporary, what: format!("{:?}", self.command) }
+        Running { child, input: kept, pipes, out, err, temporary: self.temporary, what: format!("{:?}", self.command) }
     }
 }
 
 /// A consumer that runs.
 pub(crate) struct Running {
     child: Child,
+    input: Arc<Mutex<Option<ChildStdin>>>,
     pipes: [JoinHandle<()>; 3],
     out: Arc<Mutex<Vec<u8>>>,
     err: Arc<Mutex<Vec<u8>>>,
@@ -107,6 +123,23 @@ impl Running {
     pub(crate) fn terminate(&self) {
         let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    }
+
+    /// Ends its input.
+    pub(crate) fn close_input(&self) {
+        wait_for(|| self.pipes[2].is_finished());
+        drop(self.input.lock().unwrap().take());
+    }
+
+    /// What it has said so far.
+    pub(crate) fn told(&self) -> String {
+        String::from_utf8_lossy(&self.out.lock().unwrap()).into_owned()
+    }
+
+    /// Waits for one that was killed.
+    pub(crate) fn bury(mut self) {
+        self.child.wait().unwrap();
+        self.pipes.into_iter().for_each(|pipe| pipe.join().unwrap());
     }
 
     /// Waits until it has written this line, or has closed its output.

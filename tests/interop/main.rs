@@ -14,3 +14,4 @@ mod mixed_servers;
 #[expect(dead_code, reason = "shared with the consumers' tests, which use the rest")]
 mod process;
 mod stock_server;
+mod tools;

@@ -68,6 +68,7 @@ fn join() -> Result<(Member, bool), Failure> {
 fn connect() -> Result<Client, Failure> {
     match Client::connect() {
         Ok(client) => Ok(client),
+        Err(ConnectError::NotLaunched) if let Some(client) = Client::connect_singleton() => Ok(client),
         Err(ConnectError::NotLaunched) => Client::alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE)),
         Err(error) => {
             tracing::error!(%error, "PMIx_Init failed");

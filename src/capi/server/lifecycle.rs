@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::unistd::{geteuid, getpid};
 
-use crate::api::{ForeignClients, Server, ServerBuilder, SocketAccess};
+use crate::api::{ForeignClients, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport};
 use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
 use crate::capi::{from_c, pointer, process};
@@ -89,6 +89,8 @@ struct Options {
     hostname: Option<String>,
     tmpdir: Option<PathBuf>,
     system_tmpdir: Option<PathBuf>,
+    admits_tools: bool,
+    tools: ToolSupport,
     is_ipv4_disabled: bool,
     is_ipv6_disabled: bool,
     exchange: Option<ExchangeForm>,
@@ -131,19 +133,40 @@ impl Options {
             self.tmpdir = Some(text()?.into());
         } else if name == keys::SYSTEM_TMPDIR.name() {
             self.system_tmpdir = Some(text()?.into());
-        } else if name == keys::TCP_DISABLE_IPV4.name() {
-            self.is_ipv4_disabled = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        } else if name == keys::TCP_DISABLE_IPV6.name() {
-            self.is_ipv6_disabled = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        } else if name == keys::LAUNCHER_RENDEZVOUS_FILE.name() {
+            self.tools.file = Some(text()?.into());
+        } else if let Some(flag) = self.flag_mut(name) {
+            *flag = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         } else if name == EXCHANGE {
             self.exchange = Some(exchange_form(&text()?)?);
         }
         Ok(())
     }
 
+    fn flag_mut(&mut self, name: &str) -> Option<&mut bool> {
+        let flags = [
+            (keys::SERVER_TOOL_SUPPORT, &mut self.admits_tools),
+            (keys::SERVER_ALLOW_FOREIGN_TOOLS, &mut self.tools.any_user),
+            (keys::SERVER_SESSION_SUPPORT, &mut self.tools.is_session),
+            (keys::SERVER_SYSTEM_SUPPORT, &mut self.tools.is_system),
+            (keys::SERVER_SCHEDULER, &mut self.tools.is_scheduler),
+            (keys::SERVER_SYS_CONTROLLER, &mut self.tools.is_controller),
+            (keys::TCP_DISABLE_IPV4, &mut self.is_ipv4_disabled),
+            (keys::TCP_DISABLE_IPV6, &mut self.is_ipv6_disabled),
+        ];
+        flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
+    }
+
+    /// Which tools may come. Without a function of the host's, those that bring a name.
+    fn tool_support(&self) -> ToolSupport {
+        let admission = if self.admits_tools { ToolAdmission::Named } else { ToolAdmission::Refused };
+        ToolSupport { admission, ..self.tools.clone() }
+    }
+
     fn builder(self) -> ServerBuilder {
         // A server of root serves the jobs of other users, too.
         let access = if geteuid().is_root() { SocketAccess::RegisteredUsers } else { SocketAccess::OwnerOnly };
+        let tools = self.tool_support();
         let namespace = self.namespace.unwrap_or_else(|| format!("pmix-server-{}", getpid()));
         let clients = match (self.is_ipv4_disabled, self.is_ipv6_disabled) {
             (false, false) => ForeignClients::Welcome,
@@ -151,7 +174,7 @@ impl Options {
             (true, false) => ForeignClients::OverIpv6,
             (true, true) => ForeignClients::Refused,
         };
-        let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access);
+        let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
         let builder = builder.foreign_clients(clients);
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
@@ -186,12 +209,19 @@ fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
     })
 }
 
-const UNDERSTOOD: [&str; 8] = [
+const UNDERSTOOD: [&str; 15] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
     keys::SERVER_TMPDIR.name(),
     keys::SYSTEM_TMPDIR.name(),
+    keys::LAUNCHER_RENDEZVOUS_FILE.name(),
+    keys::SERVER_TOOL_SUPPORT.name(),
+    keys::SERVER_ALLOW_FOREIGN_TOOLS.name(),
+    keys::SERVER_SESSION_SUPPORT.name(),
+    keys::SERVER_SYSTEM_SUPPORT.name(),
+    keys::SERVER_SCHEDULER.name(),
+    keys::SERVER_SYS_CONTROLLER.name(),
     keys::TCP_DISABLE_IPV4.name(),
     keys::TCP_DISABLE_IPV6.name(),
     EXCHANGE,

@@ -64,8 +64,9 @@ pub(super) struct Children {
     is_finished: bool,
 }
 
-/// The pipes of a rank that was just started.
+/// A rank that was just started, and its pipes.
 pub(super) struct Pipes {
+    pub(super) pid: u32,
     pub(super) out: OwnedFd,
     pub(super) error: OwnedFd,
     pub(super) input: Option<ChildStdin>,
@@ -113,10 +114,11 @@ impl Children {
         let out = OwnedFd::from(process.stdout.take().ok_or_else(no_pipe)?);
         let error = OwnedFd::from(process.stderr.take().ok_or_else(no_pipe)?);
         let input = process.stdin.take();
+        let pid = process.id();
         self.ranks.push(Rank { process, ended: false });
         set_nonblocking(out.as_fd()).map_err(failed)?;
         set_nonblocking(error.as_fd()).map_err(failed)?;
-        Ok(Pipes { out, error, input })
+        Ok(Pipes { pid, out, error, input })
     }
 
     /// How many ranks were started.

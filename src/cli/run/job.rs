@@ -23,7 +23,7 @@ use super::report::{Phase, Timeline};
 use super::session::SessionDirectory;
 use super::verdict::{Action, Cause, Verdict};
 use super::wakeups::{Wakeup, Wakeups};
-use crate::api::{BuildError, ForeignClients, Server, ServerError};
+use crate::api::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use crate::gds::registration::{JobDescription, RegisterError};
 use crate::types::{Info, Namespace, ProcId};
 
@@ -115,7 +115,13 @@ impl Job {
         let (sender, news) = unbounded();
         let host = LauncherHost::new(sender, Arc::clone(&bell), clock, settings.report);
         let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
-        let server = Server::builder().tmpdir(directory.path()).foreign_clients(clients).start(host)?;
+        let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
+        let server = Server::builder()
+            .namespace(format!("modex-run-{}", std::process::id()))
+            .tmpdir(directory.path())
+            .foreign_clients(clients)
+            .tools(tools)
+            .start(host)?;
         let rank_count = plan.app_of_rank.len();
         let mut job = Self {
             server,
@@ -167,6 +173,8 @@ impl Job {
             self.timeline.mark(rank, Phase::Spawned, self.clock.now());
             let place = plan.place(self.children.count());
             let pipes = self.children.spawn(app, &environment, place, with_input)?;
+            let proc = ProcId::new(plan.namespace.clone(), rank);
+            self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy())?;
             let tag = self.settings.tag_output;
             self.watch(Stream::new(pipes.out, rank, Channel::Out, tag))?;
             self.watch(Stream::new(pipes.error, rank, Channel::Error, tag))?;

@@ -1,6 +1,7 @@
 use super::HandshakeError;
 
 use crate::bfrops::{DecodeError, Reader};
+use crate::proto::Version;
 use crate::types::{Namespace, ProcId, Rank};
 
 /// Effective user and group id that a tool claims.
@@ -98,10 +99,14 @@ impl Role {
     }
 
     /// Whether the server answers with [`Answer`](super::Answer) instead of [`ToolAnswer`](super::ToolAnswer).
-    /// Singletons are clients to servers of release 5 and later.
+    /// Singletons read what a client reads since release 5, and before what a tool reads.
     #[must_use]
-    pub const fn is_answered_as_client(&self) -> bool {
-        matches!(self, Self::Client(_) | Self::Singleton(..))
+    pub const fn is_answered_as_client(&self, peer: Version) -> bool {
+        match self {
+            Self::Client(_) => true,
+            Self::Singleton(..) => peer.major >= 5,
+            _ => false,
+        }
     }
 
     /// Appends number, ids and identity: numbers in network order.

@@ -106,6 +106,37 @@ fn the_host_has_the_last_word_on_the_members() {
     assert_eq!(formed(&outputs).1, [proc(2), proc(0)]);
 }
 
+/// A client of release 6.1 crashed over the context number among the infos.
+#[test]
+fn clients_of_the_reference_get_of_the_hosts_words_what_members_gave_each_other_and_ours_all() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let foreign = rig.job(2, 2)[0];
+    let own = rig.join(&proc(1), SEGMENT);
+    let infos = |infos: Vec<Info>| Value::info_array(infos);
+    let by = |rank| infos(vec![Info::new(key("pmix.procid"), Value::from(proc(rank))), flag("said")]);
+    let said = [
+        Info::new(key("pmix.grp.info"), by(0)),
+        Info::new(key("pmix.grp.infoarray"), infos(vec![Info::new(key("a"), by(0)), Info::new(key("b"), by(1))])),
+    ];
+    let other = [
+        Info::new(key("host.note"), Value::from("text")),
+        Info::new(key("pmix.grp.info"), Value::Bool(true)),
+        Info::new(key("pmix.grp.info"), infos(vec![flag("nobody said it")])),
+        Info::new(key("pmix.grp.infoarray"), infos(vec![flag("no bundle")])),
+    ];
+    for (context, expected) in [(None, &[][..]), (Some(Info::new(key("pmix.grp.ctxid"), Value::Size(3))), &said[..])] {
+        let wish = [flag("pmix.grp.actxid")];
+        rig.request(own, construct("g", &[everybody()], &wish));
+        let (id, _) = upcall(&rig.request(foreign, construct("g", &[everybody()], &wish)));
+        let all: Vec<Info> = context.iter().chain(&said).chain(&other).cloned().collect();
+        let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info: all.clone() });
+        for (peer, reply) in replies(&outputs) {
+            let Reply::Group { info, .. } = reply else { panic!("not a group: {reply:?}") };
+            assert_eq!(info, if peer == own { &all } else { expected });
+        }
+    }
+}
+
 #[test]
 fn what_needs_the_host_is_not_supported_without_it() {
     let mut rig = Rig::new(Capabilities::CONNECT);

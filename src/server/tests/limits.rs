@@ -10,7 +10,7 @@ const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
 
 fn rig(limits: Limits) -> Rig {
     let capabilities = Capabilities::FENCE | Capabilities::DIRECT_MODEX;
-    Rig::with(Config { capabilities, limits, host_timeout: None }, MapStore::new())
+    Rig::with(Config { capabilities, limits, ..Config::default() }, MapStore::new())
 }
 
 #[test]

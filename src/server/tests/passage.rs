@@ -50,7 +50,7 @@ fn requests() -> Vec<(Capabilities, Request)> {
 }
 
 fn query() -> Request {
-    Request::Query(vec![Query { keys: vec![Text::from("pmix.qry.ns")], qualifiers: claims() }])
+    Request::Query(vec![Query { keys: vec![Text::from("pmix.qry.qlst")], qualifiers: claims() }])
 }
 
 fn pull() -> Request {

@@ -172,6 +172,7 @@ impl World {
             }
             Output::Upcall(id, upcall) => self.upcall(server, id, upcall),
             Output::Admit(..)
+            | Output::AdmitTool(..)
             | Output::SendSegment(..)
             | Output::Forward(..)
             | Output::Wake(_)

@@ -8,7 +8,7 @@ use crate::api::Credential;
 use crate::capi::error::CError;
 use crate::capi::guard::guard_or;
 use crate::capi::types::{
-    c_char, c_void, pmix_byte_object_t, pmix_info_t, pmix_pdata_t, pmix_release_cbfunc_t, pmix_status_t,
+    c_char, c_void, pmix_byte_object_t, pmix_info_t, pmix_pdata_t, pmix_proc_t, pmix_release_cbfunc_t, pmix_status_t,
 };
 use crate::capi::{from_c, pointer};
 use crate::gds::AsStatus;
@@ -138,6 +138,19 @@ pub(super) unsafe extern "C" fn credential(
             (Ok(bytes), Ok(info)) => answer(Ok(Credential { bytes, info })),
             (Err(error), _) | (_, Err(error)) => answer(Err(refused(&error))),
         }
+    });
+}
+
+/// `pmix_tool_connection_cbfunc_t`.
+pub(super) unsafe extern "C" fn tool(status: pmix_status_t, proc: *mut pmix_proc_t, cbdata: *mut c_void) {
+    guard_or((), || {
+        let Some((due, _rest)) = answered(cbdata) else { return };
+        let Due::Tool(answer) = due else { return mistaken(due) };
+        if settled(status) != Status::SUCCESS {
+            return answer(Err(settled(status)));
+        }
+        // SAFETY: the host's promise: NULL or a process, until this returns.
+        answer(unsafe { from_c::proc(proc, None) }.map_err(|error| refused(&error)));
     });
 }
 

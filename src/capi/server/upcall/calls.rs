@@ -7,7 +7,7 @@ use super::due::{Due, Held, ask};
 use crate::api::{
     AbortUpcall, Allocate, ClientConnected, ClientFinalized, Connect, CredentialRequest, DirectModex, Event,
     GroupRequest, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn,
-    Unpublish, ValidateRequest,
+    ToolUpcall, Unpublish, ValidateRequest,
 };
 use crate::capi::error::CError;
 use crate::capi::form::{Form, Str};
@@ -60,6 +60,11 @@ macro_rules! entries {
 }
 
 entries! {
+    fn tool_connected(tool: ToolUpcall) {
+        let infos = to_c::infos(&tool.directives);
+        => tool_connected(infos.first, infos.count; tool)
+    }
+
     fn client_connected2(client: ClientConnected) {
         let proc = one(&client.proc);
         let infos = to_c::infos(&client.directives);

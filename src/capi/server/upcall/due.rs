@@ -9,7 +9,7 @@ use crate::capi::error::CError;
 use crate::capi::slots::{Slots, Token};
 use crate::capi::types::{c_void, pmix_status_t};
 use crate::gds::AsStatus;
-use crate::types::{Info, Namespace, Pdata, Status};
+use crate::types::{Info, Namespace, Pdata, ProcId, Status};
 
 /// Who takes an answer, by what the answer brings.
 pub(in crate::capi::server) enum Due {
@@ -23,6 +23,8 @@ pub(in crate::capi::server) enum Due {
     Namespace(Box<dyn FnOnce(Result<Namespace, Status>) + Send>),
     /// Facts.
     Infos(Box<dyn FnOnce(Status, Vec<Info>) + Send>),
+    /// The name of a tool, if the host gives it one.
+    Tool(Box<dyn FnOnce(Result<Option<ProcId>, Status>) + Send>),
     /// A credential.
     Credential(Box<dyn FnOnce(Result<Credential, Status>) + Send>),
 }
@@ -59,6 +61,7 @@ impl Due {
             Self::Found(answer) => answer(status, Vec::new()),
             Self::Namespace(answer) => answer(Err(status)),
             Self::Infos(answer) => answer(status, Vec::new()),
+            Self::Tool(answer) => answer(Err(status)),
             Self::Credential(answer) => answer(Err(status)),
         }
     }
@@ -72,6 +75,7 @@ impl Due {
             // A job without a name is none.
             Self::Namespace(answer) => answer(Err(Status::ERROR)),
             Self::Infos(answer) => answer(Status::SUCCESS, Vec::new()),
+            Self::Tool(answer) => answer(Ok(None)),
             Self::Credential(answer) => answer(Ok(Credential { bytes: Vec::new(), info: Vec::new() })),
         }
     }

@@ -8,10 +8,11 @@ use super::due::Due;
 use crate::api::{
     AbortUpcall, Allocate, Capabilities, ClientConnected, ClientFinalized, Connect, Credential, CredentialRequest,
     DirectModex, Event, FenceReply, FenceUpcall, GroupRequest, Host, IofPull, JobControl, Log, Lookup, Monitor,
-    PartialAnswer, Publish, PushStdin, QueryRequest, RegisterEvents, Responder, Spawn, Unpublish, ValidateRequest,
+    PartialAnswer, Publish, PushStdin, QueryRequest, RegisterEvents, Responder, Spawn, ToolUpcall, Unpublish,
+    ValidateRequest,
 };
 use crate::proto::exchange::{self, ProcessData};
-use crate::types::{Info, Kval, Namespace, Pdata, Status};
+use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
 /// A host behind a C table.
 pub(in crate::capi::server) struct ModuleHost {
@@ -53,6 +54,7 @@ impl Host for ModuleHost {
         capabilities.set(Capabilities::VALIDATE_CREDENTIAL, module.validate_credential.is_some());
         capabilities.set(Capabilities::IOF_PULL, module.iof_pull.is_some());
         capabilities.set(Capabilities::PUSH_STDIN, module.push_stdin.is_some());
+        capabilities.set(Capabilities::TOOL_CONNECTED, module.tool_connected.is_some());
         capabilities.set(Capabilities::GROUP, module.group.is_some());
         capabilities
     }
@@ -178,6 +180,14 @@ impl Host for ModuleHost {
 
     fn push_stdin(&self, request: PushStdin, reply: Responder<()>) {
         self.bridge.push_stdin(request, status(reply));
+    }
+
+    fn tool_connected(&self, tool: ToolUpcall, reply: Responder<Option<ProcId>>) {
+        let due = Due::Tool(Box::new(move |result| match result {
+            Ok(name) => reply.succeed(name),
+            Err(failure) => reply.fail(failure),
+        }));
+        self.bridge.tool_connected(tool, due);
     }
 
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {

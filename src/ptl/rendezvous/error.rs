@@ -1,0 +1,91 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why a rendezvous file can't be made or used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RendezvousError {
+    /// Another server uses the name.
+    #[error(
+        "{path} belongs to a server that still runs (pid {}); there can be one, so end it or choose another directory",
+        pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string())
+    )]
+    Occupied {
+        /// The file.
+        path: PathBuf,
+        /// Its server, if the file tells.
+        pid: Option<u32>,
+    },
+    /// Somebody else's file, who is not root either.
+    #[error("{path} belongs to user {owner}, who is neither root nor user {ours}; refusing to believe it")]
+    ForeignOwner {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Our effective user id.
+        ours: u32,
+    },
+    /// Others could have written it.
+    #[error("{path} may be written by others than its owner; refusing to believe it")]
+    Writable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A directory, a pipe, a device.
+    #[error("{path} is no regular file")]
+    NotAFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// More than any server writes.
+    #[error("{path} has more than {size_bytes_max} bytes; no server wrote it")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The bound.
+        size_bytes_max: u64,
+    },
+    /// The bytes are no rendezvous file.
+    #[error("{path} does not begin with a server's address: {problem}")]
+    Contents {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// Its server has ended without removing it.
+    #[error("{path} was left behind by a server that has ended")]
+    Abandoned {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A host name or namespace that can't be part of a file's name.
+    #[error("{part:?} can't be part of a file's name")]
+    Name {
+        /// The part.
+        part: String,
+    },
+    /// The operating system refused a step.
+    #[error("cannot {step} {path}: {source}")]
+    Io {
+        /// What was tried.
+        step: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl RendezvousError {
+    /// Whether there simply is no such file, or none whose server lives: one may come.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        match self {
+            Self::Abandoned { .. } => true,
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+}

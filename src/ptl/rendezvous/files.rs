@@ -1,0 +1,209 @@
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use nix::fcntl::OFlag;
+
+use super::search::{examine, failed, is_abandoned};
+use super::{Contents, RendezvousError};
+
+/// Who may read a server's files, and so find it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Publicity {
+    /// The server's user: files 0600, directories 0700.
+    #[default]
+    Owner,
+    /// Everybody: files 0644, directories 0755.
+    Everybody,
+}
+
+/// What a server writes, and where.
+#[derive(Clone, Debug)]
+pub struct Announcement {
+    /// The files; their directories are made if they are missing.
+    pub paths: Vec<PathBuf>,
+    /// What they say.
+    pub contents: Contents,
+    /// Who may read them.
+    pub publicity: Publicity,
+    /// When, in seconds since 1970.
+    pub seconds: u64,
+}
+
+/// Files of a living server. Dropping it removes them, unless a fork made this a copy.
+#[derive(Debug, Default)]
+pub struct Files {
+    held: Vec<Held>,
+}
+
+/// One file.
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    /// What its first line says.
+    address: String,
+    /// A forked copy of the guard must not remove what its parent still uses.
+    creator_pid: u32,
+    /// The file, locked until the last copy of this descriptor is closed.
+    file: File,
+}
+
+impl Files {
+    /// Writes all files, or none. Those that dead servers left under the same names are replaced.
+    ///
+    /// # Errors
+    /// [`RendezvousError`].
+    pub fn write(announcement: &Announcement) -> Result<Self, RendezvousError> {
+        let mut files = Self::default();
+        for path in &announcement.paths {
+            files.held.push(Held::write(path, announcement)?);
+        }
+        Ok(files)
+    }
+
+    /// The files.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.held.iter().map(|held| held.path.as_path())
+    }
+
+    /// Makes this what a fork makes of it.
+    #[cfg(test)]
+    pub(super) fn forget_creator(&mut self) {
+        self.held.iter_mut().for_each(|held| held.creator_pid = 0);
+    }
+}
+
+impl Held {
+    fn write(path: &Path, announcement: &Announcement) -> Result<Self, RendezvousError> {
+        let (file_mode, directory_mode) = match announcement.publicity {
+            Publicity::Owner => (0o600, 0o700),
+            Publicity::Everybody => (0o644, 0o755),
+        };
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let made = DirBuilder::new().recursive(true).mode(directory_mode).create(directory);
+        made.map_err(|source| failed("make directory", directory, source))?;
+        let draft = Draft::write(path, file_mode, announcement)?;
+        for _ in 0..ATTEMPTS {
+            if draft.publish(path)? {
+                return Ok(draft.into_held(path, announcement.contents.address.clone()));
+            }
+        }
+        Err(failed("keep others from replacing", path, io::ErrorKind::WouldBlock.into()))
+    }
+
+    /// Whether the file is this one and says what it said: servers of release 4 write into what is there.
+    fn is_still_there(&self) -> bool {
+        let says_the_same = || super::search::read_raw(&self.path).is_ok_and(|read| read.address == self.address);
+        is_at(&self.file, &self.path) && says_the_same()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // What somebody else put there meanwhile is theirs.
+        if process::id() == self.creator_pid && self.is_still_there() {
+            // Nobody is left to tell: what can't be removed stays, and is recognised by its missing lock.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A complete and locked file that has only its temporary name.
+struct Draft {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Draft {
+    fn write(target: &Path, mode: u32, announcement: &Announcement) -> Result<Self, RendezvousError> {
+        // Hidden, no name that tools look for, and one that nobody can guess and take.
+        let random = random_name().map_err(|source| failed("draw a random name for", target, source))?;
+        let path = target.with_file_name(format!(".modex-{random}.new"));
+        // Fails on anything that exists, a symbolic link included: the file is new and ours.
+        let opened = OpenOptions::new().write(true).read(true).create_new(true).mode(mode).open(&path);
+        let file = opened.map_err(|source| failed("make", &path, source))?;
+        let mut draft = Self { path, file: None };
+        let lock = file.try_lock();
+        // Where nothing can be locked the file does not say that it is.
+        let is_locked = lock.is_ok();
+        let text = Contents { is_locked, ..announcement.contents.clone() }.render(announcement.seconds);
+        // The mask of the process may have taken permissions away.
+        let written = file.set_permissions(fs::Permissions::from_mode(mode));
+        let written = written.and_then(|()| (&file).write_all(text.as_bytes()));
+        written.map_err(|source| failed("write", &draft.path, source))?;
+        draft.file = Some(file);
+        Ok(draft)
+    }
+
+    /// Gives the file its name; `false`: something changed meanwhile, try again.
+    fn publish(&self, target: &Path) -> Result<bool, RendezvousError> {
+        match fs::hard_link(&self.path, target) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.replace(target),
+            Err(source) => Err(failed("make", target, source)),
+        }
+    }
+
+    /// Takes the place of a file whose server is dead.
+    fn replace(&self, target: &Path) -> Result<bool, RendezvousError> {
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+        let old = match OpenOptions::new().read(true).custom_flags(flags).open(target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened.map_err(|source| failed("open", target, source))?,
+        };
+        let occupied = |pid| RendezvousError::Occupied { path: target.to_owned(), pid };
+        // One who was killed while writing left less than a file, but not under this name: what can't be read is not a
+        // dead server's.
+        let contents = examine(target, &old)?;
+        if !is_abandoned(&old, &contents) {
+            return Err(occupied(contents.pid));
+        }
+        match old.try_lock() {
+            Ok(()) => {}
+            // Another server is about to replace it, or a tool looks at it.
+            Err(TryLockError::WouldBlock) => {
+                std::thread::yield_now();
+                return Ok(false);
+            }
+            // Nothing can be locked here: the pid has decided.
+            Err(TryLockError::Error(_)) => {}
+        }
+        if !is_at(&old, target) {
+            return Ok(false);
+        }
+        fs::rename(&self.path, target).map_err(|source| failed("replace", target, source))?;
+        Ok(true)
+    }
+
+    fn into_held(mut self, path: &Path, address: String) -> Held {
+        #[expect(clippy::unwrap_used, reason = "set by `write`, taken only here")]
+        let file = self.file.take().unwrap();
+        Held { path: path.to_owned(), address, creator_pid: process::id(), file }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // The temporary name; already gone after a rename.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn random_name() -> io::Result<String> {
+    let mut bits = [0_u8; 16];
+    // So few bytes are given at once or not at all.
+    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bits.iter().fold(String::new(), |name, byte| name + &format!("{byte:02x}")))
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
+}
+
+/// Servers that may come in between: each loss is a race of microseconds.
+const ATTEMPTS: u32 = 256;

@@ -1,0 +1,146 @@
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::signal::kill;
+use nix::unistd::{Pid, geteuid};
+
+use super::{Contents, RendezvousError};
+
+/// A server that can be connected to, as its file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where it was found.
+    pub path: PathBuf,
+    /// What it says.
+    pub contents: Contents,
+    /// It holds no lock and names a process that is not here: one that has ended, or one of another pid namespace, which
+    /// only a connection can tell apart.
+    pub is_doubtful: bool,
+}
+
+/// Reads one file and makes sure that its server lives.
+///
+/// # Errors
+/// [`RendezvousError`].
+pub fn read(path: &Path) -> Result<Found, RendezvousError> {
+    let file = open(path)?;
+    let contents = examine(path, &file)?;
+    let is_abandoned = is_abandoned(&file, &contents);
+    if is_abandoned && contents.is_locked {
+        return Err(RendezvousError::Abandoned { path: path.to_owned() });
+    }
+    Ok(Found { path: path.to_owned(), contents, is_doubtful: is_abandoned })
+}
+
+/// All files in a directory tree whose name is wanted and whose server lives, each server once, those with shorter
+/// paths first. Doubtful ones are given only if there are no others. What can't be read is passed over: it is not meant for this process.
+#[must_use]
+pub fn search(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    let mut entries_left = ENTRIES_MAX;
+    let mut waiting = vec![(directory.to_owned(), 0)];
+    while let Some((directory, depth)) = waiting.pop() {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries.flatten() {
+            if entries_left == 0 {
+                tracing::warn!(?directory, "more than {ENTRIES_MAX} entries; the search for servers ends here");
+                return tidy(found);
+            }
+            entries_left -= 1;
+            // Links to directories are not followed: trees stay trees.
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_directory && depth < DEPTH_MAX {
+                waiting.push((entry.path(), depth + 1));
+            }
+            if is_directory || !entry.file_name().to_str().is_some_and(&is_wanted) {
+                continue;
+            }
+            match read(&entry.path()) {
+                Ok(file) => found.push(file),
+                Err(error) => tracing::debug!(%error, "a rendezvous file is passed over"),
+            }
+        }
+    }
+    tidy(found)
+}
+
+/// Shortest paths first, so that the outcome does not depend on the order of directories.
+fn tidy(mut found: Vec<Found>) -> Vec<Found> {
+    if found.iter().any(|file| !file.is_doubtful) {
+        found.retain(|file| !file.is_doubtful);
+    }
+    found.sort_by(|a, b| (a.path.as_os_str().len(), &a.path).cmp(&(b.path.as_os_str().len(), &b.path)));
+    let mut servers: Vec<Found> = Vec::new();
+    for file in found {
+        if !servers.iter().any(|server| server.contents.address == file.contents.address) {
+            servers.push(file);
+        }
+    }
+    servers
+}
+
+/// What a file says, whether or not its server lives.
+pub(super) fn read_raw(path: &Path) -> Result<Contents, RendezvousError> {
+    examine(path, &open(path)?)
+}
+
+/// Opens a file for reading. A pipe does not hold it up.
+pub(super) fn open(path: &Path) -> Result<File, RendezvousError> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
+    options.open(path).map_err(|source| failed("open", path, source))
+}
+
+/// What an open file says, if it can be believed.
+pub(super) fn examine(path: &Path, file: &File) -> Result<Contents, RendezvousError> {
+    let metadata = file.metadata().map_err(|source| failed("examine", path, source))?;
+    if !metadata.is_file() {
+        return Err(RendezvousError::NotAFile { path: path.to_owned() });
+    }
+    let (owner, ours) = (metadata.uid(), geteuid().as_raw());
+    if owner != ours && owner != 0 {
+        return Err(RendezvousError::ForeignOwner { path: path.to_owned(), owner, ours });
+    }
+    if metadata.mode() & OTHERS_WRITE != 0 {
+        return Err(RendezvousError::Writable { path: path.to_owned() });
+    }
+    let size_bytes_max = Contents::SIZE_BYTES_MAX as u64;
+    let mut bytes = Vec::new();
+    let mut bounded = file.take(size_bytes_max + 1);
+    bounded.read_to_end(&mut bytes).map_err(|source| failed("read", path, source))?;
+    if bytes.len() > Contents::SIZE_BYTES_MAX {
+        return Err(RendezvousError::TooLarge { path: path.to_owned(), size_bytes_max });
+    }
+    Contents::parse(&bytes).map_err(|problem| RendezvousError::Contents { path: path.to_owned(), problem })
+}
+
+/// Whether the server that wrote the file has ended. Where the kernel does not say, it is taken to live.
+pub(super) fn is_abandoned(file: &File, contents: &Contents) -> bool {
+    if contents.is_locked {
+        // Shared: two who look at the same time do not take each other for the server.
+        return match file.try_lock_shared() {
+            Ok(()) => {
+                let _ = file.unlock();
+                true
+            }
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+        };
+    }
+    let Some(pid) = contents.pid.and_then(|pid| i32::try_from(pid).ok()) else { return false };
+    kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
+}
+
+pub(super) fn failed(step: &'static str, path: &Path, source: io::Error) -> RendezvousError {
+    RendezvousError::Io { step, path: path.to_owned(), source }
+}
+
+/// Permissions of group and others to write.
+const OTHERS_WRITE: u32 = 0o022;
+/// Entries of a tree that are looked at: a temporary directory that nobody cleans must not hold up a tool.
+const ENTRIES_MAX: usize = 1 << 16;
+/// Sessions keep their files a few levels below the temporary directory.
+const DEPTH_MAX: u32 = 8;

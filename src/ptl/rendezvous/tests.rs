@@ -1,0 +1,282 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::proto::Version;
+use crate::types::Namespace;
+
+fn contents(address: &str) -> Contents {
+    Contents {
+        address: address.to_owned(),
+        version: Some("5.0.0".to_owned()),
+        pid: Some(std::process::id()),
+        owner: Some((1000, 1001)),
+        is_locked: false,
+    }
+}
+
+fn announcement(paths: &[&Path], address: &str) -> Announcement {
+    let paths = paths.iter().map(|path| path.to_path_buf()).collect();
+    Announcement { paths, contents: contents(address), publicity: Publicity::Owner, seconds: 1_795_225_471 }
+}
+
+fn write(path: &Path) -> Result<Files, RendezvousError> {
+    Files::write(&announcement(&[path], ADDRESS))
+}
+
+fn names(directory: &Path) -> Vec<PathBuf> {
+    let mut names: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    names
+}
+
+/// A pid that no process has: the kernel gives out at most 2^22.
+const NOBODY: u32 = 0x7fff_fff0;
+const ADDRESS: &str = "srv.0;tcp4://127.0.0.1:4711";
+
+#[test]
+fn what_releases_4_and_6_write_is_read() {
+    let six = b"srvns.0;tcp4://127.0.0.1:48077\n6.1.1rc2\n27019\n0:0\nSat Nov 21 01:44:31 2026\n\n";
+    let read = Contents::parse(six).unwrap();
+    assert_eq!(read.address, "srvns.0;tcp4://127.0.0.1:48077");
+    assert_eq!((read.pid, read.owner, read.is_locked), (Some(27019), Some((0, 0)), false));
+    assert_eq!(read.peer_version(), Version::new(6, 1, 1));
+    let four = Contents::parse(b"a.b.3;tcp4://127.0.0.1:1\nv4.2.2rc2\n").unwrap();
+    assert_eq!((four.peer_version(), four.pid), (Version::new(4, 2, 2), None));
+    assert_eq!(Contents::parse(b"s.0;tcp4://127.0.0.1:1").unwrap().peer_version(), Version::new(2, 0, 0));
+}
+
+#[test]
+fn what_is_written_is_what_others_write_and_a_line_more() {
+    let text = Contents { is_locked: true, ..contents(ADDRESS) }.render(1_795_225_471);
+    let pid = std::process::id();
+    assert_eq!(text, format!("{ADDRESS}\n5.0.0\n{pid}\n1000:1001\nSat Nov 21 01:44:31 2026\n\nflock\n"));
+    assert!(contents(ADDRESS).render(951_782_400).contains("\nTue Feb 29 00:00:00 2000\n"));
+    assert!(contents(ADDRESS).render(0).contains("\nThu Jan  1 00:00:00 1970\n"));
+    assert!(contents(ADDRESS).render(4_102_444_799).contains("\nThu Dec 31 23:59:59 2099\n"));
+}
+
+#[test]
+fn nonsense_is_refused_with_a_reason() {
+    for bytes in [&b""[..], b"\n", b"no address\n", b"a;b;c\n", b"\xff\xfe;\n", b"a\x01;b\n"] {
+        assert!(Contents::parse(bytes).is_err(), "{bytes:?}");
+    }
+    let long = format!("s.0;tcp4://{}\n", "1".repeat(Contents::LINE_BYTES_MAX));
+    assert!(Contents::parse(long.as_bytes()).is_err());
+    assert!(Contents::parse(&vec![b'\n'; Contents::SIZE_BYTES_MAX + 1]).is_err());
+    let odd = Contents::parse(b"s.0;x\nlatest\n-4\nroot:root\n").unwrap();
+    assert_eq!((odd.version, odd.pid, odd.owner), (None, None, None));
+}
+
+#[test]
+fn names_are_those_that_tools_look_for() {
+    let names = Names::new("node7").unwrap();
+    assert_eq!(names.system(), "pmix.sys.node7");
+    assert_eq!(names.scheduler(), "pmix.sched.node7");
+    assert_eq!(names.controller(), "pmix.sysctrlr.node7");
+    assert_eq!(names.session(), "pmix.node7.tool");
+    assert_eq!(names.of_pid(12), "pmix.node7.tool.12");
+    assert_eq!(names.of_namespace(&Namespace::new("a.b").unwrap()).unwrap(), "pmix.node7.tool.a.b");
+    assert!(names.is_tool_file("pmix.node7.tool") && names.is_tool_file("pmix.node7.tool.9"));
+    assert!(!names.is_tool_file("pmix.node7.tools") && !names.is_tool_file("pmix.node70.tool"));
+    assert!(matches!(Names::new("a/b"), Err(RendezvousError::Name { .. })));
+    assert!(matches!(names.of_namespace(&Namespace::new("../x").unwrap()), Err(RendezvousError::Name { .. })));
+}
+
+#[test]
+fn a_servers_files_are_there_as_long_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let (first, second) = (directory.path().join("pmix.sys.n"), directory.path().join("deep/er/pmix.n.tool"));
+    let files = Files::write(&announcement(&[&first, &second], ADDRESS)).unwrap();
+    assert_eq!(files.paths().collect::<Vec<_>>(), [&first, &second]);
+    let found = read(&first).unwrap();
+    assert_eq!(found.contents, Contents { is_locked: true, ..contents(ADDRESS) });
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&first), mode(second.parent().unwrap())), (0o600, 0o700));
+    drop(files);
+    assert!(read(&first).unwrap_err().is_absent());
+    assert_eq!(names(directory.path()), [directory.path().join("deep")]);
+}
+
+#[test]
+fn everybody_may_read_the_files_of_a_server_that_wants_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new/pmix.sys.n");
+    let announcement = Announcement { publicity: Publicity::Everybody, ..announcement(&[&path], ADDRESS) };
+    let files = Files::write(&announcement).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+    drop(files);
+}
+
+#[test]
+fn a_name_in_use_stays_its_servers_and_nothing_else_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sys.n");
+    let other = directory.path().join("pmix.n.tool");
+    let living = write(&path).unwrap();
+    let refused = Files::write(&announcement(&[&other, &path], "other.0;tcp4://127.0.0.1:1")).unwrap_err();
+    assert!(matches!(refused, RendezvousError::Occupied { pid, .. } if pid == Some(std::process::id())));
+    assert_eq!(read(&path).unwrap().contents.address, ADDRESS);
+    assert_eq!(names(directory.path()), std::slice::from_ref(&path));
+    drop(living);
+    assert_eq!(names(directory.path()), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn what_a_killed_server_left_is_recognised_and_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sys.n");
+    // One of ours whose lock the kernel took back, and one of a stock server whose process has ended.
+    let ours = Contents { is_locked: true, ..contents("dead.0;tcp4://127.0.0.1:1") };
+    let stock = Contents { pid: Some(NOBODY), ..contents("dead.0;tcp4://127.0.0.1:1") };
+    for left in [ours, stock] {
+        fs::write(&path, left.render(0)).unwrap();
+        match left.is_locked {
+            true => assert!(matches!(read(&path), Err(RendezvousError::Abandoned { .. }))),
+            // It may live where this process can't see it.
+            false => assert!(read(&path).unwrap().is_doubtful),
+        }
+        let other = write(&directory.path().join("pmix.n.tool")).unwrap();
+        assert_eq!(search(directory.path(), |_| true).len(), 1, "a living server hides what may be dead");
+        drop(other);
+        let files = write(&path).unwrap();
+        assert_eq!(read(&path).unwrap().contents.address, ADDRESS);
+        drop(files);
+        assert_eq!(names(directory.path()), [] as [PathBuf; 0]);
+    }
+}
+
+#[test]
+fn a_stock_server_that_lives_keeps_its_name_without_a_lock() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sys.n");
+    fs::write(&path, contents("stock.0;tcp4://127.0.0.1:1").render(0)).unwrap();
+    assert!(matches!(write(&path), Err(RendezvousError::Occupied { .. })));
+    assert_eq!(read(&path).unwrap().contents.address, "stock.0;tcp4://127.0.0.1:1");
+}
+
+#[test]
+fn a_forked_copy_removes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sys.n");
+    let mut copy = write(&path).unwrap();
+    copy.forget_creator();
+    drop(copy);
+    assert!(path.exists());
+}
+
+#[test]
+fn a_file_that_somebody_else_put_there_is_not_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sys.n");
+    let files = write(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "theirs").unwrap();
+    drop(files);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+}
+
+#[test]
+fn a_file_that_a_server_of_release_4_wrote_over_is_not_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sys.n");
+    let files = write(&path).unwrap();
+    let theirs = contents("stock.0;tcp4://127.0.0.1:1").render(0);
+    fs::write(&path, &theirs).unwrap();
+    drop(files);
+    assert_eq!(fs::read_to_string(&path).unwrap(), theirs);
+}
+
+#[test]
+fn a_file_that_others_may_write_is_not_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sys.n");
+    fs::write(&path, contents(ADDRESS).render(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    assert!(matches!(read(&path), Err(RendezvousError::Writable { .. })));
+}
+
+#[test]
+fn odd_files_are_errors_and_hold_nothing_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::create_dir(at("directory")).unwrap();
+    fs::write(at("large"), vec![b'x'; 3 * Contents::SIZE_BYTES_MAX]).unwrap();
+    fs::write(at("empty"), "").unwrap();
+    std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
+    assert!(matches!(read(&at("pipe")), Err(RendezvousError::NotAFile { .. })));
+    assert!(matches!(read(&at("directory")), Err(RendezvousError::NotAFile { .. })));
+    assert!(matches!(read(&at("large")), Err(RendezvousError::TooLarge { .. })));
+    assert!(matches!(read(&at("empty")), Err(RendezvousError::Contents { .. })));
+    assert!(matches!(read(&at("loop")), Err(RendezvousError::Io { .. })));
+    assert!(read(&at("missing")).unwrap_err().is_absent());
+    assert_eq!(search(directory.path(), |_| true), []);
+    // Nobody's place is taken by mistake.
+    assert!(matches!(write(&at("empty")), Err(RendezvousError::Contents { .. })));
+    std::os::unix::fs::symlink(at("empty"), at("link")).unwrap();
+    assert!(matches!(write(&at("link")), Err(RendezvousError::Io { .. })));
+}
+
+#[test]
+fn a_search_finds_each_server_once_wherever_its_files_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = Names::new("n").unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let (shallow, deep, other) = (at("s/pmix.n.tool.7"), at("s/t/pmix.n.tool"), at("u/pmix.n.tool.8"));
+    let one = Files::write(&announcement(&[&deep, &shallow], "one.0;tcp4://127.0.0.1:1")).unwrap();
+    let two = Files::write(&announcement(&[&other], "two.0;tcp4://127.0.0.1:2")).unwrap();
+    fs::write(at("pmix.m.tool"), contents("elsewhere.0;tcp4://127.0.0.1:3").render(0)).unwrap();
+    let paths = |found: Vec<Found>| found.into_iter().map(|found| found.path).collect::<Vec<_>>();
+    assert_eq!(paths(search(directory.path(), |name| names.is_tool_file(name))), [shallow.clone(), other]);
+    assert_eq!(paths(search(directory.path(), |name| name == names.of_pid(7))), [shallow]);
+    assert_eq!(paths(search(&at("nowhere"), |_| true)), [] as [PathBuf; 0]);
+    drop((one, two));
+}
+
+#[test]
+fn servers_that_start_side_by_side_share_a_name_one_after_the_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sys.n");
+    fs::write(&path, Contents { is_locked: true, ..contents("dead.0;x") }.render(0)).unwrap();
+    let written: Vec<bool> = std::thread::scope(|scope| {
+        let start = || (0..50).map(|_| write(&path)).map(|written| written.is_ok()).collect::<Vec<bool>>();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(written.iter().any(|&is_written| is_written));
+    assert_eq!(names(directory.path()), [] as [PathBuf; 0]);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic_and_what_is_read_is_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        if let Ok(contents) = Contents::parse(&bytes) {
+            prop_assert!(contents.address.len() <= Contents::LINE_BYTES_MAX);
+            prop_assert!(!contents.address.contains(char::is_control));
+        }
+    }
+
+    #[test]
+    fn lines_of_all_kinds_are_read(lines in proptest::collection::vec("[ -~]{0,40}", 0..12)) {
+        let _ = Contents::parse(lines.join("\n").as_bytes());
+    }
+
+    #[test]
+    fn what_is_written_is_read_back(
+        namespace in "[a-z.@-]{1,40}", port in 1_u16.., pid in 1..u32::MAX, owner in any::<(u32, u32)>(),
+        is_locked in any::<bool>(), seconds in 0_u64..1 << 40,
+    ) {
+        let contents = Contents {
+            address: format!("{namespace}.0;tcp4://127.0.0.1:{port}"),
+            version: Some("5.0.0".to_owned()),
+            pid: Some(pid),
+            owner: Some(owner),
+            is_locked,
+        };
+        prop_assert_eq!(Contents::parse(contents.render(seconds).as_bytes()), Ok(contents));
+    }
+}

@@ -1,0 +1,91 @@
+use std::path::PathBuf;
+use std::process;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::server_handle::ServerOptions;
+use crate::proto::Version;
+use crate::ptl::rendezvous::{Announcement, Contents, Files, Names, Publicity, RendezvousError};
+use crate::ptl::{Endpoint, ModexAddress, ServerAddress};
+use crate::server::{ToolAdmission, ToolPolicy};
+
+/// Which tools a server admits, and by which files they find it.
+///
+/// Whoever has no better place finds it in the session's directory under its process number and its namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolSupport {
+    /// Whether tools may connect, and who names them where the host does not.
+    pub admission: ToolAdmission,
+    /// Whether tools of every user may, not only root's and the server's own. Its files can then be read by everybody.
+    pub any_user: bool,
+    /// It is the server of its session: a tool that is given the session's directory takes it.
+    pub is_session: bool,
+    /// It is the one system server of the node, in the node's directory.
+    pub is_system: bool,
+    /// It is the scheduler, in the node's directory.
+    pub is_scheduler: bool,
+    /// It is the system controller, in the node's directory.
+    pub is_controller: bool,
+    /// A file of any name besides.
+    pub file: Option<PathBuf>,
+}
+
+impl ToolSupport {
+    pub(super) fn policy(&self, options: &ServerOptions) -> ToolPolicy {
+        ToolPolicy {
+            admission: self.admission,
+            any_user: self.any_user,
+            own_uid: nix::unistd::geteuid().as_raw(),
+            // No dots: release 3.2 ends a namespace at the first.
+            name_prefix: format!("tool-{}-{}-", options.server.namespace, options.server.rank.to_raw())
+                .replace('.', "_"),
+        }
+    }
+
+    /// Writes the files of a server that listens.
+    pub(super) fn announce(&self, options: &ServerOptions, address: &ModexAddress) -> Result<Files, RendezvousError> {
+        if self.admission == ToolAdmission::Refused {
+            return Ok(Files::default());
+        }
+        Files::write(&Announcement {
+            paths: self.paths(options)?,
+            contents: contents(address),
+            publicity: if self.any_user { Publicity::Everybody } else { Publicity::Owner },
+            seconds: seconds_since_1970(),
+        })
+    }
+
+    fn paths(&self, options: &ServerOptions) -> Result<Vec<PathBuf>, RendezvousError> {
+        let names = Names::new(&options.hostname)?;
+        let in_session = |name: String| options.session_tmpdir.join(name);
+        let in_system = |name: String| options.system_tmpdir.join(name);
+        let mut paths =
+            vec![in_session(names.of_pid(process::id())), in_session(names.of_namespace(&options.server.namespace)?)];
+        paths.extend(self.is_session.then(|| in_session(names.session())));
+        paths.extend(self.is_system.then(|| in_system(names.system())));
+        paths.extend(self.is_scheduler.then(|| in_system(names.scheduler())));
+        paths.extend(self.is_controller.then(|| in_system(names.controller())));
+        paths.extend(self.file.clone());
+        Ok(paths)
+    }
+}
+
+/// Where there is no TCP only our own tools can come.
+fn contents(address: &ModexAddress) -> Contents {
+    let endpoint = address.tcp.map_or_else(|| Endpoint::Unix(address.path.clone()), Endpoint::Tcp);
+    if address.tcp.is_none() {
+        tracing::warn!("the server does not listen on TCP; tools of other libraries can't connect to it");
+    }
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    Contents {
+        address: ServerAddress { server: address.server.clone(), endpoint }.to_string(),
+        version: Some(Version::OWN.to_string()),
+        pid: Some(process::id()),
+        owner: Some((uid, gid)),
+        is_locked: true,
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "people read in the file when it was written")]
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,180 @@
+//! Questions that the server answers itself when its host answers none: what runs here, and what Get could tell.
+
+use super::core::Server;
+use super::directives::{Realm, find};
+use super::outputs::Ticket;
+use super::passage::with_status;
+use super::registry::{Client, Job, Presence};
+use super::requests::Requester;
+use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest};
+use crate::keys::{self, TypedKey};
+use crate::proto::Reply;
+use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value};
+
+impl<S: Publish> Server<S> {
+    /// Answers each key of each query, in order. Found keys alone are in the answer, one info each.
+    pub(super) fn answer_queries(&mut self, ticket: Ticket, requester: &Requester, queries: &[Query]) {
+        let reply = match self.answers(requester, queries) {
+            Ok((status, found)) => with_status(status, found.is_empty(), Reply::Infos(found)),
+            Err(status) => Reply::Status(status),
+        };
+        self.outputs.reply(ticket, reply);
+    }
+
+    fn answers(&self, requester: &Requester, queries: &[Query]) -> Result<(Status, Vec<Info>), Status> {
+        let mut found = Vec::new();
+        let (mut wanted, mut understood) = (0_usize, false);
+        for query in queries {
+            let scope = Scope::of(&query.qualifiers, requester)?;
+            for name in &query.keys {
+                wanted = wanted.saturating_add(1);
+                let Ok(key) = Key::from_bytes(name.as_bytes()) else { continue };
+                understood |= OWN_KEYS.contains(&key.as_str());
+                found.extend(self.fact(requester, &scope, &key).map(|value| Info { key, flags: 0, value }));
+            }
+        }
+        let status = match found.len() {
+            0 if understood => Status::ERR_NOT_FOUND,
+            0 => Status::ERR_NOT_SUPPORTED,
+            count if count < wanted => Status::ERR_PARTIAL_SUCCESS,
+            _ => Status::SUCCESS,
+        };
+        Ok((status, found))
+    }
+
+    fn fact(&self, requester: &Requester, scope: &Scope, key: &Key) -> Option<Value> {
+        let is = |known: &str| key.as_str() == known;
+        if is(keys::QUERY_NAMESPACES.name()) {
+            let names: Vec<&str> = self.open_jobs(requester).map(|(name, _)| name.as_str()).collect();
+            return Some(Value::from(names.join(",")));
+        }
+        if is(keys::QUERY_SUPPORTED_KEYS.name()) {
+            return Some(Value::from(OWN_KEYS.join(",")));
+        }
+        if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
+            return Some(Value::from(QUALIFIERS.join(",")));
+        }
+        let (namespace, job) = self.open_jobs(requester).find(|(name, _)| **name == scope.namespace)?;
+        if is(keys::QUERY_PROC_TABLE.name()) {
+            return Some(self.process_table(namespace, job, false));
+        }
+        if is(keys::QUERY_LOCAL_PROC_TABLE.name()) {
+            return Some(self.process_table(namespace, job, true));
+        }
+        let realm = scope.realm.as_request();
+        let lookup = Lookup { rank: scope.rank, key: KeyRef::new(key.as_str()), realm, audience: None };
+        self.store.lookup(namespace, &lookup).ok()
+    }
+
+    /// The jobs that somebody may ask about: one's own user's, for root and the server's user all. Tools are none.
+    fn open_jobs(&self, requester: &Requester) -> impl Iterator<Item = (&Namespace, &Job)> {
+        let uid = requester.uid;
+        let is_trusted = uid == 0 || uid == self.config.tools.own_uid;
+        let is_own = move |job: &Job| job.clients.values().any(|client| client.credentials.uid == uid);
+        let jobs = self.registry.jobs().filter(|(_, job)| job.is_registered && !job.is_of_tools);
+        jobs.filter(move |(_, job)| is_trusted || is_own(job))
+    }
+
+    /// What is known of each process, by rank.
+    fn process_table(&self, namespace: &Namespace, job: &Job, is_local: bool) -> Value {
+        let ranks: Vec<u32> = match job.job_size {
+            Some(size) if !is_local => (0..size.min(TABLE_RANKS_MAX)).collect(),
+            _ => job.clients.keys().copied().collect(),
+        };
+        let elements = ranks.into_iter().map(|rank| {
+            let client = job.clients.get(&rank);
+            let info = ProcInfo {
+                proc: ProcId::new(namespace.clone(), rank),
+                hostname: self.text_of(namespace, rank, keys::HOSTNAME),
+                executable: client.and_then(|client| client.executable.clone()),
+                pid: client.and_then(|client| client.pid).unwrap_or(0),
+                state: client.map_or(STATE_UNKNOWN, state),
+            };
+            Value::ProcInfo(Box::new(info))
+        });
+        Value::DataArray(Box::new(DataArray { element_type: DataType::ProcInfo, elements: elements.collect() }))
+    }
+
+    fn text_of(&self, namespace: &Namespace, rank: u32, key: TypedKey<str>) -> Option<Text> {
+        let rank = Rank::Process(rank);
+        let lookup = Lookup { rank, key: KeyRef::new(key.name()), realm: RealmRequest::Default, audience: None };
+        let implied = Lookup { realm: RealmRequest::Node(NodeSelector::Implied), ..lookup };
+        let found = self.store.lookup(namespace, &lookup).or_else(|_| self.store.lookup(namespace, &implied));
+        found.ok()?.as_str().map(Text::from)
+    }
+}
+
+/// What the qualifiers narrow a query to.
+struct Scope {
+    namespace: Namespace,
+    rank: Rank,
+    realm: Realm,
+}
+
+impl Scope {
+    fn of(qualifiers: &[Info], requester: &Requester) -> Result<Self, Status> {
+        let realm = Realm::read(qualifiers);
+        let proc = find(qualifiers, keys::PROCID);
+        let (namespace, rank) = (find(qualifiers, keys::NSPACE), find(qualifiers, keys::RANK));
+        let scope = |namespace, rank| Ok(Self { namespace, rank, realm });
+        match (proc.map(|info| &info.value), namespace.map(|info| &info.value)) {
+            // Both styles together are a mistake.
+            (Some(_), Some(_)) => Err(Status::ERR_BAD_PARAM),
+            (Some(_), None) if rank.is_some() => Err(Status::ERR_BAD_PARAM),
+            (Some(Value::Proc(proc)), None) => scope(proc.namespace.clone(), proc.rank),
+            (None, Some(Value::ProcNamespace(namespace))) => scope(namespace.clone(), rank_of(rank)?),
+            (None, Some(namespace)) => {
+                let name = namespace.as_str().ok_or(Status::ERR_BAD_PARAM)?;
+                scope(Namespace::new(name).map_err(|_| Status::ERR_BAD_PARAM)?, rank_of(rank)?)
+            }
+            (Some(_), None) => Err(Status::ERR_BAD_PARAM),
+            (None, None) => scope(requester.proc.namespace.clone(), rank_of(rank)?),
+        }
+    }
+}
+
+/// Without a rank a query is about the job.
+fn rank_of(info: Option<&Info>) -> Result<Rank, Status> {
+    match info.map(|info| &info.value) {
+        None => Ok(Rank::Wildcard),
+        Some(Value::ProcRank(rank)) => Ok(*rank),
+        Some(value) => value.as_u32().and_then(|raw| Rank::from_raw(raw).ok()).ok_or(Status::ERR_BAD_PARAM),
+    }
+}
+
+/// In the standard's numbers (`pmix_proc_state_t`).
+fn state(client: &Client) -> u8 {
+    match client.presence {
+        Presence::Expected if client.pid.is_some() => 5,
+        Presence::Expected => 1,
+        Presence::Connected => 6,
+        // It has left the job in order; whether it has ended is not known.
+        Presence::Finalized => 5,
+        Presence::Lost => 56,
+        Presence::Deregistered => 20,
+    }
+}
+
+/// Of a process elsewhere, or of one that nobody has announced.
+const STATE_UNKNOWN: u8 = 0;
+/// Processes in one table: what a message carries.
+const TABLE_RANKS_MAX: u32 = 1 << 17;
+
+/// Keys that are no job data and that the server answers.
+const OWN_KEYS: [&str; 5] = [
+    keys::QUERY_NAMESPACES.name(),
+    keys::QUERY_SUPPORTED_KEYS.name(),
+    keys::QUERY_SUPPORTED_QUALIFIERS.name(),
+    keys::QUERY_PROC_TABLE.name(),
+    keys::QUERY_LOCAL_PROC_TABLE.name(),
+];
+
+const QUALIFIERS: [&str; 7] = [
+    keys::NSPACE.name(),
+    keys::RANK.name(),
+    keys::PROCID.name(),
+    keys::NODE_INFO.name(),
+    keys::APP_INFO.name(),
+    keys::JOB_INFO.name(),
+    keys::SESSION_INFO.name(),
+];

@@ -1,0 +1,346 @@
+use std::time::Duration;
+
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::keys;
+use crate::proto::{IofPull, JobControl, Lookup, Notify, Publish, RegisterEvents, Reply, Request, Spawn, Tag};
+use crate::server::{
+    Capabilities, Config, Credentials, HostCall, HostReply, Input, Limits, Output, PeerId, Reason, Refusal,
+    ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, Version,
+};
+use crate::types::{Info, Namespace, ProcId, Query, Rank, Scope, Status, Text};
+
+fn policy(admission: ToolAdmission) -> ToolPolicy {
+    ToolPolicy { admission, any_user: false, own_uid: OWNER.uid, name_prefix: "tool-srv-".to_owned() }
+}
+
+fn rig(capabilities: Capabilities, admission: ToolAdmission) -> Rig {
+    let host_timeout = Some(Duration::from_secs(5));
+    Rig::with(Config { capabilities, host_timeout, tools: policy(admission), ..Config::default() }, MapStore::new())
+}
+
+/// One that needs a name, of the server's user.
+fn stranger() -> ToolHello {
+    ToolHello {
+        kind: ToolKind::Tool,
+        claimed: None,
+        is_started: false,
+        credentials: OWNER,
+        claimed_gid: OWNER.gid,
+        reads_entries: true,
+        version: Version { major: 4, minor: 2 },
+        version_text: "4.2.2rc2".to_owned(),
+        info: vec![Info::new(key("pmix.euid"), 0_u32), Info::new(key("pmix.cmd.line"), "./ps")],
+    }
+}
+
+fn named(name: &str, rank: u32) -> ToolHello {
+    ToolHello { claimed: Some(ProcId::new(namespace(name), rank)), ..stranger() }
+}
+
+fn arrive(rig: &mut Rig, peer: u64, hello: ToolHello) -> Vec<Output> {
+    rig.input(Input::ToolConnected(PeerId(peer), hello))
+}
+
+/// Connects a tool that the library names.
+fn tool(rig: &mut Rig, peer: u64) -> (PeerId, ProcId) {
+    match arrive(rig, peer, stranger()).as_slice() {
+        [Output::AdmitTool(id, _, proc)] => (*id, proc.clone()),
+        other => panic!("not admitted: {other:?}"),
+    }
+}
+
+#[test]
+fn a_server_that_was_not_told_to_serve_tools_serves_none() {
+    for hello in [stranger(), named("t", 0)] {
+        let mut rig = rig(Capabilities::empty(), ToolAdmission::Refused);
+        assert_eq!(arrive(&mut rig, 1, hello), [Output::Refuse(PeerId(1), Refusal::NoTools)]);
+        assert_eq!(rig.server.peer_count(), 0);
+    }
+}
+
+#[test]
+fn a_tool_without_a_name_gets_one_that_nobody_has() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
+    rig.register("tool-srv-1", Some(1), Some(0));
+    assert_eq!(tool(&mut rig, 1).1, ProcId::new(namespace("tool-srv-2"), 0));
+    assert_eq!(tool(&mut rig, 2).1, ProcId::new(namespace("tool-srv-3"), 0));
+}
+
+#[test]
+fn a_tool_with_a_name_keeps_it_and_nobody_else_gets_it() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    assert_eq!(arrive(&mut rig, 1, stranger()), [Output::Refuse(PeerId(1), Refusal::NoName)]);
+    let proc = ProcId::new(namespace("t"), 3);
+    assert_eq!(arrive(&mut rig, 2, named("t", 3)), [Output::AdmitTool(PeerId(2), 1, proc.clone())]);
+    assert_eq!(arrive(&mut rig, 3, named("t", 3)), [Output::Refuse(PeerId(3), Refusal::NameTaken { proc })]);
+    assert!(matches!(arrive(&mut rig, 4, named("t", 4)).as_slice(), [Output::AdmitTool(..)]));
+    rig.lose(PeerId(2));
+    assert!(matches!(arrive(&mut rig, 5, named("t", 3)).as_slice(), [Output::AdmitTool(..)]), "the name is free again");
+    let all = ToolHello { claimed: Some(ProcId { namespace: namespace("t"), rank: Rank::Wildcard }), ..stranger() };
+    assert!(matches!(arrive(&mut rig, 6, all).as_slice(), [Output::Refuse(_, Refusal::UnknownProcess { .. })]));
+}
+
+#[test]
+fn a_tool_of_another_user_is_refused_unless_every_user_may_come() {
+    let foreign = ToolHello { credentials: Credentials { uid: 1001, gid: 100 }, ..stranger() };
+    let root = ToolHello { credentials: Credentials { uid: 0, gid: 0 }, ..stranger() };
+    let mut strict = rig(Capabilities::empty(), ToolAdmission::Assigned);
+    let refusal = Refusal::ForeignTool { uid: 1001, ours: OWNER.uid };
+    assert_eq!(arrive(&mut strict, 1, foreign.clone()), [Output::Refuse(PeerId(1), refusal)]);
+    assert!(matches!(arrive(&mut strict, 2, root).as_slice(), [Output::AdmitTool(..)]));
+    let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
+    let mut open = Rig::with(Config { tools, ..Config::default() }, MapStore::new());
+    assert!(matches!(arrive(&mut open, 1, foreign).as_slice(), [Output::AdmitTool(..)]));
+}
+
+#[test]
+fn no_tool_gets_into_a_job() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
+    rig.job(4, 1);
+    rig.register_client(&ProcId::new(namespace("coming"), 0));
+    let taken = |name: &str, rank| Refusal::NameTaken { proc: ProcId::new(namespace(name), rank) };
+    for (peer, (name, rank)) in [("job", 0), ("job", 1), ("job", 9), ("coming", 7)].into_iter().enumerate() {
+        let peer = peer as u64 + 50;
+        assert_eq!(arrive(&mut rig, peer, named(name, rank)), [Output::Refuse(PeerId(peer), taken(name, rank))]);
+    }
+    // One that the host announced has to be its user's.
+    rig.register("other", Some(1), Some(1));
+    rig.register_client(&ProcId::new(namespace("other"), 0));
+    let root = ToolHello { credentials: Credentials { uid: 0, gid: 0 }, claimed_gid: OWNER.gid, ..named("other", 0) };
+    let refused = arrive(&mut rig, 60, root);
+    assert!(matches!(refused.as_slice(), [Output::Refuse(_, Refusal::Credentials { .. })]), "{refused:?}");
+}
+
+#[test]
+fn a_tool_that_the_host_announced_is_its_client() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Refused);
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let started = ToolHello { is_started: true, ..named("job", 0) };
+    assert_eq!(arrive(&mut rig, 1, started.clone()), [Output::Admit(PeerId(1), 1)]);
+    assert_eq!(arrive(&mut rig, 2, started), [Output::Admit(PeerId(2), 2)], "a fork of it may come, too");
+}
+
+#[test]
+fn the_host_decides_about_a_tool_and_names_it() {
+    let mut rig = rig(Capabilities::TOOL_CONNECTED, ToolAdmission::Named);
+    let (id, call) = upcall(&arrive(&mut rig, 1, stranger()));
+    let Upcall::ToolConnected(asked) = call else { panic!("{call:?}") };
+    assert_eq!((asked.kind, asked.claimed, asked.credentials), (ToolKind::Tool, None, OWNER));
+    let expected = [
+        Info::new(key("pmix.cmd.line"), "./ps"),
+        Info::new(key("pmix.euid"), OWNER.uid),
+        Info::new(key("pmix.egid"), OWNER.gid),
+        Info::new(key("pmix.version"), "4.2.2rc2"),
+    ];
+    assert_eq!(asked.directives, expected, "what it claims of its user does not count");
+    let assigned = ProcId::new(namespace("assigned"), 0);
+    let outputs = rig.complete(id, HostReply::Tool(Some(assigned.clone())));
+    assert_eq!(outputs, [Output::AdmitTool(PeerId(1), 1, assigned)]);
+    assert_eq!(rig.complete(id, HostReply::Tool(None)), [], "an answer counts once");
+}
+
+#[test]
+fn a_host_that_names_nobody_lets_the_tool_keep_its_name_or_the_server_make_one() {
+    let mut rig = rig(Capabilities::TOOL_CONNECTED, ToolAdmission::Named);
+    let (id, call) = upcall(&arrive(&mut rig, 1, named("t", 2)));
+    let Upcall::ToolConnected(asked) = call else { panic!("{call:?}") };
+    assert!(asked.directives.contains(&Info::new(key("pmix.nspace"), "t")));
+    let other = ProcId::new(namespace("other"), 0);
+    let proc = ProcId::new(namespace("t"), 2);
+    assert_eq!(rig.complete(id, HostReply::Tool(Some(other))), [Output::AdmitTool(PeerId(1), 1, proc)]);
+    let (id, _) = upcall(&arrive(&mut rig, 2, stranger()));
+    let made = ProcId::new(namespace("tool-srv-1"), 0);
+    assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), [Output::AdmitTool(PeerId(2), 2, made)]);
+}
+
+#[test]
+fn a_host_that_refuses_or_never_answers_costs_the_tool_its_connection() {
+    let mut rig = rig(Capabilities::TOOL_CONNECTED, ToolAdmission::Named);
+    let (id, _) = upcall(&arrive(&mut rig, 1, stranger()));
+    let refusal = Refusal::HostForTool { status: Status::ERR_NO_PERMISSIONS };
+    let outputs = rig.complete(id, HostReply::Status(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(outputs, [Output::Refuse(PeerId(1), refusal)]);
+    let (id, _) = upcall(&arrive(&mut rig, 2, stranger()));
+    assert_eq!(rig.wait(5), [Output::Refuse(PeerId(2), Refusal::HostForTool { status: Status::ERR_TIMEOUT })]);
+    assert_eq!(rig.complete(id, HostReply::Tool(None)), [], "too late");
+    assert_eq!(rig.server.upcall_count(), 0);
+}
+
+#[test]
+fn a_tool_that_goes_while_the_host_thinks_is_forgotten() {
+    let mut rig = rig(Capabilities::TOOL_CONNECTED, ToolAdmission::Named);
+    let (id, _) = upcall(&arrive(&mut rig, 1, named("t", 0)));
+    assert_eq!(rig.lose(PeerId(1)), []);
+    assert_eq!(rig.complete(id, HostReply::Tool(None)), []);
+    assert_eq!((rig.server.upcall_count(), rig.server.peer_count()), (0, 0));
+    let (_, _) = upcall(&arrive(&mut rig, 2, named("t", 0)));
+}
+
+#[test]
+fn a_tool_that_asks_before_it_is_admitted_is_closed() {
+    let mut rig = rig(Capabilities::TOOL_CONNECTED, ToolAdmission::Named);
+    arrive(&mut rig, 1, stranger());
+    let outputs = rig.input(Input::Request(PeerId(1), Tag(101), Request::JobInfo));
+    assert_eq!(outputs, [Output::Close(PeerId(1), Reason::RequestBeforeAdmission)]);
+    assert_eq!(rig.server.upcall_count(), 0);
+}
+
+#[test]
+fn a_connection_introduces_itself_once() {
+    let mut rig = rig(Capabilities::TOOL_CONNECTED, ToolAdmission::Named);
+    arrive(&mut rig, 1, stranger());
+    assert_eq!(arrive(&mut rig, 1, stranger()), [Output::Refuse(PeerId(1), Refusal::Repeated)]);
+    assert_eq!(rig.server.upcall_count(), 0);
+}
+
+#[test]
+fn tools_count_among_the_connections() {
+    let limits = Limits { peers_max: 1, ..Limits::default() };
+    let tools = policy(ToolAdmission::Assigned);
+    let mut rig = Rig::with(Config { limits, tools, ..Config::default() }, MapStore::new());
+    tool(&mut rig, 1);
+    let refusal = Refusal::TooManyPeers { peers_max: 1 };
+    assert_eq!(arrive(&mut rig, 2, stranger()), [Output::Refuse(PeerId(2), refusal)]);
+}
+
+#[test]
+fn a_tools_namespace_is_there_as_long_as_it_is() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
+    let (id, proc) = tool(&mut rig, 1);
+    let outputs = rig.request(id, Request::JobInfo);
+    let of = proc.namespace.clone();
+    assert!(matches!(&outputs[..], [Output::ReplyJobInfo(peer, _, name)] if *peer == id && *name == of), "{outputs:?}");
+    assert_eq!(rig.server.namespaces().collect::<Vec<&Namespace>>(), [&proc.namespace]);
+    assert_eq!(statuses(&rig.request(id, Request::Finalize)), [(id, Status::SUCCESS)]);
+    assert_eq!(rig.lose(id), []);
+    assert_eq!(rig.server.namespaces().count(), 0);
+}
+
+#[test]
+fn the_host_hears_of_a_tool_that_dies() {
+    let mut rig = rig(Capabilities::CLIENT_FINALIZED, ToolAdmission::Assigned);
+    let codes = vec![Status::ERR_LOST_CONNECTION];
+    rig.host(HostCall::RegisterEvents(crate::server::RegisterEvents { codes, directives: Vec::new() }));
+    let (id, proc) = tool(&mut rig, 1);
+    assert_eq!(
+        statuses(&rig.request(id, Request::Finalize)),
+        [(id, Status::SUCCESS)],
+        "{proc} is no client of the host's"
+    );
+    assert_eq!(rig.lose(id), []);
+    let (id, proc) = tool(&mut rig, 2);
+    let outputs = rig.lose(id);
+    assert!(matches!(outputs.as_slice(), [Output::Raise(event)] if event.source == Some(proc)), "{outputs:?}");
+    assert_eq!(rig.server.namespaces().count(), 0);
+}
+
+#[test]
+fn a_tools_requests_go_up_with_its_name() {
+    let all = Capabilities::all() - Capabilities::TOOL_CONNECTED;
+    let mut rig = rig(all, ToolAdmission::Assigned);
+    let (id, proc) = tool(&mut rig, 1);
+    let query = Query { keys: vec![Text::from("a")], qualifiers: Vec::new() };
+    let spawn = Spawn { job: vec![flag("pmix.req.client")], apps: Vec::new() };
+    let lookup = Lookup { uid: 0, keys: vec![Text::from("k")], directives: Vec::new() };
+    let control = JobControl { targets: vec![everybody()], directives: Vec::new() };
+    let pull = IofPull { procs: vec![everybody()], directives: Vec::new(), channels: 2, local_id: Some(0) };
+    let requests = [
+        Request::Query(vec![query]),
+        Request::Publish(Publish { uid: 0, info: Vec::new() }),
+        Request::Lookup(lookup),
+        Request::JobControl(control),
+        Request::IofPull(pull),
+        Request::Spawn(spawn),
+    ];
+    for request in requests {
+        let command = request.command();
+        let (id, call) = upcall(&rig.request(id, request));
+        let requester = match &call {
+            Upcall::Query(request) => &request.requester,
+            Upcall::Publish(request) => &request.requester,
+            Upcall::Lookup(request) => &request.requester,
+            Upcall::JobControl(request) => &request.requester,
+            Upcall::IofPull(request) => &request.requester,
+            Upcall::Spawn(request) => {
+                let is_set = |name| request.job.iter().any(|info| info.key.as_str() == name);
+                assert!(is_set(keys::REQUESTOR_IS_TOOL.name()) && !is_set(keys::REQUESTOR_IS_CLIENT.name()));
+                &request.requester
+            }
+            other => panic!("{command:?} became {other:?}"),
+        };
+        assert_eq!((&requester.proc, requester.uid), (&proc, OWNER.uid));
+        assert_eq!(rig.complete(id, HostReply::Status(Status::ERR_NOT_FOUND)).len(), 1, "{command:?}");
+    }
+    assert_eq!(rig.server.open_request_count(), 0);
+}
+
+#[test]
+fn what_a_tool_waits_for_goes_with_it() {
+    let mut rig = rig(Capabilities::QUERY, ToolAdmission::Assigned);
+    let (id, proc) = tool(&mut rig, 1);
+    let query = Query { keys: vec![Text::from("a")], qualifiers: Vec::new() };
+    upcall(&rig.request(id, Request::Query(vec![query])));
+    assert_eq!(rig.request(id, get(&proc, Some("never"), &[])), [], "as any process's, until it commits");
+    rig.lose(id);
+    assert_eq!((rig.server.open_request_count(), rig.server.upcall_count()), (0, 0));
+}
+
+#[test]
+fn a_tool_sees_a_jobs_events_and_data_and_fences_with_itself() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
+    let peers = rig.job(2, 2);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    let (id, proc) = tool(&mut rig, 9);
+    let found = replies(&rig.request(id, get(&super::harness::proc(0), Some("a"), &[])));
+    assert!(matches!(found.as_slice(), [(_, Reply::Data(ranks))] if ranks.len() == 2), "{found:?}");
+    let code = Status::from_raw(-3000);
+    let register = RegisterEvents { codes: vec![code], directives: Vec::new() };
+    assert_eq!(statuses(&rig.request(id, Request::RegisterEvents(register))), [(id, Status::SUCCESS)]);
+    let notify = Notify { status: code, range: 5, info: Vec::new() };
+    let outputs = rig.request(peers[1], Request::Notify(notify));
+    assert!(outputs.iter().any(|output| matches!(output, Output::Notify(peer, _) if *peer == id)), "{outputs:?}");
+    let own = ProcId { namespace: proc.namespace, rank: Rank::Wildcard };
+    assert_eq!(statuses(&rig.request(id, fence(&[own], &[]))), [(id, Status::SUCCESS)]);
+    assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), [], "a job's fence does not count tools");
+}
+
+#[test]
+fn a_singleton_is_a_job_of_one() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    let alone = ToolHello { kind: ToolKind::Singleton, ..named("singleton.n.7", 0) };
+    let proc = ProcId::new(namespace("singleton.n.7"), 0);
+    assert_eq!(arrive(&mut rig, 1, alone), [Output::AdmitTool(PeerId(1), 1, proc.clone())]);
+    let (id, job) = (PeerId(1), ProcId { rank: Rank::Wildcard, ..proc.clone() });
+    assert_eq!(data(&rig.request(id, get(&job, Some("pmix.job.size"), &[]))), [kval("pmix.job.size", 1)]);
+    assert_eq!(statuses(&rig.put(id, Scope::Global, "a", 1)), [(id, Status::SUCCESS)]);
+    assert_eq!(data(&rig.request(id, get(&proc, Some("a"), &[]))), [kval("a", 1)]);
+}
+
+/// Release 6.1 gives up on entries where it expects its own segments, and lives without any.
+#[test]
+fn a_singleton_that_wants_segments_of_its_own_library_is_told_its_name_alone() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    let alone = ToolHello { kind: ToolKind::Singleton, reads_entries: false, ..named("singleton.n.7", 0) };
+    arrive(&mut rig, 1, alone);
+    let namespace = Text::from("singleton.n.7");
+    let outputs = rig.request(PeerId(1), Request::JobInfo);
+    assert_eq!(replies(&outputs), [(PeerId(1), Reply::JobInfo { namespace, entries: Vec::new() })]);
+}
+
+#[test]
+fn a_namespace_that_the_host_describes_later_is_the_hosts() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    arrive(&mut rig, 1, named("t", 0));
+    rig.register("t", Some(1), Some(1));
+    rig.lose(PeerId(1));
+    assert_eq!(rig.server.namespaces().collect::<Vec<&Namespace>>(), [&namespace("t")]);
+}
+
+#[test]
+fn a_scheduler_is_the_hosts_to_admit() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
+    let scheduler = ToolHello { kind: ToolKind::Scheduler, ..named("sched", 0) };
+    assert_eq!(arrive(&mut rig, 1, scheduler), [Output::Refuse(PeerId(1), Refusal::NoTools)]);
+}

@@ -1,0 +1,294 @@
+//! Tools: processes that the host did not announce. Whether one may come is decided by its user, then by the host; then it
+//! is a connection like any other, in a namespace of its own that goes with it.
+
+use std::collections::BTreeMap;
+
+use super::config::{Capabilities, ToolAdmission};
+use super::core::Server;
+use super::host::{HostReply, ToolUpcall, Upcall};
+use super::io::{Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind};
+use super::peer::Stage;
+use super::pending::Purpose;
+use super::registry::{Client, Presence};
+use super::upcalls::settled;
+use crate::gds::{AsStatus, Publish};
+use crate::keys::{self, TypedKey};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
+
+/// Tools that wait for the host, and the names given out.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    arriving: BTreeMap<PeerId, ToolHello>,
+    last_name: u64,
+}
+
+impl<S: Publish> Server<S> {
+    pub(super) fn connect_tool(&mut self, now: Time, id: PeerId, hello: ToolHello) {
+        if let Err(refusal) = self.examine_tool(id, &hello) {
+            tracing::warn!(uid = hello.credentials.uid, %refusal, "tool refused");
+            self.outputs.push(Output::Refuse(id, refusal));
+            return self.lose(now, id);
+        }
+        // One that the host announced is a client of it, whatever else it does.
+        if let Some(proc) = hello.claimed.as_ref().filter(|proc| self.is_announced(proc)) {
+            let ToolHello { version, .. } = hello;
+            let credentials = hello.claimed_credentials();
+            let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version };
+            return self.connect(now, id, client);
+        }
+        if !self.config.capabilities.contains(Capabilities::TOOL_CONNECTED) {
+            let claimed = hello.claimed.clone();
+            self.tools.arriving.insert(id, hello);
+            return self.admit_tool(now, id, claimed);
+        }
+        let upcall = Upcall::ToolConnected(upcall_of(&hello));
+        self.tools.arriving.insert(id, hello);
+        self.ask_host(now, Purpose::ToolConnected(id), upcall);
+    }
+
+    fn examine_tool(&self, id: PeerId, hello: &ToolHello) -> Result<(), Refusal> {
+        let policy = &self.config.tools;
+        if self.peers.get(id).is_some() || self.tools.arriving.contains_key(&id) {
+            return Err(Refusal::Repeated);
+        }
+        let peers_max = self.config.limits.peers_max;
+        if self.peers.len().saturating_add(self.tools.arriving.len()) >= peers_max {
+            return Err(Refusal::TooManyPeers { peers_max });
+        }
+        if let Some(proc) = &hello.claimed {
+            self.examine_name(hello, proc)?;
+        }
+        let is_announced = hello.claimed.as_ref().is_some_and(|proc| self.is_announced(proc));
+        if policy.admission == ToolAdmission::Refused && !is_announced {
+            return Err(Refusal::NoTools);
+        }
+        let uid = hello.credentials.uid;
+        if !is_announced && !policy.any_user && uid != 0 && uid != policy.own_uid {
+            return Err(Refusal::ForeignTool { uid, ours: policy.own_uid });
+        }
+        let is_asked = self.config.capabilities.contains(Capabilities::TOOL_CONNECTED);
+        if hello.kind == ToolKind::Scheduler && !is_asked && !is_announced {
+            return Err(Refusal::NoTools);
+        }
+        if hello.claimed.is_none() && !is_asked && policy.admission != ToolAdmission::Assigned {
+            return Err(Refusal::NoName);
+        }
+        Ok(())
+    }
+
+    /// Whether a tool can have the name it brings: that of one process, which nobody else is.
+    fn examine_name(&self, hello: &ToolHello, proc: &ProcId) -> Result<(), Refusal> {
+        let taken = || Refusal::NameTaken { proc: proc.clone() };
+        if proc.rank.process().is_none() {
+            return Err(Refusal::UnknownProcess { proc: proc.clone() });
+        }
+        if self.tools.arriving.values().any(|other| other.claimed.as_ref() == Some(proc)) {
+            return Err(taken());
+        }
+        // Others of the same user may share a tool's namespace; a job's belongs to its processes.
+        let is_open = self.registry.job(&proc.namespace).is_none_or(|job| {
+            let is_same_users = job.clients.values().all(|client| client.credentials.uid == hello.credentials.uid);
+            job.is_of_tools && is_same_users
+        });
+        let Some(client) = self.registry.client(proc) else { return if is_open { Ok(()) } else { Err(taken()) } };
+        // A server may start a tool that forks, as it may any other process.
+        if (client.is_guest || !hello.is_started) && !client.connections.is_empty() {
+            return Err(taken());
+        }
+        let (expected, found) = (client.credentials, hello.claimed_credentials());
+        if expected != found {
+            return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
+        }
+        Ok(())
+    }
+
+    /// Whether the host said that this process would come.
+    fn is_announced(&self, proc: &ProcId) -> bool {
+        let is_registered = self.registry.registered(&proc.namespace).is_some();
+        let client = self.registry.client(proc).filter(|client| client.presence != Presence::Deregistered);
+        is_registered && client.is_some_and(|client| !client.is_guest)
+    }
+
+    /// The host has decided about a tool.
+    pub(super) fn settle_tool(&mut self, now: Time, id: PeerId, reply: HostReply) {
+        let (status, assigned) = match reply {
+            HostReply::Tool(assigned) => (Status::SUCCESS, assigned),
+            HostReply::Status(status) => (settled(status), None),
+            _ => (Status::ERROR, None),
+        };
+        if status != Status::SUCCESS {
+            let refusal = Refusal::HostForTool { status };
+            return self.refuse_tool(id, refusal);
+        }
+        // A tool that brought a name is not told another one.
+        let claimed = self.tools.arriving.get(&id).and_then(|hello| hello.claimed.clone());
+        self.admit_tool(now, id, claimed.or(assigned));
+    }
+
+    fn refuse_tool(&mut self, id: PeerId, refusal: Refusal) {
+        if self.tools.arriving.remove(&id).is_some() {
+            self.outputs.push(Output::Refuse(id, refusal));
+        }
+    }
+
+    fn admit_tool(&mut self, now: Time, id: PeerId, proc: Option<ProcId>) {
+        let Some(hello) = self.tools.arriving.get(&id).cloned() else { return };
+        let proc = proc.unwrap_or_else(|| self.next_name());
+        if let Err(refusal) = self.seat(id, &hello, &proc) {
+            tracing::warn!(%proc, %refusal, "tool refused");
+            return self.refuse_tool(id, refusal);
+        }
+        self.tools.arriving.remove(&id);
+        tracing::info!(%proc, kind = ?hello.kind, "tool connected");
+        self.registry.touch();
+        let index = self.peers.next_index();
+        self.outputs.push(Output::AdmitTool(id, index, proc.clone()));
+        self.review_namespace(now, &proc.namespace);
+    }
+
+    /// Gives a tool its place in the registry: a guest in a namespace of the host's, or in one of its own.
+    fn seat(&mut self, id: PeerId, hello: &ToolHello, proc: &ProcId) -> Result<(), Refusal> {
+        let Some(rank) = proc.rank.process() else { return Err(Refusal::UnknownProcess { proc: proc.clone() }) };
+        let ToolHello { credentials, version, .. } = *hello;
+        if let Some(client) = self.registry.client(proc) {
+            // The host may have announced it while it was asked; its end is then the host's to announce, too.
+            if !client.connections.is_empty() || client.credentials != credentials {
+                return Err(Refusal::NameTaken { proc: proc.clone() });
+            }
+        }
+        self.make_namespace(proc, rank, hello.kind)?;
+        let job = self.registry.job_or_insert(&proc.namespace);
+        let client = job.clients.entry(rank).or_insert_with(|| Client::guest(credentials));
+        client.connections.insert(id);
+        client.presence = Presence::Connected;
+        let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version };
+        self.peers.insert(id, client);
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.stage = Stage::Admitted;
+            peer.is_tool = true;
+            peer.reads_entries = hello.reads_entries;
+        }
+        Ok(())
+    }
+
+    /// The namespace of a tool, if the host has not made it.
+    fn make_namespace(&mut self, proc: &ProcId, rank: u32, kind: ToolKind) -> Result<(), Refusal> {
+        let namespace = &proc.namespace;
+        let is_lone = rank == 0 && self.registry.job(namespace).is_none();
+        if let Some(job) = self.registry.registered(namespace) {
+            let is_outside = job.job_size.is_some_and(|job_size| rank >= job_size);
+            if is_outside && !job.is_of_tools {
+                return Err(Refusal::UnknownProcess { proc: proc.clone() });
+            }
+        } else {
+            let description = if is_lone && kind == ToolKind::Singleton { of_one() } else { Vec::new() };
+            if let Err(error) = self.store.register(namespace, &description) {
+                tracing::warn!(%namespace, %error, "no room for the data of a tool");
+                return Err(Refusal::HostForTool { status: error.status() });
+            }
+        }
+        let job = self.registry.job_or_insert(namespace);
+        if !job.is_registered {
+            job.is_registered = true;
+            job.is_of_tools = true;
+        }
+        if job.is_of_tools {
+            job.job_size = is_lone.then_some(1);
+        }
+        Ok(())
+    }
+
+    /// A name that nobody has.
+    fn next_name(&mut self) -> ProcId {
+        loop {
+            self.tools.last_name = self.tools.last_name.saturating_add(1);
+            let number = self.tools.last_name;
+            let name = format!("{}{number}", self.config.tools.name_prefix);
+            let namespace = Namespace::new(&name).or_else(|_| Namespace::new(&format!("tool-{number}")));
+            if let Ok(namespace) = namespace
+                && self.registry.job(&namespace).is_none()
+            {
+                return ProcId { namespace, rank: Rank::Process(0) };
+            }
+        }
+    }
+
+    /// A tool that has not been admitted asks for something, or goes.
+    pub(super) fn forget_arriving(&mut self, id: PeerId) -> bool {
+        if self.tools.arriving.remove(&id).is_none() {
+            return false;
+        }
+        for upcall in self.upcalls.of_peer(id) {
+            self.cancel_upcall(upcall);
+        }
+        true
+    }
+
+    pub(super) fn hurry_of_tool(&mut self, id: PeerId) {
+        if self.forget_arriving(id) {
+            self.outputs.push(Output::Close(id, Reason::RequestBeforeAdmission));
+        }
+    }
+
+    /// The connection of a guest has ended: its place goes, and its namespace with the last of them.
+    pub(super) fn vacate(&mut self, now: Time, proc: &ProcId) {
+        let Some(job) = self.registry.job_mut(&proc.namespace) else { return };
+        let rank = proc.rank.process();
+        let place = rank.and_then(|rank| job.clients.get(&rank));
+        if !place.is_some_and(|client| client.is_guest && client.connections.is_empty()) {
+            return;
+        }
+        rank.map(|rank| job.clients.remove(&rank));
+        if job.is_of_tools && job.clients.is_empty() {
+            self.deregister_namespace(now, &proc.namespace);
+        } else {
+            self.registry.touch();
+            self.review_namespace(now, &proc.namespace);
+        }
+    }
+}
+
+impl ToolHello {
+    /// The ids to hold against registered ones.
+    fn claimed_credentials(&self) -> Credentials {
+        Credentials { uid: self.credentials.uid, gid: self.claimed_gid }
+    }
+}
+
+/// What the host learns of a tool: what it says of itself, and, where it could lie, what the kernel says instead.
+fn upcall_of(hello: &ToolHello) -> ToolUpcall {
+    let ToolHello { kind, claimed, credentials, version_text, info, .. } = hello;
+    let mut info = info.clone();
+    let set = |info: &mut Vec<Info>, key: &'static str, value: Value| {
+        info.retain(|info| info.key.as_str() != key);
+        info.push(Info::new(Key::from_static(key), value));
+    };
+    set(&mut info, keys::USERID.name(), Value::from(credentials.uid));
+    if credentials.gid == GROUP_UNKNOWN {
+        info.retain(|info| info.key.as_str() != keys::GRPID.name());
+    } else {
+        set(&mut info, keys::GRPID.name(), Value::from(credentials.gid));
+    }
+    set(&mut info, keys::VERSION_INFO.name(), Value::from(version_text.clone()));
+    if let Some(proc) = claimed {
+        set(&mut info, keys::NSPACE.name(), Value::from(proc.namespace.as_str()));
+        set(&mut info, keys::RANK.name(), Value::ProcRank(proc.rank));
+    }
+    ToolUpcall { kind: *kind, claimed: claimed.clone(), credentials: *credentials, directives: info }
+}
+
+/// What no group has: -1.
+const GROUP_UNKNOWN: u32 = u32::MAX;
+
+/// What a process that is alone knows of its job.
+fn of_one() -> Vec<Info> {
+    let number = |key: TypedKey<u32>, value: u32| Info::new(Key::from_static(key.name()), value);
+    vec![
+        number(keys::JOB_SIZE, 1),
+        number(keys::UNIV_SIZE, 1),
+        number(keys::MAX_PROCS, 1),
+        number(keys::NUM_NODES, 1),
+        number(keys::LOCAL_SIZE, 1),
+        Info::new(Key::from_static(keys::LOCAL_PEERS.name()), "0"),
+    ]
+}

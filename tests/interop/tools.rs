@@ -1,0 +1,354 @@
+//! Tools and singletons: those of Debian's `libpmix-bin` and of our library, at servers of ours and of the reference.
+//!
+//! `tool.c` is a tool that does one thing for each word, `tool_server.c` a server that admits tools, `lone.c` a process that
+//! nobody launched; each runs with either library. `modex run` is the fourth server.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::library::{Library, library, repository, scratch};
+use crate::process::{Consumer, Ended, Running, wait_for};
+
+/// A C program of this directory, compiled once in a run against Debian's headers, for either library.
+fn program(name: &str) -> PathBuf {
+    let program = scratch().join(name);
+    if !program.exists() {
+        // Under another name first: tests run side by side.
+        let fresh = scratch().join(format!("{name}-{:?}", std::thread::current().id()));
+        library().headers()[0].compile(&[repository().join(format!("tests/interop/{name}.c"))], &fresh);
+        std::fs::rename(fresh, &program).unwrap();
+    }
+    program
+}
+
+/// The two libraries, ours first.
+fn libraries() -> [Library; 2] {
+    let ours = library();
+    [Library { directory: ours.directory.clone(), file: ours.file.clone() }, Library::stock()]
+}
+
+/// A directory for rendezvous files, the temporary directory of a server and of its tools.
+fn place() -> TempDir {
+    tempfile::Builder::new().prefix("mt-").tempdir_in("/tmp").unwrap()
+}
+
+/// A process of this library that looks for its server in `place`.
+fn consumer(library: &Library, program: impl AsRef<std::ffi::OsStr>, place: &Path) -> Consumer {
+    let consumer = Consumer::new(library, program);
+    consumer.env("TMPDIR", place).env("PMIX_SYSTEM_TMPDIR", place)
+}
+
+/// Runs `tool.c` and gives its lines, with the names that statuses have in 5.0 and later shortened to those of 4.2.
+fn tool(library: &Library, place: &Path, words: &[&str]) -> Vec<String> {
+    let ended = consumer(library, program("tool"), place).args(words).run();
+    ended
+        .text()
+        .lines()
+        .map(|line| line.trim_end().replace("PMIX_ERR_", "").replace("PMIX_", "").replace('_', "-"))
+        .collect()
+}
+
+/// A server process.
+struct Server {
+    running: Running,
+    place: TempDir,
+}
+
+impl Server {
+    /// `modex run` with so many ranks that do nothing.
+    fn modex_run(ranks: &str) -> Self {
+        let place = place();
+        let run = consumer(&libraries()[0], env!("CARGO_BIN_EXE_modex"), place.path());
+        let running = run.args(["run", "-n", ranks, "--", "sh", "-c", "echo ready; exec sleep 1000"]).start();
+        running.wait_for_line("ready");
+        Self { running, place }
+    }
+
+    /// `tool_server.c` with some library. `place` may hold what others left.
+    fn c(library: &Library, place: TempDir, words: &[&str]) -> Self {
+        let running = consumer(library, program("tool_server"), place.path()).args(words).input_open().start();
+        running.wait_for_line("ready 1");
+        Self { running, place }
+    }
+
+    fn path(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// Its process number, as its files tell.
+    fn pid(&self) -> i32 {
+        let file = files(self.path()).into_iter().next().expect("a server has files");
+        std::fs::read_to_string(file).unwrap().lines().nth(2).unwrap().parse().unwrap()
+    }
+
+    /// Ends it as a user does.
+    fn stop(self) -> Ended {
+        self.running.terminate();
+        self.running.wait()
+    }
+
+    /// Ends it without a chance to clean up; what it left.
+    fn destroy(self) -> TempDir {
+        kill(Pid::from_raw(self.pid()), Signal::SIGKILL).unwrap();
+        self.running.bury();
+        self.place
+    }
+}
+
+/// Rendezvous files anywhere below a directory.
+fn files(place: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![place.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                waiting.push(entry.path());
+            } else if entry.file_name().to_string_lossy().starts_with("pmix.") {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn debians_tools_ask_a_job_of_modex_run() {
+    let server = Server::modex_run("2");
+    let job = format!("modex-{}", server.pid());
+    let run = |name: &str, words: &[&str]| {
+        consumer(&Library::stock(), format!("/usr/bin/{name}"), server.path()).args(words).run()
+    };
+    let ended = run("pps", &[]).success();
+    assert!(ended.told().lines().any(|line| line == format!("Active nspaces: {job}")), "{}", ended.told());
+    run("pps", &["--pid", &server.pid().to_string(), "--nodes"]).success();
+    run("pevent", &["--event", "-117", "--range", "6"]).success();
+    // What nobody here answers is refused as such.
+    let ended = run("pattrs", &["--host", "all"]);
+    assert!(ended.told().contains("NOT-SUPPORTED"), "{}", ended.told());
+    server.stop();
+}
+
+/// Two of Debian's tools crash of themselves, at any server: `pquery` before it connects, `plookup` when it is answered.
+/// The server does not mind.
+#[test]
+fn tools_that_crash_cost_nobody_anything() {
+    let server = Server::c(&libraries()[0], place(), &["session", "system"]);
+    let run = |name: &str, words: &[&str]| {
+        consumer(&Library::stock(), format!("/usr/bin/{name}"), server.path()).args(words).run()
+    };
+    for (name, words) in [("pquery", "pmix.qry.ns"), ("plookup", "missing"), ("pattrs", "--server=all")] {
+        run(name, &[words]);
+        let ended = run("pps", &[]).success();
+        assert!(ended.told().contains("Active nspaces: interop\n"), "after {name}: {}", ended.told());
+    }
+    server.stop();
+}
+
+#[test]
+fn tools_of_both_libraries_get_answers_from_servers_of_both() {
+    for of_server in libraries() {
+        for of_tool in libraries() {
+            let server = Server::c(&of_server, place(), &["session"]);
+            let lines = tool(&of_tool, server.path(), &["--", "namespaces", "get", "interop", "unknown", "publish"]);
+            let expected = [
+                "init SUCCESS assigned-1.0",
+                "namespaces SUCCESS interop",
+                "get SUCCESS 3",
+                "unknown NOT-FOUND",
+                "publish SUCCESS",
+                "lookup SUCCESS tool value",
+                "finalize SUCCESS",
+            ];
+            assert_eq!(lines, expected, "server {}, tool {}", of_server.file.display(), of_tool.file.display());
+            let ended = server.stop();
+            assert!(ended.text().contains("tool assigned-1.0 mine\n"), "{}", ended.told());
+        }
+    }
+}
+
+#[test]
+fn the_process_table_of_modex_run_has_the_ranks_as_they_are() {
+    let server = Server::modex_run("3");
+    let job = format!("modex-{}", server.pid());
+    for library in libraries() {
+        let lines =
+            tool(&library, server.path(), &["--", "namespaces", "size", &job, "get", &job, "table", &job, "unknown"]);
+        assert_eq!(lines[1..4], [format!("namespaces SUCCESS {job}"), "size SUCCESS 3".into(), "get SUCCESS 3".into()]);
+        assert_eq!(lines[5..], ["unknown NOT-SUPPORTED", "finalize SUCCESS"]);
+        let ranks: Vec<&str> = lines[4].strip_prefix("table SUCCESS ").unwrap().split(' ').collect();
+        assert_eq!(ranks.len(), 3, "{lines:?}");
+        for (number, rank) in ranks.into_iter().enumerate() {
+            let [rank, pid, program] = rank.split(':').collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
+            assert_eq!((rank, program), (number.to_string().as_str(), "sh"));
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+            let wanted = format!("PMIX_RANK={rank}");
+            assert!(environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes()));
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn a_tool_keeps_its_name_and_nobody_else_gets_it_while_it_lives() {
+    for library in libraries() {
+        let server = Server::c(&libraries()[0], place(), &["session"]);
+        let name = ["pmix.tool.nspace=mine", "pmix.tool.rank=4", "--"];
+        let words = |more: &[&'static str]| name.iter().chain(more).copied().collect::<Vec<_>>();
+        let first = consumer(&library, program("tool"), server.path()).args(words(&["wait"])).input_open().start();
+        wait_for(|| first.told().contains("init"));
+        assert!(first.told().contains("mine.4"), "{}", first.told());
+        assert_eq!(tool(&library, server.path(), &words(&[])).len(), 1, "the name is taken");
+        first.close_input();
+        first.wait().success();
+        // One that dies is forgotten, too.
+        assert_eq!(tool(&library, server.path(), &words(&["die"])), ["init SUCCESS mine.4"]);
+        let again = tool(&library, server.path(), &words(&["namespaces"]));
+        assert_eq!(again[..2], ["init SUCCESS mine.4", "namespaces SUCCESS interop"]);
+        server.stop();
+    }
+}
+
+#[test]
+fn a_host_that_refuses_a_tool_is_obeyed() {
+    let server = Server::c(&libraries()[0], place(), &["session"]);
+    for library in libraries() {
+        let lines =
+            tool(&library, server.path(), &["pmix.tool.nspace=unwanted", "pmix.tool.rank=0", "--", "namespaces"]);
+        assert!(lines.len() == 1 && !lines[0].contains("SUCCESS"), "{lines:?}");
+    }
+    server.stop();
+    // Without a function for tools, those may come that bring a name; the server answers what it knows itself.
+    let server = Server::c(&libraries()[0], place(), &["session", "mute", "silent"]);
+    for library in libraries() {
+        assert_eq!(tool(&library, server.path(), &["--", "namespaces"]).len(), 1);
+        let words = ["pmix.tool.nspace=named", "pmix.tool.rank=0", "--", "namespaces", "size", "interop", "unknown"];
+        let lines = tool(&library, server.path(), &words);
+        let answers = ["namespaces SUCCESS interop", "size SUCCESS 3", "unknown NOT-SUPPORTED", "finalize SUCCESS"];
+        assert_eq!(lines[1..], answers);
+    }
+    server.stop();
+}
+
+#[test]
+fn what_a_killed_server_left_misleads_nobody_and_makes_room_for_the_next() {
+    let left = Server::c(&libraries()[0], place(), &["session", "system"]).destroy();
+    let names: Vec<PathBuf> = files(left.path());
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(tool(&libraries()[0], left.path(), &["--", "namespaces"]), ["init UNREACH .0"]);
+    let next = Server::c(&libraries()[0], left, &["session", "system"]);
+    for library in libraries() {
+        let lines = tool(&library, next.path(), &["pmix.cnct.sys", "--", "namespaces"]);
+        assert_eq!(lines[1], "namespaces SUCCESS interop");
+    }
+    // There is one system server on a node.
+    let second = consumer(&libraries()[0], program("tool_server"), next.path()).args(["system"]).run().code(1);
+    assert!(second.text().contains("init"), "{}", second.told());
+    assert_eq!(
+        tool(&libraries()[0], next.path(), &["pmix.cnct.sys", "--", "namespaces"])[1],
+        "namespaces SUCCESS interop"
+    );
+    let Server { running, place } = next;
+    running.close_input();
+    running.wait().success();
+    let is_system = |file: &PathBuf| file.to_string_lossy().contains("pmix.sys");
+    assert!(!files(place.path()).iter().any(is_system), "an orderly server takes its files along");
+}
+
+#[test]
+fn a_tool_chooses_among_several_servers() {
+    let servers = [Server::modex_run("1"), Server::modex_run("2")];
+    let [first, second] = [&servers[0], &servers[1]].map(|server| server.pid().to_string());
+    let [by_first, by_second] =
+        [&servers[0], &servers[1]].map(|server| format!("pmix.tool.attach={}", files(server.path())[0].display()));
+    let (run_first, run_second) = (format!("modex-run-{first}"), format!("modex-run-{second}"));
+    let words = [
+        by_first.as_str(),
+        "--",
+        "namespaces",
+        "attach",
+        &by_second,
+        "attach",
+        &by_second,
+        "servers",
+        "namespaces",
+        "choose",
+        &run_second,
+        "namespaces",
+        "servers",
+        "disconnect",
+        &run_second,
+        "namespaces",
+        "choose",
+        &run_first,
+        "namespaces",
+    ];
+    let lines = tool(&libraries()[0], servers[0].path(), &words);
+    let name = lines[0].strip_prefix("init SUCCESS ").unwrap().to_owned();
+    let expected = [
+        format!("namespaces SUCCESS modex-{first}"),
+        format!("attach SUCCESS {run_second}.0 as {name}"),
+        format!("attach SUCCESS {run_second}.0 as {name}"),
+        format!("servers SUCCESS {run_first}.0 {run_second}.0"),
+        format!("namespaces SUCCESS modex-{first}"),
+        format!("choose SUCCESS {run_second}"),
+        format!("namespaces SUCCESS modex-{second}"),
+        format!("servers SUCCESS {run_second}.0 {run_first}.0"),
+        format!("disconnect SUCCESS {run_second}"),
+        "namespaces UNREACH".to_owned(),
+        format!("choose SUCCESS {run_first}"),
+        format!("namespaces SUCCESS modex-{first}"),
+        "finalize SUCCESS".to_owned(),
+    ];
+    assert_eq!(lines[1..], expected);
+    for server in servers {
+        server.stop();
+    }
+}
+
+#[test]
+fn two_servers_and_no_choice_are_an_error_and_a_pid_or_an_address_is_a_choice() {
+    let first = Server::modex_run("1");
+    let running = consumer(&libraries()[0], env!("CARGO_BIN_EXE_modex"), first.path())
+        .args(["run", "-n", "1", "--", "sh", "-c", "echo ready; exec sleep 1000"])
+        .start();
+    running.wait_for_line("ready");
+    assert_eq!(files(first.path()).len(), 6);
+    for library in libraries() {
+        assert_eq!(tool(&library, first.path(), &["--", "namespaces"]).len(), 1);
+        let address = std::fs::read_to_string(&files(first.path())[0]).unwrap();
+        let (pid, address) = (first.pid(), address.lines().next().unwrap().to_owned());
+        for choice in [format!("pmix.srvr.pidinfo={pid}"), format!("pmix.srvr.uri={address}")] {
+            let lines = tool(&library, first.path(), &[&choice, "--", "namespaces"]);
+            assert_eq!(lines[1], format!("namespaces SUCCESS modex-{pid}"), "{choice}");
+        }
+    }
+    running.terminate();
+    running.wait();
+    first.stop();
+}
+
+#[test]
+fn a_process_that_nobody_launched_joins_the_system_server() {
+    let server = Server::c(&libraries()[0], place(), &["system"]);
+    for library in libraries() {
+        let ended = consumer(&library, program("lone"), server.path()).run().success();
+        let text = ended.text().replace("PMIX_", "");
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("init SUCCESS singleton."), "{}", ended.told());
+        let rest = [
+            "size SUCCESS 1",
+            "put SUCCESS",
+            "commit SUCCESS",
+            "fence SUCCESS",
+            "get SUCCESS here",
+            "finalize SUCCESS",
+        ];
+        assert_eq!(lines[1..], rest);
+    }
+    let ended = server.stop();
+    assert_eq!(ended.text().matches("tool singleton.").count(), 2, "{}", ended.told());
+}
