@@ -7,7 +7,7 @@ use super::directives::find;
 use super::host::{HostReply, Upcall};
 use super::io::PeerId;
 use super::outputs::Ticket;
-use super::pending::{Expected, Purpose};
+use super::pending::{Expected, Purpose, Questions};
 use super::requests::{self, Requester};
 use super::upcalls::{settled, status_of};
 use crate::gds::Publish;
@@ -36,9 +36,7 @@ impl<S: Publish> Server<S> {
             Request::GroupConstruct(group) => return self.construct_group(now, ticket, requester.proc, group),
             Request::GroupDestruct(group) => return self.destruct_group(now, ticket, requester.proc, group),
             Request::JobControl(control) => return self.control_jobs(now, ticket, requester, control),
-            Request::Query(queries) if !self.config.capabilities.contains(Capabilities::QUERY) => {
-                return self.answer_queries(ticket, &requester, &queries);
-            }
+            Request::Query(queries) => return self.pass_queries(now, ticket, requester, queries),
             request => passage_of(requester, request, self.is_tool(ticket.peer())),
         };
         self.pass_up(now, ticket, passage);
@@ -55,6 +53,17 @@ impl<S: Publish> Server<S> {
             }
             Err(status) => self.outputs.reply_status(ticket, status),
         }
+    }
+
+    /// Questions go to the host; what it does not support, this server answers as far as it can.
+    fn pass_queries(&mut self, now: Time, ticket: Ticket, requester: Requester, queries: Vec<Query>) {
+        if !self.config.capabilities.contains(Capabilities::QUERY) {
+            return self.answer_queries(ticket, &requester, &queries);
+        }
+        let signed = requester.signed_queries(queries.clone());
+        let upcall = Upcall::Query(requests::QueryRequest { requester: requester.clone(), queries: signed });
+        let expected = Expected::Answers(Box::new(Questions { requester, queries }));
+        self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
     }
 
     fn pass_up(&mut self, now: Time, ticket: Ticket, passage: Result<Passage, Status>) {
@@ -85,10 +94,18 @@ impl<S: Publish> Server<S> {
                 Status::SUCCESS => return self.grant_pull(ticket, *pull),
                 status => Reply::Status(status),
             },
+            (Expected::Answers(asked), HostReply::Status(Status::ERR_NOT_SUPPORTED)) => {
+                return self.answer_queries(ticket, &asked.requester, &asked.queries);
+            }
+            (Expected::Answers(asked), HostReply::Infos { status: Status::ERR_NOT_SUPPORTED, info })
+                if info.is_empty() =>
+            {
+                return self.answer_queries(ticket, &asked.requester, &asked.queries);
+            }
             (Expected::Lookup, HostReply::Lookup { status, found }) => {
                 with_status(settled(status), found.is_empty(), Reply::Lookup(found))
             }
-            (Expected::Infos, HostReply::Infos { status, info }) => {
+            (Expected::Infos | Expected::Answers(_), HostReply::Infos { status, info }) => {
                 with_status(settled(status), info.is_empty(), Reply::Infos(info))
             }
             (Expected::Namespace, HostReply::Spawned(namespace)) => self.spawned(&namespace),
@@ -97,7 +114,7 @@ impl<S: Publish> Server<S> {
             }
             (expected, reply) => match (status_of(&reply), expected) {
                 (Status::SUCCESS, Expected::Lookup) => Reply::Lookup(Vec::new()),
-                (Status::SUCCESS, Expected::Infos) => Reply::Infos(Vec::new()),
+                (Status::SUCCESS, Expected::Infos | Expected::Answers(_)) => Reply::Infos(Vec::new()),
                 (Status::SUCCESS, Expected::Credential) => {
                     Reply::Credential { credential: Vec::new(), info: Vec::new() }
                 }
@@ -137,7 +154,6 @@ fn passage_of(requester: Requester, request: Request, is_tool: bool) -> Result<P
             Expected::Namespace,
             Upcall::Spawn(requests::Spawn::of_peer(requester, is_tool, spawn.job, spawn.apps)),
         ),
-        Request::Query(queries) => (Capabilities::QUERY, Expected::Infos, query_upcall(requester, queries)),
         Request::Log(log) => (Capabilities::LOG, Expected::Status, log_upcall(requester, log)),
         Request::Allocate(request) => (Capabilities::ALLOCATE, Expected::Infos, allocate_upcall(requester, request)),
         Request::Monitor(monitor) => (Capabilities::MONITOR, Expected::Infos, monitor_upcall(requester, monitor)),
@@ -178,11 +194,6 @@ fn unpublish_upcall(requester: Requester, lookup: proto::Lookup) -> Result<Upcal
 
 fn keys_of(keys: &[Text]) -> Result<Vec<Key>, Status> {
     keys.iter().map(|key| Key::from_bytes(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect()
-}
-
-fn query_upcall(requester: Requester, queries: Vec<Query>) -> Upcall {
-    let queries = requester.signed_queries(queries);
-    Upcall::Query(requests::QueryRequest { requester, queries })
 }
 
 fn log_upcall(requester: Requester, log: proto::Log) -> Upcall {

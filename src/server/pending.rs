@@ -5,7 +5,8 @@ use super::forwarding::Pull;
 use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::Ticket;
-use crate::types::{Key, Namespace, ProcId, Time};
+use super::requests::Requester;
+use crate::types::{Key, Namespace, ProcId, Query, Time};
 
 /// What an upcall was made for.
 #[derive(Debug)]
@@ -28,10 +29,19 @@ pub(super) enum Expected {
     Status,
     Lookup,
     Infos,
+    /// Infos; where the host supports none of it, what this server knows about these questions.
+    Answers(Box<Questions>),
     Namespace,
     Credential,
     /// Success, which grants this.
     Pull(Box<Pull>),
+}
+
+/// Questions passed up, as they were asked.
+#[derive(Debug)]
+pub(super) struct Questions {
+    pub(super) requester: Requester,
+    pub(super) queries: Vec<Query>,
 }
 
 /// Data asked of the host. Equal requests share one upcall.

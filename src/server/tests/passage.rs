@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
+use crate::keys;
 use crate::proto::{
     Allocate, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, Reply, Request, Spawn, ValidateCredential,
 };
@@ -188,6 +189,19 @@ fn results_are_handed_on_with_their_status() {
     let (mut rig, peer, id) = asked(Capabilities::QUERY, query());
     let outputs = rig.complete(id, HostReply::Infos { status: Status::ERR_NOT_FOUND, info: Vec::new() });
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+}
+
+/// A host whose module has no function for queries says so, as one whose function knows nothing does.
+#[test]
+fn what_the_host_does_not_support_the_server_answers_itself() {
+    let nothing = HostReply::Infos { status: Status::ERR_NOT_SUPPORTED, info: Vec::new() };
+    for reply in [HostReply::Status(Status::ERR_NOT_SUPPORTED), nothing] {
+        let wanted = Query { keys: vec![Text::from(keys::QUERY_SUPPORTED_KEYS.name())], qualifiers: Vec::new() };
+        let (mut rig, peer, id) = asked(Capabilities::QUERY, Request::Query(vec![wanted]));
+        let outputs = rig.complete(id, reply);
+        let [(to, Reply::Infos(found))] = &replies(&outputs)[..] else { panic!("{outputs:?}") };
+        assert_eq!((*to, found[0].key.as_str()), (peer, keys::QUERY_SUPPORTED_KEYS.name()));
+    }
 }
 
 #[test]
