@@ -161,6 +161,11 @@ fn part_with_keys(blocks: &[(u32, Vec<Kval>)], list: &KeyList<'_>, codec: Codec)
 
 fn read_part(reader: &mut Reader<'_>) -> Result<Vec<FenceBlock>, DecodeError> {
     let info = reader.unpack::<Byte>("fence info")?;
+    // Nothing collected, nothing behind it: so what begins with a false flag is the newer form.
+    if info & COLLECTED == 0 && !reader.is_at_end() {
+        let found = i64::try_from(reader.remaining()).unwrap_or(i64::MAX);
+        return Err(reader.error(DecodeProblem::WrongCount { expected: 0, found }));
+    }
     if info & HAS_KEYS == 0 {
         return unpack_blocks(reader, |reader| {
             let rank = reader.unpack::<Rank>("fence rank")?;
