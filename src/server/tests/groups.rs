@@ -260,9 +260,12 @@ fn infos_of_a_new_group_are_arrays_of_infos_or_are_not_told() {
     let untold = [
         Info::new(key("pmix.grp.ctxid"), Value::Size(11)),
         Info::new(key("flat"), infos(vec![flag("a")])),
-        Info::new(key("numbers"), Value::DataArray(Box::new(DataArray { element_type: DataType::Size, elements: vec![] }))),
+        Info::new(
+            key("numbers"),
+            Value::DataArray(Box::new(DataArray { element_type: DataType::Size, elements: vec![] })),
+        ),
     ];
-    let outputs = rig.answer(id, HostReply::Infos { status: Status::SUCCESS, info: [&untold[..], &told].concat() });
+    let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info: [&untold[..], &told].concat() });
     let [(_, Reply::Group { info, context_id, .. })] = &replies(&outputs)[..] else { panic!("{outputs:?}") };
     assert_eq!((info.as_slice(), *context_id), (&told[..], Some(11)));
 }
