@@ -3,6 +3,7 @@
 mod asks;
 mod border;
 mod client;
+mod error;
 mod events;
 mod iof;
 mod options;
@@ -12,6 +13,7 @@ mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
 pub use crate::events::{Event, RegistrationError};
+pub use crate::gds::AsStatus;
 pub use crate::proto::exchange::{
     ExchangeError, ExchangeForm, ExchangeFormError, ProcessData, unpack_direct_modex, unpack_fence,
 };
@@ -27,6 +29,7 @@ pub use crate::server::{
 };
 pub use crate::shmem::BackingKind;
 pub use client::{Client, ClientBuilder, FenceError, GetError};
+pub use error::Error;
 pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
 pub use server::{BuildError, Server, ServerBuilder, ServerError};

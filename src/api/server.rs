@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gds::registration::Description;
-use crate::gds::{StoreLimits, StoreOptions};
+use crate::gds::{AsStatus, StoreLimits, StoreOptions};
 use crate::keys;
 use crate::ptl::{ForeignClients, ServerEnvironment, SocketAccess};
 use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped};
@@ -67,6 +67,16 @@ pub enum ServerError {
     Stopped(#[from] Stopped),
 }
 
+impl AsStatus for ServerError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Refused { status, .. } => *status,
+            Self::NoProcess { .. } => Status::ERR_BAD_PARAM,
+            Self::Stopped(_) => Status::ERR_INIT,
+        }
+    }
+}
+
 /// Why no server could be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -77,6 +87,15 @@ pub enum BuildError {
     /// The server did not start.
     #[error(transparent)]
     Start(#[from] StartError),
+}
+
+impl AsStatus for BuildError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Namespace(_) | Self::Start(StartError::Directory { .. }) => Status::ERR_BAD_PARAM,
+            Self::Start(_) => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
 }
 
 impl ServerBuilder {

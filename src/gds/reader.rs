@@ -31,8 +31,7 @@ use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentRe
 /// ```
 #[derive(Debug)]
 pub struct NamespaceReader {
-    /// Boxed: it is large, and handed from hand to hand while a process attaches.
-    segment: Box<SegmentReader>,
+    segment: SegmentReader,
     /// The process of this namespace that reads, if it is one.
     own_rank: Option<u32>,
 }
@@ -68,7 +67,7 @@ impl NamespaceReader {
     /// [`AttachError`].
     pub fn attach_with(handle: ReaderHandle, options: &ReaderOptions) -> Result<Self, AttachError> {
         let segment = SegmentReader::attach(handle, LayoutId::of(format::layout()), options)?;
-        Ok(Self { segment: Box::new(segment), own_rank: None })
+        Ok(Self { segment, own_rank: None })
     }
 
     /// The same for a process of this namespace: its own application and its own node are meant where a lookup names

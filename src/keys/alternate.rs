@@ -9,7 +9,7 @@ use super::attribute::{Attribute, by_macro};
 ///
 /// [`super::by_name`] does not know these spellings, so a caller decides whether to be lenient: ask `by_name` first.
 #[must_use]
-pub fn by_alternate(spelling: &str) -> Option<&'static Attribute> {
+pub fn by_alternate(spelling: &str) -> Option<Attribute> {
     let (_, macro_name) = ALTERNATES.iter().find(|(known, _)| *known == spelling)?;
     by_macro(macro_name)
 }

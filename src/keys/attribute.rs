@@ -1,6 +1,9 @@
 //! One row of the attribute table, and the look-ups over all rows.
 
-use super::attributes_table::{ATTRIBUTES, BY_MACRO};
+use std::ops::Range;
+
+use super::attributes_table::{BY_MACRO, ROWS};
+use super::packed::{Packed, text_bytes};
 
 /// What the standard says about one reserved key.
 ///
@@ -149,37 +152,67 @@ pub enum ValueKind {
     EnvironmentVariable,
 }
 
+static ATTRIBUTES: Packed<{ ROWS.len() }, { text_bytes(&ROWS) }> = Packed::of(&ROWS);
+
+/// Rows of the attribute table, one after the other.
+#[derive(Debug, Clone)]
+pub struct Attributes(Range<usize>);
+
+impl Iterator for Attributes {
+    type Item = Attribute;
+
+    fn next(&mut self) -> Option<Attribute> {
+        ATTRIBUTES.row(self.0.next()?)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Attributes {}
+
 /// All attributes, sorted by key string; rows that share a string are sorted by preference (see [`rows_with_name`]).
 #[must_use]
-pub fn attributes() -> &'static [Attribute] {
-    ATTRIBUTES
+pub const fn attributes() -> Attributes {
+    Attributes(0..ROWS.len())
 }
 
 /// The attribute with this key string, or `None` if no version of PMIx defines it.
 ///
 /// Of several attributes with the same string the preferred one: see [`rows_with_name`].
 #[must_use]
-pub fn by_name(key: &str) -> Option<&'static Attribute> {
-    rows_with_name(key).first()
+pub fn by_name(key: &str) -> Option<Attribute> {
+    rows_with_name(key).next()
 }
 
-/// All attributes with this key string, the preferred one first; empty if there is none.
+/// All attributes with this key string, the preferred one first; none if there is none.
 ///
 /// Some strings belong to more than one attribute, mostly an old name and its successor. Current attributes come
 /// before others, then older before newer, then by macro name.
 #[must_use]
-pub fn rows_with_name(key: &str) -> &'static [Attribute] {
-    let start = ATTRIBUTES.partition_point(|row| row.name < key);
-    let end = ATTRIBUTES.partition_point(|row| row.name <= key);
-    ATTRIBUTES.get(start..end).unwrap_or_default()
+pub fn rows_with_name(key: &str) -> Attributes {
+    let start = partition_point(ROWS.len(), |at| ATTRIBUTES.name(at).is_some_and(|name| name < key));
+    let shared = (start..ROWS.len()).take_while(|&at| ATTRIBUTES.name(at) == Some(key)).count();
+    Attributes(start..start + shared)
 }
 
 /// The attribute with this macro name (`PMIX_JOB_SIZE`), or `None` if no version of PMIx defines it.
 #[must_use]
-pub fn by_macro(macro_name: &str) -> Option<&'static Attribute> {
-    let row_at = |index: u16| ATTRIBUTES.get(usize::from(index));
-    let start = BY_MACRO.partition_point(|&index| row_at(index).is_some_and(|row| row.macro_name < macro_name));
-    BY_MACRO.get(start).and_then(|&index| row_at(index)).filter(|row| row.macro_name == macro_name)
+pub fn by_macro(macro_name: &str) -> Option<Attribute> {
+    let row_at = |index: &u16| ATTRIBUTES.row(usize::from(*index));
+    let start = BY_MACRO.partition_point(|index| row_at(index).is_some_and(|row| row.macro_name < macro_name));
+    BY_MACRO.get(start).and_then(row_at).filter(|row| row.macro_name == macro_name)
+}
+
+/// The first of `count` positions for which `is_before` does not hold; it holds for all that come before.
+fn partition_point(count: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
 }
 
 /// Builds one row; it keeps the generated table at one line per attribute.
@@ -221,7 +254,7 @@ mod tests {
     fn every_attribute_is_found_by_macro_and_among_the_rows_of_its_key() {
         for attribute in attributes() {
             assert_eq!(by_macro(attribute.macro_name), Some(attribute));
-            assert!(rows_with_name(attribute.name).contains(attribute));
+            assert!(rows_with_name(attribute.name).any(|row| row == attribute));
             assert!(by_name(attribute.name).is_some());
         }
     }
@@ -231,7 +264,7 @@ mod tests {
         for unknown in ["", "pmix", "pmix.job.siz", "pmix.job.size2", "zzz", "PMIX_", "\u{10ffff}"] {
             assert_eq!(by_name(unknown), None, "{unknown}");
             assert_eq!(by_macro(unknown), None, "{unknown}");
-            assert!(rows_with_name(unknown).is_empty(), "{unknown}");
+            assert!(rows_with_name(unknown).next().is_none(), "{unknown}");
         }
     }
 
@@ -243,17 +276,23 @@ mod tests {
             suffix in "[a-z._A-Z]{0,2}",
         ) {
             let cut = |text: &str| text.chars().take(length).chain(suffix.chars()).collect::<String>();
-            let (key, macro_name) = (cut(attributes()[row].name), cut(attributes()[row].macro_name));
-            let rows: Vec<&Attribute> = attributes().iter().filter(|row| row.name == key).collect();
-            prop_assert_eq!(rows_with_name(&key).iter().collect::<Vec<_>>(), rows);
-            let expected = attributes().iter().find(|row| row.macro_name == macro_name);
+            let row = attributes().nth(row).unwrap();
+            let (key, macro_name) = (cut(row.name), cut(row.macro_name));
+            let rows: Vec<Attribute> = attributes().filter(|row| row.name == key).collect();
+            prop_assert_eq!(rows_with_name(&key).collect::<Vec<_>>(), rows);
+            let expected = attributes().find(|row| row.macro_name == macro_name);
             prop_assert_eq!(by_macro(&macro_name), expected);
         }
     }
 
     #[test]
+    fn what_was_packed_comes_back() {
+        assert!(attributes().eq(ROWS));
+    }
+
+    #[test]
     fn rows_are_sorted_by_key_and_current_rows_come_first() {
-        for pair in attributes().windows(2) {
+        for pair in attributes().collect::<Vec<_>>().windows(2) {
             assert!(pair[0].name <= pair[1].name, "{} before {}", pair[0].name, pair[1].name);
             if pair[0].name == pair[1].name {
                 assert!(pair[0].is_current() || !pair[1].is_current(), "{}", pair[0].macro_name);

@@ -6,8 +6,9 @@ use super::attribute::Standing::{Current, Deprecated, Internal, RemovedAfter};
 use super::attribute::ValueKind as Kind;
 use super::attribute::{Attribute, row};
 
-/// All attributes, sorted by key string, then by preference.
-pub(super) static ATTRIBUTES: &[Attribute] = &[
+/// All attributes, sorted by key string, then by preference. What the binary holds is made from it: see `packed`.
+#[expect(clippy::large_const_arrays, reason = "only the compiler reads it")]
+pub(super) const ROWS: [Attribute; 702] = [
     row("PMIX_KEEPALIVE_PIPE", "PMIX_KEEPALIVE_PIPE", Kind::EnvironmentVariable, "4.0", Current, Other("directive"), "environment variable with the fd number that the launcher watches to detect death of its parent"),
     row("PMIX_LAUNCHER_RNDZ_FILE", "PMIX_LAUNCHER_RNDZ_FILE", Kind::EnvironmentVariable, "4.0", Current, Other("directive"), "environment variable naming the file in which the launcher must write its contact data"),
     row("PMIX_LAUNCHER_RNDZ_URI", "PMIX_LAUNCHER_RNDZ_URI", Kind::EnvironmentVariable, "4.0", Current, Other("directive"), "environment variable telling a launched tool where its parent's server listens"),
@@ -712,7 +713,7 @@ pub(super) static ATTRIBUTES: &[Attribute] = &[
     row("PMIX_WDIR_USER_SPECIFIED", "pmix.wdir.user", Kind::Bool, "4.1", Current, Other("directive"), "the working directory came from the user"),
 ];
 
-/// Positions in `ATTRIBUTES`, sorted by macro name.
+/// Positions in `ROWS`, sorted by macro name.
 pub(super) static BY_MACRO: &[u16] = &[
     3, 7, 61, 71, 155, 4, 5, 6, 10, 13, 11, 52, 14, 15, 20, 31,
     16, 18, 33, 35, 37, 45, 39, 21, 22, 23, 24, 25, 27, 32, 17, 19,

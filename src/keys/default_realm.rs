@@ -100,7 +100,7 @@ mod tests {
 
     /// Key strings of all attributes with this default realm.
     fn classified(realm: DefaultRealm) -> BTreeSet<&'static str> {
-        let names = attributes().iter().map(|attribute| attribute.name);
+        let names = attributes().map(|attribute| attribute.name);
         names.filter(|name| default_realm(name) == realm).collect()
     }
 
@@ -122,7 +122,7 @@ mod tests {
     fn the_node_keys_are_these_and_all_details_of_fabric_devices() {
         let listed = "pmix.hname pmix.alias pmix.nodeid pmix.pmem pmix.lpeers pmix.lprocs pmix.lcpus pmix.local.size \
                       pmix.node.size pmix.lldr pmix.ndosub pmix.fab.devs pmix.fab.coord";
-        let details = attributes().iter().map(|attribute| attribute.name);
+        let details = attributes().map(|attribute| attribute.name);
         let details = details.filter(|name| name.starts_with("pmix.fabdev"));
         assert_eq!(classified(DefaultRealm::Node), listed.split(' ').chain(details).collect());
     }

@@ -23,10 +23,11 @@ mod attributes_table;
 mod default_realm;
 pub mod marker;
 mod names;
+mod packed;
 mod typed_key;
 
 pub use alternate::by_alternate;
-pub use attribute::{Attribute, Realm, Standing, ValueKind, attributes, by_macro, by_name, rows_with_name};
+pub use attribute::{Attribute, Attributes, Realm, Standing, ValueKind, attributes, by_macro, by_name, rows_with_name};
 pub use default_realm::{DefaultRealm, default_realm};
 pub use names::*;
 pub use typed_key::TypedKey;

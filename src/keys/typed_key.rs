@@ -89,10 +89,8 @@ mod tests {
 
     #[test]
     fn two_keys_of_the_standard_never_share_a_hash() {
-        let mut hashes: Vec<(u64, &str)> = attributes()
-            .iter()
-            .map(|attribute| (TypedKey::<str>::new(attribute.name).hash(), attribute.name))
-            .collect();
+        let mut hashes: Vec<(u64, &str)> =
+            attributes().map(|attribute| (TypedKey::<str>::new(attribute.name).hash(), attribute.name)).collect();
         hashes.sort_unstable();
         hashes.dedup();
         for pair in hashes.windows(2) {

@@ -99,7 +99,7 @@ impl Layout for Data {
 /// A namespace and its entries up to the end of the message: job information.
 pub(super) fn pack_job(
     namespace: &Text,
-    entries: &Vec<Kval>,
+    entries: &[Kval],
     writer: &mut Writer,
     peer: Version,
 ) -> Result<(), EncodeError> {

@@ -10,7 +10,10 @@ use crate::types::{Namespace, Text};
 
 /// The answers made so far, by namespace. A namespace has as many as its clients have dialects, which are few.
 #[derive(Debug, Default)]
-pub(super) struct JobInfoAnswers(BTreeMap<Namespace, Vec<(Dialect, Arc<[u8]>)>>);
+pub(super) struct JobInfoAnswers(BTreeMap<Namespace, Vec<Written>>);
+
+/// An answer, and who can read it.
+type Written = (Dialect, Arc<[u8]>);
 
 /// Why there is no answer. The request has no place for a status, so the connection ends.
 #[derive(Debug, thiserror::Error)]

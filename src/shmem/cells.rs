@@ -73,23 +73,55 @@ impl Cells {
     }
 }
 
-/// Whether any byte of `start..end` belongs to a table that the header lists. The range is readable.
-#[inline(always)]
-pub(super) fn listed_overlap(header: HeaderWords<'_>, start: u64, end: u64) -> bool {
-    // Relaxed: see `Cells::list`. Most data lies above the last table, so this one load is nearly always all.
-    if start >= header.tables_end().load(Ordering::Relaxed) {
-        return false;
-    }
-    listed_overlap_below(header, start, end)
+/// Bytes between two tables, or behind the last one. The former never hold a table, for each new one lies above all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    start: u64,
+    end: u64,
 }
 
-/// As [`listed_overlap`], for data below the end of the last table.
-fn listed_overlap_below(header: HeaderWords<'_>, start: u64, end: u64) -> bool {
-    listed(header).any(|table| {
+impl Gap {
+    #[inline(always)]
+    pub(super) fn covers(self, start: u64, end: u64) -> bool {
+        self.start <= start && end <= self.end
+    }
+
+    /// In one word; `None` for one that ends where nobody knows, or further than a word can say.
+    pub(super) fn packed(self) -> Option<u64> {
+        let cells = |bytes: u64| u32::try_from(bytes / CELL_BYTES).ok();
+        // Rounded inwards. Tables lie at multiples of a cell's size, but a stranger's list may say otherwise.
+        let start = cells(self.start.checked_next_multiple_of(CELL_BYTES)?)?;
+        Some(u64::from(cells(self.end)?) << u32::BITS | u64::from(start))
+    }
+
+    /// What [`Gap::packed`] made, or, of zero, one that covers nothing.
+    #[inline(always)]
+    pub(super) fn unpacked(word: u64) -> Self {
+        Self { start: (word & u64::from(u32::MAX)) * CELL_BYTES, end: (word >> u32::BITS) * CELL_BYTES }
+    }
+}
+
+/// The gap between listed tables that holds `start..end`; `None` if a byte of these belongs to a table. The range is
+/// readable.
+#[cold]
+pub(super) fn gap_around(header: HeaderWords<'_>, start: u64, end: u64) -> Option<Gap> {
+    // Relaxed, here and below: see `Cells::list`.
+    let tables_end = header.tables_end().load(Ordering::Relaxed);
+    if start >= tables_end {
+        return Some(Gap { start: tables_end, end: u64::MAX });
+    }
+    let mut gap = Gap { start: 0, end: u64::MAX };
+    for table in listed(header) {
+        let offset = table.offset.get();
+        if offset >= end {
+            gap.end = gap.end.min(offset);
+            continue;
+        }
         let cells = table.cell_count.checked_mul(CELL_BYTES);
-        let table_end = cells.and_then(|bytes| table.offset.get().checked_add(bytes)).unwrap_or(u64::MAX);
-        start < table_end && table.offset.get() < end
-    })
+        let table_end = cells.and_then(|bytes| offset.checked_add(bytes)).filter(|&table_end| table_end <= start)?;
+        gap.start = gap.start.max(table_end);
+    }
+    Some(gap)
 }
 
 /// The table that starts at `offset`, if the header lists one.
@@ -108,4 +140,21 @@ fn listed(header: HeaderWords<'_>) -> impl Iterator<Item = TableRef> {
         let offset = Offset::from_raw(offset.load(Ordering::Relaxed))?;
         Some(TableRef { offset, cell_count: cell_count.load(Ordering::Relaxed) })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_fits_a_word_and_comes_back_no_larger() {
+        for (start, end) in [(4096, 8192), (0, 8), (4097, 8191), (0, u64::from(u32::MAX) * CELL_BYTES)] {
+            let gap = Gap { start, end };
+            let back = Gap::unpacked(gap.packed().unwrap());
+            assert!(gap.covers(back.start, back.end), "{gap:?} {back:?}");
+            assert!(back.end - back.start + 2 * CELL_BYTES > end - start);
+        }
+        assert_eq!(Gap { start: 0, end: u64::MAX }.packed(), None);
+        assert!(!Gap::unpacked(0).covers(4096, 4097));
+    }
 }

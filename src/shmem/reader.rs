@@ -5,7 +5,7 @@ use std::time::Duration;
 use zerocopy::{CastError, FromBytes, Immutable, KnownLayout};
 
 use super::backing::{ReaderHandle, Source};
-use super::cells;
+use super::cells::{self, Gap};
 use super::error::{AttachError, Corrupt};
 use super::futex;
 use super::header::{self, HEADER_BYTES, LayoutId, Preamble, ROOT_COUNT, STATE_LIVE, STATE_RETIRED, SegmentInfo};
@@ -30,6 +30,8 @@ pub struct SegmentReader {
     /// For each root the table it led to when last followed, packed: looking it up in the header's list again would cost
     /// as much as the rest of a lookup.
     known_tables: [AtomicU64; ROOT_COUNT],
+    /// The gap between tables in which something was last read, packed; what a process reads most lies in the same.
+    known_gap: AtomicU64,
 }
 
 impl SegmentReader {
@@ -40,7 +42,8 @@ impl SegmentReader {
         let protection = source.protection();
         let region = Region::map(source, object_bytes, info.span_bytes, options.reservation_bytes_max)?;
         let known_tables = [const { AtomicU64::new(0) }; ROOT_COUNT];
-        let reader = Self { region, watermark: Watermark::new(), info, protection, known_tables };
+        let known_gap = AtomicU64::new(0);
+        let reader = Self { region, watermark: Watermark::new(), info, protection, known_tables, known_gap };
         reader.first_look()?;
         Ok(reader)
     }
@@ -60,12 +63,32 @@ impl SegmentReader {
     #[inline(always)]
     pub fn slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
         let (memory, start, end) = self.readable(offset, len)?;
-        if cells::listed_overlap(self.header(), start, end) {
+        if !self.is_apart_from_cells(start, end) {
             return Err(Corrupt::Cells { offset: start, len });
         }
         // SAFETY: `readable` has checked that the bytes are published (I1), within the object (I4) and the mapping;
         // they are no cells (I2, checked).
         Ok(unsafe { memory.bytes(start, len) })
+    }
+
+    /// Whether no byte of `start..end`, which is readable, belongs to a table of cells.
+    #[inline(always)]
+    fn is_apart_from_cells(&self, start: u64, end: u64) -> bool {
+        // Relaxed: the word says all there is to say about a gap, which never changes.
+        Gap::unpacked(self.known_gap.load(Ordering::Relaxed)).covers(start, end)
+            // Relaxed: see `Cells::list`. Behind the last table there is no other yet.
+            || start >= self.header().tables_end().load(Ordering::Relaxed)
+            || self.look_up_gap(start, end)
+    }
+
+    #[cold]
+    fn look_up_gap(&self, start: u64, end: u64) -> bool {
+        let Some(gap) = cells::gap_around(self.header(), start, end) else { return false };
+        if let Some(packed) = gap.packed() {
+            // Relaxed: see `is_apart_from_cells`.
+            self.known_gap.store(packed, Ordering::Relaxed);
+        }
+        true
     }
 
     /// A published value, in place.

@@ -18,8 +18,11 @@ pub(super) struct Region {
     source: Source,
     span_bytes: u64,
     first: Memory,
-    later: [OnceLock<Memory>; REMAP_COUNT_MAX],
+    /// Apart, and made when needed: hardly any reader has a second mapping.
+    later: OnceLock<Box<Later>>,
 }
+
+type Later = [OnceLock<Memory>; REMAP_COUNT_MAX];
 
 /// How often a segment can be mapped again. Each time at least doubles the length while the system allows that, and
 /// from one page to the largest span are 33 doublings; the rest is for systems that allow less.
@@ -40,7 +43,7 @@ impl Region {
             .map(wish)
             .or_else(|_| source.map(there))
             .map_err(|source| AttachError::Map { bytes: there, source })?;
-        Ok(Self { source, span_bytes, first, later: [const { OnceLock::new() }; REMAP_COUNT_MAX] })
+        Ok(Self { source, span_bytes, first, later: OnceLock::new() })
     }
 
     /// The mapping that holds the header.
@@ -66,14 +69,14 @@ impl Region {
 
     /// Number of mappings and bytes of address space they take.
     pub(super) fn mapped(&self) -> (usize, u64) {
-        let later = self.later.iter().filter_map(OnceLock::get);
+        let later = self.later.get().into_iter().flat_map(|later| later.iter().filter_map(OnceLock::get));
         later.fold((1, self.first.len()), |(count, bytes), memory| (count + 1, bytes.saturating_add(memory.len())))
     }
 
     #[cold]
     fn later_reaching(&self, end: u64) -> Result<&Memory, Corrupt> {
         let mut last = self.first.len();
-        for slot in &self.later {
+        for slot in self.later.get_or_init(|| Box::new([const { OnceLock::new() }; REMAP_COUNT_MAX])).iter() {
             if slot.get().is_none() {
                 let memory = self.map_again(last, end)?;
                 // Another thread may have been faster: then its mapping is looked at, and ours is dropped.

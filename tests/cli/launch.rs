@@ -49,8 +49,10 @@ pub(crate) fn modex<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> 
     static LAST: AtomicU32 = AtomicU32::new(0);
     let temporary = tempfile::tempdir().unwrap();
     let mark = format!("{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
-    let mut command = Command::new(MODEX);
+    // Whoever runs the tests in the background may have them ignore interrupts, and processes inherit that.
+    let mut command = Command::new("env");
     command
+        .args(["--default-signal=INT,QUIT", MODEX])
         .args(arguments)
         .env("TMPDIR", temporary.path())
         .env(MARK, &mark)

@@ -75,8 +75,10 @@ fn table(rows: &[AttributeRow]) -> String {
          use super::attribute::Standing::{{Current, Deprecated, Internal, RemovedAfter}};\n\
          use super::attribute::ValueKind as Kind;\n\
          use super::attribute::{{Attribute, row}};\n\n\
-         /// All attributes, sorted by key string, then by preference.\n\
-         pub(super) static ATTRIBUTES: &[Attribute] = &[\n"
+         /// All attributes, sorted by key string, then by preference. What the binary holds is made from it: see `packed`.\n\
+         #[expect(clippy::large_const_arrays, reason = \"only the compiler reads it\")]\n\
+         pub(super) const ROWS: [Attribute; {}] = [\n",
+        sorted.len()
     );
     for row in sorted {
         let AttributeRow { macro_name, key, since, meaning, .. } = row;
@@ -85,7 +87,7 @@ fn table(rows: &[AttributeRow]) -> String {
         writeln!(text, "    row({macro_name:?}, {key:?}, Kind::{kind}, {since:?}, {standing}, {realm}, {meaning:?}),")
             .expect("writing to a string");
     }
-    text.push_str("];\n\n/// Positions in `ATTRIBUTES`, sorted by macro name.\n");
+    text.push_str("];\n\n/// Positions in `ROWS`, sorted by macro name.\n");
     text.push_str("pub(super) static BY_MACRO: &[u16] = &[\n");
     for line in by_macro.chunks(16) {
         let line: Vec<String> = line.iter().map(usize::to_string).collect();

@@ -9,16 +9,6 @@ use crate::types::Status;
 
 use super::state::{self, ServerProcess};
 
-impl AsStatus for ServerError {
-    fn status(&self) -> Status {
-        match self {
-            Self::Refused { status, .. } => *status,
-            Self::NoProcess { .. } => Status::ERR_BAD_PARAM,
-            Self::Stopped(_) => Status::ERR_INIT,
-        }
-    }
-}
-
 /// How an operation went, for its callback.
 pub(super) fn status_of<E: AsStatus>(result: &Result<(), E>) -> Status {
     result.as_ref().map_or_else(AsStatus::status, |()| Status::SUCCESS)

@@ -17,6 +17,7 @@ use nix::unistd::{Pid, getpgrp, getpid};
 use signal_hook::consts::SIGTERM;
 
 use super::census::{self, Traits};
+use super::session;
 
 /// The hidden subcommand that runs the guardian.
 pub(crate) const SUBCOMMAND: &str = "guardian";
@@ -126,7 +127,7 @@ pub(super) fn is_one(process: i32) -> bool {
 
 /// Only directories that a launcher makes are ever removed.
 fn is_ours(directory: &Path) -> bool {
-    directory.is_absolute() && directory.file_name().is_some_and(|name| name.as_bytes().starts_with(b"modex-run-"))
+    directory.is_absolute() && directory.file_name().is_some_and(session::is_name)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::keys::{self, Attribute, ValueKind};
+use crate::keys::{self, ValueKind};
 use crate::types::{DataType, Key, Rank, Text, Value};
 
 use super::error::RegisterError;
@@ -18,10 +18,14 @@ pub(super) enum Cell<'a> {
     Owned(Box<Value>),
 }
 
+/// Attributes that share one key, at most.
+const KINDS_MAX: usize = 4;
+
 /// What a key takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    rows: &'static [Attribute],
+    /// Kinds of the attributes that share the key, the preferred one first.
+    kinds: [Option<ValueKind>; KINDS_MAX],
     /// For keys that hold an unsigned number: its type.
     number_type: Option<DataType>,
     special: Special,
@@ -42,15 +46,15 @@ enum Special {
 impl Rule {
     /// The rule of a key; one that takes anything if the key is not of the standard.
     pub(super) fn of(key: &str) -> Self {
-        let rows = keys::rows_with_name(key);
-        let number_type = match rows {
-            [] => None,
-            [first, rest @ ..] if rest.iter().all(|row| row.value_type == first.value_type) => {
-                number_type(first.value_type)
-            }
+        let mut kinds = [None; KINDS_MAX];
+        for (kind, row) in kinds.iter_mut().zip(keys::rows_with_name(key)) {
+            *kind = Some(row.value_type);
+        }
+        let number_type = match kinds {
+            [Some(first), ref rest @ ..] if rest.iter().flatten().all(|kind| *kind == first) => number_type(first),
             _ => None,
         };
-        Self { rows, number_type, special: Special::of(key) }
+        Self { kinds, number_type, special: Special::of(key) }
     }
 
     /// Checks a host's value and converts numbers to the type of the attribute.
@@ -59,11 +63,11 @@ impl Rule {
             return Ok(cell);
         }
         let mut refusal = None;
-        for row in self.rows {
-            match convert(row.value_type, value) {
+        for kind in self.kinds.into_iter().flatten() {
+            match convert(kind, value) {
                 Ok(Cow::Borrowed(value)) => return Ok(self.cell(value)),
                 Ok(Cow::Owned(value)) => return Ok(self.owned_cell(value)),
-                Err(refused) => refusal = refusal.or(Some((refused, row.value_type))),
+                Err(refused) => refusal = refusal.or(Some((refused, kind))),
             }
         }
         match refusal {
@@ -353,4 +357,16 @@ fn data_type(kind: ValueKind) -> Option<DataType> {
         | ValueKind::None
         | ValueKind::EnvironmentVariable => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_has_room_for_every_attribute_of_a_key() {
+        for attribute in keys::attributes() {
+            assert!(keys::rows_with_name(attribute.name).len() <= KINDS_MAX, "{}", attribute.name);
+        }
+    }
 }
