@@ -1,6 +1,6 @@
 //! What peers of other libraries can get wrong over TCP, by accident or on purpose: each costs its own connection or its own
 //! request, with a reason in the log, and nobody else anything.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
