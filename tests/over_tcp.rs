@@ -30,7 +30,7 @@ fn environment_elsewhere(node: &TestServer, rank: u32) -> Vec<(String, String)> 
 }
 
 fn answer(client: &Client, proc: &ProcId, key: &str) -> Result<Value, GetError> {
-    client.get_value(proc, key, &GetOptions::new().immediate(true)).map(|found| found.into_value().unwrap())
+    client.get_value(proc, key, &GetOptions::new().immediate()).map(|found| found.into_value().unwrap())
 }
 
 #[test]
@@ -50,9 +50,27 @@ fn a_process_without_its_servers_socket_gets_the_same_answers_over_tcp() {
     pending.wait().unwrap();
 
     let keys = [
-        "pmix.job.size", "pmix.max.size", "pmix.num.nodes", "pmix.nlist", "pmix.nmap", "pmix.pmap", "pmix.hname",
-        "pmix.nodeid", "pmix.lrank", "pmix.nrank", "pmix.lpeers", "pmix.lldr", "pmix.local.size", "pmix.appnum",
-        "pmix.apprank", "pmix.grank", "pmix.univ.size", "no.such.key", "pmix.no.such.key", "text", "near",
+        "pmix.job.size",
+        "pmix.max.size",
+        "pmix.num.nodes",
+        "pmix.nlist",
+        "pmix.nmap",
+        "pmix.pmap",
+        "pmix.hname",
+        "pmix.nodeid",
+        "pmix.lrank",
+        "pmix.nrank",
+        "pmix.lpeers",
+        "pmix.lldr",
+        "pmix.local.size",
+        "pmix.appnum",
+        "pmix.apprank",
+        "pmix.grank",
+        "pmix.univ.size",
+        "no.such.key",
+        "pmix.no.such.key",
+        "text",
+        "near",
     ];
     let ranks = (0..6).map(Rank::from).chain([Rank::Wildcard]);
     let mut found = 0;
