@@ -45,8 +45,10 @@ fn a_process_without_its_servers_socket_gets_the_same_answers_over_tcp() {
         client.put(Scope::Remote, "far", 9_u32).unwrap();
         client.commit().unwrap();
     }
-    let pending = near.fence_nb(&FenceOptions::new().collect(true)).unwrap();
-    far.fence(&FenceOptions::new().collect(true)).unwrap();
+    // The host of this test knows no other node.
+    let here = FenceOptions::new().procs([proc("job", 0), proc("job", 2)]).collect(true);
+    let pending = near.fence_nb(&here).unwrap();
+    far.fence(&here).unwrap();
     pending.wait().unwrap();
 
     let keys = [
