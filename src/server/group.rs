@@ -13,7 +13,7 @@ use super::requests::GroupOperation;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, Value};
+use crate::types::{DataType, Info, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 /// Groups that were formed with members here. Disjoint sets of processes may use one name side by side, as a group of
 /// each process alone does.
@@ -205,7 +205,7 @@ impl Formed {
         Reply::Group {
             members: self.members.clone(),
             context_id: self.context_id,
-            info: self.info.clone(),
+            info: self.info.iter().filter(|info| is_of_members(info)).cloned().collect(),
             jobs: jobs.map(named).collect(),
         }
     }
@@ -221,6 +221,17 @@ fn name_of(group: &proto::Group) -> Option<Text> {
 /// Whether a group is formed of whoever is left.
 fn tolerates_deaths(directives: &[Info]) -> bool {
     flag(directives, keys::GROUP_FT_COLLECTIVE) || flag(directives, keys::GROUP_OPTIONAL)
+}
+
+/// Whether an info holds what members tell each other: an array of infos, or an array of such arrays. Clients of release
+/// 6 look into every info of a new group without asking for its type.
+fn is_of_members(info: &Info) -> bool {
+    let is_infos = |info: &Info| matches!(&info.value, Value::DataArray(array) if array.element_type == DataType::Info);
+    let Value::DataArray(array) = &info.value else { return false };
+    let mut elements = array.elements.iter();
+    is_infos(info)
+        && (info.key.as_str() == keys::GROUP_INFO.name()
+            || elements.all(|element| matches!(element, Value::Info(inner) if is_infos(inner))))
 }
 
 /// The members as the host orders them.
