@@ -230,7 +230,7 @@ fn the_host_hears_of_a_tool_that_dies() {
         [(id, Status::SUCCESS)],
         "{proc} is no client of the host's"
     );
-    assert_eq!(rig.lose(id), []);
+    assert_eq!(rig.lose(id), [Output::Described(proc.namespace)]);
     let (id, proc) = tool(&mut rig, 2);
     let outputs = rig.lose(id);
     assert!(
