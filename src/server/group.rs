@@ -13,7 +13,7 @@ use super::requests::GroupOperation;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::types::{DataType, Info, Namespace, ProcId, Rank, Status, Text, Time, Value};
+use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 /// Groups that were formed with members here. Disjoint sets of processes may use one name side by side, as a group of
 /// each process alone does.
