@@ -305,28 +305,3 @@ fn what_members_say_of_a_group_is_bounded() {
     let outputs = rig.request(peer, construct("g", &[proc(0)], &many));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
 }
-
-/// A client of release 6.1 that got any other info with its new group looked for an array in it and was killed.
-#[test]
-fn infos_of_a_new_group_are_arrays_of_infos_or_are_not_told() {
-    let mut rig = Rig::new(Capabilities::GROUP);
-    let peers = rig.job(2, 1);
-    let outputs = rig.request(peers[0], construct("g", &[proc(0)], &[flag("pmix.grp.actxid")]));
-    let (id, _) = upcall(&outputs);
-    let infos = |infos| Value::info_array(infos);
-    let told = [
-        Info::new(key("pmix.grp.info"), infos(vec![flag("a")])),
-        Info::new(key("all"), infos(vec![Info::new(key("one"), infos(vec![flag("a")]))])),
-    ];
-    let untold = [
-        Info::new(key("pmix.grp.ctxid"), Value::Size(11)),
-        Info::new(key("flat"), infos(vec![flag("a")])),
-        Info::new(
-            key("numbers"),
-            Value::DataArray(Box::new(DataArray { element_type: DataType::Size, elements: vec![] })),
-        ),
-    ];
-    let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info: [&untold[..], &told].concat() });
-    let [(_, Reply::Group { info, context_id, .. })] = &replies(&outputs)[..] else { panic!("{outputs:?}") };
-    assert_eq!((info.as_slice(), *context_id), (&told[..], Some(11)));
-}
