@@ -232,7 +232,7 @@ static int client(const char *role)
         pmix_proc_t wild = proc_of(me.nspace, PMIX_RANK_WILDCARD);
         GET_NUMBER(2, &wild, PMIX_JOB_SIZE, PMIX_UINT32, uint32);
         /* Stock counts a Finalize as a departure: one rank gets PARTIAL_SUCCESS, the other waits for ever. */
-        if (!stock()) CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(NULL, 0, NULL, 0));
+        if (!stock_server()) CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(NULL, 0, NULL, 0));
         return client_end();
     }
     CHECK_TEXT("modex", me.nspace);
