@@ -15,6 +15,4 @@ mod mixed_servers;
 mod process;
 mod stock_clients;
 mod stock_server;
-mod stock_clients;
-mod stock_server;
 mod tools;
