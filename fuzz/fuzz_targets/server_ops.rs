@@ -15,8 +15,8 @@ use modex::gds::{Publish, Store, StoreLimits, StoreOptions};
 use modex::proto::{self, Abort, Collective, Commit, Get, Notify, Reply, Request, Tag};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
-    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId,
-    Version,
+    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, Server, StoreOffer, ToolAdmission, ToolHello, ToolKind,
+    ToolPolicy, Upcall, UpcallId, Version,
 };
 use modex::shmem::BackingKind;
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
@@ -43,7 +43,14 @@ fn config(capabilities: u8, bounds: u8) -> Config {
     let bound = |shift: u8, narrow: usize| if bounds >> shift & 1 == 0 { 1000 } else { narrow };
     Config {
         // The capabilities for events lie at bit 20.
-        capabilities: Capabilities::from_bits_truncate(u32::from(capabilities) | u32::from(bounds & 7) << 20),
+        capabilities: Capabilities::from_bits_truncate(u32::from(capabilities) | u32::from(bounds & 7) << 20)
+            | if bounds & 8 == 0 { Capabilities::TOOL_CONNECTED } else { Capabilities::empty() },
+        tools: ToolPolicy {
+            admission: [ToolAdmission::Assigned, ToolAdmission::Named][usize::from(bounds >> 4 & 1)],
+            any_user: bounds & 32 == 0,
+            own_uid: OWNER.uid,
+            name_prefix: "tool-".to_owned(),
+        },
         limits: Limits {
             peers_max: bound(0, 3),
             requests_per_peer_max: bound(1, 2),
@@ -112,6 +119,7 @@ impl<S: Publish> World<S> {
                 gid: OWNER.gid,
                 object: b.into(),
             })),
+            3 if c & 0x30 == 0x30 => self.connect_tool(proc(a), b, c),
             3 => self.connect(proc(a), b, c),
             4 if b > 128 => self.lose(a),
             4 => self.request(a, Request::Finalize),
@@ -166,7 +174,7 @@ impl<S: Publish> World<S> {
             Output::Upcall(id, upcall) => {
                 assert!(self.upcalls.insert(id, upcall).is_none(), "{id:?} was used before");
             }
-            Output::Admit(peer, _) | Output::SendSegment(peer, _) | Output::Notify(peer, _) => {
+            Output::AdmitTool(peer, ..) | Output::Admit(peer, _) | Output::SendSegment(peer, _) | Output::Notify(peer, _) => {
                 assert!(self.peers.contains(&peer), "{peer:?} has ended");
             }
             _ => {}
@@ -189,6 +197,28 @@ impl<S: Publish> World<S> {
             self.peers.push(peer);
         }
         self.input(Input::Connected(peer, Hello { proc, credentials, store, version }));
+    }
+
+    fn connect_tool(&mut self, proc: ProcId, b: u8, c: u8) {
+        let known = self.peers.get(usize::from(b >> 1)).copied().filter(|_| c > 240);
+        let peer = known.unwrap_or_else(|| PeerId(self.next_id().into()));
+        if known.is_none() {
+            self.peers.push(peer);
+        }
+        let kinds = [ToolKind::Tool, ToolKind::Launcher, ToolKind::Singleton, ToolKind::Scheduler];
+        let name = if b & 4 == 0 { proc } else { ProcId::new(Namespace::new("tool-1").unwrap(), u32::from(b >> 6)) };
+        let hello = ToolHello {
+            kind: kinds[usize::from(c % 4)],
+            claimed: (b & 1 == 0).then_some(name),
+            is_started: b & 2 == 0,
+            credentials: if c & 8 == 0 { OWNER } else { Credentials { uid: 0, gid: 0 } },
+            claimed_gid: OWNER.gid,
+            reads_entries: c & 4 == 0,
+            version: Version { major: 3 + c % 4, minor: 1 },
+            version_text: "5.0.0".to_owned(),
+            info: Vec::new(),
+        };
+        self.input(Input::ToolConnected(peer, hello));
     }
 
     fn lose(&mut self, choice: u8) {

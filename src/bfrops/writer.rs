@@ -25,6 +25,12 @@ impl Writer {
         self.codec
     }
 
+    /// How much was packed.
+    #[must_use]
+    pub const fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The packed bytes.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {

@@ -249,7 +249,7 @@ fn finalize_ends_with_the_reply_and_closes() {
     let tag = sent_tag(&call(&mut client, at(0), 2, Call::Finalize));
     // What was under way may still end.
     let ended = input(&mut client, at(0), Input::Reply(open, Reply::Status(Status::SUCCESS)));
-    assert_eq!(ended, [done(1, Outcome::Complete)]);
+    assert_eq!(ended, [Output::Outdated, done(1, Outcome::Complete)]);
     let ended = input(&mut client, at(1), Input::Reply(tag, Reply::Status(Status::SUCCESS)));
     assert_eq!(ended, [done(2, Outcome::Complete), Output::Close]);
 }
@@ -447,7 +447,7 @@ fn an_id_in_use_is_reported_and_the_first_call_goes_on() {
     let reported = call(&mut client, at(0), 1, get(1, "k", &[]));
     assert_eq!(reported, [Output::Report(Anomaly::DuplicateCall(CallId(1)))]);
     let ended = input(&mut client, at(0), Input::Reply(tag, Reply::Status(Status::SUCCESS)));
-    assert_eq!(ended, [done(1, Outcome::Complete)]);
+    assert_eq!(ended, [Output::Outdated, done(1, Outcome::Complete)]);
 }
 
 /// What may happen to a client.

@@ -61,7 +61,7 @@ fn fitting(value: &Value, codec: Codec) -> Option<Value> {
 }
 
 /// The values of a process of a job as an array of infos (the store's form), and as bytes.
-const PROC_DATA: &str = "pmix.pdata";
+pub(super) const PROC_DATA: &str = "pmix.pdata";
 const PROC_BLOB: &str = "pmix.pblob";
 /// First info of such an array.
 const RANK: &str = "pmix.rank";

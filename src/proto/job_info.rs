@@ -1,16 +1,20 @@
 //! Job information on its way to a peer that does not read segments.
 
-use super::fitting::{pack_entry, pack_process};
+use super::fitting::{PROC_DATA, pack_entry, pack_process};
 use super::{Dialect, Version};
 use crate::bfrops::wire::CompulsoryString;
 use crate::bfrops::{EncodeError, Writer};
 use crate::types::{Info, Key, Kval, Text, Value};
 
 /// Writes the answer to a request for job information entry by entry.
+///
+/// The values of processes are left out once the answer is nearly as large as the peer accepts: it asks for what it misses.
 #[derive(Debug)]
 pub struct JobInfoWriter {
     writer: Writer,
     peer: Version,
+    /// No process is added to an answer of this size.
+    full_bytes: usize,
 }
 
 impl JobInfoWriter {
@@ -21,7 +25,9 @@ impl JobInfoWriter {
     pub fn new(namespace: &Text, dialect: Dialect) -> Result<Self, EncodeError> {
         let mut writer = Writer::new(dialect.codec);
         writer.pack::<CompulsoryString>(namespace)?;
-        Ok(Self { writer, peer: dialect.peer })
+        // A quarter is left: a process is small, and what follows is none.
+        let full_bytes = dialect.peer.message_bytes_max() / 4 * 3;
+        Ok(Self { writer, peer: dialect.peer, full_bytes })
     }
 
     /// Adds an entry, as far as the peer has types for it.
@@ -29,6 +35,9 @@ impl JobInfoWriter {
     /// # Errors
     /// [`EncodeError`] for a value that no peer could read.
     pub fn push(&mut self, entry: &Kval) -> Result<(), EncodeError> {
+        if self.writer.size_bytes() >= self.full_bytes && entry.key.as_str() == PROC_DATA {
+            return Ok(());
+        }
         pack_job_entry(&mut self.writer, entry, self.peer)
     }
 
@@ -45,8 +54,13 @@ impl JobInfoWriter {
     }
 }
 
-/// One entry of a job's information.
+/// One entry of a job's information. The maps of nodes and processes stay here, as with the reference's servers: what they
+/// say is in the entries of nodes and processes, and a client of release 4.2 that can't copy a map's form forgets all that
+/// comes after it.
 pub(super) fn pack_job_entry(writer: &mut Writer, entry: &Kval, peer: Version) -> Result<(), EncodeError> {
+    if matches!(entry.value, Value::Regex(_)) || MAPS.contains(&entry.key.as_str()) {
+        return Ok(());
+    }
     match session_infos(entry) {
         Some(infos) if !reads_session_arrays(peer) => infos
             .map(|info| Kval { key: info.key.clone(), value: info.value.clone() })
@@ -73,3 +87,90 @@ fn reads_session_arrays(peer: Version) -> bool {
 }
 
 const SESSION_ARRAY: &str = "pmix.ssn.arr";
+const MAPS: [&str; 2] = ["pmix.nmap", "pmix.pmap"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfrops::wire::CompulsoryString as Name;
+    use crate::bfrops::{Codec, DecodeLimits, Generation, Reader};
+    use crate::types::Rank;
+
+    fn entry(key: &'static str, value: impl Into<Value>) -> Kval {
+        Kval { key: Key::from_static(key), value: value.into() }
+    }
+
+    fn process(rank: u32) -> Kval {
+        let infos = vec![
+            Info::new(Key::from_static("pmix.rank"), Rank::from(rank)),
+            Info::new(Key::from_static("pmix.nodeid"), rank / 2),
+        ];
+        entry(PROC_DATA, Value::info_array(infos))
+    }
+
+    fn dialect(generation: Generation, peer: Version) -> Dialect {
+        Dialect { codec: Codec { generation, described: false }, peer }
+    }
+
+    /// What a peer reads after the namespace.
+    fn read(bytes: &[u8], dialect: Dialect) -> Vec<Kval> {
+        let mut reader = Reader::new(bytes, dialect.codec, &DecodeLimits::default()).unwrap();
+        assert_eq!(reader.unpack::<Name>("namespace").unwrap(), Text::from("job"));
+        reader.unpack_rest::<crate::bfrops::wire::Kval>("entry").unwrap()
+    }
+
+    fn written(entries: &[Kval], dialect: Dialect) -> Vec<Kval> {
+        let mut writer = JobInfoWriter::new(&Text::from("job"), dialect).unwrap();
+        entries.iter().for_each(|entry| writer.push(entry).unwrap());
+        read(&writer.finish(), dialect)
+    }
+
+    #[test]
+    fn processes_are_packed_as_the_rank_and_its_values() {
+        for (generation, peer) in [(Generation::V3, Version::new(3, 2, 5)), (Generation::V61, Version::new(6, 1, 1))] {
+            let dialect = dialect(generation, peer);
+            let [Kval { key, value: Value::ByteObject(bytes) }] = &written(&[process(7)], dialect)[..] else {
+                panic!()
+            };
+            assert_eq!(key.as_str(), "pmix.pblob");
+            let mut reader = Reader::new(bytes, dialect.codec, &DecodeLimits::default()).unwrap();
+            assert_eq!(reader.unpack::<Rank>("rank").unwrap(), Rank::from(7));
+            let values = reader.unpack_rest::<crate::bfrops::wire::Kval>("value").unwrap();
+            assert_eq!(values, [entry("pmix.nodeid", 3_u32)]);
+        }
+    }
+
+    #[test]
+    fn releases_before_4_2_find_the_sessions_values_among_those_of_the_job() {
+        let session = Value::info_array(vec![Info::new(Key::from_static("pmix.univ.size"), 4_u32)]);
+        let entries = [entry(SESSION_ARRAY, session)];
+        assert_eq!(written(&entries, dialect(Generation::V41, Version::new(4, 2, 2))), entries);
+        let old = written(&entries, dialect(Generation::V3, Version::new(3, 2, 5)));
+        assert_eq!(old, [entry("pmix.univ.size", 4_u32)]);
+    }
+
+    /// The values of all processes of a job of 10 000 ranks were missing: its map is a compressed one.
+    #[test]
+    fn maps_are_not_sent() {
+        let maps = [entry("pmix.nmap", Value::Regex(b"raw:a,b\0".to_vec())), entry("pmix.pmap", "0;1")];
+        let rest = [entry("pmix.job.size", 2_u32)];
+        let sent = written(&[&maps[..], &rest].concat(), dialect(Generation::V41, Version::new(4, 2, 2)));
+        assert_eq!(sent, rest);
+    }
+
+    /// A client closes the connection on a message that is too large for it, and can't start.
+    #[test]
+    fn processes_are_left_out_before_the_answer_is_too_large() {
+        let dialect = dialect(Generation::V41, Version::new(5, 0, 0));
+        let mut writer = JobInfoWriter::new(&Text::from("job"), dialect).unwrap();
+        writer.full_bytes = 100;
+        (0..1000).for_each(|rank| writer.push(&process(rank)).unwrap());
+        writer.push(&entry("last", 1_u32)).unwrap();
+        let bytes = writer.finish();
+        assert!((100..200).contains(&bytes.len()), "{} bytes", bytes.len());
+        let entries = read(&bytes, dialect);
+        assert_eq!(entries.last(), Some(&entry("last", 1_u32)));
+        let of_processes = entries.iter().filter(|entry| matches!(entry.value, Value::ByteObject(_))).count();
+        assert_eq!(of_processes, entries.len() - 1);
+    }
+}

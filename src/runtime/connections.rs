@@ -340,9 +340,7 @@ mod tests {
         assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (6, Some(PeerId(2))));
         assert!(greeting.remove(PeerId(2)) && !greeting.remove(PeerId(2)));
         assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(3)));
-        for id in 3..6 {
-            greeting.remove(PeerId(id));
-        }
+        assert!((3..6).all(|id| greeting.remove(PeerId(id))));
         assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(1)));
         assert!(greeting.remove(PeerId(1)) && greeting.remove(PeerId(6)));
         assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (0, None));

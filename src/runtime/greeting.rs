@@ -114,7 +114,9 @@ fn greeted(connect: &Connect, origin: Origin, inbox: FrameBuffer) -> Result<Gree
     let peer = connect.peer_version();
     let introduction = introduction(connect, origin)?;
     // Releases since 4.0 are closed without an answer; those before, and our own clients, read the status.
-    let wants_refusal = peer.major < 4 || connect.reads_segments();
+    // The answer to a tool begins with a status in every release.
+    let is_told = introduction.expects() != Expects::Index;
+    let wants_refusal = peer.major < 4 || connect.reads_segments() || is_told;
     let lines = Lines::new(Dialect { codec, peer }, SERVER_INDEX);
     Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
 }

@@ -13,7 +13,7 @@ use super::timers::Timer;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish};
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Key, Kval, ProcId, Rank, Status, Time, Value, footprint};
+use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value, footprint};
 
 /// What can be done about a request for data now.
 #[derive(Debug, PartialEq, Eq)]
@@ -157,14 +157,22 @@ impl<S: Publish> Server<S> {
         let job = ProcId::new(wanted.proc.namespace.clone(), Rank::Wildcard);
         // Peers before 4.0 expect the whole job whatever they ask of it.
         if wanted.proc.rank == Rank::Wildcard && peer.version.major < 4 {
-            return Ok(vec![RankData { proc: job, entries: self.store.job_entries(&wanted.proc.namespace)? }]);
+            return Ok(vec![RankData { proc: job, entries: self.told_job(&wanted.proc.namespace)? }]);
         }
         let mut data = Vec::new();
         if !is_own && !wanted.is_static() {
-            data.push(RankData { proc: job, entries: self.store.job_entries(&wanted.proc.namespace)? });
+            data.push(RankData { proc: job, entries: self.told_job(&wanted.proc.namespace)? });
         }
         data.push(RankData { proc: wanted.proc.clone(), entries: self.entries(wanted, For::Peer)? });
         Ok(data)
+    }
+
+    /// The description of a job as peers get it: without the maps, whose forms some can't copy, and which say nothing that
+    /// is not in the entries of nodes and processes.
+    pub(super) fn told_job(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
+        let mut entries = self.store.job_entries(namespace)?;
+        entries.retain(|entry| !matches!(entry.value, Value::Regex(_)));
+        Ok(entries)
     }
 
     /// One value for a key of the job or a reserved key, otherwise everything the process shows to this reader, as far

@@ -100,7 +100,7 @@ impl<S: Publish> Server<S> {
         if self.registry.registered(namespace).is_none() {
             return Vec::new();
         }
-        let entries = self.store.job_entries(namespace).unwrap_or_default();
+        let entries = self.told_job(namespace).unwrap_or_default();
         let sizes = entries.iter().map(|entry| footprint(&entry.value).unwrap_or(usize::MAX));
         let is_small = sizes.fold(0, usize::saturating_add) <= self.config.limits.reply_bytes_max;
         if is_small { entries } else { Vec::new() }

@@ -200,6 +200,32 @@ static UNUSED void host_job(const char *nspace, uint32_t size, uint32_t local)
     }
 }
 
+/* The clients' library may be another than the host's: tests/interop sets CAPI_CLIENT_LIBRARY_PATH to the place of
+ * theirs (empty: the system's, OpenPMIx 4.2.2). */
+static UNUSED void host_set(char ***env, const char *name, const char *value)
+{
+    size_t count = 0, length = strlen(name);
+    char *text = malloc(length + strlen(value) + 2);
+    sprintf(text, "%s=%s", name, value);
+    for (; (*env)[count]; count++)
+        if (strncmp((*env)[count], text, length + 1) == 0) {
+            free((*env)[count]);
+            (*env)[count] = text;
+            return;
+        }
+    *env = realloc(*env, (count + 2) * sizeof **env);
+    (*env)[count] = text;
+    (*env)[count + 1] = NULL;
+}
+
+static UNUSED void host_give_library(char ***env)
+{
+    const char *path = getenv("CAPI_CLIENT_LIBRARY_PATH");
+    if (!path) return;
+    host_set(env, "LD_LIBRARY_PATH", path);
+    host_set(env, "MODEX_CAPI_STOCK", "1");
+}
+
 /* Starts one rank: this program again, with `role` as its argument. */
 static UNUSED pid_t host_fork(const char *nspace, uint32_t rank, const char *role)
 {
@@ -212,6 +238,7 @@ static UNUSED pid_t host_fork(const char *nspace, uint32_t rank, const char *rol
     env = calloc((size_t)count + 1, sizeof *env);
     for (int i = 0; i < count; i++) env[i] = strdup(environ[i]);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&proc, &env));
+    host_give_library(&env);
     snprintf(name, sizeof name, "%s:%u", nspace, rank);
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = 0;

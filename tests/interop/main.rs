@@ -3,7 +3,7 @@
 //! `make consumers` runs this; it is not a part of a plain `cargo test` because it needs Debian's OpenPMIx 4.2.2 and
 //! builds the C library. `MODEX_LIBPMIX_DIR` names another build of ours to test.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
 
 #[path = "../consumers/library.rs"]
@@ -13,5 +13,6 @@ mod mixed_servers;
 #[path = "../consumers/process.rs"]
 #[expect(dead_code, reason = "shared with the consumers' tests, which use the rest")]
 mod process;
+mod stock_clients;
 mod stock_server;
 mod tools;

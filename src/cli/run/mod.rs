@@ -67,7 +67,8 @@ enum Binding {
 #[command(
     override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
     after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
-                  A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace."
+                  A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
+                  PMIx tools find the job by this command's process number, such as `pps --pid PID`."
 )]
 pub(super) struct Options {
     #[command(flatten)]
