@@ -349,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    const NEVER: AtomicBool = AtomicBool::new(false);
+    static NEVER: AtomicBool = AtomicBool::new(false);
     const PLAIN: DirectoryRules = DirectoryRules { is_recursive: false, only_empty: false, leaves_top: false };
     const RECURSIVE: DirectoryRules = DirectoryRules { is_recursive: true, ..PLAIN };
 
