@@ -397,7 +397,9 @@ fn what_a_process_registered_for_removal_is_gone_after_it() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let left = tempfile::tempdir().unwrap();
-    let paths = ["broken", "finalized", "job"].map(|name| left.path().join(name));
+    // A path through a link is left.
+    let place = left.path().canonicalize().unwrap();
+    let paths = ["broken", "finalized", "job"].map(|name| place.join(name));
     let register = |client: &Client, targets: Vec<ProcId>, path: &std::path::Path| {
         std::fs::write(path, "left behind").unwrap();
         let directive = Info::new(Key::from_static(keys::REGISTER_CLEANUP.name()), path.to_str().unwrap());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 
 use super::burdens::{Burdens, Duty, Origin};
-use super::cleaner::Cleaner;
+use super::cleaner::{Cleaner, FINISH_TIME_MAX};
 use super::clock::Clock;
 use super::commands::{Command, CommandReceiver, Completion};
 use super::connections::Connections;
@@ -271,7 +271,7 @@ impl ServerLoop {
 
     fn clean_up(&mut self, cleanup: Cleanup) {
         if let Err(error) = self.cleaner.order(cleanup) {
-            tracing::error!(%error, "no thread to remove what a process left behind; it stays");
+            tracing::error!(%error, "what a process left behind stays");
         }
     }
 
@@ -306,7 +306,7 @@ impl ServerLoop {
         for cleanup in self.core.take_cleanups() {
             self.clean_up(cleanup);
         }
-        self.cleaner.finish();
+        self.cleaner.finish(FINISH_TIME_MAX);
     }
 }
 

@@ -1,109 +1,73 @@
 //! What processes want removed from the file system when they end (`PMIX_REGISTER_CLEANUP` and its kin).
 //!
-//! The directives are taken out of a job-control request and kept here; what remains of the request goes to the host. A
+//! The directives of the server's own user are taken out of a job-control request and kept here; what remains of the
+//! request goes to the host, and so does all of it that comes from other users: this server does nothing in their name. A
 //! process that breaks off has ended. One that finalized may go on living: it has ended when the host deregisters it, its
 //! job, or the server. What was registered for a whole job is removed with the job.
+//!
+//! Paths are counted against the bounds while they are split, before anything is compared. Whoever waits for the same
+//! process or job shares one set of each kind, so time and memory are linear in the paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::config::Limits;
 use super::core::Server;
-use super::directives::{find, flag};
-use super::io::{Credentials, Output};
+use super::io::Output;
 use super::requests::Requester;
 use crate::gds::Publish;
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, Namespace, ProcId, Rank, Status};
 
-/// Files and directories to be removed with the rights of one user.
+/// Files and directories that are to be removed together, in the name of the server's own user.
 ///
 /// Source: PMIx Standard, "Job Management and Reporting" (cleanup attributes of `PMIx_Job_control`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleanup {
-    /// In whose name; nothing that belongs to others is touched.
-    pub owner: Credentials,
-    /// Files, by absolute path.
-    pub files: Vec<String>,
-    /// Directories, by absolute path.
-    pub directories: Vec<String>,
+    /// The user in whose name, the server's own; nothing that belongs to others is touched.
+    pub uid: u32,
+    /// Files, by absolute path without repeated slashes.
+    pub files: BTreeSet<String>,
+    /// Directories, by absolute path, and by what is to be done with them.
+    pub directories: BTreeMap<DirectoryRules, BTreeSet<String>>,
     /// What is to stay, by absolute path.
-    pub ignored: Vec<String>,
-    /// Whether directories are removed with all that they hold, not only with their files.
+    pub ignored: BTreeSet<String>,
+    /// What else is to stay, because it is registered for the whole job of a process that ended.
+    pub ignored_by_job: Arc<BTreeSet<String>>,
+}
+
+/// How a directory is removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirectoryRules {
+    /// Whether with all that it holds, not only with its files.
     pub is_recursive: bool,
     /// Whether only directories that hold nothing are removed.
     pub only_empty: bool,
-    /// Whether the directories themselves stay.
+    /// Whether the directory itself stays.
     pub leaves_top: bool,
+}
+
+impl Cleanup {
+    /// Whether something is to stay.
+    #[must_use]
+    pub fn keeps(&self, path: &str) -> bool {
+        self.ignored.contains(path) || self.ignored_by_job.contains(path)
+    }
+
+    /// What it holds in memory, about; bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let removed = [&self.files].into_iter().chain(self.directories.values());
+        let usage = Usage::of(removed.chain([&self.ignored, &*self.ignored_by_job]));
+        usage.bytes.saturating_add(usage.paths.saturating_mul(PATH_OVERHEAD_BYTES))
+    }
 }
 
 /// What is registered, by the process it waits for; the wildcard rank: by job.
 #[derive(Debug, Default)]
 pub(super) struct Cleanups {
-    registered: BTreeMap<ProcId, Vec<Cleanup>>,
-    path_count: usize,
-}
-
-impl<S: Publish> Server<S> {
-    /// Takes the cleanup directives out of a request for job control.
-    ///
-    /// # Errors
-    /// They make no sense, concern others, or are too many; nothing was registered.
-    pub(super) fn take_cleanup(
-        &mut self,
-        requester: &Requester,
-        targets: &[ProcId],
-        directives: &mut Vec<Info>,
-    ) -> Result<Taken, Status> {
-        let owner = Credentials { uid: requester.uid, gid: requester.gid };
-        let Some(cleanup) = Cleanup::read(owner, directives)? else { return Ok(Taken::Nothing) };
-        let job = || ProcId { namespace: requester.proc.namespace.clone(), rank: Rank::Wildcard };
-        let waits_for = if targets.is_empty() { vec![job()] } else { targets.to_vec() };
-        for target in &waits_for {
-            self.may_clean_up_after(target, owner)?;
-            self.cleanups.check(target, &cleanup)?;
-        }
-        let path_count = cleanup.path_count().saturating_mul(waits_for.len());
-        if self.cleanups.path_count.saturating_add(path_count) > self.config.limits.cleanup_paths_max {
-            return Err(Status::ERR_OUT_OF_RESOURCE);
-        }
-        directives.retain(|info| !DIRECTIVES.contains(&info.key.as_str()));
-        for target in waits_for {
-            self.cleanups.registered.entry(target).or_default().push(cleanup.clone());
-        }
-        self.cleanups.path_count = self.cleanups.path_count.saturating_add(path_count);
-        Ok(if directives.is_empty() { Taken::Everything } else { Taken::Part })
-    }
-
-    /// Only the end of local processes is seen here, and only that of the same user's is anybody's business.
-    fn may_clean_up_after(&self, target: &ProcId, owner: Credentials) -> Result<(), Status> {
-        let job = self.registry.registered(&target.namespace).ok_or(Status::ERR_NOT_FOUND)?;
-        let mut clients = match target.rank {
-            Rank::Process(rank) => vec![job.clients.get(&rank).ok_or(Status::ERR_NOT_FOUND)?].into_iter(),
-            Rank::Wildcard => job.clients.values().collect::<Vec<_>>().into_iter(),
-            _ => return Err(Status::ERR_BAD_PARAM),
-        };
-        let is_own = clients.all(|client| client.credentials.uid == owner.uid);
-        if is_own { Ok(()) } else { Err(Status::ERR_NO_PERMISSIONS) }
-    }
-
-    /// A process has ended.
-    pub(super) fn clean_up_after(&mut self, proc: &ProcId) {
-        for cleanup in self.cleanups.take(|target| target == proc) {
-            self.outputs.push(Output::Cleanup(cleanup));
-        }
-    }
-
-    /// A job is over.
-    pub(super) fn clean_up_after_job(&mut self, namespace: &Namespace) {
-        for cleanup in self.cleanups.take(|target| target.namespace == *namespace) {
-            self.outputs.push(Output::Cleanup(cleanup));
-        }
-    }
-
-    /// What is registered and not due yet, when the server ends and with it all of its jobs.
-    #[must_use]
-    pub fn take_cleanups(&mut self) -> Vec<Cleanup> {
-        self.cleanups.take(|_| true)
-    }
+    jobs: BTreeMap<Namespace, BTreeMap<Rank, Entry>>,
+    usage: Usage,
 }
 
 /// What of a request was about cleanup.
@@ -114,80 +78,276 @@ pub(super) enum Taken {
     Everything,
 }
 
-impl Cleanup {
-    /// Reads the directives; `None`: nothing is to be removed.
-    fn read(owner: Credentials, directives: &[Info]) -> Result<Option<Self>, Status> {
-        let cleanup = Self {
-            owner,
-            files: paths(directives, keys::REGISTER_CLEANUP)?,
-            directories: paths(directives, keys::REGISTER_CLEANUP_DIR)?,
-            ignored: paths(directives, keys::CLEANUP_IGNORE)?,
-            is_recursive: flag(directives, keys::CLEANUP_RECURSIVE),
-            only_empty: flag(directives, keys::CLEANUP_EMPTY),
-            leaves_top: flag(directives, keys::CLEANUP_LEAVE_TOPDIR),
+impl<S: Publish> Server<S> {
+    /// Takes the cleanup directives out of a request for job control of the server's own user.
+    ///
+    /// # Errors
+    /// They make no sense, concern others, contradict, or are too many; nothing was registered.
+    pub(super) fn take_cleanup(
+        &mut self,
+        requester: &Requester,
+        targets: &[ProcId],
+        directives: &mut Vec<Info>,
+    ) -> Result<Taken, Status> {
+        let is_path = |info: &Info| PATHS.contains(&info.key.as_str());
+        if requester.uid != self.config.tools.own_uid || !directives.iter().any(is_path) {
+            return Ok(Taken::Nothing);
+        }
+        let limits = &self.config.limits;
+        if targets.len() > limits.cleanup_paths_max {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        let job = ProcId { namespace: requester.proc.namespace.clone(), rank: Rank::Wildcard };
+        let targets: BTreeSet<&ProcId> = if targets.is_empty() { [&job].into() } else { targets.iter().collect() };
+        let asked = Entry::read(directives, self.cleanups.room(limits, targets.len()))?;
+        if asked.contradicts(&asked) {
+            return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES);
+        }
+        for target in &targets {
+            self.may_clean_up_after(target, requester.uid)?;
+            self.cleanups.check(target, &asked)?;
+        }
+        targets.into_iter().for_each(|target| self.cleanups.insert(target, &asked));
+        directives.retain(|info| !is_path(info) && !RULES.contains(&info.key.as_str()));
+        Ok(if directives.is_empty() { Taken::Everything } else { Taken::Part })
+    }
+
+    /// Only the end of local processes is seen here, and only that of the same user's is anybody's business.
+    fn may_clean_up_after(&self, target: &ProcId, uid: u32) -> Result<(), Status> {
+        let job = self.registry.registered(&target.namespace).ok_or(Status::ERR_NOT_FOUND)?;
+        let is_own = match target.rank {
+            Rank::Process(rank) => job.clients.get(&rank).ok_or(Status::ERR_NOT_FOUND)?.credentials.uid == uid,
+            // Whose a job is that has nobody here yet can't be told.
+            Rank::Wildcard if job.clients.is_empty() => return Err(Status::ERR_NOT_FOUND),
+            Rank::Wildcard => job.clients.values().all(|client| client.credentials.uid == uid),
+            _ => return Err(Status::ERR_BAD_PARAM),
         };
-        let is_asked_for = !cleanup.files.is_empty() || !cleanup.directories.is_empty() || !cleanup.ignored.is_empty();
-        Ok(is_asked_for.then_some(cleanup))
+        if is_own { Ok(()) } else { Err(Status::ERR_NO_PERMISSIONS) }
     }
 
-    fn removed(&self) -> impl Iterator<Item = &String> {
-        self.files.iter().chain(&self.directories)
+    /// A process has ended.
+    pub(super) fn clean_up_after(&mut self, proc: &ProcId) {
+        if let Some(due) = self.cleanups.take(proc, self.config.tools.own_uid) {
+            self.outputs.push(Output::Cleanup(due));
+        }
     }
 
-    fn path_count(&self) -> usize {
-        self.files.len().saturating_add(self.directories.len()).saturating_add(self.ignored.len())
+    /// A job is over.
+    pub(super) fn clean_up_after_job(&mut self, namespace: &Namespace) {
+        if let Some(due) = self.cleanups.take_job(namespace, self.config.tools.own_uid) {
+            self.outputs.push(Output::Cleanup(due));
+        }
     }
 
-    fn contradicts(&self, other: &Self) -> bool {
-        self.removed().any(|path| other.ignored.contains(path))
+    /// What is registered and not due yet, by job, when the server ends and with it all of its jobs.
+    #[must_use]
+    pub fn take_cleanups(&mut self) -> Vec<Cleanup> {
+        let jobs: Vec<Namespace> = self.cleanups.jobs.keys().cloned().collect();
+        let uid = self.config.tools.own_uid;
+        jobs.iter().filter_map(|namespace| self.cleanups.take_job(namespace, uid)).collect()
     }
 }
 
 impl Cleanups {
-    /// Whether it contradicts itself or what is registered.
-    fn check(&self, target: &ProcId, new: &Cleanup) -> Result<(), Status> {
-        let mut others = self.registered.get(target).into_iter().flatten().chain([new]);
-        match others.any(|other| new.contradicts(other) || other.contradicts(new)) {
+    /// What a request for so many targets may still register for each.
+    fn room(&self, limits: &Limits, target_count: usize) -> Usage {
+        let share = |max: usize, used: usize| max.saturating_sub(used).checked_div(target_count).unwrap_or(0);
+        Usage {
+            paths: share(limits.cleanup_paths_max, self.usage.paths),
+            bytes: share(limits.cleanup_bytes_max, self.usage.bytes),
+        }
+    }
+
+    /// Whether a request contradicts what is registered for its target, for the job of that, or for the processes of that
+    /// job. Each comparison takes time by the smaller side.
+    fn check(&self, target: &ProcId, asked: &Entry) -> Result<(), Status> {
+        let ranks = self.jobs.get(&target.namespace);
+        let mut others: Box<dyn Iterator<Item = &Entry>> = match (ranks, target.rank) {
+            (None, _) => Box::new(std::iter::empty()),
+            (Some(ranks), Rank::Wildcard) => Box::new(ranks.values()),
+            (Some(ranks), rank) => Box::new([rank, Rank::Wildcard].into_iter().filter_map(|rank| ranks.get(&rank))),
+        };
+        match others.any(|other| asked.contradicts(other) || other.contradicts(asked)) {
             true => Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES),
             false => Ok(()),
         }
     }
 
-    /// What is to be done for these. What one request wants to keep, no other removes.
-    fn take(&mut self, is_over: impl Fn(&ProcId) -> bool) -> Vec<Cleanup> {
-        let mut due = Vec::new();
-        for (_, mut cleanups) in self.registered.extract_if(.., |target, _| is_over(target)) {
-            let ignored: Vec<String> = cleanups.iter().flat_map(|cleanup| cleanup.ignored.iter().cloned()).collect();
-            cleanups.iter_mut().for_each(|cleanup| cleanup.ignored.clone_from(&ignored));
-            due.extend(cleanups.into_iter().filter(|cleanup| cleanup.removed().next().is_some()));
+    fn insert(&mut self, target: &ProcId, asked: &Entry) {
+        let entry = self.jobs.entry(target.namespace.clone()).or_default().entry(target.rank).or_default();
+        let added = entry.merge(asked.clone());
+        self.usage = self.usage.with(added);
+    }
+
+    /// What is to be done at the end of a process; what is to stay for its job stays.
+    fn take(&mut self, proc: &ProcId, uid: u32) -> Option<Cleanup> {
+        let ranks = self.jobs.get_mut(&proc.namespace)?;
+        let entry = ranks.remove(&proc.rank)?;
+        let job = ranks.get(&Rank::Wildcard).map(|job| Arc::clone(&job.ignored));
+        if ranks.is_empty() {
+            self.jobs.remove(&proc.namespace);
         }
-        let count = |cleanups: &Vec<Cleanup>| cleanups.iter().map(Cleanup::path_count).fold(0, usize::saturating_add);
-        self.path_count = self.registered.values().map(count).fold(0, usize::saturating_add);
-        due
+        self.usage = self.usage.without(Usage::of(entry.sets()));
+        entry.due(uid, job.unwrap_or_default())
+    }
+
+    /// What is to be done at the end of a job, all at once: what one request wants to keep, no other removes.
+    fn take_job(&mut self, namespace: &Namespace, uid: u32) -> Option<Cleanup> {
+        let mut all = Entry::default();
+        for (_, entry) in self.jobs.remove(namespace)? {
+            self.usage = self.usage.without(Usage::of(entry.sets()));
+            all.merge(entry);
+        }
+        all.due(uid, Arc::default())
     }
 }
 
-/// The paths that a directive lists. One that does not lead from the root down means nothing to a server.
-fn paths(directives: &[Info], key: TypedKey<str>) -> Result<Vec<String>, Status> {
-    let Some(info) = find(directives, key) else { return Ok(Vec::new()) };
-    let list = info.value.as_str().ok_or(Status::ERR_BAD_PARAM)?;
-    let path = |path: &str| {
-        let path = path.trim_end_matches('/');
-        let is_plain = path.starts_with('/') && !path.split('/').any(|part| part == ".." || part == ".");
-        if is_plain && path.len() <= PATH_BYTES_MAX { Ok(path.to_owned()) } else { Err(Status::ERR_BAD_PARAM) }
-    };
-    list.split(',').filter(|path| !path.is_empty()).map(path).collect()
+/// What waits for one process or job, or is asked for.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    files: BTreeSet<String>,
+    directories: BTreeMap<DirectoryRules, BTreeSet<String>>,
+    /// Shared with the orders for processes of the job.
+    ignored: Arc<BTreeSet<String>>,
 }
 
-/// The directives that are about cleanup.
-const DIRECTIVES: [&str; 6] = [
-    keys::REGISTER_CLEANUP.name(),
-    keys::REGISTER_CLEANUP_DIR.name(),
-    keys::CLEANUP_IGNORE.name(),
-    keys::CLEANUP_RECURSIVE.name(),
-    keys::CLEANUP_EMPTY.name(),
-    keys::CLEANUP_LEAVE_TOPDIR.name(),
-];
+impl Entry {
+    /// Reads all directives of each kind.
+    fn read(directives: &[Info], room: Usage) -> Result<Self, Status> {
+        let mut left = room;
+        let rules = DirectoryRules {
+            is_recursive: is_said(directives, keys::CLEANUP_RECURSIVE),
+            only_empty: is_said(directives, keys::CLEANUP_EMPTY),
+            leaves_top: is_said(directives, keys::CLEANUP_LEAVE_TOPDIR),
+        };
+        let files = paths(directives, keys::REGISTER_CLEANUP, &mut left)?;
+        let directory_paths = paths(directives, keys::REGISTER_CLEANUP_DIR, &mut left)?;
+        let directories = if directory_paths.is_empty() { BTreeMap::new() } else { [(rules, directory_paths)].into() };
+        let ignored = Arc::new(paths(directives, keys::CLEANUP_IGNORE, &mut left)?);
+        Ok(Self { files, directories, ignored })
+    }
+
+    fn removed(&self) -> impl Iterator<Item = &BTreeSet<String>> {
+        [&self.files].into_iter().chain(self.directories.values())
+    }
+
+    fn sets(&self) -> impl Iterator<Item = &BTreeSet<String>> {
+        self.removed().chain([&*self.ignored])
+    }
+
+    fn contradicts(&self, other: &Self) -> bool {
+        self.removed().any(|removed| !removed.is_disjoint(&other.ignored))
+    }
+
+    /// Takes everything over; what was not there yet.
+    fn merge(&mut self, other: Self) -> Usage {
+        let mut added = Usage::default();
+        let mut add = |paths: &mut BTreeSet<String>, others: BTreeSet<String>| {
+            for path in others {
+                let one = Usage { paths: 1, bytes: path.len() };
+                if paths.insert(path) {
+                    added = added.with(one);
+                }
+            }
+        };
+        add(&mut self.files, other.files);
+        for (rules, paths) in other.directories {
+            add(self.directories.entry(rules).or_default(), paths);
+        }
+        if !other.ignored.is_empty() {
+            add(Arc::make_mut(&mut self.ignored), Arc::unwrap_or_clone(other.ignored));
+        }
+        added
+    }
+
+    /// As an order; `None`: there is nothing to remove.
+    fn due(self, uid: u32, ignored_by_job: Arc<BTreeSet<String>>) -> Option<Cleanup> {
+        let is_due = self.removed().any(|removed| !removed.is_empty());
+        let Self { files, directories, ignored } = self;
+        let ignored = Arc::unwrap_or_clone(ignored);
+        is_due.then_some(Cleanup { uid, files, directories, ignored, ignored_by_job })
+    }
+}
+
+/// How much there is of paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Usage {
+    paths: usize,
+    bytes: usize,
+}
+
+impl Usage {
+    fn of<'a>(sets: impl Iterator<Item = &'a BTreeSet<String>>) -> Self {
+        let one = |path: &String| Self { paths: 1, bytes: path.len() };
+        sets.flatten().map(one).fold(Self::default(), Self::with)
+    }
+
+    const fn with(self, other: Self) -> Self {
+        Self { paths: self.paths.saturating_add(other.paths), bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self { paths: self.paths.saturating_sub(other.paths), bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+
+    /// Takes one path out; `None`: there is no room for it.
+    fn spend(&mut self, path: &str) -> Option<()> {
+        let (paths, bytes) = (self.paths.checked_sub(1)?, self.bytes.checked_sub(path.len())?);
+        *self = Self { paths, bytes };
+        Some(())
+    }
+}
+
+/// The paths that all directives of a kind list; each lists at least one.
+fn paths(directives: &[Info], key: TypedKey<str>, left: &mut Usage) -> Result<BTreeSet<String>, Status> {
+    let mut paths = BTreeSet::new();
+    for info in directives.iter().filter(|info| info.key.as_str() == key.name()) {
+        let list = info.value.as_str().ok_or(Status::ERR_BAD_PARAM)?;
+        let mut is_empty = true;
+        for path in list.split(',').filter(|path| !path.is_empty()) {
+            left.spend(path).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
+            paths.insert(plain(path).ok_or(Status::ERR_BAD_PARAM)?);
+            is_empty = false;
+        }
+        if is_empty {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+    }
+    Ok(paths)
+}
+
+/// A path without repeated slashes. One that does not lead from the root down means nothing to a server.
+fn plain(path: &str) -> Option<String> {
+    if !path.starts_with('/') || path.len() > PATH_BYTES_MAX {
+        return None;
+    }
+    let mut plain = String::with_capacity(path.len());
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        if part == "." || part == ".." {
+            return None;
+        }
+        plain.push('/');
+        plain.push_str(part);
+    }
+    (!plain.is_empty()).then_some(plain)
+}
+
+/// Whether a yes-or-no directive is given and not false; the last one counts.
+fn is_said(directives: &[Info], key: TypedKey<bool>) -> bool {
+    let info = directives.iter().rfind(|info| info.key.as_str() == key.name());
+    info.is_some_and(|info| info.value.as_bool().unwrap_or(false))
+}
+
+/// The directives that list paths.
+const PATHS: [&str; 3] =
+    [keys::REGISTER_CLEANUP.name(), keys::REGISTER_CLEANUP_DIR.name(), keys::CLEANUP_IGNORE.name()];
+
+/// The directives that say what to do with directories.
+const RULES: [&str; 3] =
+    [keys::CLEANUP_RECURSIVE.name(), keys::CLEANUP_EMPTY.name(), keys::CLEANUP_LEAVE_TOPDIR.name()];
 
 /// The kernel takes no longer ones.
 const PATH_BYTES_MAX: usize = 4095;
+
+/// What a path takes in a set besides its text, about.
+const PATH_OVERHEAD_BYTES: usize = 64;

@@ -83,7 +83,7 @@ pub struct ToolPolicy {
     pub admission: ToolAdmission,
     /// Whether those of every user may, not only root's and the server's own.
     pub any_user: bool,
-    /// The server's effective user id.
+    /// The server's effective user id. It also decides for whom the server removes what processes leave behind.
     pub own_uid: u32,
     /// What the namespaces of tools begin with that the library names. A number follows.
     pub name_prefix: String,
@@ -124,6 +124,8 @@ pub struct Limits {
     pub kept_output_bytes_max: usize,
     /// Paths that are registered for removal at the end of processes.
     pub cleanup_paths_max: usize,
+    /// Bytes of these paths.
+    pub cleanup_bytes_max: usize,
     /// Event codes that one client may want at a time.
     pub event_codes_max: usize,
     /// Bytes of values that the answer to a Get of one key may carry besides it. Release 6.1 takes messages of 32 MiB,
@@ -145,6 +147,7 @@ impl Default for Limits {
             pulls_max: 65_536,
             kept_output_bytes_max: 1 << 20,
             cleanup_paths_max: 65_536,
+            cleanup_bytes_max: 16 << 20,
             event_codes_max: 4096,
             reply_bytes_max: 8 << 20,
         }

@@ -69,7 +69,7 @@ mod tools;
 mod upcalls;
 mod waiting;
 
-pub use cleanup::Cleanup;
+pub use cleanup::{Cleanup, DirectoryRules};
 pub use config::{Capabilities, Config, Limits, ToolAdmission, ToolPolicy};
 pub use core::Server;
 pub use host::{

@@ -42,7 +42,8 @@ impl<S: Publish> Server<S> {
         self.pass_up(now, ticket, passage);
     }
 
-    /// What is to be removed at the end of processes is this server's to do; the rest is the host's.
+    /// What is to be removed at the end of processes of the server's own user is this server's to do; the rest is the
+    /// host's.
     fn control_jobs(&mut self, now: Time, ticket: Ticket, requester: Requester, mut control: proto::JobControl) {
         match self.take_cleanup(&requester, &control.targets, &mut control.directives) {
             Ok(Taken::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),

@@ -1,9 +1,14 @@
 //! What processes want removed when they end.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{JobControl, Reply, Request};
-use crate::server::{Capabilities, Cleanup, Config, Credentials, HostCall, Limits, Output, RegisterClient, Upcall};
+use crate::server::{
+    Capabilities, Cleanup, Config, DirectoryRules, HostCall, Limits, Output, RegisterClient, ToolPolicy, Upcall,
+};
 use crate::types::{Info, ProcId, Rank, Status};
 
 fn control(targets: &[ProcId], directives: &[Info]) -> Request {
@@ -22,6 +27,16 @@ fn ignored(list: &str) -> Info {
     Info::new(key("pmix.clnup.ignore"), list)
 }
 
+/// A server of the clients' own user.
+fn own(capabilities: Capabilities, limits: Limits) -> Rig {
+    let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
+    Rig::with(Config { capabilities, tools, limits, ..Config::default() }, MapStore::new())
+}
+
+fn set<const N: usize>(paths: [&str; N]) -> BTreeSet<String> {
+    paths.map(str::to_owned).into()
+}
+
 /// What is to be removed, by the outputs.
 fn cleanups(outputs: &[Output]) -> Vec<Cleanup> {
     let cleanup = |output: &Output| match output {
@@ -32,14 +47,15 @@ fn cleanups(outputs: &[Output]) -> Vec<Cleanup> {
 }
 
 fn removed(outputs: &[Output]) -> Vec<String> {
-    cleanups(outputs).into_iter().flat_map(|cleanup| [cleanup.files, cleanup.directories].concat()).collect()
+    let sets = |cleanup: Cleanup| [cleanup.files].into_iter().chain(cleanup.directories.into_values());
+    cleanups(outputs).into_iter().flat_map(sets).flatten().collect()
 }
 
 /// Cleanup directives were passed up with the rest: a host that did not know them made their registration a false
 /// success, and aborted processes left their files.
 #[test]
 fn what_a_process_registers_is_removed_when_it_breaks_off_without_asking_the_host() {
-    let mut rig = Rig::new(Capabilities::JOB_CONTROL);
+    let mut rig = own(Capabilities::JOB_CONTROL, Limits::default());
     let peers = rig.job(2, 2);
     let directives = [files("/a/x,/a/y"), directories("/d/"), flag("pmix.clnup.recurse"), ignored("/d/keep")];
     let outputs = rig.request(peers[0], control(&[proc(0)], &directives));
@@ -47,13 +63,11 @@ fn what_a_process_registers_is_removed_when_it_breaks_off_without_asking_the_hos
     assert_eq!(upcalls(&outputs), []);
     assert_eq!(cleanups(&rig.lose(peers[1])), []);
     let expected = Cleanup {
-        owner: OWNER,
-        files: vec!["/a/x".into(), "/a/y".into()],
-        directories: vec!["/d".into()],
-        ignored: vec!["/d/keep".into()],
-        is_recursive: true,
-        only_empty: false,
-        leaves_top: false,
+        uid: OWNER.uid,
+        files: set(["/a/x", "/a/y"]),
+        directories: [(DirectoryRules { is_recursive: true, ..DirectoryRules::default() }, set(["/d"]))].into(),
+        ignored: set(["/d/keep"]),
+        ignored_by_job: Arc::default(),
     };
     assert_eq!(cleanups(&rig.lose(peers[0])), [expected]);
     assert_eq!(rig.server.take_cleanups(), []);
@@ -61,7 +75,7 @@ fn what_a_process_registers_is_removed_when_it_breaks_off_without_asking_the_hos
 
 #[test]
 fn one_that_finalized_has_ended_when_the_host_says_so_and_a_job_when_it_goes() {
-    let mut rig = Rig::new(Capabilities::empty());
+    let mut rig = own(Capabilities::empty(), Limits::default());
     let peers = rig.job(2, 2);
     rig.request(peers[0], control(&[proc(0)], &[files("/one")]));
     rig.request(peers[0], control(&[], &[files("/all")]));
@@ -74,7 +88,7 @@ fn one_that_finalized_has_ended_when_the_host_says_so_and_a_job_when_it_goes() {
 
 #[test]
 fn what_else_was_asked_for_goes_to_the_host() {
-    let mut rig = Rig::new(Capabilities::JOB_CONTROL);
+    let mut rig = own(Capabilities::JOB_CONTROL, Limits::default());
     let peer = rig.job(1, 1)[0];
     let (_, call) = upcall(&rig.request(peer, control(&[proc(0)], &[files("/f"), flag("pmix.jctrl.kill")])));
     let Upcall::JobControl(asked) = call else { panic!("{call:?}") };
@@ -85,23 +99,28 @@ fn what_else_was_asked_for_goes_to_the_host() {
 
 #[test]
 fn what_makes_no_sense_or_concerns_others_is_refused() {
-    let mut rig = Rig::new(Capabilities::JOB_CONTROL);
+    let mut rig = own(Capabilities::JOB_CONTROL, Limits::default());
     let peer = rig.job(2, 2)[0];
     let root = ProcId::new(namespace("root"), 0);
     rig.register("root", Some(1), Some(1));
     rig.host(HostCall::RegisterClient(RegisterClient { proc: root.clone(), uid: 0, gid: 0, object: 0 }));
+    rig.register("nobody", Some(1), Some(1));
+    let unknown = ProcId { namespace: namespace("nobody"), rank: Rank::Wildcard };
     rig.request(peer, control(&[proc(0)], &[ignored("/kept")]));
     let [everything, nobody] = [Rank::Wildcard, Rank::Undefined].map(|rank| ProcId { rank, ..root.clone() });
     let cases = [
         (proc(0), files("relative"), Status::ERR_BAD_PARAM),
         (proc(0), files("/a/../etc"), Status::ERR_BAD_PARAM),
         (proc(0), directories("/"), Status::ERR_BAD_PARAM),
+        (proc(0), directories(","), Status::ERR_BAD_PARAM),
+        (proc(0), ignored(""), Status::ERR_BAD_PARAM),
         (proc(0), Info::new(key("pmix.reg.cleanup"), 7u32), Status::ERR_BAD_PARAM),
         (proc(0), files("/kept"), Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES),
         (root, files("/f"), Status::ERR_NO_PERMISSIONS),
         (everything, files("/f"), Status::ERR_NO_PERMISSIONS),
         (nobody, files("/f"), Status::ERR_BAD_PARAM),
         (proc(9), files("/f"), Status::ERR_NOT_FOUND),
+        (unknown, files("/f"), Status::ERR_NOT_FOUND),
         (ProcId::new(namespace("elsewhere"), 0), files("/f"), Status::ERR_NOT_FOUND),
     ];
     for (target, directive, expected) in cases {
@@ -111,16 +130,132 @@ fn what_makes_no_sense_or_concerns_others_is_refused() {
     assert_eq!(rig.server.take_cleanups(), []);
 }
 
+/// A server of root's removed files in the name of any user, and whatever stood in the way of the user's rights was its
+/// only protection.
 #[test]
-fn what_is_registered_is_bounded_and_what_one_request_keeps_another_does_not_remove() {
-    let limits = Limits { cleanup_paths_max: 3, ..Limits::default() };
-    let mut rig = Rig::with(Config { limits, ..Config::default() }, MapStore::new());
+fn what_another_user_registers_is_for_the_host() {
+    let capabilities = Capabilities::JOB_CONTROL;
+    // The user id of the server is 0.
+    let mut rig = Rig::new(capabilities);
     let peer = rig.job(1, 1)[0];
-    rig.request(peer, control(&[proc(0)], &[directories("/d")]));
-    rig.request(peer, control(&[proc(0)], &[ignored("/d/keep")]));
-    let outputs = rig.request(peer, control(&[proc(0)], &[files("/a,/b")]));
+    let directives = [files("/f"), directories("relative"), flag("pmix.clnup.recurse")];
+    let (_, call) = upcall(&rig.request(peer, control(&[proc(0)], &directives)));
+    let Upcall::JobControl(asked) = call else { panic!("{call:?}") };
+    assert_eq!(asked.directives[..3], directives);
+    assert_eq!(cleanups(&rig.lose(peer)), []);
+    assert_eq!(rig.server.take_cleanups(), []);
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let outputs = rig.request(peer, control(&[proc(0)], &[files("/f")]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+}
+
+/// The first of each kind was read, and all were taken out.
+#[test]
+fn every_directive_of_a_kind_is_read_and_slashes_are_not_counted() {
+    let mut rig = own(Capabilities::empty(), Limits::default());
+    let peer = rig.job(1, 1)[0];
+    let directives =
+        [files("/b"), files("//a//"), directories("/d"), directories("/e"), ignored("/d//x"), ignored("/y")];
+    assert_eq!(replies(&rig.request(peer, control(&[proc(0)], &directives))), [(peer, Reply::Infos(Vec::new()))]);
+    let expected = Cleanup {
+        uid: OWNER.uid,
+        files: set(["/a", "/b"]),
+        directories: [(DirectoryRules::default(), set(["/d", "/e"]))].into(),
+        ignored: set(["/d/x", "/y"]),
+        ignored_by_job: Arc::default(),
+    };
+    assert_eq!(cleanups(&rig.lose(peer)), [expected]);
+}
+
+/// Contradictions were looked for among requests for the same target only.
+#[test]
+fn what_is_kept_for_a_job_is_kept_at_the_end_of_its_processes_and_the_other_way_round() {
+    let mut rig = own(Capabilities::empty(), Limits::default());
+    let peers = rig.job(2, 2);
+    rig.request(peers[0], control(&[], &[ignored("/d/keep")]));
+    rig.request(peers[0], control(&[proc(0)], &[ignored("/mine"), directories("/d")]));
+    let refused = [
+        (vec![proc(0)], files("/d/keep")),
+        (Vec::new(), files("/mine")),
+        (Vec::new(), ignored("/d")),
+        (vec![proc(1), proc(0)], files("/mine")),
+    ];
+    for (targets, directive) in refused {
+        let outputs = rig.request(peers[1], control(&targets, std::slice::from_ref(&directive)));
+        assert_eq!(statuses(&outputs), [(peers[1], Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES)], "{directive:?}");
+    }
+    // Ranks do not stand for each other.
+    let outputs = rig.request(peers[1], control(&[proc(1)], &[files("/mine")]));
+    assert_eq!(replies(&outputs), [(peers[1], Reply::Infos(Vec::new()))]);
+    let left = cleanups(&rig.lose(peers[0]));
+    assert!(left[0].keeps("/d/keep") && left[0].keeps("/mine") && !left[0].keeps("/d"));
+    assert_eq!(removed(&rig.lose(peers[1])), ["/mine"]);
+}
+
+/// Paths were compared before they were counted, each with each.
+#[test]
+fn too_many_paths_or_bytes_are_refused_before_anything_is_compared() {
+    let limits = Limits { cleanup_paths_max: 3, cleanup_bytes_max: 12, ..Limits::default() };
+    let mut rig = own(Capabilities::empty(), limits);
+    let peer = rig.job(4, 1)[0];
+    let cases = [
+        // These contradict themselves, too, or make no sense further on.
+        (vec![proc(0)], vec![files("/a,/b"), ignored("/a,/b")]),
+        (vec![proc(0)], vec![files("/a,/b,/c,/d,relative")]),
+        (vec![proc(0)], vec![files("/a"), files("/a"), files("/a"), files("/a")]),
+        (vec![proc(0)], vec![files("/123456789abc")]),
+        (vec![proc(0), proc(1)], vec![files("/a,/b")]),
+        (vec![proc(0); 4], vec![files("/a")]),
+    ];
+    for (targets, directives) in cases {
+        let outputs = rig.request(peer, control(&targets, &directives));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)], "{directives:?}");
+    }
+    rig.request(peer, control(&[proc(0), proc(0)], &[files("/a,/b,/c")]));
+    assert_eq!(removed(&rig.lose(peer)), ["/a", "/b", "/c"]);
+}
+
+/// Each request that waited for a process was an order of its own, with a copy of all that was to stay: memory by the
+/// square of their number.
+#[test]
+fn many_requests_are_one_order_and_make_room_when_it_is_given() {
+    let limits = Limits { cleanup_paths_max: 42, ..Limits::default() };
+    let mut rig = own(Capabilities::empty(), limits);
+    let peer = rig.job(1, 1)[0];
+    for number in 0..20 {
+        // Again and again the same counts once.
+        for _ in 0..2 {
+            let directives = [files(&format!("/f{number}")), ignored(&format!("/i{number}"))];
+            let outputs = rig.request(peer, control(&[proc(0)], &directives));
+            assert_eq!(replies(&outputs), [(peer, Reply::Infos(Vec::new()))]);
+        }
+    }
+    let outputs = rig.request(peer, control(&[], &[files("/g,/h,/i")]));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
-    let left = cleanups(&rig.lose(peer));
-    assert_eq!(left.iter().map(|cleanup| cleanup.ignored.clone()).collect::<Vec<_>>(), [["/d/keep"]]);
-    assert_eq!(left[0].owner, Credentials { ..OWNER });
+    let job = cleanups(&rig.lose(peer));
+    assert_eq!(job.iter().map(|order| (order.files.len(), order.ignored.len())).collect::<Vec<_>>(), [(20, 20)]);
+    let peer = rig.join(&proc(0), SOCKET);
+    let many: Vec<String> = (0..42).map(|number| format!("/n{number}")).collect();
+    let outputs = rig.request(peer, control(&[proc(0)], &[files(&many.join(","))]));
+    assert_eq!(replies(&outputs), [(peer, Reply::Infos(Vec::new()))]);
+}
+
+#[test]
+fn all_of_a_job_is_one_order_and_what_one_request_keeps_another_does_not_remove() {
+    let mut rig = own(Capabilities::empty(), Limits::default());
+    let peers = rig.job(2, 2);
+    let rules = |is_recursive| DirectoryRules { is_recursive, ..DirectoryRules::default() };
+    rig.request(peers[0], control(&[proc(0)], &[directories("/d")]));
+    rig.request(peers[0], control(&[proc(0)], &[directories("/e"), flag("pmix.clnup.recurse")]));
+    rig.request(peers[1], control(&[proc(1)], &[ignored("/d/keep")]));
+    let expected = Cleanup {
+        uid: OWNER.uid,
+        files: set([]),
+        directories: BTreeMap::from([(rules(false), set(["/d"])), (rules(true), set(["/e"]))]),
+        ignored: set(["/d/keep"]),
+        ignored_by_job: Arc::default(),
+    };
+    assert_eq!(rig.server.take_cleanups(), [expected]);
+    assert_eq!(rig.server.take_cleanups(), []);
 }
