@@ -213,8 +213,8 @@ impl Connections {
 
     /// Answers a request for job information.
     pub(super) fn reply_job_info(&mut self, id: PeerId, tag: Tag, namespace: &Namespace, store: &Store) {
-        let Some(dialect) = self.connections.get(&id).and_then(Connection::dialect) else { return };
-        let payload = self.job_info.payload(namespace, dialect, store);
+        let Some(reading) = self.connections.get(&id).and_then(Connection::reading) else { return };
+        let payload = self.job_info.payload(namespace, reading, store);
         self.write(id, |connection| connection.reply_shared(tag, payload?));
     }
 
