@@ -187,7 +187,7 @@ fn credentials(connect: &Connect, kernel: Credentials) -> Result<server::Credent
 /// nobody else is taken to have any.
 fn of_tool(kernel: Credentials) -> server::Credentials {
     let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    let guessed = if kernel.uid == own_uid { own_gid } else { GROUP_UNKNOWN };
+    let guessed = if kernel.uid == own_uid { own_gid } else { server::Credentials::GROUP_UNKNOWN };
     server::Credentials { uid: kernel.uid, gid: kernel.gid.unwrap_or(guessed) }
 }
 
@@ -217,8 +217,6 @@ pub(super) fn refusal(status: Status) -> Vec<u8> {
     Answer::Refused(status).encode()
 }
 
-/// What no group has: -1.
-const GROUP_UNKNOWN: u32 = u32::MAX;
 const _: () = assert!(CONNECT_BYTES_MAX <= 1 << 20, "introductions are kept in memory before anybody is known");
 
 #[cfg(test)]

@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn output_reaches_every_peer_in_messages_that_it_takes() {
-        let bytes: Vec<u8> = (0..).flat_map(u32::to_ne_bytes).take((16 << 20) + 3).collect();
+        let bytes: Vec<u8> = (0..).flat_map(u32::to_be_bytes).take((16 << 20) + 3).collect();
         let source = ProcId::new(Namespace::new("job").unwrap(), Rank::from(0));
         let output = Output { source, channels: 2, reference: 9, info: Vec::new(), bytes };
         let lines = lines_to(Version::new(3, 2, 5));
