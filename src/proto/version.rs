@@ -49,8 +49,8 @@ impl Version {
     pub const fn message_bytes_max(self) -> usize {
         match self.major {
             0..4 => 16 << 20,
-            // None of their own; a header can say no more.
-            4..6 => 0xffff_ffff,
+            // None of their own: what a header can say, read as a signed number, too.
+            4..6 => 0x7fff_ffff,
             _ => 32 << 20,
         }
     }
@@ -104,6 +104,13 @@ mod tests {
         assert_eq!(Version::parse(b"5"), Version::new(5, 0, 0));
         assert_eq!(Version::parse(b""), Version::default());
         assert_eq!(Version::parse(b"99999999999.1"), Version::new(u32::MAX, 1, 0));
+    }
+
+    #[test]
+    fn messages_have_the_length_that_each_release_receives() {
+        let limit = |major| Version::new(major, 2, 0).message_bytes_max();
+        assert_eq!((limit(3), limit(6)), (16 << 20, 32 << 20));
+        assert!(limit(4) > 32 << 20 && limit(5) > 32 << 20);
     }
 
     #[test]

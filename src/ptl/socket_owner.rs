@@ -7,7 +7,7 @@
 //! What is believed: the owner of a socket that is *established* and *open*. The kernel reports a socket whose process
 //! closed it as root's (a closed socket has no inode and its owner reads as 0), so without these two conditions anybody
 //! could write an introduction, close, and pass as root. Nor could somebody else have taken the peer's port meanwhile: our
-//! own end is looked up after it, and is still established, so it has had this one peer all the time.
+//! own end is looked at after it, and is still connected, so it has had this one peer all the time.
 //!
 //! A user that has no number in this process's user namespace is shown as the "overflow" user (65534), who may be somebody
 //! here: where such a mapping is in force that number names nobody.
@@ -15,8 +15,9 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 
@@ -43,6 +44,12 @@ pub enum OwnerError {
         "the kernel knows no open socket at {peer}; its process has closed it, or runs in another network namespace"
     )]
     NotFound {
+        /// Its address.
+        peer: SocketAddr,
+    },
+    /// The connection ended before its owner was known.
+    #[error("{peer} has closed the connection before it was known whose it is")]
+    Closed {
         /// Its address.
         peer: SocketAddr,
     },
@@ -73,15 +80,15 @@ impl SocketOwners {
         Self { kernel, hidden_uid: hidden_uid(&maps, &overflow) }
     }
 
-    /// The user whose process holds the other end of our connection between `own` and `peer`.
-    pub(super) fn owner(&self, own: SocketAddr, peer: SocketAddr) -> Result<u32, OwnerError> {
+    /// The user whose process holds the other end of our connection `socket` between `own` and `peer`.
+    pub(super) fn owner(&self, socket: impl AsFd, own: SocketAddr, peer: SocketAddr) -> Result<u32, OwnerError> {
         if !peer.ip().is_loopback() {
             return Err(OwnerError::Remote { peer });
         }
         let owner = self.holder(own, peer)?;
-        // Seen from its own side our end must be as open, and after the peer's was looked up.
-        let is_still_ours = self.holder(peer, own)?.is_some();
-        match owner.filter(|_| is_still_ours) {
+        // After the peer's end was looked up: while ours is open nobody else can have had its port.
+        match owner {
+            _ if !is_open(&socket) => Err(OwnerError::Closed { peer }),
             None => Err(OwnerError::NotFound { peer }),
             owner if owner == self.hidden_uid => Err(OwnerError::Hidden { peer }),
             Some(uid) => Ok(uid),
@@ -92,9 +99,16 @@ impl SocketOwners {
     fn holder(&self, remote: SocketAddr, at: SocketAddr) -> Result<Option<u32>, OwnerError> {
         match self.kernel.as_ref().map(|kernel| ask(kernel, remote, at)) {
             Some(Asked::Found(owner)) => Ok(owner),
-            Some(Asked::Unanswered) | None => read_table(remote, at),
+            Some(Asked::Unanswered) | None => confirmed(|| read_table(remote, at)),
         }
     }
+}
+
+/// Whether the other end neither closed the connection, in one direction or both, nor reset it.
+fn is_open(socket: impl AsFd) -> bool {
+    let wanted = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
+    let mut watched = [PollFd::new(socket.as_fd(), wanted)];
+    poll(&mut watched, PollTimeout::ZERO) == Ok(0)
 }
 
 /// `None` where every user has a number of its own (user_namespaces(7)).
@@ -172,17 +186,22 @@ fn read_answer(answer: &[u8], own: SocketAddr, peer: SocketAddr) -> Asked {
     }
 }
 
-/// Reads the table of all sockets. Twice, because a line is not written in one moment: a socket closed meanwhile could
-/// have its old inode and root as its owner.
+/// What the table says of a socket. A line is not written in one moment: a socket closed meanwhile could have its old inode
+/// and root as its owner. So root is believed only if it is read twice; everybody else at once, as the table may be long
+/// and whoever connects has it read.
+fn confirmed(mut read: impl FnMut() -> Result<Option<u32>, OwnerError>) -> Result<Option<u32>, OwnerError> {
+    let first = read()?;
+    if first != Some(ROOT) {
+        return Ok(first);
+    }
+    Ok(read()?.filter(|&uid| uid == ROOT))
+}
+
+/// Reads the table of all sockets.
 fn read_table(own: SocketAddr, peer: SocketAddr) -> Result<Option<u32>, OwnerError> {
     let table = if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
-    let read = || {
-        let lines = BufReader::new(File::open(table)?).lines();
-        find_line(lines, own, peer)
-    };
-    let read = || read().map_err(|source| OwnerError::Unknown { peer, table, source });
-    let first = read()?;
-    Ok(if first == read()? { first } else { None })
+    let lines = File::open(table).map(|file| BufReader::new(file).lines());
+    lines.and_then(|lines| find_line(lines, own, peer)).map_err(|source| OwnerError::Unknown { peer, table, source })
 }
 
 fn find_line(
@@ -244,6 +263,8 @@ const TCP_ESTABLISHED: u8 = 1;
 const IPPROTO_TCP: u8 = 6;
 const ANY_INTERFACE: [u8; 4] = [0; 4];
 const ANY_COOKIE: [u8; 8] = [0xff; 8];
+/// Also what the owner of a closed socket reads as.
+const ROOT: u32 = 0;
 /// The kernel's default for `kernel.overflowuid`.
 const OVERFLOW_UID: u32 = 65_534;
 /// Header and request.
@@ -292,11 +313,11 @@ mod tests {
     /// The kernel says of a closed socket that it is root's. Whoever connects, writes and closes would be root.
     #[test]
     fn a_socket_that_its_process_closed_has_no_owner() {
-        let (client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        let (client, server, own, peer) = connection("127.0.0.1:0").unwrap();
         drop(client);
         assert_eq!(by_kernel(own, peer), None);
         assert_eq!(read_table(own, peer).unwrap(), None);
-        assert!(matches!(SocketOwners::new().owner(own, peer), Err(OwnerError::NotFound { .. })));
+        assert!(matches!(SocketOwners::new().owner(&server, own, peer), Err(OwnerError::Closed { .. })));
     }
 
     #[test]
@@ -310,12 +331,11 @@ mod tests {
     /// What was sent before a reset can still be read, and the port may be somebody else's by then.
     #[test]
     fn a_connection_that_was_reset_has_no_owner() {
-        let (client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        let (client, server, own, peer) = connection("127.0.0.1:0").unwrap();
         rustix::net::sockopt::set_socket_linger(&client, Some(std::time::Duration::ZERO)).unwrap();
         drop(client);
-        let owners = SocketOwners::new();
-        assert!(matches!(owners.owner(own, peer), Err(OwnerError::NotFound { .. })));
-        assert_eq!(owners.holder(peer, own).unwrap(), None, "our own end shows it, whoever has the port now");
+        let owner = SocketOwners::new().owner(&server, own, peer);
+        assert!(matches!(owner, Err(OwnerError::Closed { .. })), "our own end shows it, whoever has the port now");
     }
 
     #[test]
@@ -323,10 +343,10 @@ mod tests {
         assert_eq!(hidden_uid("         0          0 4294967295\n", "65534\n"), None);
         assert_eq!(hidden_uid("         0       1000          1\n", "65533\n"), Some(65_533));
         assert_eq!(hidden_uid("", ""), Some(65_534));
-        let (_client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        let (_client, server, own, peer) = connection("127.0.0.1:0").unwrap();
         let ours = nix::unistd::geteuid().as_raw();
         let owners = SocketOwners { hidden_uid: Some(ours), ..SocketOwners::new() };
-        assert!(matches!(owners.owner(own, peer), Err(OwnerError::Hidden { .. })));
+        assert!(matches!(owners.owner(&server, own, peer), Err(OwnerError::Hidden { .. })));
     }
 
     /// The lookup of a connection falls back to the listener; a listener is no peer.
@@ -340,15 +360,30 @@ mod tests {
 
     #[test]
     fn without_the_kernels_answer_the_table_is_read() {
-        let (_client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        let (_client, server, own, peer) = connection("127.0.0.1:0").unwrap();
         let ours = nix::unistd::geteuid().as_raw();
-        assert_eq!(SocketOwners { kernel: None, hidden_uid: None }.owner(own, peer).unwrap(), ours);
+        assert_eq!(SocketOwners { kernel: None, hidden_uid: None }.owner(&server, own, peer).unwrap(), ours);
+    }
+
+    /// Whoever connects has the table read on the server's thread: four times, before.
+    #[test]
+    fn the_table_is_read_once_and_again_only_for_root() {
+        let told = |answers: &[Option<u32>]| {
+            let mut answers = answers.iter().copied();
+            let owner = confirmed(|| Ok(answers.next().unwrap())).unwrap();
+            (owner, answers.len())
+        };
+        assert_eq!(told(&[Some(1000), None]), (Some(1000), 1));
+        assert_eq!(told(&[None, Some(0)]), (None, 1));
+        assert_eq!(told(&[Some(0), Some(0)]), (Some(0), 0));
+        assert_eq!(told(&[Some(0), None]), (None, 0));
+        assert_eq!(told(&[Some(0), Some(1000)]), (None, 0));
     }
 
     #[test]
     fn a_peer_elsewhere_is_refused_unasked() {
         let (own, peer) = ("127.0.0.1:1".parse().unwrap(), "192.0.2.1:2".parse().unwrap());
-        assert!(matches!(SocketOwners::new().owner(own, peer), Err(OwnerError::Remote { .. })));
+        assert!(matches!(SocketOwners::new().owner(io::stdin(), own, peer), Err(OwnerError::Remote { .. })));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown
 
 use super::outbox::Outbox;
 use super::socket_owner::SocketOwners;
-use super::{Credentials, Endpoint, QueueFull};
+use super::{Credentials, Endpoint, OwnerError, QueueFull};
 
 /// What a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Stream {
         Self::connect_within(endpoint, limits, Duration::MAX)
     }
 
-    /// Connects to a server; waits no longer than this for one that may be on another node.
+    /// Connects to a server; over TCP waits no longer than this. One that is stopped takes no connection, on this node, too.
     ///
     /// # Errors
     /// As [`Stream::connect`].
@@ -149,30 +149,35 @@ impl Stream {
     }
 
     fn connect_tcp(address: SocketAddr, limits: StreamLimits, time_max: Duration) -> io::Result<Self> {
-        let socket = if address.ip().is_loopback() || time_max.is_zero() || time_max == Duration::MAX {
-            TcpStream::connect(address)?
-        } else {
-            TcpStream::connect_timeout(&address, time_max)?
+        let socket = match time_max {
+            Duration::MAX => TcpStream::connect(address)?,
+            Duration::ZERO => return Err(io::ErrorKind::TimedOut.into()),
+            time_max => TcpStream::connect_timeout(&address, time_max)?,
         };
         Self::over_tcp(socket, limits)
     }
 
     /// Checks whose server is at the other end of a loopback TCP connection: this user's or root's. To be called once it
     /// has answered, as nobody owns a connection that was not accepted yet. Where the kernel can't tell (another network
-    /// or user namespace, another node), nothing is proven and nothing refused: launchers lead processes there.
+    /// or user namespace, another node), nothing is proven and nothing refused: launchers lead processes there. A server
+    /// that has closed its end, or half of it, is none: it would be nobody's, whoever it was.
     ///
     /// # Errors
-    /// [`ConnectError::ForeignServer`].
+    /// [`ConnectError::ForeignServer`], [`ConnectError::Unreachable`].
     pub fn check_tcp_server(&self) -> Result<(), ConnectError> {
         let address = |found: Option<SocketAddrAny>| SocketAddr::try_from(found?).ok();
         let own = address(rustix::net::getsockname(&self.socket).ok());
         let server = address(rustix::net::getpeername(&self.socket).ok().flatten());
         let (Some(own), Some(address)) = (own, server) else { return Ok(()) };
-        let owner = SocketOwners::new().owner(own, address);
-        match owner {
-            Ok(uid) if uid != UID_UNMAPPED => check_server(&Endpoint::Tcp(address), uid),
-            owner => {
-                tracing::debug!(?owner, %address, "whose server this is can't be told");
+        let endpoint = Endpoint::Tcp(address);
+        match SocketOwners::new().owner(&self.socket, own, address) {
+            Ok(uid) => check_server(&endpoint, uid),
+            Err(error @ OwnerError::Closed { .. }) => {
+                let source = io::Error::new(io::ErrorKind::ConnectionAborted, error);
+                Err(ConnectError::Unreachable { endpoint, source })
+            }
+            Err(error) => {
+                tracing::debug!(%error, "whose server this is can't be told");
                 Ok(())
             }
         }
@@ -316,9 +321,6 @@ fn check_server(endpoint: &Endpoint, uid: u32) -> Result<(), ConnectError> {
     }
     Err(ConnectError::ForeignServer { endpoint: endpoint.clone(), uid, ours })
 }
-
-/// What the kernel shows of a user who has no number here: one of another user namespace.
-const UID_UNMAPPED: u32 = 65534;
 
 /// Room for descriptors in one receive. Our peers send one at a time; the kernel closes what does not fit.
 const DESCRIPTORS_PER_CALL: usize = 4;

@@ -68,7 +68,7 @@ impl TcpListener {
                 Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => continue,
                 Err(e) => return Err(e),
             };
-            let owner = self.owners.owner(self.address, peer);
+            let owner = self.owners.owner(&socket, self.address, peer);
             let credentials = owner.map(|uid| Credentials { pid: None, uid, gid: None });
             return Ok(Some((Stream::over_tcp(socket, limits)?, credentials)));
         }
@@ -129,7 +129,7 @@ mod tests {
         let listener = TcpListener::bind(ForeignClients::default()).unwrap().unwrap();
         drop(Stream::connect(&Endpoint::Tcp(listener.address()), StreamLimits::default()).unwrap());
         let (_, credentials) = listener.accept(StreamLimits::default()).unwrap().unwrap();
-        assert!(matches!(credentials, Err(OwnerError::NotFound { .. })), "{credentials:?}");
+        assert!(matches!(credentials, Err(OwnerError::Closed { .. })), "{credentials:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
-use crate::types::{ProcId, Time};
+use crate::types::{ProcId, Status, Time};
 use nix::errno::Errno;
 
 /// One client's connection, seen from the server.
@@ -211,10 +211,10 @@ impl Connection {
         Ok(self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?)
     }
 
-    /// How the peer is spoken to, once it has introduced itself.
-    pub(super) fn dialect(&self) -> Option<Dialect> {
+    /// How the peer is spoken to, once it has introduced itself, and the largest payload that it takes.
+    pub(super) fn reading(&self) -> Option<(Dialect, usize)> {
         match &self.stage {
-            Stage::Known(known) => Some(known.lines.dialect()),
+            Stage::Known(known) => Some(known.lines.reading()),
             _ => None,
         }
     }
@@ -222,14 +222,20 @@ impl Connection {
     /// As [`Connection::reply`], with a payload that others get, too.
     pub(super) fn reply_shared(&mut self, tag: Tag, payload: Arc<[u8]>) -> Result<(), Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
-        if known.open.close(tag).is_none() {
-            return Ok(());
+        let Some(command) = known.open.close(tag) else { return Ok(()) };
+        match known.lines.write_header(tag, &payload) {
+            Ok(header) => Ok(self.stream.queue_shared(header, payload)?),
+            // Our own clients read a status in its place, and go on without.
+            Err(error) if command == Command::StoreFallback => {
+                tracing::warn!(%error, "job information too large for a client");
+                let refusal = Reply::Status(Status::ERR_OUT_OF_RESOURCE);
+                Ok(self.stream.queue(known.lines.write_reply(tag, &refusal, command)?, None)?)
+            }
+            Err(error) => Err(Dropped::ReplyTooLarge(error)),
         }
-        let header = known.lines.write_header(tag, &payload).map_err(Dropped::ReplyTooLarge)?;
-        Ok(self.stream.queue_shared(header, payload)?)
     }
 
-    /// Tells the peer of an event. One that its encoding has no form for is lost to it.
+    /// Tells the peer of an event. One that its encoding has no form for, or that is larger than it takes, is lost to it.
     pub(super) fn notify(&mut self, event: &Event, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         match known.lines.write_event(event) {
@@ -247,11 +253,16 @@ impl Connection {
         Ok(self.stream.queue(known.lines.write_segment(notice)?, descriptor.map(Arc::new))?)
     }
 
-    /// Forwards output.
+    /// Forwards output. What the peer could not take is lost to it.
     pub(super) fn send_output(&mut self, output: &Output, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
-        let bytes = known.lines.write_output(output)?;
-        self.queue_unasked(bytes, unasked_bytes_max)
+        match known.lines.write_output(output) {
+            Ok(messages) => messages.into_iter().try_for_each(|bytes| self.queue_unasked(bytes, unasked_bytes_max)),
+            Err(error) => {
+                tracing::warn!(source = %output.source, %error, "output can't be written for a peer");
+                Ok(())
+            }
+        }
     }
 
     /// Queues what others send, as long as that leaves room for answers. A process that is held by a debugger must not

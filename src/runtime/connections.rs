@@ -71,6 +71,7 @@ pub(super) struct Connections {
     inputs: VecDeque<Input>,
     job_info: JobInfoAnswers,
     buffer: Box<[u8]>,
+    refusals: Refusals,
     /// Out of descriptors: no connection is taken before this.
     accept_pause_end: Option<Time>,
 }
@@ -89,6 +90,7 @@ impl Connections {
             inputs: VecDeque::new(),
             job_info: JobInfoAnswers::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
+            refusals: Refusals::default(),
             accept_pause_end: None,
         }
     }
@@ -113,7 +115,11 @@ impl Connections {
         for _ in 0..ACCEPTS_PER_TURN {
             match listeners.accept(token, limits) {
                 Ok(Some((stream, Ok(credentials)))) => self.begin(stream, credentials, poller, now),
-                Ok(Some((_, Err(error)))) => tracing::warn!(%error, "connection dropped"),
+                Ok(Some((_, Err(error)))) => {
+                    if let Some(refused_count) = self.refusals.report(now) {
+                        tracing::warn!(%error, refused_count, "connection dropped, and perhaps others since the last report");
+                    }
+                }
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "can't take a connection; trying again in a moment");
@@ -213,8 +219,8 @@ impl Connections {
 
     /// Answers a request for job information.
     pub(super) fn reply_job_info(&mut self, id: PeerId, tag: Tag, namespace: &Namespace, store: &Store) {
-        let Some(dialect) = self.connections.get(&id).and_then(Connection::dialect) else { return };
-        let payload = self.job_info.payload(namespace, dialect, store);
+        let Some(reading) = self.connections.get(&id).and_then(Connection::reading) else { return };
+        let payload = self.job_info.payload(namespace, reading, store);
         self.write(id, |connection| connection.reply_shared(tag, payload?));
     }
 
@@ -345,6 +351,28 @@ impl Greeting {
     }
 }
 
+/// Connections refused because nobody knows whose they are. Everybody can make some; not each is worth a line.
+#[derive(Debug, Default)]
+struct Refusals {
+    count: u64,
+    /// No report before this.
+    quiet_until: Option<Time>,
+}
+
+impl Refusals {
+    /// Counts one. How many there were since the last report, if it is time for another.
+    fn report(&mut self, now: Time) -> Option<u64> {
+        self.count = self.count.saturating_add(1);
+        if self.quiet_until.is_some_and(|end| now < end) {
+            return None;
+        }
+        self.quiet_until = Some(now + REFUSALS_PAUSE);
+        Some(std::mem::take(&mut self.count))
+    }
+}
+
+/// How long refused connections are only counted after one was reported.
+const REFUSALS_PAUSE: Duration = Duration::from_secs(10);
 /// Numbers below are the poller's own tokens.
 const FIRST_PEER: u64 = 3;
 /// Bytes read from one connection per turn.
@@ -356,6 +384,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refused_connections_do_not_fill_the_log() {
+        let mut refusals = Refusals::default();
+        let start = Time::from_nanos(7);
+        assert_eq!(refusals.report(start), Some(1));
+        assert!((0..1000).all(|_| refusals.report(start).is_none()));
+        assert_eq!(refusals.report(start + REFUSALS_PAUSE), Some(1001));
+    }
 
     /// Over TCP everybody can connect; one who does so and stays silent would have pushed out those who are on their way.
     #[test]

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::bfrops::DecodeLimits;
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
     Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_NATIVE, STORE_HASH,
@@ -117,8 +118,16 @@ fn greeted(connect: &Connect, origin: Origin, inbox: FrameBuffer) -> Result<Gree
     // The answer to a tool begins with a status in every release.
     let is_told = introduction.expects() != Expects::Index;
     let wants_refusal = peer.major < 4 || connect.reads_segments() || is_told;
-    let lines = Lines::new(Dialect { codec, peer }, SERVER_INDEX);
+    let is_ours = connect.reads_segments() || origin.carries_descriptors;
+    let lines = Lines::to_client(Dialect { codec, peer }, message_bytes_max(peer, is_ours));
     Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
+}
+
+/// Largest payload for a client. Ours name a release, but read what our own limits allow: the smaller one on our own
+/// socket, and over TCP, where nothing tells them from that release's, the one for everybody's servers.
+fn message_bytes_max(peer: Version, is_ours: bool) -> usize {
+    let ours = if is_ours { DecodeLimits::default() } else { DecodeLimits::EXCHANGE };
+    peer.message_bytes_max().min(ours.message_bytes_max)
 }
 
 fn introduction(connect: &Connect, origin: Origin) -> Result<Introduction, GreetingError> {
@@ -178,7 +187,7 @@ fn credentials(connect: &Connect, kernel: Credentials) -> Result<server::Credent
 /// nobody else is taken to have any.
 fn of_tool(kernel: Credentials) -> server::Credentials {
     let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    let guessed = if kernel.uid == own_uid { own_gid } else { GROUP_UNKNOWN };
+    let guessed = if kernel.uid == own_uid { own_gid } else { server::Credentials::GROUP_UNKNOWN };
     server::Credentials { uid: kernel.uid, gid: kernel.gid.unwrap_or(guessed) }
 }
 
@@ -208,8 +217,18 @@ pub(super) fn refusal(status: Status) -> Vec<u8> {
     Answer::Refused(status).encode()
 }
 
-/// What no group has: -1.
-const GROUP_UNKNOWN: u32 = u32::MAX;
-/// Headers from a server carry no slot.
-const SERVER_INDEX: u32 = 0;
 const _: () = assert!(CONNECT_BYTES_MAX <= 1 << 20, "introductions are kept in memory before anybody is known");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Our clients name release 5.0, which takes everything: what their reader refuses would have ended the connection.
+    #[test]
+    fn our_own_clients_get_nothing_that_their_reader_refuses() {
+        assert_eq!(message_bytes_max(Version::OWN, true), DecodeLimits::default().message_bytes_max);
+        assert_eq!(message_bytes_max(Version::OWN, false), DecodeLimits::EXCHANGE.message_bytes_max);
+        assert_eq!(message_bytes_max(Version::new(3, 2, 5), false), 16 << 20);
+        assert_eq!(message_bytes_max(Version::new(6, 1, 1), false), 32 << 20);
+    }
+}

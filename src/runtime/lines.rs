@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use super::manners::Manners;
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
-use crate::proto::frame::{self, Frame, FrameBuffer, FrameError, FrameHeader};
-use crate::proto::notification::Event;
+use crate::proto::frame::{Frame, FrameBuffer, FrameError, FrameHeader};
+use crate::proto::notification::{Event, Output};
 use crate::proto::request::{self, RequestError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
 use crate::types::Status;
@@ -13,6 +13,8 @@ use crate::types::Status;
 pub(super) struct Lines {
     dialect: Dialect,
     limits: DecodeLimits,
+    /// Largest payload that the peer takes; it closes the connection of who sends more.
+    message_bytes_max: usize,
     /// Put into every header; means nothing to us.
     index: u32,
 }
@@ -27,17 +29,19 @@ pub(super) enum WriteError {
 }
 
 impl Lines {
-    pub(super) fn new(dialect: Dialect, index: u32) -> Self {
-        Self { dialect, limits: DecodeLimits::default(), index }
+    /// To a client that takes messages of this size.
+    pub(super) fn to_client(dialect: Dialect, message_bytes_max: usize) -> Self {
+        Self { dialect, limits: DecodeLimits::default(), message_bytes_max, index: SERVER_INDEX }
     }
 
     /// As a client of such a server.
     pub(super) const fn to_server(manners: &Manners, index: u32) -> Self {
-        Self { dialect: manners.dialect, limits: manners.limits, index }
+        let Manners { dialect, limits, message_bytes_max, .. } = *manners;
+        Self { dialect, limits, message_bytes_max, index }
     }
 
     pub(super) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, WriteError> {
-        Ok(frame::encode(self.index, tag, &request::encode(request, self.dialect)?)?)
+        self.framed(tag, &request::encode(request, self.dialect)?)
     }
 
     pub(super) fn read_request(&self, frame: &Frame<'_>) -> Result<Request, RequestError> {
@@ -46,26 +50,34 @@ impl Lines {
 
     /// A reply that the peer would not accept for its size becomes a status.
     pub(super) fn write_reply(&self, tag: Tag, reply: &Reply, command: Command) -> Result<Vec<u8>, WriteError> {
-        let payload = reply::encode(reply, command, self.dialect)?;
-        if payload.len() <= self.dialect.peer.message_bytes_max() {
-            return Ok(frame::encode(self.index, tag, &payload)?);
+        match self.framed(tag, &reply::encode(reply, command, self.dialect)?) {
+            Err(WriteError::Frame(error)) => {
+                tracing::warn!(?command, %error, peer = %self.dialect.peer, "reply too large for the peer");
+                let refusal = Reply::Status(Status::ERR_OUT_OF_RESOURCE);
+                self.framed(tag, &reply::encode(&refusal, command, self.dialect)?)
+            }
+            framed => framed,
         }
-        let (size_bytes, limit) = (payload.len(), self.dialect.peer.message_bytes_max());
-        tracing::warn!(?command, size_bytes, limit, peer = %self.dialect.peer, "reply too large for the peer's release");
-        let refusal = reply::encode(&Reply::Status(Status::ERR_OUT_OF_RESOURCE), command, self.dialect)?;
-        Ok(frame::encode(self.index, tag, &refusal)?)
     }
 
-    /// The header of a reply whose payload is written elsewhere.
+    /// The header of a payload that is written elsewhere. Nothing goes out that the peer does not take.
     pub(super) fn write_header(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
-        let (declared, limit) = (payload.len(), self.dialect.peer.message_bytes_max());
+        let (declared, limit) = (payload.len(), self.message_bytes_max);
         let size_bytes = u32::try_from(declared).ok().filter(|_| declared <= limit);
         let size_bytes = size_bytes.ok_or(FrameError { declared, limit })?;
         Ok(FrameHeader { index: self.index, tag, size_bytes }.encode().to_vec())
     }
 
-    pub(super) const fn dialect(&self) -> Dialect {
-        self.dialect
+    /// Every message goes through here, or its header through [`Lines::write_header`].
+    fn framed(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, WriteError> {
+        let mut bytes = self.write_header(tag, payload)?;
+        bytes.extend_from_slice(payload);
+        Ok(bytes)
+    }
+
+    /// What decides how shared answers are written: the dialect, and the largest payload that the peer takes.
+    pub(super) const fn reading(&self) -> (Dialect, usize) {
+        (self.dialect, self.message_bytes_max)
     }
 
     pub(super) fn read_reply(&self, frame: &Frame<'_>, command: Command) -> Result<Reply, DecodeError> {
@@ -73,7 +85,7 @@ impl Lines {
     }
 
     pub(super) fn write_event(&self, event: &Event) -> Result<Vec<u8>, WriteError> {
-        Ok(frame::encode(self.index, Tag::NOTIFICATION, &notification::encode_event(event, self.dialect)?)?)
+        self.framed(Tag::NOTIFICATION, &notification::encode_event(event, self.dialect)?)
     }
 
     pub(super) fn read_event(&self, frame: &Frame<'_>) -> Result<Event, DecodeError> {
@@ -81,14 +93,26 @@ impl Lines {
     }
 
     pub(super) fn write_segment(&self, notice: &SegmentNotice) -> Result<Vec<u8>, WriteError> {
-        Ok(frame::encode(self.index, Tag::SEGMENT, &notification::encode_segment(notice)?)?)
+        self.framed(Tag::SEGMENT, &notification::encode_segment(notice)?)
     }
 
-    pub(super) fn write_output(&self, output: &notification::Output) -> Result<Vec<u8>, WriteError> {
-        Ok(frame::encode(self.index, Tag::OUTPUT, &notification::encode_output(output, self.dialect)?)?)
+    /// Output is a stream of bytes: what the peer does not take in one message comes in several.
+    pub(super) fn write_output(&self, output: &Output) -> Result<Vec<Vec<u8>>, WriteError> {
+        let whole = notification::encode_output(output, self.dialect)?;
+        // What stands around the bytes is no longer around fewer of them.
+        let piece_bytes = self.message_bytes_max.saturating_sub(whole.len().saturating_sub(output.bytes.len()));
+        if piece_bytes == 0 || output.bytes.len() <= piece_bytes {
+            return Ok(vec![self.framed(Tag::OUTPUT, &whole)?]);
+        }
+        let pieces = output.bytes.chunks(piece_bytes).map(|bytes| {
+            let (source, info) = (output.source.clone(), output.info.clone());
+            let piece = Output { source, info, bytes: bytes.to_vec(), ..*output };
+            self.framed(Tag::OUTPUT, &notification::encode_output(&piece, self.dialect)?)
+        });
+        pieces.collect()
     }
 
-    pub(super) fn read_output(&self, frame: &Frame<'_>) -> Result<notification::Output, DecodeError> {
+    pub(super) fn read_output(&self, frame: &Frame<'_>) -> Result<Output, DecodeError> {
         notification::decode_output(frame.payload, self.dialect, &self.limits)
     }
 
@@ -137,6 +161,9 @@ pub(super) struct TagInUse {
     tag: Tag,
 }
 
+/// Headers from a server carry no slot.
+const SERVER_INDEX: u32 = 0;
+
 /// Collects messages up to the size that both sides accept.
 pub(super) fn message_buffer() -> FrameBuffer {
     FrameBuffer::new(DecodeLimits::MESSAGE_BYTES_MAX)
@@ -145,6 +172,8 @@ pub(super) fn message_buffer() -> FrameBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::Version;
+    use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Text, Value};
 
     #[test]
     fn a_tag_is_free_again_once_its_request_is_answered() {
@@ -154,6 +183,54 @@ mod tests {
         open.close(Tag(101));
         assert_eq!(open.close(Tag(101)), None);
         assert_eq!(open.open(Tag(101), Command::Get, 9), Ok(()));
+    }
+
+    fn lines_to(release: Version) -> Lines {
+        Lines::to_client(Dialect { peer: release, ..Dialect::OWN }, release.message_bytes_max())
+    }
+
+    /// One rank's large event cost every listener of release 3.2 its connection, and so its life.
+    #[test]
+    fn an_event_is_not_for_a_peer_that_would_close_the_connection_on_it() {
+        let payload = Info::new(Key::from_static("payload"), Value::ByteObject(vec![7; 17 << 20]));
+        let event = Event { status: Status::ERROR, source: None, info: vec![payload], range: None };
+        assert!(matches!(lines_to(Version::new(3, 2, 5)).write_event(&event), Err(WriteError::Frame(_))));
+        assert!(lines_to(Version::new(6, 1, 1)).write_event(&event).is_ok());
+    }
+
+    /// To our own clients, which name a release that takes everything, it went out and ended the connection.
+    #[test]
+    fn a_reply_that_is_too_large_says_so() {
+        let lines = Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX);
+        let entry = Kval { key: Key::from_static("k"), value: Value::ByteObject(vec![7; 33 << 20]) };
+        let reply = Reply::JobInfo { namespace: Text::from("job"), entries: vec![entry] };
+        let bytes = lines.write_reply(Tag(101), &reply, Command::StoreFallback).unwrap();
+        let mut buffer = message_buffer();
+        buffer.feed(&bytes);
+        let frame = buffer.next_frame().unwrap().unwrap();
+        let read = lines.read_reply(&frame, Command::StoreFallback).unwrap();
+        assert_eq!(read, Reply::Status(Status::ERR_OUT_OF_RESOURCE));
+    }
+
+    #[test]
+    fn output_reaches_every_peer_in_messages_that_it_takes() {
+        let bytes: Vec<u8> = (0..).flat_map(u32::to_be_bytes).take((16 << 20) + 3).collect();
+        let source = ProcId::new(Namespace::new("job").unwrap(), Rank::from(0));
+        let output = Output { source, channels: 2, reference: 9, info: Vec::new(), bytes };
+        let lines = lines_to(Version::new(3, 2, 5));
+        let mut buffer = FrameBuffer::new(Version::new(3, 2, 5).message_bytes_max());
+        let written = lines.write_output(&output).unwrap();
+        written.iter().for_each(|message| buffer.feed(message));
+        let mut read = Vec::new();
+        while let Some(frame) = buffer.next_frame().unwrap() {
+            let piece = lines.read_output(&frame).unwrap();
+            assert_eq!((&piece.source, piece.channels, piece.reference), (&output.source, 2, 9));
+            assert!(!piece.bytes.is_empty(), "that would say that the channel is closed");
+            read.extend(piece.bytes);
+        }
+        assert!(read == output.bytes && written.len() == 2);
+        let closing = Output { bytes: Vec::new(), ..output };
+        assert_eq!(lines.write_output(&closing).unwrap().len(), 1);
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::sync::{Arc, Weak};
 
 use super::events::EventHub;
 use super::forwarding::Pulls;
-use super::lines::Lines;
+use super::lines::{Lines, WriteError};
 use super::link::Results;
 use super::manners::Manners;
 use super::received::ReceivedData;
 use crate::client::{Call, CallId, Client, Config, Input, LossReason, Output, Unsendable};
 use crate::events::Event;
-use crate::proto::frame::{Frame, FrameBuffer, FrameHeader};
+use crate::proto::frame::{Frame, FrameBuffer, FrameError};
 use crate::proto::notification::{Event as Notification, RELAYED};
 use crate::proto::{Request, Tag};
 use crate::ptl::{Received, Stream};
@@ -225,15 +225,14 @@ impl LinkState {
         self.manners.complete(&mut request);
         let bytes = match self.lines.write_request(tag, &request) {
             Ok(bytes) => bytes,
+            Err(WriteError::Frame(FrameError { declared: size_bytes, limit })) => {
+                return self.core.handle(now, Input::NotSent(tag, Unsendable::TooLarge { size_bytes, limit }));
+            }
             Err(error) => {
                 tracing::error!(%error, command = ?request.command(), "a request can't be written for this server");
                 return self.core.handle(now, Input::NotSent(tag, Unsendable::NoForm));
             }
         };
-        let (size_bytes, limit) = (bytes.len().saturating_sub(FrameHeader::SIZE_BYTES), self.manners.message_bytes_max);
-        if size_bytes > limit {
-            return self.core.handle(now, Input::NotSent(tag, Unsendable::TooLarge { size_bytes, limit }));
-        }
         if self.stream.queue(bytes, None).is_err() {
             // The server must not wait for a request that this process believes to have sent.
             self.lose(now, LossReason::Broken);

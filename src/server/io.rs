@@ -126,6 +126,11 @@ pub struct Credentials {
     pub gid: u32,
 }
 
+impl Credentials {
+    /// The group id of whose group is not known; no group has it.
+    pub const GROUP_UNKNOWN: u32 = u32::MAX;
+}
+
 /// How a peer can receive data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOffer {

@@ -264,7 +264,7 @@ fn upcall_of(hello: &ToolHello) -> ToolUpcall {
         info.push(Info::new(Key::from_static(key), value));
     };
     set(&mut info, keys::USERID.name(), Value::from(credentials.uid));
-    if credentials.gid == GROUP_UNKNOWN {
+    if credentials.gid == Credentials::GROUP_UNKNOWN {
         info.retain(|info| info.key.as_str() != keys::GRPID.name());
     } else {
         set(&mut info, keys::GRPID.name(), Value::from(credentials.gid));
@@ -276,9 +276,6 @@ fn upcall_of(hello: &ToolHello) -> ToolUpcall {
     }
     ToolUpcall { kind: *kind, claimed: claimed.clone(), credentials: *credentials, directives: info }
 }
-
-/// What no group has: -1.
-const GROUP_UNKNOWN: u32 = u32::MAX;
 
 /// What a process that is alone knows of its job.
 fn of_one() -> Vec<Info> {

@@ -60,6 +60,14 @@ pub enum RendezvousError {
         /// The file.
         path: PathBuf,
     },
+    /// What stands there can't be replaced.
+    #[error("{path} is in the way and can't be replaced: {source}; remove it")]
+    InTheWay {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// A host name or namespace that can't be part of a file's name.
     #[error("{part:?} can't be part of a file's name")]
     Name {
@@ -86,6 +94,20 @@ impl RendezvousError {
             Self::Abandoned { .. } => true,
             Self::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
             _ => false,
+        }
+    }
+
+    /// Whether something stands in a file's place that is no living server's as far as can be told: another user's file,
+    /// one that can't be read, one that can't be replaced. Anybody could have put it there.
+    pub(super) const fn is_in_the_way(&self) -> bool {
+        match self {
+            Self::ForeignOwner { .. }
+            | Self::Writable { .. }
+            | Self::NotAFile { .. }
+            | Self::TooLarge { .. }
+            | Self::Contents { .. }
+            | Self::InTheWay { .. } => true,
+            Self::Occupied { .. } | Self::Abandoned { .. } | Self::Name { .. } | Self::Io { .. } => false,
         }
     }
 }

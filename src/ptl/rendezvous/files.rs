@@ -6,7 +6,7 @@ use std::process;
 
 use nix::fcntl::OFlag;
 
-use super::search::{examine, failed, is_abandoned};
+use super::search::{examine, failed, is_abandoned, is_gone};
 use super::{Contents, RendezvousError};
 
 /// Who may read a server's files, and so find it.
@@ -51,14 +51,25 @@ struct Held {
 }
 
 impl Files {
-    /// Writes all files, or none. Those that dead servers left under the same names are replaced.
+    /// Writes the files; none if a living server has one of the names. Those that dead servers left are replaced. What
+    /// somebody else put in the place of one, or nobody can read, is reported, and that file is missing: otherwise any
+    /// user could keep servers from starting.
     ///
     /// # Errors
     /// [`RendezvousError`].
     pub fn write(announcement: &Announcement) -> Result<Self, RendezvousError> {
         let mut files = Self::default();
         for path in &announcement.paths {
-            files.held.push(Held::write(path, announcement)?);
+            if files.paths().any(|written| written == path) {
+                continue;
+            }
+            match Held::write(path, announcement) {
+                Ok(held) => files.held.push(held),
+                Err(error) if error.is_in_the_way() => {
+                    tracing::warn!(?path, %error, "a rendezvous file is not written; tools that look for it won't find the server");
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(files)
     }
@@ -85,12 +96,12 @@ impl Held {
         let made = DirBuilder::new().recursive(true).mode(directory_mode).create(directory);
         made.map_err(|source| failed("make directory", directory, source))?;
         let draft = Draft::write(path, file_mode, announcement)?;
-        for _ in 0..ATTEMPTS {
-            if draft.publish(path)? {
+        for attempts_left in (0..ATTEMPTS).rev() {
+            if draft.publish(path, attempts_left == 0)? {
                 return Ok(draft.into_held(path, announcement.contents.address.clone()));
             }
         }
-        Err(failed("keep others from replacing", path, io::ErrorKind::WouldBlock.into()))
+        Err(in_the_way(path, io::ErrorKind::WouldBlock.into()))
     }
 
     /// Whether the file is this one and says what it said: servers of release 4 write into what is there.
@@ -138,30 +149,36 @@ impl Draft {
     }
 
     /// Gives the file its name; `false`: something changed meanwhile, try again.
-    fn publish(&self, target: &Path) -> Result<bool, RendezvousError> {
+    fn publish(&self, target: &Path, is_last: bool) -> Result<bool, RendezvousError> {
         match fs::hard_link(&self.path, target) {
             Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.replace(target),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.replace(target, is_last),
             Err(source) => Err(failed("make", target, source)),
         }
     }
 
-    /// Takes the place of a file whose server is dead.
-    fn replace(&self, target: &Path) -> Result<bool, RendezvousError> {
+    /// Takes the place of a file whose server is dead. Those who do it at the same time lock it in turn, for a moment; who
+    /// still has it locked at the last attempt is a reader, and holds up nobody if the file's process is gone.
+    fn replace(&self, target: &Path, is_last: bool) -> Result<bool, RendezvousError> {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
         let old = match OpenOptions::new().read(true).custom_flags(flags).open(target) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            opened => opened.map_err(|source| failed("open", target, source))?,
+            opened => opened.map_err(|source| in_the_way(target, source))?,
         };
-        let occupied = |pid| RendezvousError::Occupied { path: target.to_owned(), pid };
         // One who was killed while writing left less than a file, but not under this name: what can't be read is not a
         // dead server's.
         let contents = examine(target, &old)?;
         if !is_abandoned(&old, &contents) {
-            return Err(occupied(contents.pid));
+            let pid = contents.pid;
+            // Its server lives where this process can't see it, or a reader has locked what a dead one left.
+            return Err(match is_gone(pid) {
+                true => in_the_way(target, io::Error::other("it is locked, and its process is not here")),
+                false => RendezvousError::Occupied { path: target.to_owned(), pid },
+            });
         }
         match old.try_lock() {
             Ok(()) => {}
+            Err(TryLockError::WouldBlock) if is_last && is_gone(contents.pid) => {}
             // Another server is about to replace it, or a tool looks at it.
             Err(TryLockError::WouldBlock) => {
                 std::thread::yield_now();
@@ -173,7 +190,7 @@ impl Draft {
         if !is_at(&old, target) {
             return Ok(false);
         }
-        fs::rename(&self.path, target).map_err(|source| failed("replace", target, source))?;
+        fs::rename(&self.path, target).map_err(|source| in_the_way(target, source))?;
         Ok(true)
     }
 
@@ -189,6 +206,10 @@ impl Drop for Draft {
         // The temporary name; already gone after a rename.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+fn in_the_way(path: &Path, source: io::Error) -> RendezvousError {
+    RendezvousError::InTheWay { path: path.to_owned(), source }
 }
 
 fn random_name() -> io::Result<String> {

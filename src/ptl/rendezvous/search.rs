@@ -130,8 +130,13 @@ pub(super) fn is_abandoned(file: &File, contents: &Contents) -> bool {
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
         };
     }
-    let Some(pid) = contents.pid.and_then(|pid| i32::try_from(pid).ok()) else { return false };
-    kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
+    is_gone(contents.pid)
+}
+
+/// Whether there is no such process here; a pid that is not told, or is none, is no proof.
+pub(super) fn is_gone(pid: Option<u32>) -> bool {
+    let pid = pid.and_then(|pid| i32::try_from(pid).ok());
+    pid.is_some_and(|pid| kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH))
 }
 
 pub(super) fn failed(step: &'static str, path: &Path, source: io::Error) -> RendezvousError {

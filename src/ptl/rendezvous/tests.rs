@@ -215,10 +215,42 @@ fn odd_files_are_errors_and_hold_nothing_up() {
     assert!(matches!(read(&at("loop")), Err(RendezvousError::Io { .. })));
     assert!(read(&at("missing")).unwrap_err().is_absent());
     assert_eq!(search(directory.path(), |_| true), []);
-    // Nobody's place is taken by mistake.
-    assert!(matches!(write(&at("empty")), Err(RendezvousError::Contents { .. })));
+}
+
+/// Anybody can put something into `/tmp`: a server under a name that was taken so did not start.
+#[test]
+fn what_nobody_can_read_keeps_no_server_from_starting_and_nobodys_place_is_taken_by_mistake() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    fs::write(at("empty"), "").unwrap();
+    fs::create_dir(at("directory")).unwrap();
+    nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     std::os::unix::fs::symlink(at("empty"), at("link")).unwrap();
-    assert!(matches!(write(&at("link")), Err(RendezvousError::Io { .. })));
+    let paths = ["empty", "directory", "pipe", "link", "free", "free"].map(at);
+    let files = Files::write(&announcement(&paths.each_ref().map(PathBuf::as_path), ADDRESS)).unwrap();
+    assert_eq!(files.paths().collect::<Vec<_>>(), [at("free")]);
+    assert_eq!(fs::read(at("empty")).unwrap(), b"");
+    let path = at("theirs");
+    assert!(RendezvousError::ForeignOwner { path: path.clone(), owner: 1, ours: 2 }.is_in_the_way());
+    assert!(!RendezvousError::Occupied { path, pid: None }.is_in_the_way());
+}
+
+/// Whoever may read a dead server's file can lock it.
+#[test]
+fn a_readers_lock_on_a_dead_servers_file_keeps_no_server_from_starting() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sys.n");
+    let left = Contents { is_locked: true, pid: Some(NOBODY), ..contents("dead.0;tcp4://127.0.0.1:1") };
+    fs::write(&path, left.render(0)).unwrap();
+    let reader = fs::File::open(&path).unwrap();
+    reader.lock().unwrap();
+    // So would look a server that lives in another pid namespace: its name stays its own.
+    assert_eq!(write(&path).unwrap().paths().count(), 0);
+    assert_eq!(fs::read_to_string(&path).unwrap(), left.render(0));
+    reader.unlock().unwrap();
+    reader.lock_shared().unwrap();
+    let files = write(&path).unwrap();
+    assert_eq!((files.paths().count(), read(&path).unwrap().contents.address), (1, ADDRESS.to_owned()));
 }
 
 #[test]

@@ -170,3 +170,34 @@ fn a_shared_message_counts_as_one_against_the_limit() {
     a.queue_shared(b"head".to_vec(), vec![0; 100].into()).unwrap();
     assert!(a.queue_shared(b"head".to_vec(), vec![0; 100].into()).is_err());
 }
+
+/// On the port of a dead server anybody can listen, answer, and close his half: he was taken for one whose user can't be
+/// told.
+#[test]
+fn a_server_that_half_closes_is_not_believed() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = Endpoint::Tcp(listener.local_addr().unwrap());
+    let client = Stream::connect(&endpoint, StreamLimits::default()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    client.check_tcp_server().unwrap();
+    server.write_all(b"welcome").unwrap();
+    server.shutdown(std::net::Shutdown::Write).unwrap();
+    let closed = client.check_tcp_server().unwrap_err();
+    assert!(matches!(closed, ConnectError::Unreachable { .. }) && !closed.is_nothing_there(), "{closed}");
+}
+
+/// A stopped server's queue is full, and its kernel answers nobody: the client waited for its own kernel to give up.
+#[test]
+fn a_server_of_this_node_that_takes_no_connection_is_given_up_in_time() {
+    use rustix::net::{AddressFamily, SocketType};
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    rustix::net::listen(&socket, 0).unwrap();
+    let stopped = std::net::TcpListener::from(socket);
+    let endpoint = Endpoint::Tcp(stopped.local_addr().unwrap());
+    let connect = |_| Stream::connect_within(&endpoint, StreamLimits::default(), Duration::from_millis(200));
+    let outcomes: Vec<_> = (0..8).map(connect).collect();
+    let Some(ConnectError::Unreachable { source, .. }) = outcomes.into_iter().find_map(Result::err) else { panic!() };
+    assert_eq!(source.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(source.raw_os_error(), None, "this process gave up, not the kernel");
+}
