@@ -39,7 +39,7 @@ impl<S: Publish> Server<S> {
         if !self.config.capabilities.contains(Capabilities::TOOL_CONNECTED) {
             let claimed = hello.claimed.clone();
             self.tools.arriving.insert(id, hello);
-            return self.admit_tool(now, id, claimed);
+            return self.admit_tool(now, id, claimed, false);
         }
         let upcall = Upcall::ToolConnected(upcall_of(&hello));
         self.tools.arriving.insert(id, hello);
@@ -122,7 +122,7 @@ impl<S: Publish> Server<S> {
         }
         // A tool that brought a name is not told another one.
         let claimed = self.tools.arriving.get(&id).and_then(|hello| hello.claimed.clone());
-        self.admit_tool(now, id, claimed.or(assigned));
+        self.admit_tool(now, id, claimed.or(assigned), true);
     }
 
     fn refuse_tool(&mut self, id: PeerId, refusal: Refusal) {
@@ -131,12 +131,15 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    fn admit_tool(&mut self, now: Time, id: PeerId, proc: Option<ProcId>) {
+    fn admit_tool(&mut self, now: Time, id: PeerId, proc: Option<ProcId>, is_vouched_for: bool) {
         let Some(hello) = self.tools.arriving.get(&id).cloned() else { return };
         let proc = proc.unwrap_or_else(|| self.next_name());
         if let Err(refusal) = self.seat(id, &hello, &proc) {
             tracing::warn!(%proc, %refusal, "tool refused");
             return self.refuse_tool(id, refusal);
+        }
+        if let Some(client) = self.registry.client_mut(&proc) {
+            client.is_vouched_for = is_vouched_for;
         }
         self.tools.arriving.remove(&id);
         tracing::info!(%proc, kind = ?hello.kind, "tool connected");

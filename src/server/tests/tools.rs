@@ -5,8 +5,8 @@ use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{IofPull, JobControl, Lookup, Notify, Publish, RegisterEvents, Reply, Request, Spawn, Tag};
 use crate::server::{
-    Capabilities, Config, Credentials, HostCall, HostReply, Input, Limits, Output, PeerId, Reason, Refusal,
-    ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, Version,
+    Capabilities, Config, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason, Refusal,
+    RegisterClient, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, Version,
 };
 use crate::types::{Info, Namespace, ProcId, Query, Rank, Scope, Status, Text};
 
@@ -340,6 +340,65 @@ fn a_namespace_that_the_host_describes_later_is_the_hosts() {
     rig.register("t", Some(1), Some(1));
     rig.lose(PeerId(1));
     assert_eq!(rig.server.namespaces().collect::<Vec<&Namespace>>(), [&namespace("t")]);
+}
+
+/// A tool sat at a rank of a job that the host had yet to register, and went on as that process.
+#[test]
+fn a_tool_that_took_a_jobs_name_goes_when_the_host_registers_the_job() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    arrive(&mut rig, 51, named("job", 7));
+    let outputs = rig.register("job", Some(8), Some(2));
+    assert!(outputs.contains(&Output::Close(PeerId(51), Reason::Deregistered)), "{outputs:?}");
+    assert_eq!(rig.request(PeerId(51), commit(Scope::Global, "a", 1)), [], "it is nobody any more");
+    let peers: Vec<PeerId> = (0..2)
+        .map(|rank| {
+            rig.register_client(&proc(rank));
+            rig.join(&proc(rank), SOCKET)
+        })
+        .collect();
+    rig.register("job", Some(2), Some(2));
+    assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(peers[1], fence(&[everybody()], &[]))).len(), 2, "nobody waits for rank 7");
+}
+
+#[test]
+fn a_tool_does_not_become_another_users_process() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    arrive(&mut rig, 51, named("job", 7));
+    arrive(&mut rig, 52, named("job", 8));
+    let client = RegisterClient { proc: proc(7), uid: OWNER.uid + 1, gid: OWNER.gid, object: 1 };
+    let outputs = rig.host(HostCall::RegisterClient(client));
+    assert_eq!(outputs[0], Output::Close(PeerId(51), Reason::Deregistered), "{outputs:?}");
+    assert_eq!(rig.server.peer_count(), 1);
+    // Its own user's may: the host has taken it over.
+    let outputs = rig.register_client(&proc(8));
+    assert!(matches!(outputs.as_slice(), [Output::Complete(..)]), "{outputs:?}");
+    rig.register("job", Some(9), Some(2));
+    assert_eq!(statuses(&rig.put(PeerId(52), Scope::Global, "a", 1)), [(PeerId(52), Status::SUCCESS)]);
+}
+
+/// Every fence of a whole job waited for a tool that the host had named after the job.
+#[test]
+fn one_whom_the_host_let_in_stays_and_is_no_member_of_the_job() {
+    let mut rig = rig(Capabilities::TOOL_CONNECTED, ToolAdmission::Named);
+    let (id, _) = upcall(&arrive(&mut rig, 51, stranger()));
+    assert!(matches!(rig.complete(id, HostReply::Tool(Some(proc(0))))[..], [Output::AdmitTool(..)]));
+    let outputs = rig.register("job", None, Some(1));
+    assert!(!outputs.iter().any(|output| matches!(output, Output::Close(..))), "{outputs:?}");
+    let tool_alone = rig.request(PeerId(51), fence(&[everybody()], &[]));
+    assert_eq!(statuses(&tool_alone), [(PeerId(51), Status::SUCCESS)], "a job that the host made for it");
+    rig.register_client(&proc(1));
+    let member = rig.join(&proc(1), SOCKET);
+    assert_eq!(statuses(&rig.request(member, fence(&[everybody()], &[]))), [(member, Status::SUCCESS)]);
+}
+
+/// A tool alone in its namespace made it a job of one, in which the host could announce nobody.
+#[test]
+fn a_tool_does_not_keep_the_host_from_announcing_processes() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    arrive(&mut rig, 51, named("job", 0));
+    let outputs = rig.register_client(&proc(3));
+    assert!(matches!(outputs[..], [Output::Complete(_, HostResult::Status(Status::SUCCESS))]), "{outputs:?}");
 }
 
 #[test]
