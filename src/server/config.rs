@@ -126,6 +126,11 @@ pub struct Limits {
     pub cleanup_paths_max: usize,
     /// Event codes that one client may want at a time.
     pub event_codes_max: usize,
+    /// Keys in all queries of one request.
+    pub query_keys_max: usize,
+    /// Bytes of memory that the answer to the queries of one request may take. Room for the tables of a job of 100,000
+    /// processes; what is sent is smaller.
+    pub query_bytes_max: usize,
     /// Bytes of values that the answer to a Get of one key may carry besides it. Release 6.1 takes messages of 32 MiB,
     /// release 3.2 of 16 MiB.
     pub reply_bytes_max: usize,
@@ -146,6 +151,8 @@ impl Default for Limits {
             kept_output_bytes_max: 1 << 20,
             cleanup_paths_max: 65_536,
             event_codes_max: 4096,
+            query_keys_max: 4096,
+            query_bytes_max: 64 << 20,
             reply_bytes_max: 8 << 20,
         }
     }
