@@ -198,7 +198,7 @@ impl ServerLoop {
             }
             Output::Described(namespace) => self.connections.forget_job_info(&namespace),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
-            Output::Forward(peer, output) => self.connections.send_output(peer, &output),
+            Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
             Output::Close(peer, reason) => {
                 self.witness.forget(peer);
                 self.connections.close(peer, reason, self.clock.now());

@@ -63,6 +63,10 @@ impl<S: Publish> Server<S> {
             return Err(Refusal::NoTools);
         }
         let uid = hello.credentials.uid;
+        let peers_max = self.config.limits.tools_per_user_max;
+        if !is_announced && self.tools_of(uid) >= peers_max {
+            return Err(Refusal::TooManyTools { uid, peers_max });
+        }
         if !is_announced && !policy.any_user && uid != 0 && uid != policy.own_uid {
             return Err(Refusal::ForeignTool { uid, ours: policy.own_uid });
         }
@@ -74,6 +78,13 @@ impl<S: Publish> Server<S> {
             return Err(Refusal::NoName);
         }
         Ok(())
+    }
+
+    /// Connections of a user's tools, those that wait for the host included.
+    fn tools_of(&self, uid: u32) -> usize {
+        let here = self.peers.iter().filter(|(_, peer)| peer.is_tool && peer.credentials.uid == uid).count();
+        let arriving = self.tools.arriving.values().filter(|hello| hello.credentials.uid == uid).count();
+        here.saturating_add(arriving)
     }
 
     /// Whether a tool can have the name it brings: that of one process, which nobody else is.

@@ -21,6 +21,17 @@ fn one_connection_more_than_the_limit_is_refused() {
     assert_eq!(outputs, [Output::Refuse(peer, Refusal::TooManyPeers { peers_max: 2 })]);
 }
 
+/// One process could take all connections that the server holds.
+#[test]
+fn one_connection_of_a_process_more_than_its_share_is_refused() {
+    let mut rig = rig(Limits { peers_per_process_max: 2, ..Limits::default() });
+    rig.job(2, 2);
+    rig.join(&proc(0), SOCKET);
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    assert_eq!(outputs, [Output::Refuse(peer, Refusal::TooManyOfProcess { proc: proc(0), peers_max: 2 })]);
+    rig.join(&proc(1), SOCKET);
+}
+
 #[test]
 fn one_held_request_more_than_the_limit_is_refused_and_a_commit_or_finalize_never_is() {
     let mut rig = rig(Limits { requests_per_peer_max: 2, ..Limits::default() });

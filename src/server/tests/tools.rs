@@ -206,6 +206,20 @@ fn tools_count_among_the_connections() {
 }
 
 #[test]
+fn the_tools_of_one_user_have_a_share_of_the_connections() {
+    let limits = Limits { tools_per_user_max: 1, ..Limits::default() };
+    let (tools, capabilities) = (policy(ToolAdmission::Assigned), Capabilities::TOOL_CONNECTED);
+    let mut rig = Rig::with(Config { capabilities, limits, tools, ..Config::default() }, MapStore::new());
+    let (id, _) = upcall(&arrive(&mut rig, 1, stranger()));
+    let refused = |peer| [Output::Refuse(PeerId(peer), Refusal::TooManyTools { uid: OWNER.uid, peers_max: 1 })];
+    assert_eq!(arrive(&mut rig, 2, stranger()), refused(2), "one waits for the host");
+    assert!(matches!(rig.complete(id, HostReply::Tool(None))[..], [Output::AdmitTool(..)]));
+    assert_eq!(arrive(&mut rig, 3, stranger()), refused(3), "one is here");
+    let root = ToolHello { credentials: Credentials { uid: 0, gid: 0 }, ..stranger() };
+    upcall(&arrive(&mut rig, 4, root));
+}
+
+#[test]
 fn a_tools_namespace_is_there_as_long_as_it_is() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
     let (id, proc) = tool(&mut rig, 1);
