@@ -86,9 +86,13 @@ impl<S: Publish> Server<S> {
     /// One's own user's are, for root and the server's user all. Tools are no jobs.
     fn is_open(&self, requester: &Requester, job: &Job) -> bool {
         let uid = requester.uid;
-        let is_trusted = uid == 0 || uid == self.config.tools.own_uid;
         let is_own = || job.clients.values().any(|client| client.credentials.uid == uid);
-        job.is_registered && !job.is_of_tools && (is_trusted || is_own())
+        job.is_registered && !job.is_of_tools && (self.is_trusted(uid) || is_own())
+    }
+
+    /// Whether a user may ask about everybody's jobs.
+    pub(super) const fn is_trusted(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.config.tools.own_uid
     }
 
     /// What is known of each process, by rank.

@@ -324,6 +324,29 @@ fn a_tool_sees_a_jobs_events_and_data_and_fences_with_itself() {
     assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), [], "a job's fence does not count tools");
 }
 
+/// It was shown its own user's jobs by queries, and everybody's data by Get.
+#[test]
+fn a_tool_of_another_user_reads_no_job_but_its_users() {
+    let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
+    let mut rig = Rig::with(Config { tools, ..Config::default() }, MapStore::new());
+    let peers = rig.job(1, 1);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    let theirs = ProcId::new(namespace("theirs"), 0);
+    rig.register("theirs", Some(1), Some(1));
+    let client = RegisterClient { proc: theirs.clone(), uid: 1001, gid: 100, object: 1 };
+    rig.host(HostCall::RegisterClient(client));
+    let foreign = ToolHello { credentials: Credentials { uid: 1001, gid: 100 }, ..stranger() };
+    assert!(matches!(arrive(&mut rig, 51, foreign)[..], [Output::AdmitTool(..)]));
+    let id = PeerId(51);
+    for of in [proc(0), everybody(), ProcId::new(namespace("elsewhere"), 0)] {
+        let outputs = rig.request(id, get(&of, Some("a"), &[]));
+        assert_eq!(statuses(&outputs), [(id, Status::ERR_NO_PERMISSIONS)], "{of}");
+    }
+    let job = ProcId { rank: Rank::Wildcard, ..theirs };
+    let found = replies(&rig.request(id, get(&job, Some("pmix.job.size"), &[])));
+    assert!(matches!(found.as_slice(), [(_, Reply::Data(_))]), "{found:?}");
+}
+
 #[test]
 fn a_singleton_is_a_job_of_one() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
