@@ -197,7 +197,8 @@ impl World {
                     Err(error) => only_foreign_types(&error),
                 }
             }
-            Output::Forward(id, output) => {
+            Output::Forward(id, forwarded) => {
+                let output = forwarded.notification();
                 let dialect = self.peer(id).expect("output goes to open connections").dialect;
                 match notification::encode_output(&output, dialect) {
                     Ok(bytes) => drop(notification::decode_output(&bytes, dialect, &DecodeLimits::default()).unwrap()),

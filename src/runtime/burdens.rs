@@ -1,14 +1,24 @@
 //! What each process has laid on the host: requests that the host has not answered, and events that wait for the handlers
 //! of its process.
 //!
-//! It is counted by process, not by connection: one that leaves and comes again finds what it left behind.
+//! It is counted by process, not by connection: one that leaves and comes again finds what it left behind. The tools of one
+//! user count as one: each could bring a new name every time it comes.
 
 use std::collections::BTreeMap;
 
 use crate::server::UpcallId;
 use crate::types::ProcId;
 
-/// What one process may lay on the host.
+/// On whose account the host's work is put.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Account {
+    /// A process that the host announced.
+    Process(ProcId),
+    /// All tools of this user id.
+    Tools(u32),
+}
+
+/// What may be laid on the host on one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BurdenLimits {
     /// Requests and events.
@@ -29,15 +39,15 @@ pub(super) enum Duty {
 /// Whose request is being handled, and how large it is.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
-    pub(super) proc: ProcId,
+    pub(super) account: Account,
     pub(super) size_bytes: usize,
 }
 
-/// The duties of the host by the process that caused them.
+/// The duties of the host by who caused them.
 #[derive(Debug)]
 pub(super) struct Burdens {
     limits: BurdenLimits,
-    procs: BTreeMap<ProcId, Burden>,
+    accounts: BTreeMap<Account, Burden>,
     duties: BTreeMap<Duty, Origin>,
     last_event: u64,
 }
@@ -50,18 +60,18 @@ struct Burden {
 
 impl Burdens {
     pub(super) const fn new(limits: BurdenLimits) -> Self {
-        Self { limits, procs: BTreeMap::new(), duties: BTreeMap::new(), last_event: 0 }
+        Self { limits, accounts: BTreeMap::new(), duties: BTreeMap::new(), last_event: 0 }
     }
 
-    /// Whether a process has laid all on the host that it may.
-    pub(super) fn is_full(&self, proc: &ProcId) -> bool {
+    /// Whether all that may be is laid on the host on this account.
+    pub(super) fn is_full(&self, account: &Account) -> bool {
         let BurdenLimits { count_max, bytes_max } = self.limits;
-        self.procs.get(proc).is_some_and(|burden| burden.count >= count_max || burden.bytes >= bytes_max)
+        self.accounts.get(account).is_some_and(|burden| burden.count >= count_max || burden.bytes >= bytes_max)
     }
 
     /// The host has more to do.
     pub(super) fn add(&mut self, duty: Duty, origin: &Origin) {
-        let burden = self.procs.entry(origin.proc.clone()).or_default();
+        let burden = self.accounts.entry(origin.account.clone()).or_default();
         burden.count = burden.count.saturating_add(1);
         burden.bytes = burden.bytes.saturating_add(origin.size_bytes);
         self.duties.insert(duty, origin.clone());
@@ -75,12 +85,12 @@ impl Burdens {
 
     /// The host has done it. What nobody is charged with is nothing.
     pub(super) fn remove(&mut self, duty: Duty) {
-        let Some(Origin { proc, size_bytes }) = self.duties.remove(&duty) else { return };
-        let Some(burden) = self.procs.get_mut(&proc) else { return };
+        let Some(Origin { account, size_bytes }) = self.duties.remove(&duty) else { return };
+        let Some(burden) = self.accounts.get_mut(&account) else { return };
         burden.count = burden.count.saturating_sub(1);
         burden.bytes = burden.bytes.saturating_sub(size_bytes);
         if burden.count == 0 {
-            self.procs.remove(&proc);
+            self.accounts.remove(&account);
         }
     }
 }
@@ -91,7 +101,7 @@ mod tests {
     use crate::types::Namespace;
 
     fn origin(rank: u32, size_bytes: usize) -> Origin {
-        Origin { proc: ProcId::new(Namespace::new("job").unwrap(), rank), size_bytes }
+        Origin { account: Account::Process(ProcId::new(Namespace::new("job").unwrap(), rank)), size_bytes }
     }
 
     #[test]
@@ -100,19 +110,19 @@ mod tests {
         let [small, large, other] = [origin(0, 1), origin(1, 99), origin(2, 0)];
         let [first, second] = [Duty::Upcall(UpcallId(1)), burdens.event()];
         burdens.add(first, &small);
-        assert!(!burdens.is_full(&small.proc));
+        assert!(!burdens.is_full(&small.account));
         burdens.add(second, &small);
-        assert!(burdens.is_full(&small.proc));
+        assert!(burdens.is_full(&small.account));
         burdens.add(Duty::Upcall(UpcallId(2)), &large);
-        assert!(!burdens.is_full(&large.proc));
+        assert!(!burdens.is_full(&large.account));
         burdens.add(Duty::Upcall(UpcallId(3)), &Origin { size_bytes: 1, ..large.clone() });
-        assert!(burdens.is_full(&large.proc) && !burdens.is_full(&other.proc));
+        assert!(burdens.is_full(&large.account) && !burdens.is_full(&other.account));
         burdens.remove(second);
         burdens.remove(second);
         burdens.remove(Duty::Upcall(UpcallId(2)));
-        assert!(!burdens.is_full(&small.proc) && !burdens.is_full(&large.proc));
+        assert!(!burdens.is_full(&small.account) && !burdens.is_full(&large.account));
         burdens.remove(first);
         burdens.remove(Duty::Upcall(UpcallId(3)));
-        assert!(burdens.procs.is_empty() && burdens.duties.is_empty());
+        assert!(burdens.accounts.is_empty() && burdens.duties.is_empty());
     }
 }

@@ -29,7 +29,7 @@ pub struct ConnectionLimits {
     /// exceeds that is lost to the client, which keeps its connection.
     pub queued_bytes_max: usize,
     /// Requests of one process that the host has not answered, and events of it that the handlers of the host's process
-    /// have not got. Whatever else it wants of the host is refused with "out of resource".
+    /// have not got. All tools of one user count as one process, their introductions included. Whatever else it wants of the host is refused with "out of resource".
     pub host_requests_max: usize,
     /// Bytes of those.
     pub host_bytes_max: usize,

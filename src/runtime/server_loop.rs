@@ -139,8 +139,8 @@ impl ServerLoop {
     /// Gives the core what the connections brought.
     fn feed(&mut self, now: Time) {
         while let Some(input) = self.connections.poll_input() {
-            let origin = self.origin(&input);
-            if origin.as_ref().is_some_and(|origin| self.burdens.is_full(&origin.proc)) && self.turn_away(&input) {
+            let origin = self.witness.origin(&input, |peer, tag| self.connections.size_bytes_of(peer, tag));
+            if origin.as_ref().is_some_and(|origin| self.burdens.is_full(&origin.account)) && self.turn_away(&input) {
                 continue;
             }
             self.witness.see(&input, |peer| self.connections.init_age(peer));
@@ -148,22 +148,10 @@ impl ServerLoop {
         }
     }
 
-    /// Who is behind an input.
-    fn origin(&self, input: &Input) -> Option<Origin> {
-        match input {
-            Input::Connected(_, hello) => Some(Origin { proc: hello.proc.clone(), size_bytes: 0 }),
-            Input::Request(peer, tag, _) => {
-                let size_bytes = self.connections.size_bytes_of(*peer, *tag);
-                self.witness.proc(*peer).map(|proc| Origin { proc: proc.clone(), size_bytes })
-            }
-            _ => None,
-        }
-    }
-
     /// Refuses what may become more work for the host; whether it was refused. What the server does itself is done.
     fn turn_away(&mut self, input: &Input) -> bool {
         match input {
-            Input::Connected(peer, _) => self.connections.turn_away(*peer),
+            Input::Connected(peer, _) | Input::ToolConnected(peer, _) => self.connections.turn_away(*peer),
             Input::Request(
                 _,
                 _,
@@ -197,7 +185,7 @@ impl ServerLoop {
         match output {
             Output::Admit(peer, index) => {
                 self.connections.admit(peer, index, None);
-                self.witness.reached(peer, Moment::Admitted);
+                self.witness.admitted(peer);
             }
             Output::AdmitTool(peer, index, proc) => self.connections.admit(peer, index, Some(&proc)),
             Output::Refuse(peer, refusal) => {
@@ -210,7 +198,7 @@ impl ServerLoop {
             }
             Output::Described(namespace) => self.connections.forget_job_info(&namespace),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
-            Output::Forward(peer, output) => self.connections.send_output(peer, &output),
+            Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
             Output::Close(peer, reason) => {
                 self.witness.forget(peer);
                 self.connections.close(peer, reason, self.clock.now());

@@ -3,33 +3,41 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::burdens::{Account, Origin};
 use super::host::{Host, Moment};
-use crate::server::{Input, PeerId};
-use crate::types::ProcId;
+use crate::proto::Tag;
+use crate::server::{Input, PeerId, ToolHello};
+use crate::types::{ProcId, footprint};
 
-/// Tells the host when its processes reach the moments it may want to time.
+/// Knows who is behind each connection, and tells the host when its processes reach the moments it may want to time.
 pub(super) struct Witness {
     host: Arc<dyn Host>,
-    procs: BTreeMap<PeerId, ProcId>,
+    known: BTreeMap<PeerId, Known>,
+}
+
+/// Who a connection said it is.
+enum Known {
+    /// A process, of whose moments the host hears.
+    Process(ProcId),
+    /// A tool. One that turns out to be announced becomes a process.
+    Tool { uid: u32, claimed: Option<ProcId>, init_age: Option<Duration> },
 }
 
 impl Witness {
     pub(super) fn new(host: Arc<dyn Host>) -> Self {
-        Self { host, procs: BTreeMap::new() }
+        Self { host, known: BTreeMap::new() }
     }
 
     /// Sees what the core is about to learn of a connection.
     pub(super) fn see(&mut self, input: &Input, init_age: impl FnOnce(PeerId) -> Option<Duration>) {
         match input {
-            Input::Connected(peer, hello) => {
-                if let Some(age) = init_age(*peer) {
-                    self.tell(&hello.proc, Moment::InitBegun { age });
-                }
-                self.tell(&hello.proc, Moment::Connected);
-                self.procs.insert(*peer, hello.proc.clone());
+            Input::Connected(peer, hello) => self.begin(*peer, hello.proc.clone(), init_age(*peer)),
+            Input::ToolConnected(peer, ToolHello { claimed, credentials, .. }) => {
+                let (claimed, uid) = (claimed.clone(), credentials.uid);
+                self.known.insert(*peer, Known::Tool { uid, claimed, init_age: init_age(*peer) });
             }
             Input::Lost(peer) => {
-                if let Some(proc) = self.procs.remove(peer) {
+                if let Some(Known::Process(proc)) = self.known.remove(peer) {
                     self.tell(&proc, Moment::Left);
                 }
             }
@@ -37,9 +45,26 @@ impl Witness {
         }
     }
 
+    fn begin(&mut self, peer: PeerId, proc: ProcId, init_age: Option<Duration>) {
+        if let Some(age) = init_age {
+            self.tell(&proc, Moment::InitBegun { age });
+        }
+        self.tell(&proc, Moment::Connected);
+        self.known.insert(peer, Known::Process(proc));
+    }
+
+    /// A process that the host announced has been admitted, whatever it introduced itself as.
+    pub(super) fn admitted(&mut self, peer: PeerId) {
+        if let Some(Known::Tool { claimed: Some(proc), init_age, .. }) = self.known.get(&peer) {
+            let (proc, init_age) = (proc.clone(), *init_age);
+            self.begin(peer, proc, init_age);
+        }
+        self.reached(peer, Moment::Admitted);
+    }
+
     /// The connection's process reached this moment.
     pub(super) fn reached(&self, peer: PeerId, moment: Moment) {
-        if let Some(proc) = self.procs.get(&peer) {
+        if let Some(Known::Process(proc)) = self.known.get(&peer) {
             self.tell(proc, moment);
         }
     }
@@ -51,13 +76,98 @@ impl Witness {
         }
     }
 
-    /// Who a connection said it is.
-    pub(super) fn proc(&self, peer: PeerId) -> Option<&ProcId> {
-        self.procs.get(&peer)
+    /// Who is behind an input, and how much it brings for the host.
+    pub(super) fn origin(&self, input: &Input, request_bytes: impl FnOnce(PeerId, Tag) -> usize) -> Option<Origin> {
+        match input {
+            Input::Connected(_, hello) => Some(Origin { account: Account::Process(hello.proc.clone()), size_bytes: 0 }),
+            Input::ToolConnected(_, hello) => {
+                let sizes = hello.info.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
+                let size_bytes = sizes.fold(0, usize::saturating_add);
+                Some(Origin { account: Account::Tools(hello.credentials.uid), size_bytes })
+            }
+            Input::Request(peer, tag, _) => {
+                let account = match self.known.get(peer)? {
+                    Known::Process(proc) => Account::Process(proc.clone()),
+                    Known::Tool { uid, .. } => Account::Tools(*uid),
+                };
+                Some(Origin { account, size_bytes: request_bytes(*peer, *tag) })
+            }
+            _ => None,
+        }
     }
 
     /// The server has closed the connection.
     pub(super) fn forget(&mut self, peer: PeerId) {
-        self.procs.remove(&peer);
+        self.known.remove(&peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::proto::Request;
+    use crate::server::{Capabilities, Credentials, ToolKind, Version};
+    use crate::types::Namespace;
+
+    #[derive(Default)]
+    struct Noting(Mutex<Vec<Moment>>);
+
+    impl Host for Noting {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::empty()
+        }
+
+        fn observed(&self, _: &ProcId, moment: Moment) {
+            self.0.lock().unwrap().push(moment);
+        }
+    }
+
+    fn arrival(peer: u64, claimed: Option<ProcId>) -> Input {
+        let hello = ToolHello {
+            kind: ToolKind::Tool,
+            claimed,
+            is_started: false,
+            credentials: Credentials { uid: 7, gid: 8 },
+            claimed_gid: 8,
+            reads_entries: true,
+            version: Version { major: 5, minor: 0 },
+            version_text: "5.0.0".to_owned(),
+            info: Vec::new(),
+        };
+        Input::ToolConnected(PeerId(peer), hello)
+    }
+
+    /// Nobody was behind what a tool wanted: it could lay on the host whatever it liked.
+    #[test]
+    fn tools_are_on_their_users_account_however_often_and_by_whatever_name_they_come() {
+        let host = Arc::new(Noting::default());
+        let mut witness = Witness::new(Arc::clone(&host) as Arc<dyn Host>);
+        let named = ProcId::new(Namespace::new("t").unwrap(), 3);
+        for (peer, claimed) in [(1, None), (2, Some(named))] {
+            let input = arrival(peer, claimed);
+            assert_eq!(witness.origin(&input, |_, _| 0).unwrap().account, Account::Tools(7));
+            witness.see(&input, |_| None);
+            let request = Input::Request(PeerId(peer), Tag(101), Request::JobInfo);
+            let origin = witness.origin(&request, |_, _| 5).unwrap();
+            assert_eq!((origin.account, origin.size_bytes), (Account::Tools(7), 5));
+        }
+        witness.see(&Input::Lost(PeerId(1)), |_| None);
+        assert!(host.0.lock().unwrap().is_empty(), "tools are no processes of the host's");
+    }
+
+    /// A process that came in a tool's role had no account, and the host missed its moments.
+    #[test]
+    fn an_announced_process_in_a_tools_role_is_that_process() {
+        let host = Arc::new(Noting::default());
+        let mut witness = Witness::new(Arc::clone(&host) as Arc<dyn Host>);
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        witness.see(&arrival(1, Some(proc.clone())), |_| None);
+        witness.admitted(PeerId(1));
+        let request = Input::Request(PeerId(1), Tag(101), Request::JobInfo);
+        assert_eq!(witness.origin(&request, |_, _| 0).unwrap().account, Account::Process(proc));
+        witness.see(&Input::Lost(PeerId(1)), |_| None);
+        assert_eq!(*host.0.lock().unwrap(), [Moment::Connected, Moment::Admitted, Moment::Left]);
     }
 }

@@ -106,6 +106,10 @@ pub enum ToolAdmission {
 pub struct Limits {
     /// Connections at a time.
     pub peers_max: usize,
+    /// Those of one process, forked children that go by its name included.
+    pub peers_per_process_max: usize,
+    /// Those of all tools of one user together.
+    pub tools_per_user_max: usize,
     /// Unanswered requests of one connection. Commits and finalizations are always taken: they never wait for others.
     pub requests_per_peer_max: usize,
     /// Collective operations open at a time, those that the host is working on included.
@@ -120,6 +124,8 @@ pub struct Limits {
     pub groups_max: usize,
     /// Standing requests for forwarded output.
     pub pulls_max: usize,
+    /// Those of one process.
+    pub pulls_per_process_max: usize,
     /// Bytes of output kept for whoever will ask for it.
     pub kept_output_bytes_max: usize,
     /// Paths that are registered for removal at the end of processes.
@@ -128,6 +134,11 @@ pub struct Limits {
     pub cleanup_bytes_max: usize,
     /// Event codes that one client may want at a time.
     pub event_codes_max: usize,
+    /// Keys in all queries of one request.
+    pub query_keys_max: usize,
+    /// Bytes of memory that the answer to the queries of one request may take. Room for the tables of a job of 100,000
+    /// processes; what is sent is smaller.
+    pub query_bytes_max: usize,
     /// Bytes of values that the answer to a Get of one key may carry besides it. Release 6.1 takes messages of 32 MiB,
     /// release 3.2 of 16 MiB.
     pub reply_bytes_max: usize,
@@ -138,6 +149,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             peers_max: 4096,
+            peers_per_process_max: 256,
+            tools_per_user_max: 1024,
             requests_per_peer_max: 4096,
             collectives_max: 4096,
             participants_max: 1 << 20,
@@ -145,10 +158,13 @@ impl Default for Limits {
             host_requests_max: 65_536,
             groups_max: 65_536,
             pulls_max: 65_536,
+            pulls_per_process_max: 1024,
             kept_output_bytes_max: 1 << 20,
             cleanup_paths_max: 65_536,
             cleanup_bytes_max: 16 << 20,
             event_codes_max: 4096,
+            query_keys_max: 4096,
+            query_bytes_max: 64 << 20,
             reply_bytes_max: 8 << 20,
         }
     }

@@ -51,7 +51,7 @@ impl GetDirectives {
 }
 
 /// An owned [`RealmRequest`].
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Realm {
     #[default]
     Default,

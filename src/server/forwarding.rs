@@ -4,18 +4,19 @@
 //! allow. Output that nobody has pulled is kept within a bound and goes to the first who does: a spawner can't ask for
 //! its job's output before it knows the job's name. When the bound is reached newer output that nobody wants is dropped.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use super::config::Capabilities;
 use super::core::Server;
 use super::host::Upcall;
-use super::io::{Output, PeerId};
+use super::io::{Forwarded, Output, PeerId};
 use super::outputs::Ticket;
 use super::pending::{Expected, Purpose};
 use super::requests::{IofOutput, IofPull, Requester};
 use crate::gds::Publish;
 use crate::keys;
-use crate::proto::{self, Reply, notification};
+use crate::proto::{self, Reply};
 use crate::types::codes::iof_channel;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, footprint};
 
@@ -34,12 +35,24 @@ pub(super) struct Pull {
 #[derive(Debug, Default)]
 pub(super) struct Forwarding {
     granted: BTreeMap<u64, Pull>,
+    wanted: BTreeMap<Namespace, Wanted>,
     /// Processes named by all of them together.
     proc_count: usize,
     kept: VecDeque<IofOutput>,
     kept_bytes: usize,
     last: u64,
 }
+
+/// What of a job is wanted by how many.
+#[derive(Debug, Default)]
+struct Wanted {
+    of_any: Counts,
+    of_rank: BTreeMap<Rank, Counts>,
+}
+
+/// How many want each channel, by the number of its bit.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts([usize; u16::BITS as usize]);
 
 impl<S: Publish> Server<S> {
     pub(super) fn pull_output(&mut self, now: Time, ticket: Ticket, requester: Requester, pull: proto::IofPull) {
@@ -51,9 +64,7 @@ impl<S: Publish> Server<S> {
         if procs.is_empty() || channels & OUTPUT_CHANNELS == 0 {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
-        let is_full = self.forwarding.granted.len() >= self.config.limits.pulls_max;
-        let proc_count = self.forwarding.proc_count.saturating_add(procs.len());
-        if is_full || proc_count > self.config.limits.participants_max {
+        if !self.has_room_for_pull(&requester.proc, procs.len()) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let pull = Pull {
@@ -71,13 +82,27 @@ impl<S: Publish> Server<S> {
         self.ask_host(now, Purpose::Passed(ticket, Expected::Pull(Box::new(pull))), upcall);
     }
 
-    /// The host forwards what is wanted: from here on it goes to the client, with what was kept of it.
+    fn has_room_for_pull(&self, proc: &ProcId, proc_count: usize) -> bool {
+        let limits = &self.config.limits;
+        let Forwarding { granted, proc_count: known, .. } = &self.forwarding;
+        let own = granted.values().filter(|pull| pull.requester.proc == *proc).count();
+        granted.len() < limits.pulls_max
+            && own < limits.pulls_per_process_max
+            && known.saturating_add(proc_count) <= limits.participants_max
+    }
+
+    /// The host forwards what is wanted: from here on it goes to the client, with what was kept of it. If there is no
+    /// room any more, the host hears that nobody wants it.
     pub(super) fn grant_pull(&mut self, ticket: Ticket, pull: Pull) {
+        if !self.has_room_for_pull(&pull.requester.proc, pull.procs.len()) {
+            self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+            return self.stop(pull);
+        }
         self.forwarding.last = self.forwarding.last.saturating_add(1);
         let reference = self.forwarding.last;
         self.outputs.reply(ticket, Reply::IofPulled(reference));
         for output in self.forwarding.take_kept(&pull) {
-            self.outputs.push(forward(&pull, &output));
+            self.outputs.push(forward(&pull, &Arc::new(output)));
         }
         self.forwarding.insert(reference, pull);
     }
@@ -98,16 +123,21 @@ impl<S: Publish> Server<S> {
     /// Ends standing requests; the host is told what nobody wants any more. Its answer changes nothing.
     fn drop_pulls(&mut self, is_over: impl Fn(u64, &Pull) -> bool) {
         for pull in self.forwarding.extract(is_over) {
-            let Pull { requester, procs, channels, .. } = self.forwarding.without_wanted(pull);
-            if procs.is_empty() {
-                continue;
-            }
-            let stop = Info::new(Key::from_static(keys::IOF_STOP.name()), true);
-            let directives = requester.signed(vec![stop]);
-            let upcall = Upcall::IofPull(IofPull { requester, procs, directives, channels });
-            let id = self.upcalls.unawaited();
-            self.outputs.push(Output::Upcall(id, upcall));
+            self.stop(pull);
         }
+    }
+
+    /// Tells the host what of a pull nobody wants.
+    fn stop(&mut self, pull: Pull) {
+        let Pull { requester, procs, channels, .. } = self.forwarding.without_wanted(pull);
+        if procs.is_empty() {
+            return;
+        }
+        let stop = Info::new(Key::from_static(keys::IOF_STOP.name()), true);
+        let directives = requester.signed(vec![stop]);
+        let upcall = Upcall::IofPull(IofPull { requester, procs, directives, channels });
+        let id = self.upcalls.unawaited();
+        self.outputs.push(Output::Upcall(id, upcall));
     }
 
     /// The host hands over output.
@@ -116,12 +146,13 @@ impl<S: Publish> Server<S> {
             return Status::ERR_BAD_PARAM;
         }
         let mut is_wanted = false;
+        let output = Arc::new(output);
         for pull in self.forwarding.granted.values().filter(|pull| pull.wants(&output.source, output.channel)) {
             self.outputs.push(forward(pull, &output));
             is_wanted = true;
         }
         if !is_wanted {
-            self.forwarding.keep(output, self.config.limits.kept_output_bytes_max);
+            self.forwarding.keep(Arc::unwrap_or_clone(output), self.config.limits.kept_output_bytes_max);
         }
         Status::SUCCESS
     }
@@ -150,33 +181,49 @@ impl Forwarding {
 
     fn insert(&mut self, reference: u64, pull: Pull) {
         self.proc_count = self.proc_count.saturating_add(pull.procs.len());
+        for proc in &pull.procs {
+            let wanted = self.wanted.entry(proc.namespace.clone()).or_default();
+            wanted.of_any.change(pull.channels, 1);
+            wanted.of_rank.entry(proc.rank).or_default().change(pull.channels, 1);
+        }
         self.granted.insert(reference, pull);
     }
 
     fn extract(&mut self, is_over: impl Fn(u64, &Pull) -> bool) -> Vec<Pull> {
         let over: Vec<Pull> =
             self.granted.extract_if(.., |&id, pull| is_over(id, pull)).map(|(_, pull)| pull).collect();
-        self.proc_count = self.granted.values().map(|pull| pull.procs.len()).fold(0, usize::saturating_add);
+        for pull in &over {
+            self.proc_count = self.proc_count.saturating_sub(pull.procs.len());
+            pull.procs.iter().for_each(|proc| self.want_less(proc, pull.channels));
+        }
         over
     }
 
-    /// What of a pull that is over nobody else wants. Of a long list nothing is said while anybody wants anything of the
-    /// jobs in it: it is not searched.
-    fn without_wanted(&self, mut pull: Pull) -> Pull {
-        let is_long = pull.procs.len() > PROCS_COMPARED_MAX;
-        let overlaps = |a: &ProcId, b: &ProcId| {
-            a.namespace == b.namespace && (a.rank == b.rank || a.rank == Rank::Wildcard || b.rank == Rank::Wildcard)
-        };
-        let others: Vec<&Pull> = self.granted.values().filter(|other| other.channels & pull.channels != 0).collect();
-        if is_long {
-            let jobs: BTreeSet<&Namespace> =
-                others.iter().flat_map(|other| &other.procs).map(|p| &p.namespace).collect();
-            pull.procs.retain(|proc| !jobs.contains(&proc.namespace));
-        } else {
-            let is_wanted = |proc: &ProcId| others.iter().any(|other| other.procs.iter().any(|of| overlaps(proc, of)));
-            pull.procs.retain(|proc| !is_wanted(proc));
+    fn want_less(&mut self, proc: &ProcId, channels: u16) {
+        let Some(wanted) = self.wanted.get_mut(&proc.namespace) else { return };
+        wanted.of_any.change(channels, -1);
+        if let Some(counts) = wanted.of_rank.get_mut(&proc.rank) {
+            counts.change(channels, -1);
+            if *counts == Counts::default() {
+                wanted.of_rank.remove(&proc.rank);
+            }
         }
+        if wanted.of_rank.is_empty() {
+            self.wanted.remove(&proc.namespace);
+        }
+    }
+
+    /// What of a pull that is over nobody else wants.
+    fn without_wanted(&self, mut pull: Pull) -> Pull {
+        pull.procs.retain(|proc| !self.is_wanted(proc, pull.channels));
         pull
+    }
+
+    /// Whether anybody wants one of these channels of a process, or of one of those that a wildcard means.
+    fn is_wanted(&self, proc: &ProcId, channels: u16) -> bool {
+        let Some(Wanted { of_any, of_rank }) = self.wanted.get(&proc.namespace) else { return false };
+        let has = |rank: Rank| of_rank.get(&rank).is_some_and(|counts| counts.has(channels));
+        if proc.rank == Rank::Wildcard { of_any.has(channels) } else { has(proc.rank) || has(Rank::Wildcard) }
     }
 
     /// Whether the host forwards all of this already, for the same user. A long list is not searched: the host is asked.
@@ -208,10 +255,24 @@ impl Forwarding {
     }
 }
 
-fn forward(pull: &Pull, output: &IofOutput) -> Output {
-    let IofOutput { source, channel, bytes, info } = output.clone();
-    let output = notification::Output { source, channels: channel, reference: pull.local_id, info, bytes };
-    Output::Forward(pull.peer, output)
+impl Counts {
+    fn change(&mut self, channels: u16, by: isize) {
+        for count in self.of(channels) {
+            *count = count.saturating_add_signed(by);
+        }
+    }
+
+    fn of(&mut self, channels: u16) -> impl Iterator<Item = &mut usize> {
+        self.0.iter_mut().enumerate().filter(move |(bit, _)| channels & (1 << bit) != 0).map(|(_, count)| count)
+    }
+
+    fn has(&self, channels: u16) -> bool {
+        self.0.iter().enumerate().any(|(bit, &count)| channels & (1 << bit) != 0 && count > 0)
+    }
+}
+
+fn forward(pull: &Pull, output: &Arc<IofOutput>) -> Output {
+    Output::Forward(pull.peer, Forwarded { reference: pull.local_id, output: Arc::clone(output) })
 }
 
 /// What a piece of output takes, its own record included, so that empty pieces are bounded, too.

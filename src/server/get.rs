@@ -38,8 +38,19 @@ enum For {
 impl<S: Publish> Server<S> {
     pub(super) fn get(&mut self, now: Time, ticket: Ticket, get: proto::Get) {
         let proto::Get { proc, directives, key } = get;
+        if !self.may_read(ticket.peer(), &proc.namespace) {
+            return self.outputs.reply_status(ticket, Status::ERR_NO_PERMISSIONS);
+        }
         let wanted = Wanted { proc, key, directives: GetDirectives::read(&directives) };
         self.ask(now, Asker::Peer(ticket), wanted);
+    }
+
+    /// Tools read the jobs that they may query: those of their user, unless it is root or the server's own.
+    fn may_read(&self, id: PeerId, namespace: &Namespace) -> bool {
+        let Some(peer) = self.peers.get(id).filter(|peer| peer.is_tool) else { return true };
+        let uid = peer.credentials.uid;
+        let is_own = |job: &Job| job.clients.values().any(|client| client.credentials.uid == uid);
+        self.is_trusted(uid) || self.registry.job(namespace).is_some_and(is_own)
     }
 
     /// The server's own process asks. It sees what a client on this node sees.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::cleanup::Cleanup;
 use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
+use super::requests::IofOutput;
 use crate::events::Event;
 use crate::proto::notification::Event as Notification;
 use crate::proto::{Reply, Request, Tag, notification};
@@ -49,7 +50,7 @@ pub enum Output {
     /// The description of this namespace is new, or gone: what was made of an older one must not be sent any more.
     Described(Namespace),
     /// Send output of another process.
-    Forward(PeerId, notification::Output),
+    Forward(PeerId, Forwarded),
     /// Hand over the descriptor of a namespace's segment.
     SendSegment(PeerId, Namespace),
     /// Close the connection after everything before this has been written.
@@ -66,6 +67,24 @@ pub enum Output {
     Cleanup(Cleanup),
     /// Data of this namespace was published: wake who sleeps on its segment.
     Wake(Namespace),
+}
+
+/// A piece of output for one of those who want it. They share it: it is written for each when its turn comes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forwarded {
+    /// The receiver's own number for its request.
+    pub reference: u64,
+    /// The piece.
+    pub output: Arc<IofOutput>,
+}
+
+impl Forwarded {
+    /// As it is written: a copy.
+    #[must_use]
+    pub fn notification(&self) -> notification::Output {
+        let IofOutput { source, channel, bytes, info } = self.output.as_ref().clone();
+        notification::Output { source, channels: channel, reference: self.reference, info, bytes }
+    }
 }
 
 /// What a connection claims and what the kernel says about it.
@@ -186,6 +205,22 @@ pub enum Refusal {
         /// The bound.
         peers_max: usize,
     },
+    /// One process has its share of the connections.
+    #[error("process {proc} has {peers_max} connections, which is the limit of one process")]
+    TooManyOfProcess {
+        /// As claimed.
+        proc: ProcId,
+        /// The bound.
+        peers_max: usize,
+    },
+    /// The tools of one user have their share of the connections.
+    #[error("the tools of user {uid} have {peers_max} connections, which is the limit of one user's")]
+    TooManyTools {
+        /// Their user, according to the kernel.
+        uid: u32,
+        /// The bound.
+        peers_max: usize,
+    },
     /// The same connection introduced itself twice.
     #[error("the connection introduced itself a second time")]
     Repeated,
@@ -246,7 +281,9 @@ impl Refusal {
             Self::ForeignTool { .. } => Status::ERR_NO_PERMISSIONS,
             Self::NameTaken { .. } => Status::ERR_EXISTS,
             Self::HostForTool { status } => *status,
-            Self::TooManyPeers { .. } => Status::ERR_OUT_OF_RESOURCE,
+            Self::TooManyPeers { .. } | Self::TooManyOfProcess { .. } | Self::TooManyTools { .. } => {
+                Status::ERR_OUT_OF_RESOURCE
+            }
             Self::Repeated => Status::ERR_BAD_PARAM,
             Self::Host { status, .. } => *status,
         }

@@ -13,6 +13,7 @@ impl<S: Publish> Server<S> {
     /// Describes a job. When called again the newer description counts; what it leaves out stays as it was.
     pub(super) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> HostResult {
         let RegisterNamespace { namespace, local_count, .. } = registration;
+        self.evict_guests(now, namespace);
         let job_size = match self.store_description(registration) {
             Ok(job_size) => job_size,
             Err(error) => {
@@ -21,8 +22,10 @@ impl<S: Publish> Server<S> {
             }
         };
         let job = self.registry.job_or_insert(namespace);
+        if std::mem::take(&mut job.is_of_tools) {
+            job.job_size = None;
+        }
         job.is_registered = true;
-        job.is_of_tools = false;
         job.local_count = local_count.or(job.local_count);
         job.job_size = job_size.or(job.job_size);
         tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
@@ -31,6 +34,18 @@ impl<S: Publish> Server<S> {
         self.wake(namespace);
         self.review_namespace(now, namespace);
         HostResult::Status(Status::SUCCESS)
+    }
+
+    /// Ends the tools that took a name before the host did: none goes on as a process of the host's job. Those that the
+    /// host let in under it stay.
+    fn evict_guests(&mut self, now: Time, namespace: &Namespace) {
+        let Some(job) = self.registry.job(namespace).filter(|job| job.is_of_tools) else { return };
+        let is_evicted = |client: &Client| client.is_guest && !client.is_vouched_for;
+        let ranks: Vec<u32> =
+            job.clients.iter().filter(|(_, client)| is_evicted(client)).map(|(&rank, _)| rank).collect();
+        for rank in ranks {
+            self.deregister_client(now, &ProcId::new(namespace.clone(), rank));
+        }
     }
 
     /// Publishes a job's description, and gives its number of processes if it says so. The store learns even a
@@ -46,16 +61,21 @@ impl<S: Publish> Server<S> {
         Ok(find(description.infos(), keys::JOB_SIZE).and_then(|info| info.value.as_u32()))
     }
 
-    /// Announces a local process, perhaps before its namespace. A process announced again after its end starts anew.
+    /// Announces a local process, perhaps before its namespace. A process announced again after its end starts anew, and
+    /// whoever is connected in its name as somebody else's process goes.
     pub(super) fn register_client(&mut self, now: Time, registration: &RegisterClient) -> Status {
         let RegisterClient { proc, uid, gid, object } = registration;
         let Some(rank) = proc.rank.process() else { return Status::ERR_BAD_PARAM };
         let credentials = Credentials { uid: *uid, gid: *gid };
-        let job = self.registry.job_or_insert(&proc.namespace);
-        // One that the job does not have would never come, and everybody would wait for it.
-        if job.job_size.is_some_and(|job_size| rank >= job_size) {
+        // One that the job does not have would never come, and everybody would wait for it. Tools say nothing of jobs.
+        let hosts_job = self.registry.job(&proc.namespace).filter(|job| !job.is_of_tools);
+        if hosts_job.and_then(|job| job.job_size).is_some_and(|job_size| rank >= job_size) {
             return Status::ERR_BAD_PARAM;
         }
+        if self.registry.client(proc).is_some_and(|client| client.credentials != credentials) {
+            self.deregister_client(now, proc);
+        }
+        let job = self.registry.job_or_insert(&proc.namespace);
         let client = job.clients.entry(rank).or_insert_with(|| Client::expected(credentials, *object));
         client.is_guest = false;
         client.credentials = credentials;

@@ -58,6 +58,10 @@ impl<S: Publish> Server<S> {
 
     /// Questions go to the host; what it does not support, this server answers as far as it can.
     fn pass_queries(&mut self, now: Time, ticket: Ticket, requester: Requester, queries: Vec<Query>) {
+        let key_count = queries.iter().map(|query| query.keys.len()).fold(0, usize::saturating_add);
+        if key_count > self.config.limits.query_keys_max {
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
         if !self.config.capabilities.contains(Capabilities::QUERY) {
             return self.answer_queries(ticket, &requester, &queries);
         }

@@ -1,5 +1,7 @@
 //! Questions that the server answers itself when its host answers none: what runs here, and what Get could tell.
 
+use std::collections::BTreeSet;
+
 use super::core::Server;
 use super::directives::{Realm, find};
 use super::outputs::Ticket;
@@ -9,10 +11,13 @@ use super::requests::Requester;
 use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest};
 use crate::keys::{self, TypedKey};
 use crate::proto::Reply;
-use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value};
+use crate::types::{
+    DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint,
+};
 
 impl<S: Publish> Server<S> {
-    /// Answers each key of each query, in order. Found keys alone are in the answer, one info each.
+    /// Answers each key of each query, in order, once for all that ask the same. Found keys alone are in the answer, one
+    /// info each.
     pub(super) fn answer_queries(&mut self, ticket: Ticket, requester: &Requester, queries: &[Query]) {
         let reply = match self.answers(requester, queries) {
             Ok((status, found)) => with_status(status, found.is_empty(), Reply::Infos(found)),
@@ -23,20 +28,26 @@ impl<S: Publish> Server<S> {
 
     fn answers(&self, requester: &Requester, queries: &[Query]) -> Result<(Status, Vec<Info>), Status> {
         let mut found = Vec::new();
-        let (mut wanted, mut understood) = (0_usize, false);
+        let (mut asked, mut understood) = (BTreeSet::new(), false);
+        let mut bytes_left = self.config.limits.query_bytes_max;
         for query in queries {
             let scope = Scope::of(&query.qualifiers, requester)?;
             for name in &query.keys {
-                wanted = wanted.saturating_add(1);
+                if !asked.insert((scope.clone(), name)) {
+                    continue;
+                }
                 let Ok(key) = Key::from_bytes(name.as_bytes()) else { continue };
                 understood |= OWN_KEYS.contains(&key.as_str());
-                found.extend(self.fact(requester, &scope, &key).map(|value| Info { key, flags: 0, value }));
+                let Some(value) = self.fact(requester, &scope, &key) else { continue };
+                let size_bytes = footprint(&value).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
+                bytes_left = bytes_left.checked_sub(size_bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
+                found.push(Info { key, flags: 0, value });
             }
         }
         let status = match found.len() {
             0 if understood => Status::ERR_NOT_FOUND,
             0 => Status::ERR_NOT_SUPPORTED,
-            count if count < wanted => Status::ERR_PARTIAL_SUCCESS,
+            count if count < asked.len() => Status::ERR_PARTIAL_SUCCESS,
             _ => Status::SUCCESS,
         };
         Ok((status, found))
@@ -54,7 +65,8 @@ impl<S: Publish> Server<S> {
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return Some(Value::from(QUALIFIERS.join(",")));
         }
-        let (namespace, job) = self.open_jobs(requester).find(|(name, _)| **name == scope.namespace)?;
+        let namespace = &scope.namespace;
+        let job = self.registry.job(namespace).filter(|job| self.is_open(requester, job))?;
         if is(keys::QUERY_PROC_TABLE.name()) {
             return Some(self.process_table(namespace, job, false));
         }
@@ -66,13 +78,21 @@ impl<S: Publish> Server<S> {
         self.store.lookup(namespace, &lookup).ok()
     }
 
-    /// The jobs that somebody may ask about: one's own user's, for root and the server's user all. Tools are none.
+    /// The jobs that somebody may ask about.
     fn open_jobs(&self, requester: &Requester) -> impl Iterator<Item = (&Namespace, &Job)> {
+        self.registry.jobs().filter(|(_, job)| self.is_open(requester, job))
+    }
+
+    /// One's own user's are, for root and the server's user all. Tools are no jobs.
+    fn is_open(&self, requester: &Requester, job: &Job) -> bool {
         let uid = requester.uid;
-        let is_trusted = uid == 0 || uid == self.config.tools.own_uid;
-        let is_own = move |job: &Job| job.clients.values().any(|client| client.credentials.uid == uid);
-        let jobs = self.registry.jobs().filter(|(_, job)| job.is_registered && !job.is_of_tools);
-        jobs.filter(move |(_, job)| is_trusted || is_own(job))
+        let is_own = || job.clients.values().any(|client| client.credentials.uid == uid);
+        job.is_registered && !job.is_of_tools && (self.is_trusted(uid) || is_own())
+    }
+
+    /// Whether a user may ask about everybody's jobs.
+    pub(super) const fn is_trusted(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.config.tools.own_uid
     }
 
     /// What is known of each process, by rank.
@@ -105,6 +125,7 @@ impl<S: Publish> Server<S> {
 }
 
 /// What the qualifiers narrow a query to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Scope {
     namespace: Namespace,
     rank: Rank,

@@ -33,6 +33,8 @@ pub(super) struct Client {
     pub(super) object: u64,
     /// A tool that the host did not announce.
     pub(super) is_guest: bool,
+    /// A guest that the host was asked about, and let in under this name.
+    pub(super) is_vouched_for: bool,
     /// As the host said.
     pub(super) pid: Option<u32>,
     /// As the host said.
@@ -68,6 +70,7 @@ impl Client {
             credentials,
             object,
             is_guest: false,
+            is_vouched_for: false,
             pid: None,
             executable: None,
             presence: Presence::Expected,
@@ -116,11 +119,18 @@ impl Job {
     /// Whether it is known which processes are local: the job is registered, and all announced clients are.
     pub(super) fn is_defined(&self) -> bool {
         let announced = usize::try_from(self.local_count.unwrap_or(0)).unwrap_or(usize::MAX);
-        self.is_registered && self.clients.len() >= announced
+        self.is_registered && self.members().count() >= announced
+    }
+
+    /// Its local processes. Guests are none where the host announced processes: nobody of the job waits for them.
+    fn members(&self) -> impl Iterator<Item = u32> {
+        let has_own = self.clients.values().any(|client| !client.is_guest);
+        let members = self.clients.iter().filter(move |(_, client)| !(has_own && client.is_guest));
+        members.map(|(&rank, _)| rank)
     }
 
     fn remote(&self) -> Remote {
-        let local_count = self.clients.len();
+        let local_count = self.members().count();
         match self.job_size.map(|size| usize::try_from(size).unwrap_or(usize::MAX)) {
             Some(job_size) if job_size > local_count => Remote::Some,
             Some(_) => Remote::None,
@@ -197,7 +207,7 @@ impl Registry {
                 }
                 Rank::Process(_) => members.remote = Remote::Some,
                 _ => {
-                    let local = job.clients.keys().map(|&rank| ProcId::new(entry.namespace.clone(), rank));
+                    let local = job.members().map(|rank| ProcId::new(entry.namespace.clone(), rank));
                     members.local.extend(local);
                 }
             }

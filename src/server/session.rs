@@ -56,6 +56,11 @@ impl<S: Publish> Server<S> {
         if expected != found {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
+        // Counted last: only whoever may speak for the process takes of its share, or learns of it.
+        let peers_max = self.config.limits.peers_per_process_max;
+        if self.peers.iter().filter(|(_, peer)| peer.proc == *proc).count() >= peers_max {
+            return Err(Refusal::TooManyOfProcess { proc: proc.clone(), peers_max });
+        }
         Ok(client.object)
     }
 

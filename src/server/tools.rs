@@ -39,7 +39,7 @@ impl<S: Publish> Server<S> {
         if !self.config.capabilities.contains(Capabilities::TOOL_CONNECTED) {
             let claimed = hello.claimed.clone();
             self.tools.arriving.insert(id, hello);
-            return self.admit_tool(now, id, claimed);
+            return self.admit_tool(now, id, claimed, false);
         }
         let upcall = Upcall::ToolConnected(upcall_of(&hello));
         self.tools.arriving.insert(id, hello);
@@ -63,6 +63,10 @@ impl<S: Publish> Server<S> {
             return Err(Refusal::NoTools);
         }
         let uid = hello.credentials.uid;
+        let peers_max = self.config.limits.tools_per_user_max;
+        if !is_announced && self.tools_of(uid) >= peers_max {
+            return Err(Refusal::TooManyTools { uid, peers_max });
+        }
         if !is_announced && !policy.any_user && uid != 0 && uid != policy.own_uid {
             return Err(Refusal::ForeignTool { uid, ours: policy.own_uid });
         }
@@ -74,6 +78,13 @@ impl<S: Publish> Server<S> {
             return Err(Refusal::NoName);
         }
         Ok(())
+    }
+
+    /// Connections of a user's tools, those that wait for the host included.
+    fn tools_of(&self, uid: u32) -> usize {
+        let here = self.peers.iter().filter(|(_, peer)| peer.is_tool && peer.credentials.uid == uid).count();
+        let arriving = self.tools.arriving.values().filter(|hello| hello.credentials.uid == uid).count();
+        here.saturating_add(arriving)
     }
 
     /// Whether a tool can have the name it brings: that of one process, which nobody else is.
@@ -122,7 +133,7 @@ impl<S: Publish> Server<S> {
         }
         // A tool that brought a name is not told another one.
         let claimed = self.tools.arriving.get(&id).and_then(|hello| hello.claimed.clone());
-        self.admit_tool(now, id, claimed.or(assigned));
+        self.admit_tool(now, id, claimed.or(assigned), true);
     }
 
     fn refuse_tool(&mut self, id: PeerId, refusal: Refusal) {
@@ -131,12 +142,15 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    fn admit_tool(&mut self, now: Time, id: PeerId, proc: Option<ProcId>) {
+    fn admit_tool(&mut self, now: Time, id: PeerId, proc: Option<ProcId>, is_vouched_for: bool) {
         let Some(hello) = self.tools.arriving.get(&id).cloned() else { return };
         let proc = proc.unwrap_or_else(|| self.next_name());
         if let Err(refusal) = self.seat(id, &hello, &proc) {
             tracing::warn!(%proc, %refusal, "tool refused");
             return self.refuse_tool(id, refusal);
+        }
+        if let Some(client) = self.registry.client_mut(&proc) {
+            client.is_vouched_for = is_vouched_for;
         }
         self.tools.arriving.remove(&id);
         tracing::info!(%proc, kind = ?hello.kind, "tool connected");

@@ -1,6 +1,6 @@
 //! How much memory a value takes, for limits.
 
-use super::{DataArray, Info, Text, Value};
+use super::{DataArray, Info, ProcInfo, Text, Value};
 
 /// Deepest nesting that is measured; what is deeper is no value anybody meant.
 const DEPTH_MAX: usize = 32;
@@ -38,6 +38,10 @@ fn measure(value: &Value, depth: usize) -> Option<usize> {
         }
         Value::Query(query) => {
             query.keys.iter().map(text_size).fold(infos_size(&query.qualifiers, depth)?, usize::saturating_add)
+        }
+        Value::ProcInfo(info) => {
+            let texts = optional(info.hostname.as_ref()).saturating_add(optional(info.executable.as_ref()));
+            size_of::<ProcInfo>().saturating_add(texts)
         }
         // Everything else has a fixed size, or holds a few names.
         _ => 0,

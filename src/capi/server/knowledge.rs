@@ -1,11 +1,14 @@
 //! Questions that this library answers itself: process sets, and what the host says it supports.
 //!
+//! A question that is asked twice in one query is answered once, and answers that would take too much memory are not made.
 //! A question without an answer here goes to the host. Results are a flat list of the keys that were found, as the
 //! reference's hosts and tools expect.
 
+use std::collections::BTreeSet;
+
 use crate::capi::guard::Failure;
 use crate::keys::{self, TypedKey};
-use crate::types::{DataArray, DataType, Info, Key, ProcId, Query, Regattr, Status, Text, Value};
+use crate::types::{DataArray, DataType, Info, Key, ProcId, Query, Regattr, Status, Text, Value, footprint};
 
 use super::state::{self, ServerProcess};
 use super::upcall::{Bridge, Due};
@@ -14,9 +17,13 @@ use crate::api::QueryRequest;
 /// Answers what is known here, and has the host answer the rest.
 pub(super) fn query(bridge: &Bridge, request: QueryRequest, due: Due) {
     let QueryRequest { requester, queries } = request;
-    let (found, rest) = match state::current() {
+    let divided = match state::current() {
         Ok(process) => divide(&process, queries),
-        Err(Failure(_)) => (Vec::new(), queries),
+        Err(Failure(_)) => Ok((Vec::new(), queries)),
+    };
+    let (found, rest) = match divided {
+        Ok(divided) => divided,
+        Err(status) => return due.give_infos(status, Vec::new()),
     };
     if rest.is_empty() {
         return due.give_infos(Status::SUCCESS, found);
@@ -26,29 +33,54 @@ pub(super) fn query(bridge: &Bridge, request: QueryRequest, due: Due) {
 }
 
 /// What is known of these, and what is left to ask.
-fn divide(process: &ServerProcess, queries: Vec<Query>) -> (Vec<Info>, Vec<Query>) {
-    let mut found = Vec::new();
+fn divide(process: &ServerProcess, queries: Vec<Query>) -> Result<(Vec<Info>, Vec<Query>), Status> {
+    let mut found = Answers::default();
     let mut rest = Vec::new();
-    for Query { keys, qualifiers } in queries {
+    for Query { mut keys, qualifiers } in queries {
+        let mut seen = BTreeSet::new();
+        keys.retain(|key| seen.insert(key.clone()));
         if keys.first().is_some_and(|key| is(key, keys::QUERY_ATTRIBUTE_SUPPORT)) {
-            let attributes = keys.iter().skip(1).filter_map(|function| supported(process, function));
-            let before = found.len();
-            found.extend(attributes);
-            if found.len() == before {
+            let before = found.infos.len();
+            for function in keys.iter().skip(1) {
+                supported(process, function).map_or(Ok(()), |info| found.push(info))?;
+            }
+            if found.infos.len() == before {
                 rest.push(Query { keys, qualifiers });
             }
             continue;
         }
-        let answers: Vec<Option<Info>> = keys.iter().map(|key| about_sets(process, key, &qualifiers)).collect();
-        let open = keys.into_iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(key, _)| key);
-        let open: Vec<Text> = open.collect();
-        found.extend(answers.into_iter().flatten());
+        let mut open = Vec::new();
+        for key in keys {
+            match about_sets(process, &key, &qualifiers) {
+                Some(info) => found.push(info)?,
+                None => open.push(key),
+            }
+        }
         if !open.is_empty() {
             rest.push(Query { keys: open, qualifiers });
         }
     }
-    (found, rest)
+    Ok((found.infos, rest))
 }
+
+/// What was found so far, and how much memory it takes.
+#[derive(Default)]
+struct Answers {
+    infos: Vec<Info>,
+    size_bytes: usize,
+}
+
+impl Answers {
+    fn push(&mut self, info: Info) -> Result<(), Status> {
+        let size_bytes = footprint(&info.value).and_then(|size_bytes| self.size_bytes.checked_add(size_bytes));
+        self.size_bytes = size_bytes.filter(|&sum| sum <= ANSWER_BYTES_MAX).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
+        self.infos.push(info);
+        Ok(())
+    }
+}
+
+/// What the answers to the queries of one request may take here, in bytes of memory: as much as the core's may.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// What is known about process sets. A host that defines none here may know some.
 fn about_sets(process: &ServerProcess, key: &Text, qualifiers: &[Info]) -> Option<Info> {
@@ -130,24 +162,25 @@ mod tests {
         let process = process(directory.path());
         let names = [keys::QUERY_NUM_PSETS.name(), keys::QUERY_PSET_NAMES.name()];
         assert_eq!(
-            divide(&process, ask(&names, Vec::new())),
+            divide(&process, ask(&names, Vec::new())).unwrap(),
             (Vec::new(), ask(&names, Vec::new())),
             "the host may know"
         );
         let members = vec![ProcId::new(Namespace::new("job").unwrap(), 3)];
         process.process_sets.lock().insert("odd".into(), members.clone());
         process.process_sets.lock().insert("even".into(), Vec::new());
-        let (found, rest) = divide(&process, ask(&[names[0], "pmix.qry.ns", names[1]], Vec::new()));
+        let (found, rest) = divide(&process, ask(&[names[0], "pmix.qry.ns", names[1]], Vec::new())).unwrap();
         let values: Vec<Value> = found.into_iter().map(|info| info.value).collect();
         assert_eq!(values, [Value::Size(2), Value::from("even,odd")]);
         assert_eq!(rest, ask(&["pmix.qry.ns"], Vec::new()));
         let named = |name: &str| vec![Info::new(Key::from_static(keys::PSET_NAME.name()), name)];
-        let (found, _) = divide(&process, ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("odd")));
+        let (found, _) = divide(&process, ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("odd"))).unwrap();
         assert_eq!(found[0].value, processes(&members));
-        let (found, rest) = divide(&process, ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("none")));
+        let (found, rest) = divide(&process, ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("none"))).unwrap();
         assert_eq!((found.len(), rest.len()), (0, 1));
         process.attributes.lock().insert("PMIx_Spawn".into(), vec!["PMIX_TIMEOUT".into(), "host.own".into()]);
-        let (found, rest) = divide(&process, ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Spawn"], Vec::new()));
+        let (found, rest) =
+            divide(&process, ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Spawn"], Vec::new())).unwrap();
         let regattrs = [described("pmix.timeout"), described("host.own")];
         assert_eq!((regattrs[0].data_type, regattrs[1].data_type), (DataType::Int.to_raw(), 0));
         let elements = regattrs.map(|attribute| Value::Regattr(Box::new(attribute))).to_vec();
@@ -155,6 +188,21 @@ mod tests {
         let level = Info::new(Key::from_static(keys::HOST_ATTRIBUTES.name()), attributes);
         assert_eq!(found, [Info::new(Key::from_static("PMIx_Spawn"), Value::info_array(vec![level]))]);
         assert_eq!(rest, []);
+    }
+
+    /// Every repetition of a key was answered, and the sum measured when it had been made.
+    #[test]
+    fn repeated_questions_are_answered_once_and_answers_are_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let process = process(directory.path());
+        process.process_sets.lock().insert("odd".into(), Vec::new());
+        let (found, rest) = divide(&process, ask(&[keys::QUERY_NUM_PSETS.name(); 3], Vec::new())).unwrap();
+        assert_eq!((found.len(), rest.len()), (1, 0));
+        let info = || Info::new(Key::from_static("a"), vec![0_u8; 20]);
+        let size_bytes = footprint(&info().value).unwrap();
+        let mut answers = Answers { infos: Vec::new(), size_bytes: ANSWER_BYTES_MAX - size_bytes };
+        assert_eq!(answers.push(info()), Ok(()));
+        assert_eq!((answers.push(info()), answers.infos.len()), (Err(Status::ERR_OUT_OF_RESOURCE), 1));
     }
 
     #[test]

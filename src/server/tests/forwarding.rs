@@ -2,10 +2,10 @@
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::notification;
 use crate::proto::{IofDeregister, IofPull, Reply, Request};
 use crate::server::{
-    Capabilities, Config, HostCall, HostReply, HostResult, IofOutput, Limits, Output, PeerId, Upcall, UpcallId,
+    Capabilities, Config, Forwarded, HostCall, HostReply, HostResult, IofOutput, Limits, Output, PeerId, Upcall,
+    UpcallId,
 };
 use crate::types::{ProcId, Status};
 
@@ -29,7 +29,7 @@ fn deliver(rig: &mut Rig, source: &ProcId, channel: u16, text: &str) -> (Vec<(Pe
 
 /// To whom, under which number of theirs, what.
 fn forwarded(outputs: &[Output]) -> Vec<(PeerId, u64, String)> {
-    let text = |output: &notification::Output| String::from_utf8(output.bytes.clone()).unwrap();
+    let text = |forwarded: &Forwarded| String::from_utf8(forwarded.notification().bytes).unwrap();
     let forward = |output: &Output| match output {
         Output::Forward(peer, output) => Some((*peer, output.reference, text(output))),
         _ => None,
@@ -197,4 +197,51 @@ fn pulls_are_bounded() {
     granted(&mut rig, id);
     let outputs = rig.request(peer, pull(&[everybody()], STDOUT, 2));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+}
+
+/// Each pull had a copy of each piece before any queue counted them.
+#[test]
+fn all_who_want_a_piece_of_output_share_it() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(1, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+    granted(&mut rig, id);
+    rig.request(peer, pull(&[everybody()], STDOUT, 2));
+    let output = IofOutput { source: proc(0), channel: STDOUT, bytes: b"x".to_vec(), info: Vec::new() };
+    let outputs = rig.host(HostCall::IofDeliver(output));
+    let [Output::Forward(_, first), Output::Forward(_, second), _] = outputs.as_slice() else { panic!("{outputs:?}") };
+    assert!(std::sync::Arc::ptr_eq(&first.output, &second.output));
+    assert_eq!((first.reference, second.reference), (1, 2));
+}
+
+#[test]
+fn one_process_has_a_share_of_the_pulls() {
+    let limits = Limits { pulls_per_process_max: 1, ..Limits::default() };
+    let config = Config { capabilities: Capabilities::IOF_PULL, limits, ..Config::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peers = rig.job(2, 2);
+    // Both are at the host when the first is granted.
+    let [(id, _), (late, _)] = [1, 2].map(|number| upcall(&rig.request(peers[0], pull(&[proc(0)], STDOUT, number))));
+    assert_eq!(replies(&granted(&mut rig, id)), [(peers[0], Reply::IofPulled(1))]);
+    let refused = [(peers[0], Status::ERR_OUT_OF_RESOURCE)];
+    assert_eq!(statuses(&granted(&mut rig, late)), refused);
+    assert_eq!(statuses(&rig.request(peers[0], pull(&[proc(0)], STDOUT, 3))), refused);
+    let outputs = rig.request(peers[1], pull(&[proc(0)], STDOUT, 4));
+    assert_eq!(replies(&outputs), [(peers[1], Reply::IofPulled(2))], "another has its own share");
+}
+
+/// Of a list of more than 64 processes nothing was said while anybody wanted anything of their job.
+#[test]
+fn the_host_hears_of_each_process_that_nobody_wants_any_more_in_lists_of_any_length() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    let many: Vec<ProcId> = (0..100).map(proc).collect();
+    for (peer, procs) in [(peers[0], many.as_slice()), (peers[1], &[proc(99)])] {
+        if let [(id, _)] = upcalls(&rig.request(peer, pull(procs, STDOUT, 1))).as_slice() {
+            granted(&mut rig, *id);
+        }
+    }
+    let (_, call) = upcall(&rig.lose(peers[0]));
+    let Upcall::IofPull(stop) = call else { panic!("{call:?}") };
+    assert_eq!(stop.procs, many[..99]);
 }

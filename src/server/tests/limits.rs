@@ -2,9 +2,9 @@
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::Request;
+use crate::proto::{Reply, Request};
 use crate::server::{Capabilities, Config, DirectModexRequest, HostCall, HostResult, Limits, Output, Refusal};
-use crate::types::{Scope, Status};
+use crate::types::{Query, Scope, Status, Text};
 
 const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
 
@@ -19,6 +19,17 @@ fn one_connection_more_than_the_limit_is_refused() {
     rig.job(2, 2);
     let (peer, outputs) = rig.connect(&proc(0), SOCKET);
     assert_eq!(outputs, [Output::Refuse(peer, Refusal::TooManyPeers { peers_max: 2 })]);
+}
+
+/// One process could take all connections that the server holds.
+#[test]
+fn one_connection_of_a_process_more_than_its_share_is_refused() {
+    let mut rig = rig(Limits { peers_per_process_max: 2, ..Limits::default() });
+    rig.job(2, 2);
+    rig.join(&proc(0), SOCKET);
+    let (peer, outputs) = rig.connect(&proc(0), SOCKET);
+    assert_eq!(outputs, [Output::Refuse(peer, Refusal::TooManyOfProcess { proc: proc(0), peers_max: 2 })]);
+    rig.join(&proc(1), SOCKET);
 }
 
 #[test]
@@ -82,5 +93,45 @@ fn the_answer_to_a_get_carries_other_values_only_as_far_as_a_message_takes_them(
         rig.put(peers[0], Scope::Global, "b", 2);
         let answer = data(&rig.request(peers[1], get(&proc(0), Some("a"), &[])));
         assert_eq!(answer.iter().map(|kval| kval.key.as_str()).collect::<Vec<_>>(), expected);
+    }
+}
+
+fn ask(rig: &mut Rig, peer: crate::server::PeerId, keys: &[&str]) -> Reply {
+    let query = Query { keys: keys.iter().map(|key| Text::from(*key)).collect(), qualifiers: Vec::new() };
+    replies(&rig.request(peer, Request::Query(vec![query.clone(), query]))).remove(0).1
+}
+
+/// Each repetition of a key brought one more table of the whole job.
+#[test]
+fn a_key_that_is_asked_for_again_is_answered_once() {
+    let mut rig = rig(Limits::default());
+    let peer = rig.job(4, 1)[0];
+    let Reply::Infos(found) = ask(&mut rig, peer, &["pmix.qry.ptable"; 3]) else { panic!("no infos") };
+    assert_eq!(found.len(), 1);
+}
+
+#[test]
+fn one_key_in_queries_more_than_the_limit_is_refused() {
+    for (query_keys_max, is_refused) in [(4, false), (3, true)] {
+        let mut rig = rig(Limits { query_keys_max, ..Limits::default() });
+        let peer = rig.job(4, 1)[0];
+        let reply = ask(&mut rig, peer, &["pmix.qry.ptable", "pmix.qry.lptable"]);
+        assert_eq!(reply == Reply::Status(FULL), is_refused, "{reply:?}");
+    }
+}
+
+/// The answer was measured when it had been made.
+#[test]
+fn one_byte_of_answers_to_queries_more_than_the_limit_is_refused() {
+    let keys = ["pmix.qry.ptable", "pmix.qry.lptable"];
+    let mut open = rig(Limits::default());
+    let peer = open.job(4, 1)[0];
+    let Reply::Infos(found) = ask(&mut open, peer, &keys) else { panic!("no infos") };
+    let size_bytes: usize = found.iter().map(|info| crate::types::footprint(&info.value).unwrap()).sum();
+    for (query_bytes_max, is_refused) in [(size_bytes, false), (size_bytes - 1, true)] {
+        let mut rig = rig(Limits { query_bytes_max, ..Limits::default() });
+        let peer = rig.job(4, 1)[0];
+        let reply = ask(&mut rig, peer, &keys);
+        assert_eq!(reply == Reply::Status(FULL), is_refused, "{reply:?}");
     }
 }

@@ -268,14 +268,19 @@ fn what_is_logged_says_whose_it_is_and_of_when() {
     assert_eq!(log.data, [flag("pmix.log.stderr")]);
 }
 
+/// A connection went on as a process that by then was another user's.
 #[test]
-fn the_ids_are_those_of_the_connection_not_of_a_later_registration() {
+fn a_connection_ends_when_its_process_is_announced_with_other_ids() {
     let mut rig = Rig::new(Capabilities::PUBLISH);
     let peer = rig.job(1, 1)[0];
-    let client = crate::server::RegisterClient { proc: proc(0), uid: 0, gid: 0, object: 5 };
-    rig.host(crate::server::HostCall::RegisterClient(client));
+    rig.register_client(&proc(0));
     let (requester, _) = parts(upcall(&rig.request(peer, requests().remove(0).1)).1);
-    assert_eq!((requester.uid, requester.gid), (OWNER.uid, OWNER.gid));
+    assert_eq!((requester.uid, requester.gid), (OWNER.uid, OWNER.gid), "announced again with the same");
+    let client = crate::server::RegisterClient { proc: proc(0), uid: 0, gid: 0, object: 5 };
+    let outputs = rig.host(crate::server::HostCall::RegisterClient(client));
+    let is_close = |output: &Output| matches!(output, Output::Close(closed, _) if *closed == peer);
+    assert_eq!(outputs.iter().filter(|output| is_close(output)).count(), 1, "{outputs:?}");
+    assert_eq!(rig.request(peer, requests().remove(0).1), []);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{IofPull, JobControl, Lookup, Notify, Publish, RegisterEvents, Reply, Request, Spawn, Tag};
 use crate::server::{
-    Capabilities, Config, Credentials, HostCall, HostReply, Input, Limits, Output, PeerId, Reason, Refusal,
-    ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, Version,
+    Capabilities, Config, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason, Refusal,
+    RegisterClient, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, Version,
 };
 use crate::types::{Info, Namespace, ProcId, Query, Rank, Scope, Status, Text};
 
@@ -206,6 +206,20 @@ fn tools_count_among_the_connections() {
 }
 
 #[test]
+fn the_tools_of_one_user_have_a_share_of_the_connections() {
+    let limits = Limits { tools_per_user_max: 1, ..Limits::default() };
+    let (tools, capabilities) = (policy(ToolAdmission::Assigned), Capabilities::TOOL_CONNECTED);
+    let mut rig = Rig::with(Config { capabilities, limits, tools, ..Config::default() }, MapStore::new());
+    let (id, _) = upcall(&arrive(&mut rig, 1, stranger()));
+    let refused = |peer| [Output::Refuse(PeerId(peer), Refusal::TooManyTools { uid: OWNER.uid, peers_max: 1 })];
+    assert_eq!(arrive(&mut rig, 2, stranger()), refused(2), "one waits for the host");
+    assert!(matches!(rig.complete(id, HostReply::Tool(None))[..], [Output::AdmitTool(..)]));
+    assert_eq!(arrive(&mut rig, 3, stranger()), refused(3), "one is here");
+    let root = ToolHello { credentials: Credentials { uid: 0, gid: 0 }, ..stranger() };
+    upcall(&arrive(&mut rig, 4, root));
+}
+
+#[test]
 fn a_tools_namespace_is_there_as_long_as_it_is() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
     let (id, proc) = tool(&mut rig, 1);
@@ -310,6 +324,29 @@ fn a_tool_sees_a_jobs_events_and_data_and_fences_with_itself() {
     assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), [], "a job's fence does not count tools");
 }
 
+/// It was shown its own user's jobs by queries, and everybody's data by Get.
+#[test]
+fn a_tool_of_another_user_reads_no_job_but_its_users() {
+    let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
+    let mut rig = Rig::with(Config { tools, ..Config::default() }, MapStore::new());
+    let peers = rig.job(1, 1);
+    rig.put(peers[0], Scope::Global, "a", 1);
+    let theirs = ProcId::new(namespace("theirs"), 0);
+    rig.register("theirs", Some(1), Some(1));
+    let client = RegisterClient { proc: theirs.clone(), uid: 1001, gid: 100, object: 1 };
+    rig.host(HostCall::RegisterClient(client));
+    let foreign = ToolHello { credentials: Credentials { uid: 1001, gid: 100 }, ..stranger() };
+    assert!(matches!(arrive(&mut rig, 51, foreign)[..], [Output::AdmitTool(..)]));
+    let id = PeerId(51);
+    for of in [proc(0), everybody(), ProcId::new(namespace("elsewhere"), 0)] {
+        let outputs = rig.request(id, get(&of, Some("a"), &[]));
+        assert_eq!(statuses(&outputs), [(id, Status::ERR_NO_PERMISSIONS)], "{of}");
+    }
+    let job = ProcId { rank: Rank::Wildcard, ..theirs };
+    let found = replies(&rig.request(id, get(&job, Some("pmix.job.size"), &[])));
+    assert!(matches!(found.as_slice(), [(_, Reply::Data(_))]), "{found:?}");
+}
+
 #[test]
 fn a_singleton_is_a_job_of_one() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
@@ -340,6 +377,65 @@ fn a_namespace_that_the_host_describes_later_is_the_hosts() {
     rig.register("t", Some(1), Some(1));
     rig.lose(PeerId(1));
     assert_eq!(rig.server.namespaces().collect::<Vec<&Namespace>>(), [&namespace("t")]);
+}
+
+/// A tool sat at a rank of a job that the host had yet to register, and went on as that process.
+#[test]
+fn a_tool_that_took_a_jobs_name_goes_when_the_host_registers_the_job() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    arrive(&mut rig, 51, named("job", 7));
+    let outputs = rig.register("job", Some(8), Some(2));
+    assert!(outputs.contains(&Output::Close(PeerId(51), Reason::Deregistered)), "{outputs:?}");
+    assert_eq!(rig.request(PeerId(51), commit(Scope::Global, "a", 1)), [], "it is nobody any more");
+    let peers: Vec<PeerId> = (0..2)
+        .map(|rank| {
+            rig.register_client(&proc(rank));
+            rig.join(&proc(rank), SOCKET)
+        })
+        .collect();
+    rig.register("job", Some(2), Some(2));
+    assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(peers[1], fence(&[everybody()], &[]))).len(), 2, "nobody waits for rank 7");
+}
+
+#[test]
+fn a_tool_does_not_become_another_users_process() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    arrive(&mut rig, 51, named("job", 7));
+    arrive(&mut rig, 52, named("job", 8));
+    let client = RegisterClient { proc: proc(7), uid: OWNER.uid + 1, gid: OWNER.gid, object: 1 };
+    let outputs = rig.host(HostCall::RegisterClient(client));
+    assert_eq!(outputs[0], Output::Close(PeerId(51), Reason::Deregistered), "{outputs:?}");
+    assert_eq!(rig.server.peer_count(), 1);
+    // Its own user's may: the host has taken it over.
+    let outputs = rig.register_client(&proc(8));
+    assert!(matches!(outputs.as_slice(), [Output::Complete(..)]), "{outputs:?}");
+    rig.register("job", Some(9), Some(2));
+    assert_eq!(statuses(&rig.put(PeerId(52), Scope::Global, "a", 1)), [(PeerId(52), Status::SUCCESS)]);
+}
+
+/// Every fence of a whole job waited for a tool that the host had named after the job.
+#[test]
+fn one_whom_the_host_let_in_stays_and_is_no_member_of_the_job() {
+    let mut rig = rig(Capabilities::TOOL_CONNECTED, ToolAdmission::Named);
+    let (id, _) = upcall(&arrive(&mut rig, 51, stranger()));
+    assert!(matches!(rig.complete(id, HostReply::Tool(Some(proc(0))))[..], [Output::AdmitTool(..)]));
+    let outputs = rig.register("job", None, Some(1));
+    assert!(!outputs.iter().any(|output| matches!(output, Output::Close(..))), "{outputs:?}");
+    let tool_alone = rig.request(PeerId(51), fence(&[everybody()], &[]));
+    assert_eq!(statuses(&tool_alone), [(PeerId(51), Status::SUCCESS)], "a job that the host made for it");
+    rig.register_client(&proc(1));
+    let member = rig.join(&proc(1), SOCKET);
+    assert_eq!(statuses(&rig.request(member, fence(&[everybody()], &[]))), [(member, Status::SUCCESS)]);
+}
+
+/// A tool alone in its namespace made it a job of one, in which the host could announce nobody.
+#[test]
+fn a_tool_does_not_keep_the_host_from_announcing_processes() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
+    arrive(&mut rig, 51, named("job", 0));
+    let outputs = rig.register_client(&proc(3));
+    assert!(matches!(outputs[..], [Output::Complete(_, HostResult::Status(Status::SUCCESS))]), "{outputs:?}");
 }
 
 #[test]
