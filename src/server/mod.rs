@@ -76,7 +76,9 @@ pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
     ProcessFacts, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
-pub use io::{Credentials, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind, Version};
+pub use io::{
+    Credentials, GROUP_UNKNOWN, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind, Version,
+};
 pub use requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
     Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::config::{Capabilities, ToolAdmission};
 use super::core::Server;
 use super::host::{HostReply, ToolUpcall, Upcall};
-use super::io::{Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind};
+use super::io::{Credentials, GROUP_UNKNOWN, Hello, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind};
 use super::peer::Stage;
 use super::pending::Purpose;
 use super::registry::{Client, Presence};
@@ -96,7 +96,7 @@ impl<S: Publish> Server<S> {
             return Err(taken());
         }
         let (expected, found) = (client.credentials, hello.claimed_credentials());
-        if expected != found {
+        if !expected.are_met_by(found) {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
         Ok(())
@@ -276,9 +276,6 @@ fn upcall_of(hello: &ToolHello) -> ToolUpcall {
     }
     ToolUpcall { kind: *kind, claimed: claimed.clone(), credentials: *credentials, directives: info }
 }
-
-/// What no group has: -1.
-const GROUP_UNKNOWN: u32 = u32::MAX;
 
 /// What a process that is alone knows of its job.
 fn of_one() -> Vec<Info> {
