@@ -42,11 +42,13 @@ impl Prover for Fake {
         let text = String::from_utf8_lossy(credential);
         match text.trim_end_matches('\0') {
             "own" => Ok(ids()),
+            "fault" => panic!("as the test wants it"),
             "silence" => {
                 let _ = self.silence.lock().recv();
                 Ok(ids())
             }
             text => match text.split_once(' ') {
+                _ if !credential.ends_with(b"\0") => Err(ProofError::Garbled { size_bytes: credential.len() }),
                 Some((uid, gid)) => Ok((uid.parse().unwrap(), gid.parse().unwrap())),
                 None => Err(ProofError::Refused { doing: "check it", reason: "replayed".to_owned() }),
             },
@@ -114,7 +116,9 @@ fn who_proves_to_be_the_registered_process_is_admitted_and_nobody_else() {
     let (uid, gid) = ids();
     let said = |credential: &str| answer(&node, &introduction("4.2.2", SECURITY_MUNGE, credential.as_bytes()));
     assert!(is_admitted(&said("own\0")));
-    assert_eq!(said("no credential\0"), b"");
+    assert_eq!(said("fault\0"), b"");
+    assert_eq!(said("replayed\0"), b"");
+    assert_eq!(said("no NUL"), b"");
     assert_eq!(said(&format!("{} {gid}\0", uid + 1)), b"", "the kernel knows another user");
     assert_eq!(said(&format!("{uid} {}\0", gid + 1)), b"", "another group was registered");
     // Those before 4.0 read why.

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,6 +69,9 @@ pub enum ProofError {
     /// The service did not answer.
     #[error("munge did not answer within {} seconds; see whether munged runs on this node", .0.as_secs())]
     TimedOut(Duration),
+    /// The prover has a fault.
+    #[error("what was to check the credential panicked")]
+    Panicked,
     /// Too many wait.
     #[error("{0} credentials wait to be checked by munge already")]
     Busy(usize),
@@ -82,6 +86,7 @@ impl AsStatus for ProofError {
             Self::Absent => Status::ERR_NOT_SUPPORTED,
             Self::Refused { .. } | Self::Garbled { .. } | Self::OtherUser { .. } => Status::ERR_INVALID_CRED,
             Self::TimedOut(_) => Status::ERR_TIMEOUT,
+            Self::Panicked => Status::ERROR,
             Self::Busy(_) | Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
         }
     }
@@ -120,7 +125,9 @@ impl Proofs {
             }
             for Job { peer, credential, deadline } in receiver {
                 if clock.now() < deadline {
-                    let proven = prover.check(&credential).map(|(uid, gid)| Ids { uid, gid });
+                    // A panic costs this one proof, not the thread.
+                    let checked = catch_unwind(AssertUnwindSafe(|| prover.check(&credential)));
+                    let proven = checked.unwrap_or(Err(ProofError::Panicked)).map(|(uid, gid)| Ids { uid, gid });
                     // A server that has ended wants none.
                     let _ = commands.send(Command::Proven(peer, proven));
                 }
