@@ -17,7 +17,9 @@ use modex::proto::{Collective, Dialect, RegisterEvents, Request, Tag, request};
 use modex::ptl::{Endpoint, ServerAddress};
 use modex::types::codes::range;
 use modex::types::{Info, Key, ProcId, Rank, Status, Text, Value};
-use modex::{Client, ConnectError, ConnectionLimits, FenceOptions, LocalHost, Server, SocketAccess, keys};
+use modex::{
+    Client, ConnectError, ConnectionLimits, FenceOptions, ForeignClients, LocalHost, Server, SocketAccess, keys,
+};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use support::{TestServer, description, ids, namespace, proc, role};
 
@@ -53,11 +55,12 @@ fn other_user() -> Option<u32> {
     is_root.then_some(NOBODY)
 }
 
-/// A server that every user can reach, with one job of one process of the given user.
-fn server_for(uid: u32, access: SocketAccess) -> TestServer {
+/// A server with one job of one process of the given user, which listens on TCP for clients of other libraries or not.
+fn server_for(uid: u32, access: SocketAccess, clients: ForeignClients) -> TestServer {
     let directory = tempfile::tempdir().unwrap();
     set_permissions(directory.path(), Permissions::from_mode(0o711)).unwrap();
-    let server = Server::builder().tmpdir(directory.path()).access(access).hostname("node0").start(LocalHost).unwrap();
+    let builder = Server::builder().tmpdir(directory.path()).access(access).foreign_clients(clients);
+    let server = builder.hostname("node0").start(LocalHost).unwrap();
     server.register_namespace(&namespace("job"), 1, description(1, &[("node0", "0")])).unwrap();
     server.register_client(&proc("job", 0), uid, uid).unwrap();
     TestServer { server: server.into(), directory }
@@ -66,7 +69,7 @@ fn server_for(uid: u32, access: SocketAccess) -> TestServer {
 #[test]
 fn a_process_of_the_registered_user_is_admitted_and_one_of_another_user_is_not() {
     let Some(user) = other_user() else { return };
-    let node = server_for(user, SocketAccess::RegisteredUsers);
+    let node = server_for(user, SocketAccess::RegisteredUsers, ForeignClients::Refused);
     node.spawn_as("job", 0, "be admitted", user).succeed();
     node.spawn_as("job", 0, "be refused", user - 1).succeed();
     node.spawn("job", 0, "be refused").succeed();
@@ -75,8 +78,17 @@ fn a_process_of_the_registered_user_is_admitted_and_one_of_another_user_is_not()
 #[test]
 fn another_user_can_not_even_reach_a_socket_for_its_owner_only() {
     let Some(user) = other_user() else { return };
-    let node = server_for(user, SocketAccess::OwnerOnly);
+    let node = server_for(user, SocketAccess::OwnerOnly, ForeignClients::Refused);
     node.spawn_as("job", 0, "be kept out", user).succeed();
+}
+
+/// Who can't reach the socket takes the way of other libraries' clients, where the kernel says whose each connection is.
+#[test]
+fn over_tcp_too_the_registered_user_is_admitted_and_nobody_else() {
+    let Some(user) = other_user() else { return };
+    let node = server_for(user, SocketAccess::OwnerOnly, ForeignClients::Welcome);
+    node.spawn_as("job", 0, "be admitted", user).succeed();
+    node.spawn_as("job", 0, "be kept out", user - 1).succeed();
 }
 
 fn socket_path(node: &TestServer) -> PathBuf {

@@ -134,7 +134,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Which users can reach the socket; the server's own if not given.
+    /// Which users can reach the UNIX-domain socket; the server's own if not given.
     pub fn access(mut self, access: SocketAccess) -> Self {
         self.access = access;
         self

@@ -204,7 +204,9 @@ pub fn resolve<S: Stores>(request: &GetRequest, own: &ProcId, round: Round<'_>, 
                 return Decision::Known(value);
             }
         }
-        Round::First if must_refresh(request, rank, own, stores) => return Decision::Ask(aimed_at(rank, request)),
+        Round::First if must_refresh(request, rank, own, stores) || may_be_replaced(request, rank, own, stores) => {
+            return Decision::Ask(aimed_at(rank, request));
+        }
         Round::First => {}
     }
     let miss = match look(request, rank, own, stores) {
@@ -263,14 +265,31 @@ fn must_refresh<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, store
     request.directives.refresh && stores.is_connected() && !is_current
 }
 
-fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> Result<S::Value, Miss> {
-    let question = Question {
+/// What the host registered for a process under a key that is not reserved stands behind what the process posted. A
+/// server's own segment has both; what a server told of the job has the former alone.
+fn may_be_replaced<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> bool {
+    let is_postable = rank.process().is_some() && request.key.is_some() && !request.is_reserved();
+    if !is_postable || request.proc == *own || request.directives.optional || stores.is_mapped(&request.proc.namespace)
+    {
+        return false;
+    }
+    let question = question(request, rank);
+    let is_known = request.directives.is_unqualified() && stores.cached(&question).is_some();
+    !is_known && stores.staged(&question).is_none() && stores.published(&question).is_ok() && stores.is_connected()
+}
+
+fn question(request: &GetRequest, rank: Rank) -> Question<'_> {
+    Question {
         namespace: &request.proc.namespace,
         rank,
         key: request.key.as_ref().map(|key| KeyRef::new(key.as_str())),
         realm: request.realm(),
         scope: request.directives.scope,
-    };
+    }
+}
+
+fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> Result<S::Value, Miss> {
+    let question = question(request, rank);
     // What a process staged has no realm but its own. A part of what it staged is not "everything".
     if question.realm == RealmRequest::Default && question.key.is_some() {
         let is_unique_key = rank == Rank::Undefined && request.proc.namespace == own.namespace;
@@ -280,9 +299,10 @@ fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -
         }
     }
     match stores.published(&question) {
-        Ok(value) => Ok(value),
-        Err(miss) if request.directives.is_unqualified() => stores.cached(&question).ok_or(miss),
-        Err(miss) => Err(miss),
+        // See `may_be_replaced`: what was asked for since is newer than what was told.
+        Ok(value) if request.is_reserved() || stores.is_mapped(&request.proc.namespace) => Ok(value),
+        found if request.directives.is_unqualified() => stores.cached(&question).map_or(found, Ok),
+        found => found,
     }
 }
 

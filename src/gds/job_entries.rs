@@ -16,9 +16,6 @@ impl NamespaceReader {
     /// as well as the packed form (`pmix.pblob`), whose bytes depend on the encoding of the peer's release: making
     /// them is for the layer that knows the peer.
     ///
-    /// The maps of nodes and processes are left out: what they say is in the arrays. The reference's servers keep them to
-    /// themselves, too, and its clients of release 6 crash when they pass on a value of their type, as in a connect.
-    ///
     /// # Errors
     /// [`Damage`].
     pub fn job_entries(&self) -> Result<Vec<Kval>, Damage> {
@@ -33,7 +30,7 @@ impl NamespaceReader {
     /// [`Damage`]; some entries may have been visited before.
     pub fn visit_job_entries(&self, mut visit: impl FnMut(Kval)) -> Result<(), Damage> {
         let Some(tables) = self.job_tables()? else { return Ok(()) };
-        for (key, value) in tables.job.iter().filter(|(key, _)| !is_map(key)) {
+        for (key, value) in &tables.job {
             visit(Kval { key: key_of(key)?, value: value.to_value()? });
         }
         session_array(&tables)?.into_iter().for_each(&mut visit);
@@ -81,10 +78,6 @@ impl NamespaceReader {
             proc_columns: columns(&tables.proc_columns)?,
         })
     }
-}
-
-fn is_map(key: &str) -> bool {
-    [keys::NODE_MAP.name(), keys::PROC_MAP.name()].contains(&key)
 }
 
 /// The session's values, its number first; none if nothing is known about the session.

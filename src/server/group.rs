@@ -206,8 +206,8 @@ impl Group {
 }
 
 impl Formed {
-    /// All that the host said for our clients. Those of the reference crash over infos that are not what members gave
-    /// each other, and read those only beside a context number.
+    /// All that the host said for our clients. Those of the reference look into every info without asking for its type,
+    /// and crash if it is not what members gave each other; they look only beside a context number.
     pub(super) fn reply<'a>(&self, jobs: impl Iterator<Item = &'a RankData>, is_own_client: bool) -> Reply {
         let named = |job: &RankData| (Text::from(job.proc.namespace.as_str()), job.entries.clone());
         let is_understood = |info: &&Info| is_own_client || self.context_id.is_some() && is_from_members(info);
@@ -220,7 +220,7 @@ impl Formed {
     }
 }
 
-/// Whether this is what one member gave the others, or what several did.
+/// Whether this is what one member gave the others, or what several did: infos of which the first says who.
 fn is_from_members(info: &Info) -> bool {
     let infos_of = |value: &Value| match value {
         Value::DataArray(array) => {

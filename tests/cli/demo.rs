@@ -76,7 +76,7 @@ fn without_a_launcher_the_demo_says_so() {
 #[test]
 fn a_launcher_without_server_and_one_whose_server_is_gone_are_told_apart() {
     let good = GOOD.map(|(name, value)| (name, OsStr::new(value)));
-    assert!(complaint(&good[..2]).contains("the launcher started no modex server"));
+    assert!(complaint(&good[..2]).contains("the launcher started no server of release 3 or later"));
     let gone = complaint(&good);
     assert!(gone.contains("srv.0;unix:/no/such/socket can't be reached"), "{gone}");
 }

@@ -181,6 +181,22 @@ fn staging_comes_before_the_segment_and_the_segment_before_the_cache() {
     }
 }
 
+/// A host had registered a value for a process under a key that the process posted, too: over the socket the former was
+/// found, in the segment the latter.
+#[test]
+fn what_a_server_told_of_a_process_may_have_been_replaced_by_the_process() {
+    let told = || Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "k");
+    let request = plain(proc("mine", 1), "k");
+    assert_eq!(asked(first(&request, &told())), request);
+    assert_eq!(answered(&request, &[], &told()), Decision::Found(Place::Published));
+    let since = told().with(Place::Cached, proc("mine", 1), "k");
+    assert_eq!(first(&request, &since), Decision::Found(Place::Cached));
+    let optional = get(proc("mine", 1), "k", flagged(attribute::OPTIONAL));
+    assert_eq!(first(&optional, &told()), Decision::Found(Place::Published));
+    let reserved = Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "pmix.lrank");
+    assert_eq!(first(&plain(proc("mine", 1), "pmix.lrank"), &reserved), Decision::Found(Place::Published));
+}
+
 #[test]
 fn a_key_of_an_unknown_publisher_may_be_ones_own() {
     let stores = Fake::new(Miss::NotFound).with(Place::Staged, own(), "k");

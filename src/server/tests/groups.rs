@@ -122,7 +122,13 @@ fn clients_of_the_reference_get_of_the_hosts_words_what_members_gave_each_other_
         Info::new(key("host.note"), Value::from("text")),
         Info::new(key("pmix.grp.info"), Value::Bool(true)),
         Info::new(key("pmix.grp.info"), infos(vec![flag("nobody said it")])),
+        Info::new(key("pmix.grp.info"), infos(vec![])),
         Info::new(key("pmix.grp.infoarray"), infos(vec![flag("no bundle")])),
+        Info::new(key("other"), by(0)),
+        Info::new(
+            key("pmix.grp.info"),
+            Value::DataArray(Box::new(DataArray { element_type: DataType::Size, elements: vec![] })),
+        ),
     ];
     for (context, expected) in [(None, &[][..]), (Some(Info::new(key("pmix.grp.ctxid"), Value::Size(3))), &said[..])] {
         let wish = [flag("pmix.grp.actxid")];

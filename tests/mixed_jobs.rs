@@ -1,0 +1,172 @@
+//! One job, two ways to its data: whatever a process can ask, it learns the same over the socket as from the segment.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use modex::gds::registration::JobDescription;
+use modex::types::{Info, Key, ProcId, Rank, Scope, Value};
+use modex::{Client, FenceOptions, GetError, GetOptions, LocalHost};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use support::{TestServer, namespace, proc};
+
+/// Keys of the host's and the processes' own; the former also collide with the latter.
+const KEYS: [&str; 6] = ["key", "other.key", "a.third", "pmix.unheard.of", "pmix.fabdev.unheard.of", "fourth"];
+/// What the server derives.
+const DERIVED: [&str; 18] = [
+    "pmix.job.size",
+    "pmix.max.size",
+    "pmix.univ.size",
+    "pmix.num.nodes",
+    "pmix.nlist",
+    "pmix.jobid",
+    "pmix.hname",
+    "pmix.nodeid",
+    "pmix.lrank",
+    "pmix.nrank",
+    "pmix.grank",
+    "pmix.apprank",
+    "pmix.appnum",
+    "pmix.lpeers",
+    "pmix.lldr",
+    "pmix.local.size",
+    "pmix.node.size",
+    "no.such.key",
+];
+
+#[derive(Clone, Debug)]
+struct Job {
+    /// How many processes run on each node; the first node is the server's.
+    nodes: Vec<u32>,
+    of_job: Vec<(usize, Value)>,
+    of_nodes: Vec<(u32, usize, Value)>,
+    of_processes: Vec<(u32, usize, Value)>,
+    /// By local process but the first, which reads.
+    posted: Vec<Vec<(Scope, usize, Value)>>,
+}
+
+/// Values that every encoding carries whole: the wire cuts floating-point numbers short.
+fn value() -> impl Strategy<Value = Value> {
+    let flat = prop_oneof![
+        any::<bool>().prop_map(Value::Bool),
+        any::<u16>().prop_map(Value::Uint16),
+        any::<u32>().prop_map(Value::Uint32),
+        any::<u64>().prop_map(Value::Uint64),
+        any::<i32>().prop_map(Value::Int32),
+        any::<i64>().prop_map(Value::Int64),
+        "[ -~]{0,20}".prop_map(Value::from),
+        (4000..5000_usize).prop_map(|len| Value::from("x".repeat(len))),
+        vec(any::<u8>(), 0..40).prop_map(Value::ByteObject),
+        (0..9_u32).prop_map(|rank| Value::from(proc("job", rank))),
+    ];
+    let nested = vec(any::<u32>(), 0..4).prop_map(|numbers| {
+        let element = |number: u32| Info::new(Key::from_static("n"), number);
+        Value::info_array(numbers.into_iter().map(element).collect())
+    });
+    prop_oneof![9 => flat, 1 => nested]
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let key = || 0..KEYS.len();
+    vec(1..4_u32, 1..4).prop_flat_map(move |nodes| {
+        let (count, size, local) = (u32::try_from(nodes.len()).unwrap(), nodes.iter().sum::<u32>(), nodes[0]);
+        let scope = prop::sample::select(vec![Scope::Local, Scope::Remote, Scope::Global]);
+        let posts = vec((scope, key(), value()), 0..5);
+        let once = |owners: u32| btree_map((0..owners, key()), value(), 0..6);
+        let flat = |values: std::collections::BTreeMap<(u32, usize), Value>| {
+            values.into_iter().map(|((owner, key), value)| (owner, key, value)).collect::<Vec<_>>()
+        };
+        let writers = usize::try_from(local - 1).unwrap();
+        (btree_map(key(), value(), 0..4), once(count), once(size), vec(posts, writers..=writers)).prop_map(
+            move |(of_job, of_nodes, of_processes, posted)| Job {
+                nodes: nodes.clone(),
+                of_job: of_job.into_iter().collect(),
+                of_nodes: flat(of_nodes),
+                of_processes: flat(of_processes),
+                posted,
+            },
+        )
+    })
+}
+
+fn key(index: usize) -> Key {
+    Key::from_static(KEYS[index])
+}
+
+impl Job {
+    fn size(&self) -> u32 {
+        self.nodes.iter().sum()
+    }
+
+    fn register(&self, node: &TestServer) {
+        let names = (0..self.nodes.len()).map(|index| format!("node{index}"));
+        let mut next = 0;
+        let ranks: Vec<Vec<u32>> =
+            self.nodes.iter().map(|count| (0..*count).map(|_| (next, next += 1).0).collect()).collect();
+        let mut description = JobDescription::new(&namespace("job")).nodes(names).ranks_by_node(ranks);
+        for (index, value) in self.of_job.clone() {
+            description = description.job_value(key(index), value);
+        }
+        for (owner, index, value) in self.of_nodes.clone() {
+            description = description.node_value(owner, key(index), value);
+        }
+        for (owner, index, value) in self.of_processes.clone() {
+            description = description.process_value(owner, key(index), value);
+        }
+        node.server.register_namespace(&namespace("job"), self.nodes[0], description.build().unwrap()).unwrap();
+        (0..self.nodes[0]).for_each(|rank| node.register_client("job", rank));
+    }
+
+    /// The local processes but the first post what they have, and a fence says that they have.
+    fn post(&self, node: &TestServer, reader: &Client) -> Vec<Client> {
+        let writers: Vec<Client> = (1..self.nodes[0]).map(|rank| node.connect("job", rank)).collect();
+        for (writer, posts) in writers.iter().zip(&self.posted) {
+            for (scope, index, value) in posts.clone() {
+                // A reserved key may be put by libraries only.
+                let _ = writer.put(scope, KEYS[index], value);
+            }
+            writer.commit().unwrap();
+        }
+        let here = FenceOptions::new().procs((0..self.nodes[0]).map(|rank| proc("job", rank))).collect(true);
+        let pending: Vec<_> = writers.iter().map(|writer| writer.fence_nb(&here).unwrap()).collect();
+        reader.fence(&here).unwrap();
+        pending.into_iter().for_each(|fence| fence.wait().unwrap());
+        writers
+    }
+}
+
+/// The first process of the job, where the server's socket and so its segments cannot be had.
+fn connect_over_tcp(node: &TestServer) -> Client {
+    let hidden = |(name, value): (String, String)| match name.as_str() {
+        "MODEX_SERVER_URI" => (name, value.replace(";unix:/", ";unix:/nowhere/")),
+        _ => (name, value),
+    };
+    let environment = node.server.setup_fork(&proc("job", 0)).unwrap().into_iter().map(hidden);
+    Client::builder().env(environment.collect::<Vec<_>>()).connect().unwrap()
+}
+
+fn answer(client: &Client, whose: &ProcId, key: &str) -> Result<Value, GetError> {
+    client.get_value(whose, key, &GetOptions::new().immediate()).map(|found| found.into_value().unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_answer_over_the_socket_equals_the_one_from_the_segment(job in job()) {
+        let node = TestServer::start("node0", LocalHost);
+        job.register(&node);
+        let near = node.connect("job", 0);
+        let far = connect_over_tcp(&node);
+        prop_assert!(near.reads_segment() && !far.reads_segment());
+        let writers = job.post(&node, &near);
+        for rank in (0..=job.size()).map(Rank::from).chain([Rank::Wildcard]) {
+            let whose = ProcId { namespace: namespace("job"), rank };
+            for key in KEYS.iter().chain(&DERIVED) {
+                prop_assert_eq!(answer(&near, &whose, key), answer(&far, &whose, key), "{} of {}", key, rank);
+            }
+        }
+        drop(writers);
+    }
+}
