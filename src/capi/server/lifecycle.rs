@@ -210,7 +210,12 @@ fn munge_of_environment() -> Result<bool, Failure> {
         return asks_for_munge(&way.to_string_lossy());
     }
     let modules = variable(SECURITY_MODULES);
-    Ok(modules.is_some_and(|modules| modules.to_string_lossy().split(',').any(|module| module.trim() == "munge")))
+    Ok(modules.is_some_and(|modules| names_munge(&modules.to_string_lossy())))
+}
+
+/// A list of the reference's modules; with a caret in front it is one of those not to be used.
+fn names_munge(modules: &str) -> bool {
+    !modules.starts_with('^') && modules.split(',').any(|module| module.trim() == "munge")
 }
 
 fn asks_for_munge(way: &str) -> Result<bool, Failure> {
@@ -274,4 +279,19 @@ fn start(options: Options, module: pmix_server_module_t) -> Result<(), Failure> 
     let role = Arc::new(Own::new(process));
     process::change(|state| state.server = Some(role));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn munge_is_asked_for_in_so_many_words() {
+        assert_eq!(
+            ["munge", "munge,native", "native"].map(|way| asks_for_munge(way).ok()),
+            [Some(true), Some(true), Some(false)]
+        );
+        assert_eq!(asks_for_munge("kerberos").err().map(|Failure(status)| status), Some(Status::ERR_BAD_PARAM));
+        assert_eq!(["native,munge", "^munge", "^native,munge", "none"].map(names_munge), [true, false, false, false]);
+    }
 }
