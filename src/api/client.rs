@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, Refusal, StagingError};
 use crate::gds::{AsStatus, KeyRef};
 use crate::keys::TypedKey;
-use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Session, ToolDirections, ToolError};
+use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Prover, Session, ToolDirections, ToolError};
 use crate::types::{DataType, Info, IntoValue, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
 
 use super::options::{FenceOptions, GetOptions};
@@ -34,6 +34,7 @@ pub struct Client {
 pub struct ClientBuilder {
     environment: Option<Vec<(OsString, OsString)>>,
     timeout: Option<Duration>,
+    prover: Option<Arc<dyn Prover>>,
 }
 
 /// Why a Get gave no value.
@@ -166,13 +167,19 @@ impl ClientBuilder {
         self
     }
 
+    /// Who makes credentials of munge, for servers of other libraries that want them; without one they are refused.
+    pub fn prover(mut self, prover: Arc<dyn Prover>) -> Self {
+        self.prover = Some(prover);
+        self
+    }
+
     /// Connects.
     ///
     /// # Errors
     /// [`ConnectError`].
     pub fn connect(self) -> Result<Client, ConnectError> {
         let environment = self.environment.unwrap_or_else(runtime::environment);
-        let session = runtime::connect(environment, self.timeout.unwrap_or(runtime::CONNECT_TIME_MAX))?;
+        let session = runtime::connect(environment, self.timeout.unwrap_or(runtime::CONNECT_TIME_MAX), self.prover)?;
         Ok(Client { session: Arc::new(session) })
     }
 }

@@ -20,8 +20,8 @@ pub use crate::proto::exchange::{
 pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
-    EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, Responder, StartError, Stopped,
-    SystemServer, ToolDirections, ToolError, ToolSupport,
+    EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover, Responder,
+    StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,

@@ -6,7 +6,9 @@ use crate::gds::registration::Description;
 use crate::gds::{AsStatus, StoreLimits, StoreOptions};
 use crate::keys;
 use crate::ptl::{ForeignClients, ServerEnvironment, SocketAccess};
-use crate::runtime::{self, ConnectionLimits, Host, ServerHandle, ServerOptions, StartError, Stopped, ToolSupport};
+use crate::runtime::{
+    self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, Stopped, ToolSupport,
+};
 use crate::server::{
     Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, RegisterClient,
     RegisterNamespace,
@@ -37,6 +39,7 @@ pub struct ServerBuilder {
     access: SocketAccess,
     foreign_clients: ForeignClients,
     tools: ToolSupport,
+    prover: Option<Arc<dyn Prover>>,
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
@@ -151,6 +154,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Who makes and checks credentials of munge. If that works when the server starts, foreign clients are offered to prove
+    /// themselves by munge before the kernel's word alone; else, and if none is given, they are not.
+    pub fn prover(mut self, prover: Arc<dyn Prover>) -> Self {
+        self.prover = Some(prover);
+        self
+    }
+
     /// Where the segments live; in sealed memfds if not given.
     pub fn backing(mut self, backing: BackingKind) -> Self {
         self.backing = backing;
@@ -205,6 +215,7 @@ impl ServerBuilder {
             access: self.access,
             foreign_clients: self.foreign_clients,
             tools: self.tools,
+            prover: self.prover,
             connections: self.connections,
             core: self.core,
             store,
@@ -225,6 +236,7 @@ impl Server {
             access: SocketAccess::default(),
             foreign_clients: ForeignClients::default(),
             tools: ToolSupport::default(),
+            prover: None,
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
             connections: ConnectionLimits::default(),

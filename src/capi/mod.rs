@@ -23,6 +23,7 @@ pub mod helpers;
 pub mod hwloc;
 mod lent;
 pub mod memory;
+pub mod munge;
 mod operation;
 pub mod pointer;
 mod process;

@@ -21,6 +21,8 @@ pub struct ServerEnvironment {
     /// Addresses of a later release that the server found in its own environment: they belong to an outer job, and a
     /// client that inherited them would prefer them. See [`ServerEnvironment::find_leftovers`].
     pub leftovers: Vec<&'static str>,
+    /// Whether clients may prove themselves by munge; they prefer it.
+    pub offers_munge: bool,
 }
 
 /// What a client learns from its environment.
@@ -46,8 +48,8 @@ pub struct ServerOffer {
     pub codec: Generation,
     /// Its release, if it told.
     pub version: Option<Version>,
-    /// How it wants its clients to prove who they are.
-    pub proof: Proof,
+    /// How its clients may prove who they are, best first; there is one.
+    pub proofs: Vec<Proof>,
 }
 
 /// How a client proves to a server who it is.
@@ -55,6 +57,8 @@ pub struct ServerOffer {
 pub enum Proof {
     /// By its user and group.
     Native,
+    /// By a credential that munge makes.
+    Munge,
     /// Not at all.
     None,
 }
@@ -105,7 +109,9 @@ pub enum EnvironmentError {
         source: AddressError,
     },
     /// The server demands a way to prove identity that we do not have.
-    #[error("{SECURITY_MODE} is {modes:?}; this client knows only \"{NATIVE}\" and \"{NO_SECURITY}\"")]
+    #[error(
+        "{SECURITY_MODE} is {modes:?}; this client knows only \"{NATIVE}\" and \"{NO_SECURITY}\", and in the C library \"{MUNGE}\""
+    )]
     Security {
         /// The value.
         modes: String,
@@ -142,6 +148,7 @@ const NAMESPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";
 const SECURITY_MODE: &str = "PMIX_SECURITY_MODE";
 const NATIVE: &str = "native";
+const MUNGE: &str = "munge";
 const NO_SECURITY: &str = "none";
 const HOSTNAME: &str = "PMIX_HOSTNAME";
 
@@ -178,7 +185,7 @@ impl ServerEnvironment {
             (NAMESPACE, proc.namespace.to_string()),
             (RANK, proc.rank.to_raw().to_string()),
             (SERVER_URI, self.address.unix().to_string()),
-            (SECURITY_MODE, NATIVE.to_owned()),
+            (SECURITY_MODE, if self.offers_munge { format!("{MUNGE},{NATIVE}") } else { NATIVE.to_owned() }),
             ("PMIX_SERVER_TMPDIR", self.session_tmpdir.clone()),
             ("PMIX_SYSTEM_TMPDIR", self.system_tmpdir.clone()),
             (HOSTNAME, self.hostname.clone()),
@@ -241,21 +248,38 @@ impl ClientEnvironment {
         let Some((address, codec, fallback)) = found.server()? else {
             return Err(EnvironmentError::NoServer { namespace: proc.namespace });
         };
-        let proof = text(SECURITY_MODE).map_or(Ok(Proof::Native), proof)?;
+        let proofs = text(SECURITY_MODE).map_or_else(|| Ok(vec![Proof::Native]), proofs)?;
         let version = text(VERSION).map(|version| Version::parse(version.as_bytes()));
         let hostname = text(HOSTNAME).map(str::to_owned);
-        Ok(Self { proc, server: ServerOffer { address, codec, version, proof }, fallback, hostname })
+        Ok(Self { proc, server: ServerOffer { address, codec, version, proofs }, fallback, hostname })
     }
 }
 
-/// The first way of a server's list that is known here.
-fn proof(modes: &str) -> Result<Proof, EnvironmentError> {
-    let known = modes.split(',').find_map(|mode| match mode.trim() {
+impl ServerOffer {
+    /// Leaves only the ways that a process has who knows nothing of munge.
+    ///
+    /// # Errors
+    /// [`EnvironmentError::Security`]: there is none.
+    pub fn without_munge(self) -> Result<Self, EnvironmentError> {
+        let proofs: Vec<Proof> = self.proofs.iter().copied().filter(|proof| *proof != Proof::Munge).collect();
+        if proofs.is_empty() {
+            Err(EnvironmentError::Security { modes: MUNGE.to_owned() })
+        } else {
+            Ok(Self { proofs, ..self })
+        }
+    }
+}
+
+/// The ways of a server's list that are known here.
+fn proofs(modes: &str) -> Result<Vec<Proof>, EnvironmentError> {
+    let known = modes.split(',').filter_map(|mode| match mode.trim() {
         NATIVE => Some(Proof::Native),
+        MUNGE => Some(Proof::Munge),
         NO_SECURITY => Some(Proof::None),
         _ => None,
     });
-    known.ok_or_else(|| EnvironmentError::Security { modes: modes.to_owned() })
+    let known: Vec<Proof> = known.collect();
+    if known.is_empty() { Err(EnvironmentError::Security { modes: modes.to_owned() }) } else { Ok(known) }
 }
 
 /// A server, the encoding to use, and another way to the same server.
@@ -327,6 +351,7 @@ mod tests {
             system_tmpdir: "/tmp".to_owned(),
             hostname: "node1".to_owned(),
             leftovers: Vec::new(),
+            offers_munge: false,
         }
     }
 
@@ -368,7 +393,7 @@ mod tests {
             (RANK, "4294967294"),
             (RANK, ""),
             ("PMIX_SERVER_URI41", "srv.0"),
-            (SECURITY_MODE, "munge"),
+            (SECURITY_MODE, "dummy_handshake"),
         ] {
             let error = ClientEnvironment::parse(with(name, value)).unwrap_err();
             assert!(error.to_string().contains(name), "{name}={value:?}: {error}");
@@ -388,7 +413,19 @@ mod tests {
 
     #[test]
     fn one_of_several_security_modes_is_enough() {
-        assert!(ClientEnvironment::parse(with(SECURITY_MODE, "munge,native")).is_ok());
+        let proofs = |modes| ClientEnvironment::parse(with(SECURITY_MODE, modes)).unwrap().server;
+        assert_eq!(proofs("munge,native").without_munge().unwrap().proofs, [Proof::Native]);
+        assert_eq!(proofs("other, none").without_munge().unwrap().proofs, [Proof::None]);
+        let munge = proofs("munge");
+        assert_eq!(munge.proofs, [Proof::Munge]);
+        assert!(munge.without_munge().unwrap_err().to_string().contains(SECURITY_MODE));
+    }
+
+    #[test]
+    fn munge_is_offered_before_the_kernels_word() {
+        let server = ServerEnvironment { offers_munge: true, ..server() };
+        let client = ClientEnvironment::parse(server.variables(&ProcId::new(Namespace::new("job").unwrap(), 3)));
+        assert_eq!(client.unwrap().server.proofs, [Proof::Munge, Proof::Native]);
     }
 
     fn chosen(variables: &[(&str, &str)]) -> Result<(String, Generation), EnvironmentError> {

@@ -1,6 +1,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -12,14 +13,15 @@ use super::link::Link;
 use super::link_state::LinkState;
 use super::local::hostname;
 use super::manners::Manners;
+use super::prover::{ProofError, Prover};
 use super::readers::{Source, map_segment};
 use super::received::ReceivedData;
 use super::session::Session;
 use crate::client::{Call, CallError, LossReason, Outcome};
 use crate::gds::AsStatus;
 use crate::proto::handshake::{
-    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX, ToolAnswer,
-    native_credential,
+    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_MUNGE, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX,
+    ToolAnswer, native_credential,
 };
 use crate::proto::{RankData, Reply, Request};
 use crate::ptl::{
@@ -49,6 +51,14 @@ pub enum ConnectError {
         /// Why not.
         reason: UnreachableReason,
     },
+    /// The server wants a proof that this process can't get.
+    #[error("the server at {uri} admits only who proves himself by munge (PMIX_SECURITY_MODE), but {reason}")]
+    Unproven {
+        /// Its address.
+        uri: String,
+        /// Why there is no proof.
+        reason: ProofError,
+    },
     /// The server does not want this process.
     #[error(
         "the server at {uri} refused process {proc} with {status}; {}", advice(*.status)
@@ -73,6 +83,7 @@ impl AsStatus for ConnectError {
             Self::Environment(EnvironmentError::NoServer { .. }) => Status::ERR_SERVER_NOT_AVAIL,
             Self::Environment(_) => Status::ERR_BAD_PARAM,
             Self::ServerUnreachable { .. } => Status::ERR_COMM_FAILURE,
+            Self::Unproven { reason, .. } => reason.status(),
             Self::Refused { status, .. } => *status,
         }
     }
@@ -106,16 +117,23 @@ pub enum UnreachableReason {
         /// The job it told of.
         told: String,
     },
+    /// It wants a proof that this process can't get.
+    #[error(transparent)]
+    Unproven(#[from] ProofError),
     /// The connect message could not be written.
     #[error("the connect message can't be written for it")]
     Message,
 }
 
-/// Becomes a client of the server that the environment names.
+/// Becomes a client of the server that the environment names. Without a prover it is none of a server that demands munge.
 ///
 /// # Errors
 /// [`ConnectError`].
-pub fn connect<N, V>(environment: impl IntoIterator<Item = (N, V)>, time_max: Duration) -> Result<Session, ConnectError>
+pub fn connect<N, V>(
+    environment: impl IntoIterator<Item = (N, V)>,
+    time_max: Duration,
+    prover: Option<Arc<dyn Prover>>,
+) -> Result<Session, ConnectError>
 where
     N: AsRef<OsStr>,
     V: AsRef<OsStr>,
@@ -125,18 +143,24 @@ where
         EnvironmentError::NotLaunched => ConnectError::NotLaunched,
         error => ConnectError::Environment(error),
     })?;
-    let uri = environment.server.address.to_string();
+    let server = match &prover {
+        Some(_) => environment.server,
+        None => environment.server.without_munge().map_err(ConnectError::Environment)?,
+    };
+    let uri = server.address.to_string();
     let attempt = Attempt { begun, clock: Clock::start(), time_max };
     let newcomer = Newcomer {
         role: Role::Client(environment.proc.clone()),
-        server: environment.server,
+        server,
         fallback: environment.fallback,
         hostname: environment.hostname,
         info: Vec::new(),
+        prover,
     };
     match attempt.join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
         Ok(Joined::Refused(status)) => Err(ConnectError::Refused { uri, proc: environment.proc, status }),
+        Err(UnreachableReason::Unproven(reason)) => Err(ConnectError::Unproven { uri, reason }),
         Err(reason) => Err(ConnectError::ServerUnreachable { uri, reason }),
     }
 }
@@ -151,6 +175,8 @@ pub(super) struct Newcomer {
     pub(super) hostname: Option<String>,
     /// What it says of itself.
     pub(super) info: Vec<Info>,
+    /// Who makes credentials of munge.
+    pub(super) prover: Option<Arc<dyn Prover>>,
 }
 
 /// One attempt to connect, with the time it may take.
@@ -187,7 +213,7 @@ impl Attempt {
 
     pub(super) fn join(&self, who: &Newcomer) -> Result<Joined, UnreachableReason> {
         let (mut stream, manners) = self.reach(who)?;
-        let hello = self.introduction(who, &manners).ok_or(UnreachableReason::Message)?;
+        let hello = self.introduction(who, &manners)?;
         // The first message of a connection is never refused by its queue.
         stream.queue(hello, None).map_err(|_| UnreachableReason::Message)?;
         let greeted = self.greet(who, &manners, &mut stream)?;
@@ -323,17 +349,13 @@ impl Attempt {
         }
     }
 
-    fn introduction(&self, who: &Newcomer, manners: &Manners) -> Option<Vec<u8>> {
-        let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
-        let (security, credential) = match who.server.proof {
-            Proof::Native => (Text::from(SECURITY_NATIVE), native_credential(ids)),
-            Proof::None => (Text::from(SECURITY_NONE), Vec::new()),
-        };
+    fn introduction(&self, who: &Newcomer, manners: &Manners) -> Result<Vec<u8>, UnreachableReason> {
+        let (security, credential) = proof(who, manners)?;
         let is_mapping = manners.is_ours && matches!(who.role, Role::Client(_));
         let begun = self.begun.filter(|_| is_mapping);
         let begun = begun.map(|begun| Info::new(Key::from_static(INIT_BEGUN), begun.as_nanos()));
         let connect = Connect {
-            security,
+            security: Text::from(security),
             credential,
             role: who.role.clone(),
             version: Text::from(manners.dialect.peer.to_string()),
@@ -342,7 +364,7 @@ impl Attempt {
             store: Text::from(if is_mapping { STORE_MODEX } else { STORE_HASH }),
             info: who.info.iter().cloned().chain(begun).collect(),
         };
-        connect.encode().ok()
+        connect.encode().map_err(|_| UnreachableReason::Message)
     }
 
     /// Waits once and reads what came.
@@ -377,6 +399,31 @@ impl Attempt {
     fn timed_out_or(&self, other: UnreachableReason) -> UnreachableReason {
         if self.clock.now() >= self.deadline() { UnreachableReason::TimedOut(self.time_max) } else { other }
     }
+}
+
+/// The best way to prove oneself that works, with its credential. On a socket of ours the kernel says it all.
+fn proof(who: &Newcomer, manners: &Manners) -> Result<(&'static str, Vec<u8>), UnreachableReason> {
+    let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
+    let native = || (SECURITY_NATIVE, native_credential(ids));
+    if manners.is_ours {
+        return Ok(native());
+    }
+    let mut failure = ProofError::Absent;
+    for proof in &who.server.proofs {
+        match (proof, &who.prover) {
+            (Proof::Native, _) => return Ok(native()),
+            (Proof::None, _) => return Ok((SECURITY_NONE, Vec::new())),
+            (Proof::Munge, None) => {}
+            (Proof::Munge, Some(prover)) => match prover.credential() {
+                Ok(credential) => return Ok((SECURITY_MUNGE, credential)),
+                Err(error) => {
+                    tracing::info!(%error, "no credential of munge; trying the next way of the server's list");
+                    failure = error;
+                }
+            },
+        }
+    }
+    Err(failure.into())
 }
 
 /// The answer to a client; nothing while it is incomplete.

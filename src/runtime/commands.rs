@@ -3,11 +3,13 @@ use std::sync::Arc;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use parking_lot::RwLock;
 
-use crate::server::{HostCall, HostReply, HostResult, UpcallId};
+use crate::proto::handshake::Ids;
+use crate::server::{HostCall, HostReply, HostResult, PeerId, UpcallId};
 
 use super::burdens::Duty;
 use super::events::Job;
 use super::poller::Waker;
+use super::prover::ProofError;
 
 /// What other threads want of the server's loop.
 pub(super) enum Command {
@@ -19,6 +21,8 @@ pub(super) enum Command {
     Run(Job),
     /// The handlers have had an event.
     Heard(Duty),
+    /// Whom a peer's credential proves.
+    Proven(PeerId, Result<Ids, ProofError>),
     /// Close everything and end.
     Shutdown,
 }

@@ -2,11 +2,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Origin};
+use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Introduced, Origin, Rejected, Unproven};
 use super::job_info::JobInfoError;
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
+use super::prover::ProofError;
+use crate::gds::AsStatus;
 use crate::proto::frame::{FrameBuffer, FrameError};
+use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
@@ -20,6 +23,8 @@ use nix::errno::Errno;
 pub(super) struct Connection {
     stream: Stream,
     credentials: Credentials,
+    /// Whether credentials of munge can be checked.
+    checks_munge: bool,
     stage: Stage,
     /// How old the peer's Init was when it introduced itself, if it said so.
     init_age: Option<Duration>,
@@ -34,8 +39,13 @@ pub(super) struct Connection {
 enum Stage {
     /// It has not yet said who it is.
     Greeting(Greeting),
+    /// Its credential is being checked; not yet, if it is still here.
+    Proving(Box<Unproven>, Option<Vec<u8>>),
     /// The core knows it.
     Known(Known),
+    /// It was told that it may not ask. It closes, or is closed when it says something more or too late: tools of
+    /// release 4.2 whose connection ends before they have sent their first request wait for its answer for ever.
+    Refused,
     /// What it was told still has to reach it; nothing is read any more.
     Closing,
 }
@@ -67,6 +77,9 @@ pub(super) enum Dropped {
     /// The introduction is not one.
     #[error("the connect message can't be read: {0}")]
     Greeting(#[from] GreetingError),
+    /// It spoke on while its credential was being checked.
+    #[error("the peer sent more before it was admitted")]
+    Early,
     /// A message is not one.
     #[error("the stream of messages can't be read: {0}")]
     Frame(#[from] FrameError),
@@ -97,9 +110,18 @@ pub(super) enum Dropped {
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, credentials: Credentials) -> Self {
+    pub(super) fn new(stream: Stream, credentials: Credentials, checks_munge: bool) -> Self {
         let stage = Stage::Greeting(Greeting::default());
-        Self { stream, credentials, stage, init_age: None, owed_until: None, is_write_watched: false, missed_count: 0 }
+        Self {
+            stream,
+            credentials,
+            checks_munge,
+            stage,
+            init_age: None,
+            owed_until: None,
+            is_write_watched: false,
+            missed_count: 0,
+        }
     }
 
     pub(super) fn credentials(&self) -> Credentials {
@@ -116,7 +138,7 @@ impl Connection {
     }
 
     pub(super) fn is_greeting(&self) -> bool {
-        matches!(self.stage, Stage::Greeting(_))
+        matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..))
     }
 
     /// Reads once and hands what it says to `deliver`. One buffer per turn and connection: the others come next.
@@ -135,19 +157,75 @@ impl Connection {
         match &mut self.stage {
             Stage::Greeting(greeting) => {
                 let carries_descriptors = self.stream.carries_descriptors();
-                let origin = Origin { credentials: self.credentials, carries_descriptors };
-                let Some(greeted) = greeting.push(bytes, origin)? else { return Ok(()) };
-                let Greeted { introduction, lines, init_age, wants_refusal, inbox } = greeted;
-                self.init_age = init_age;
-                let expects = introduction.expects();
-                deliver(introduction.into_input(id));
-                self.stage =
-                    Stage::Known(Known { lines, expects, wants_refusal, inbox, open: OpenRequests::default() });
+                let origin =
+                    Origin { credentials: self.credentials, carries_descriptors, checks_munge: self.checks_munge };
+                match greeting.push(bytes, origin) {
+                    Ok(Some(Introduced::Whole(greeted))) => self.know(id, *greeted, &mut deliver),
+                    Ok(Some(Introduced::Unproven(mut unproven))) => {
+                        let credential = unproven.take_credential();
+                        self.stage = Stage::Proving(unproven, Some(credential));
+                        return Ok(());
+                    }
+                    Ok(None) => return Ok(()),
+                    Err(rejected) => return Err(self.reject(rejected)),
+                }
             }
+            Stage::Proving(..) => return Err(Dropped::Early),
             Stage::Known(known) => known.inbox.feed(bytes),
+            // Whatever it says now, it has read its answer, and will not be answered again.
+            Stage::Refused => return Err(Dropped::End),
             Stage::Closing => return Ok(()),
         }
         self.deliver_requests(id, deliver)
+    }
+
+    /// What is to be checked before the peer is believed; once.
+    pub(super) fn take_credential(&mut self) -> Option<Vec<u8>> {
+        match &mut self.stage {
+            Stage::Proving(_, credential) => credential.take(),
+            _ => None,
+        }
+    }
+
+    /// Whom the peer's credential proves.
+    pub(super) fn prove(
+        &mut self,
+        id: PeerId,
+        proven: Result<Ids, ProofError>,
+        mut deliver: impl FnMut(Input),
+    ) -> Result<(), Dropped> {
+        match std::mem::replace(&mut self.stage, Stage::Closing) {
+            Stage::Proving(unproven, _) => {
+                if let Ok(ids) = &proven {
+                    tracing::debug!(peer = id.0, uid = ids.uid, gid = ids.gid, "munge proves a peer");
+                }
+                let greeted = unproven.proven(proven).map_err(|rejected| self.reject(rejected))?;
+                self.know(id, greeted, &mut deliver);
+                self.deliver_requests(id, deliver)
+            }
+            other => {
+                self.stage = other;
+                Ok(())
+            }
+        }
+    }
+
+    fn know(&mut self, id: PeerId, greeted: Greeted, deliver: &mut impl FnMut(Input)) {
+        let Greeted { introduction, lines, init_age, wants_refusal, inbox } = greeted;
+        self.init_age = init_age;
+        let expects = introduction.expects();
+        deliver(introduction.into_input(id));
+        self.stage = Stage::Known(Known { lines, expects, wants_refusal, inbox, open: OpenRequests::default() });
+    }
+
+    /// Tells a peer that reads it why it is dropped: a status fits what the kernel keeps for a new connection.
+    fn reject(&mut self, rejected: Rejected) -> Dropped {
+        let Rejected { error, wants_refusal } = rejected;
+        if wants_refusal && self.stream.queue(greeting::refusal(error.status()), None).is_ok() {
+            // One that is gone reads nothing.
+            let _ = self.stream.flush();
+        }
+        Dropped::Greeting(error)
     }
 
     fn deliver_requests(&mut self, id: PeerId, mut deliver: impl FnMut(Input)) -> Result<(), Dropped> {
@@ -180,10 +258,12 @@ impl Connection {
         Ok(self.stream.queue(greeting::admission(expects, index, proc, server), None)?)
     }
 
-    /// Tells the peer that it may not ask, as far as its version wants to know; then closes.
+    /// Tells the peer that it may not ask, as far as its version wants to know; one that does not is closed.
     pub(super) fn refuse(&mut self, refusal: &Refusal) -> Result<(), Dropped> {
         if matches!(&self.stage, Stage::Known(known) if known.wants_refusal) {
             self.stream.queue(greeting::refusal(refusal.status()), None)?;
+            self.stage = Stage::Refused;
+            return Ok(());
         }
         self.close();
         Ok(())

@@ -6,7 +6,9 @@ use super::connection::{Connection, Dropped};
 use super::job_info::JobInfoAnswers;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
+use super::prover::{ProofError, Proofs};
 use crate::gds::Store;
+use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
@@ -59,6 +61,8 @@ pub(super) struct Connections {
     /// The server's own name.
     server: ProcId,
     limits: ConnectionLimits,
+    /// Who checks credentials of munge; without it they are not taken.
+    proofs: Option<Proofs>,
     last: u64,
     connections: BTreeMap<PeerId, Connection>,
     deadlines: BTreeSet<(Time, PeerId)>,
@@ -77,10 +81,11 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(server: ProcId, limits: ConnectionLimits) -> Self {
+    pub(super) fn new(server: ProcId, limits: ConnectionLimits, proofs: Option<Proofs>) -> Self {
         Self {
             server,
             limits,
+            proofs,
             last: FIRST_PEER - 1,
             connections: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -138,7 +143,7 @@ impl Connections {
         if let Err(errno) = poller.watch(&stream, Token(id.0)) {
             return tracing::warn!(%errno, "can't watch a connection; it is dropped");
         }
-        self.connections.insert(id, Connection::new(stream, credentials));
+        self.connections.insert(id, Connection::new(stream, credentials, self.proofs.is_some()));
         self.deadlines.insert((now + self.limits.handshake_time_max, id));
         self.greeting.insert(id, credentials.uid);
         self.make_room();
@@ -151,7 +156,25 @@ impl Connections {
         }
         let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
         let inputs = &mut self.inputs;
-        let result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
+        let mut result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
+        if let (Some(credential), Some(proofs)) = (connection.take_credential(), &self.proofs) {
+            let asked = proofs.check(id, credential, self.limits.handshake_time_max);
+            result = result.and(asked.or_else(|error| connection.prove(id, Err(error), |_| {})));
+        }
+        self.follow(id, result, now);
+    }
+
+    /// The answer to a credential; its peer may be gone.
+    pub(super) fn settle_proof(&mut self, id: PeerId, proven: Result<Ids, ProofError>, now: Time) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let inputs = &mut self.inputs;
+        let result = connection.prove(id, proven, |input| inputs.push_back(input));
+        self.follow(id, result, now);
+    }
+
+    /// What is due after a connection was read from.
+    fn follow(&mut self, id: PeerId, result: Result<(), Dropped>, now: Time) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         let owed_until = connection.owes_bytes().then(|| now + self.limits.message_pause_max);
         let before = std::mem::replace(&mut connection.owed_until, owed_until);
         if !connection.is_greeting() && self.greeting.remove(id) {

@@ -1,10 +1,11 @@
 use std::time::Duration;
 
 use crate::bfrops::DecodeLimits;
+use crate::gds::AsStatus;
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
-    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_NATIVE, STORE_HASH,
-    ToolAnswer, connect_body_size,
+    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_MUNGE,
+    SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, ToolAnswer, connect_body_size,
 };
 use crate::proto::{Dialect, Version};
 use crate::ptl::Credentials;
@@ -13,6 +14,7 @@ use crate::types::{ProcId, Status};
 
 use super::clock::node_time;
 use super::lines::{Lines, message_buffer};
+use super::prover::ProofError;
 
 /// The first bytes of a connection, until they are a whole introduction.
 #[derive(Debug, Default)]
@@ -72,16 +74,74 @@ pub(super) enum Expects {
 pub(super) enum GreetingError {
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    #[error("the peer wants to prove itself with {module:?}; only {SECURITY_NATIVE:?} is known here")]
+    #[error(
+        "the peer wants to prove itself with {module:?}, which this server did not offer; {SECURITY_NATIVE:?} is taken"
+    )]
     Security { module: String },
     #[error("the peer is a tool of release 2, which is not served; use one of a later release")]
     LegacyTool,
     #[error(
-        "the credential of {size_bytes} bytes is none of {SECURITY_NATIVE:?}, which is a user and a group id of 4 bytes each"
+        "the credential of {size_bytes} bytes is none of {SECURITY_NATIVE:?}, which is a user and a group id of 4 bytes each, or \
+         of {SECURITY_NONE:?}, which is empty"
     )]
     Credential { size_bytes: usize },
+    #[error("the peer can't prove who it is: {0}")]
+    Proof(#[from] ProofError),
     #[error("the peer claims to be user {claimed}, but its socket belongs to user {owner}")]
     FalseUser { claimed: u32, owner: u32 },
+}
+
+impl AsStatus for GreetingError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Handshake(_) | Self::LegacyTool => Status::ERR_NOT_SUPPORTED,
+            Self::Security { .. } | Self::Credential { .. } | Self::FalseUser { .. } => Status::ERR_INVALID_CRED,
+            Self::Proof(error) => error.status(),
+        }
+    }
+}
+
+/// What became of an introduction that is refused before the core sees it.
+#[derive(Debug)]
+pub(super) struct Rejected {
+    pub(super) error: GreetingError,
+    /// Whether the peer reads a status before the connection is closed.
+    pub(super) wants_refusal: bool,
+}
+
+/// Who can't even be understood reads nothing.
+impl From<HandshakeError> for Rejected {
+    fn from(error: HandshakeError) -> Self {
+        Self { error: error.into(), wants_refusal: false }
+    }
+}
+
+/// What an introduction led to.
+pub(super) enum Introduced {
+    /// The core can judge it.
+    Whole(Box<Greeted>),
+    /// It brings a credential that somebody else must check first.
+    Unproven(Box<Unproven>),
+}
+
+/// An introduction whose credential is being checked.
+pub(super) struct Unproven {
+    connect: Connect,
+    origin: Origin,
+    inbox: FrameBuffer,
+}
+
+impl Unproven {
+    pub(super) fn take_credential(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.connect.credential)
+    }
+
+    /// Goes on with whom the credential proves.
+    pub(super) fn proven(self, proven: Result<Ids, ProofError>) -> Result<Greeted, Rejected> {
+        let Self { connect, origin, inbox } = self;
+        let greeted = proven.map_err(GreetingError::from).and_then(|ids| greeted(&connect, origin, inbox, Some(ids)));
+        greeted.map_err(|error| Rejected { error, wants_refusal: wants_refusal(&connect) })
+    }
 }
 
 /// How a connection came about.
@@ -91,11 +151,13 @@ pub(super) struct Origin {
     pub(super) credentials: Credentials,
     /// Whether segments can be handed over.
     pub(super) carries_descriptors: bool,
+    /// Whether credentials of munge can be checked.
+    pub(super) checks_munge: bool,
 }
 
 impl Greeting {
     /// Takes bytes from the stream. `None`: more are needed.
-    pub(super) fn push(&mut self, bytes: &[u8], origin: Origin) -> Result<Option<Greeted>, GreetingError> {
+    pub(super) fn push(&mut self, bytes: &[u8], origin: Origin) -> Result<Option<Introduced>, Rejected> {
         self.bytes.extend_from_slice(bytes);
         let Some((header, rest)) = self.bytes.split_first_chunk::<CONNECT_HEADER_BYTES>() else { return Ok(None) };
         // Bounded: at most CONNECT_BYTES_MAX and what came with its last bytes.
@@ -104,20 +166,28 @@ impl Greeting {
         let connect = Connect::decode(body)?;
         let mut inbox = message_buffer();
         inbox.feed(rest);
-        greeted(&connect, origin, inbox).map(Some)
+        if origin.checks_munge && connect.security.as_bytes() == SECURITY_MUNGE.as_bytes() {
+            return Ok(Some(Introduced::Unproven(Box::new(Unproven { connect, origin, inbox }))));
+        }
+        match greeted(&connect, origin, inbox, None) {
+            Ok(greeted) => Ok(Some(Introduced::Whole(Box::new(greeted)))),
+            Err(error) => Err(Rejected { error, wants_refusal: wants_refusal(&connect) }),
+        }
     }
 }
 
 /// What the client says of itself is believed only where it can't gain by lying: the ids are the kernel's.
-fn greeted(connect: &Connect, origin: Origin, inbox: FrameBuffer) -> Result<Greeted, GreetingError> {
+fn greeted(
+    connect: &Connect,
+    origin: Origin,
+    inbox: FrameBuffer,
+    proven: Option<Ids>,
+) -> Result<Greeted, GreetingError> {
     let unknown = || HandshakeError::UnknownCodec { module: connect.codec.to_string_lossy() };
     let codec = connect.chosen_codec().ok_or_else(unknown)?;
     let peer = connect.peer_version();
-    let introduction = introduction(connect, origin)?;
-    // Releases since 4.0 are closed without an answer; those before, and our own clients, read the status.
-    // The answer to a tool begins with a status in every release.
-    let is_told = introduction.expects() != Expects::Index;
-    let wants_refusal = peer.major < 4 || connect.reads_segments() || is_told;
+    let introduction = introduction(connect, origin, proven)?;
+    let wants_refusal = wants_refusal(connect);
     let is_ours = connect.reads_segments() || origin.carries_descriptors;
     let lines = Lines::to_client(Dialect { codec, peer }, message_bytes_max(peer, is_ours));
     Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
@@ -130,8 +200,23 @@ fn message_bytes_max(peer: Version, is_ours: bool) -> usize {
     peer.message_bytes_max().min(ours.message_bytes_max)
 }
 
-fn introduction(connect: &Connect, origin: Origin) -> Result<Introduction, GreetingError> {
-    let credentials = credentials(connect, origin.credentials)?;
+/// Releases since 4.0 are closed without an answer; those before, and our own clients, read the status. The answer to a
+/// tool begins with a status in every release.
+fn wants_refusal(connect: &Connect) -> bool {
+    let peer = connect.peer_version();
+    peer.major < 4 || connect.reads_segments() || expected(&connect.role, peer) != Expects::Index
+}
+
+fn expected(role: &Role, peer: Version) -> Expects {
+    match role {
+        role if role.needs_identity() => Expects::Name,
+        role if role.is_answered_as_client(peer) => Expects::Index,
+        _ => Expects::Server,
+    }
+}
+
+fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Result<Introduction, GreetingError> {
+    let credentials = credentials(connect, origin.credentials, proven)?;
     let peer = connect.peer_version();
     let kind = match &connect.role {
         Role::Client(proc) => {
@@ -147,11 +232,7 @@ fn introduction(connect: &Connect, origin: Origin) -> Result<Introduction, Greet
         Role::Singleton(..) => ToolKind::Singleton,
         Role::Scheduler(..) => ToolKind::Scheduler,
     };
-    let expects = match &connect.role {
-        role if role.needs_identity() => Expects::Name,
-        role if role.is_answered_as_client(peer) => Expects::Index,
-        _ => Expects::Server,
-    };
+    let expects = expected(&connect.role, peer);
     let hello = ToolHello {
         kind,
         claimed: connect.role.proc().cloned(),
@@ -167,15 +248,29 @@ fn introduction(connect: &Connect, origin: Origin) -> Result<Introduction, Greet
 }
 
 /// The ids to hold against the registered ones. The user is always the kernel's. Over TCP the kernel does not know the
-/// group: there it is the one claimed, by a process of that user, which must be the registered one. A false claim gains
-/// nothing, since it must match the registration and opens nothing that the user's other processes could not open.
-fn credentials(connect: &Connect, kernel: Credentials) -> Result<server::Credentials, GreetingError> {
-    if connect.security.as_bytes() != SECURITY_NATIVE.as_bytes() {
-        return Err(GreetingError::Security { module: connect.security.to_string_lossy() });
-    }
+/// group: there it is the one claimed, or proven by munge, by a process of that user, which must be the registered one. A
+/// false claim gains nothing, since it must match the registration and opens nothing that the user's other processes could
+/// not open. For the same reason one that claims nothing is believed to be what the kernel says.
+fn credentials(
+    connect: &Connect,
+    kernel: Credentials,
+    proven: Option<Ids>,
+) -> Result<server::Credentials, GreetingError> {
+    let security = connect.security.as_bytes();
     let size_bytes = connect.credential.len();
-    let claimed = Ids::from_native_credential(&connect.credential).ok_or(GreetingError::Credential { size_bytes })?;
     let uid = kernel.uid;
+    let claimed = match proven {
+        Some(ids) if ids.uid != uid => return Err(GreetingError::FalseUser { claimed: ids.uid, owner: uid }),
+        Some(ids) => ids,
+        None if security == SECURITY_NATIVE.as_bytes() => {
+            Ids::from_native_credential(&connect.credential).ok_or(GreetingError::Credential { size_bytes })?
+        }
+        None if security == SECURITY_NONE.as_bytes() && size_bytes == 0 => {
+            Ids { uid, gid: server::Credentials::GROUP_UNKNOWN }
+        }
+        None if security == SECURITY_NONE.as_bytes() => return Err(GreetingError::Credential { size_bytes }),
+        None => return Err(GreetingError::Security { module: connect.security.to_string_lossy() }),
+    };
     match kernel.gid {
         Some(gid) => Ok(server::Credentials { uid, gid }),
         None if claimed.uid == uid => Ok(server::Credentials { uid, gid: claimed.gid }),

@@ -50,6 +50,7 @@ mod manners;
 mod pending;
 mod poller;
 mod progress;
+mod prover;
 mod readers;
 mod received;
 mod server_events;
@@ -77,6 +78,7 @@ pub use host::{
 };
 pub use local::{environment, hostname, temporary_directory};
 pub use pending::Pending;
+pub use prover::{ProofError, Prover};
 pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
 pub use session::{FetchError, Session};
 pub use tool::{SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate};

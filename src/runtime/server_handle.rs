@@ -20,6 +20,7 @@ use super::host_thread::{HostThread, is_host_thread};
 use super::listeners::Listeners;
 use super::local::environment;
 use super::poller::{Poller, Waker};
+use super::prover::{Proofs, Prover, TRIAL_TIME_MAX};
 use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
 use super::threads::spawn;
@@ -48,6 +49,9 @@ pub struct ServerOptions {
     pub foreign_clients: ForeignClients,
     /// Which tools may connect, and how they find the server.
     pub tools: ToolSupport,
+    /// Who checks credentials of munge. If that works when the server starts, clients are offered to prove themselves by
+    /// them; if not, or with none, they are known by what the kernel says.
+    pub prover: Option<Arc<dyn Prover>>,
     /// Bounds of what connections can hold.
     pub connections: ConnectionLimits,
     /// Bounds and times of the core. Its capabilities are replaced by the host's.
@@ -112,21 +116,26 @@ impl ServerHandle {
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
         let files = Mutex::new(options.tools.announce(&options, &address)?);
         let tools = options.tools.policy(&options);
-        let ServerOptions { hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
+        let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, ServerLoop::WAKER)?;
         listeners.watch(&poller)?;
+        // The address is told as text, too.
+        text(listeners.path().to_owned())?;
+        let (commands, receiver) = CommandSender::new(waker.clone());
+        let clock = Clock::start();
+        let proofs = prover.and_then(|prover| {
+            let proofs = Proofs::start(prover, commands.clone(), clock, TRIAL_TIME_MAX);
+            proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients")).ok()
+        });
         let environment = ServerEnvironment {
             address,
             session_tmpdir: text(session_tmpdir)?,
             system_tmpdir: text(system_tmpdir)?,
             hostname,
             leftovers: ServerEnvironment::find_leftovers(environment()),
+            offers_munge: proofs.is_some(),
         };
-        // The address is told as text, too.
-        text(listeners.path().to_owned())?;
-        let (commands, receiver) = CommandSender::new(waker.clone());
-        let clock = Clock::start();
         let outside = Box::new(HostProcess(commands.clone()));
         let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
@@ -141,7 +150,7 @@ impl ServerHandle {
             waker,
             listeners,
             commands: receiver,
-            connections: Connections::new(environment.address.server.clone(), connections),
+            connections: Connections::new(environment.address.server.clone(), connections, proofs),
             calls: Calls::default(),
             is_ending: false,
             events: Arc::clone(&events),

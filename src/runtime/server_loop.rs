@@ -98,6 +98,10 @@ impl ServerLoop {
                 }
                 Command::Heard(event) => self.burdens.remove(event),
                 Command::Run(job) => self.run_job(job),
+                Command::Proven(peer, proven) => {
+                    self.connections.settle_proof(peer, proven, now);
+                    self.feed(now);
+                }
                 Command::Shutdown => return self.is_ending = true,
             }
         }
@@ -284,7 +288,7 @@ impl ServerLoop {
             match command {
                 Command::Call(_, completion) => drop(self.calls.insert(completion)),
                 Command::Run(job) => self.run_job(job),
-                Command::Completed(..) | Command::Heard(_) | Command::Shutdown => {}
+                Command::Completed(..) | Command::Heard(_) | Command::Proven(..) | Command::Shutdown => {}
             }
         }
         let ids: Vec<CallId> = self.calls.completions.keys().copied().collect();

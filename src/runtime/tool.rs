@@ -180,7 +180,7 @@ fn connect_once(
 ) -> Result<Session, ToolError> {
     let offer = match chosen(directions, places)? {
         Some(offer) => offer,
-        None => match attach::connect(environment.iter().map(|(name, value)| (name, value)), CONNECT_TIME_MAX) {
+        None => match attach::connect(environment.iter().map(|(name, value)| (name, value)), CONNECT_TIME_MAX, None) {
             Ok(session) => return Ok(session),
             Err(ConnectError::NotLaunched) => {
                 offer_of(&only(places.search(|name| places.names.is_tool_file(name)), places)?)?
@@ -250,12 +250,12 @@ fn offer_at(address: &str, version: Option<Version>) -> Result<ServerOffer, Tool
         Some(version) if (version.major, version.minor) == (4, 0) => Generation::V4,
         Some(_) => Generation::V41,
     };
-    Ok(ServerOffer { address: address.parse::<ServerAddress>()?, codec, version, proof: Proof::Native })
+    Ok(ServerOffer { address: address.parse::<ServerAddress>()?, codec, version, proofs: vec![Proof::Native] })
 }
 
 fn join(role: Role, server: ServerOffer, info: Vec<Info>) -> Result<Session, ToolError> {
     let address = server.address.to_string();
-    let newcomer = Newcomer { role, server, fallback: None, hostname: Some(hostname()), info };
+    let newcomer = Newcomer { role, server, fallback: None, hostname: Some(hostname()), info, prover: None };
     match Attempt::start(CONNECT_TIME_MAX).join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
         Ok(Joined::Refused(status)) => Err(ToolError::Refused { address, status }),

@@ -141,13 +141,19 @@ pub enum ToolKind {
 pub struct Credentials {
     /// User id.
     pub uid: u32,
-    /// Group id.
+    /// Group id; [`GROUP_UNKNOWN`] where nobody knows it.
     pub gid: u32,
 }
 
 impl Credentials {
     /// The group id of whose group is not known; no group has it.
     pub const GROUP_UNKNOWN: u32 = u32::MAX;
+
+    /// Whether a process with the credentials found is the one announced with these: the user decides, and the group where
+    /// it is known.
+    pub(super) const fn are_met_by(self, found: Self) -> bool {
+        self.uid == found.uid && (self.gid == found.gid || found.gid == Self::GROUP_UNKNOWN)
+    }
 }
 
 /// How a peer can receive data.

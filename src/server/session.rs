@@ -16,9 +16,9 @@ use crate::proto::Reply;
 use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
 impl<S: Publish> Server<S> {
-    pub(super) fn connect(&mut self, now: Time, id: PeerId, hello: Hello) {
-        let object = match self.examine(id, &hello) {
-            Ok(object) => object,
+    pub(super) fn connect(&mut self, now: Time, id: PeerId, mut hello: Hello) {
+        let (object, credentials) = match self.examine(id, &hello) {
+            Ok(announced) => announced,
             Err(refusal) => {
                 tracing::warn!(proc = %hello.proc, %refusal, "connection refused");
                 self.outputs.push(Output::Refuse(id, refusal));
@@ -26,7 +26,8 @@ impl<S: Publish> Server<S> {
                 return self.lose(now, id);
             }
         };
-        let (proc, credentials) = (hello.proc.clone(), hello.credentials);
+        let proc = hello.proc.clone();
+        hello.credentials = credentials;
         self.peers.insert(id, hello);
         if !self.config.capabilities.contains(Capabilities::CLIENT_CONNECTED) {
             return self.admit_or_refuse(id, Status::SUCCESS);
@@ -37,8 +38,8 @@ impl<S: Publish> Server<S> {
         self.ask_host(now, Purpose::ClientConnected(id), upcall);
     }
 
-    /// Whether the host announced this process with these credentials; its object if so.
-    fn examine(&self, id: PeerId, hello: &Hello) -> Result<u64, Refusal> {
+    /// Whether the host announced this process with these credentials; its object and credentials if so.
+    fn examine(&self, id: PeerId, hello: &Hello) -> Result<(u64, Credentials), Refusal> {
         let proc = &hello.proc;
         if self.peers.get(id).is_some() {
             return Err(Refusal::Repeated);
@@ -53,7 +54,7 @@ impl<S: Publish> Server<S> {
         let client = self.registry.client(proc).filter(|client| client.presence != Presence::Deregistered);
         let Some(client) = client else { return Err(Refusal::UnknownProcess { proc: proc.clone() }) };
         let (expected, found): (Credentials, Credentials) = (client.credentials, hello.credentials);
-        if expected != found {
+        if !expected.are_met_by(found) {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
         // Counted last: only whoever may speak for the process takes of its share, or learns of it.
@@ -61,7 +62,7 @@ impl<S: Publish> Server<S> {
         if self.peers.iter().filter(|(_, peer)| peer.proc == *proc).count() >= peers_max {
             return Err(Refusal::TooManyOfProcess { proc: proc.clone(), peers_max });
         }
-        Ok(client.object)
+        Ok((client.object, expected))
     }
 
     /// The host has decided about a connection.

@@ -107,7 +107,7 @@ impl<S: Publish> Server<S> {
             return Err(taken());
         }
         let (expected, found) = (client.credentials, hello.claimed_credentials());
-        if expected != found {
+        if !expected.are_met_by(found) {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
         Ok(())

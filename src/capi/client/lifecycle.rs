@@ -9,7 +9,7 @@ use crate::capi::guard::{Failure, guard, guard_or, guard_status};
 use crate::capi::operation::Operation;
 use crate::capi::process::{self, Member, Membership};
 use crate::capi::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
-use crate::capi::{from_c, pointer, to_c};
+use crate::capi::{from_c, munge, pointer, to_c};
 use crate::keys;
 use crate::types::{Info, Status};
 
@@ -66,7 +66,7 @@ fn join() -> Result<(Member, bool), Failure> {
 }
 
 fn connect() -> Result<Client, Failure> {
-    match Client::connect() {
+    match Client::builder().prover(munge::prover()).connect() {
         Ok(client) => Ok(client),
         Err(ConnectError::NotLaunched) if let Some(client) = Client::connect_singleton() => Ok(client),
         Err(ConnectError::NotLaunched) => Client::alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE)),

@@ -9,7 +9,7 @@ use nix::unistd::{geteuid, getpid};
 use crate::api::{ForeignClients, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport};
 use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::capi::{from_c, pointer, process};
+use crate::capi::{from_c, munge, pointer, process};
 use crate::keys;
 use crate::proto::exchange::ExchangeForm;
 use crate::types::{InfoFlags, Status, Value};
@@ -94,6 +94,7 @@ struct Options {
     is_ipv4_disabled: bool,
     is_ipv6_disabled: bool,
     exchange: Option<ExchangeForm>,
+    offers_munge: bool,
 }
 
 impl Options {
@@ -102,7 +103,8 @@ impl Options {
     /// # Safety
     /// P1 for every pointer inside.
     unsafe fn read(infos: &[pmix_info_t]) -> Result<Self, Failure> {
-        let mut options = Self { exchange: exchange_of_environment()?, ..Self::default() };
+        let mut options =
+            Self { exchange: exchange_of_environment()?, offers_munge: munge_of_environment()?, ..Self::default() };
         for info in infos {
             let name = from_c::key_in_place(&info.key)?;
             if !UNDERSTOOD.contains(&name) {
@@ -139,6 +141,8 @@ impl Options {
             *flag = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         } else if name == EXCHANGE {
             self.exchange = Some(exchange_form(&text()?)?);
+        } else if name == SECURITY {
+            self.offers_munge = asks_for_munge(&text()?)?;
         }
         Ok(())
     }
@@ -176,6 +180,7 @@ impl Options {
         };
         let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
         let builder = builder.foreign_clients(clients);
+        let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
             None => builder,
@@ -187,6 +192,41 @@ impl Options {
         match self.system_tmpdir {
             Some(system_tmpdir) => builder.system_tmpdir(system_tmpdir),
             None => builder,
+        }
+    }
+}
+
+/// Info of ours: how foreign clients may prove themselves, "munge" (by munge where it works, or by the kernel's word) or
+/// "native" (by the kernel's word). Stands above the variables of the same meaning.
+const SECURITY: &str = "modex.security";
+const SECURITY_VARIABLE: &str = "MODEX_SECURITY";
+/// What the reference's servers are told the same with. Other modules in it mean nothing here.
+const SECURITY_MODULES: &str = "PMIX_MCA_psec";
+
+#[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
+fn munge_of_environment() -> Result<bool, Failure> {
+    let variable = |name| std::env::var_os(name).filter(|text| !text.is_empty());
+    if let Some(way) = variable(SECURITY_VARIABLE) {
+        return asks_for_munge(&way.to_string_lossy());
+    }
+    let modules = variable(SECURITY_MODULES);
+    Ok(modules.is_some_and(|modules| names_munge(&modules.to_string_lossy())))
+}
+
+/// A list of the reference's modules; with a caret in front it is one of those not to be used.
+fn names_munge(modules: &str) -> bool {
+    !modules.starts_with('^') && modules.split(',').any(|module| module.trim() == "munge")
+}
+
+fn asks_for_munge(way: &str) -> Result<bool, Failure> {
+    match way {
+        "munge" | "munge,native" => Ok(true),
+        "native" => Ok(false),
+        other => {
+            tracing::error!(
+                "the PMIx server can't be started: {SECURITY_VARIABLE} is {other:?}; say \"native\" or \"munge\""
+            );
+            Err(Failure(Status::ERR_BAD_PARAM))
         }
     }
 }
@@ -209,7 +249,7 @@ fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
     })
 }
 
-const UNDERSTOOD: [&str; 15] = [
+const UNDERSTOOD: [&str; 16] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
@@ -225,6 +265,7 @@ const UNDERSTOOD: [&str; 15] = [
     keys::TCP_DISABLE_IPV4.name(),
     keys::TCP_DISABLE_IPV6.name(),
     EXCHANGE,
+    SECURITY,
 ];
 
 fn start(options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
@@ -238,4 +279,19 @@ fn start(options: Options, module: pmix_server_module_t) -> Result<(), Failure> 
     let role = Arc::new(Own::new(process));
     process::change(|state| state.server = Some(role));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn munge_is_asked_for_in_so_many_words() {
+        assert_eq!(
+            ["munge", "munge,native", "native"].map(|way| asks_for_munge(way).ok()),
+            [Some(true), Some(true), Some(false)]
+        );
+        assert_eq!(asks_for_munge("kerberos").err().map(|Failure(status)| status), Some(Status::ERR_BAD_PARAM));
+        assert_eq!(["native,munge", "^munge", "^native,munge", "none"].map(names_munge), [true, false, false, false]);
+    }
 }

@@ -11,6 +11,8 @@ pub const CONNECT_HEADER_BYTES: usize = 16;
 pub const CONNECT_BYTES_MAX: usize = 128 << 10;
 /// Security module whose credential is [`native_credential`].
 pub const SECURITY_NATIVE: &str = "native";
+/// Security module whose credential is a text that munge makes and checks.
+pub const SECURITY_MUNGE: &str = "munge";
 /// Security module without credential.
 pub const SECURITY_NONE: &str = "none";
 /// Store module of peers that read segments.
