@@ -122,6 +122,8 @@ pub struct Limits {
     pub host_requests_max: usize,
     /// Groups known at a time.
     pub groups_max: usize,
+    /// Those that one process took part in forming.
+    pub groups_per_process_max: usize,
     /// Standing requests for forwarded output.
     pub pulls_max: usize,
     /// Those of one process.
@@ -157,6 +159,7 @@ impl Default for Limits {
             direct_modex_max: 65_536,
             host_requests_max: 65_536,
             groups_max: 65_536,
+            groups_per_process_max: 4096,
             pulls_max: 65_536,
             pulls_per_process_max: 1024,
             kept_output_bytes_max: 1 << 20,

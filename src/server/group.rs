@@ -21,6 +21,8 @@ use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, Value};
 pub(super) struct Groups {
     groups: BTreeMap<Text, Vec<Group>>,
     count: usize,
+    /// How many each process here has formed.
+    of_process: BTreeMap<ProcId, usize>,
 }
 
 #[derive(Debug)]
@@ -29,6 +31,8 @@ struct Group {
     members: Vec<ProcId>,
     /// The users whose processes here are members. Others never mean this group.
     users: BTreeSet<u32>,
+    /// The processes here that formed it.
+    formed_by: BTreeSet<ProcId>,
     /// Members were promised an event for each that dies: a death does not spoil the end of the group.
     survives_deaths: bool,
 }
@@ -47,7 +51,8 @@ impl<S: Publish> Server<S> {
             // It would stand for the job's processes in whatever they do together.
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
-        if self.groups.count >= self.config.limits.groups_max {
+        let (limits, own) = (&self.config.limits, self.groups.of_process.get(&proc).copied().unwrap_or(0));
+        if self.groups.count >= limits.groups_max || own >= limits.groups_per_process_max {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let request = proto::Collective { procs: group.procs, directives: group.directives };
@@ -112,7 +117,8 @@ impl<S: Publish> Server<S> {
         let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
         let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials.uid);
         let users = members.iter().filter_map(user).collect();
-        self.groups.insert(id, Group { members: members.clone(), users, survives_deaths });
+        let formed_by = operation.contributed.clone();
+        self.groups.insert(id, Group { members: members.clone(), users, formed_by, survives_deaths });
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         Results::Group(Formed { members, context_id, info })
     }
@@ -169,7 +175,9 @@ impl Groups {
     /// Forgets groups that a job which is gone was part of.
     pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
         let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
-        self.groups.values_mut().for_each(|groups| groups.retain(is_elsewhere));
+        for groups in self.groups.values_mut() {
+            retain(groups, &mut self.of_process, is_elsewhere);
+        }
         self.tidy();
     }
 
@@ -180,14 +188,18 @@ impl Groups {
     /// A process that forms a group anew has left the one of that name.
     fn insert(&mut self, id: &Text, group: Group) {
         let groups = self.groups.entry(id.clone()).or_default();
-        groups.retain(|older| older.members.iter().all(|proc| !group.members.contains(proc)));
+        retain(groups, &mut self.of_process, |older| older.members.iter().all(|proc| !group.members.contains(proc)));
+        for proc in &group.formed_by {
+            let count = self.of_process.entry(proc.clone()).or_default();
+            *count = count.saturating_add(1);
+        }
         groups.push(group);
         self.tidy();
     }
 
     fn remove(&mut self, id: &Text, members: &[ProcId]) {
         if let Some(groups) = self.groups.get_mut(id) {
-            groups.retain(|group| !group.consists_of(members));
+            retain(groups, &mut self.of_process, |group| !group.consists_of(members));
         }
         self.tidy();
     }
@@ -195,6 +207,20 @@ impl Groups {
     fn tidy(&mut self) {
         self.groups.retain(|_, groups| !groups.is_empty());
         self.count = self.groups.values().map(Vec::len).fold(0, usize::saturating_add);
+    }
+}
+
+/// Drops groups, and takes them off the accounts of those who formed them.
+fn retain(groups: &mut Vec<Group>, of_process: &mut BTreeMap<ProcId, usize>, is_kept: impl Fn(&Group) -> bool) {
+    for group in groups.extract_if(.., |group| !is_kept(group)) {
+        for proc in &group.formed_by {
+            let left = of_process.get(proc).map_or(0, |count| count.saturating_sub(1));
+            if left == 0 {
+                of_process.remove(proc);
+            } else {
+                of_process.insert(proc.clone(), left);
+            }
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Groups.
 
 use super::harness::*;
+use crate::gds::model::MapStore;
 use crate::proto::{Collective, Group, Reply, Request};
 use crate::server::{
-    Capabilities, Credentials, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Output, PeerId,
-    RegisterClient, Upcall, Version,
+    Capabilities, Config, Credentials, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits, Output,
+    PeerId, RegisterClient, Upcall, Version,
 };
 use crate::types::{DataArray, DataType, Info, ProcId, Rank, Status, Text, Value};
 
@@ -310,4 +311,22 @@ fn what_members_say_of_a_group_is_bounded() {
     let many = vec![flag("pmix.custom"); 257];
     let outputs = rig.request(peer, construct("g", &[proc(0)], &many));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+}
+
+/// One process could form all groups that the server knows at a time.
+#[test]
+fn one_process_has_a_share_of_the_groups() {
+    let limits = Limits { groups_per_process_max: 1, ..Limits::default() };
+    let mut rig = Rig::with(Config { limits, ..Config::default() }, MapStore::new());
+    let peers = rig.job(2, 2);
+    assert_eq!(formed(&rig.request(peers[0], construct("a", &[proc(0)], &[]))).0, [peers[0]]);
+    let outputs = rig.request(peers[0], construct("b", &[proc(0)], &[]));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_OUT_OF_RESOURCE)]);
+    assert_eq!(formed(&rig.request(peers[1], construct("b", &[proc(1)], &[]))).0, [peers[1]], "another has its own");
+    assert_eq!(statuses(&rig.request(peers[0], destruct("a"))), [(peers[0], Status::SUCCESS)]);
+    assert_eq!(
+        formed(&rig.request(peers[0], construct("b", &[proc(0)], &[]))).0,
+        [peers[0]],
+        "the share is free again"
+    );
 }
