@@ -137,8 +137,9 @@ impl Connection {
         matches!(&self.stage, Stage::Known(known) if known.inbox.is_inside_message())
     }
 
+    /// Whether it has yet to be heard, or was and will not be again.
     pub(super) fn is_greeting(&self) -> bool {
-        matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..))
+        matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..) | Stage::Refused)
     }
 
     /// Reads once and hands what it says to `deliver`. One buffer per turn and connection: the others come next.

@@ -214,6 +214,11 @@ impl Connections {
         tracing::warn!(peer = id.0, %refusal, "connection refused");
         self.write(id, |connection| connection.refuse(refusal));
         self.deadlines.insert((now + self.limits.handshake_time_max, id));
+        // While it may still say something it counts with those that have not been let in.
+        if let Some(connection) = self.connections.get(&id).filter(|connection| connection.is_greeting()) {
+            self.greeting.insert(id, connection.credentials().uid);
+            self.make_room();
+        }
     }
 
     /// How old a peer's Init was when it introduced itself, if it said so.
