@@ -189,7 +189,7 @@ fn greeted(
     let introduction = introduction(connect, origin, proven)?;
     let wants_refusal = wants_refusal(connect);
     let is_ours = connect.reads_segments() || origin.carries_descriptors;
-    let lines = Lines::to_client(Dialect { codec, peer }, message_bytes_max(peer, is_ours));
+    let lines = Lines::to_client(Dialect { codec, peer }, message_bytes_max(peer, is_ours), is_ours);
     Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
 }
 

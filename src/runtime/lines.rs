@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::manners::Manners;
@@ -6,7 +7,7 @@ use crate::proto::frame::{Frame, FrameBuffer, FrameError, FrameHeader};
 use crate::proto::notification::{Event, Output};
 use crate::proto::request::{self, RequestError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
-use crate::types::Status;
+use crate::types::{Kval, Status, Text, Value};
 
 /// How messages are written and read on one connection: the dialect of its two ends and the reader's limits.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,8 @@ pub(super) struct Lines {
     message_bytes_max: usize,
     /// Put into every header; means nothing to us.
     index: u32,
+    /// Whether maps are written as text: clients of 4.2 crash over a value of their type.
+    maps_are_text: bool,
 }
 
 /// A message that can't be sent.
@@ -29,15 +32,16 @@ pub(super) enum WriteError {
 }
 
 impl Lines {
-    /// To a client that takes messages of this size.
-    pub(super) fn to_client(dialect: Dialect, message_bytes_max: usize) -> Self {
-        Self { dialect, limits: DecodeLimits::default(), message_bytes_max, index: SERVER_INDEX }
+    /// To a client that takes messages of this size; maps are text unless it is one of ours.
+    pub(super) fn to_client(dialect: Dialect, message_bytes_max: usize, is_ours: bool) -> Self {
+        let limits = DecodeLimits::default();
+        Self { dialect, limits, message_bytes_max, index: SERVER_INDEX, maps_are_text: !is_ours }
     }
 
     /// As a client of such a server.
     pub(super) const fn to_server(manners: &Manners, index: u32) -> Self {
         let Manners { dialect, limits, message_bytes_max, .. } = *manners;
-        Self { dialect, limits, message_bytes_max, index }
+        Self { dialect, limits, message_bytes_max, index, maps_are_text: false }
     }
 
     pub(super) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, WriteError> {
@@ -50,6 +54,7 @@ impl Lines {
 
     /// A reply that the peer would not accept for its size becomes a status.
     pub(super) fn write_reply(&self, tag: Tag, reply: &Reply, command: Command) -> Result<Vec<u8>, WriteError> {
+        let reply = if self.maps_are_text { &with_maps_as_text(reply) } else { reply };
         match self.framed(tag, &reply::encode(reply, command, self.dialect)?) {
             Err(WriteError::Frame(error)) => {
                 tracing::warn!(?command, %error, peer = %self.dialect.peer, "reply too large for the peer");
@@ -169,11 +174,27 @@ pub(super) fn message_buffer() -> FrameBuffer {
     FrameBuffer::new(DecodeLimits::MESSAGE_BYTES_MAX)
 }
 
+/// The same with the text of each map in its place.
+fn with_maps_as_text(reply: &Reply) -> Cow<'_, Reply> {
+    let is_map = |entry: &Kval| matches!(entry.value, Value::Regex(_));
+    let Reply::Data(data) = reply else { return Cow::Borrowed(reply) };
+    if !data.iter().any(|of| of.entries.iter().any(is_map)) {
+        return Cow::Borrowed(reply);
+    }
+    let mut data = data.clone();
+    for entry in data.iter_mut().flat_map(|of| &mut of.entries) {
+        if let Value::Regex(bytes) = &entry.value {
+            entry.value = Value::from(Text::until_nul(bytes));
+        }
+    }
+    Cow::Owned(Reply::Data(data))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::Version;
-    use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Text, Value};
+    use crate::proto::{RankData, Version};
+    use crate::types::{Info, Key, Namespace, ProcId, Rank};
 
     #[test]
     fn a_tag_is_free_again_once_its_request_is_answered() {
@@ -186,7 +207,7 @@ mod tests {
     }
 
     fn lines_to(release: Version) -> Lines {
-        Lines::to_client(Dialect { peer: release, ..Dialect::OWN }, release.message_bytes_max())
+        Lines::to_client(Dialect { peer: release, ..Dialect::OWN }, release.message_bytes_max(), false)
     }
 
     /// One rank's large event cost every listener of release 3.2 its connection, and so its life.
@@ -201,7 +222,7 @@ mod tests {
     /// To our own clients, which name a release that takes everything, it went out and ended the connection.
     #[test]
     fn a_reply_that_is_too_large_says_so() {
-        let lines = Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX);
+        let lines = Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true);
         let entry = Kval { key: Key::from_static("k"), value: Value::ByteObject(vec![7; 33 << 20]) };
         let reply = Reply::JobInfo { namespace: Text::from("job"), entries: vec![entry] };
         let bytes = lines.write_reply(Tag(101), &reply, Command::StoreFallback).unwrap();
@@ -238,5 +259,22 @@ mod tests {
         let mut open = OpenRequests::default();
         open.open(Tag(101), Command::DeregisterEvents, 9).unwrap();
         assert_eq!(open.open(Tag(101), Command::Get, 9), Ok(()));
+    }
+
+    /// A client of 4.2 that asked for `pmix.nmap` was killed: its library copies a map with a size that it never set.
+    #[test]
+    fn maps_are_text_for_clients_of_others() {
+        let proc = ProcId::new(Namespace::new("job").unwrap(), Rank::Wildcard);
+        let entry = |value| vec![Kval { key: Key::from_static("pmix.nmap"), value }];
+        let reply =
+            Reply::Data(vec![RankData { proc: proc.clone(), entries: entry(Value::Regex(b"raw:a,b\0".to_vec())) }]);
+        let text = Reply::Data(vec![RankData { proc, entries: entry(Value::from("raw:a,b")) }]);
+        for (is_ours, expected) in [(true, &reply), (false, &text)] {
+            let lines = Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, is_ours);
+            let mut buffer = message_buffer();
+            buffer.feed(&lines.write_reply(Tag(101), &reply, Command::Get).unwrap());
+            let frame = buffer.next_frame().unwrap().unwrap();
+            assert_eq!(lines.read_reply(&frame, Command::Get).unwrap(), *expected);
+        }
     }
 }

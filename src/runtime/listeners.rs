@@ -12,6 +12,9 @@ use crate::ptl::{
     Credentials, ForeignClients, ListenError, Listener, OwnerError, SocketAccess, Stream, StreamLimits, TcpListener,
 };
 
+/// Where the socket goes when its path would be too long. Its directory is made, locked, swept and removed as elsewhere.
+const SHORT_DIRECTORY: &str = "/tmp";
+
 #[derive(Debug)]
 pub(super) struct Listeners {
     own: Listener,
@@ -24,7 +27,13 @@ impl Listeners {
 
     /// Without a loopback interface there is no TCP: clients of other libraries can't connect, ours can.
     pub(super) fn bind(directory: &Path, access: SocketAccess, clients: ForeignClients) -> Result<Self, ListenError> {
-        let own = Listener::bind(directory, access)?;
+        let own = match Listener::bind(directory, access) {
+            // A socket's address has 108 bytes, which a temporary directory of some batch systems takes alone.
+            Err(error @ ListenError::PathTooLong { .. }) => {
+                Listener::bind(Path::new(SHORT_DIRECTORY), access).map_err(|_| error)?
+            }
+            bound => bound?,
+        };
         let foreign = TcpListener::bind(clients).unwrap_or_else(|error| {
             tracing::warn!(%error, "no TCP socket on the loopback interface: clients of other PMIx libraries can't connect");
             None

@@ -160,3 +160,14 @@ fn list(text: &str) -> BTreeSet<usize> {
         })
         .collect()
 }
+
+/// A temporary directory of 37 characters was too long for the address of the server's socket.
+#[test]
+fn a_long_temporary_directory_is_no_reason_not_to_start() {
+    let parent = tempfile::tempdir().unwrap();
+    let long = parent.path().join("d".repeat(100));
+    std::fs::create_dir(&long).unwrap();
+    let ran = modex(["run", "-n", "2", "--", MODEX, "demo"]).env("TMPDIR", &long).run();
+    assert!(ran.success().contains("demo ok ranks=2"));
+    assert_eq!(std::fs::read_dir(&long).unwrap().count(), 0);
+}
