@@ -141,7 +141,7 @@ pub enum ToolKind {
 pub struct Credentials {
     /// User id.
     pub uid: u32,
-    /// Group id; [`GROUP_UNKNOWN`] where nobody knows it.
+    /// Group id; [`Credentials::GROUP_UNKNOWN`] where nobody knows it.
     pub gid: u32,
 }
 
