@@ -33,7 +33,7 @@
 //!
 //! let mut client = Client::new(own, Config::default());
 //! client.handle(Time::ZERO, Input::Call(CallId(1), Call::Commit(staged.commit)));
-//! let Some(Output::Send(tag, _request)) = client.poll_output() else { unreachable!() };
+//! let Some(Output::Send(tag, _request)) = client.poll_output() else { panic!("a commit is sent at once") };
 //! client.handle(Time::ZERO, Input::Reply(tag, Reply::Status(Status::SUCCESS)));
 //! assert_eq!(client.poll_output(), Some(Output::Done(CallId(1), Ok(Outcome::Complete))));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
