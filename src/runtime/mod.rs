@@ -58,6 +58,7 @@ mod server_handle;
 mod server_loop;
 mod session;
 mod session_events;
+mod sleeper;
 mod stores;
 mod threads;
 mod tool;
