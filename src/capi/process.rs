@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::client::KeptValues;
 use super::server_role::ServerRole;
-use crate::api::Client;
+use crate::api::{Client, Roster};
 use crate::types::{ProcId, Status};
 
 /// In what capacity this process calls client functions.
@@ -43,6 +43,12 @@ pub(super) struct Membership {
 impl Membership {
     pub(super) fn new(client: Client) -> Self {
         Self { client, kept: KeptValues::default() }
+    }
+}
+
+impl AsRef<Client> for Membership {
+    fn as_ref(&self) -> &Client {
+        &self.client
     }
 }
 
@@ -77,9 +83,18 @@ impl State {
         self.client_count > 0 || self.server_count > 0 || self.tool_count > 0
     }
 
-    /// The client before the server: who is both asks its own server for what other processes of its job have.
+    /// A tool's connections, and which of them functions go to.
+    pub(super) const fn roster(&mut self) -> Roster<'_, Membership> {
+        Roster { primary: &mut self.client, attached: &mut self.attached }
+    }
+
+    /// The client before the server: who is both asks its own server for what other processes of its job have. A tool
+    /// without a server is its own if it is one.
     fn member(&self) -> Option<Member> {
         match (&self.client, &self.server) {
+            (Some(client), Some(server)) if self.tool_count > 0 && client.is_alone() => {
+                Some(Member::Server(Arc::clone(server)))
+            }
             (Some(client), _) => Some(Member::Client(Arc::clone(client))),
             (None, Some(server)) => Some(Member::Server(Arc::clone(server))),
             (None, None) => None,

@@ -46,5 +46,5 @@ pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironm
 pub use listener::{ListenError, Listener, SocketAccess};
 pub use outbox::QueueFull;
 pub use socket_owner::OwnerError;
-pub use stream::{ConnectError, Flushed, Received, Stream, StreamError, StreamLimits};
+pub use stream::{ConnectError, Flushed, Received, Stream, StreamError, StreamLimits, Trust};
 pub use tcp_listener::{ForeignClients, TcpListener};

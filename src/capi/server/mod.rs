@@ -25,3 +25,6 @@ pub mod setup;
 mod state;
 pub mod unsupported;
 mod upcall;
+
+pub(in crate::capi) use lifecycle::{end_of_tool, serve_launcher, serve_tool};
+pub(in crate::capi) use module::copy as copy_module;
