@@ -13,6 +13,7 @@
 //!   held. The child's copies hold the parent's client but never drop the last reference to it. It may initialize itself.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
@@ -73,7 +74,9 @@ pub(super) struct State {
     pub(super) client: Option<Arc<Membership>>,
     /// A tool's connections, the oldest first; `client` is one of them, or has no server.
     pub(super) attached: Vec<Arc<Membership>>,
-    /// There since the first `PMIx_server_init`.
+    /// Where a tool was told to look for servers, the session's and the node's.
+    pub(super) tool_places: [Option<PathBuf>; 2],
+    /// There since the first `PMIx_server_init`, or a tool became one.
     pub(super) server: Option<Arc<dyn ServerRole>>,
 }
 

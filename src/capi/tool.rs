@@ -56,6 +56,8 @@ unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<
     process::change(|state| {
         state.client = Some(Arc::clone(&client));
         state.attached.extend((!client.is_alone()).then(|| Arc::clone(&client)));
+        let directions = &directives.directions;
+        state.tool_places = [directions.session_tmpdir.clone(), directions.system_tmpdir.clone()];
     });
     // SAFETY: the caller's contract.
     let outcome = unsafe { serve(directives, &name, infos) }.and_then(|()| attach_to_parent(directives));

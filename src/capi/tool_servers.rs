@@ -242,6 +242,11 @@ pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Fail
     let present = process::read(|state| state.client.clone()).ok_or(Failure(Status::ERR_NOT_SUPPORTED))?;
     // A client of a job stays in it; a tool is what its first server called it.
     directives.directions.name = Some(present.proc().clone());
+    // What it was told at first holds until it is told otherwise.
+    let [session, system] = process::read(|state| state.tool_places.clone());
+    let directions = &mut directives.directions;
+    directions.session_tmpdir = directions.session_tmpdir.take().or(session);
+    directions.system_tmpdir = directions.system_tmpdir.take().or(system);
     let server = runtime::locate(&directives.directions, &runtime::environment()).ok().flatten();
     let known = server.and_then(|server| {
         process::change(|state| {
