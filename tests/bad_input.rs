@@ -17,7 +17,7 @@ use modex::proto::{Collective, Commit, Dialect, Request, Tag, request};
 use modex::ptl::{Endpoint, ServerAddress};
 use modex::types::{Key, Kval, ProcId, Scope, Text, Value};
 use modex::{Client, ConnectionLimits, FenceOptions, ForeignClients, LocalHost, Server, SocketAccess, keys};
-use support::{TestServer, description, ids, namespace, proc, role};
+use support::{TestServer, description, ids, namespace, proc, role, this_binary};
 
 #[test]
 fn client_process() {
@@ -30,6 +30,23 @@ fn client_process() {
                 connect.credential = native_credential(claimed);
                 assert_eq!(refused(address, &connect.encode().unwrap()), b"", "as {claimed:?}");
             }
+        }
+        Some("be rank 0") => {
+            let _stream = admitted(address_of(std::env::vars()), &introduction(proc("job", 0)));
+            let clone = this_binary("be a child of rank 0").output().unwrap();
+            assert!(clone.status.success(), "{}", String::from_utf8_lossy(&clone.stderr));
+            println!("is rank 0");
+            std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        }
+        Some("be a child of rank 0") => {
+            drop(admitted(address_of(std::env::vars()), &introduction(proc("job", 0))));
+            Client::connect().unwrap().finalize().unwrap();
+        }
+        Some("claim rank 0") => {
+            let said = refused(address_of(std::env::vars()), &introduction(proc("job", 0)).encode().unwrap());
+            assert_eq!(said, b"");
+            let error = Client::connect().unwrap_err().to_string();
+            assert!(error.contains("another process goes by this name"), "{error}");
         }
         Some("read what is there") => {
             let client = Client::connect().unwrap();
@@ -191,8 +208,19 @@ fn an_introduction_that_is_none_ends_its_connection_with_a_reason() {
     others_are_served(&node, &mut first, 101);
 }
 
-/// Each release of the reference lets a rank have several connections: a forked child may be one, too. It is the user that
-/// counts.
+/// Any process of the user could be rank 0 beside rank 0. A child of rank 0 may, as in each release of the reference.
+#[test]
+fn a_rank_that_is_connected_already_is_its_own_family_s_alone() {
+    let node = node(ConnectionLimits::default());
+    let mut first = node.spawn_waiting("job", 0, "be rank 0");
+    first.wait_for_line("is rank 0");
+    node.spawn("job", 0, "claim rank 0").succeed();
+    wait_for_log("job:0 is connected already");
+    first.release();
+    node.spawn("job", 0, "be a child of rank 0").succeed();
+}
+
+/// As in each release of the reference. These are of the same process.
 #[test]
 fn a_rank_that_is_connected_already_may_be_again_and_nobody_is_disturbed() {
     let node = node(ConnectionLimits::default());

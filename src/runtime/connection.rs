@@ -14,7 +14,7 @@ use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, SegmentNotice, Tag};
-use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
+use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
 use crate::types::{ProcId, Status, Time};
 use nix::errno::Errno;
@@ -126,6 +126,10 @@ impl Connection {
 
     pub(super) fn credentials(&self) -> Credentials {
         self.credentials
+    }
+
+    pub(super) fn peer_end(&self) -> PeerEnd {
+        self.stream.peer_end(self.credentials)
     }
 
     pub(super) fn init_age(&self) -> Option<Duration> {

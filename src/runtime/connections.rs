@@ -12,7 +12,7 @@ use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
-use crate::ptl::{Credentials, Stream, StreamLimits};
+use crate::ptl::{Credentials, PeerEnd, Stream, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::types::{Namespace, ProcId, Time};
@@ -224,6 +224,11 @@ impl Connections {
     /// How old a peer's Init was when it introduced itself, if it said so.
     pub(super) fn init_age(&self, id: PeerId) -> Option<Duration> {
         self.connections.get(&id)?.init_age()
+    }
+
+    /// Who is at the other end.
+    pub(super) fn peer_end(&self, id: PeerId) -> PeerEnd {
+        self.connections.get(&id).map_or(PeerEnd::Unknown, Connection::peer_end)
     }
 
     /// What a request that is not answered yet asks for.

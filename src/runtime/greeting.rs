@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::bfrops::DecodeLimits;
@@ -223,7 +224,8 @@ fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Resul
             // Any store that is not known here means "over the socket".
             let is_mapping = connect.reads_segments() && origin.carries_descriptors;
             let store = if is_mapping { StoreOffer::Segment } else { StoreOffer::Socket };
-            let hello = Hello { proc: proc.clone(), credentials, store, version: version(peer) };
+            let (proc, version) = (proc.clone(), version(peer));
+            let hello = Hello { proc, credentials, store, version, strangers: BTreeSet::new() };
             return Ok(Introduction::Client(hello));
         }
         Role::LegacyTool(_) | Role::LegacyLauncher(_) => return Err(GreetingError::LegacyTool),
@@ -243,6 +245,7 @@ fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Resul
         version: version(peer),
         version_text: connect.version.to_string_lossy(),
         info: connect.info.clone(),
+        strangers: BTreeSet::new(),
     };
     Ok(Introduction::Tool(hello, expects))
 }

@@ -24,6 +24,7 @@
 mod alone;
 mod attach;
 mod burdens;
+mod claims;
 mod cleaner;
 mod clock;
 mod commands;
@@ -48,6 +49,7 @@ mod listeners;
 mod local;
 mod manners;
 mod pending;
+mod plain;
 mod poller;
 mod progress;
 mod prover;

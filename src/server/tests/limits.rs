@@ -2,9 +2,9 @@
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{Reply, Request};
+use crate::proto::{Commit, Reply, Request};
 use crate::server::{Capabilities, Config, DirectModexRequest, HostCall, HostResult, Limits, Output, Refusal};
-use crate::types::{Query, Scope, Status, Text};
+use crate::types::{Key, Kval, Query, Scope, Status, Text, Value};
 
 const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
 
@@ -94,6 +94,20 @@ fn the_answer_to_a_get_carries_other_values_only_as_far_as_a_message_takes_them(
         let answer = data(&rig.request(peers[1], get(&proc(0), Some("a"), &[])));
         assert_eq!(answer.iter().map(|kval| kval.key.as_str()).collect::<Vec<_>>(), expected);
     }
+}
+
+/// The others' strings took the room of the one that was wanted, once they were unpacked.
+#[test]
+fn a_compressed_string_counts_as_what_it_unpacks_to() {
+    let mut rig = rig(Limits { reply_bytes_max: 10_000, ..Limits::default() });
+    let peers = rig.job(2, 2);
+    let compressed = Value::CompressedString(crate::bfrops::deflated(&[b'x'; 6000], 6000));
+    let entry = |key| Kval { key: Key::from_static(key), value: compressed.clone() };
+    for key in ["a", "b"] {
+        rig.request(peers[0], Request::Commit(Commit { parts: vec![(Scope::Global, vec![entry(key)])] }));
+    }
+    let answer = data(&rig.request(peers[1], get(&proc(0), Some("b"), &[])));
+    assert_eq!(answer.iter().map(|kval| kval.key.as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
 fn ask(rig: &mut Rig, peer: crate::server::PeerId, keys: &[&str]) -> Reply {
