@@ -329,6 +329,32 @@ fn half_a_message_and_silence_is_an_end_in_time_and_a_slow_one_is_not() {
     others_are_served(&node, &mut first, 101);
 }
 
+/// Each connection stayed below its own bound, and all together took whatever there was.
+#[test]
+fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
+    let node = node(ConnectionLimits { held_bytes_max: 8 << 20, ..Default::default() });
+    let begin = |rank: u32, size_bytes: usize| {
+        let mut stream = admitted(address(&node), &introduction(proc("job", rank)));
+        stream.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20 }.encode()).unwrap();
+        stream.write_all(&vec![0; size_bytes]).unwrap();
+        stream
+    };
+    let mut other = begin(1, 3 << 20);
+    let [mut smaller, mut larger] = [2 << 20, (2 << 20) + 500_000].map(|size_bytes| begin(0, size_bytes));
+    smaller.write_all(&vec![0; 400_000]).unwrap();
+    other.write_all(&[0]).unwrap();
+    // Now 8 MiB are there, all but a little.
+    let mut last = admitted(address(&node), &introduction(proc("job", 0)));
+    last.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20 }.encode()).unwrap();
+    last.write_all(&vec![0; 200_000]).unwrap();
+    wait_for_log("more than the limit of 8388608, and those of this process most");
+    assert_eq!(larger.read(&mut [0; 8]).unwrap_or(0), 0, "closed");
+    for stream in [&mut other, &mut smaller, &mut last] {
+        stream.set_nonblocking(true).unwrap();
+        assert_eq!(stream.read(&mut [0; 8]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "still there");
+    }
+}
+
 #[test]
 fn a_silent_crowd_does_not_keep_anybody_out() {
     let node = node(ConnectionLimits { handshakes_max: 3, ..Default::default() });

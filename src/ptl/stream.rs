@@ -332,6 +332,13 @@ impl Stream {
         self.outbox.queued_bytes()
     }
 
+    /// Memory of what waits to be sent, in bytes, without what is shared with other streams. A message keeps its own until
+    /// all of it was sent.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.outbox.own_bytes()
+    }
+
     /// Whether bytes wait to be sent.
     #[must_use]
     pub fn has_queued(&self) -> bool {

@@ -13,6 +13,7 @@ use crate::ptl::Credentials;
 use crate::server::{self, Hello, Input, PeerId, StoreOffer, ToolHello, ToolKind};
 use crate::types::{ProcId, Status};
 
+use super::burdens::Account;
 use super::clock::node_time;
 use super::lines::{Lines, message_buffer};
 use super::prover::ProofError;
@@ -48,6 +49,14 @@ impl Introduction {
         match self {
             Self::Client(_) => Expects::Index,
             Self::Tool(_, expects) => *expects,
+        }
+    }
+
+    /// Whoever it says it is: if that is not so, it is refused.
+    pub(super) fn account(&self) -> Account {
+        match self {
+            Self::Client(hello) => Account::Process(hello.proc.clone()),
+            Self::Tool(hello, _) => Account::Tools(hello.credentials.uid),
         }
     }
 
@@ -157,6 +166,10 @@ pub(super) struct Origin {
 }
 
 impl Greeting {
+    pub(super) const fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Takes bytes from the stream. `None`: more are needed.
     pub(super) fn push(&mut self, bytes: &[u8], origin: Origin) -> Result<Option<Introduced>, Rejected> {
         self.bytes.extend_from_slice(bytes);

@@ -38,6 +38,7 @@ mod forwarding;
 mod greeting;
 mod groups;
 pub(crate) mod handler_calls;
+mod held;
 mod host;
 mod host_thread;
 mod inflated;

@@ -54,6 +54,17 @@ fn one_collective_more_than_the_limit_is_refused() {
     assert_eq!(statuses(&rig.request(peers[1], fence(&[everybody()], &[]))).len(), 2, "joining is no new one");
 }
 
+/// One process could keep all others from their fences.
+#[test]
+fn one_process_arrives_at_its_share_of_the_collectives() {
+    let mut rig = rig(Limits { collectives_per_process_max: 1, ..Limits::default() });
+    let peers = rig.job(3, 3);
+    assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(peers[0], fence(&[proc(0), proc(1)], &[]))), [(peers[0], FULL)]);
+    assert_eq!(rig.request(peers[1], fence(&[proc(1), proc(2)], &[])), [], "the other's share is its own");
+    assert_eq!(rig.request(peers[1], fence(&[everybody()], &[])), [], "joining is no new one");
+}
+
 #[test]
 fn one_participant_more_than_the_limit_is_refused() {
     let mut rig = rig(Limits { participants_max: 2, ..Limits::default() });
