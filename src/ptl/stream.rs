@@ -75,6 +75,14 @@ pub struct StreamError {
     pub source: Errno,
 }
 
+impl StreamError {
+    /// Whether the other end was closed before it had read everything, as that of a killed process is.
+    #[must_use]
+    pub fn is_end_of_peer(&self) -> bool {
+        matches!(self.source, Errno::CONNRESET | Errno::PIPE)
+    }
+}
+
 /// Why a server could not be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -128,6 +128,12 @@ pub enum UnreachableReason {
     Message,
 }
 
+/// The name that the environment gives this process, if a launcher set it.
+#[must_use]
+pub fn launched_as<N: AsRef<OsStr>, V: AsRef<OsStr>>(environment: impl IntoIterator<Item = (N, V)>) -> Option<ProcId> {
+    ClientEnvironment::parse_name(environment).ok()
+}
+
 /// Becomes a client of the server that the environment names. Without a prover it is none of a server that demands munge.
 ///
 /// # Errors

@@ -123,6 +123,17 @@ pub(super) enum Dropped {
     },
 }
 
+impl Dropped {
+    /// Whether the peer went away, with or without having read everything: nobody is at fault.
+    pub(super) fn is_end_of_peer(&self) -> bool {
+        match self {
+            Self::End => true,
+            Self::Stream(error) => error.is_end_of_peer(),
+            _ => false,
+        }
+    }
+}
+
 impl Connection {
     pub(super) fn new(stream: Stream, credentials: Credentials, checks_munge: bool) -> Self {
         let stage = Stage::Greeting(Greeting::default());

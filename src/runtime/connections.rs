@@ -220,7 +220,13 @@ impl Connections {
     }
 
     pub(super) fn refuse(&mut self, id: PeerId, refusal: &Refusal, now: Time) {
-        tracing::warn!(peer = id.0, %refusal, "connection refused");
+        let owner = self.connections.get(&id).map(Connection::credentials);
+        let (pid, uid) = (owner.and_then(|owner| owner.pid), owner.map(|owner| owner.uid));
+        if refusal.is_of_rank() {
+            tracing::error!(pid, uid, %refusal, "connection refused");
+        } else {
+            tracing::warn!(pid, uid, %refusal, "connection refused");
+        }
         self.write(id, |connection| connection.refuse(refusal));
         self.deadlines.insert((now + self.limits.handshake_time_max, id));
         // While it may still say something it counts with those that have not been let in.
@@ -351,9 +357,10 @@ impl Connections {
         let Err(dropped) = result else { return };
         if let Some(connection) = self.connections.get(&id) {
             let pid = connection.credentials().pid;
-            match dropped {
-                Dropped::End => tracing::debug!(peer = id.0, ?pid, "connection ended"),
-                dropped => tracing::warn!(peer = id.0, ?pid, reason = %dropped, "connection dropped"),
+            if dropped.is_end_of_peer() {
+                tracing::debug!(peer = id.0, pid, "connection ended");
+            } else {
+                tracing::warn!(peer = id.0, pid, reason = %dropped, "connection dropped");
             }
             self.remove(id);
             self.inputs.push_back(Input::Lost(id));

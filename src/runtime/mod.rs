@@ -69,7 +69,7 @@ mod whereabouts;
 mod witness;
 
 pub use alone::{alone, alone_as};
-pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
+pub use attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
 pub use connections::ConnectionLimits;
 pub use event_error::EventError;
 pub use events::{Completion, EventCall, Handler};

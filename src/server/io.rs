@@ -290,6 +290,27 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether a process of a job does without the server now, which whoever runs the job should see.
+    #[must_use]
+    pub const fn is_of_rank(&self) -> bool {
+        match self {
+            Self::UnknownNamespace { .. }
+            | Self::UnknownProcess { .. }
+            | Self::Credentials { .. }
+            | Self::TooManyPeers { .. }
+            | Self::TooManyOfProcess { .. }
+            | Self::Host { .. } => true,
+            Self::TooManyTools { .. }
+            | Self::Repeated
+            | Self::NoTools
+            | Self::ForeignTool { .. }
+            | Self::NoName
+            | Self::NameTaken { .. }
+            | Self::HostForTool { .. }
+            | Self::Deregistered { .. } => false,
+        }
+    }
+
     /// The status told to a peer whose version wants one.
     #[must_use]
     pub const fn status(&self) -> Status {

@@ -20,7 +20,6 @@ impl<S: Publish> Server<S> {
         let (object, credentials) = match self.examine(id, &hello) {
             Ok(announced) => announced,
             Err(refusal) => {
-                tracing::warn!(proc = %hello.proc, %refusal, "connection refused");
                 self.outputs.push(Output::Refuse(id, refusal));
                 // One that introduces itself twice ends with everything it was waiting for; others were never here.
                 return self.lose(now, id);
@@ -174,7 +173,8 @@ impl<S: Publish> Server<S> {
         client.connections.remove(&id);
         if client.connections.is_empty() && client.presence == Presence::Connected {
             client.presence = Presence::Lost;
-            tracing::warn!(%proc, "connection lost without finalize");
+            // The host is told, and who runs the job learns it from the host.
+            tracing::info!(%proc, "connection lost without finalize");
             self.clean_up_after(proc);
             self.raise_lost_connection(proc);
             self.registry.touch();

@@ -25,7 +25,6 @@ pub(super) struct Tools {
 impl<S: Publish> Server<S> {
     pub(super) fn connect_tool(&mut self, now: Time, id: PeerId, hello: ToolHello) {
         if let Err(refusal) = self.examine_tool(id, &hello) {
-            tracing::warn!(uid = hello.credentials.uid, %refusal, "tool refused");
             self.outputs.push(Output::Refuse(id, refusal));
             return self.lose(now, id);
         }
@@ -147,7 +146,6 @@ impl<S: Publish> Server<S> {
         let Some(hello) = self.tools.arriving.get(&id).cloned() else { return };
         let proc = proc.unwrap_or_else(|| self.next_name());
         if let Err(refusal) = self.seat(id, &hello, &proc) {
-            tracing::warn!(%proc, %refusal, "tool refused");
             return self.refuse_tool(id, refusal);
         }
         if let Some(client) = self.registry.client_mut(&proc) {
