@@ -284,7 +284,8 @@ fn is_code(data_type: DataType) -> bool {
 #[test]
 fn every_wrong_type_under_every_known_key_is_refused_by_name() {
     let samples = samples();
-    let around: [(&str, fn(Info) -> Info); 5] = [
+    type Wrap = fn(Info) -> Info;
+    let around: [(&str, Wrap); 5] = [
         ("", |info| info),
         ("job.arr[0] ", |info| job(vec![info])),
         ("node.arr[0] ", |info| node("n0", vec![info])),
