@@ -299,6 +299,7 @@ impl Refusal {
             | Self::Credentials { .. }
             | Self::TooManyPeers { .. }
             | Self::TooManyOfProcess { .. }
+            | Self::Taken { .. }
             | Self::Host { .. } => true,
             Self::TooManyTools { .. }
             | Self::Repeated
