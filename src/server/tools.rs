@@ -1,7 +1,7 @@
 //! Tools: processes that the host did not announce. Whether one may come is decided by its user, then by the host; then it
 //! is a connection like any other, in a namespace of its own that goes with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::config::{Capabilities, ToolAdmission};
 use super::core::Server;
@@ -30,9 +30,10 @@ impl<S: Publish> Server<S> {
         }
         // One that the host announced is a client of it, whatever else it does.
         if let Some(proc) = hello.claimed.as_ref().filter(|proc| self.is_announced(proc)) {
-            let ToolHello { version, .. } = hello;
             let credentials = hello.claimed_credentials();
-            let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version };
+            let ToolHello { version, ref strangers, .. } = hello;
+            let (store, strangers) = (StoreOffer::Socket, strangers.clone());
+            let client = Hello { proc: proc.clone(), credentials, store, version, strangers };
             return self.connect(now, id, client);
         }
         if !self.config.capabilities.contains(Capabilities::TOOL_CONNECTED) {
@@ -173,7 +174,8 @@ impl<S: Publish> Server<S> {
         let client = job.clients.entry(rank).or_insert_with(|| Client::guest(credentials));
         client.connections.insert(id);
         client.presence = Presence::Connected;
-        let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version };
+        let strangers = BTreeSet::new();
+        let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version, strangers };
         self.peers.insert(id, client);
         if let Some(peer) = self.peers.get_mut(id) {
             peer.stage = Stage::Admitted;
