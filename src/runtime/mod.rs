@@ -40,6 +40,7 @@ pub(crate) mod handler_calls;
 mod host;
 mod host_thread;
 mod inflated;
+mod invite;
 mod job_info;
 mod lines;
 mod link;
@@ -62,6 +63,7 @@ mod stores;
 mod threads;
 mod tool;
 mod tool_support;
+mod watch;
 mod whereabouts;
 mod witness;
 
@@ -76,6 +78,7 @@ pub use host::{
     Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
     Responder,
 };
+pub use invite::{Formed, GroupCallback, GroupError};
 pub use local::{environment, hostname, temporary_directory};
 pub use pending::Pending;
 pub use prover::{ProofError, Prover};
