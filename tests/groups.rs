@@ -38,9 +38,7 @@ fn answering(client: &Arc<Client>, is_accepted: bool) -> mpsc::Receiver<Result<V
             let result = result.map(|group| group.map_or_else(Vec::new, |group| group.members));
             ended.send(result.map_err(|error| error.status())).unwrap();
         };
-        client
-            .group_join_with(id.as_str().unwrap(), call.source.as_ref(), is_accepted, Vec::new(), tell)
-            .unwrap();
+        client.group_join_with(id.as_str().unwrap(), call.source.as_ref(), is_accepted, Vec::new(), tell).unwrap();
         // The end of the chain is no end of the library's own listening.
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };

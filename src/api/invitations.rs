@@ -39,7 +39,8 @@ impl Client {
         callback: impl FnOnce(Result<Answered<Group>, GroupError>) + Send + 'static,
     ) -> Result<(), GroupError> {
         let name = id.to_owned();
-        let callback: GroupCallback<Formed> = Box::new(move |formed| callback(formed.map(|formed| group(&name, formed))));
+        let callback: GroupCallback<Formed> =
+            Box::new(move |formed| callback(formed.map(|formed| group(&name, formed))));
         self.session().invite(id, procs, &directives, callback)
     }
 

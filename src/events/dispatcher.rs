@@ -240,8 +240,7 @@ impl<H: Clone> Dispatcher<H> {
         }
         self.last_chain = self.last_chain.saturating_add(1);
         let id = ChainId(self.last_chain);
-        let chain =
-            Chain { event, rest, current: None, signature: None, last_step: 0, results: Vec::new(), is_apart };
+        let chain = Chain { event, rest, current: None, signature: None, last_step: 0, results: Vec::new(), is_apart };
         self.chains.insert(id, chain);
         if !is_apart {
             self.ready.push_back(id);

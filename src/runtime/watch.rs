@@ -61,7 +61,8 @@ impl<T: Send + 'static> Watch<T> {
         let begun = session.progress.begin(&session.link, |link| {
             // Held until there is something to end.
             let mut watched = watch.0.lock();
-            let call = link.start_with(Call::Await(command, timeout), Box::new(move |result| at_end.end(result, ended)));
+            let call =
+                link.start_with(Call::Await(command, timeout), Box::new(move |result| at_end.end(result, ended)));
             *watched = Some(Watched { call, observer: None, session: weak, failure: None, state });
         });
         begun.map_err(|error| EventError::Thread(error.kind()))?;

@@ -89,8 +89,8 @@ pub(super) fn begin_forming(
 ) -> Result<(), Failure> {
     let data = CallerData::new(data);
     start_with(operation, move |result| {
-        let described = result
-            .map(|answer| Answer { status: answer.status, results: Results::Infos(description(answer.results)) });
+        let described =
+            result.map(|answer| Answer { status: answer.status, results: Results::Infos(description(answer.results)) });
         deliver_infos(described, callback, data);
     })
 }

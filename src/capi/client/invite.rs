@@ -118,11 +118,7 @@ pub unsafe extern "C" fn PMIx_Group_join_nb(
 /// # Safety
 /// `grp` is NULL or NUL-terminated, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Group_leave(
-    grp: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-) -> pmix_status_t {
+pub unsafe extern "C" fn PMIx_Group_leave(grp: *const c_char, info: *const pmix_info_t, ninfo: usize) -> pmix_status_t {
     guard(|| {
         // SAFETY: the caller's contract.
         run(unsafe { departure(grp, info, ninfo) }?)

@@ -3,8 +3,8 @@
 use crate::capi::guard::{Failure, guard};
 use crate::capi::process;
 use crate::capi::types::{
-    c_char, c_void, pmix_fabric_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t,
-    pmix_resource_block_directive_t, pmix_resource_unit_t, pmix_status_t,
+    c_char, c_void, pmix_fabric_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_resource_block_directive_t,
+    pmix_resource_unit_t, pmix_status_t,
 };
 use crate::types::Status;
 

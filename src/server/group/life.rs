@@ -158,9 +158,9 @@ impl<S: Publish> Server<S> {
         let is_told_here =
             peer.is_some_and(|peer| peer.store != StoreOffer::Segment && peer.version.major < TELLS_ITSELF_SINCE);
         let is_gone = |proc: &&ProcId| {
-            self.registry.client(proc).is_some_and(|client| {
-                client.presence.is_gone() || client.presence == Presence::Finalized
-            })
+            self.registry
+                .client(proc)
+                .is_some_and(|client| client.presence.is_gone() || client.presence == Presence::Finalized)
         };
         let gone: Vec<ProcId> = invited.iter().filter(is_gone).cloned().collect();
         self.invitations.open(id, leader.clone(), invited, is_told_here);
