@@ -10,6 +10,7 @@ mod iof;
 mod options;
 mod requests;
 mod server;
+mod server_builder;
 mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
@@ -34,5 +35,6 @@ pub use client::{Client, ClientBuilder, FenceError, GetError};
 pub use error::Error;
 pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
-pub use server::{BuildError, Server, ServerBuilder, ServerError};
+pub use server::{Server, ServerError};
+pub use server_builder::{BuildError, ServerBuilder};
 pub use typed::KeyType;
