@@ -1,5 +1,5 @@
 //! Groups of processes of one node, between real sockets and, where one is to die, real processes.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

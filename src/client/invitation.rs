@@ -269,9 +269,9 @@ mod tests {
         assert_eq!(invitation.answers, BTreeMap::from([(proc(0), true)]));
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("g"));
         invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(1)), &of("g"));
-        assert_eq!(invitation.answers[&proc(1)], true);
+        assert!(invitation.answers[&proc(1)]);
         invitation.hear(Status::ERR_PROC_ABORTED, None, &about(1));
-        assert_eq!(invitation.answers[&proc(1)], false);
+        assert!(!invitation.answers[&proc(1)]);
     }
 
     #[test]

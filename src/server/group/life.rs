@@ -126,9 +126,9 @@ impl<S: Publish> Server<S> {
             }
             // Whoever is here says so to its server, which then tells everybody; others are believed about themselves.
             (Status::GROUP_LEFT, Some(id)) if event.affected() == [source] => {
-                if self.groups.leave(&id, source).is_none() && origin.is_none() {
-                    self.groups.note_left(&id, source);
-                }
+                let was_here = self.groups.leave(&id, source).is_some();
+                let is_elsewhere = !was_here && origin.is_none();
+                is_elsewhere.then(|| self.groups.note_left(&id, source));
             }
             _ => {}
         }
