@@ -5,6 +5,7 @@ mod border;
 mod client;
 mod error;
 mod events;
+mod invitations;
 mod iof;
 mod options;
 mod requests;
@@ -23,8 +24,8 @@ pub use crate::ptl::rendezvous::AddressReport;
 pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
-    EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover, Responder,
-    StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
+    EventError, FenceReply, Fetched, GroupError, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover,
+    Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
