@@ -5,10 +5,13 @@ mod border;
 mod client;
 mod error;
 mod events;
+mod invitations;
 mod iof;
 mod options;
 mod requests;
 mod server;
+mod server_builder;
+mod tool;
 mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
@@ -17,11 +20,12 @@ pub use crate::gds::AsStatus;
 pub use crate::proto::exchange::{
     ExchangeError, ExchangeForm, ExchangeFormError, ProcessData, unpack_direct_modex, unpack_fence,
 };
+pub use crate::ptl::rendezvous::AddressReport;
 pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
-    EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover, Responder,
-    StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
+    EventError, FenceReply, Fetched, GroupError, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover,
+    Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
@@ -33,5 +37,8 @@ pub use client::{Client, ClientBuilder, FenceError, GetError};
 pub use error::Error;
 pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
-pub use server::{BuildError, Server, ServerBuilder, ServerError};
+pub use server::{Server, ServerError};
+pub use server_builder::{BuildError, ServerBuilder};
+pub(crate) use tool::Roster;
+pub use tool::{AttachError, Tool, ToolBuilder};
 pub use typed::KeyType;
