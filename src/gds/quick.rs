@@ -8,8 +8,6 @@
 //! In a segment that is whole the long way gives the same answer to every lookup that this one answers; the model test
 //! holds them together. In a damaged one either may find the damage.
 
-use std::hint::select_unpredictable;
-
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::block;
@@ -175,17 +173,21 @@ fn column_of(columns: &[ColumnHead], key: KeyId) -> Option<&ColumnHead> {
     columns.get(at).filter(|column| column.key == key.0)
 }
 
-/// As `partition_point`, in place: the call would cost as much as the search.
+/// As `partition_point`, in place: the call would cost as much as the search. With branches, not selections: processors
+/// foresee the way to what is asked for again and again, and a chain of selections would wait for each load.
 #[inline(always)]
 fn first_not_below<T>(sorted: &[T], is_below: impl Fn(&T) -> bool) -> usize {
     let (mut start, mut count) = (0, sorted.len());
-    while count > 1 {
+    while count > 0 {
         let half = count / 2;
-        let Some(left) = sorted.get(start + half - 1) else { break };
-        start = select_unpredictable(is_below(left), start + half, start);
-        count -= half;
+        if sorted.get(start + half).is_some_and(&is_below) {
+            start += half + 1;
+            count -= half + 1;
+        } else {
+            count = half;
+        }
     }
-    start + usize::from(sorted.get(start).is_some_and(is_below))
+    start
 }
 
 #[inline]
