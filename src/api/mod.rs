@@ -9,6 +9,7 @@ mod iof;
 mod options;
 mod requests;
 mod server;
+mod topology;
 mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
@@ -21,7 +22,7 @@ pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
     EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover, Responder,
-    StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
+    StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
@@ -34,4 +35,5 @@ pub use error::Error;
 pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
 pub use server::{BuildError, Server, ServerBuilder, ServerError};
+pub use topology::{Hwloc, KnownTopology};
 pub use typed::KeyType;

@@ -8,6 +8,7 @@ use crate::keys;
 use crate::ptl::{ForeignClients, ServerEnvironment, SocketAccess};
 use crate::runtime::{
     self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, Stopped, ToolSupport,
+    TopologySharing, TopologySource,
 };
 use crate::server::{
     Config, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, RegisterClient,
@@ -40,6 +41,8 @@ pub struct ServerBuilder {
     foreign_clients: ForeignClients,
     tools: ToolSupport,
     prover: Option<Arc<dyn Prover>>,
+    topology: Option<Arc<dyn TopologySource>>,
+    topology_sharing: TopologySharing,
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
@@ -161,6 +164,19 @@ impl ServerBuilder {
         self
     }
 
+    /// Who reads the topology of this node, at most once; with none, questions about the hardware end with "not
+    /// supported".
+    pub fn topology(mut self, source: Arc<dyn TopologySource>) -> Self {
+        self.topology = Some(source);
+        self
+    }
+
+    /// When the topology is read, and for whom; on the first question of anybody if not given.
+    pub fn topology_sharing(mut self, sharing: TopologySharing) -> Self {
+        self.topology_sharing = sharing;
+        self
+    }
+
     /// Where the segments live; in sealed memfds if not given.
     pub fn backing(mut self, backing: BackingKind) -> Self {
         self.backing = backing;
@@ -216,6 +232,8 @@ impl ServerBuilder {
             foreign_clients: self.foreign_clients,
             tools: self.tools,
             prover: self.prover,
+            topology: self.topology,
+            topology_sharing: self.topology_sharing,
             connections: self.connections,
             core: self.core,
             store,
@@ -237,6 +255,8 @@ impl Server {
             foreign_clients: ForeignClients::default(),
             tools: ToolSupport::default(),
             prover: None,
+            topology: None,
+            topology_sharing: TopologySharing::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
             connections: ConnectionLimits::default(),
