@@ -41,8 +41,8 @@ pub struct ServerBuilder {
     foreign_clients: ForeignClients,
     tools: ToolSupport,
     prover: Option<Arc<dyn Prover>>,
-    topology: Option<Arc<dyn TopologySource>>,
-    topology_sharing: TopologySharing,
+    pub(super) topology: Option<Arc<dyn TopologySource>>,
+    pub(super) topology_sharing: TopologySharing,
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
@@ -161,19 +161,6 @@ impl ServerBuilder {
     /// themselves by munge before the kernel's word alone; else, and if none is given, they are not.
     pub fn prover(mut self, prover: Arc<dyn Prover>) -> Self {
         self.prover = Some(prover);
-        self
-    }
-
-    /// Who reads the topology of this node, at most once; with none, questions about the hardware end with "not
-    /// supported".
-    pub fn topology(mut self, source: Arc<dyn TopologySource>) -> Self {
-        self.topology = Some(source);
-        self
-    }
-
-    /// When the topology is read, and for whom; on the first question of anybody if not given.
-    pub fn topology_sharing(mut self, sharing: TopologySharing) -> Self {
-        self.topology_sharing = sharing;
         self
     }
 

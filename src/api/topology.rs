@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Client, Server};
-use crate::runtime::TopologySource;
+use super::{Client, Server, ServerBuilder};
+use crate::runtime::{TopologySharing, TopologySource};
 use crate::topo::{self, Machine, SharedMachine, TopologyError};
 use crate::types::Topology;
 
@@ -39,6 +39,21 @@ impl TopologySource for KnownTopology {
 impl fmt::Debug for KnownTopology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KnownTopology")
+    }
+}
+
+impl ServerBuilder {
+    /// Who reads the topology of this node, at most once; with none, questions about the hardware end with "not
+    /// supported".
+    pub fn topology(mut self, source: Arc<dyn TopologySource>) -> Self {
+        self.topology = Some(source);
+        self
+    }
+
+    /// When the topology is read, and for whom; on the first question of anybody if not given.
+    pub fn topology_sharing(mut self, sharing: TopologySharing) -> Self {
+        self.topology_sharing = sharing;
+        self
     }
 }
 

@@ -62,8 +62,7 @@ impl Session {
 
     /// Asks the server; the text, if that is the answer.
     fn ask_server(&self, key: &'static str) -> Result<Option<String>, TopologyError> {
-        let immediate = Info::new(Key::from_static(keys::IMMEDIATE.name()), true);
-        let get = Get { proc: self.job(), key: Some(Key::from_static(key)), directives: vec![immediate] };
+        let get = Get { proc: self.job(), key: Some(Key::from_static(key)), directives: vec![immediate()] };
         let reply = match self.link().call(Call::Exchange(Request::Get(get))) {
             Ok(Outcome::Reply(reply)) => reply,
             Ok(_) => return Err(TopologyError::NotShared),
@@ -78,7 +77,7 @@ impl Session {
     /// of them, and has to be asked.
     fn machine_among_values(&self) -> Result<Arc<Machine>, TopologyError> {
         let told = GetDirectives { optional: true, ..GetDirectives::default() };
-        let asked = GetDirectives { immediate: true, ..GetDirectives::default() };
+        let asked = GetDirectives::parse(&[immediate()]).unwrap_or_default();
         for (key, directives) in
             [(keys::HWLOC_XML_V2, told.clone()), (keys::LOCAL_TOPO, told), (keys::HWLOC_XML_V2, asked)]
         {
@@ -95,6 +94,11 @@ impl Session {
     fn job(&self) -> ProcId {
         ProcId { namespace: self.proc().namespace.clone(), rank: Rank::Wildcard }
     }
+}
+
+/// The server is not to wait for what nobody has.
+fn immediate() -> Info {
+    Info::new(Key::from_static(keys::IMMEDIATE.name()), true)
 }
 
 fn machine_of(text: &str) -> Result<Arc<Machine>, TopologyError> {

@@ -31,7 +31,7 @@ pub struct Machine(Place);
 #[derive(Debug)]
 enum Place {
     Memory { digest: Digest, xml: String },
-    Segment(Mapped),
+    Segment(Box<Mapped>),
 }
 
 /// A device and how far it is from some processors.
@@ -65,8 +65,8 @@ impl Machine {
         Ok(Self(Place::Memory { digest: Digest::of_xml(xml)?, xml: xml.to_owned() }))
     }
 
-    pub(super) const fn mapped(mapped: Mapped) -> Self {
-        Self(Place::Segment(mapped))
+    pub(super) fn mapped(mapped: Mapped) -> Self {
+        Self(Place::Segment(Box::new(mapped)))
     }
 
     pub(super) fn rows(&self) -> Rows<'_> {

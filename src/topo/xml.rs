@@ -187,7 +187,10 @@ fn character(name: &str) -> Option<char> {
 mod tests {
     use super::*;
 
-    fn opened(text: &str) -> Result<Vec<(String, Vec<(String, String)>)>, XmlError> {
+    /// Name and attributes.
+    type Element = (String, Vec<(String, String)>);
+
+    fn opened(text: &str) -> Result<Vec<Element>, XmlError> {
         let mut tokens = Tokens::of(text)?;
         let mut found = Vec::new();
         while let Some(token) = tokens.next()? {
