@@ -9,6 +9,7 @@ mod iof;
 mod options;
 mod requests;
 mod server;
+mod server_builder;
 mod topology;
 mod typed;
 
@@ -34,6 +35,7 @@ pub use client::{Client, ClientBuilder, FenceError, GetError};
 pub use error::Error;
 pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
-pub use server::{BuildError, Server, ServerBuilder, ServerError};
+pub use server::{Server, ServerError};
+pub use server_builder::{BuildError, ServerBuilder};
 pub use topology::{Hwloc, KnownTopology};
 pub use typed::KeyType;
