@@ -161,6 +161,13 @@ impl<'a> Object<'a> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
+    /// Every object that is a part of it, of its parts, and so on.
+    pub fn parts(&self) -> impl Iterator<Item = Self> + use<'a> {
+        let index = self.index;
+        let is_inside = move |object: &Self| object.ancestors().any(|above| above.index == index);
+        Self::all(self.rows).filter(is_inside)
+    }
+
     /// Its processors as words of 64, the lowest first; `None` for a device.
     #[must_use]
     pub fn processors(&self) -> Option<&'a [u64]> {
