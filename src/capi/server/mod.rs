@@ -24,6 +24,7 @@ pub mod psets;
 pub mod registration;
 pub mod setup;
 mod state;
+mod topology_options;
 pub mod unsupported;
 mod upcall;
 
