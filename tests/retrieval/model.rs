@@ -106,8 +106,7 @@ fn default_realm(key: &str) -> Realm {
 
 fn entries(value: &Value) -> Vec<&Info> {
     let Value::DataArray(array) = value else { return Vec::new() };
-    let info = |element| if let Value::Info(info) = element { Some(&**info) } else { None };
-    array.elements.iter().filter_map(info).collect()
+    array.elements.iter().filter_map(|one| if let Value::Info(info) = one { Some(&**info) } else { None }).collect()
 }
 
 fn find<'a>(infos: &[&'a Info], key: &str) -> Option<&'a Value> {

@@ -169,6 +169,8 @@ impl Model {
             RealmRequest::AppNode(..) | RealmRequest::SessionNode(..) => None,
             RealmRequest::Session(_) => newest(&self.record.session),
             RealmRequest::Job | RealmRequest::Default => newest(&self.record.job),
+            // Nobody is in no application, and on no node.
+            RealmRequest::App(None) | RealmRequest::Node(NodeSelector::Implied) if self.is_nobody(rank) => None,
             RealmRequest::App(number) => {
                 let own = match (number, rank) {
                     (None, Rank::Process(process)) => self.proc_number(process, "pmix.appnum"),
@@ -196,6 +198,10 @@ impl Model {
                 self.nodes.get(&(node, key.to_owned())).cloned()
             }
         }
+    }
+
+    fn is_nobody(&self, rank: Rank) -> bool {
+        self.record.rank_count != 0 && rank.process().is_some_and(|process| process >= self.record.rank_count)
     }
 
     fn job_size(&self) -> Option<u32> {
