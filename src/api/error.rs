@@ -5,7 +5,8 @@ use crate::types::Status;
 
 use super::client::{FenceError, GetError};
 use super::requests::RequestError;
-use super::server::{BuildError, ServerError};
+use super::server::ServerError;
+use super::server_builder::BuildError;
 
 /// Whatever a [`Client`](crate::Client) or [`Server`](crate::Server) can refuse, for callers that treat all alike.
 ///

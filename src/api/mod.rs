@@ -5,10 +5,12 @@ mod border;
 mod client;
 mod error;
 mod events;
+mod invitations;
 mod iof;
 mod options;
 mod requests;
 mod server;
+mod server_builder;
 mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
@@ -20,8 +22,8 @@ pub use crate::proto::exchange::{
 pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
-    EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover, Responder,
-    StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
+    EventError, FenceReply, Fetched, GroupError, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover,
+    Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
@@ -33,5 +35,6 @@ pub use client::{Client, ClientBuilder, FenceError, GetError};
 pub use error::Error;
 pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
-pub use server::{BuildError, Server, ServerBuilder, ServerError};
+pub use server::{Server, ServerError};
+pub use server_builder::{BuildError, ServerBuilder};
 pub use typed::KeyType;

@@ -24,6 +24,7 @@
 mod alone;
 mod attach;
 mod burdens;
+mod claims;
 mod cleaner;
 mod clock;
 mod commands;
@@ -37,9 +38,11 @@ mod forwarding;
 mod greeting;
 mod groups;
 pub(crate) mod handler_calls;
+mod held;
 mod host;
 mod host_thread;
 mod inflated;
+mod invite;
 mod job_info;
 mod lines;
 mod link;
@@ -48,6 +51,7 @@ mod listeners;
 mod local;
 mod manners;
 mod pending;
+mod plain;
 mod poller;
 mod progress;
 mod prover;
@@ -62,11 +66,12 @@ mod stores;
 mod threads;
 mod tool;
 mod tool_support;
+mod watch;
 mod whereabouts;
 mod witness;
 
 pub use alone::{alone, alone_as};
-pub use attach::{CONNECT_TIME_MAX, ConnectError, connect};
+pub use attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
 pub use connections::ConnectionLimits;
 pub use event_error::EventError;
 pub use events::{Completion, EventCall, Handler};
@@ -76,6 +81,7 @@ pub use host::{
     Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
     Responder,
 };
+pub use invite::{Formed, GroupCallback, GroupError};
 pub use local::{environment, hostname, temporary_directory};
 pub use pending::Pending;
 pub use prover::{ProofError, Prover};

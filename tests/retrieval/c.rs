@@ -86,7 +86,8 @@ fn answers(library: &Library, case: &Case) -> Vec<(Question, String, String)> {
     assert_eq!(printed.next().unwrap(), "client 0");
     let answered: Vec<String> = printed.collect();
     assert_eq!(answered.len(), case.questions.len());
-    let expected = |question| model.get(&own(), question).map_or_else(|| "-46".to_owned(), |v| format!("0 {}", words::value(&v)));
+    let expected =
+        |question| model.get(&own(), question).map_or_else(|| "-46".to_owned(), |v| format!("0 {}", words::value(&v)));
     case.questions.iter().zip(answered).map(|(question, found)| (question.clone(), expected(question), found)).collect()
 }
 
@@ -101,7 +102,12 @@ fn our_c_library_answers_as_the_standard_says() {
                 format!("{}: expected {expected}, found {found}", words::question(&question).trim_end())
             })
             .collect();
-        assert!(wrong.is_empty(), "case {seed}: {} wrong answers:\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
+        assert!(
+            wrong.is_empty(),
+            "case {seed}: {} wrong answers:\n{}",
+            wrong.len(),
+            wrong[..wrong.len().min(20)].join("\n")
+        );
     }
 }
 
@@ -141,7 +147,10 @@ fn every_difference_from_openpmix_is_explained() {
 fn environments(library: &Library) -> Vec<String> {
     let register = Register { namespace: "job", local_count: 1, infos: vec![info("pmix.job.size", 1_u32)] };
     let script = format!("{}client\tjob\t0\nenvironment\tjob\t0\n", words::register(&register));
-    run(library, &script).into_iter().filter_map(|line| line.strip_prefix("environment 0 ").map(str::to_owned)).collect()
+    run(library, &script)
+        .into_iter()
+        .filter_map(|line| line.strip_prefix("environment 0 ").map(str::to_owned))
+        .collect()
 }
 
 /// What the child's library needs and no more; a second call changes nothing, and what stood there is not touched.
@@ -165,7 +174,8 @@ fn the_environment_of_a_child_is_exactly_what_its_peers_need() {
     assert_eq!(names, needed);
     // The reference gives what its own stores want besides, and nothing else that ours lacks.
     let stock = environments(&Library::stock()).remove(0);
-    let missing: Vec<String> = stock.split(' ').map(name).filter(|name| name != "ODD" && !needed.contains(name)).collect();
+    let missing: Vec<String> =
+        stock.split(' ').map(name).filter(|name| name != "ODD" && !needed.contains(name)).collect();
     assert_eq!(missing, ["PMIX_DSTORE_21_BASE_PATH", "PMIX_DSTORE_ESH_BASE_PATH"]);
 }
 
@@ -188,10 +198,13 @@ fn a_job_is_read_on_after_its_host_has_forgotten_it() {
 #[test]
 fn resources_are_in_every_job_and_give_way() {
     let of_node = |size: u64| array("pmix.node.arr", vec![info("pmix.hname", "n1"), info("pmix.pmem", size)]);
-    let resources = words::entries(&[info("vendor.a", 1_u32), info("vendor.b", 1_u32), info("vendor.c", 1_u32), of_node(5)]);
+    let resources =
+        words::entries(&[info("vendor.a", 1_u32), info("vendor.b", 1_u32), info("vendor.c", 1_u32), of_node(5)]);
     let first = words::register(&job(vec![info("vendor.a", 2_u32)]));
-    let again = words::register(&Register { namespace: "job", local_count: 1, infos: vec![info("pmix.jobid", "again")] });
-    let other = Register { namespace: "other", local_count: 0, infos: vec![of_node(6), info("vendor.c", Value::Uint32(7))] };
+    let again =
+        words::register(&Register { namespace: "job", local_count: 1, infos: vec![info("pmix.jobid", "again")] });
+    let other =
+        Register { namespace: "other", local_count: 0, infos: vec![of_node(6), info("vendor.c", Value::Uint32(7))] };
     let other = words::register(&other);
     let get = |namespace: &str, key: &str, more: &str| format!("g\t{namespace}\t4294967294\t{key}{more}\n");
     let on_node = "\tpmix.node.info\t1\t1\tpmix.hname\t3\tn1";
@@ -222,12 +235,15 @@ fn resources_are_in_every_job_and_give_way() {
 /// Resources of a node are taken back by the node and what it has, a device by its number.
 #[test]
 fn resources_of_a_node_are_taken_back_by_name() {
-    let node = |name: &'static str, more: Vec<Info>| {
-        array("pmix.node.arr", [vec![info("pmix.hname", name)], more].concat())
-    };
+    let node =
+        |name: &'static str, more: Vec<Info>| array("pmix.node.arr", [vec![info("pmix.hname", name)], more].concat());
     let memory = || info("pmix.pmem", 5_u64);
     let device = |id: &'static str| array("pmix.fab.dev", vec![info("pmix.dev.id", id)]);
-    let resources = words::entries(&[node("n0", vec![memory(), info("vendor.x", 1_u32)]), node("n1", vec![memory()]), device("d1")]);
+    let resources = words::entries(&[
+        node("n0", vec![memory(), info("vendor.x", 1_u32)]),
+        node("n1", vec![memory()]),
+        device("d1"),
+    ]);
     let taken = words::entries(&[node("n0", vec![info("pmix.pmem", Value::Undefined)]), info("pmix.dev.id", "d1")]);
     let script = format!(
         "resources\n{resources}end\nunresources\n{taken}end\n{}client\tjob\t0\nask\tjob\t0\n{}end\n",

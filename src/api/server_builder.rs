@@ -1,0 +1,192 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::gds::{AsStatus, StoreLimits, StoreOptions};
+use crate::ptl::{ForeignClients, SocketAccess};
+use crate::runtime::{self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport};
+use crate::server::Config;
+use crate::shmem::BackingKind;
+use crate::types::{Namespace, NamespaceError, ProcId, Status};
+
+use super::server::Server;
+
+/// How a server is made. See [`Server::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ServerBuilder {
+    namespace: String,
+    rank: u32,
+    hostname: Option<String>,
+    session_tmpdir: Option<PathBuf>,
+    system_tmpdir: Option<PathBuf>,
+    access: SocketAccess,
+    foreign_clients: ForeignClients,
+    tools: ToolSupport,
+    prover: Option<Arc<dyn Prover>>,
+    backing: BackingKind,
+    limits: StoreLimits,
+    connections: ConnectionLimits,
+    core: Config,
+}
+
+impl ServerBuilder {
+    /// A server as it is if nothing is said of it.
+    pub(super) fn new() -> Self {
+        Self {
+            namespace: "modex".to_owned(),
+            rank: 0,
+            hostname: None,
+            session_tmpdir: None,
+            system_tmpdir: None,
+            access: SocketAccess::default(),
+            foreign_clients: ForeignClients::default(),
+            tools: ToolSupport::default(),
+            prover: None,
+            backing: BackingKind::Memfd,
+            limits: StoreLimits::default(),
+            connections: ConnectionLimits::default(),
+            core: Config::default(),
+        }
+    }
+
+    /// The server's own namespace; `modex` if not given. Clients of release 3.2 need one without dots.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The server's own rank; 0 if not given.
+    pub fn rank(mut self, rank: u32) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    /// The name of this node as job descriptions spell it; the kernel's name if not given.
+    pub fn hostname(mut self, hostname: impl Into<String>) -> Self {
+        self.hostname = Some(hostname.into());
+        self
+    }
+
+    /// Directory for the files of the session; the system's temporary directory if not given.
+    pub fn tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.session_tmpdir = Some(directory.into());
+        self
+    }
+
+    /// Directory for the files of the node, told to clients; the system's temporary directory if not given.
+    pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.system_tmpdir = Some(directory.into());
+        self
+    }
+
+    /// Which users can reach the UNIX-domain socket; the server's own if not given.
+    pub fn access(mut self, access: SocketAccess) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Whether clients of other PMIx libraries can connect; they are welcome if not given. They use TCP, and the server
+    /// listens on the loopback interface for them. The kernel tells it whose each connection is; whether they are let in
+    /// depends on that, not on [`ServerBuilder::access`].
+    pub fn foreign_clients(mut self, clients: ForeignClients) -> Self {
+        self.foreign_clients = clients;
+        self
+    }
+
+    /// Which tools may connect, and how they find the server; none if not given.
+    pub fn tools(mut self, support: ToolSupport) -> Self {
+        self.tools = support;
+        self
+    }
+
+    /// Who makes and checks credentials of munge. If that works when the server starts, foreign clients are offered to prove
+    /// themselves by munge before the kernel's word alone; else, and if none is given, they are not.
+    pub fn prover(mut self, prover: Arc<dyn Prover>) -> Self {
+        self.prover = Some(prover);
+        self
+    }
+
+    /// Where the segments live; in sealed memfds if not given.
+    pub fn backing(mut self, backing: BackingKind) -> Self {
+        self.backing = backing;
+        self
+    }
+
+    /// What a namespace may store.
+    pub fn store_limits(mut self, limits: StoreLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What connections may hold, and for how long.
+    pub fn connection_limits(mut self, limits: ConnectionLimits) -> Self {
+        self.connections = limits;
+        self
+    }
+
+    /// How long the host may take to answer an upcall; for ever if not given.
+    pub fn host_timeout(mut self, timeout: Duration) -> Self {
+        self.core.host_timeout = Some(timeout);
+        self
+    }
+
+    /// Starts the server. Clients can connect when this returns.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn start(self, host: impl Host) -> Result<Server, BuildError> {
+        self.start_shared(Arc::new(host))
+    }
+
+    /// As [`ServerBuilder::start`], for a host that others hold, too.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn start_shared(self, host: Arc<dyn Host>) -> Result<Server, BuildError> {
+        let server = ProcId::new(Namespace::new(&self.namespace)?, self.rank);
+        let hostname = self.hostname.unwrap_or_else(runtime::hostname);
+        let session_tmpdir = self.session_tmpdir.unwrap_or_else(runtime::temporary_directory);
+        let store = StoreOptions {
+            backing: self.backing,
+            directory: Some(session_tmpdir.clone()),
+            limits: self.limits,
+            ..StoreOptions::new(format!("{}.{}", server.namespace, self.rank), hostname.as_str())
+        };
+        let options = ServerOptions {
+            server,
+            hostname,
+            session_tmpdir,
+            system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
+            access: self.access,
+            foreign_clients: self.foreign_clients,
+            tools: self.tools,
+            prover: self.prover,
+            connections: self.connections,
+            core: self.core,
+            store,
+        };
+        Ok(Server { handle: ServerHandle::start(options, host)? })
+    }
+}
+
+/// Why no server could be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The server's own namespace is not one.
+    #[error("the server can't have that namespace: {0}")]
+    Namespace(#[from] NamespaceError),
+    /// The server did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+impl AsStatus for BuildError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Namespace(_) | Self::Start(StartError::Directory { .. }) => Status::ERR_BAD_PARAM,
+            Self::Start(_) => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
