@@ -22,6 +22,7 @@ mod module;
 mod own;
 pub mod psets;
 pub mod registration;
+mod resources;
 pub mod setup;
 mod state;
 mod topology_options;

@@ -1,6 +1,6 @@
 //! What a process that is a server has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(super) struct ServerProcess {
     pub(super) environments: Mutex<BTreeMap<Namespace, Vec<Change>>>,
     /// Part of the description of every namespace registered from now on.
     pub(super) resources: Mutex<Vec<Info>>,
+    /// The jobs that have been described.
+    pub(super) described: Mutex<BTreeSet<Namespace>>,
     /// Process sets and their members.
     pub(super) process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
     /// What the host says it supports: function, then attributes.
@@ -51,6 +53,7 @@ impl ServerProcess {
             kept: KeptValues::default(),
             environments: Mutex::default(),
             resources: Mutex::default(),
+            described: Mutex::default(),
             process_sets: Mutex::default(),
             attributes: Mutex::default(),
             topology,
