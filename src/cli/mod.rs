@@ -8,6 +8,7 @@ mod generate;
 mod info;
 mod inspect;
 mod run;
+mod sim;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -33,6 +34,8 @@ enum Command {
     Inspect(inspect::Options),
     /// Measure this machine: get, put, fence, init, register, launch
     Bench(bench::Options),
+    /// Run simulated clusters with faults, and check that every rule holds in every one of them
+    Sim(sim::Options),
     /// Show what is installed here, and what the C library supports
     Info(info::Options),
     /// Print shell completions
@@ -78,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Info(options) => info::run(&options),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::man(&options),
