@@ -25,7 +25,8 @@ impl World {
         let Some(of) = self.process(process).filter(|of| of.state == State::Away) else { return };
         let (node, job, stopped_until) = (of.node, of.job, of.stopped_until);
         let is_registered = self.node(node).is_some_and(|node| node.registered.contains(&job));
-        if self.is_ending || self.is_dead(node) {
+        let was_registered = self.node(node).is_some_and(|node| node.known.contains(&job));
+        if self.is_ending || self.is_dead(node) || (was_registered && !is_registered) {
             return self.retire(process, State::Ended);
         }
         if !is_registered || stopped_until > self.now {
@@ -299,6 +300,7 @@ impl World {
                 self.set_stage(process, Stage::Meet);
                 self.put(process, peer);
             }
+            Stage::Meet if !self.may_meet(process, &phase) => self.wake_soon(process),
             Stage::Meet => {
                 let gets = if self.setup.is_large() { 1 } else { 3 };
                 self.set_stage(process, Stage::Read(gets));
@@ -357,6 +359,13 @@ impl World {
             }
             None => self.wake_soon(process),
         }
+    }
+
+    /// Fences wait for jobs that are not registered yet. Who connects to a job knows its name, so it has started.
+    fn may_meet(&self, process: u32, phase: &Phase) -> bool {
+        let is_fence = matches!(phase.meeting, Meeting::Barrier | Meeting::Collect);
+        let procs = self.process(process).and_then(|of| phase.procs(&self.jobs, of.job, of.rank));
+        is_fence || procs.is_none_or(|procs| self.have_started(&procs))
     }
 
     /// Takes part in the operation of a phase; so does the process's child, if it has one.

@@ -170,7 +170,8 @@ impl World {
         let server = self.new_server(node);
         let Some(of) = self.node_mut(node) else { return };
         let epoch = of.epoch + 1;
-        *of = Node { epoch, ..Node::of(server) };
+        let known = std::mem::take(&mut of.known);
+        *of = Node { epoch, known, ..Node::of(server) };
         let first = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
         let id = ServerId { node, epoch };
         let new = job(&format!("new{}on{}", id.epoch, id.node), 2, first, node, 1);
@@ -179,11 +180,11 @@ impl World {
 
     /// How late a job is registered with a server.
     pub(super) fn lateness(&mut self, job: usize) -> Duration {
-        if job != 1 || !self.strikes(Faults::UNREGISTERED) {
+        if job != 1 || self.dice.stream(Faults::UNREGISTERED).is_none() || !self.dice.spend() {
             return Duration::ZERO;
         }
         let random = self.dice.stream(Faults::UNREGISTERED);
-        Duration::from_millis(random.map_or(0, |random| random.between(1, 2_000)))
+        Duration::from_millis(random.map_or(0, |random| random.below(2_000)))
     }
 }
 

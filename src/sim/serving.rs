@@ -136,7 +136,9 @@ impl World {
             Input::Host(_, HostCall::DeregisterNamespace(namespace)) => Some(Forget::Namespace(namespace.clone())),
             Input::Host(_, HostCall::RegisterNamespace(registration)) => {
                 let number = self.job_named(&registration.namespace)?.0;
-                self.node_mut(server.node)?.registered.insert(number);
+                let node = self.node_mut(server.node)?;
+                node.registered.insert(number);
+                node.known.insert(number);
                 None
             }
             Input::Completed(upcall, _) => Some(Forget::Upcall(*upcall)),

@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use xxhash_rust::xxh3::Xxh3;
-
 use crate::proto::Reply;
 use crate::server::{HostResult, Output};
 use crate::types::{Status, Time};
@@ -18,14 +16,14 @@ pub(super) enum Keep {
 
 /// The steps of a run.
 pub(super) struct Trace {
-    hash: Box<Xxh3>,
+    hash: u64,
     steps: u64,
     lines: Option<VecDeque<String>>,
 }
 
 impl Trace {
     pub(super) fn new(keep: Keep) -> Self {
-        Self { hash: Box::new(Xxh3::new()), steps: 0, lines: (keep == Keep::Text).then(VecDeque::new) }
+        Self { hash: 0, steps: 0, lines: (keep == Keep::Text).then(VecDeque::new) }
     }
 
     /// A step begins.
@@ -36,7 +34,7 @@ impl Trace {
 
     pub(super) fn words(&mut self, words: &[u64]) {
         for word in words {
-            self.hash.update(&word.to_le_bytes());
+            self.hash = mixed(self.hash ^ word);
         }
     }
 
@@ -57,12 +55,20 @@ impl Trace {
     }
 
     pub(super) fn hash(&self) -> u64 {
-        self.hash.digest()
+        self.hash
     }
 
     pub(super) fn into_lines(self) -> Vec<String> {
         self.lines.unwrap_or_default().into()
     }
+}
+
+/// The finalizer of splitmix64: every bit of the result depends on every bit of the argument, and none is lost.
+const fn mixed(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ (word >> 31)
 }
 
 /// Lines that are kept.

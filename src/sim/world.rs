@@ -35,6 +35,8 @@ pub(super) struct Node {
     pub(super) timer: Option<Time>,
     /// Jobs that are registered at present, by position.
     pub(super) registered: BTreeSet<usize>,
+    /// Those that ever were, also with an earlier server.
+    pub(super) known: BTreeSet<usize>,
     /// Mappings of the present server's segments, shared by its processes.
     pub(super) mapped: BTreeMap<Namespace, Arc<NamespaceReader>>,
     /// Connections of each process that are admitted and have not finalized.
@@ -293,6 +295,15 @@ impl World {
         self.server_at(job.node_of(proc.rank.process().filter(|rank| *rank < job.size).unwrap_or(0)))
     }
 
+    /// Whether every server of the jobs named has heard of them: only then may anybody know their names.
+    pub(super) fn have_started(&self, procs: &[ProcId]) -> bool {
+        procs.iter().all(|entry| {
+            let Some((number, job)) = self.job_named(&entry.namespace) else { return false };
+            let mut nodes = job.node_first..job.node_first.saturating_add(job.node_count);
+            nodes.all(|node| self.is_dead(node) || self.node(node).is_some_and(|node| node.known.contains(&number)))
+        })
+    }
+
     /// The nodes where participants are.
     pub(super) fn nodes_of(&self, procs: &[ProcId]) -> BTreeSet<u32> {
         let mut nodes = BTreeSet::new();
@@ -389,6 +400,7 @@ impl Node {
             is_dead: false,
             timer: None,
             registered: BTreeSet::new(),
+            known: BTreeSet::new(),
             mapped: BTreeMap::new(),
             admitted: BTreeMap::new(),
             gone: BTreeSet::new(),
