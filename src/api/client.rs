@@ -214,6 +214,12 @@ impl Client {
         runtime::locate(directions, &environment)
     }
 
+    /// What the launcher that started this process calls it; `None` if none did. Says nothing about its server.
+    #[must_use]
+    pub fn launched_as() -> Option<ProcId> {
+        runtime::launched_as(runtime::environment())
+    }
+
     /// The server's own name.
     #[must_use]
     pub fn server(&self) -> &ProcId {

@@ -30,6 +30,7 @@ mod process;
 pub mod server;
 mod server_role;
 mod slots;
+mod spoken;
 pub mod to_c;
 pub mod tool;
 mod tool_directions;

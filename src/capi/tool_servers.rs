@@ -9,7 +9,7 @@ use super::guard::{Failure, guard};
 use super::process::{self, Membership, State};
 use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_server_module_t, pmix_status_t};
-use super::{from_c, pointer, to_c};
+use super::{from_c, pointer, spoken, to_c};
 use crate::api::Client;
 use crate::gds::AsStatus;
 use crate::keys;
@@ -223,6 +223,7 @@ fn attach(mut directives: Directives) -> Result<Arc<Membership>, Failure> {
 
 /// Connects to the server that the directives name.
 pub(super) fn connect(directives: &Directives) -> Result<Client, Failure> {
+    spoken::begin();
     Client::connect_tool(&directives.directions).map_err(|error| {
         tracing::error!(%error, "no server for this tool");
         Failure(error.status())

@@ -73,8 +73,8 @@ pub enum ConnectError {
     },
 }
 
-/// Never `ERR_UNREACH` where a launcher is at work: MPI libraries take it for "alone", and each of a job's processes would
-/// run for itself.
+/// `ERR_UNREACH` is what MPI libraries take for "alone". It is not said where a server is at work, or each of a job's processes
+/// would run for itself; but where nobody listens any more: variables that a job left behind lead nowhere.
 impl AsStatus for ConnectError {
     fn status(&self) -> Status {
         match self {
@@ -82,6 +82,9 @@ impl AsStatus for ConnectError {
             Self::Environment(EnvironmentError::Missing { .. }) => Status::ERR_DATA_VALUE_NOT_FOUND,
             Self::Environment(EnvironmentError::NoServer { .. }) => Status::ERR_SERVER_NOT_AVAIL,
             Self::Environment(_) => Status::ERR_BAD_PARAM,
+            Self::ServerUnreachable { reason: UnreachableReason::Connect(error), .. } if error.is_nobody_there() => {
+                Status::ERR_UNREACH
+            }
             Self::ServerUnreachable { .. } => Status::ERR_COMM_FAILURE,
             Self::Unproven { reason, .. } => reason.status(),
             Self::Refused { status, .. } => *status,
@@ -123,6 +126,12 @@ pub enum UnreachableReason {
     /// The connect message could not be written.
     #[error("the connect message can't be written for it")]
     Message,
+}
+
+/// The name that the environment gives this process, if a launcher set it.
+#[must_use]
+pub fn launched_as<N: AsRef<OsStr>, V: AsRef<OsStr>>(environment: impl IntoIterator<Item = (N, V)>) -> Option<ProcId> {
+    ClientEnvironment::parse_name(environment).ok()
 }
 
 /// Becomes a client of the server that the environment names. Without a prover it is none of a server that demands munge.
@@ -475,6 +484,9 @@ const ANSWER_BYTES_MAX: usize = 512;
 /// What to do about a refusal.
 const fn advice(status: Status) -> &'static str {
     match status {
+        Status::ERR_EXISTS => {
+            "another process goes by this name; run this one under the name that its own launcher gave it"
+        }
         Status::ERR_OUT_OF_RESOURCE => "it has as many clients as it takes; end some, or raise its limits",
         _ => "its launcher must register the process, with the user and group it runs as, before it starts",
     }

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 use parking_lot::Mutex;
 
 use super::burdens::Burdens;
+use super::claims::Claims;
 use super::cleaner::Cleaner;
 use super::clock::Clock;
 use super::commands::{Callback, Command, CommandSender, Completion};
@@ -144,6 +145,7 @@ impl ServerHandle {
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
+            claims: Claims::default(),
             host: HostThread::new(host, commands.clone(), running),
             clock,
             poller,

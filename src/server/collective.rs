@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::config::Limits;
 use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::Ticket;
@@ -287,5 +288,12 @@ impl Collectives {
 
     pub(super) fn len(&self) -> usize {
         self.operations.len()
+    }
+
+    /// Whether this process can open no more operations. All are looked at: they are few, or it is time to refuse some.
+    pub(super) fn is_full(&self, proc: &ProcId, limits: &Limits) -> bool {
+        let is_own = |op: &&Operation| op.contributed.contains(proc);
+        self.len() >= limits.collectives_max
+            || self.operations.values().filter(is_own).count() >= limits.collectives_per_process_max
     }
 }

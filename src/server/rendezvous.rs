@@ -40,7 +40,7 @@ impl<S: Publish> Server<S> {
         let is_merged = signature.kind.merges_directives();
         let id = match self.collectives.joinable(&signature, ticket.peer()) {
             Some(id) => id,
-            None if self.collectives.len() >= self.config.limits.collectives_max => {
+            None if self.collectives.is_full(&proc, &self.config.limits) => {
                 return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
             }
             None => self.collectives.open(signature, directives.clone()),

@@ -30,7 +30,7 @@ impl World {
             return self.retire(process, State::Ended);
         }
         if !is_registered || stopped_until > self.now {
-            let at = stopped_until.max(self.now + Duration::from_millis(2));
+            let at = stopped_until.max(self.now + Duration::from_millis(50));
             return self.queue.plan(at, Event::Start(process));
         }
         let offer = match self.process_mut(process).map(|of| of.random.below(4)) {
@@ -300,7 +300,9 @@ impl World {
                 self.set_stage(process, Stage::Meet);
                 self.put(process, peer);
             }
-            Stage::Meet if !self.may_meet(process, &phase) => self.wake_soon(process),
+            Stage::Meet if !self.may_meet(process, &phase) => {
+                self.queue.plan(self.now + Duration::from_millis(50), Event::Wake(process));
+            }
             Stage::Meet => {
                 let gets = if self.setup.is_large() { 1 } else { 3 };
                 self.set_stage(process, Stage::Read(gets));

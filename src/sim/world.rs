@@ -300,7 +300,10 @@ impl World {
         procs.iter().all(|entry| {
             let Some((number, job)) = self.job_named(&entry.namespace) else { return false };
             let mut nodes = job.node_first..job.node_first.saturating_add(job.node_count);
-            nodes.all(|node| self.is_dead(node) || self.node(node).is_some_and(|node| node.known.contains(&number)))
+            nodes.all(|node| {
+                let of = self.node(node);
+                self.is_dead(node) || of.is_some_and(|of| of.known.contains(&number) || of.epoch > 0)
+            })
         })
     }
 

@@ -9,7 +9,7 @@ use nix::unistd::{geteuid, getpid};
 use crate::api::{ForeignClients, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport};
 use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::capi::{from_c, munge, pointer, process};
+use crate::capi::{from_c, munge, pointer, process, spoken};
 use crate::keys;
 use crate::proto::exchange::ExchangeForm;
 use crate::types::{InfoFlags, Status, Value};
@@ -40,6 +40,7 @@ pub unsafe extern "C" fn PMIx_server_init(
         let module = unsafe { module::copy(module) };
         let _changes = process::begin();
         if process::read(|state| state.server_count) == 0 {
+            spoken::begin();
             // SAFETY: the caller's contract.
             let options = unsafe { Options::read(infos) }?;
             start(options, module)?;

@@ -17,6 +17,7 @@ pub mod iof;
 mod knowledge;
 pub mod lifecycle;
 pub mod maps;
+mod misread;
 mod module;
 mod own;
 pub mod psets;

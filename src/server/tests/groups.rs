@@ -1,5 +1,7 @@
 //! Groups.
 
+use std::collections::BTreeSet;
+
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Collective, Group, Reply, Request};
@@ -262,7 +264,9 @@ fn another_users_group_is_not_meant() {
     rig.host(HostCall::RegisterClient(RegisterClient { proc: stranger.clone(), uid, gid, object: 0 }));
     let outsider = PeerId(99);
     let version = Version { major: 5, minor: 0 };
-    rig.input(Input::Connected(outsider, Hello { proc: stranger.clone(), credentials, store: SOCKET, version }));
+    let strangers = BTreeSet::new();
+    let hello = Hello { proc: stranger.clone(), credentials, store: SOCKET, version, strangers };
+    rig.input(Input::Connected(outsider, hello));
     formed(&rig.request(outsider, construct("later", std::slice::from_ref(&stranger), &[])));
     let later = ProcId::new(namespace("later"), Rank::Wildcard);
     let connect = |procs: &[ProcId]| Request::Connect(Collective { procs: procs.to_vec(), directives: Vec::new() });
