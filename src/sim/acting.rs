@@ -1,5 +1,6 @@
 //! What processes do, and what they make of the answers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::faults::Canary;
@@ -52,7 +53,13 @@ impl World {
         let peer = self.next_peer();
         self.connections.insert(peer, Connection::new(process, &proc, server));
         let credentials = Credentials { uid: USER, gid: GROUP };
-        let hello = Hello { proc, credentials, store: offer, version: Version { major: 5, minor: 0 } };
+        let hello = Hello {
+            proc,
+            credentials,
+            store: offer,
+            version: Version { major: 5, minor: 0 },
+            strangers: BTreeSet::new(),
+        };
         self.send_up(peer, ToServer::Hello(hello));
         Some(peer)
     }
@@ -106,6 +113,9 @@ impl World {
     }
 
     fn admitted(&mut self, peer: PeerId, process: u32) {
+        if let Some(connection) = self.connections.get_mut(&peer) {
+            connection.is_admitted = true;
+        }
         let why = || Asked { why: Why::Other, is_awaited: false, deadline: None };
         self.client_call(peer, why(), Call::Exchange(Request::JobInfo));
         let is_main = self.process(process).is_some_and(|of| of.main == Some(peer));
@@ -374,6 +384,8 @@ impl World {
     fn meet(&mut self, process: u32, peer: PeerId, phase: &Phase) {
         let Some(of) = self.process(process) else { return };
         let (child, procs) = (of.child, phase.procs(&self.jobs, of.job, of.rank));
+        let is_in = |peer: &PeerId| self.connections.get(peer).is_some_and(|of| of.is_admitted);
+        let child = child.filter(is_in);
         let Some(procs) = procs else { return self.wake_soon(process) };
         for (peer, is_awaited) in [(Some(peer), phase.waits), (child, false)] {
             let (Some(peer), procs) = (peer, procs.clone()) else { continue };
@@ -579,6 +591,11 @@ impl World {
         let Some(of) = self.process_mut(process) else { return };
         of.state = State::Leaving(comes_again);
         let child = of.child.take();
+        // A child that was not let in yet goes without a word.
+        let is_in = |peer: &PeerId| self.connections.get(peer).is_some_and(|of| of.is_admitted);
+        if let Some(child) = child.filter(|peer| !is_in(peer)) {
+            self.close_client(child);
+        }
         for peer in child.into_iter().chain([peer]) {
             let deadline = Some(self.now + Duration::from_secs(11));
             self.client_call(peer, Asked { why: Why::Finalize, is_awaited: false, deadline }, Call::Finalize);

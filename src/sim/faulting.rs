@@ -44,6 +44,7 @@ impl World {
         self.trace.line(now, || format!("fault {kind}: process {victim} or node {node}"));
         match kind {
             Faults::DIE => self.kill(victim),
+            Faults::FORK => self.kill_parent(victim),
             Faults::HANG => self.hang(victim),
             Faults::STOP => self.stop(victim),
             Faults::EXEC => self.exec(victim),
@@ -60,6 +61,25 @@ impl World {
     fn kill(&mut self, process: u32) {
         self.hang_up(process);
         self.retire(process, State::Ended);
+    }
+
+    /// The process is gone, but nobody closes its connection for a while: only the host can tell its server.
+    fn kill_parent(&mut self, process: u32) {
+        let Some(of) = self.process_mut(process).filter(|of| of.state == State::Running) else { return };
+        let (proc, node) = (of.proc.clone(), of.node);
+        let peers = [of.main.take(), of.child.take()];
+        let child_ends = self.now + Duration::from_secs(30);
+        for peer in peers.into_iter().flatten() {
+            if let Some(connection) = self.connections.get_mut(&peer) {
+                connection.up = connection.up.max(child_ends);
+            }
+            self.close_client(peer);
+        }
+        self.retire(process, State::Ended);
+        let at = self.now + self.latency();
+        if let Some(server) = self.server_at(node) {
+            self.queue.plan(at, Event::Call(server, Box::new(HostCall::DeregisterClient(proc)), None));
+        }
     }
 
     fn hang(&mut self, process: u32) {
@@ -188,7 +208,8 @@ impl World {
     }
 }
 
-const STRIKING: [Faults; 10] = [
+const STRIKING: [Faults; 11] = [
+    Faults::FORK,
     Faults::DIE,
     Faults::HANG,
     Faults::FLOOD,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::invariants::Rule;
+
 bitflags::bitflags! {
     /// Kinds of faults.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +45,8 @@ bitflags::bitflags! {
         const DEREGISTER = 1 << 16;
         /// A job is registered late on some nodes.
         const UNREGISTERED = 1 << 17;
+        /// A process is killed while a forked child, which never execs, keeps its connection open.
+        const FORK = 1 << 18;
     }
 }
 
@@ -125,6 +129,8 @@ pub enum Canary {
     Leak,
     /// The same fetch is asked of the host a second time.
     FetchTwice,
+    /// A lost client is not noticed by its server.
+    DeafServer,
     /// A lost server is not noticed by its clients.
     DeafClient,
     /// What happened in another run matters.
@@ -133,7 +139,7 @@ pub enum Canary {
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 12] = [
+    pub const ALL: [(&'static str, Self); 13] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -144,6 +150,7 @@ impl Canary {
         ("changed-value", Self::ChangedValue),
         ("leak", Self::Leak),
         ("fetch-twice", Self::FetchTwice),
+        ("deaf-server", Self::DeafServer),
         ("deaf-client", Self::DeafClient),
         ("memory", Self::Memory),
     ];
@@ -154,11 +161,31 @@ impl Canary {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
 
+    /// The rules that it breaks: found is what one of these found.
+    #[must_use]
+    pub const fn rules(self) -> &'static [Rule] {
+        match self {
+            Self::FenceData | Self::FenceEarly => &[Rule::NothingMissing],
+            Self::ReplyLost => &[Rule::BeforeDeadline, Rule::NoWaitInVain],
+            Self::Deadline => &[Rule::BeforeDeadline],
+            Self::ReplyTwice => &[Rule::AnsweredOnce],
+            Self::ScopeLeak => &[Rule::Scope],
+            Self::LostCommit => &[Rule::NothingMissing, Rule::StaysReadable, Rule::NoWaitInVain],
+            Self::ChangedValue => &[Rule::StaysReadable],
+            Self::Leak => &[Rule::NothingRemains],
+            Self::FetchTwice => &[Rule::FetchedOnce],
+            Self::DeafServer => &[Rule::NoWaitInVain, Rule::AnsweredOnce, Rule::NothingRemains],
+            Self::DeafClient => &[Rule::LossIsTold],
+            Self::Memory => &[Rule::SameAgain],
+        }
+    }
+
     /// The faults that give it an opportunity.
     #[must_use]
     pub const fn faults(self) -> Faults {
         match self {
             Self::DeafClient => Faults::SERVER,
+            Self::DeafServer => Faults::DIE,
             _ => Faults::empty(),
         }
     }

@@ -40,6 +40,8 @@ pub(super) struct Gathering {
     pub(super) contributed: BTreeSet<u32>,
     /// Those that have gone at some time while it was open.
     pub(super) departed: BTreeSet<u32>,
+    /// Whether it is known who must come: all jobs and processes are registered.
+    is_defined: bool,
     waiting: BTreeMap<PeerId, (Tag, u32)>,
     deadline: Option<Time>,
     /// Set when the host has answered with success.
@@ -94,7 +96,7 @@ impl Gatherings {
         signature: Signature,
         (peer, tag, process): (PeerId, Tag, u32),
         deadline: Option<Time>,
-        expected: impl FnOnce() -> (BTreeSet<u32>, BTreeSet<u32>),
+        expected: impl FnOnce() -> (BTreeSet<u32>, BTreeSet<u32>, bool),
     ) {
         let operations = self.places.entry((server, signature.clone())).or_default();
         let is_free = |op: &&mut Gathering| op.stage == Stage::Gathering && !op.waiting.contains_key(&peer);
@@ -105,13 +107,15 @@ impl Gatherings {
             }
             None => {
                 self.last += 1;
-                let (expected, departed) = expected();
+                let (expected, gone, is_defined) = expected();
+                let departed = if is_defined { gone } else { BTreeSet::new() };
                 let mut operation = Gathering {
                     number: self.last,
                     stage: Stage::Gathering,
                     expected,
                     contributed: BTreeSet::new(),
                     departed,
+                    is_defined,
                     waiting: BTreeMap::new(),
                     deadline: None,
                     promise: None,
@@ -216,10 +220,37 @@ impl Gatherings {
     /// A process has gone for good, as far as its server can tell.
     pub(super) fn departed(&mut self, server: ServerId, process: u32) {
         for (_, operations) in self.on_mut(server) {
-            for operation in operations {
+            for operation in operations.iter_mut().filter(|operation| operation.is_defined) {
                 operation.departed.insert(process);
             }
         }
+    }
+
+    /// The host has registered something: perhaps it is known now who must come.
+    pub(super) fn registered(
+        &mut self,
+        server: ServerId,
+        gone: &BTreeSet<u32>,
+        is_defined: impl Fn(&[ProcId]) -> bool,
+    ) {
+        for ((_, procs), operations) in self.on_mut(server) {
+            for operation in operations.iter_mut().filter(|operation| !operation.is_defined) {
+                operation.is_defined = is_defined(procs);
+                if operation.is_defined {
+                    operation.departed.extend(gone.difference(&operation.contributed));
+                }
+            }
+        }
+    }
+
+    /// An operation that waits although all have come that can.
+    pub(super) fn complete_but_waiting(&self, server: ServerId) -> Option<String> {
+        let first = (server, (Kind::Fence, Rc::from([])));
+        let places = self.places.range(first..).take_while(|((of, _), _)| *of == server);
+        let mut operations = places.flat_map(|(place, operations)| operations.iter().map(move |op| (place, op)));
+        let is_done = |op: &Gathering| op.stage == Stage::Gathering && op.is_defined && op.left_out().is_none();
+        let ((_, (kind, procs)), _) = operations.find(|(_, op)| is_done(op))?;
+        Some(format!("{kind:?} {procs:?}"))
     }
 
     /// The server looked at its deadlines: what nobody waits for any more ended without a word.
@@ -266,6 +297,7 @@ impl Gathering {
     fn join(&mut self, peer: PeerId, tag: Tag, process: u32, deadline: Option<Time>) {
         self.waiting.insert(peer, (tag, process));
         self.contributed.insert(process);
+        self.departed.remove(&process);
         self.deadline = self.deadline.or(deadline);
     }
 }

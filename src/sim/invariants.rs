@@ -18,6 +18,8 @@ pub enum Rule {
     AnsweredOnce,
     /// And before its deadline.
     BeforeDeadline,
+    /// Nobody waits for what is there, or for who can't come any more.
+    NoWaitInVain,
     /// No operation of many processes succeeds with a participant or its values missing.
     NothingMissing,
     /// Nobody reads what its scope forbids.
@@ -41,6 +43,7 @@ impl fmt::Display for Rule {
         f.write_str(match self {
             Self::AnsweredOnce => "every accepted request is answered exactly once",
             Self::BeforeDeadline => "every accepted request is answered before its deadline",
+            Self::NoWaitInVain => "nobody waits for what is there, or for who has gone",
             Self::NothingMissing => "no operation succeeds with a contribution missing",
             Self::Scope => "nobody reads what its scope forbids",
             Self::StaysReadable => "what was published stays readable and unchanged",
@@ -92,12 +95,25 @@ pub(super) struct Reading {
 /// What is open, and the first rule that was broken.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    open: BTreeMap<(PeerId, Tag), Option<Time>>,
+    open: BTreeMap<(PeerId, Tag), Open>,
+    /// Requests for a value of a process on the same server, with the key.
+    held: BTreeMap<(ServerId, u32), BTreeMap<(PeerId, Tag), u8>>,
     deadlines: BTreeSet<(Time, PeerId, Tag)>,
     calls: BTreeSet<(ServerId, CallId)>,
     fetches: BTreeMap<ServerId, BTreeMap<(ProcId, Option<Key>), UpcallId>>,
     broken: Option<Broken>,
 }
+
+/// An accepted request.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    deadline: Option<Time>,
+    /// Whose value on which server it waits for.
+    held: Option<(ServerId, u32)>,
+}
+
+/// What a process introduces itself with: answered once like any request.
+pub(super) const HELLO: Tag = Tag(0);
 
 impl Rules {
     pub(super) fn breaks(&mut self, rule: Rule, what: impl FnOnce() -> String) {
@@ -112,7 +128,7 @@ impl Rules {
 
     /// A server took a request.
     pub(super) fn accepted(&mut self, peer: PeerId, tag: Tag, deadline: Option<Time>) {
-        if self.open.insert((peer, tag), deadline).is_some() {
+        if self.open.insert((peer, tag), Open { deadline, held: None }).is_some() {
             self.breaks(Rule::AnsweredOnce, || format!("{peer:?} used {tag:?} for two requests at a time"));
         }
         self.deadlines.extend(deadline.map(|deadline| (deadline, peer, tag)));
@@ -121,7 +137,7 @@ impl Rules {
     /// Every accepted request is answered exactly once.
     pub(super) fn answered(&mut self, peer: PeerId, tag: Tag) {
         match self.open.remove(&(peer, tag)) {
-            Some(deadline) => self.forget_deadline(deadline, peer, tag),
+            Some(open) => self.forget(open, peer, tag),
             None => self.breaks(Rule::AnsweredOnce, || {
                 format!("a reply to {tag:?} of {peer:?}, which was answered before, never asked, or has ended")
             }),
@@ -132,15 +148,49 @@ impl Rules {
     pub(super) fn connection_ended(&mut self, peer: PeerId) {
         let ended: Vec<_> =
             self.open.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, at)| (*id, *at)).collect();
-        for ((peer, tag), deadline) in ended {
+        for ((peer, tag), open) in ended {
             self.open.remove(&(peer, tag));
-            self.forget_deadline(deadline, peer, tag);
+            self.forget(open, peer, tag);
         }
     }
 
-    fn forget_deadline(&mut self, deadline: Option<Time>, peer: PeerId, tag: Tag) {
-        if let Some(deadline) = deadline {
+    fn forget(&mut self, open: Open, peer: PeerId, tag: Tag) {
+        if let Some(deadline) = open.deadline {
             self.deadlines.remove(&(deadline, peer, tag));
+        }
+        if let Some(place) = open.held
+            && let Some(held) = self.held.get_mut(&place)
+        {
+            held.remove(&(peer, tag));
+            if held.is_empty() {
+                self.held.remove(&place);
+            }
+        }
+    }
+
+    /// The accepted request is for a value of a process on the same server.
+    pub(super) fn wants_value(&mut self, peer: PeerId, tag: Tag, server: ServerId, whose: u32, key: u8) {
+        if let Some(open) = self.open.get_mut(&(peer, tag)) {
+            open.held = Some((server, whose));
+            self.held.entry((server, whose)).or_default().insert((peer, tag), key);
+        }
+    }
+
+    /// Nobody waits for a value that is there, or of a process that has gone.
+    pub(super) fn values_wanted(&mut self, server: ServerId, is_settled: impl Fn(u32, u8) -> bool) {
+        let on_server = self.held.range((server, 0)..=(server, u32::MAX));
+        let mut wanted = on_server.flat_map(|((_, whose), held)| held.iter().map(move |(id, key)| (*whose, *key, *id)));
+        if let Some((whose, key, (peer, tag))) = wanted.find(|(whose, key, _)| is_settled(*whose, *key)) {
+            self.breaks(Rule::NoWaitInVain, || {
+                format!("{tag:?} of {peer:?} waits for k{key} of {whose}, who has committed it or can't any more")
+            });
+        }
+    }
+
+    /// Nobody waits at an operation for which all have come that can.
+    pub(super) fn operations_lack_somebody(&mut self, server: ServerId, complete: Option<String>) {
+        if let Some(what) = complete {
+            self.breaks(Rule::NoWaitInVain, || format!("on {server:?} all have come that can, and still wait: {what}"));
         }
     }
 
@@ -168,6 +218,7 @@ impl Rules {
     /// A server was killed: what it owed is not owed any more.
     pub(super) fn server_ended(&mut self, server: ServerId) {
         self.calls.retain(|(of, _)| *of != server);
+        self.held.retain(|(of, _), _| *of != server);
         self.fetches.remove(&server);
     }
 

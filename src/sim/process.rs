@@ -25,6 +25,11 @@ impl Put {
     pub(super) const fn version_for(self, is_same_node: bool) -> u32 {
         if is_same_node { self.same_node } else { self.other_nodes }
     }
+
+    /// Whether it ever leaves the process.
+    pub(super) const fn is_for_others(self) -> bool {
+        self.same_node > 0 || self.other_nodes > 0
+    }
 }
 
 /// How far a process is.
@@ -192,6 +197,8 @@ pub(super) struct Connection {
     pub(super) down: Time,
     /// When the client is called next.
     pub(super) timer: Option<Time>,
+    /// The client knows that it was let in.
+    pub(super) is_admitted: bool,
     /// The client knows that it has ended, or does not exist any more.
     pub(super) is_client_gone: bool,
     /// The server knows, or does not exist any more.
@@ -212,6 +219,7 @@ impl Connection {
             up: Time::ZERO,
             down: Time::ZERO,
             timer: None,
+            is_admitted: false,
             is_client_gone: false,
             is_server_gone: false,
         }

@@ -1,17 +1,19 @@
 //! The server's door: what goes in, what comes out, and what the rules say to it.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
 use super::faults::Canary;
 use super::gatherings::{self, Ended, Kind};
-use super::invariants::{Promise, Rule};
+use super::invariants::{HELLO, Promise, Rule};
 use super::queue::{Event, ServerId, ToClient, ToServer};
 use super::setup::HOST_TIMEOUT;
 use super::trace::{status_of, words_of};
+use super::value::KEYS;
 use super::world::World;
 use crate::keys;
-use crate::proto::{Collective, Reply, Request, Tag};
+use crate::proto::{Collective, Get, Reply, Request, Tag};
 use crate::server::{HostCall, HostReply, Input, Output, PeerId, UpcallId};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time};
 
@@ -24,11 +26,14 @@ impl World {
             return;
         }
         match message {
-            ToServer::Hello(hello) => self.serve(server, Input::Connected(peer, hello)),
+            ToServer::Hello(hello) => {
+                self.rules.accepted(peer, HELLO, Some(self.now + HOST_TIMEOUT));
+                self.serve(server, Input::Connected(peer, hello));
+            }
             ToServer::Hangup => {
                 let is_known = !connection.is_server_gone;
                 self.end_at_server(peer, true);
-                if is_known {
+                if is_known && self.setup.canary != Some(Canary::DeafServer) {
                     self.serve(server, Input::Lost(peer));
                 }
                 self.connections.remove(&peer);
@@ -52,6 +57,11 @@ impl World {
     fn accept(&mut self, server: ServerId, peer: PeerId, tag: Tag, process: u32, request: &Request) {
         self.requests += 1;
         self.rules.accepted(peer, tag, self.deadline_of(server, request));
+        if let Request::Get(get) = request
+            && let Some((whose, key)) = self.value_wanted(server, get)
+        {
+            self.rules.wants_value(peer, tag, server, whose, key);
+        }
         if let Request::Finalize = request {
             self.leave(server, process, peer);
         }
@@ -65,11 +75,26 @@ impl World {
         let own = self.process(process).map(|of| of.proc.namespace.clone());
         let everybody = own.map(|namespace| vec![ProcId::new(namespace, Rank::Wildcard)]);
         let procs = if procs.is_empty() { everybody.unwrap_or_default() } else { procs.clone() };
+        // A fence waits for jobs that are not registered; to everything else they live elsewhere.
+        let known = |proc: &ProcId| kind == Kind::Fence || self.is_registered(server, &proc.namespace);
+        let meant: Vec<ProcId> = procs.iter().filter(|proc| known(proc)).cloned().collect();
         let signature = gatherings::signature(kind, &procs);
         let deadline = timeout_of(directives).map(|timeout| self.now + timeout);
-        let expected = self.processes_on(server.node, &procs);
+        let expected = self.processes_on(server.node, &meant);
         let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
-        self.gatherings.arrive(server, signature, (peer, tag, process), deadline, || (expected, gone));
+        let is_defined = self.is_defined(server, &meant);
+        self.gatherings.arrive(server, signature, (peer, tag, process), deadline, || (expected, gone, is_defined));
+    }
+
+    /// The value that a Get is for, if it is one of a process on the same server.
+    fn value_wanted(&self, server: ServerId, get: &Get) -> Option<(u32, u8)> {
+        if !self.is_registered(server, &get.proc.namespace) {
+            return None;
+        }
+        let (_, job) = self.job_named(&get.proc.namespace)?;
+        let rank = get.proc.rank.process().filter(|rank| job.ranks_on(server.node).contains(rank))?;
+        let key = KEYS.iter().position(|key| get.key.as_ref().is_some_and(|wanted| wanted.as_str() == *key))?;
+        Some((job.first.saturating_add(rank), u8::try_from(key).ok()?))
     }
 
     /// When a request must have been answered; `None`: whenever what it waits for happens, at the end of the job at last.
@@ -114,14 +139,14 @@ impl World {
         while let Some(output) = self.core_mut(server).and_then(|core| core.poll_output()) {
             self.trace.words(&words_of(&output));
             self.trace.line(now, || format!("server {} > {}", server.node, brief(&output)));
-            if let Some(answer) = self.execute(server, output) {
-                if let Some(core) = self.core_mut(server) {
-                    core.handle(now, answer);
-                }
+            if let Some(answer) = self.execute(server, output)
+                && let Some(core) = self.core_mut(server)
+            {
+                core.handle(now, answer);
             }
         }
         self.after(server, look_back);
-        self.check_core(server);
+        self.check_waits(server);
         self.arm_server(server);
     }
 
@@ -139,7 +164,12 @@ impl World {
                 let node = self.node_mut(server.node)?;
                 node.registered.insert(number);
                 node.known.insert(number);
-                None
+                Some(Forget::Nothing)
+            }
+            Input::Host(_, HostCall::RegisterClient(registration)) => {
+                let number = self.job_named(&registration.proc.namespace)?.0;
+                *self.node_mut(server.node)?.announced.entry(number).or_default() += 1;
+                Some(Forget::Nothing)
             }
             Input::Completed(upcall, _) => Some(Forget::Upcall(*upcall)),
             Input::Timeout => Some(Forget::Expired),
@@ -154,8 +184,15 @@ impl World {
                 let number = self.job_named(&namespace).map(|(number, _)| number);
                 if let (Some(number), Some(node)) = (number, self.node_mut(server.node)) {
                     node.registered.remove(&number);
+                    node.announced.remove(&number);
                     node.mapped.remove(&namespace);
                 }
+            }
+            Some(Forget::Nothing) => {
+                let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
+                let mut gatherings = std::mem::take(&mut self.gatherings);
+                gatherings.registered(server, &gone, |procs| self.is_defined(server, procs));
+                self.gatherings = gatherings;
             }
             Some(Forget::Upcall(upcall)) => self.gatherings.settled(server, upcall),
             Some(Forget::Expired) => self.gatherings.expired(server, self.now),
@@ -168,22 +205,36 @@ impl World {
         }
     }
 
-    /// The core's own account of itself: after each step, or now and then where it is large.
-    fn check_core(&mut self, server: ServerId) {
+    /// Nobody waits in vain, by our account and by the core's own: after each step, or now and then where it is large.
+    fn check_waits(&mut self, server: ServerId) {
         let is_due = !self.setup.is_large() || self.sample.one_in(4096);
-        if let Some(core) = self.core(server).filter(|_| is_due) {
+        if !is_due {
+            return;
+        }
+        if let Some(core) = self.core(server) {
             core.assert_consistent();
         }
+        let complete = self.gatherings.complete_but_waiting(server);
+        self.rules.operations_lack_somebody(server, complete);
+        let Some(node) = usize::try_from(server.node).ok().and_then(|node| self.nodes.get(node)) else { return };
+        let processes = &self.processes;
+        self.rules.values_wanted(server, |whose, key| {
+            let of = usize::try_from(whose).ok().and_then(|whose| processes.get(whose));
+            let has_left = node.gone.contains(&whose) || node.admitted.get(&whose).is_some_and(BTreeSet::is_empty);
+            has_left || of.is_some_and(|of| of.committed.iter().any(|put| put.key == key && put.is_for_others()))
+        });
     }
 
     /// Does what the server wants. Gives the host's answer if it comes before anything else.
     fn execute(&mut self, server: ServerId, output: Output) -> Option<Input> {
         match output {
             Output::Admit(peer, _) => {
+                self.rules.answered(peer, HELLO);
                 self.admit(server, peer);
                 self.send_down(peer, ToClient::Admitted);
             }
             Output::Refuse(peer, _) => {
+                self.rules.answered(peer, HELLO);
                 self.end_at_server(peer, false);
                 self.send_down(peer, ToClient::Refused);
             }
@@ -338,6 +389,8 @@ impl World {
 
 /// What the world forgets after the server has.
 enum Forget {
+    /// Rather something was learnt.
+    Nothing,
     Namespace(Namespace),
     Upcall(UpcallId),
     Expired,

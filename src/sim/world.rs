@@ -39,6 +39,8 @@ pub(super) struct Node {
     pub(super) known: BTreeSet<usize>,
     /// Mappings of the present server's segments, shared by its processes.
     pub(super) mapped: BTreeMap<Namespace, Arc<NamespaceReader>>,
+    /// How many processes of each job are announced.
+    pub(super) announced: BTreeMap<usize, usize>,
     /// Connections of each process that are admitted and have not finalized.
     pub(super) admitted: BTreeMap<u32, BTreeSet<PeerId>>,
     /// Processes that can't come any more.
@@ -307,6 +309,22 @@ impl World {
         })
     }
 
+    /// Whether a job is registered with a server at present.
+    pub(super) fn is_registered(&self, server: ServerId, namespace: &Namespace) -> bool {
+        let number = self.job_named(namespace).map(|(number, _)| number);
+        self.node(server.node).zip(number).is_some_and(|(node, number)| node.registered.contains(&number))
+    }
+
+    /// Whether a server knows who of the participants is on its node: their jobs are registered, and all processes.
+    pub(super) fn is_defined(&self, server: ServerId, procs: &[ProcId]) -> bool {
+        let Some(node) = self.node(server.node) else { return false };
+        procs.iter().all(|entry| {
+            let Some((number, job)) = self.job_named(&entry.namespace) else { return false };
+            let announced = node.announced.get(&number).copied().unwrap_or(0);
+            node.registered.contains(&number) && announced >= job.ranks_on(server.node).len()
+        })
+    }
+
     /// The nodes where participants are.
     pub(super) fn nodes_of(&self, procs: &[ProcId]) -> BTreeSet<u32> {
         let mut nodes = BTreeSet::new();
@@ -405,6 +423,7 @@ impl Node {
             registered: BTreeSet::new(),
             known: BTreeSet::new(),
             mapped: BTreeMap::new(),
+            announced: BTreeMap::new(),
             admitted: BTreeMap::new(),
             gone: BTreeSet::new(),
             missed: BTreeMap::new(),

@@ -21,11 +21,8 @@ pub(super) fn run(options: &Options, kinds: &[Canary]) -> Outcome {
     let found = caught.iter().filter(|caught| caught.is_found()).count();
     output::show(&all, &caught, options.json)?;
     Ok(match found {
-        0 => 0,
         found if found == kinds.len() => 1,
-        _ => GOT_AWAY,
+        // Whoever expects a failure is not to be content with half of it.
+        _ => 0,
     })
 }
-
-/// The status when a planted defect was not found although others were.
-const GOT_AWAY: u8 = 3;

@@ -55,8 +55,8 @@ pub(super) struct Options {
 }
 
 const HELP: &str = "\
-Kinds of faults: delay reorder loss duplicate inline late refuse (the host's answers), die hang flood stop reinit exec
-clone (processes), server node (killed), deregister unregistered (the host's registrations). A run has each kind that is
+Kinds of faults: delay reorder loss duplicate inline late refuse (the host's answers), die fork hang flood stop reinit
+exec clone (processes), server node (killed), deregister unregistered (the host's registrations). A run has each kind that is
 asked for with a chance of one in three.
 
 The same seed and parameters give the same run, step for step: every 16th seed runs twice to show it. A seed in which a
@@ -64,8 +64,8 @@ rule is broken is made as small as possible, and printed with its last steps and
 status is 1 then, and 0 only if every rule held in every seed.
 
 --faults canary plants a defect on purpose, one kind after the other, and names for each the first seed that finds it:
-fence-data fence-early reply-lost reply-twice deadline scope-leak lost-commit changed-value leak fetch-twice deaf-client
-memory. The status is 1 if each was found, 3 if one was not, and 0 if none was.
+fence-data fence-early reply-lost reply-twice deadline scope-leak lost-commit changed-value leak fetch-twice deaf-server
+deaf-client memory. The status is 1 if each was found, by a rule that it breaks, and 0 otherwise.
 
 --json prints one document: {\"command\", \"version\", \"seeds\", \"steps\", \"requests\", \"faults\", \"seconds\",
 \"peak_bytes\", \"broken\": null or {\"seed\", \"rule\", \"what\", \"replay\", \"steps\": [...]}, \"canaries\": [...]}.";

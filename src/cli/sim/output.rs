@@ -16,7 +16,11 @@ pub(super) struct Caught {
 
 impl Caught {
     pub(super) fn new(kind: Canary, failure: Option<Shortest>) -> Self {
-        Self { kind: kind.word(), found: failure.map(|shortest| Finding::of(&shortest)) }
+        let is_its_own = |shortest: &Shortest| {
+            shortest.report.broken.as_ref().is_some_and(|broken| kind.rules().contains(&broken.rule))
+        };
+        let found = failure.filter(is_its_own).map(|shortest| Finding::of(&shortest));
+        Self { kind: kind.word(), found }
     }
 
     pub(super) const fn is_found(&self) -> bool {
@@ -79,7 +83,7 @@ struct Document<'a> {
 
 /// Prints the verdict.
 pub(super) fn show(verdict: &Verdict, caught: &[Caught], json: bool) -> Result<(), Box<dyn std::error::Error>> {
-    let finding = verdict.failure.as_ref().map(|shortest| Finding::of(shortest));
+    let finding = verdict.failure.as_ref().map(Finding::of);
     let mut out = std::io::stdout().lock();
     if json {
         let sums = verdict.sums;
