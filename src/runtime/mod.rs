@@ -42,6 +42,7 @@ mod held;
 mod host;
 mod host_thread;
 mod inflated;
+mod invite;
 mod job_info;
 mod lines;
 mod link;
@@ -65,6 +66,7 @@ mod stores;
 mod threads;
 mod tool;
 mod tool_support;
+mod watch;
 mod whereabouts;
 mod witness;
 
@@ -79,6 +81,7 @@ pub use host::{
     Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
     Responder,
 };
+pub use invite::{Formed, GroupCallback, GroupError};
 pub use local::{environment, hostname, temporary_directory};
 pub use pending::Pending;
 pub use prover::{ProofError, Prover};

@@ -3,7 +3,7 @@ use super::collective::Collectives;
 use super::config::Config;
 use super::events::Events;
 use super::forwarding::Forwarding;
-use super::group::Groups;
+use super::group::{Groups, Invitations};
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
 use super::interest::Listener;
 use super::io::{Input, Output, PeerId, Reason};
@@ -28,6 +28,7 @@ pub struct Server<S: Publish> {
     pub(super) waiting: Waiting,
     pub(super) collectives: Collectives,
     pub(super) groups: Groups,
+    pub(super) invitations: Invitations,
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
     pub(super) cleanups: Cleanups,
@@ -49,6 +50,7 @@ impl<S: Publish> Server<S> {
             waiting: Waiting::default(),
             collectives: Collectives::default(),
             groups: Groups::default(),
+            invitations: Invitations::default(),
             forwarding: Forwarding::default(),
             events: Events::default(),
             cleanups: Cleanups::default(),

@@ -195,11 +195,10 @@ impl<S: Publish> Server<S> {
         Ok(data)
     }
 
-    /// The description of a job as peers get it: without the maps, whose forms some can't copy, and which say nothing that
-    /// is not in the entries of nodes and processes.
+    /// The description of a job as peers get it.
     pub(super) fn told_job(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
         let mut entries = self.store.job_entries(namespace)?;
-        entries.retain(|entry| !matches!(entry.value, Value::Regex(_)));
+        entries.retain(proto::is_told);
         Ok(entries)
     }
 
