@@ -64,6 +64,7 @@ mod server_loop;
 mod session;
 mod session_events;
 mod session_topology;
+mod sleeper;
 mod stores;
 mod threads;
 mod tool;

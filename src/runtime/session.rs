@@ -287,10 +287,22 @@ impl Session {
         })
     }
 
-    /// A value straight from the segment of the own namespace: no lock, no system call, no allocation. `None` when it
-    /// is not there, or something this process stored itself might stand before it; [`Session::get`] then knows more.
+    /// As [`Session::peek`], for what is found without a detour; `None`: ask that.
     #[must_use]
     #[inline(always)]
+    pub fn quick(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        if self.may_be_staged(rank) { None } else { self.quick_published(rank, key) }
+    }
+
+    #[inline(always)]
+    fn quick_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        self.own.as_ref()?.reader.quick(rank, key).map(Fetched::published)
+    }
+
+    /// A value straight from the segment of the own namespace, which [`Session::quick`] has not found: no lock, no system
+    /// call, no allocation. `None` when it is not there, or something this process stored itself might stand before it;
+    /// [`Session::get`] then knows more.
+    #[must_use]
     pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         if self.may_be_staged(rank) {
             return self.peek_behind_staging(rank, key);
@@ -300,21 +312,19 @@ impl Session {
 
     /// What this process stored itself stands before what is published; without a rank only [`Session::get`] knows
     /// whose is meant.
-    #[inline(never)]
     fn peek_behind_staging(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         rank.process()?;
         let proc = ProcId { namespace: self.proc.namespace.clone(), rank };
         let staged = self.staging.lock().find(&proc, key.name, None).cloned();
         match staged {
             Some(value) => Some(Fetched::shared(value)),
-            None => self.peek_published(rank, key),
+            None => self.quick_published(rank, key).or_else(|| self.peek_published(rank, key)),
         }
     }
 
-    #[inline(always)]
     fn peek_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
-        match self.own.as_ref()?.reader.get(&lookup) {
+        match self.own.as_ref()?.reader.search(&lookup) {
             // What was compressed must be unpacked, which is not for here.
             Ok(value) if value.data_type() != DataType::CompressedString => Some(Fetched::published(value)),
             _ => None,
