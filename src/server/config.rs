@@ -114,6 +114,8 @@ pub struct Limits {
     pub requests_per_peer_max: usize,
     /// Collective operations open at a time, those that the host is working on included.
     pub collectives_max: usize,
+    /// Of these, those that one process has contributed to.
+    pub collectives_per_process_max: usize,
     /// Entries in the participant list of one collective, as written.
     pub participants_max: usize,
     /// Direct-modex upcalls in flight.
@@ -155,6 +157,7 @@ impl Default for Limits {
             tools_per_user_max: 1024,
             requests_per_peer_max: 4096,
             collectives_max: 4096,
+            collectives_per_process_max: 256,
             participants_max: 1 << 20,
             direct_modex_max: 65_536,
             host_requests_max: 65_536,

@@ -10,6 +10,7 @@ use super::io::{Input, Output, PeerId, Reason};
 use super::outputs::Outputs;
 use super::peer::{Peers, Stage};
 use super::pending::{PendingUpcalls, Purpose};
+use super::psets::ProcessSets;
 use super::registry::Registry;
 use super::timers::{Timer, Timers};
 use super::tools::Tools;
@@ -29,6 +30,7 @@ pub struct Server<S: Publish> {
     pub(super) collectives: Collectives,
     pub(super) groups: Groups,
     pub(super) invitations: Invitations,
+    pub(super) process_sets: ProcessSets,
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
     pub(super) cleanups: Cleanups,
@@ -51,6 +53,7 @@ impl<S: Publish> Server<S> {
             collectives: Collectives::default(),
             groups: Groups::default(),
             invitations: Invitations::default(),
+            process_sets: ProcessSets::default(),
             forwarding: Forwarding::default(),
             events: Events::default(),
             cleanups: Cleanups::default(),
@@ -181,6 +184,8 @@ impl<S: Publish> Server<S> {
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DescribeProcess(facts) => self.describe_process(facts),
+            HostCall::DefineProcessSet(set) => self.define_process_set(now, set),
+            HostCall::DeleteProcessSet { name, source } => self.delete_process_set(now, name, source),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(output),
             HostCall::NotifyEvent(event) => self.notify_of_host(now, &event),
@@ -199,7 +204,7 @@ impl<S: Publish> Server<S> {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Wait(wait) => self.expire_wait(wait),
-                Timer::Operation(operation) => self.finish_operation(now, operation, Status::ERR_TIMEOUT),
+                Timer::Operation(operation) => self.expire_operation(now, operation),
                 Timer::Upcall(upcall) => self.expire_upcall(now, upcall),
             }
         }
