@@ -33,6 +33,8 @@ pub mod client;
 pub mod events;
 pub mod gds;
 pub mod keys;
+#[cfg(any(feature = "cli", feature = "capi"))]
+mod notices;
 pub mod proto;
 pub mod ptl;
 pub mod regex;

@@ -25,16 +25,20 @@ const EDGES: &[(&str, &[&str])] = &[
     ("runtime", &["server", "client", "events", "ptl", "gds", "proto", "bfrops", "shmem", "types", "keys"]),
     ("api", &["runtime", "server", "client", "events", "ptl", "gds", "proto", "shmem", "types", "keys"]),
     ("topo", &["types", "keys"]),
-    ("capi", &["api", "topo", "runtime", "server", "client", "bfrops", "regex", "proto", "gds", "types", "keys"]),
+    (
+        "capi",
+        &["api", "topo", "runtime", "server", "client", "notices", "bfrops", "regex", "proto", "gds", "types", "keys"],
+    ),
     ("abi", &[]),
-    ("cli", &["api", "abi", "topo", "gds", "shmem", "types", "keys"]),
+    ("notices", &[]),
+    ("cli", &["api", "abi", "topo", "notices", "gds", "shmem", "types", "keys"]),
 ];
 
 /// Lines of code in a file, tests not counted. Generated tables (`*_table.rs`) are exempt.
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 const UNSAFE_ALLOWED: &[&str] = &["shmem", "capi"];
-const SIDE_EFFECTS_ALLOWED: &[&str] = &["ptl", "runtime", "cli", "capi", "bin"];
+const SIDE_EFFECTS_ALLOWED: &[&str] = &["ptl", "runtime", "notices", "cli", "capi", "bin"];
 const SIDE_EFFECTS: &[&str] =
     &["std::net", "std::os::unix::net", "std::thread", "Instant::now", "SystemTime::now", "std::env::var"];
 

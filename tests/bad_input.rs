@@ -17,7 +17,7 @@ use modex::proto::{Collective, Commit, Dialect, Request, Tag, request};
 use modex::ptl::{Endpoint, ServerAddress};
 use modex::types::{Key, Kval, ProcId, Scope, Text, Value};
 use modex::{Client, ConnectionLimits, FenceOptions, ForeignClients, LocalHost, Server, SocketAccess, keys};
-use support::{TestServer, description, ids, namespace, proc, role};
+use support::{TestServer, description, ids, namespace, proc, role, this_binary};
 
 #[test]
 fn client_process() {
@@ -30,6 +30,23 @@ fn client_process() {
                 connect.credential = native_credential(claimed);
                 assert_eq!(refused(address, &connect.encode().unwrap()), b"", "as {claimed:?}");
             }
+        }
+        Some("be rank 0") => {
+            let _stream = admitted(address_of(std::env::vars()), &introduction(proc("job", 0)));
+            let clone = this_binary("be a child of rank 0").output().unwrap();
+            assert!(clone.status.success(), "{}", String::from_utf8_lossy(&clone.stderr));
+            println!("is rank 0");
+            std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        }
+        Some("be a child of rank 0") => {
+            drop(admitted(address_of(std::env::vars()), &introduction(proc("job", 0))));
+            Client::connect().unwrap().finalize().unwrap();
+        }
+        Some("claim rank 0") => {
+            let said = refused(address_of(std::env::vars()), &introduction(proc("job", 0)).encode().unwrap());
+            assert_eq!(said, b"");
+            let error = Client::connect().unwrap_err().to_string();
+            assert!(error.contains("another process goes by this name"), "{error}");
         }
         Some("read what is there") => {
             let client = Client::connect().unwrap();
@@ -191,8 +208,19 @@ fn an_introduction_that_is_none_ends_its_connection_with_a_reason() {
     others_are_served(&node, &mut first, 101);
 }
 
-/// Each release of the reference lets a rank have several connections: a forked child may be one, too. It is the user that
-/// counts.
+/// Any process of the user could be rank 0 beside rank 0. A child of rank 0 may, as in each release of the reference.
+#[test]
+fn a_rank_that_is_connected_already_is_its_own_family_s_alone() {
+    let node = node(ConnectionLimits::default());
+    let mut first = node.spawn_waiting("job", 0, "be rank 0");
+    first.wait_for_line("is rank 0");
+    node.spawn("job", 0, "claim rank 0").succeed();
+    wait_for_log("job:0 is connected already");
+    first.release();
+    node.spawn("job", 0, "be a child of rank 0").succeed();
+}
+
+/// As in each release of the reference. These are of the same process.
 #[test]
 fn a_rank_that_is_connected_already_may_be_again_and_nobody_is_disturbed() {
     let node = node(ConnectionLimits::default());
@@ -299,6 +327,32 @@ fn half_a_message_and_silence_is_an_end_in_time_and_a_slow_one_is_not() {
     let unknown = ask(&mut idle, 101, &[2, 200]);
     assert_eq!(unknown.len(), 2);
     others_are_served(&node, &mut first, 101);
+}
+
+/// Each connection stayed below its own bound, and all together took whatever there was.
+#[test]
+fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
+    let node = node(ConnectionLimits { held_bytes_max: 8 << 20, ..Default::default() });
+    let begin = |rank: u32, size_bytes: usize| {
+        let mut stream = admitted(address(&node), &introduction(proc("job", rank)));
+        stream.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20 }.encode()).unwrap();
+        stream.write_all(&vec![0; size_bytes]).unwrap();
+        stream
+    };
+    let mut other = begin(1, 3 << 20);
+    let [mut smaller, mut larger] = [2 << 20, (2 << 20) + 500_000].map(|size_bytes| begin(0, size_bytes));
+    smaller.write_all(&vec![0; 400_000]).unwrap();
+    other.write_all(&[0]).unwrap();
+    // Now 8 MiB are there, all but a little.
+    let mut last = admitted(address(&node), &introduction(proc("job", 0)));
+    last.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20 }.encode()).unwrap();
+    last.write_all(&vec![0; 200_000]).unwrap();
+    wait_for_log("more than the limit of 8388608, and those of this process most");
+    assert_eq!(larger.read(&mut [0; 8]).unwrap_or(0), 0, "closed");
+    for stream in [&mut other, &mut smaller, &mut last] {
+        stream.set_nonblocking(true).unwrap();
+        assert_eq!(stream.read(&mut [0; 8]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "still there");
+    }
 }
 
 #[test]

@@ -207,6 +207,17 @@ fn threads_of_one_process_share_the_socket_and_each_gets_its_own_answer() {
     });
 }
 
+/// As at servers of the reference: MPI programs then run alone. It was a failure of communication.
+#[test]
+fn variables_that_a_job_left_behind_lead_to_nobody() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let left = node.server.setup_fork(&proc("job", 0)).unwrap();
+    drop(node);
+    let error = Client::builder().env(left).connect().unwrap_err();
+    assert_eq!(error.status(), Status::ERR_UNREACH, "{error}");
+}
+
 #[test]
 fn optional_and_immediate_do_not_wait_and_a_timeout_ends_waiting() {
     let node = TestServer::local();

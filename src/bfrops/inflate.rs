@@ -35,11 +35,8 @@ pub enum InflateError {
 /// [`InflateError`]; nothing is unpacked beyond the declared length.
 pub fn inflate(compressed: &[u8], size_bytes_max: usize) -> Result<Vec<u8>, InflateError> {
     let no_length = InflateError::NoLength { size_bytes: compressed.len() };
-    let (length, stream) = compressed.split_first_chunk::<4>().ok_or(no_length)?;
-    #[expect(clippy::host_endian_bytes, reason = "the wire form is the sender's memory; peers share this node's order")]
-    let declared = u32::from_ne_bytes(*length);
+    let (declared, stream) = declared_bytes(compressed).ok_or(no_length)?;
     let limit = size_bytes_max;
-    let declared = usize::try_from(declared).map_err(|_| InflateError::TooLarge { declared: usize::MAX, limit })?;
     if declared > limit {
         return Err(InflateError::TooLarge { declared, limit });
     }
@@ -53,18 +50,29 @@ pub fn inflate(compressed: &[u8], size_bytes_max: usize) -> Result<Vec<u8>, Infl
     Ok(content)
 }
 
+/// The length that the sender of a compressed value declares, and the stream behind it.
+#[must_use]
+pub fn declared_bytes(compressed: &[u8]) -> Option<(usize, &[u8])> {
+    let (length, stream) = compressed.split_first_chunk::<4>()?;
+    #[expect(clippy::host_endian_bytes, reason = "the wire form is the sender's memory; peers share this node's order")]
+    let declared = u32::from_ne_bytes(*length);
+    Some((usize::try_from(declared).unwrap_or(usize::MAX), stream))
+}
+
+/// What a client makes of this, or of something of another length.
+#[cfg(test)]
+pub(crate) fn deflated(content: &[u8], declared: u32) -> Vec<u8> {
+    use std::io::Write as _;
+
+    #[expect(clippy::host_endian_bytes, reason = "the wire form is the sender's memory")]
+    let mut encoder = flate2::write::ZlibEncoder::new(declared.to_ne_bytes().to_vec(), flate2::Compression::best());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
-
-    fn deflated(content: &[u8], declared: u32) -> Vec<u8> {
-        #[expect(clippy::host_endian_bytes, reason = "the wire form is the sender's memory")]
-        let mut encoder = flate2::write::ZlibEncoder::new(declared.to_ne_bytes().to_vec(), flate2::Compression::best());
-        encoder.write_all(content).unwrap();
-        encoder.finish().unwrap()
-    }
 
     #[test]
     fn what_was_deflated_comes_back() {

@@ -40,7 +40,9 @@ mod writer;
 pub use codec::{Codec, Generation};
 pub use encoding::Encoding;
 pub use error::{DecodeError, DecodeProblem, EncodeError};
-pub use inflate::{InflateError, inflate};
+#[cfg(test)]
+pub(crate) use inflate::deflated;
+pub use inflate::{InflateError, declared_bytes, inflate};
 pub use limits::DecodeLimits;
 pub use reader::Reader;
 pub use writer::Writer;

@@ -15,6 +15,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::notices;
+
 /// PMIx out of shared memory: run, inspect and measure jobs on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "modex", version, propagate_version = true, arg_required_else_help = true)]
@@ -73,7 +75,11 @@ pub fn topology() -> ExitCode {
 /// Errors are one line on standard error, with status 1; a misused command line gives status 2.
 #[must_use]
 pub fn main() -> ExitCode {
-    let outcome = match parse(std::env::args_os().collect()) {
+    let command = parse(std::env::args_os().collect());
+    if command.shows_notices() {
+        show_notices();
+    }
+    let outcome = match command {
         Command::Run(options) => run::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Inspect(options) => inspect::run(&options),
@@ -91,6 +97,19 @@ pub fn main() -> ExitCode {
             if error.is::<run::AppError>() { ExitCode::from(MISUSE) } else { ExitCode::FAILURE }
         }
     }
+}
+
+impl Command {
+    /// Whether a server or a reader of segments works in this process, which may have something to say. Ranks of a demo
+    /// start without.
+    const fn shows_notices(&self) -> bool {
+        matches!(self, Self::Run(_) | Self::Bench(_) | Self::Inspect(_))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "an edge: the command has no other configuration for this")]
+fn show_notices() {
+    notices::install(notices::Speaker::Command, std::env::var_os(notices::VARIABLE).as_deref());
 }
 
 /// The status that the parser of the command line uses, too.

@@ -240,11 +240,7 @@ impl ClientEnvironment {
     {
         let found = Found::pick(variables)?;
         let text = |name| found.text(name);
-        let namespace = text(NAMESPACE).ok_or(EnvironmentError::NotLaunched)?;
-        let namespace = Namespace::new(namespace).map_err(EnvironmentError::Namespace)?;
-        let rank = text(RANK).ok_or(EnvironmentError::Missing { variable: RANK })?;
-        let rank = parse_rank(rank).ok_or_else(|| EnvironmentError::Rank { text: rank.to_owned() })?;
-        let proc = ProcId { namespace, rank };
+        let proc = found.name()?;
         let Some((address, codec, fallback)) = found.server()? else {
             return Err(EnvironmentError::NoServer { namespace: proc.namespace });
         };
@@ -252,6 +248,20 @@ impl ClientEnvironment {
         let version = text(VERSION).map(|version| Version::parse(version.as_bytes()));
         let hostname = text(HOSTNAME).map(str::to_owned);
         Ok(Self { proc, server: ServerOffer { address, codec, version, proofs }, fallback, hostname })
+    }
+
+    /// Reads who the process is, and nothing else.
+    ///
+    /// # Errors
+    /// [`EnvironmentError`], which names the variable at fault.
+    pub fn parse_name<N, V>(variables: impl IntoIterator<Item = (N, V)>) -> Result<ProcId, EnvironmentError>
+    where
+        N: AsRef<OsStr>,
+        V: AsRef<OsStr>,
+    {
+        let of_name =
+            variables.into_iter().filter(|(name, _)| [NAMESPACE, RANK].iter().any(|own| name.as_ref() == *own));
+        Found::pick(of_name)?.name()
     }
 }
 
@@ -309,6 +319,14 @@ impl Found {
 
     fn text(&self, variable: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| *name == variable).map(|(_, text)| text.as_str())
+    }
+
+    fn name(&self) -> Result<ProcId, EnvironmentError> {
+        let namespace = self.text(NAMESPACE).ok_or(EnvironmentError::NotLaunched)?;
+        let namespace = Namespace::new(namespace).map_err(EnvironmentError::Namespace)?;
+        let rank = self.text(RANK).ok_or(EnvironmentError::Missing { variable: RANK })?;
+        let rank = parse_rank(rank).ok_or_else(|| EnvironmentError::Rank { text: rank.to_owned() })?;
+        Ok(ProcId { namespace, rank })
     }
 
     /// The server to connect to, the encoding to use, and another way to the same server.
@@ -381,6 +399,8 @@ mod tests {
     fn no_launcher_and_a_launcher_without_server_are_told_apart() {
         assert_eq!(ClientEnvironment::parse(without(NAMESPACE)), Err(EnvironmentError::NotLaunched));
         let namespace = Namespace::new("job").unwrap();
+        let name = ClientEnvironment::parse_name([(NAMESPACE, "job"), (RANK, "3"), ("PMIX_SERVER_URI41", "x")]);
+        assert_eq!(name, Ok(ProcId::new(namespace.clone(), 3)));
         let bare: Vec<_> = variables().into_iter().filter(|(name, _)| !name.contains("URI")).collect();
         assert_eq!(ClientEnvironment::parse(bare), Err(EnvironmentError::NoServer { namespace }));
     }

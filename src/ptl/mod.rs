@@ -32,6 +32,7 @@
 mod address;
 mod credentials;
 mod environment;
+mod kin;
 mod listener;
 mod outbox;
 pub mod rendezvous;
@@ -43,8 +44,9 @@ mod tcp_listener;
 pub use address::{AddressError, Endpoint, ModexAddress, ServerAddress};
 pub use credentials::Credentials;
 pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironment, ServerOffer};
+pub use kin::{PeerEnd, strangers};
 pub use listener::{ListenError, Listener, SocketAccess};
 pub use outbox::QueueFull;
 pub use socket_owner::OwnerError;
-pub use stream::{ConnectError, Flushed, Received, Stream, StreamError, StreamLimits};
+pub use stream::{ConnectError, Flushed, Received, Stream, StreamError, StreamLimits, Trust};
 pub use tcp_listener::{ForeignClients, TcpListener};

@@ -24,6 +24,8 @@ pub struct QueueFull {
 pub(super) struct Outbox {
     messages: VecDeque<Outgoing>,
     queued_bytes: usize,
+    /// Memory of messages that nobody else has.
+    own_bytes: usize,
 }
 
 /// Bytes of one peer, or of many.
@@ -74,12 +76,17 @@ impl Outbox {
 
     fn append(&mut self, bytes: Bytes, descriptor: Option<Arc<OwnedFd>>) {
         if !bytes.as_slice().is_empty() {
+            self.own_bytes = self.own_bytes.saturating_add(bytes.own_bytes());
             self.messages.push_back(Outgoing { bytes, sent: 0, descriptor });
         }
     }
 
     pub(super) const fn queued_bytes(&self) -> usize {
         self.queued_bytes
+    }
+
+    pub(super) const fn own_bytes(&self) -> usize {
+        self.own_bytes
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -130,12 +137,20 @@ impl Outbox {
                 return;
             }
             sent -= left;
+            self.own_bytes = self.own_bytes.saturating_sub(message.bytes.own_bytes());
             self.messages.pop_front();
         }
     }
 }
 
 impl Bytes {
+    const fn own_bytes(&self) -> usize {
+        match self {
+            Self::Own(bytes) => bytes.len(),
+            Self::Shared(_) => 0,
+        }
+    }
+
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes,

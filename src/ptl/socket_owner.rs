@@ -85,7 +85,7 @@ impl SocketOwners {
         if !peer.ip().is_loopback() {
             return Err(OwnerError::Remote { peer });
         }
-        let owner = self.holder(own, peer)?;
+        let owner = self.holder(own, peer)?.map(|owned| owned.uid);
         // After the peer's end was looked up: while ours is open nobody else can have had its port.
         match owner {
             _ if !is_open(&socket) => Err(OwnerError::Closed { peer }),
@@ -95,10 +95,15 @@ impl SocketOwners {
         }
     }
 
-    /// Whose the socket at `at` is that is connected to `remote`.
-    fn holder(&self, remote: SocketAddr, at: SocketAddr) -> Result<Option<u32>, OwnerError> {
+    /// The number of the socket at the other end of our connection between `own` and `peer`.
+    pub(super) fn inode(&self, own: SocketAddr, peer: SocketAddr) -> Option<u64> {
+        self.holder(own, peer).ok().flatten().map(|owned| owned.inode)
+    }
+
+    /// The socket at `at` that is connected to `remote`.
+    fn holder(&self, remote: SocketAddr, at: SocketAddr) -> Result<Option<Owned>, OwnerError> {
         match self.kernel.as_ref().map(|kernel| ask(kernel, remote, at)) {
-            Some(Asked::Found(owner)) => Ok(owner),
+            Some(Asked::Found(owned)) => Ok(owned),
             Some(Asked::Unanswered) | None => confirmed(|| read_table(remote, at)),
         }
     }
@@ -117,11 +122,18 @@ fn hidden_uid(uid_map: &str, overflow: &str) -> Option<u32> {
     (!is_identity).then(|| overflow.trim().parse().unwrap_or(OVERFLOW_UID))
 }
 
+/// An open, established socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owned {
+    uid: u32,
+    inode: u64,
+}
+
 /// What the kernel says of one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// Its owner; `None` if there is no such socket, or it is not open and established.
-    Found(Option<u32>),
+    /// `None` if there is no such socket, or it is not open and established.
+    Found(Option<Owned>),
     /// It would not say.
     Unanswered,
 }
@@ -181,7 +193,10 @@ fn read_answer(answer: &[u8], own: SocketAddr, peer: SocketAddr) -> Asked {
     let is_same = answer.get(20..56).is_some_and(|id| id == socket_id(own, peer));
     let is_established = answer.get(17) == Some(&TCP_ESTABLISHED);
     match (number(80), number(84)) {
-        (Some(uid), Some(inode)) => Asked::Found((is_same && is_established && inode != 0).then_some(uid)),
+        (Some(uid), Some(inode)) => {
+            let is_believed = is_same && is_established && inode != 0;
+            Asked::Found(is_believed.then_some(Owned { uid, inode: inode.into() }))
+        }
         _ => Asked::Unanswered,
     }
 }
@@ -189,16 +204,16 @@ fn read_answer(answer: &[u8], own: SocketAddr, peer: SocketAddr) -> Asked {
 /// What the table says of a socket. A line is not written in one moment: a socket closed meanwhile could have its old inode
 /// and root as its owner. So root is believed only if it is read twice; everybody else at once, as the table may be long
 /// and whoever connects has it read.
-fn confirmed(mut read: impl FnMut() -> Result<Option<u32>, OwnerError>) -> Result<Option<u32>, OwnerError> {
+fn confirmed(mut read: impl FnMut() -> Result<Option<Owned>, OwnerError>) -> Result<Option<Owned>, OwnerError> {
     let first = read()?;
-    if first != Some(ROOT) {
+    if first.is_none_or(|owned| owned.uid != ROOT) {
         return Ok(first);
     }
-    Ok(read()?.filter(|&uid| uid == ROOT))
+    Ok(read()?.filter(|owned| owned.uid == ROOT))
 }
 
 /// Reads the table of all sockets.
-fn read_table(own: SocketAddr, peer: SocketAddr) -> Result<Option<u32>, OwnerError> {
+fn read_table(own: SocketAddr, peer: SocketAddr) -> Result<Option<Owned>, OwnerError> {
     let table = if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
     let lines = File::open(table).map(|file| BufReader::new(file).lines());
     lines.and_then(|lines| find_line(lines, own, peer)).map_err(|source| OwnerError::Unknown { peer, table, source })
@@ -208,7 +223,7 @@ fn find_line(
     lines: impl Iterator<Item = io::Result<String>>,
     own: SocketAddr,
     peer: SocketAddr,
-) -> io::Result<Option<u32>> {
+) -> io::Result<Option<Owned>> {
     let ends = format!(": {} {} {TCP_ESTABLISHED:02X} ", table_form(peer), table_form(own));
     for line in lines.take(TABLE_LINES_MAX) {
         let line = line?;
@@ -216,8 +231,8 @@ fn find_line(
         // Queues, timer, retransmissions; then the owner, a timeout, and the inode.
         let mut fields = rest.split_ascii_whitespace().skip(3);
         let uid = fields.next().and_then(|field| field.parse().ok());
-        let inode = fields.nth(1).and_then(|field| field.parse::<u64>().ok());
-        return Ok(uid.filter(|_| inode.is_some_and(|inode| inode != 0)));
+        let inode = fields.nth(1).and_then(|field| field.parse().ok()).filter(|&inode| inode != 0);
+        return Ok(uid.zip(inode).map(|(uid, inode)| Owned { uid, inode }));
     }
     Ok(None)
 }
@@ -289,10 +304,14 @@ mod tests {
         Some((client, server, own, peer))
     }
 
+    fn by_table(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
+        read_table(own, peer).unwrap().map(|owned| owned.uid)
+    }
+
     fn by_kernel(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
         let kernel = SocketOwners::new().kernel.expect("this kernel has NETLINK_SOCK_DIAG");
         match ask(&kernel, own, peer) {
-            Asked::Found(owner) => owner,
+            Asked::Found(owned) => owned.map(|owned| owned.uid),
             Asked::Unanswered => panic!("the kernel did not answer"),
         }
     }
@@ -306,8 +325,18 @@ mod tests {
                 continue;
             };
             assert_eq!(by_kernel(own, peer), Some(ours), "{address}");
-            assert_eq!(read_table(own, peer).unwrap(), Some(ours), "{address}");
+            assert_eq!(by_table(own, peer), Some(ours), "{address}");
         }
+    }
+
+    #[test]
+    fn both_ways_know_the_number_that_the_other_end_has() {
+        let (client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
+        let inode = rustix::fs::fstat(&client).unwrap().st_ino;
+        assert_eq!(SocketOwners::new().inode(own, peer), Some(inode));
+        assert_eq!(SocketOwners { kernel: None, hidden_uid: None }.inode(own, peer), Some(inode));
+        drop(client);
+        assert_eq!(SocketOwners::new().inode(own, peer), None);
     }
 
     /// The kernel says of a closed socket that it is root's. Whoever connects, writes and closes would be root.
@@ -316,7 +345,7 @@ mod tests {
         let (client, server, own, peer) = connection("127.0.0.1:0").unwrap();
         drop(client);
         assert_eq!(by_kernel(own, peer), None);
-        assert_eq!(read_table(own, peer).unwrap(), None);
+        assert_eq!(by_table(own, peer), None);
         assert!(matches!(SocketOwners::new().owner(&server, own, peer), Err(OwnerError::Closed { .. })));
     }
 
@@ -325,7 +354,7 @@ mod tests {
         let (client, _server, own, peer) = connection("127.0.0.1:0").unwrap();
         client.shutdown(Shutdown::Write).unwrap();
         assert_eq!(by_kernel(own, peer), None);
-        assert_eq!(read_table(own, peer).unwrap(), None);
+        assert_eq!(by_table(own, peer), None);
     }
 
     /// What was sent before a reset can still be read, and the port may be somebody else's by then.
@@ -355,7 +384,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let nobody = "127.0.0.1:1".parse().unwrap();
         assert_eq!(by_kernel(nobody, listener.local_addr().unwrap()), None);
-        assert_eq!(read_table(nobody, listener.local_addr().unwrap()).unwrap(), None);
+        assert_eq!(by_table(nobody, listener.local_addr().unwrap()), None);
     }
 
     #[test]
@@ -370,8 +399,9 @@ mod tests {
     fn the_table_is_read_once_and_again_only_for_root() {
         let told = |answers: &[Option<u32>]| {
             let mut answers = answers.iter().copied();
-            let owner = confirmed(|| Ok(answers.next().unwrap())).unwrap();
-            (owner, answers.len())
+            let owned = |uid| Owned { uid, inode: 5 };
+            let owner = confirmed(|| Ok(answers.next().unwrap().map(owned))).unwrap();
+            (owner.map(|owned| owned.uid), answers.len())
         };
         assert_eq!(told(&[Some(1000), None]), (Some(1000), 1));
         assert_eq!(told(&[None, Some(0)]), (None, 1));

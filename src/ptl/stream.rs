@@ -4,15 +4,20 @@ use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketAddrAny};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketAddrAny, SocketAddrUnix,
+    SocketFlags, SocketType, socket_with,
+};
 
 use super::outbox::Outbox;
 use super::socket_owner::SocketOwners;
-use super::{Credentials, Endpoint, OwnerError, QueueFull};
+use super::{Credentials, Endpoint, OwnerError, PeerEnd, QueueFull};
 
 /// What a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +75,26 @@ pub struct StreamError {
     pub source: Errno,
 }
 
+/// Whose servers a process speaks to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Its own user's and root's: what led there could have been put there by others.
+    #[default]
+    OwnAndRoot,
+    /// Those and one user's, who the caller knows is meant.
+    AlsoOf(u32),
+    /// Anybody's: whoever uses this process has named the server.
+    Everybody,
+}
+
+impl StreamError {
+    /// Whether the other end was closed before it had read everything, as that of a killed process is.
+    #[must_use]
+    pub fn is_end_of_peer(&self) -> bool {
+        matches!(self.source, Errno::CONNRESET | Errno::PIPE)
+    }
+}
+
 /// Why a server could not be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -107,6 +132,16 @@ impl ConnectError {
         }
     }
 
+    /// Whether the kernel says that nobody listens there: a server that has ended, its directory removed or not.
+    #[must_use]
+    pub fn is_nobody_there(&self) -> bool {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+        match self {
+            Self::Unreachable { source, .. } => matches!(source.kind(), ConnectionRefused | NotFound),
+            Self::ForeignServer { .. } => false,
+        }
+    }
+
     /// Whether the same may succeed a moment later.
     #[must_use]
     pub fn may_pass(&self) -> bool {
@@ -118,7 +153,9 @@ impl ConnectError {
                     ConnectionRefused | ConnectionReset | ConnectionAborted | Interrupted | WouldBlock
                 )
             }
-            Self::Unreachable { .. } | Self::ForeignServer { .. } => false,
+            // A signal came meanwhile.
+            Self::Unreachable { source, .. } => source.kind() == Interrupted,
+            Self::ForeignServer { .. } => false,
         }
     }
 }
@@ -129,19 +166,25 @@ impl Stream {
     /// # Errors
     /// [`ConnectError`]. A UNIX-domain socket must be served by this user or by root.
     pub fn connect(endpoint: &Endpoint, limits: StreamLimits) -> Result<Self, ConnectError> {
-        Self::connect_within(endpoint, limits, Duration::MAX)
+        Self::connect_within(endpoint, limits, Duration::MAX, Trust::OwnAndRoot)
     }
 
-    /// Connects to a server; over TCP waits no longer than this. One that is stopped takes no connection, on this node, too.
+    /// Connects to a server that one of these users runs; waits no longer than this. One that is stopped takes no
+    /// connection, on this node, too.
     ///
     /// # Errors
     /// As [`Stream::connect`].
-    pub fn connect_within(endpoint: &Endpoint, limits: StreamLimits, time_max: Duration) -> Result<Self, ConnectError> {
+    pub fn connect_within(
+        endpoint: &Endpoint,
+        limits: StreamLimits,
+        time_max: Duration,
+        trust: Trust,
+    ) -> Result<Self, ConnectError> {
         let unreachable = |source| ConnectError::Unreachable { endpoint: endpoint.clone(), source };
         match endpoint {
             Endpoint::Unix(path) => {
-                let socket = UnixStream::connect(path).map_err(unreachable)?;
-                check_server(endpoint, Credentials::of_peer(&socket).map_err(unreachable)?.uid)?;
+                let socket = connect_unix(path, time_max).map_err(unreachable)?;
+                check_server(endpoint, Credentials::of_peer(&socket).map_err(unreachable)?.uid, trust)?;
                 Self::new(socket, limits).map_err(unreachable)
             }
             Endpoint::Tcp(address) => Self::connect_tcp(*address, limits, time_max).map_err(unreachable),
@@ -157,21 +200,18 @@ impl Stream {
         Self::over_tcp(socket, limits)
     }
 
-    /// Checks whose server is at the other end of a loopback TCP connection: this user's or root's. To be called once it
+    /// Checks whose server is at the other end of a loopback TCP connection. To be called once it
     /// has answered, as nobody owns a connection that was not accepted yet. Where the kernel can't tell (another network
     /// or user namespace, another node), nothing is proven and nothing refused: launchers lead processes there. A server
     /// that has closed its end, or half of it, is none: it would be nobody's, whoever it was.
     ///
     /// # Errors
     /// [`ConnectError::ForeignServer`], [`ConnectError::Unreachable`].
-    pub fn check_tcp_server(&self) -> Result<(), ConnectError> {
-        let address = |found: Option<SocketAddrAny>| SocketAddr::try_from(found?).ok();
-        let own = address(rustix::net::getsockname(&self.socket).ok());
-        let server = address(rustix::net::getpeername(&self.socket).ok().flatten());
-        let (Some(own), Some(address)) = (own, server) else { return Ok(()) };
+    pub fn check_tcp_server(&self, trust: Trust) -> Result<(), ConnectError> {
+        let Some((own, address)) = self.tcp_addresses() else { return Ok(()) };
         let endpoint = Endpoint::Tcp(address);
         match SocketOwners::new().owner(&self.socket, own, address) {
-            Ok(uid) => check_server(&endpoint, uid),
+            Ok(uid) => check_server(&endpoint, uid, trust),
             Err(error @ OwnerError::Closed { .. }) => {
                 let source = io::Error::new(io::ErrorKind::ConnectionAborted, error);
                 Err(ConnectError::Unreachable { endpoint, source })
@@ -181,6 +221,24 @@ impl Stream {
                 Ok(())
             }
         }
+    }
+
+    /// Our own address and the peer's, over TCP.
+    fn tcp_addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let address = |found: Option<SocketAddrAny>| SocketAddr::try_from(found?).ok();
+        let own = address(rustix::net::getsockname(&self.socket).ok());
+        let peer = address(rustix::net::getpeername(&self.socket).ok().flatten());
+        own.zip(peer)
+    }
+
+    /// Who is at the other end, as far as it matters who else is its family. Asks the kernel, over TCP.
+    #[must_use]
+    pub fn peer_end(&self, credentials: Credentials) -> PeerEnd {
+        if let Some(pid) = credentials.pid {
+            return PeerEnd::Process(pid);
+        }
+        let inode = self.tcp_addresses().and_then(|(own, peer)| SocketOwners::new().inode(own, peer));
+        inode.map_or(PeerEnd::Unknown, |inode| PeerEnd::Socket { inode, uid: credentials.uid })
     }
 
     /// Takes a connected UNIX-domain socket and makes it non-blocking.
@@ -300,6 +358,13 @@ impl Stream {
         self.outbox.queued_bytes()
     }
 
+    /// Memory of what waits to be sent, in bytes, without what is shared with other streams. A message keeps its own until
+    /// all of it was sent.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.outbox.own_bytes()
+    }
+
     /// Whether bytes wait to be sent.
     #[must_use]
     pub fn has_queued(&self) -> bool {
@@ -313,10 +378,30 @@ impl AsFd for Stream {
     }
 }
 
+/// The kernel holds up whoever finds the queue full, for as long as the socket may take to send something.
+fn connect_unix(path: &Path, time_max: Duration) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    match time_max {
+        Duration::MAX => {}
+        Duration::ZERO => return Err(io::ErrorKind::TimedOut.into()),
+        time_max => set_socket_timeout(&socket, Timeout::Send, Some(time_max))?,
+    }
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) => Ok(socket.into()),
+        Err(Errno::AGAIN) => Err(io::ErrorKind::TimedOut.into()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// Whoever else listens there would learn whatever is put.
-fn check_server(endpoint: &Endpoint, uid: u32) -> Result<(), ConnectError> {
+fn check_server(endpoint: &Endpoint, uid: u32, trust: Trust) -> Result<(), ConnectError> {
     let ours = nix::unistd::geteuid().as_raw();
-    if uid == 0 || uid == ours {
+    let is_trusted = match trust {
+        Trust::OwnAndRoot => false,
+        Trust::AlsoOf(user) => uid == user,
+        Trust::Everybody => true,
+    };
+    if uid == 0 || uid == ours || is_trusted {
         return Ok(());
     }
     Err(ConnectError::ForeignServer { endpoint: endpoint.clone(), uid, ours })

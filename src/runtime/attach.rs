@@ -26,7 +26,7 @@ use crate::proto::handshake::{
 use crate::proto::{RankData, Reply, Request};
 use crate::ptl::{
     self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
-    StreamError, StreamLimits,
+    StreamError, StreamLimits, Trust,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
@@ -73,8 +73,8 @@ pub enum ConnectError {
     },
 }
 
-/// Never `ERR_UNREACH` where a launcher is at work: MPI libraries take it for "alone", and each of a job's processes would
-/// run for itself.
+/// `ERR_UNREACH` is what MPI libraries take for "alone". It is not said where a server is at work, or each of a job's processes
+/// would run for itself; but where nobody listens any more: variables that a job left behind lead nowhere.
 impl AsStatus for ConnectError {
     fn status(&self) -> Status {
         match self {
@@ -82,6 +82,9 @@ impl AsStatus for ConnectError {
             Self::Environment(EnvironmentError::Missing { .. }) => Status::ERR_DATA_VALUE_NOT_FOUND,
             Self::Environment(EnvironmentError::NoServer { .. }) => Status::ERR_SERVER_NOT_AVAIL,
             Self::Environment(_) => Status::ERR_BAD_PARAM,
+            Self::ServerUnreachable { reason: UnreachableReason::Connect(error), .. } if error.is_nobody_there() => {
+                Status::ERR_UNREACH
+            }
             Self::ServerUnreachable { .. } => Status::ERR_COMM_FAILURE,
             Self::Unproven { reason, .. } => reason.status(),
             Self::Refused { status, .. } => *status,
@@ -125,6 +128,12 @@ pub enum UnreachableReason {
     Message,
 }
 
+/// The name that the environment gives this process, if a launcher set it.
+#[must_use]
+pub fn launched_as<N: AsRef<OsStr>, V: AsRef<OsStr>>(environment: impl IntoIterator<Item = (N, V)>) -> Option<ProcId> {
+    ClientEnvironment::parse_name(environment).ok()
+}
+
 /// Becomes a client of the server that the environment names. Without a prover it is none of a server that demands munge.
 ///
 /// # Errors
@@ -156,6 +165,7 @@ where
         hostname: environment.hostname,
         info: Vec::new(),
         prover,
+        trust: Trust::OwnAndRoot,
     };
     match attempt.join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
@@ -177,6 +187,8 @@ pub(super) struct Newcomer {
     pub(super) info: Vec<Info>,
     /// Who makes credentials of munge.
     pub(super) prover: Option<Arc<dyn Prover>>,
+    /// Whose server it may be.
+    pub(super) trust: Trust,
 }
 
 /// One attempt to connect, with the time it may take.
@@ -222,7 +234,7 @@ impl Attempt {
             return Ok(Joined::Refused(status));
         };
         if !stream.carries_descriptors() {
-            stream.check_tcp_server()?;
+            stream.check_tcp_server(who.trust)?;
         }
         let known_as = who.hostname.clone().unwrap_or_else(hostname);
         let received = ReceivedData::new(known_as, manners.dialect);
@@ -264,7 +276,7 @@ impl Attempt {
                 Endpoint::Unix(_) => Manners::ours(),
                 Endpoint::Tcp(_) => Manners::of_reference(server.codec, server.version),
             };
-            self.connect(&address.endpoint, limits).map(|stream| (stream, manners))
+            self.connect(&address.endpoint, limits, who.trust).map(|stream| (stream, manners))
         };
         match (connect(&server.address), &who.fallback) {
             (Err(UnreachableReason::Connect(error)), Some(address)) if error.is_nothing_there() => connect(address),
@@ -273,12 +285,12 @@ impl Attempt {
     }
 
     /// Connects, again if the server's queue is full for a moment.
-    fn connect(&self, endpoint: &Endpoint, limits: StreamLimits) -> Result<Stream, UnreachableReason> {
+    fn connect(&self, endpoint: &Endpoint, limits: StreamLimits, trust: Trust) -> Result<Stream, UnreachableReason> {
         let mut tries_left = CONNECT_TRIES;
         loop {
             tries_left -= 1;
             let left = self.clock.until(Some(self.deadline())).unwrap_or(self.time_max);
-            match Stream::connect_within(endpoint, limits, left) {
+            match Stream::connect_within(endpoint, limits, left, trust) {
                 Err(error) if tries_left > 0 && error.may_pass() && self.clock.now() < self.deadline() => {}
                 outcome => return Ok(outcome?),
             }
@@ -475,6 +487,9 @@ const ANSWER_BYTES_MAX: usize = 512;
 /// What to do about a refusal.
 const fn advice(status: Status) -> &'static str {
     match status {
+        Status::ERR_EXISTS => {
+            "another process goes by this name; run this one under the name that its own launcher gave it"
+        }
         Status::ERR_OUT_OF_RESOURCE => "it has as many clients as it takes; end some, or raise its limits",
         _ => "its launcher must register the process, with the user and group it runs as, before it starts",
     }

@@ -2,6 +2,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::burdens::Account;
 use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Introduced, Origin, Rejected, Unproven};
 use super::job_info::JobInfoError;
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
@@ -14,7 +15,7 @@ use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, SegmentNotice, Tag};
-use crate::ptl::{Credentials, Flushed, QueueFull, Received, Stream, StreamError};
+use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
 use crate::types::{ProcId, Status, Time};
 use nix::errno::Errno;
@@ -59,6 +60,8 @@ struct Known {
     wants_refusal: bool,
     inbox: FrameBuffer,
     open: OpenRequests,
+    /// On whose account it holds what it holds.
+    account: Account,
 }
 
 /// Why a connection was dropped.
@@ -101,12 +104,34 @@ pub(super) enum Dropped {
     /// Its process has more requests with the host than it may.
     #[error("the host has yet to answer too many requests of this process, or too large ones; it may come again later")]
     Burdensome,
+    /// There would be no end.
+    #[error(
+        "all connections together hold {bytes} bytes, more than the limit of {bytes_max}, and those of this process most; it \
+         should read what it asks for, and end the messages that it begins"
+    )]
+    Greedy {
+        /// What they hold.
+        bytes: usize,
+        /// The bound.
+        bytes_max: usize,
+    },
     /// Others introduced themselves while it did not.
     #[error("more than {handshakes_max} connections had not introduced themselves; this was the oldest")]
     Crowded {
         /// The bound.
         handshakes_max: usize,
     },
+}
+
+impl Dropped {
+    /// Whether the peer went away, with or without having read everything: nobody is at fault.
+    pub(super) fn is_end_of_peer(&self) -> bool {
+        match self {
+            Self::End => true,
+            Self::Stream(error) => error.is_end_of_peer(),
+            _ => false,
+        }
+    }
 }
 
 impl Connection {
@@ -128,6 +153,10 @@ impl Connection {
         self.credentials
     }
 
+    pub(super) fn peer_end(&self) -> PeerEnd {
+        self.stream.peer_end(self.credentials)
+    }
+
     pub(super) fn init_age(&self) -> Option<Duration> {
         self.init_age
     }
@@ -135,6 +164,24 @@ impl Connection {
     /// Whether the peer has begun a message and still owes the rest.
     pub(super) fn owes_bytes(&self) -> bool {
         matches!(&self.stage, Stage::Known(known) if known.inbox.is_inside_message())
+    }
+
+    /// Who answers for what this connection holds: the process that it is, or may become; before that its user.
+    pub(super) fn account(&self) -> Account {
+        match &self.stage {
+            Stage::Known(known) => known.account.clone(),
+            _ => Account::Tools(self.credentials.uid),
+        }
+    }
+
+    /// Memory of what came and is no whole message, and of what waits to be sent.
+    pub(super) fn held_bytes(&self) -> usize {
+        let received = match &self.stage {
+            Stage::Greeting(greeting) => greeting.size_bytes(),
+            Stage::Known(known) => known.inbox.pending(),
+            Stage::Proving(..) | Stage::Refused | Stage::Closing => 0,
+        };
+        received.saturating_add(self.stream.held_bytes())
     }
 
     /// Whether it has yet to be heard, or was and will not be again.
@@ -214,9 +261,10 @@ impl Connection {
     fn know(&mut self, id: PeerId, greeted: Greeted, deliver: &mut impl FnMut(Input)) {
         let Greeted { introduction, lines, init_age, wants_refusal, inbox } = greeted;
         self.init_age = init_age;
-        let expects = introduction.expects();
+        let (expects, account) = (introduction.expects(), introduction.account());
         deliver(introduction.into_input(id));
-        self.stage = Stage::Known(Known { lines, expects, wants_refusal, inbox, open: OpenRequests::default() });
+        self.stage =
+            Stage::Known(Known { lines, expects, wants_refusal, inbox, open: OpenRequests::default(), account });
     }
 
     /// Tells a peer that reads it why it is dropped: a status fits what the kernel keeps for a new connection.

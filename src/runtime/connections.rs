@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::burdens::BurdenLimits;
 use super::connection::{Connection, Dropped};
+use super::held::Held;
 use super::job_info::JobInfoAnswers;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
@@ -12,7 +13,7 @@ use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
-use crate::ptl::{Credentials, Stream, StreamLimits};
+use crate::ptl::{Credentials, PeerEnd, Stream, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::types::{Namespace, ProcId, Time};
@@ -30,6 +31,10 @@ pub struct ConnectionLimits {
     /// Bytes that may wait for a client that does not read. Events and output of others take at most half of it: what
     /// exceeds that is lost to the client, which keeps its connection.
     pub queued_bytes_max: usize,
+    /// Bytes that all connections together may hold of the server's memory: beginnings of messages, and what waits to be
+    /// sent, unless others get the same. Beyond half of it events and output wait for nobody who does not read; beyond all of
+    /// it the process that holds most loses the connection that holds most.
+    pub held_bytes_max: usize,
     /// Requests of one process that the host has not answered, and events of it that the handlers of the host's process
     /// have not got. All tools of one user count as one process, their introductions included. Whatever else it wants of the host is refused with "out of resource".
     pub host_requests_max: usize,
@@ -50,6 +55,7 @@ impl Default for ConnectionLimits {
             handshake_time_max: Duration::from_secs(20),
             message_pause_max: Duration::from_secs(120),
             queued_bytes_max: 64 << 20,
+            held_bytes_max: 2 << 30,
             host_requests_max: 16_384,
             host_bytes_max: 64 << 20,
         }
@@ -76,6 +82,7 @@ pub(super) struct Connections {
     job_info: JobInfoAnswers,
     buffer: Box<[u8]>,
     refusals: Refusals,
+    held: Held,
     /// Out of descriptors: no connection is taken before this.
     accept_pause_end: Option<Time>,
 }
@@ -96,6 +103,7 @@ impl Connections {
             job_info: JobInfoAnswers::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             refusals: Refusals::default(),
+            held: Held::new(limits.held_bytes_max),
             accept_pause_end: None,
         }
     }
@@ -185,6 +193,7 @@ impl Connections {
         // A refusal of a request that can't be read was queued on the way.
         self.dirty.insert(id);
         self.settle(id, result);
+        self.weigh(id);
     }
 
     /// Drops what took too long, and takes connections again after a pause.
@@ -211,7 +220,13 @@ impl Connections {
     }
 
     pub(super) fn refuse(&mut self, id: PeerId, refusal: &Refusal, now: Time) {
-        tracing::warn!(peer = id.0, %refusal, "connection refused");
+        let owner = self.connections.get(&id).map(Connection::credentials);
+        let (pid, uid) = (owner.and_then(|owner| owner.pid), owner.map(|owner| owner.uid));
+        if refusal.is_of_rank() {
+            tracing::error!(pid, uid, %refusal, "connection refused");
+        } else {
+            tracing::warn!(pid, uid, %refusal, "connection refused");
+        }
         self.write(id, |connection| connection.refuse(refusal));
         self.deadlines.insert((now + self.limits.handshake_time_max, id));
         // While it may still say something it counts with those that have not been let in.
@@ -224,6 +239,11 @@ impl Connections {
     /// How old a peer's Init was when it introduced itself, if it said so.
     pub(super) fn init_age(&self, id: PeerId) -> Option<Duration> {
         self.connections.get(&id)?.init_age()
+    }
+
+    /// Who is at the other end.
+    pub(super) fn peer_end(&self, id: PeerId) -> PeerEnd {
+        self.connections.get(&id).map_or(PeerEnd::Unknown, Connection::peer_end)
     }
 
     /// What a request that is not answered yet asks for.
@@ -258,7 +278,7 @@ impl Connections {
     }
 
     pub(super) fn notify(&mut self, id: PeerId, event: &Event) {
-        let unasked_bytes_max = self.limits.queued_bytes_max / 2;
+        let unasked_bytes_max = self.unasked_bytes_max();
         self.write(id, |connection| connection.notify(event, unasked_bytes_max));
     }
 
@@ -275,7 +295,7 @@ impl Connections {
 
     /// Forwards output to a client.
     pub(super) fn send_output(&mut self, id: PeerId, output: &Output) {
-        let unasked_bytes_max = self.limits.queued_bytes_max / 2;
+        let unasked_bytes_max = self.unasked_bytes_max();
         self.write(id, |connection| connection.send_output(output, unasked_bytes_max));
     }
 
@@ -290,21 +310,34 @@ impl Connections {
 
     /// Writes to every connection that was given something, once, and ends those that are finished.
     pub(super) fn flush(&mut self, poller: &Poller) {
-        for id in std::mem::take(&mut self.dirty) {
-            let Some(connection) = self.connections.get_mut(&id) else { continue };
-            match connection.flush() {
-                Ok(true) => self.remove(id),
-                Ok(false) => {
-                    if let Err(errno) = connection.watch(poller, Token(id.0)) {
-                        tracing::warn!(peer = id.0, %errno, "can't watch a connection for room; it may stall");
-                    }
-                }
-                Err(dropped) => self.settle(id, Err(dropped)),
-            }
+        while let Some(id) = self.dirty.pop_first() {
+            self.flush_one(id, poller);
         }
         for connection in self.ended.drain(..) {
             connection.end(poller);
         }
+    }
+
+    /// Writes to one connection, if it was given something: whoever asked need not wait for those who asked in the same
+    /// turn.
+    pub(super) fn flush_to(&mut self, id: PeerId, poller: &Poller) {
+        if self.dirty.remove(&id) {
+            self.flush_one(id, poller);
+        }
+    }
+
+    fn flush_one(&mut self, id: PeerId, poller: &Poller) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match connection.flush() {
+            Ok(true) => self.remove(id),
+            Ok(false) => {
+                if let Err(errno) = connection.watch(poller, Token(id.0)) {
+                    tracing::warn!(peer = id.0, %errno, "can't watch a connection for room; it may stall");
+                }
+            }
+            Err(dropped) => self.settle(id, Err(dropped)),
+        }
+        self.weigh(id);
     }
 
     fn write(&mut self, id: PeerId, write: impl FnOnce(&mut Connection) -> Result<(), Dropped>) {
@@ -312,7 +345,23 @@ impl Connections {
             let result = write(connection);
             self.dirty.insert(id);
             self.settle(id, result);
+            self.weigh(id);
         }
+    }
+
+    /// Notes what a connection holds, and parts with the greediest as long as all hold too much.
+    fn weigh(&mut self, id: PeerId) {
+        self.held.set(id, self.connections.get(&id).map_or(0, Connection::held_bytes));
+        while let Some(greediest) = self.held.greediest(|id| self.connections.get(&id).map(Connection::account)) {
+            let (bytes, bytes_max) = (self.held.bytes(), self.limits.held_bytes_max);
+            self.settle(greediest, Err(Dropped::Greedy { bytes, bytes_max }));
+            self.held.set(greediest, 0);
+        }
+    }
+
+    /// How much may wait for a client when something comes that it did not ask for.
+    const fn unasked_bytes_max(&self) -> usize {
+        if self.held.is_scarce() { 0 } else { self.limits.queued_bytes_max / 2 }
     }
 
     /// A connection that failed is gone, and the core learns of it.
@@ -320,9 +369,10 @@ impl Connections {
         let Err(dropped) = result else { return };
         if let Some(connection) = self.connections.get(&id) {
             let pid = connection.credentials().pid;
-            match dropped {
-                Dropped::End => tracing::debug!(peer = id.0, ?pid, "connection ended"),
-                dropped => tracing::warn!(peer = id.0, ?pid, reason = %dropped, "connection dropped"),
+            if dropped.is_end_of_peer() {
+                tracing::debug!(peer = id.0, pid, "connection ended");
+            } else {
+                tracing::warn!(peer = id.0, pid, reason = %dropped, "connection dropped");
             }
             self.remove(id);
             self.inputs.push_back(Input::Lost(id));
@@ -331,6 +381,7 @@ impl Connections {
 
     fn remove(&mut self, id: PeerId) {
         self.ended.extend(self.connections.remove(&id));
+        self.held.set(id, 0);
         self.greeting.remove(id);
         self.deadlines.retain(|&(_, other)| other != id);
     }

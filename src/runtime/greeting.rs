@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::bfrops::DecodeLimits;
@@ -12,6 +13,7 @@ use crate::ptl::Credentials;
 use crate::server::{self, Hello, Input, PeerId, StoreOffer, ToolHello, ToolKind};
 use crate::types::{ProcId, Status};
 
+use super::burdens::Account;
 use super::clock::node_time;
 use super::lines::{Lines, message_buffer};
 use super::prover::ProofError;
@@ -47,6 +49,14 @@ impl Introduction {
         match self {
             Self::Client(_) => Expects::Index,
             Self::Tool(_, expects) => *expects,
+        }
+    }
+
+    /// Whoever it says it is: if that is not so, it is refused.
+    pub(super) fn account(&self) -> Account {
+        match self {
+            Self::Client(hello) => Account::Process(hello.proc.clone()),
+            Self::Tool(hello, _) => Account::Tools(hello.credentials.uid),
         }
     }
 
@@ -156,6 +166,10 @@ pub(super) struct Origin {
 }
 
 impl Greeting {
+    pub(super) const fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Takes bytes from the stream. `None`: more are needed.
     pub(super) fn push(&mut self, bytes: &[u8], origin: Origin) -> Result<Option<Introduced>, Rejected> {
         self.bytes.extend_from_slice(bytes);
@@ -223,7 +237,8 @@ fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Resul
             // Any store that is not known here means "over the socket".
             let is_mapping = connect.reads_segments() && origin.carries_descriptors;
             let store = if is_mapping { StoreOffer::Segment } else { StoreOffer::Socket };
-            let hello = Hello { proc: proc.clone(), credentials, store, version: version(peer) };
+            let (proc, version) = (proc.clone(), version(peer));
+            let hello = Hello { proc, credentials, store, version, strangers: BTreeSet::new() };
             return Ok(Introduction::Client(hello));
         }
         Role::LegacyTool(_) | Role::LegacyLauncher(_) => return Err(GreetingError::LegacyTool),
@@ -243,6 +258,7 @@ fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Resul
         version: version(peer),
         version_text: connect.version.to_string_lossy(),
         info: connect.info.clone(),
+        strangers: BTreeSet::new(),
     };
     Ok(Introduction::Tool(hello, expects))
 }

@@ -2,11 +2,11 @@
 
 use super::fetched::Fetched;
 use super::session::FetchError;
-use crate::bfrops::inflate;
+use crate::bfrops::{InflateError, inflate};
 use crate::types::{DataType, Text, Value};
 
-/// The value as its owner put it. The one place where compressed strings are unpacked: servers and segments keep them as
-/// they came.
+/// The value as its owner put it. Servers and segments keep
+/// compressed strings as they came.
 ///
 /// # Errors
 /// [`FetchError::Damaged`] for what is no compressed string, or would take too much memory.
@@ -34,8 +34,8 @@ pub(super) fn inflated_entries(everything: Value) -> Value {
 
 fn unpack(value: Value) -> Result<Value, FetchError> {
     let Value::CompressedString(bytes) = value else { return Ok(value) };
-    match inflate(&bytes, STRING_BYTES_MAX) {
-        Ok(content) => Ok(Value::String(Text::until_nul(&content))),
+    match unpacked(&bytes, STRING_BYTES_MAX) {
+        Ok(text) => Ok(Value::String(text)),
         Err(error) => {
             tracing::warn!(%error, "a value that another process compressed can't be read");
             Err(FetchError::Damaged)
@@ -43,22 +43,22 @@ fn unpack(value: Value) -> Result<Value, FetchError> {
     }
 }
 
+/// The string that a client compressed to this, if it has no more bytes than these.
+pub(super) fn unpacked(compressed: &[u8], bytes_max: usize) -> Result<Text, InflateError> {
+    inflate(compressed, bytes_max).map(|content| Text::until_nul(&content))
+}
+
 /// Longest string that is unpacked, in bytes: four times the largest value that our own clients put.
 const STRING_BYTES_MAX: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::bfrops::deflated;
     use crate::types::{Info, Key};
 
     fn compressed(text: &[u8], declared: u32) -> Value {
-        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
-        encoder.write_all(text).unwrap();
-        #[expect(clippy::host_endian_bytes, reason = "the form is the sender's memory")]
-        let length = declared.to_ne_bytes();
-        Value::CompressedString([length.to_vec(), encoder.finish().unwrap()].concat())
+        Value::CompressedString(deflated(text, declared))
     }
 
     #[test]

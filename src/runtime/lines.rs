@@ -1,13 +1,13 @@
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::manners::Manners;
+use super::plain::plain;
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
 use crate::proto::frame::{Frame, FrameBuffer, FrameError, FrameHeader};
 use crate::proto::notification::{Event, Output};
 use crate::proto::request::{self, RequestError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
-use crate::types::{Kval, Status, Text, Value};
+use crate::types::Status;
 
 /// How messages are written and read on one connection: the dialect of its two ends and the reader's limits.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +18,8 @@ pub(super) struct Lines {
     message_bytes_max: usize,
     /// Put into every header; means nothing to us.
     index: u32,
-    /// Whether maps are written as text: clients of 4.2 crash over a value of their type.
-    maps_are_text: bool,
+    /// Whether the peer can use maps, and strings that a client compressed.
+    is_ours: bool,
 }
 
 /// A message that can't be sent.
@@ -32,16 +32,16 @@ pub(super) enum WriteError {
 }
 
 impl Lines {
-    /// To a client that takes messages of this size; maps are text unless it is one of ours.
+    /// To a client that takes messages of this size; its values are plain unless it is one of ours.
     pub(super) fn to_client(dialect: Dialect, message_bytes_max: usize, is_ours: bool) -> Self {
         let limits = DecodeLimits::default();
-        Self { dialect, limits, message_bytes_max, index: SERVER_INDEX, maps_are_text: !is_ours }
+        Self { dialect, limits, message_bytes_max, index: SERVER_INDEX, is_ours }
     }
 
     /// As a client of such a server.
     pub(super) const fn to_server(manners: &Manners, index: u32) -> Self {
         let Manners { dialect, limits, message_bytes_max, .. } = *manners;
-        Self { dialect, limits, message_bytes_max, index, maps_are_text: false }
+        Self { dialect, limits, message_bytes_max, index, is_ours: true }
     }
 
     pub(super) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, WriteError> {
@@ -54,7 +54,7 @@ impl Lines {
 
     /// A reply that the peer would not accept for its size becomes a status.
     pub(super) fn write_reply(&self, tag: Tag, reply: &Reply, command: Command) -> Result<Vec<u8>, WriteError> {
-        let reply = if self.maps_are_text { &with_maps_as_text(reply) } else { reply };
+        let reply = if self.is_ours { reply } else { &plain(reply, UNPACKED_BYTES_MAX) };
         match self.framed(tag, &reply::encode(reply, command, self.dialect)?) {
             Err(WriteError::Frame(error)) => {
                 tracing::warn!(?command, %error, peer = %self.dialect.peer, "reply too large for the peer");
@@ -174,27 +174,14 @@ pub(super) fn message_buffer() -> FrameBuffer {
     FrameBuffer::new(DecodeLimits::MESSAGE_BYTES_MAX)
 }
 
-/// The same with the text of each map in its place.
-fn with_maps_as_text(reply: &Reply) -> Cow<'_, Reply> {
-    let is_map = |entry: &Kval| matches!(entry.value, Value::Regex(_));
-    let Reply::Data(data) = reply else { return Cow::Borrowed(reply) };
-    if !data.iter().any(|of| of.entries.iter().any(is_map)) {
-        return Cow::Borrowed(reply);
-    }
-    let mut data = data.clone();
-    for entry in data.iter_mut().flat_map(|of| &mut of.entries) {
-        if let Value::Regex(bytes) = &entry.value {
-            entry.value = Value::from(Text::until_nul(bytes));
-        }
-    }
-    Cow::Owned(Reply::Data(data))
-}
+/// Bytes that the strings of one answer may unpack to, on the server's thread: what the largest value may have.
+const UNPACKED_BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::proto::{RankData, Version};
-    use crate::types::{Info, Key, Namespace, ProcId, Rank};
+    use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Text, Value};
 
     #[test]
     fn a_tag_is_free_again_once_its_request_is_answered() {

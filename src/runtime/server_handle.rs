@@ -2,6 +2,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use nix::errno::Errno;
 use parking_lot::Mutex;
 
 use super::burdens::Burdens;
+use super::claims::Claims;
 use super::cleaner::Cleaner;
 use super::clock::Clock;
 use super::commands::{Callback, Command, CommandSender, Completion};
@@ -95,7 +97,7 @@ pub struct ServerHandle {
     pub(super) environment: ServerEnvironment,
     pub(super) events: Arc<EventHub>,
     /// Whether the host is asked for events of the environment.
-    pub(super) asks_host: bool,
+    pub(super) asks_host: AtomicBool,
     /// By which tools find it.
     files: Mutex<Files>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -140,10 +142,11 @@ impl ServerHandle {
         let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
         let core = Config { capabilities: host.capabilities(), tools, ..core };
-        let asks_host = core.capabilities.contains(Capabilities::REGISTER_EVENTS);
+        let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
+            claims: Claims::default(),
             host: HostThread::new(host, commands.clone(), running),
             clock,
             poller,
@@ -176,6 +179,16 @@ impl ServerHandle {
         let (waiter, result) = bounded(1);
         self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
         result.recv().map_err(|_| Stopped)
+    }
+
+    /// The host has other functions from now on.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), Stopped> {
+        // Nobody waits for it; it says that a wait would not end.
+        self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
+        self.call(HostCall::Capabilities(capabilities)).map(|_| ())
     }
 
     /// Makes a call whose result goes to `callback`, on the thread of the host's functions.

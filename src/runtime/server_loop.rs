@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 
 use super::burdens::{Burdens, Duty, Origin};
+use super::claims::Claims;
 use super::cleaner::{Cleaner, FINISH_TIME_MAX};
 use super::clock::Clock;
 use super::commands::{Command, CommandReceiver, Completion};
@@ -36,6 +37,7 @@ pub(super) struct ServerLoop {
     pub(super) calls: Calls,
     pub(super) is_ending: bool,
     pub(super) witness: Witness,
+    pub(super) claims: Claims,
     pub(super) events: Arc<EventHub>,
     pub(super) burdens: Burdens,
     pub(super) cleaner: Cleaner,
@@ -119,6 +121,7 @@ impl ServerLoop {
                 let now = self.clock.now();
                 self.connections.serve(PeerId(number), readiness, now);
                 self.feed(now);
+                self.connections.flush_to(PeerId(number), &self.poller);
             }
         }
     }
@@ -142,11 +145,12 @@ impl ServerLoop {
 
     /// Gives the core what the connections brought.
     fn feed(&mut self, now: Time) {
-        while let Some(input) = self.connections.poll_input() {
+        while let Some(mut input) = self.connections.poll_input() {
             let origin = self.witness.origin(&input, |peer, tag| self.connections.size_bytes_of(peer, tag));
             if origin.as_ref().is_some_and(|origin| self.burdens.is_full(&origin.account)) && self.turn_away(&input) {
                 continue;
             }
+            self.claims.examine(&mut input, &self.connections, &self.witness, now);
             self.witness.see(&input, |peer| self.connections.init_age(peer));
             self.handle(now, input, origin.as_ref());
         }

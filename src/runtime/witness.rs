@@ -23,6 +23,15 @@ enum Known {
     Tool { uid: u32, claimed: Option<ProcId>, init_age: Option<Duration> },
 }
 
+impl Known {
+    fn proc(&self) -> Option<&ProcId> {
+        match self {
+            Self::Process(proc) => Some(proc),
+            Self::Tool { claimed, .. } => claimed.as_ref(),
+        }
+    }
+}
+
 impl Witness {
     pub(super) fn new(host: Arc<dyn Host>) -> Self {
         Self { host, known: BTreeMap::new() }
@@ -60,6 +69,12 @@ impl Witness {
             self.begin(peer, proc, init_age);
         }
         self.reached(peer, Moment::Admitted);
+    }
+
+    /// The other connections under this name.
+    pub(super) fn namesakes(&self, peer: PeerId, proc: &ProcId) -> Vec<PeerId> {
+        let others = self.known.iter().filter(|(id, known)| **id != peer && known.proc() == Some(proc));
+        others.map(|(id, _)| *id).collect()
     }
 
     /// The connection's process reached this moment.
@@ -104,6 +119,7 @@ impl Witness {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Mutex;
 
     use super::*;
@@ -135,6 +151,7 @@ mod tests {
             version: Version { major: 5, minor: 0 },
             version_text: "5.0.0".to_owned(),
             info: Vec::new(),
+            strangers: BTreeSet::new(),
         };
         Input::ToolConnected(PeerId(peer), hello)
     }

@@ -68,6 +68,8 @@ impl Cleanup {
 pub(super) struct Cleanups {
     jobs: BTreeMap<Namespace, BTreeMap<Rank, Entry>>,
     usage: Usage,
+    /// What of it each process has registered.
+    of_processes: BTreeMap<ProcId, Usage>,
 }
 
 /// What of a request was about cleanup.
@@ -99,7 +101,7 @@ impl<S: Publish> Server<S> {
         }
         let job = ProcId { namespace: requester.proc.namespace.clone(), rank: Rank::Wildcard };
         let targets: BTreeSet<&ProcId> = if targets.is_empty() { [&job].into() } else { targets.iter().collect() };
-        let asked = Entry::read(directives, self.cleanups.room(limits, targets.len()))?;
+        let asked = Entry::read(directives, self.cleanups.room(limits, &requester.proc, targets.len()))?;
         if asked.contradicts(&asked) {
             return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES);
         }
@@ -107,7 +109,7 @@ impl<S: Publish> Server<S> {
             self.may_clean_up_after(target, requester.uid)?;
             self.cleanups.check(target, &asked)?;
         }
-        targets.into_iter().for_each(|target| self.cleanups.insert(target, &asked));
+        targets.into_iter().for_each(|target| self.cleanups.insert(target, &asked, &requester.proc));
         directives.retain(|info| !is_path(info) && !RULES.contains(&info.key.as_str()));
         Ok(if directives.is_empty() { Taken::Everything } else { Taken::Part })
     }
@@ -149,13 +151,14 @@ impl<S: Publish> Server<S> {
 }
 
 impl Cleanups {
-    /// What a request for so many targets may still register for each.
-    fn room(&self, limits: &Limits, target_count: usize) -> Usage {
-        let share = |max: usize, used: usize| max.saturating_sub(used).checked_div(target_count).unwrap_or(0);
-        Usage {
-            paths: share(limits.cleanup_paths_max, self.usage.paths),
-            bytes: share(limits.cleanup_bytes_max, self.usage.bytes),
-        }
+    /// What a process's request for so many targets may still register for each.
+    fn room(&self, limits: &Limits, requester: &ProcId, target_count: usize) -> Usage {
+        let all = Usage { paths: limits.cleanup_paths_max, bytes: limits.cleanup_bytes_max };
+        let (paths, bytes) = (limits.cleanup_paths_per_process_max, limits.cleanup_bytes_per_process_max);
+        let own = self.of_processes.get(requester).copied().unwrap_or_default();
+        let (all, own) = (all.without(self.usage), Usage { paths, bytes }.without(own));
+        let share = |left: usize| left.checked_div(target_count).unwrap_or(0);
+        Usage { paths: share(all.paths.min(own.paths)), bytes: share(all.bytes.min(own.bytes)) }
     }
 
     /// Whether a request contradicts what is registered for its target, for the job of that, or for the processes of that
@@ -173,10 +176,26 @@ impl Cleanups {
         }
     }
 
-    fn insert(&mut self, target: &ProcId, asked: &Entry) {
+    fn insert(&mut self, target: &ProcId, asked: &Entry, requester: &ProcId) {
         let entry = self.jobs.entry(target.namespace.clone()).or_default().entry(target.rank).or_default();
         let added = entry.merge(asked.clone());
         self.usage = self.usage.with(added);
+        for by_process in [&mut entry.by_process, &mut self.of_processes] {
+            let usage = by_process.entry(requester.clone()).or_default();
+            *usage = usage.with(added);
+        }
+    }
+
+    /// Gives back what an entry has taken of the bounds.
+    fn release(&mut self, entry: &Entry) {
+        self.usage = self.usage.without(Usage::of(entry.sets()));
+        for (proc, usage) in &entry.by_process {
+            let Some(left) = self.of_processes.get_mut(proc) else { continue };
+            *left = left.without(*usage);
+            if *left == Usage::default() {
+                self.of_processes.remove(proc);
+            }
+        }
     }
 
     /// What is to be done at the end of a process; what is to stay for its job stays.
@@ -187,7 +206,7 @@ impl Cleanups {
         if ranks.is_empty() {
             self.jobs.remove(&proc.namespace);
         }
-        self.usage = self.usage.without(Usage::of(entry.sets()));
+        self.release(&entry);
         entry.due(uid, job.unwrap_or_default())
     }
 
@@ -195,7 +214,7 @@ impl Cleanups {
     fn take_job(&mut self, namespace: &Namespace, uid: u32) -> Option<Cleanup> {
         let mut all = Entry::default();
         for (_, entry) in self.jobs.remove(namespace)? {
-            self.usage = self.usage.without(Usage::of(entry.sets()));
+            self.release(&entry);
             all.merge(entry);
         }
         all.due(uid, Arc::default())
@@ -209,6 +228,8 @@ struct Entry {
     directories: BTreeMap<DirectoryRules, BTreeSet<String>>,
     /// Shared with the orders for processes of the job.
     ignored: Arc<BTreeSet<String>>,
+    /// Who has registered how much of it.
+    by_process: BTreeMap<ProcId, Usage>,
 }
 
 impl Entry {
@@ -224,7 +245,7 @@ impl Entry {
         let directory_paths = paths(directives, keys::REGISTER_CLEANUP_DIR, &mut left)?;
         let directories = if directory_paths.is_empty() { BTreeMap::new() } else { [(rules, directory_paths)].into() };
         let ignored = Arc::new(paths(directives, keys::CLEANUP_IGNORE, &mut left)?);
-        Ok(Self { files, directories, ignored })
+        Ok(Self { files, directories, ignored, by_process: BTreeMap::new() })
     }
 
     fn removed(&self) -> impl Iterator<Item = &BTreeSet<String>> {
@@ -263,7 +284,7 @@ impl Entry {
     /// As an order; `None`: there is nothing to remove.
     fn due(self, uid: u32, ignored_by_job: Arc<BTreeSet<String>>) -> Option<Cleanup> {
         let is_due = self.removed().any(|removed| !removed.is_empty());
-        let Self { files, directories, ignored } = self;
+        let Self { files, directories, ignored, .. } = self;
         let ignored = Arc::unwrap_or_clone(ignored);
         is_due.then_some(Cleanup { uid, files, directories, ignored, ignored_by_job })
     }

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::config::Limits;
 use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::Ticket;
@@ -74,14 +75,6 @@ impl Signature {
     pub(super) fn names(&self, namespace: &Namespace) -> bool {
         self.procs.iter().any(|entry| entry.namespace == *namespace)
     }
-
-    /// The namespace, if the participants are written as all of one namespace.
-    pub(super) fn whole_namespace(&self) -> Option<&Namespace> {
-        match self.procs.as_slice() {
-            [ProcId { namespace, rank: Rank::Wildcard }] => Some(namespace),
-            _ => None,
-        }
-    }
 }
 
 /// One open operation.
@@ -100,8 +93,8 @@ pub(super) struct Operation {
     pub(super) leaders: BTreeSet<ProcId>,
     /// Bounds the local phase.
     pub(super) deadline: Option<Time>,
-    /// What this operation brings up to date if it succeeds: commit numbers of local ranks.
-    pub(super) collected: Vec<(u32, u64)>,
+    /// What this operation brings up to date if it succeeds: commit numbers of local processes.
+    pub(super) collected: Vec<(ProcId, u64)>,
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
     tickets: BTreeMap<PeerId, Ticket>,
@@ -331,11 +324,6 @@ impl Collectives {
         phase.is_some_and(|phase| (self.table.0)(phase, Standing::Expected, Happening::TimeOut) == Effect::End)
     }
 
-    /// In how many operations a process takes part.
-    pub(super) fn count_of(&self, proc: &ProcId) -> usize {
-        self.operations.values().filter(|operation| operation.contributed.contains(proc)).count()
-    }
-
     /// Operations that still gather, are about this group, and may wait for this process.
     pub(super) fn gathering_about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
         let is_about = |op: &Operation| {
@@ -362,5 +350,12 @@ impl Collectives {
 
     pub(super) fn len(&self) -> usize {
         self.operations.len()
+    }
+
+    /// Whether this process can open no more operations. All are looked at: they are few, or it is time to refuse some.
+    pub(super) fn is_full(&self, proc: &ProcId, limits: &Limits) -> bool {
+        let is_own = |op: &&Operation| op.contributed.contains(proc);
+        self.len() >= limits.collectives_max
+            || self.operations.values().filter(is_own).count() >= limits.collectives_per_process_max
     }
 }

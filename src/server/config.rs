@@ -114,7 +114,7 @@ pub struct Limits {
     pub requests_per_peer_max: usize,
     /// Collective operations open at a time, those that the host is working on included.
     pub collectives_max: usize,
-    /// Of these, those that one process has contributed to.
+    /// Those that one process has arrived at.
     pub collectives_per_process_max: usize,
     /// Entries in the participant list of one collective, as written.
     pub participants_max: usize,
@@ -136,6 +136,10 @@ pub struct Limits {
     pub cleanup_paths_max: usize,
     /// Bytes of these paths.
     pub cleanup_bytes_max: usize,
+    /// Paths that one process has registered.
+    pub cleanup_paths_per_process_max: usize,
+    /// Bytes of these paths.
+    pub cleanup_bytes_per_process_max: usize,
     /// Event codes that one client may want at a time.
     pub event_codes_max: usize,
     /// Keys in all queries of one request.
@@ -157,7 +161,7 @@ impl Default for Limits {
             tools_per_user_max: 1024,
             requests_per_peer_max: 4096,
             collectives_max: 4096,
-            collectives_per_process_max: 256,
+            collectives_per_process_max: 1024,
             participants_max: 1 << 20,
             direct_modex_max: 65_536,
             host_requests_max: 65_536,
@@ -168,6 +172,8 @@ impl Default for Limits {
             kept_output_bytes_max: 1 << 20,
             cleanup_paths_max: 65_536,
             cleanup_bytes_max: 16 << 20,
+            cleanup_paths_per_process_max: 8192,
+            cleanup_bytes_per_process_max: 2 << 20,
             event_codes_max: 4096,
             query_keys_max: 4096,
             query_bytes_max: 64 << 20,

@@ -2,6 +2,7 @@ use super::cleanup::Cleanups;
 use super::collective::Collectives;
 use super::config::Config;
 use super::events::Events;
+use super::fence::Exchanges;
 use super::forwarding::Forwarding;
 use super::group::{Groups, Invitations};
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
@@ -30,6 +31,7 @@ pub struct Server<S: Publish> {
     pub(super) collectives: Collectives,
     pub(super) groups: Groups,
     pub(super) invitations: Invitations,
+    pub(super) exchanges: Exchanges,
     pub(super) process_sets: ProcessSets,
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
@@ -53,6 +55,7 @@ impl<S: Publish> Server<S> {
             collectives: Collectives::default(),
             groups: Groups::default(),
             invitations: Invitations::default(),
+            exchanges: Exchanges::default(),
             process_sets: ProcessSets::default(),
             forwarding: Forwarding::default(),
             events: Events::default(),
@@ -188,6 +191,10 @@ impl<S: Publish> Server<S> {
             HostCall::DeleteProcessSet { name, source } => self.delete_process_set(now, name, source),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(output),
+            HostCall::Capabilities(capabilities) => {
+                self.config.capabilities = capabilities;
+                Status::SUCCESS
+            }
             HostCall::NotifyEvent(event) => self.notify_of_host(now, &event),
             HostCall::RegisterEvents(events) => return self.register_events_of_host(now, ticket, events),
             HostCall::DeregisterEvents(codes) => {

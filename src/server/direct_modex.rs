@@ -35,7 +35,7 @@ impl<S: Publish> Server<S> {
             }
         };
         waiter.via = Some(upcall);
-        self.hold(waiter);
+        self.hold(now, waiter);
     }
 
     /// The host has fetched data, or could not. It is published before anybody is told of it.
@@ -53,19 +53,19 @@ impl<S: Publish> Server<S> {
             Err(status) => Some(status),
         };
         for wait in waits {
-            self.settle_wait(wait, status.unwrap_or(Status::ERR_NOT_FOUND));
+            self.settle_wait(now, wait, status.unwrap_or(Status::ERR_NOT_FOUND));
         }
         self.review_target(now, &fetch.proc);
     }
 
     /// Ends a wait for the host: with the data if it is there now, else with `otherwise`.
-    fn settle_wait(&mut self, id: WaitId, otherwise: Status) {
+    fn settle_wait(&mut self, now: Time, id: WaitId, otherwise: Status) {
         let Some(mut waiter) = self.take_wait(id) else { return };
         waiter.via = None;
         waiter.wanted.directives.refresh = false;
         match self.judge(&waiter.asker, &waiter.wanted) {
             Verdict::Fetch(_) => self.refuse(waiter.asker, otherwise),
-            Verdict::Hold => self.hold(waiter),
+            Verdict::Hold => self.hold(now, waiter),
             Verdict::Found => self.answer(waiter.asker, &waiter.wanted),
             Verdict::Refused(status) => self.refuse(waiter.asker, status),
         }

@@ -35,6 +35,8 @@ pub(super) struct GetDirectives {
     /// Ask the host even if an older value is here.
     pub(super) refresh: bool,
     pub(super) timeout: Option<Duration>,
+    /// Asks for no bound at all: a timeout of 0.
+    pub(super) is_patient: bool,
     pub(super) realm: Realm,
 }
 
@@ -45,6 +47,7 @@ impl GetDirectives {
             immediate: flag(directives, keys::IMMEDIATE) || flag(directives, keys::OPTIONAL),
             refresh: flag(directives, keys::GET_REFRESH_CACHE),
             timeout: timeout(directives),
+            is_patient: find(directives, keys::TIMEOUT).is_some_and(|info| info.value.as_u64() == Some(0)),
             realm: Realm::read(directives),
         }
     }

@@ -1,5 +1,7 @@
 //! Requests for data: what can be answered from the store, what must wait, what only the host can fetch.
 
+use std::time::Duration;
+
 use super::commit::add_commit_number;
 use super::config::Capabilities;
 use super::core::Server;
@@ -13,7 +15,7 @@ use super::timers::Timer;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish};
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value, footprint};
+use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// What can be done about a request for data now.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,19 +72,29 @@ impl<S: Publish> Server<S> {
             Verdict::Found => self.answer(waiter.asker, &waiter.wanted),
             Verdict::Refused(status) => self.refuse(waiter.asker, status),
             Verdict::Hold | Verdict::Fetch(_) if is_immediate => self.refuse(waiter.asker, Status::ERR_NOT_FOUND),
-            Verdict::Hold => self.hold(waiter),
+            Verdict::Hold => self.hold(now, waiter),
             Verdict::Fetch(fetch) => self.fetch(now, waiter, fetch),
         }
     }
 
-    pub(super) fn hold(&mut self, waiter: Waiter) {
+    pub(super) fn hold(&mut self, now: Time, mut waiter: Waiter) {
         let is_full = self.waiting.host_requests() >= self.config.limits.host_requests_max;
         if matches!(waiter.asker, Asker::Host(_) | Asker::Own(_)) && is_full {
             return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
         }
-        let deadline = waiter.deadline;
+        let deadline = waiter.deadline.or_else(|| self.end_of_patience(now, &waiter));
+        waiter.deadline = deadline;
         let wait = self.waiting.insert(waiter);
         self.timers.arm(deadline, Timer::Wait(wait));
+    }
+
+    /// When a Get without a bound of its own ends that a process here could answer. As long as this has committed nothing
+    /// it is waited for; once it has, it may never put what is wanted. The server of another node has a bound of its own.
+    fn end_of_patience(&self, now: Time, waiter: &Waiter) -> Option<Time> {
+        let is_bounded = waiter.via.is_none() && !waiter.wanted.directives.is_patient;
+        let has_committed = || self.registry.client(&waiter.wanted.proc).is_some_and(|client| client.commits > 0);
+        let is_for_here = matches!(waiter.asker, Asker::Peer(_) | Asker::Own(_));
+        (is_for_here && is_bounded && has_committed()).then(|| now + COMMITTED_WAIT_MAX)
     }
 
     /// Looks again at a held request after something has changed.
@@ -96,6 +108,11 @@ impl<S: Publish> Server<S> {
                 if let Some(waiter) = self.take_wait(id) {
                     self.fetch(now, waiter, fetch);
                 }
+            }
+            Verdict::Hold if waiter.deadline.is_none() => {
+                let deadline = self.end_of_patience(now, waiter);
+                self.waiting.set_deadline(id, deadline);
+                self.timers.arm(deadline, Timer::Wait(id));
             }
             Verdict::Hold | Verdict::Fetch(_) => {}
         }
@@ -178,11 +195,10 @@ impl<S: Publish> Server<S> {
         Ok(data)
     }
 
-    /// The description of a job as peers get it: without the maps, whose forms some can't copy, and which say nothing that
-    /// is not in the entries of nodes and processes.
+    /// The description of a job as peers get it.
     pub(super) fn told_job(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
         let mut entries = self.store.job_entries(namespace)?;
-        entries.retain(|entry| !matches!(entry.value, Value::Regex(_)));
+        entries.retain(proto::is_told);
         Ok(entries)
     }
 
@@ -304,11 +320,14 @@ impl<S: Publish> Server<S> {
     }
 }
 
+/// As servers of OpenPMIx 4.2 to 6.1 wait, whatever the process has committed.
+const COMMITTED_WAIT_MAX: Duration = Duration::from_secs(2);
+
 fn refused(error: LookupError) -> Verdict {
     Verdict::Refused(error.status())
 }
 
 fn size_bytes(entries: &[Kval]) -> usize {
-    let sizes = entries.iter().map(|kval| footprint(&kval.value).unwrap_or(usize::MAX));
+    let sizes = entries.iter().map(|kval| proto::unpacked_bytes(&kval.value));
     sizes.fold(0, usize::saturating_add)
 }

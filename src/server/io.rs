@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::cleanup::Cleanup;
@@ -98,6 +99,9 @@ pub struct Hello {
     pub store: StoreOffer,
     /// The release it announced.
     pub version: Version,
+    /// Connections under the same name whose processes the kernel shows to be none of this one's family: neither the same
+    /// process, nor a parent or child of any degree.
+    pub strangers: BTreeSet<PeerId>,
 }
 
 /// What a tool says of itself and what the kernel says about it.
@@ -121,6 +125,8 @@ pub struct ToolHello {
     pub version_text: String,
     /// What else it says.
     pub info: Vec<Info>,
+    /// As for [`Hello::strangers`].
+    pub strangers: BTreeSet<PeerId>,
 }
 
 /// What a tool is.
@@ -211,6 +217,15 @@ pub enum Refusal {
         /// The bound.
         peers_max: usize,
     },
+    /// Somebody else is that process already.
+    #[error(
+        "{proc} is connected already, and the process that claims its name now is neither the same one nor a parent or child \
+         of it; let it go by a name of its own"
+    )]
+    Taken {
+        /// As claimed.
+        proc: ProcId,
+    },
     /// One process has its share of the connections.
     #[error("process {proc} has {peers_max} connections, which is the limit of one process")]
     TooManyOfProcess {
@@ -275,6 +290,28 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether a process of a job does without the server now, which whoever runs the job should see.
+    #[must_use]
+    pub const fn is_of_rank(&self) -> bool {
+        match self {
+            Self::UnknownNamespace { .. }
+            | Self::UnknownProcess { .. }
+            | Self::Credentials { .. }
+            | Self::TooManyPeers { .. }
+            | Self::TooManyOfProcess { .. }
+            | Self::Taken { .. }
+            | Self::Host { .. } => true,
+            Self::TooManyTools { .. }
+            | Self::Repeated
+            | Self::NoTools
+            | Self::ForeignTool { .. }
+            | Self::NoName
+            | Self::NameTaken { .. }
+            | Self::HostForTool { .. }
+            | Self::Deregistered { .. } => false,
+        }
+    }
+
     /// The status told to a peer whose version wants one.
     #[must_use]
     pub const fn status(&self) -> Status {
@@ -285,7 +322,7 @@ impl Refusal {
             Self::Credentials { .. } => Status::ERR_INVALID_CRED,
             Self::NoTools | Self::NoName => Status::ERR_NOT_SUPPORTED,
             Self::ForeignTool { .. } => Status::ERR_NO_PERMISSIONS,
-            Self::NameTaken { .. } => Status::ERR_EXISTS,
+            Self::NameTaken { .. } | Self::Taken { .. } => Status::ERR_EXISTS,
             Self::HostForTool { status } => *status,
             Self::TooManyPeers { .. } | Self::TooManyOfProcess { .. } | Self::TooManyTools { .. } => {
                 Status::ERR_OUT_OF_RESOURCE

@@ -134,6 +134,7 @@ impl<S: Publish> Server<S> {
         self.forwarding.forget_namespace(namespace);
         self.groups.forget_namespace(namespace);
         self.process_sets.forget_namespace(namespace);
+        self.exchanges.forget_namespace(namespace);
         self.invitations.forget_namespace(namespace);
         if self.registry.remove(namespace).is_some() {
             self.registry.touch();

@@ -38,7 +38,7 @@ pub(super) struct Peers {
 
 impl Peers {
     pub(super) fn insert(&mut self, id: PeerId, hello: Hello) {
-        let Hello { proc, credentials, store, version } = hello;
+        let Hello { proc, credentials, store, version, .. } = hello;
         self.peers.insert(
             id,
             Peer { proc, credentials, store, version, stage: Stage::Arriving, is_tool: false, reads_entries: true },
@@ -65,6 +65,12 @@ impl Peers {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
         self.peers.iter().map(|(id, peer)| (*id, peer))
+    }
+
+    /// Those who go by this name and have not left.
+    pub(super) fn of_process(&self, proc: &ProcId) -> impl Iterator<Item = PeerId> {
+        let are_there = |peer: &Peer| peer.proc == *proc && peer.stage != Stage::Finalized;
+        self.peers.iter().filter(move |(_, peer)| are_there(peer)).map(|(id, _)| *id)
     }
 
     pub(super) fn len(&self) -> usize {

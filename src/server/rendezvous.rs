@@ -40,7 +40,7 @@ impl<S: Publish> Server<S> {
         let is_merged = signature.kind.merges_directives();
         let id = match self.collectives.joinable(&signature, ticket.peer(), &proc) {
             Some(id) => id,
-            None if self.has_too_many_operations(&proc) => {
+            None if self.collectives.is_full(&proc, &self.config.limits) => {
                 return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
             }
             None => self.collectives.open(signature, directives.clone()),
@@ -73,7 +73,7 @@ impl<S: Publish> Server<S> {
     ) {
         let proto::Collective { procs, directives } = request;
         let is_too_long = directives.len() > MERGED_DIRECTIVES_MAX || procs.len() > self.config.limits.participants_max;
-        if is_too_long || self.has_too_many_operations(&proc) {
+        if is_too_long || self.collectives.is_full(&proc, &self.config.limits) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let id = self.collectives.open(Signature::new(kind, vec![proc.clone()]), directives);
@@ -81,13 +81,6 @@ impl<S: Publish> Server<S> {
             operation.written = Some(procs);
         }
         self.hand_over(now, id, Status::SUCCESS);
-    }
-
-    /// One process can't take all the operations that there may be.
-    fn has_too_many_operations(&self, proc: &ProcId) -> bool {
-        let limits = &self.config.limits;
-        self.collectives.len() >= limits.collectives_max
-            || self.collectives.count_of(proc) >= limits.collectives_per_process_max
     }
 
     /// An operation has taken too long.

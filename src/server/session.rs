@@ -20,7 +20,6 @@ impl<S: Publish> Server<S> {
         let (object, credentials) = match self.examine(id, &hello) {
             Ok(announced) => announced,
             Err(refusal) => {
-                tracing::warn!(proc = %hello.proc, %refusal, "connection refused");
                 self.outputs.push(Output::Refuse(id, refusal));
                 // One that introduces itself twice ends with everything it was waiting for; others were never here.
                 return self.lose(now, id);
@@ -57,12 +56,24 @@ impl<S: Publish> Server<S> {
         if !expected.are_met_by(found) {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
+        if self.is_taken(hello) {
+            return Err(Refusal::Taken { proc: proc.clone() });
+        }
         // Counted last: only whoever may speak for the process takes of its share, or learns of it.
         let peers_max = self.config.limits.peers_per_process_max;
         if self.peers.iter().filter(|(_, peer)| peer.proc == *proc).count() >= peers_max {
             return Err(Refusal::TooManyOfProcess { proc: proc.clone(), peers_max });
         }
         Ok((client.object, expected))
+    }
+
+    /// Whether somebody is the process already, of whose family this one is not. Its forked children go by its name, too,
+    /// and come in any order.
+    fn is_taken(&self, hello: &Hello) -> bool {
+        !hello.strangers.is_empty() && {
+            let mut others = self.peers.of_process(&hello.proc).peekable();
+            others.peek().is_some() && others.all(|other| hello.strangers.contains(&other))
+        }
     }
 
     /// The host has decided about a connection.
@@ -165,7 +176,8 @@ impl<S: Publish> Server<S> {
         client.connections.remove(&id);
         if client.connections.is_empty() && client.presence == Presence::Connected {
             client.presence = Presence::Lost;
-            tracing::warn!(%proc, "connection lost without finalize");
+            // The host is told, and who runs the job learns it from the host.
+            tracing::info!(%proc, "connection lost without finalize");
             self.clean_up_after(proc);
             self.raise_lost_connection(proc);
             self.mourn(now, proc);

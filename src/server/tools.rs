@@ -1,7 +1,7 @@
 //! Tools: processes that the host did not announce. Whether one may come is decided by its user, then by the host; then it
 //! is a connection like any other, in a namespace of its own that goes with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::config::{Capabilities, ToolAdmission};
 use super::core::Server;
@@ -25,15 +25,15 @@ pub(super) struct Tools {
 impl<S: Publish> Server<S> {
     pub(super) fn connect_tool(&mut self, now: Time, id: PeerId, hello: ToolHello) {
         if let Err(refusal) = self.examine_tool(id, &hello) {
-            tracing::warn!(uid = hello.credentials.uid, %refusal, "tool refused");
             self.outputs.push(Output::Refuse(id, refusal));
             return self.lose(now, id);
         }
         // One that the host announced is a client of it, whatever else it does.
         if let Some(proc) = hello.claimed.as_ref().filter(|proc| self.is_announced(proc)) {
-            let ToolHello { version, .. } = hello;
             let credentials = hello.claimed_credentials();
-            let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version };
+            let ToolHello { version, ref strangers, .. } = hello;
+            let (store, strangers) = (StoreOffer::Socket, strangers.clone());
+            let client = Hello { proc: proc.clone(), credentials, store, version, strangers };
             return self.connect(now, id, client);
         }
         if !self.config.capabilities.contains(Capabilities::TOOL_CONNECTED) {
@@ -146,7 +146,6 @@ impl<S: Publish> Server<S> {
         let Some(hello) = self.tools.arriving.get(&id).cloned() else { return };
         let proc = proc.unwrap_or_else(|| self.next_name());
         if let Err(refusal) = self.seat(id, &hello, &proc) {
-            tracing::warn!(%proc, %refusal, "tool refused");
             return self.refuse_tool(id, refusal);
         }
         if let Some(client) = self.registry.client_mut(&proc) {
@@ -175,7 +174,8 @@ impl<S: Publish> Server<S> {
         let client = job.clients.entry(rank).or_insert_with(|| Client::guest(credentials));
         client.connections.insert(id);
         client.presence = Presence::Connected;
-        let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version };
+        let strangers = BTreeSet::new();
+        let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version, strangers };
         self.peers.insert(id, client);
         if let Some(peer) = self.peers.get_mut(id) {
             peer.stage = Stage::Admitted;

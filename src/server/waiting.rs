@@ -93,6 +93,12 @@ impl Waiting {
         self.waiters.get(&id)
     }
 
+    pub(super) fn set_deadline(&mut self, id: WaitId, deadline: Option<Time>) {
+        if let Some(waiter) = self.waiters.get_mut(&id) {
+            waiter.deadline = deadline;
+        }
+    }
+
     pub(super) fn on_target(&self, proc: &ProcId) -> Vec<WaitId> {
         self.by_target.get(proc).into_iter().flatten().copied().collect()
     }

@@ -122,6 +122,40 @@ static void counted(pmix_proc_t *me)
     GET_TEXT("second", me, "mine");
 }
 
+/* The launcher's server is gone. The name is told all the same, and ours says on standard error why it gave up. */
+static void of_a_dead_launcher(void)
+{
+    static const char *const variables[][2] = {
+        {"PMIX_NAMESPACE", "gone"},
+        {"PMIX_RANK", "3"},
+        {"PMIX_SERVER_URI41", "server.0;tcp4://127.0.0.1:9"},
+        {"PMIX_SECURITY_MODE", "native"},
+        {"PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC"},
+    };
+    size_t count = sizeof variables / sizeof variables[0];
+    pmix_proc_t me;
+    char said[4096] = "";
+    int said_by[2], err = dup(2);
+
+    memset(&me, 0x5a, sizeof me);
+    for (size_t i = 0; i < count; i++) setenv(variables[i][0], variables[i][1], 1);
+    if (pipe(said_by) != 0) abort();
+    dup2(said_by[1], 2);
+    pmix_status_t status = PMIx_Init(&me, NULL, 0);
+    dup2(err, 2);
+    close(err);
+    close(said_by[1]);
+    if (read(said_by[0], said, sizeof said - 1) < 0) abort();
+    close(said_by[0]);
+    for (size_t i = 0; i < count; i++) unsetenv(variables[i][0]);
+    CHECK_TEXT("gone", me.nspace);
+    CHECK_NUMBER(3, me.rank);
+    CHECK(status != PMIX_SUCCESS);
+    CHECK_UNLESS_STOCK("each rank of the job goes on as if it were alone", !PMIx_Initialized());
+    if (PMIx_Initialized()) CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
+    if (!stock()) CHECK(strstr(said, "modex[") == said && strstr(said, "PMIx_Init failed: ") && strstr(said, "127.0.0.1:9"));
+}
+
 int main(void)
 {
     pmix_proc_t me = proc_of("wrong", 9);
@@ -137,5 +171,6 @@ int main(void)
         CHECK_STATUS(PMIX_ERR_INIT, PMIx_Deregister_event_handler(SIZE_MAX, NULL, NULL));
         if (!stock()) CHECK_STATUS(PMIX_ERR_INIT, PMIx_Finalize(NULL, 0));
     }
+    of_a_dead_launcher();
     return finish();
 }

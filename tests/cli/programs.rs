@@ -28,6 +28,33 @@ fn a_variable_that_can_not_be_set_is_refused() {
     }
 }
 
+/// It was taken for the program, and could not be started.
+#[test]
+fn a_mistyped_option_is_no_program() {
+    let ended = modex(["run", "-n", "1", "--tagoutput", "echo", "never"]).run();
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(2), ""));
+    assert!(ended.err.contains("unexpected argument '--tagoutput'"), "{ended:?}");
+    assert!(ended.err.contains("a similar argument exists: '--tag-output'"), "{ended:?}");
+    // Behind the program everything is the program's, and behind two dashes nothing is an option.
+    assert_eq!(modex(["run", "-n", "1", "echo", "--tagoutput", "-n"]).run().success(), "--tagoutput -n\n");
+    let ended = modex(["run", "-n", "1", "--", "--tagoutput"]).run();
+    assert!(ended.err.contains("cannot start \"--tagoutput\""), "{ended:?}");
+}
+
+/// Only subscribers of `tracing` learned it, and there was none.
+#[test]
+fn why_a_rank_was_refused_is_said() {
+    let demo = format!("PMIX_RANK=5 exec {MODEX} demo");
+    let ended = script(&["-n", "1"], &demo).run();
+    let said = ended.err.lines().filter(|line| line.starts_with("modex: error: connection refused: process "));
+    let said: Vec<_> = said.collect();
+    assert!(said.len() == 1 && said[0].contains(":5 is not registered with this server"), "{ended:?}");
+    let quiet = script(&["-n", "1"], &demo).env("MODEX_LOG", "off").run();
+    assert!(!quiet.err.contains("connection refused"), "{quiet:?}");
+    let asked = script(&["-n", "1"], "true").env("MODEX_LOG", "info").run();
+    assert!(asked.err.lines().any(|line| line.starts_with("modex: namespace registered (")), "{asked:?}");
+}
+
 #[test]
 fn a_directory_that_can_not_be_made_is_named() {
     let ended = script(&["-n", "1"], "echo never").env("TMPDIR", "/no/such/place").run();

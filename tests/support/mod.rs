@@ -100,6 +100,11 @@ impl TestServer {
         Process(self.command(name, rank, role).spawn().unwrap())
     }
 
+    /// As [`TestServer::spawn`]. Its input stays open until the process is released.
+    pub(crate) fn spawn_waiting(&self, name: &str, rank: u32, role: &str) -> Process {
+        Process(self.command(name, rank, role).stdin(Stdio::piped()).spawn().unwrap())
+    }
+
     /// As [`TestServer::spawn`], as another user.
     pub(crate) fn spawn_as(&self, name: &str, rank: u32, role: &str, uid: u32) -> Process {
         Process(self.command(name, rank, role).uid(uid).gid(uid).spawn().unwrap())

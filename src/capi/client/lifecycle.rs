@@ -9,7 +9,7 @@ use crate::capi::guard::{Failure, guard, guard_or, guard_status};
 use crate::capi::operation::Operation;
 use crate::capi::process::{self, Member, Membership};
 use crate::capi::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
-use crate::capi::{from_c, munge, pointer, to_c};
+use crate::capi::{from_c, munge, pointer, spoken, to_c};
 use crate::keys;
 use crate::types::{Info, Status};
 
@@ -17,6 +17,10 @@ use crate::types::{Info, Status};
 /// `PMIX_ERR_UNREACH` says so; everything local works all the same. Infos that describe a programming model raise
 /// `PMIX_MODEL_DECLARED` in this process, on the calling thread, before this returns. See the standard's function of
 /// the same name.
+///
+/// A process whose launcher's server can't be reached, or refuses it, gets an error and is not initialized: to go on alone,
+/// as OpenPMIx has it, would have each rank of the job take itself for the whole of it. `proc` is what the launcher calls
+/// this process all the same, or of no namespace and undefined rank.
 ///
 /// Support: implemented.
 ///
@@ -29,10 +33,12 @@ pub unsafe extern "C" fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_
         let infos = unsafe { from_c::infos(info, ninfo) }?;
         // SAFETY: the caller's contract.
         let place = unsafe { pointer::optional(proc, "place for the process") }?;
-        let (member, is_first) = join()?;
+        let joined = join();
         if let Some(place) = place {
-            *place = to_c::proc(&member.proc());
+            let name = joined.as_ref().map_or_else(|_| Client::launched_as(), |(member, _)| Some(member.proc()));
+            *place = to_c::optional_proc(name.as_ref());
         }
+        let (member, is_first) = joined?;
         let Member::Client(client) = &member else { return Ok(Status::SUCCESS) };
         events::declare_model(client, &infos);
         if !is_first {
@@ -66,6 +72,7 @@ fn join() -> Result<(Member, bool), Failure> {
 }
 
 fn connect() -> Result<Client, Failure> {
+    spoken::begin();
     match Client::builder().prover(munge::prover()).connect() {
         Ok(client) => Ok(client),
         Err(ConnectError::NotLaunched) if let Some(client) = Client::connect_singleton() => Ok(client),

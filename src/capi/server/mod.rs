@@ -17,6 +17,7 @@ pub mod iof;
 mod knowledge;
 pub mod lifecycle;
 pub mod maps;
+mod misread;
 mod module;
 mod own;
 pub mod psets;
@@ -25,3 +26,6 @@ pub mod setup;
 mod state;
 pub mod unsupported;
 mod upcall;
+
+pub(in crate::capi) use lifecycle::{end_of_tool, serve_launcher, serve_tool};
+pub(in crate::capi) use module::copy as copy_module;

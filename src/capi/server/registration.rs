@@ -4,14 +4,14 @@ use std::cell::Cell;
 
 use nix::libc::{self, gid_t, uid_t};
 
-use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard_status};
 use crate::capi::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
+use crate::capi::{from_c, pointer};
 use crate::gds::registration::Description;
 use crate::types::{Info, Status, Value};
 
 use super::completion::{perform, perform_always, perform_at_once};
-use super::{description, state};
+use super::{description, misread, state};
 
 /// Descriptions of so many infos leave libc with memory that is worth giving back.
 const LARGE_DESCRIPTION: usize = 4096;
@@ -35,10 +35,22 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
     guard_status(|| {
         let process = state::current()?;
         // SAFETY: the caller's contract.
-        let namespace = unsafe { from_c::namespace(nspace, None) }?;
-        let local_count = u32::try_from(nlocalprocs).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
+        let namespace = unsafe { from_c::namespace(nspace, None) }.inspect_err(|error| {
+            tracing::warn!(%error, "registration refused: no namespace");
+        })?;
+        let local_count = u32::try_from(nlocalprocs).map_err(|_| {
+            tracing::warn!(%namespace, nlocalprocs, "registration refused: no number of local processes");
+            Failure(Status::ERR_BAD_PARAM)
+        })?;
         // SAFETY: the caller's contract.
-        let mut description = unsafe { description::read(info, ninfo) }?;
+        let read = unsafe { description::read(info, ninfo) };
+        let mut description = read.inspect_err(|error| {
+            // SAFETY: the caller's contract.
+            let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }.unwrap_or_default();
+            // SAFETY: the caller's contract.
+            let place = unsafe { misread::place(infos) };
+            tracing::warn!(%namespace, "registration refused: {place}{}{error}", if place.is_empty() { "" } else { ": " });
+        })?;
         add_resources(&mut description, &process.resources.lock());
         // One of the two is called.
         let description = Cell::new(description);

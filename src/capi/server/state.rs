@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_forked_child_is_no_server() {
         let directory = tempfile::tempdir().unwrap();
-        let bridge = Arc::new(Bridge { module: pmix_server_module_t::default(), form: ExchangeForm::default() });
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
         let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
         replace(Some(Arc::new(ServerProcess::new(server, bridge))));
         // SAFETY: the child looks at the state, whose lock nobody holds for long, and ends.

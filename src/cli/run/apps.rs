@@ -28,7 +28,7 @@ struct FurtherApp {
     #[command(flatten)]
     options: AppOptions,
 
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -106,11 +106,15 @@ pub(super) fn split(
     Ok(apps)
 }
 
-/// The parser's message without its decoration: errors of this command are one line.
+/// The parser's message and its first tip without decoration: errors of this command are one line.
 fn first_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
-    line.trim_start_matches("error: ").trim_end_matches(':').to_owned()
+    let message = line.trim_start_matches("error: ").trim_end_matches(':');
+    match text.lines().find_map(|line| line.trim_start().strip_prefix("tip: ")) {
+        Some(tip) => format!("{message}: {tip}"),
+        None => message.to_owned(),
+    }
 }
 
 fn app(
@@ -183,6 +187,15 @@ mod tests {
     fn an_empty_application_is_named() {
         let error = split(&options(1), &words("a : : b"), |_| None).unwrap_err();
         assert_eq!(error.to_string(), "application 2 is empty; write a program on both sides of each ':'");
+    }
+
+    /// It was taken for the program.
+    #[test]
+    fn a_mistyped_option_behind_a_colon_is_no_program() {
+        let error = split(&options(1), &words("a : -n 2 --wdri /tmp b --wdri"), |_| None).unwrap_err().to_string();
+        assert!(error.contains("'--wdri'") && error.contains("exists: '--wdir'"), "{error}");
+        let apps = split(&options(1), &words("a : -n 2 -- --wdri"), |_| None).unwrap();
+        assert_eq!(apps[1].program, "--wdri");
     }
 
     #[test]

@@ -68,7 +68,8 @@ enum Binding {
     override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
     after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
-                  PMIx tools find the job by this command's process number, such as `pps --pid PID`."
+                  PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\
+                  MODEX_LOG=off|error|warn|info|debug says what is told of the server; warn if not set."
 )]
 pub(super) struct Options {
     #[command(flatten)]
@@ -103,7 +104,7 @@ pub(super) struct Options {
     report: bool,
 
     /// Program and arguments; a ':' separates programs
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 

@@ -41,6 +41,8 @@ enum Special {
     Peers,
     /// A list of names or masks: text, or an array of strings, kept as given.
     StringList,
+    /// The name of a node, which is not empty.
+    Name,
 }
 
 impl Rule {
@@ -61,6 +63,9 @@ impl Rule {
     pub(super) fn check<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
         if let Some(cell) = self.special.accept(value) {
             return Ok(cell);
+        }
+        if self.special == Special::Name && value.as_str() == Some("") {
+            return Err(RegisterError::EmptyName.about(key));
         }
         let mut refusal = None;
         for kind in self.kinds.into_iter().flatten() {
@@ -151,6 +156,8 @@ impl Special {
             Self::Peers
         } else if STRING_LISTS.contains(&key) {
             Self::StringList
+        } else if key == keys::HOSTNAME.name() {
+            Self::Name
         } else {
             Self::None
         }

@@ -11,6 +11,7 @@ use super::container::{Container, Infos};
 use super::context::Limits;
 use super::description::Part;
 use super::error::{RegisterError, within};
+use super::place::Anchor;
 use super::processes::ProcessTable;
 use super::table::Table;
 
@@ -50,6 +51,13 @@ pub(super) struct NodeArray<'a> {
     pub(super) infos: Infos<'a>,
 }
 
+impl NodeArray<'_> {
+    /// What leads to it.
+    pub(super) const fn anchor(&self) -> Anchor {
+        Anchor::NodeArray(self.position)
+    }
+}
+
 /// Sorts a description.
 pub(super) fn collect<'a>(
     namespace: &'a Namespace,
@@ -68,9 +76,9 @@ pub(super) fn collect<'a>(
     };
     for part in description {
         match part {
-            Part::Info(info) if info.key.as_str() == keys::REGISTER_NODATA.name() => walk.nodata(info)?,
-            Part::Info(info) => walk.entry(info, Scope::Job, 1)?,
-            Part::Processes(table) => walk.table(table)?,
+            Part::Info(_, info) if info.key.as_str() == keys::REGISTER_NODATA.name() => walk.nodata(info)?,
+            Part::Info(position, info) => walk.entry_at(position, info, Scope::Job, 1)?,
+            Part::Processes(table, _) => walk.table(table)?,
         }
     }
     Ok(walk.facts)
@@ -96,6 +104,11 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
+    /// Sorts the entry at a position of the array around it.
+    fn entry_at(&mut self, position: u64, info: &'a Info, scope: Scope, depth: u32) -> Result<(), RegisterError> {
+        self.entry(info, scope, depth).map_err(|error| error.in_entry(info, position))
+    }
+
     /// Sorts one entry. `depth` counts the containers around it, the description itself included.
     fn entry(&mut self, info: &'a Info, scope: Scope, depth: u32) -> Result<(), RegisterError> {
         self.count_entries(1)?;
@@ -136,7 +149,7 @@ impl<'a> Walk<'a> {
     }
 
     fn entries(&mut self, infos: Infos<'a>, scope: Scope, depth: u32) -> Result<(), RegisterError> {
-        infos.iter().try_for_each(|info| self.entry(info, scope, depth))
+        (0..).zip(infos.iter()).try_for_each(|(position, info)| self.entry_at(position, info, scope, depth))
     }
 
     /// A value outside session, application, process and node arrays: the key's default realm decides.
@@ -154,6 +167,8 @@ impl<'a> Walk<'a> {
             DefaultRealm::Session => self.facts.session.insert(info),
             DefaultRealm::Application => self.facts.loose_app.insert(info),
             DefaultRealm::Node => {
+                // Checked here, where its place is known; filed when the own node is.
+                Rule::of(info.key.as_str()).check(info.key.as_str(), &info.value)?;
                 self.facts.loose_node.push(info);
                 Ok(())
             }
@@ -168,20 +183,9 @@ impl<'a> Walk<'a> {
         self.count_entries(infos.len())?;
         self.facts.ranks.push(rank);
         let mut has_app = false;
-        for info in infos.iter().skip(1) {
-            let key = info.key.as_str();
-            has_app |= key == keys::APPNUM.name();
-            if let Some(column) = self.facts.procs.existing(key) {
-                column.insert(rank, &info.value)?;
-            } else if let Some(container) = Container::of(key) {
-                self.container(container, info, scope, depth)?;
-            } else if key == keys::RANK.name() {
-                return Err(RegisterError::Twice { key: "PMIX_RANK", place: "one process array" });
-            } else if key == keys::PROCID.name() {
-                self.check_process(rank, info)?;
-            } else {
-                self.facts.procs.column(&info.key).insert(rank, &info.value)?;
-            }
+        for (position, info) in (0..).zip(infos.iter()).skip(1) {
+            has_app |= info.key.as_str() == keys::APPNUM.name();
+            self.process_entry(rank, info, scope, depth).map_err(|error| error.in_entry(info, position))?;
         }
         if let (Scope::App(number), false) = (scope, has_app) {
             let column = self.facts.procs.column(&Key::from_static(keys::APPNUM.name()));
@@ -190,20 +194,42 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    #[inline]
+    fn process_entry(&mut self, rank: u32, info: &'a Info, scope: Scope, depth: u32) -> Result<(), RegisterError> {
+        let key = info.key.as_str();
+        if let Some(column) = self.facts.procs.existing(key) {
+            column.insert(rank, &info.value)
+        } else if let Some(container) = Container::of(key) {
+            self.container(container, info, scope, depth)
+        } else if key == keys::RANK.name() {
+            Err(RegisterError::Twice { key: "PMIX_RANK", place: "one process array" })
+        } else if key == keys::PROCID.name() {
+            self.check_process(rank, info)
+        } else {
+            self.facts.procs.column(&info.key).insert(rank, &info.value)
+        }
+    }
+
     /// Files what process arrays outside other containers say, as [`Self::proc_array`] would one by one.
     fn table(&mut self, table: &'a ProcessTable) -> Result<(), RegisterError> {
-        self.facts.ranks.reserve(table.array_count());
+        self.facts.ranks.reserve(usize::try_from(table.array_count()).unwrap_or_default());
         for (rank, entry_count) in table.arrays() {
-            self.count_entries(1)?;
-            within("levels of containers", 1, u64::from(self.limits.depth_max))?;
-            within("ranks", u64::from(rank) + 1, u64::from(self.limits.ranks_max))?;
-            self.proc_count += 1;
-            self.count_entries(entry_count)?;
-            self.facts.ranks.push(rank);
+            self.count_process(rank, entry_count).map_err(|error| error.anchored(Anchor::Process(rank)))?;
         }
         for column in table.columns() {
             self.facts.procs.column(column.key()).extend(column);
         }
+        Ok(())
+    }
+
+    fn count_process(&mut self, rank: u32, entry_count: u64) -> Result<(), RegisterError> {
+        self.count_entries(1)?;
+        within("levels of containers", 1, u64::from(self.limits.depth_max))?;
+        let sized = within("ranks", u64::from(rank) + 1, u64::from(self.limits.ranks_max));
+        sized.map_err(|error| error.about(keys::RANK.name()))?;
+        self.proc_count += 1;
+        self.count_entries(entry_count)?;
+        self.facts.ranks.push(rank);
         Ok(())
     }
 
@@ -217,9 +243,10 @@ impl<'a> Walk<'a> {
             Scope::Job => self.facts.job_nodes.push(array),
             Scope::App(number) => self.facts.apps.entry(number).or_default().nodes.push(array),
         }
-        for info in infos.iter() {
+        for (position, info) in (0..).zip(infos.iter()) {
             if let Some(container) = Container::of(info.key.as_str()) {
-                self.container(container, info, scope, depth)?;
+                let sorted = self.container(container, info, scope, depth);
+                sorted.map_err(|error| error.in_entry(info, position))?;
             }
         }
         Ok(())
@@ -253,7 +280,8 @@ impl<'a> Walk<'a> {
             }
         };
         if numbers.next().is_some() {
-            return Err(RegisterError::Twice { key: "PMIX_APPNUM", place: "one application array" });
+            let twice = RegisterError::Twice { key: "PMIX_APPNUM", place: "one application array" };
+            return Err(twice.about(keys::APPNUM.name()));
         }
         self.app_count += 1;
         if !self.facts.apps.contains_key(&number) {
@@ -279,12 +307,12 @@ impl<'a> Walk<'a> {
                 _ => return Err(unidentified),
             }
         } else if key == keys::PROCID.name() {
-            self.process_id(first)?
+            self.process_id(first).map_err(|error| error.about(key))?
         } else {
             return Err(unidentified);
         };
-        let Rank::Process(rank) = rank else { return Err(RegisterError::NotAProcess { rank }) };
-        within("ranks", u64::from(rank) + 1, u64::from(self.limits.ranks_max))?;
+        let Rank::Process(rank) = rank else { return Err(RegisterError::NotAProcess { rank }.about(key)) };
+        within("ranks", u64::from(rank) + 1, u64::from(self.limits.ranks_max)).map_err(|error| error.about(key))?;
         Ok(rank)
     }
 

@@ -12,34 +12,42 @@ use super::columns::{ColumnBuilder, Columns};
 use super::context::Limits;
 use super::error::RegisterError;
 use super::nodes::Nodes;
+use super::place::Anchor;
 use super::table::Table;
 
 /// The two maps, expanded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Maps {
     pub(super) nodes: Option<NodeList>,
     pub(super) ranks: Option<RankMap>,
+    /// Which of its two keys each was under.
+    pub(super) nodes_key: &'static str,
+    pub(super) ranks_key: &'static str,
 }
 
 impl Maps {
     /// Expands the maps of a job. With both, each node has its field.
     pub(super) fn read(job: &Table, limits: &Limits) -> Result<Self, RegisterError> {
-        let bytes_of = |key: &str, raw: &str| job.get(key).or_else(|| job.get(raw)).and_then(map_bytes);
+        let key_of = |key: &'static str, raw| if job.get(key).is_some() { key } else { raw };
+        let nodes_key = key_of(keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name());
+        let ranks_key = key_of(keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name());
+        let bytes_of = |key: &str| job.get(key).and_then(map_bytes);
         let limits = limits.of_maps();
-        let nodes = bytes_of(keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name())
+        let nodes = bytes_of(nodes_key)
             .map(|bytes| regex::expand_nodes(bytes, &limits))
             .transpose()
-            .map_err(RegisterError::NodeMap)?;
-        let ranks = bytes_of(keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name())
+            .map_err(|error| RegisterError::NodeMap(error).anchored(Anchor::job(nodes_key)))?;
+        let ranks = bytes_of(ranks_key)
             .map(|bytes| regex::expand_ranks(bytes, &limits))
             .transpose()
-            .map_err(RegisterError::ProcMap)?;
+            .map_err(|error| RegisterError::ProcMap(error).anchored(Anchor::job(ranks_key)))?;
         if let (Some(nodes), Some(ranks)) = (&nodes, &ranks)
             && nodes.len() != ranks.node_count()
         {
-            return Err(RegisterError::MapLengths { nodes: count(nodes.len()), fields: count(ranks.node_count()) });
+            let error = RegisterError::MapLengths { nodes: count(nodes.len()), fields: count(ranks.node_count()) };
+            return Err(error.anchored(Anchor::job(ranks_key)));
         }
-        Ok(Self { nodes, ranks })
+        Ok(Self { nodes, ranks, nodes_key, ranks_key })
     }
 
     /// Whether there is either.

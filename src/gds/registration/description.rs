@@ -7,6 +7,7 @@ use crate::types::{Info, Key};
 
 use super::container::{Container, Infos};
 use super::processes::ProcessTable;
+use super::runs::Runs;
 
 /// What a host tells about a job: infos, and tables of what it tells about each process.
 ///
@@ -33,11 +34,21 @@ pub struct Description {
     /// Whether the last table takes what comes now. What is said last of a process counts, so not after infos that
     /// say something of a process, too.
     is_open: bool,
+    /// Arrays in all tables but the last.
+    arrays_in_closed: u64,
+    /// How many arrays the tables had when an info came, for infos that came after some.
+    arrays_before: Runs,
+    /// Infos in front that came from elsewhere.
+    prepended: usize,
 }
 
 impl Description {
     /// Adds an info.
     pub fn push(&mut self, info: Info) {
+        let arrays = self.tables.last().map_or(0, |(_, table)| table.array_count()) + self.arrays_in_closed;
+        if let (true, Ok(index)) = (arrays > 0, u32::try_from(self.infos.len() - self.prepended)) {
+            self.arrays_before.push(index, arrays);
+        }
         self.is_open &= !may_describe_processes(&info);
         self.infos.push(info);
     }
@@ -45,6 +56,7 @@ impl Description {
     /// The table for process arrays that come now.
     pub fn processes(&mut self) -> &mut ProcessTable {
         if !self.is_open || self.tables.is_empty() {
+            self.arrays_in_closed += self.tables.last().map_or(0, |(_, table)| table.array_count());
             self.tables.push((self.infos.len(), ProcessTable::default()));
             self.is_open = true;
         }
@@ -56,6 +68,7 @@ impl Description {
     /// Puts infos before all others.
     pub fn prepend(&mut self, infos: Vec<Info>) {
         self.tables.iter_mut().for_each(|(position, _)| *position += infos.len());
+        self.prepended += infos.len();
         self.infos.splice(0..0, infos);
     }
 
@@ -81,23 +94,31 @@ impl Description {
         let mut all = Vec::new();
         for part in self.parts() {
             match part {
-                Part::Info(info) => all.push(info.clone()),
-                Part::Processes(table) => all.extend(table.to_infos()),
+                Part::Info(_, info) => all.push(info.clone()),
+                Part::Processes(table, _) => all.extend(table.to_infos()),
             }
         }
         Cow::Owned(all)
     }
 
     /// Infos and tables in order.
-    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> + Clone {
         let mut tables = self.tables.iter().peekable();
         let mut infos = self.infos.iter().enumerate().peekable();
+        let mut arrays_before = self.arrays_before.iter().peekable();
+        let mut filed = 0;
         std::iter::from_fn(move || {
-            let position = infos.peek().map(|(position, _)| *position);
-            match tables.next_if(|(before, _)| position.is_none_or(|position| *before <= position)) {
-                Some((_, table)) => Some(Part::Processes(table)),
-                None => infos.next().map(|(_, info)| Part::Info(info)),
+            let index = infos.peek().map(|(index, _)| *index);
+            if let Some((_, table)) = tables.next_if(|(before, _)| index.is_none_or(|index| *before <= index)) {
+                let positions = Positions { description: self, filed };
+                filed += table.array_count();
+                return Some(Part::Processes(table, positions));
             }
+            let (index, info) = infos.next()?;
+            let given = index.saturating_sub(self.prepended);
+            let before = arrays_before.next_if(|(at, _)| index >= self.prepended && usize::try_from(*at) == Ok(given));
+            let position = u64::try_from(given).unwrap_or(u64::MAX) + before.map_or(0, |(_, arrays)| arrays);
+            Some(Part::Info(position, info))
         })
     }
 }
@@ -105,8 +126,27 @@ impl Description {
 /// A part of a description.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
-    Info(&'a Info),
-    Processes(&'a ProcessTable),
+    /// An info, and its position in what the caller gave.
+    Info(u64, &'a Info),
+    Processes(&'a ProcessTable, Positions<'a>),
+}
+
+/// Where the arrays of a table stood in what the caller gave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Positions<'a> {
+    description: &'a Description,
+    /// Arrays in the tables before this one.
+    filed: u64,
+}
+
+impl Positions<'_> {
+    /// The position of an array of the table. Looks at every info: for errors.
+    pub(super) fn of(self, array: u64) -> u64 {
+        let array = array + self.filed;
+        let infos = u64::try_from(self.description.infos.len() - self.description.prepended).unwrap_or(u64::MAX);
+        let later = self.description.arrays_before.iter().filter(|(_, arrays)| *arrays > array).count();
+        array + infos.saturating_sub(u64::try_from(later).unwrap_or(u64::MAX))
+    }
 }
 
 /// Whether an info is, or holds, something that may be about a single process.

@@ -2,14 +2,30 @@
 
 use crate::gds::AsStatus;
 use crate::regex::MapError;
-use crate::types::{Namespace, Rank, Status};
+use crate::types::{Info, Namespace, Rank, Status};
+
+use super::container::Container;
+use super::description::Part;
+use super::place::{Anchor, Place};
 
 /// Why a host's description of a job was refused. Nothing of it was stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
+    /// What is wrong, and where in the description.
+    #[error("{place}{}{error}", Self::gap(place, error))]
+    At {
+        /// Where.
+        place: Place,
+        /// What.
+        error: Box<Self>,
+    },
     /// A key of the standard came with a value of another type.
-    #[error("{key} needs a value of type {expected}, found {found}; load the value with the type of the attribute")]
+    #[error(
+        "{key:?}: expected {}, got {}; load the value with the type of the attribute",
+        plain(expected),
+        plain(found)
+    )]
     Type {
         /// The key.
         key: String,
@@ -19,7 +35,7 @@ pub enum RegisterError {
         found: &'static str,
     },
     /// A number does not fit the type of its attribute.
-    #[error("{key} is {number}, which does not fit {expected}; pass a number in range")]
+    #[error("{key:?}: {number} does not fit {}; pass a number in range", plain(expected))]
     Range {
         /// The key.
         key: String,
@@ -123,6 +139,17 @@ pub enum RegisterError {
         /// Number of processes.
         job_size: u32,
     },
+    /// The job's size is not the number of ranks in its map.
+    #[error("the job has {job_size} processes, but the process map places {in_map}; they must agree")]
+    JobSize {
+        /// Number of processes as told.
+        job_size: u32,
+        /// Ranks in the process map.
+        in_map: u32,
+    },
+    /// A text that names something is empty.
+    #[error("is empty; give a name or leave it out")]
+    EmptyName,
     /// The applications of a job to be described do not add up.
     #[error(
         "the applications have {in_apps} processes, but the nodes have {job_size}; give each process an application"
@@ -148,6 +175,7 @@ pub enum RegisterError {
 impl AsStatus for RegisterError {
     fn status(&self) -> Status {
         match self {
+            Self::At { error, .. } => error.status(),
             Self::Type { .. } => Status::ERR_TYPE_MISMATCH,
             Self::Limit { .. } | Self::NodeMap(MapError::Limit { .. }) | Self::ProcMap(MapError::Limit { .. }) => {
                 Status::ERR_OUT_OF_RESOURCE
@@ -165,9 +193,88 @@ impl AsStatus for RegisterError {
             | Self::NodeTwice { .. }
             | Self::NodeIdTwice { .. }
             | Self::RankOutsideJob { .. }
+            | Self::JobSize { .. }
+            | Self::EmptyName
             | Self::AppSizes { .. } => Status::ERR_BAD_PARAM,
         }
     }
+}
+
+impl RegisterError {
+    /// What is wrong, without where.
+    #[must_use]
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::At { error, .. } => error.cause(),
+            error => error,
+        }
+    }
+
+    /// Where in the description it is, as far as it is known.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::At { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Says that it is about an entry of this key.
+    pub(super) fn about(self, key: &str) -> Self {
+        match self {
+            Self::At { .. } => self,
+            error if error.names_key() => Self::At { place: Place::default(), error: Box::new(error) },
+            error => Self::At { place: Place::of_key(key), error: Box::new(error) },
+        }
+    }
+
+    /// Says that it is what an anchor leads to, or an entry in there.
+    pub(super) fn anchored(self, anchor: Anchor) -> Self {
+        let place = Place::anchored(anchor);
+        match self {
+            Self::At { place: known, error } => Self::At { place: place.with_key(known.key()), error },
+            error => Self::At { place, error: Box::new(error) },
+        }
+    }
+
+    /// Says that it is an entry of the description, or something in there.
+    pub(super) fn in_entry(self, info: &Info, position: u64) -> Self {
+        let key = info.key.as_str();
+        // What is no array at all has nothing inside.
+        let is_inside = Container::of(key).is_some() && !matches!(&self, Self::Type { key: wrong, .. } if wrong == key);
+        match self {
+            Self::At { place, error } if is_inside => Self::At { place: place.inside(key, position), error },
+            error if is_inside => Self::At { place: Place::default().inside(key, position), error: Box::new(error) },
+            error => error.about(key),
+        }
+    }
+
+    /// Looks for what anchors lead to.
+    pub(super) fn located<'a>(self, parts: impl Iterator<Item = Part<'a>>) -> Self {
+        match self {
+            Self::At { place, error } => Self::At { place: place.located(parts), error },
+            error => error,
+        }
+    }
+
+    /// What stands between a place and what is wrong there.
+    fn gap(place: &Place, error: &Self) -> &'static str {
+        match error.names_key() {
+            _ if place.is_empty() => "",
+            true => " ",
+            false => ": ",
+        }
+    }
+
+    /// Whether its text begins with the key.
+    fn names_key(&self) -> bool {
+        matches!(self.cause(), Self::Type { .. } | Self::Range { .. })
+    }
+}
+
+/// The name of a data type as people say it.
+fn plain(data_type: &str) -> String {
+    data_type.replace("PMIX_", "").to_lowercase().replace('_', " ")
 }
 
 /// Passes `found` on if it is within `max`.

@@ -89,13 +89,14 @@ impl<'a> Nodes<'a> {
             for (array, index) in arrays.iter().zip(&mut indexes) {
                 let identity = Identity::of(array)?;
                 if identity.hostname.is_some() == named {
-                    *index = Some(self.place(identity)?);
+                    *index = Some(self.place(identity).map_err(|error| error.anchored(array.anchor()))?);
                 }
             }
         }
         for (array, index) in arrays.iter().zip(indexes) {
             for info in array.infos.iter().filter(|info| Container::of(info.key.as_str()).is_none()) {
-                self.insert(index.unwrap_or_default(), info)?;
+                let inserted = self.insert(index.unwrap_or_default(), info);
+                inserted.map_err(|error| error.anchored(array.anchor()))?;
             }
         }
         Ok(())
@@ -307,13 +308,14 @@ impl Node {
 impl Identity {
     /// What a node array says; without name and number it says nothing.
     pub(super) fn of(array: &NodeArray<'_>) -> Result<Self, RegisterError> {
-        let identity = Self::of_infos(array.infos.iter())?;
+        let identity = Self::of_infos(array.infos.iter()).map_err(|error| error.anchored(array.anchor()))?;
         if identity.hostname.is_none() && identity.id.is_none() {
-            return Err(RegisterError::Unidentified {
+            let error = RegisterError::Unidentified {
                 container: "PMIX_NODE_INFO_ARRAY",
                 position: array.position,
                 missing: "PMIX_HOSTNAME or PMIX_NODEID",
-            });
+            };
+            return Err(error.anchored(array.anchor()));
         }
         Ok(identity)
     }
@@ -367,7 +369,7 @@ pub(super) fn merged_arrays(arrays: &[NodeArray<'_>]) -> Result<Option<Value>, R
         identity.id.map(|id| by_id.insert(id, position));
         let Some(merged) = nodes.get_mut(position) else { continue };
         for info in array.infos.iter().filter(|info| Container::of(info.key.as_str()).is_none()) {
-            merged.insert(info)?;
+            merged.insert(info).map_err(|error| error.anchored(array.anchor()))?;
         }
     }
     let as_infos = |table: Table| table.into_entries().into_iter().map(|(key, value)| Info::new(key, value)).collect();

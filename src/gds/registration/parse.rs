@@ -13,6 +13,7 @@ use super::derive::{self, Maps};
 use super::description::{Description, Part};
 use super::error::{RegisterError, within};
 use super::nodes::{APP_NODES_KEY, Nodes, merged_arrays};
+use super::place::Anchor;
 use super::previous;
 
 /// Turns what a host tells about a job into its record.
@@ -33,8 +34,8 @@ pub fn parse(
     description: &[Info],
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    let facts = collect(namespace, &context.limits, description.iter().map(Part::Info))?;
-    settle(facts, context, previous, Completion::Derived)
+    let parts = || (0..).zip(description).map(|(position, info)| Part::Info(position, info));
+    settle_parts(namespace, context, parts, previous, Completion::Derived)
 }
 
 /// As [`parse`], for a description whose process arrays are in tables.
@@ -47,8 +48,7 @@ pub fn parse_description(
     description: &Description,
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    let facts = collect(namespace, &context.limits, description.parts())?;
-    settle(facts, context, previous, Completion::Derived)
+    settle_parts(namespace, context, || description.parts(), previous, Completion::Derived)
 }
 
 /// As [`parse_description`], for one that a server has completed: nothing is added but what leads from a process to its
@@ -59,8 +59,19 @@ pub(super) fn parse_as_told(
     description: &Description,
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    let facts = collect(namespace, &context.limits, description.parts())?;
-    settle(facts, context, previous, Completion::AsTold)
+    settle_parts(namespace, context, || description.parts(), previous, Completion::AsTold)
+}
+
+fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
+    namespace: &'a Namespace,
+    context: &'a Context,
+    parts: impl Fn() -> P,
+    previous: Option<&JobRecord>,
+    completion: Completion,
+) -> Result<JobRecord, RegisterError> {
+    let facts = collect(namespace, &context.limits, parts());
+    let record = facts.and_then(|facts| settle(facts, context, previous, completion));
+    record.map_err(|error| error.located(parts()))
 }
 
 /// What becomes of values that follow from others and were left out.
@@ -82,7 +93,7 @@ fn settle(
     }
     settle_loose(&mut facts, previous)?;
     let fresh_maps = Maps::read(&facts.job, &context.limits)?;
-    let maps_are_fresh = fresh_maps.is_some();
+    let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
     if let Some(previous) = previous {
         previous::fill_tables(&mut facts, previous, &fresh_maps);
@@ -92,7 +103,7 @@ fn settle(
 
     let mut nodes = Nodes::new(&context.limits);
     match (&maps.nodes, previous) {
-        (Some(map), _) => nodes.add_map(map)?,
+        (Some(map), _) => nodes.add_map(map).map_err(|error| error.anchored(Anchor::job(maps.nodes_key)))?,
         (None, Some(previous)) => previous::add_nodes(&mut nodes, previous)?,
         (None, None) => {}
     }
@@ -100,9 +111,14 @@ fn settle(
     nodes.add_arrays(&facts.job_nodes)?;
     let own_node = nodes.add_own(context, &facts.loose_node)?;
     let size = Size::of(&facts, &maps, context, previous)?;
-    if let (Some(job_size), true, false) = (size.known, size_is_fresh, maps_are_fresh) {
+    if size_is_fresh && !maps_are_fresh {
         // A job can't shrink under the processes that its earlier map places.
-        Maps::read(&facts.job, &context.limits)?.check_ranks(job_size)?;
+        let earlier = Maps::read(&facts.job, &context.limits)?;
+        let checked = earlier.check_ranks(size.known.unwrap_or(u32::MAX));
+        checked.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
+    }
+    if size_is_fresh && ranks_are_fresh && completion == Completion::Derived {
+        size.check_map(&maps)?;
     }
 
     if let (Some(previous), false) = (previous, maps_are_fresh) {
@@ -141,15 +157,30 @@ impl Size {
         let known = told.or_else(|| maps.ranks.as_ref().map(RankMap::rank_count));
         let described = facts.ranks.iter().max().copied();
         if let Some(job_size) = known {
-            within("ranks", u64::from(job_size), u64::from(context.limits.ranks_max))?;
-            maps.check_ranks(job_size)?;
+            let sized = within("ranks", u64::from(job_size), u64::from(context.limits.ranks_max));
+            sized.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
+            maps.check_ranks(job_size).map_err(|error| error.anchored(Anchor::job(maps.ranks_key)))?;
             if let Some(rank) = described.filter(|rank| *rank >= job_size) {
-                return Err(RegisterError::RankOutsideJob { rank, place: "process arrays", job_size });
+                let error = RegisterError::RankOutsideJob { rank, place: "process arrays", job_size };
+                return Err(error.about(keys::RANK.name()).anchored(Anchor::Process(rank)));
             }
         }
         let at_least = described.map_or(0, |rank| rank.saturating_add(1));
         let before = previous.map_or(0, |previous| previous.rank_count);
         Ok(Self { known, rank_count: known.unwrap_or_else(|| at_least.max(before)) })
+    }
+}
+
+impl Size {
+    /// Confirms that the map places as many processes as the host said there are.
+    fn check_map(self, maps: &Maps) -> Result<(), RegisterError> {
+        match (self.known, maps.ranks.as_ref().map(RankMap::rank_count)) {
+            (Some(job_size), Some(in_map)) if job_size != in_map => {
+                let anchor = Anchor::job(keys::JOB_SIZE.name());
+                Err(RegisterError::JobSize { job_size, in_map }.anchored(anchor))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -211,7 +242,8 @@ fn settle_loose(facts: &mut Facts<'_>, previous: Option<&JobRecord>) -> Result<(
     let numbers: BTreeSet<u32> = facts.apps.keys().copied().chain(earlier).collect();
     if numbers.len() > 1 {
         let app_count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-        return Err(RegisterError::WhichApp { key: key.as_str().to_owned(), app_count });
+        let anchor = Anchor::job(key.as_str());
+        return Err(RegisterError::WhichApp { key: key.as_str().to_owned(), app_count }.anchored(anchor));
     }
     let number = numbers.first().copied().unwrap_or(0);
     let table = &mut facts.apps.entry(number).or_default().table;

@@ -22,6 +22,7 @@ use super::runs::Runs;
 pub struct ProcessTable {
     /// Rank and number of entries of each array.
     arrays: Runs,
+    array_count: u64,
     columns: Vec<TableColumn>,
     positions: FxHashMap<Key, ColumnId>,
     /// The column of each place in the arrays, the rank's not counted.
@@ -101,6 +102,7 @@ impl ProcessTable {
     pub fn push(&mut self, rank: u32, cells: &[TableCell]) {
         let entry_count = u64::try_from(cells.len()).unwrap_or(u64::MAX).saturating_add(1);
         self.arrays.push(rank, entry_count);
+        self.array_count += 1;
         for cell in cells {
             if let Some(column) = self.columns.get_mut(cell.column.0) {
                 column.numbers.push(rank, cell.number);
@@ -109,13 +111,13 @@ impl ProcessTable {
     }
 
     /// Rank and number of entries of each array, in order.
-    pub(super) fn arrays(&self) -> impl Iterator<Item = (u32, u64)> {
+    pub(super) fn arrays(&self) -> impl Iterator<Item = (u32, u64)> + Clone {
         self.arrays.iter()
     }
 
     /// How many arrays there are.
-    pub(super) fn array_count(&self) -> usize {
-        self.arrays.len()
+    pub(super) const fn array_count(&self) -> u64 {
+        self.array_count
     }
 
     /// The columns, in the order of first mention.

@@ -32,7 +32,7 @@ impl Runs {
     }
 
     /// All pairs.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u64)> + Clone {
         self.0.iter().flat_map(|run| (0..run.count).map(|at| (run.index + at, run.number_at(at))))
     }
 

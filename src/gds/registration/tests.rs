@@ -1,5 +1,6 @@
 //! One test for each rule of registration. Answers are read the way a client's request would be.
 
+mod bad_input;
 mod builder;
 mod containers;
 mod derivation;
@@ -35,7 +36,7 @@ fn record(description: &[Info]) -> JobRecord {
 }
 
 fn refusal(description: &[Info]) -> RegisterError {
-    register(description).unwrap_err()
+    register(description).unwrap_err().cause().clone()
 }
 
 fn info(key: &'static str, value: impl Into<Value>) -> Info {

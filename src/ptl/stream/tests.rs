@@ -179,10 +179,10 @@ fn a_server_that_half_closes_is_not_believed() {
     let endpoint = Endpoint::Tcp(listener.local_addr().unwrap());
     let client = Stream::connect(&endpoint, StreamLimits::default()).unwrap();
     let (mut server, _) = listener.accept().unwrap();
-    client.check_tcp_server().unwrap();
+    client.check_tcp_server(Trust::OwnAndRoot).unwrap();
     server.write_all(b"welcome").unwrap();
     server.shutdown(std::net::Shutdown::Write).unwrap();
-    let closed = client.check_tcp_server().unwrap_err();
+    let closed = client.check_tcp_server(Trust::OwnAndRoot).unwrap_err();
     assert!(matches!(closed, ConnectError::Unreachable { .. }) && !closed.is_nothing_there(), "{closed}");
 }
 
@@ -195,9 +195,39 @@ fn a_server_of_this_node_that_takes_no_connection_is_given_up_in_time() {
     rustix::net::listen(&socket, 0).unwrap();
     let stopped = std::net::TcpListener::from(socket);
     let endpoint = Endpoint::Tcp(stopped.local_addr().unwrap());
-    let connect = |_| Stream::connect_within(&endpoint, StreamLimits::default(), Duration::from_millis(200));
+    let connect =
+        |_| Stream::connect_within(&endpoint, StreamLimits::default(), Duration::from_millis(200), Trust::OwnAndRoot);
     let outcomes: Vec<_> = (0..8).map(connect).collect();
     let Some(ConnectError::Unreachable { source, .. }) = outcomes.into_iter().find_map(Result::err) else { panic!() };
     assert_eq!(source.kind(), io::ErrorKind::TimedOut);
     assert_eq!(source.raw_os_error(), None, "this process gave up, not the kernel");
+}
+
+/// A server that is stopped takes nobody; whoever came when its queue was full waited for as long as it was.
+#[test]
+fn a_full_queue_holds_nobody_up_for_longer_than_wanted() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let endpoint = Endpoint::Unix(path);
+    let _first = Stream::connect(&endpoint, taking(0)).unwrap();
+    let error = Stream::connect_within(&endpoint, taking(0), Duration::from_millis(20), Trust::OwnAndRoot).unwrap_err();
+    let ConnectError::Unreachable { source, .. } = &error else { panic!("{error}") };
+    assert_eq!(source.kind(), io::ErrorKind::TimedOut);
+    assert!(!error.may_pass() && !error.is_nobody_there());
+    drop(listener);
+    assert!(Stream::connect(&endpoint, taking(0)).unwrap_err().is_nobody_there());
+}
+
+#[test]
+fn what_is_shared_is_held_by_nobody_and_the_rest_until_it_was_sent() {
+    let (mut a, mut b) = pair(taking(0));
+    a.queue(vec![1; 1000], None).unwrap();
+    a.queue_shared(vec![2; 10], vec![3; 5000].into()).unwrap();
+    assert_eq!((a.queued_bytes(), a.held_bytes()), (6010, 1010));
+    assert_eq!(a.flush(), Ok(Flushed::All));
+    assert_eq!((a.queued_bytes(), a.held_bytes()), (0, 0));
+    assert_eq!(receive_all(&mut b, 6010).len(), 6010);
 }

@@ -216,6 +216,27 @@ fn too_many_paths_or_bytes_are_refused_before_anything_is_compared() {
     assert_eq!(removed(&rig.lose(peer)), ["/a", "/b", "/c"]);
 }
 
+/// One process could take the whole of it; the others' files stayed where they were.
+#[test]
+fn one_process_has_a_share_of_the_paths_until_they_are_due() {
+    let limits = Limits { cleanup_paths_per_process_max: 2, cleanup_bytes_per_process_max: 6, ..Limits::default() };
+    let mut rig = own(Capabilities::empty(), limits);
+    let peers = rig.job(4, 2);
+    let register = |rig: &mut Rig, peer, target, list: &str| {
+        matches!(
+            replies(&rig.request(peer, control(&[proc(target)], &[files(list)]))).as_slice(),
+            [(_, Reply::Infos(_))]
+        )
+    };
+    assert!(!register(&mut rig, peers[0], 0, "/a,/b,/c"), "paths");
+    assert!(!register(&mut rig, peers[0], 0, "/a,/4567"), "bytes");
+    assert!(register(&mut rig, peers[0], 0, "/a") && register(&mut rig, peers[0], 1, "/b"));
+    assert!(!register(&mut rig, peers[0], 1, "/c"));
+    assert!(register(&mut rig, peers[1], 1, "/c,/d"), "another's share is its own");
+    assert_eq!(removed(&rig.lose(peers[1])), ["/b", "/c", "/d"]);
+    assert!(register(&mut rig, peers[0], 0, "/e") && !register(&mut rig, peers[0], 0, "/f"));
+}
+
 /// Each request that waited for a process was an order of its own, with a copy of all that was to stay: memory by the
 /// square of their number.
 #[test]

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::harness::*;
 use crate::proto::{RankData, Reply, Request};
 use crate::server::{Capabilities, Hello, HostCall, Input, PeerId, Version};
@@ -51,6 +53,37 @@ fn a_timeout_of_zero_means_none() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
     rig.request(peers[1], get(&proc(0), Some("a"), &[timeout(0)]));
+    assert_eq!(rig.server.poll_timeout(), None);
+}
+
+/// It was held for ever; each server of the reference since 4.2 answers so after two seconds.
+#[test]
+fn a_key_that_a_committed_neighbour_does_not_put_ends_with_a_timeout() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    assert_eq!(rig.server.poll_timeout(), None, "it may have yet to compute what it puts");
+    rig.put(peers[0], Scope::Global, "other", 1);
+    assert_eq!(rig.wait(1), []);
+    rig.request(peers[2], get(&proc(0), Some("a"), &[]));
+    rig.request(peers[2], get(&proc(0), Some("a"), &[timeout(0)]));
+    rig.put(peers[0], Scope::Global, "more", 1);
+    assert_eq!(statuses(&rig.wait(1)), [(peers[1], Status::ERR_TIMEOUT)]);
+    assert_eq!(statuses(&rig.wait(1)), [(peers[2], Status::ERR_TIMEOUT)]);
+    assert_eq!(rig.server.poll_timeout(), None);
+    let outputs = rig.put(peers[0], Scope::Global, "a", 2);
+    assert!(matches!(&replies(&outputs)[1], (peer, Reply::Data(_)) if *peer == peers[2]), "0 is for ever");
+}
+
+#[test]
+fn what_a_committed_neighbour_puts_a_little_later_is_found() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.put(peers[0], Scope::Global, "other", 1);
+    rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    assert_eq!(rig.wait(1), []);
+    let outputs = rig.put(peers[0], Scope::Global, "a", 2);
+    assert!(matches!(&replies(&outputs)[1], (peer, Reply::Data(_)) if *peer == peers[1]));
     assert_eq!(rig.server.poll_timeout(), None);
 }
 
@@ -161,7 +194,7 @@ fn peers_before_4_0_get_the_whole_job() {
     let mut rig = Rig::new(Capabilities::empty());
     rig.job(1, 1);
     let version = Version { major: 3, minor: 2 };
-    let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version };
+    let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version, strangers: BTreeSet::new() };
     rig.input(Input::Connected(PeerId(50), hello));
     rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
         namespace: namespace("job"),

@@ -1,5 +1,7 @@
 //! Groups.
 
+use std::collections::BTreeSet;
+
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Collective, Group, Reply, Request};
@@ -263,7 +265,9 @@ fn another_users_group_is_not_meant() {
     rig.host(HostCall::RegisterClient(RegisterClient { proc: stranger.clone(), uid, gid, object: 0 }));
     let outsider = PeerId(99);
     let version = Version { major: 5, minor: 0 };
-    rig.input(Input::Connected(outsider, Hello { proc: stranger.clone(), credentials, store: SOCKET, version }));
+    let strangers = BTreeSet::new();
+    let hello = Hello { proc: stranger.clone(), credentials, store: SOCKET, version, strangers };
+    rig.input(Input::Connected(outsider, hello));
     formed(&rig.request(outsider, construct("later", std::slice::from_ref(&stranger), &[])));
     let later = ProcId::new(namespace("later"), Rank::Wildcard);
     let connect = |procs: &[ProcId]| Request::Connect(Collective { procs: procs.to_vec(), directives: Vec::new() });
@@ -437,16 +441,4 @@ fn a_group_of_a_job_that_is_all_here_is_numbered_here_and_members_learn_what_eac
     let Reply::Group { info, .. } = &replies(&outputs)[0].1 else { panic!("{outputs:?}") };
     let expected: Vec<Info> = info.iter().filter(|info| info.key.as_str() == "pmix.grp.info").cloned().collect();
     assert_eq!(expected, [given(0, 7), given(1, 8)], "whoever it says it is");
-}
-
-/// One process could open all the operations that there may be.
-#[test]
-fn one_process_has_a_share_of_the_operations() {
-    let limits = Limits { collectives_per_process_max: 1, ..Limits::default() };
-    let mut rig = Rig::with(Config { limits, ..Config::default() }, MapStore::new());
-    let peers = rig.job(3, 3);
-    assert_eq!(rig.request(peers[0], construct("a", &[everybody()], &[])), []);
-    let outputs = rig.request(peers[0], construct("b", &[everybody()], &[]));
-    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_OUT_OF_RESOURCE)]);
-    assert_eq!(rig.request(peers[1], construct("b", &[everybody()], &[])), [], "another has its own");
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::gds::model::MapStore;
@@ -65,7 +66,7 @@ impl Rig {
         self.last_peer += 1;
         let id = PeerId(self.last_peer);
         let version = Version { major: 5, minor: 0 };
-        let hello = Hello { proc: proc.clone(), credentials: OWNER, store, version };
+        let hello = Hello { proc: proc.clone(), credentials: OWNER, store, version, strangers: BTreeSet::new() };
         (id, self.input(Input::Connected(id, hello)))
     }
 

@@ -2,9 +2,9 @@
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{Reply, Request};
+use crate::proto::{Commit, Reply, Request};
 use crate::server::{Capabilities, Config, DirectModexRequest, HostCall, HostResult, Limits, Output, Refusal};
-use crate::types::{Query, Scope, Status, Text};
+use crate::types::{Key, Kval, Query, Scope, Status, Text, Value};
 
 const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
 
@@ -54,6 +54,17 @@ fn one_collective_more_than_the_limit_is_refused() {
     assert_eq!(statuses(&rig.request(peers[1], fence(&[everybody()], &[]))).len(), 2, "joining is no new one");
 }
 
+/// One process could keep all others from their fences.
+#[test]
+fn one_process_arrives_at_its_share_of_the_collectives() {
+    let mut rig = rig(Limits { collectives_per_process_max: 1, ..Limits::default() });
+    let peers = rig.job(3, 3);
+    assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(peers[0], fence(&[proc(0), proc(1)], &[]))), [(peers[0], FULL)]);
+    assert_eq!(rig.request(peers[1], fence(&[proc(1), proc(2)], &[])), [], "the other's share is its own");
+    assert_eq!(rig.request(peers[1], fence(&[everybody()], &[])), [], "joining is no new one");
+}
+
 #[test]
 fn one_participant_more_than_the_limit_is_refused() {
     let mut rig = rig(Limits { participants_max: 2, ..Limits::default() });
@@ -94,6 +105,20 @@ fn the_answer_to_a_get_carries_other_values_only_as_far_as_a_message_takes_them(
         let answer = data(&rig.request(peers[1], get(&proc(0), Some("a"), &[])));
         assert_eq!(answer.iter().map(|kval| kval.key.as_str()).collect::<Vec<_>>(), expected);
     }
+}
+
+/// The others' strings took the room of the one that was wanted, once they were unpacked.
+#[test]
+fn a_compressed_string_counts_as_what_it_unpacks_to() {
+    let mut rig = rig(Limits { reply_bytes_max: 10_000, ..Limits::default() });
+    let peers = rig.job(2, 2);
+    let compressed = Value::CompressedString(crate::bfrops::deflated(&[b'x'; 6000], 6000));
+    let entry = |key| Kval { key: Key::from_static(key), value: compressed.clone() };
+    for key in ["a", "b"] {
+        rig.request(peers[0], Request::Commit(Commit { parts: vec![(Scope::Global, vec![entry(key)])] }));
+    }
+    let answer = data(&rig.request(peers[1], get(&proc(0), Some("b"), &[])));
+    assert_eq!(answer.iter().map(|kval| kval.key.as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
 fn ask(rig: &mut Rig, peer: crate::server::PeerId, keys: &[&str]) -> Reply {

@@ -97,7 +97,10 @@ fn who_may_know_of_groups_and_sets() {
     rig.host(HostCall::RegisterClient(client));
     let outsider = PeerId(99);
     let version = Version { major: 5, minor: 0 };
-    rig.input(Input::Connected(outsider, Hello { proc: stranger, credentials, store: SOCKET, version }));
+    rig.input(Input::Connected(
+        outsider,
+        Hello { proc: stranger, credentials, store: SOCKET, version, strangers: std::collections::BTreeSet::new() },
+    ));
     let keys = ["pmix.qry.pgrpnum", "pmix.qry.pgrp", "pmix.qry.psetnum"];
     let texts = |texts: &[&str]| {
         let elements = texts.iter().map(|text| Value::from(*text)).collect();

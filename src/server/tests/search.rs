@@ -6,7 +6,7 @@
 //! ways lead out: everybody comes, and then nobody waits any more; everybody ends, and then nothing is left.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
@@ -315,7 +315,7 @@ impl World {
         let id = PeerId(self.last_peer);
         self.peers[rank as usize] = id;
         let version = Version { major: 5, minor: 0 };
-        let hello = Hello { proc: proc(rank), credentials: OWNER, store: SOCKET, version };
+        let hello = Hello { proc: proc(rank), credentials: OWNER, store: SOCKET, version, strangers: BTreeSet::new() };
         self.server.handle(self.now, Input::Connected(id, hello));
         while self.server.poll_output().is_some() {}
     }
@@ -469,7 +469,7 @@ fn replay(pair: Pair, table: Table, path: &[Step]) -> Result<World, String> {
 }
 
 fn search(pair: Pair, table: Table, depth: usize) -> Search {
-    let mut seen = HashSet::from([state_of(&World::new(pair, table))]);
+    let mut seen = BTreeSet::from([state_of(&World::new(pair, table))]);
     let mut queue: VecDeque<Vec<Step>> = VecDeque::from([Vec::new()]);
     let mut taken = 0;
     while let Some(path) = queue.pop_front() {
@@ -482,17 +482,17 @@ fn search(pair: Pair, table: Table, depth: usize) -> Search {
         for step in steps().into_iter().filter(possible) {
             taken += 1;
             let longer: Vec<Step> = path.iter().copied().chain([step]).collect();
-            let state = match replay(pair, table, &longer) {
-                Ok(world) => state_of(&world),
+            let mut world = match replay(pair, table, &longer) {
+                Ok(world) => world,
                 Err(error) => return found(seen.len(), taken, &longer, &error),
             };
-            if !seen.insert(state) {
+            if !seen.insert(state_of(&world)) {
                 continue;
             }
-            for way_out in [World::everybody_comes, World::everybody_ends] {
-                if let Err(error) = replay(pair, table, &longer).and_then(|mut world| way_out(&mut world)) {
-                    return found(seen.len(), taken, &longer, &error);
-                }
+            let comes = world.everybody_comes();
+            let ends = replay(pair, table, &longer).and_then(|mut world| world.everybody_ends());
+            if let Err(error) = comes.and(ends) {
+                return found(seen.len(), taken, &longer, &error);
             }
             if longer.len() < depth {
                 queue.push_back(longer);
@@ -582,7 +582,8 @@ fn a_defect_in_the_table_is_found() {
     ) -> Effect {
         wrong(phase, standing, happening).unwrap_or_else(|| effect(phase, standing, happening))
     }
-    let defects: [(&str, fn(Phase, Standing, Happening) -> Effect); 6] = [
+    type Defective = fn(Phase, Standing, Happening) -> Effect;
+    let defects: [(&str, Defective); 6] = [
         ("a finalization is a loss", |phase, standing, happening| {
             mutant(phase, standing, happening, |_, standing, happening| {
                 (standing == Standing::Away && happening == Happening::Finalize).then_some(Effect::Depart)

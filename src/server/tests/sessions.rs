@@ -7,6 +7,7 @@ use crate::server::{
     RegisterNamespace, Upcall, Version,
 };
 use crate::types::{Info, Scope, Status, Text};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 #[test]
@@ -44,10 +45,64 @@ fn a_connection_of_another_user_is_refused() {
     rig.register("job", Some(1), Some(1));
     rig.register_client(&proc(0));
     let found = Credentials { uid: 0, gid: OWNER.gid };
-    let hello = Hello { proc: proc(0), credentials: found, store: SOCKET, version: Version { major: 5, minor: 0 } };
+    let hello = Hello {
+        proc: proc(0),
+        credentials: found,
+        store: SOCKET,
+        version: Version { major: 5, minor: 0 },
+        strangers: BTreeSet::new(),
+    };
     let outputs = rig.input(Input::Connected(PeerId(9), hello));
     let refusal = Refusal::Credentials { proc: proc(0), expected: OWNER, found };
     assert_eq!(outputs, [Output::Refuse(PeerId(9), refusal)]);
+}
+
+/// The connection number 9 claims rank 0, and these are shown to be none of its family.
+fn claim_rank_0(rig: &mut Rig, strangers: &[PeerId]) -> Vec<Output> {
+    let (version, strangers) = (Version { major: 5, minor: 0 }, strangers.iter().copied().collect());
+    let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version, strangers };
+    rig.input(Input::Connected(PeerId(9), hello))
+}
+
+/// Every process of the user could be rank 0 beside rank 0, commit in its name, and arrive at its fences.
+#[test]
+fn a_rank_that_is_connected_is_nobody_elses() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 2)[0];
+    let refusal = Refusal::Taken { proc: proc(0) };
+    assert_eq!(claim_rank_0(&mut rig, &[peer]), [Output::Refuse(PeerId(9), refusal)]);
+    assert_eq!(rig.server.peer_count(), 2);
+}
+
+#[test]
+fn whoever_is_family_of_one_of_a_rank_s_processes_may_be_the_rank_too() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(1, 1);
+    let clone = rig.join(&proc(0), SOCKET);
+    let outputs = claim_rank_0(&mut rig, &[peers[0]]);
+    assert!(matches!(outputs.as_slice(), [Output::Admit(..)]), "{outputs:?}");
+    rig.input(Input::Lost(PeerId(9)));
+    let outputs = claim_rank_0(&mut rig, &[peers[0], clone]);
+    assert!(matches!(outputs.as_slice(), [Output::Refuse(_, Refusal::Taken { .. })]), "{outputs:?}");
+}
+
+#[test]
+fn a_rank_that_its_process_has_left_is_free() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    rig.request(peer, Request::Finalize);
+    let outputs = claim_rank_0(&mut rig, &[peer]);
+    assert!(matches!(outputs.as_slice(), [Output::Admit(..)]), "{outputs:?}");
+}
+
+#[test]
+fn a_rank_is_taken_from_when_the_host_is_asked() {
+    let mut rig = Rig::new(Capabilities::CLIENT_CONNECTED);
+    rig.register("job", Some(1), Some(1));
+    rig.register_client(&proc(0));
+    let (first, _) = rig.connect(&proc(0), SOCKET);
+    let outputs = claim_rank_0(&mut rig, &[first]);
+    assert!(matches!(outputs.as_slice(), [Output::Refuse(_, Refusal::Taken { .. })]), "{outputs:?}");
 }
 
 #[test]
@@ -226,7 +281,7 @@ fn a_connection_refused_for_a_second_introduction_is_gone() {
     let peer = rig.job(2, 2)[0];
     assert_eq!(statuses(&rig.request(peer, get(&proc(1), Some("a"), &[]))), []);
     let version = Version { major: 5, minor: 0 };
-    let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version };
+    let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version, strangers: BTreeSet::new() };
     assert_eq!(rig.input(Input::Connected(peer, hello)), [Output::Refuse(peer, Refusal::Repeated)]);
     assert_eq!((rig.server.peer_count(), rig.server.open_request_count()), (1, 0));
 }

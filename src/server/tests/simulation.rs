@@ -301,7 +301,7 @@ impl World {
         }
         let peer = PeerId(self.next_id());
         let version = Version { major: 5, minor: 0 };
-        let hello = Hello { proc: proc(rank), credentials: OWNER, store: SOCKET, version };
+        let hello = Hello { proc: proc(rank), credentials: OWNER, store: SOCKET, version, strangers: BTreeSet::new() };
         self.input(server, Input::Connected(peer, hello));
         // The host admits at once, so that the requests to come are not refused.
         while let Some(place) = self.errands.iter().position(|errand| is_admission(errand, server)) {

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::harness::*;
@@ -31,6 +32,7 @@ fn stranger() -> ToolHello {
         version: Version { major: 4, minor: 2 },
         version_text: "4.2.2rc2".to_owned(),
         info: vec![Info::new(key("pmix.euid"), 0_u32), Info::new(key("pmix.cmd.line"), "./ps")],
+        strangers: BTreeSet::new(),
     }
 }
 
@@ -119,7 +121,10 @@ fn a_tool_that_the_host_announced_is_its_client() {
     rig.register_client(&proc(0));
     let started = ToolHello { is_started: true, ..named("job", 0) };
     assert_eq!(arrive(&mut rig, 1, started.clone()), [Output::Admit(PeerId(1), 1)]);
-    assert_eq!(arrive(&mut rig, 2, started), [Output::Admit(PeerId(2), 2)], "a fork of it may come, too");
+    assert_eq!(arrive(&mut rig, 2, started.clone()), [Output::Admit(PeerId(2), 2)], "a fork of it may come, too");
+    let strangers = [PeerId(1), PeerId(2)].into();
+    let refused = arrive(&mut rig, 3, ToolHello { strangers, ..started });
+    assert_eq!(refused, [Output::Refuse(PeerId(3), Refusal::Taken { proc: proc(0) })]);
 }
 
 #[test]

@@ -60,8 +60,8 @@ fn a_map_is_text_or_bytes_and_nothing_else() {
         assert_eq!(job_value(&record, "pmix.nlist"), Some(Value::from("n0,n1")));
         assert_eq!(job_value(&record, "pmix.nmap"), Some(nodes));
     }
-    assert!(matches!(with(Value::Uint32(1)), Err(RegisterError::Type { .. })));
-    assert!(matches!(with(Value::from("huh:x[")), Err(RegisterError::NodeMap(_))));
+    assert!(matches!(with(Value::Uint32(1)).unwrap_err().cause(), RegisterError::Type { .. }));
+    assert!(matches!(with(Value::from("huh:x[")).unwrap_err().cause(), RegisterError::NodeMap(_)));
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn sizes_beyond_the_limits_are_refused_by_name() {
     let limits = Limits { ranks_max: 8, nodes_max: 2, aliases_max: 2, apps_max: 2, entries_max: 6, depth_max: 16 };
     let context = Context { limits, ..context() };
     let parse = |description: &[Info]| parse(&namespace(), &context, description, None);
-    let limit_of = |description: &[Info]| match parse(description).unwrap_err() {
-        RegisterError::Limit { limit, .. } => limit,
+    let limit_of = |description: &[Info]| match parse(description).unwrap_err().cause() {
+        RegisterError::Limit { limit, .. } => *limit,
         RegisterError::NodeMap(_) => "node map",
         RegisterError::ProcMap(_) => "process map",
         other => panic!("{other}"),

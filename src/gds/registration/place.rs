@@ -1,0 +1,174 @@
+//! Where in a caller's description something stands.
+
+use std::fmt;
+
+use crate::keys;
+use crate::types::{Info, Rank, Value};
+
+use super::container::{Container, Infos};
+use super::description::Part;
+
+/// Where an entry stands in what a caller gave: the arrays around it, from the outside in, and its key.
+///
+/// `job.arr[3].node.arr[0] "pmix.hname"` is the host name in the array that is the first entry of the array under
+/// `pmix.job.arr`, which is entry 3 of the description. Positions count from 0, all entries around the one that is meant
+/// included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// From the inside out: errors learn of them on their way up.
+    steps: Vec<Step>,
+    key: Option<String>,
+    /// What is known instead of the steps, until they have been looked for.
+    anchor: Option<Anchor>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Step {
+    key: String,
+    position: u64,
+}
+
+/// What leads to an entry once the walk has passed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    /// A node array, by its number among all of them.
+    NodeArray(u64),
+    /// A process array about this rank.
+    Process(u32),
+    /// An entry outside session, application, process and node arrays, of this key.
+    Job(String),
+}
+
+impl Anchor {
+    /// An entry of this key outside session, application, process and node arrays.
+    pub(super) fn job(key: &str) -> Self {
+        Self::Job(key.to_owned())
+    }
+}
+
+impl Place {
+    /// An entry of this key.
+    #[must_use]
+    pub fn of_key(key: &str) -> Self {
+        Self { key: Some(key.to_owned()), ..Self::default() }
+    }
+
+    /// The same as seen from outside the array that is the value of `key`, entry `position` of what is around it.
+    #[must_use]
+    pub fn inside(mut self, key: &str, position: u64) -> Self {
+        self.steps.push(Step { key: key.to_owned(), position });
+        self
+    }
+
+    /// What an anchor leads to.
+    pub(super) fn anchored(anchor: Anchor) -> Self {
+        let key = if let Anchor::Job(key) = &anchor { Some(key.clone()) } else { None };
+        Self { steps: Vec::new(), key, anchor: Some(anchor) }
+    }
+
+    pub(super) fn with_key(mut self, key: Option<&str>) -> Self {
+        self.key = key.map(str::to_owned).or(self.key);
+        self
+    }
+
+    /// Looks for what the anchor leads to. What an earlier description said is not found, and has no place in this one.
+    pub(super) fn located<'a>(mut self, parts: impl Iterator<Item = Part<'a>>) -> Self {
+        let Some(anchor) = self.anchor.take() else { return self };
+        let mut search = Search { anchor, node_arrays: 0, steps: Vec::new() };
+        if search.parts(parts) {
+            self.steps = search.steps;
+        }
+        self
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.key.is_none()
+    }
+
+    /// The key of the entry, if one is meant and not the whole array.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+}
+
+/// Arrays that are named one by one; of deeper places the number is told.
+const NAMED_MAX: usize = 8;
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, step) in self.steps.iter().rev().take(NAMED_MAX).enumerate() {
+            let name = step.key.strip_prefix("pmix.").unwrap_or(&step.key);
+            write!(f, "{}{}[{}]", if at == 0 { "" } else { "." }, name.escape_debug(), step.position)?;
+        }
+        if let Some(deeper) = self.steps.len().checked_sub(NAMED_MAX).filter(|deeper| *deeper > 0) {
+            write!(f, " and {deeper} deeper")?;
+        }
+        match &self.key {
+            Some(key) if self.steps.is_empty() => write!(f, "{key:?}"),
+            Some(key) => write!(f, " {key:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The walk of the collector once more, after it has succeeded: it ends, and no deeper than the limit.
+struct Search {
+    anchor: Anchor,
+    node_arrays: u64,
+    /// From the inside out.
+    steps: Vec<Step>,
+}
+
+impl Search {
+    fn parts<'a>(&mut self, parts: impl Iterator<Item = Part<'a>>) -> bool {
+        for part in parts {
+            match part {
+                Part::Info(position, info) if self.entry(info, position, true) => return true,
+                Part::Processes(table, positions) => {
+                    let Anchor::Process(wanted) = &self.anchor else { continue };
+                    if let Some(at) = table.arrays().position(|(rank, _)| rank == *wanted) {
+                        let (key, at) =
+                            (keys::PROC_INFO_ARRAY.name().to_owned(), u64::try_from(at).unwrap_or(u64::MAX));
+                        self.steps.push(Step { key, position: positions.of(at) });
+                        return true;
+                    }
+                }
+                Part::Info(..) => {}
+            }
+        }
+        false
+    }
+
+    fn entry(&mut self, info: &Info, position: u64, is_of_job: bool) -> bool {
+        let key = info.key.as_str();
+        let Some(container) = Container::of(key) else {
+            return is_of_job && matches!(&self.anchor, Anchor::Job(wanted) if wanted == key);
+        };
+        let Ok(infos) = Infos::of(key, &info.value) else { return false };
+        let is_meant = match (container, &self.anchor) {
+            (Container::Node, Anchor::NodeArray(wanted)) => {
+                self.node_arrays += 1;
+                self.node_arrays - 1 == *wanted
+            }
+            (Container::Proc, Anchor::Process(wanted)) => infos.iter().next().and_then(rank_in) == Some(*wanted),
+            _ => false,
+        };
+        let is_of_job = container == Container::Job;
+        if is_meant || (0..).zip(infos.iter()).any(|(at, info)| self.entry(info, at, is_of_job)) {
+            self.steps.push(Step { key: key.to_owned(), position });
+            return true;
+        }
+        false
+    }
+}
+
+fn rank_in(info: &Info) -> Option<u32> {
+    match &info.value {
+        Value::ProcRank(rank) => rank.process(),
+        Value::Proc(proc) => proc.rank.process(),
+        value => value.as_u32().filter(|rank| *rank <= Rank::PROCESS_MAX),
+    }
+}

@@ -1,0 +1,345 @@
+//! What contradicts itself is refused with the key, and where in the description it stands.
+
+use super::*;
+use crate::gds::{Publish, Store, StoreOptions};
+use crate::keys::ValueKind;
+use crate::shmem::BackingKind;
+use crate::types::{Envar, LocalAddress, Text, Timeval};
+
+fn said(description: &[Info]) -> String {
+    register(description).unwrap_err().to_string()
+}
+
+/// A text says what, and where: `place`, then whatever the error has to say.
+#[track_caller]
+fn stands_at(description: &[Info], place: &str, what: &str) {
+    let said = said(description);
+    let rest = said.strip_prefix(place).unwrap_or_else(|| panic!("{said:?} does not begin with {place:?}"));
+    assert!(rest.contains(what), "{said:?} says nothing of {what:?}");
+}
+
+#[test]
+fn an_error_names_the_key_and_the_way_to_it() {
+    let filler = |count: u32| (0..count).map(|_| info("pmix.jobid", "j"));
+    let wrong = array("pmix.node.arr", vec![info("pmix.nodeid", 0_u32), info("pmix.hname", 7_u32)]);
+    let description: Vec<Info> = filler(3).chain([job(vec![wrong])]).collect();
+    assert_eq!(
+        said(&description),
+        "job.arr[3].node.arr[0] \"pmix.hname\": expected string, got uint32; load the value with the type of the attribute"
+    );
+    stands_at(&[info("pmix.jobid", 1_u32)], "\"pmix.jobid\": ", "expected string, got uint32");
+    let in_session = vec![info("pmix.session.id", 1_u32), job(vec![app(0, vec![info("pmix.wdir", 1_u32)])])];
+    stands_at(&[session(in_session)], "ssn.arr[0].job.arr[1].app.arr[0] \"pmix.wdir\": ", "expected string");
+    let late = vec![process(0, vec![]), process(1, vec![info("pmix.lrank", "x")])];
+    stands_at(&late, "pdata[1] \"pmix.lrank\": ", "expected uint16, got string");
+    stands_at(&[info("pmix.job.arr", 1_u32)], "\"pmix.job.arr\": ", "expected data array of info");
+    let inner = job(vec![info("pmix.node.arr", 1_u32)]);
+    stands_at(&[inner], "job.arr[0] \"pmix.node.arr\": ", "expected data array of info");
+    stands_at(
+        &[job(vec![info("pmix.univ.size", -1_i32)])],
+        "job.arr[0] \"pmix.univ.size\": ",
+        "-1 does not fit uint32",
+    );
+}
+
+#[test]
+fn sizes_that_differ_are_named() {
+    let sized = |nodes: &str, ranks: &str, size: u32| {
+        let mut all = maps(nodes, ranks);
+        all.push(info("pmix.job.size", size));
+        all
+    };
+    stands_at(&sized("a,b", "0;1", 3), "\"pmix.job.size\": ", "3 processes, but the process map places 2");
+    stands_at(&sized("a,b", "0;2", 2), "\"pmix.pmap\": ", "rank 2 is in the process map");
+    stands_at(&[job(sized("a,b", "0;1", 3))], "job.arr[0] \"pmix.job.size\": ", "places 2");
+    stands_at(&maps("a,b", "0;1;2"), "\"pmix.pmap\": ", "2 nodes but the process map has 3 fields");
+    stands_at(&maps("a,b", "0,1;1"), "\"pmix.pmap\": ", "rank 1");
+    stands_at(&[job(maps("a,a", "0;1"))], "job.arr[0] \"pmix.nmap\": ", "\"a\" at 0 and at 1");
+    stands_at(&maps("huh:x[", "0"), "\"pmix.nmap\": ", "PMIX_NODE_MAP");
+    let raw = [info("pmix.nmap.raw", "a,,b"), info("pmix.pmap.raw", "0;1;2")];
+    stands_at(&raw, "\"pmix.nmap.raw\": ", "empty name");
+    let beyond = [info("pmix.job.size", 2_u32), process(0, vec![]), process(2, vec![])];
+    stands_at(&beyond, "pdata[2] \"pmix.rank\": ", "rank 2 is in the process arrays, but the job has 2 processes");
+    let apps = [app(0, vec![]), app(1, vec![]), info("pmix.wdir", "/")];
+    stands_at(&apps, "\"pmix.wdir\": ", "2 applications");
+}
+
+#[test]
+fn arrays_that_do_not_say_whose_they_are_are_named() {
+    stands_at(&[job(vec![array("pmix.pdata", vec![info("pmix.lrank", 0_u16)])])], "job.arr[0].pdata[0]: ", "PMIX_RANK");
+    stands_at(&[session(vec![])], "ssn.arr[0]: ", "PMIX_SESSION_ID");
+    stands_at(&[node("a", vec![]), array("pmix.node.arr", vec![])], "node.arr[1]: ", "PMIX_HOSTNAME");
+    stands_at(&[app(3, vec![info("pmix.appnum", 3_u32)])], "app.arr[0] \"pmix.appnum\": ", "twice");
+    let twice = process(0, vec![info("pmix.rank", Rank::from(0))]);
+    stands_at(&[twice], "pdata[0] \"pmix.rank\": ", "twice");
+    let nobody = array("pmix.pdata", vec![info("pmix.rank", Rank::Wildcard)]);
+    stands_at(&[nobody], "pdata[0] \"pmix.rank\": ", "not a process");
+    let mut same_id = maps("a,b", "0;1");
+    same_id.extend(["a", "b"].map(|name| node(name, vec![info("pmix.nodeid", 1_u32)])));
+    stands_at(&same_id, "node.arr[3]: ", "PMIX_NODEID 1");
+    stands_at(&[job(vec![info("pmix.nspace", "other")])], "job.arr[0] \"pmix.nspace\": ", "other");
+    let of_app = app(0, vec![node("a", vec![info("pmix.local.size", "x")])]);
+    stands_at(&[of_app], "app.arr[0].node.arr[1] \"pmix.local.size\": ", "got string");
+}
+
+#[test]
+fn names_are_not_empty_and_may_be_long() {
+    stands_at(&[node("", vec![])], "node.arr[0] \"pmix.hname\": ", "empty");
+    stands_at(&[process(0, vec![info("pmix.hname", "")])], "pdata[0] \"pmix.hname\": ", "empty");
+    stands_at(&[info("pmix.hname", "")], "\"pmix.hname\": ", "empty");
+    let long = "x".repeat(256);
+    for (len, is_fit) in [(255, true), (256, false)] {
+        let namespace = Namespace::new(&long[..len]);
+        assert_eq!(namespace.is_ok(), is_fit, "{len}");
+    }
+    assert!(register(&[node(&long, vec![])]).is_ok(), "the length of a node's name has no bound");
+    for (len, is_fit) in [(511, true), (512, false)] {
+        assert_eq!(Key::new("k".repeat(len)).is_ok(), is_fit, "{len}");
+    }
+    let key = Key::new("k".repeat(511)).unwrap();
+    assert_eq!(job_value(&record(&[Info::new(key.clone(), 1_u8)]), key.as_str()), Some(Value::Uint8(1)));
+    assert!(Text::new(*b"a\0b").is_err(), "no string holds a NUL");
+    let with_nul = [info("pmix.nmap", Value::Regex(b"raw:a\0b\0".to_vec())), info("pmix.pmap", "0")];
+    stands_at(&with_nul, "\"pmix.nmap\": ", "PMIX_NODE_MAP");
+}
+
+#[test]
+fn depth_is_bounded_and_its_place_can_be_read() {
+    let nested = |levels: u32| (0..levels).fold(info("pmix.jobid", "x"), |inner, _| job(vec![inner]));
+    let said = said(&[nested(1000)]);
+    assert!(said.starts_with("job.arr[0].job.arr[0].job.arr[0]."), "{said}");
+    assert!(said.contains(" and 9 deeper: "), "{said}");
+    assert!(said.len() < 300, "{said}");
+}
+
+#[test]
+fn positions_count_what_tables_took_away() {
+    let mut description = Description::default();
+    for rank in 0..4 {
+        let table = description.processes();
+        let column = table.column(0, &Key::from_static("pmix.appnum")).unwrap();
+        let cell = table.cell(column, Given::Number(DataType::Uint32, 0)).unwrap();
+        table.push(rank, &[cell]);
+        if rank % 2 == 1 {
+            description.push(info("vendor.key", 1_u32));
+        }
+    }
+    description.push(info("pmix.job.size", 3_u32));
+    description.prepend(vec![info("of.resources", 1_u32)]);
+    let parsed = |description: &Description| parse_description(&namespace(), &context(), description, None);
+    // 0 1 key 2 3 key size
+    let error = parsed(&description).unwrap_err().to_string();
+    assert!(error.starts_with("pdata[4] \"pmix.rank\": rank 3 is"), "{error}");
+    description.push(job(vec![info("pmix.jobid", 7_u32)]));
+    let error = parsed(&description).unwrap_err().to_string();
+    assert!(error.starts_with("job.arr[7] \"pmix.jobid\": "), "{error}");
+}
+
+/// A value of each data type.
+fn samples() -> Vec<Value> {
+    let rank = Value::ProcRank(Rank::from(1));
+    let array = |element_type, elements| Value::DataArray(Box::new(DataArray { element_type, elements }));
+    let text = || Some(Text::from("x"));
+    vec![
+        Value::Undefined,
+        Value::Bool(true),
+        Value::Byte(1),
+        Value::from("x"),
+        Value::Size(1),
+        Value::Pid(1),
+        Value::Int(1),
+        Value::Int8(1),
+        Value::Int16(1),
+        Value::Int32(1),
+        Value::Int64(1),
+        Value::Uint(1),
+        Value::Uint8(1),
+        Value::Uint16(1),
+        Value::Uint32(1),
+        Value::Uint64(1),
+        Value::Int64(-1),
+        Value::Uint64(u64::MAX),
+        Value::Float(1.0),
+        Value::Double(1.0),
+        Value::Timeval(Timeval { seconds: 1, microseconds: 1 }),
+        Value::Time(1),
+        Value::Status(-1),
+        Value::Value(Box::new(Value::Bool(true))),
+        Value::from(ProcId::new(namespace(), 1)),
+        Value::Info(Box::new(info("k", 1_u8))),
+        Value::ByteObject(vec![1, 2]),
+        Value::Persistence(1),
+        Value::Pointer(LocalAddress::default()),
+        Value::Scope(1),
+        Value::DataRange(1),
+        Value::Command(1),
+        Value::InfoDirectives(1),
+        Value::DataType(1),
+        Value::ProcState(1),
+        array(DataType::Uint32, vec![Value::Uint32(1)]),
+        array(DataType::String, vec![Value::from("x")]),
+        rank,
+        Value::CompressedString(vec![1]),
+        Value::AllocDirective(1),
+        Value::IofChannel(1),
+        Value::Envar(Box::new(Envar { name: text(), value: text(), separator: b':' })),
+        Value::Regex(b"raw:x\0".to_vec()),
+        Value::JobState(1),
+        Value::LinkState(1),
+        Value::ProcCpuset(text()),
+        Value::DeviceType(1),
+        Value::LocalityType(1),
+        Value::CompressedByteObject(vec![1]),
+        Value::ProcNamespace(namespace()),
+        Value::StorageMedium(1),
+        Value::StorageAccess(1),
+        Value::StoragePersistence(1),
+        Value::StorageAccessType(1),
+    ]
+}
+
+/// Types that stand for a number.
+fn is_number(data_type: DataType) -> bool {
+    use DataType as T;
+    [
+        T::Byte,
+        T::Size,
+        T::Pid,
+        T::Int,
+        T::Int8,
+        T::Int16,
+        T::Int32,
+        T::Int64,
+        T::Uint,
+        T::Uint8,
+        T::Uint16,
+        T::Uint32,
+        T::Uint64,
+        T::Time,
+        T::ProcRank,
+        T::Status,
+        T::Scope,
+        T::DataRange,
+        T::Persistence,
+        T::ProcState,
+        T::LinkState,
+        T::DeviceType,
+        T::StorageMedium,
+        T::StorageAccess,
+        T::StoragePersistence,
+        T::StorageAccessType,
+    ]
+    .contains(&data_type)
+}
+
+/// What the standard, and the hosts in the field, allow under a key.
+fn suits(key: &str, value: &Value) -> bool {
+    use DataType as T;
+    let found = value.data_type();
+    let is_list = |element| matches!(value, Value::DataArray(array) if array.element_type == element);
+    let of_key = match key {
+        "pmix.nmap" | "pmix.pmap" | "pmix.nmap.raw" | "pmix.pmap.raw" => [T::Regex, T::ByteObject].contains(&found),
+        "pmix.lcpus" | "pmix.alias" | "pmix.pset.nms" => found == T::String || is_list(T::String),
+        "pmix.lpeers" => is_list(T::Uint32),
+        _ => false,
+    };
+    let kinds = keys::rows_with_name(key).map(|row| row.value_type);
+    let any = [ValueKind::Varies, ValueKind::None, ValueKind::Pointer, ValueKind::AllocInheritance];
+    let of_kind = |kind: ValueKind| {
+        let wanted = kind.data_type();
+        let besides = match wanted {
+            T::Bool => found == T::Undefined,
+            T::String => [T::ProcNamespace, T::CompressedString].contains(&found),
+            T::ByteObject => found == T::CompressedByteObject,
+            T::Float => found == T::Double,
+            T::Double => found == T::Float,
+            _ => is_number(wanted) && is_number(found) && !is_code(found),
+        };
+        wanted == found || any.contains(&kind) || kind == ValueKind::EnvironmentVariable || besides
+    };
+    of_key || kinds.into_iter().any(of_kind)
+}
+
+/// Types whose numbers are codes: none is taken for a count.
+fn is_code(data_type: DataType) -> bool {
+    use DataType as T;
+    [
+        T::Status,
+        T::Scope,
+        T::DataRange,
+        T::Persistence,
+        T::ProcState,
+        T::LinkState,
+        T::DeviceType,
+        T::StorageMedium,
+        T::StorageAccess,
+        T::StoragePersistence,
+        T::StorageAccessType,
+    ]
+    .contains(&data_type)
+}
+
+/// Every known key with a value of every type, in every kind of array: what is of another type is refused with key and
+/// place, and what is not is not refused for its type.
+#[test]
+fn every_wrong_type_under_every_known_key_is_refused_by_name() {
+    let samples = samples();
+    type Wrap = fn(Info) -> Info;
+    let around: [(&str, Wrap); 5] = [
+        ("", |info| info),
+        ("job.arr[0] ", |info| job(vec![info])),
+        ("node.arr[0] ", |info| node("n0", vec![info])),
+        ("app.arr[0] ", |info| app(0, vec![info])),
+        ("pdata[0] ", |info| process(0, vec![info])),
+    ];
+    let (mut refused, mut accepted) = (0, 0);
+    let attributes = keys::attributes().filter(|attribute| !is_container(attribute.name));
+    let pairs = attributes.flat_map(|attribute| samples.iter().map(move |value| (attribute.name, value)));
+    for (number, (key, value)) in pairs.enumerate() {
+        // What identifies the process or application is read before its type is compared with others.
+        let is_identity = |place: &str| {
+            place.starts_with("pdata") && ["pmix.rank", "pmix.procid"].contains(&key)
+                || place.starts_with("app") && key == "pmix.appnum"
+        };
+        // Two of them for each: over all keys every type has been everywhere.
+        let places = [around[number % 5], around[(number / 5 + number + 1) % 5]];
+        for (place, wrap) in places.iter().filter(|(place, _)| !is_identity(place)) {
+            let outcome = register(&[wrap(info(key, value.clone()))]);
+            let text = outcome.as_ref().map_or_else(ToString::to_string, |_| "accepted".to_owned());
+            let is_of_type = matches!(outcome.as_ref().map_err(RegisterError::cause), Err(RegisterError::Type { .. }));
+            assert_eq!(is_of_type, !suits(key, value), "{place}{key} with {value:?}: {text}");
+            if is_of_type {
+                refused += 1;
+                assert!(text.starts_with(&format!("{place}{key:?}: expected ")), "{text}");
+            }
+            accepted += u32::from(outcome.is_ok());
+        }
+    }
+    assert!(refused > 10_000 && accepted > 2_000, "{refused} refused, {accepted} accepted");
+}
+
+fn is_container(key: &str) -> bool {
+    ["pmix.ssn.arr", "pmix.job.arr", "pmix.app.arr", "pmix.node.arr", "pmix.pdata"].contains(&key)
+}
+
+#[test]
+fn a_refused_description_leaves_the_namespace_as_it_was() {
+    let options = StoreOptions { backing: BackingKind::Heap, ..StoreOptions::new("server.0", "n1") };
+    let mut store = Store::new(options);
+    let mut base = maps("n0,n1", "0;1");
+    base.push(info("vendor.key", 1_u32));
+    store.register(&namespace(), &base).unwrap();
+    let seen = |store: &Store| store.reader(&namespace()).unwrap().job_record().unwrap();
+    let before = seen(&store);
+    let refusals = [
+        vec![info("vendor.key", 2_u32), info("pmix.jobid", 1_u32)],
+        vec![info("vendor.key", 2_u32), info("pmix.nmap", "a,b,c")],
+        vec![info("vendor.key", 2_u32), process(2, vec![])],
+        vec![info("vendor.key", 2_u32), job(vec![node("", vec![])])],
+        vec![info("vendor.key", 2_u32), info("pmix.job.size", 1_u32)],
+    ];
+    for description in refusals {
+        store.register(&namespace(), &description).unwrap_err();
+        assert_eq!(seen(&store), before);
+    }
+}

@@ -1,0 +1,352 @@
+//! What the library has to say to people: events of `tracing`, each a line on standard error.
+//!
+//! The command and the C library install it; a program in Rust has a subscriber of its own, or none. There are no spans
+//! in this crate, so this is far less than the registry of `tracing-subscriber`, which would cost every client 32 KiB.
+//!
+//! - **N1** A line never holds up the process: what standard error does not take at once is counted and dropped.
+//! - **N2** A line never ends the process: nothing is written to a pipe that nobody reads, or to what is not open.
+//! - **N3** A line is one line of printable text, whatever a peer made it say.
+//! - **N4** Where nobody asked for them, lines come with bounded frequency: peers cause them.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::Mutex;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// The variable that says what is shown: `off`, `error`, `warn`, `info` or `debug`.
+pub(crate) const VARIABLE: &str = "MODEX_LOG";
+
+/// Who speaks, and how much of it is shown where the user has not said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Speaker {
+    /// The command: `modex: ...`, warnings and errors.
+    #[cfg(any(feature = "cli", test))]
+    Command,
+    /// The C library in somebody's process: `modex[PID]: ...`, errors.
+    #[cfg(any(feature = "capi", test))]
+    Library,
+}
+
+impl Speaker {
+    const fn default_level(self) -> LevelFilter {
+        match self {
+            #[cfg(any(feature = "cli", test))]
+            Self::Command => LevelFilter::WARN,
+            #[cfg(any(feature = "capi", test))]
+            Self::Library => LevelFilter::ERROR,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            #[cfg(any(feature = "cli", test))]
+            Self::Command => "modex".to_owned(),
+            #[cfg(any(feature = "capi", test))]
+            Self::Library => format!("modex[{}]", std::process::id()),
+        }
+    }
+}
+
+/// Shows events from now on, for the rest of the process. `wanted` is what [`VARIABLE`] says. If the process has a
+/// subscriber already, that one stays.
+pub(crate) fn install(speaker: Speaker, wanted: Option<&OsStr>) {
+    let wanted = wanted.filter(|text| !text.is_empty());
+    let level = wanted.and_then(level);
+    let notices = Notices::new(speaker, level, |line: &str| write_line(std::io::stderr().as_fd(), line));
+    if tracing::subscriber::set_global_default(notices).is_ok()
+        && let (Some(wanted), None) = (wanted, level)
+    {
+        tracing::error!("{VARIABLE} is {wanted:?}; say \"off\", \"error\", \"warn\", \"info\" or \"debug\"");
+    }
+}
+
+fn level(text: &OsStr) -> Option<LevelFilter> {
+    let levels = [
+        ("off", LevelFilter::OFF),
+        ("error", LevelFilter::ERROR),
+        ("warn", LevelFilter::WARN),
+        ("info", LevelFilter::INFO),
+        ("debug", LevelFilter::DEBUG),
+    ];
+    levels.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, level)| level)
+}
+
+/// Writes lines for events of a level.
+struct Notices<W> {
+    speaker: Speaker,
+    level: LevelFilter,
+    /// Takes a line, or says that it can't.
+    write: W,
+    pace: Mutex<Pace>,
+}
+
+impl<W> Notices<W> {
+    fn new(speaker: Speaker, level: Option<LevelFilter>, write: W) -> Self {
+        let pace = Pace { is_bounded: level.is_none(), credit: LINES_AT_ONCE_MAX, since: Duration::ZERO, unsaid: 0 };
+        Self { speaker, level: level.unwrap_or(speaker.default_level()), write, pace: Mutex::new(pace) }
+    }
+}
+
+impl<W: Fn(&str) -> bool + 'static> Subscriber for Notices<W> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= self.level
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.level)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        // In a forked child a thread may hold it that is not there (N1).
+        let Some(mut pace) = self.pace.try_lock_for(LOCK_TIME_MAX) else { return };
+        if !pace.admits(time()) {
+            return;
+        }
+        let mut line = format!("{}: ", self.speaker.name());
+        if pace.unsaid > 0 {
+            // Writing to a string does not fail, here and below.
+            let _ = write!(line, "({} messages before this one were dropped) ", pace.unsaid);
+        }
+        line.push_str(match *event.metadata().level() {
+            Level::ERROR => "error: ",
+            Level::WARN => "warning: ",
+            _ => "",
+        });
+        let mut words = Words::default();
+        event.record(&mut words);
+        words.append_to(&mut line);
+        truncate(&mut line);
+        line.push('\n');
+        if (self.write)(&line) {
+            pace.unsaid = 0;
+        } else {
+            pace.unsaid = pace.unsaid.saturating_add(1);
+        }
+    }
+
+    /// There are none.
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// How many lines may come (N4).
+#[derive(Debug)]
+struct Pace {
+    is_bounded: bool,
+    /// Lines that may come at once.
+    credit: u32,
+    /// Up to when lines have been credited, from the first line on.
+    since: Duration,
+    /// Lines that were not written.
+    unsaid: u64,
+}
+
+impl Pace {
+    /// Whether a line may come now.
+    fn admits(&mut self, now: Duration) -> bool {
+        if !self.is_bounded {
+            return true;
+        }
+        let earned = now.saturating_sub(self.since).as_secs() / LINE_PAUSE.as_secs();
+        if earned > 0 {
+            self.credit = u32::try_from(earned).unwrap_or(u32::MAX).saturating_add(self.credit).min(LINES_AT_ONCE_MAX);
+            self.since = now;
+        }
+        if self.credit == 0 {
+            self.unsaid = self.unsaid.saturating_add(1);
+            return false;
+        }
+        self.credit -= 1;
+        true
+    }
+}
+
+/// An event's parts: what happened, why, and with what.
+#[derive(Default)]
+struct Words {
+    message: String,
+    reasons: String,
+    others: String,
+}
+
+impl Words {
+    fn append_to(&self, line: &mut String) {
+        for part in [&self.message, &self.reasons] {
+            line.extend(part.chars().map(|letter| if letter.is_control() { '?' } else { letter }));
+        }
+        if !self.others.is_empty() {
+            let others = self.others.chars().map(|letter| if letter.is_control() { '?' } else { letter });
+            line.push_str(" (");
+            line.extend(others);
+            line.push(')');
+        }
+    }
+}
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string does not fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            "error" | "errno" | "refusal" | "reason" => write!(self.reasons, ": {value:?}"),
+            name => {
+                let comma = if self.others.is_empty() { "" } else { ", " };
+                write!(self.others, "{comma}{name} {value:?}")
+            }
+        };
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+}
+
+/// Leaves room for the end of the line: what a pipe takes in one piece.
+fn truncate(line: &mut String) {
+    if line.len() >= LINE_BYTES_MAX {
+        line.truncate(line.floor_char_boundary(LINE_BYTES_MAX - 4));
+        line.push_str("...");
+    }
+}
+
+/// Writes a line if it can be written without waiting (N1, N2); whether it was.
+fn write_line(to: BorrowedFd<'_>, line: &str) -> bool {
+    let mut ready = [PollFd::new(to, PollFlags::POLLOUT)];
+    let is_ready = poll(&mut ready, PollTimeout::ZERO).is_ok()
+        && ready.iter().all(|ready| ready.revents() == Some(PollFlags::POLLOUT));
+    is_ready && nix::unistd::write(to, line.as_bytes()).is_ok()
+}
+
+/// Time since the first line.
+#[expect(clippy::disallowed_methods, reason = "an edge: the frequency of lines is measured here")]
+fn time() -> Duration {
+    static FIRST: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed()
+}
+
+/// POSIX's `PIPE_BUF` on Linux, with the line's end.
+const LINE_BYTES_MAX: usize = 4096;
+/// How long another thread may write its line.
+const LOCK_TIME_MAX: Duration = Duration::from_millis(100);
+/// Lines that may come at once where nobody asked for them.
+const LINES_AT_ONCE_MAX: u32 = 32;
+/// After which one more may come.
+const LINE_PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::sync::Arc;
+
+    use super::*;
+
+    type Lines = Arc<Mutex<Vec<String>>>;
+
+    fn notices(speaker: Speaker, level: Option<LevelFilter>) -> (impl Subscriber + Send + Sync, Lines) {
+        let lines = Lines::default();
+        let written = Arc::clone(&lines);
+        let write = move |line: &str| {
+            written.lock().push(line.to_owned());
+            true
+        };
+        (Notices::new(speaker, level, write), lines)
+    }
+
+    #[test]
+    fn a_warning_is_a_line_that_says_what_why_and_with_what() {
+        let (subscriber, lines) = notices(Speaker::Command, None);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(peer = 4, refusal = "not registered", pid = 7_u32, "connection refused");
+            tracing::info!("not shown");
+        });
+        assert_eq!(*lines.lock(), ["modex: warning: connection refused: not registered (peer 4, pid 7)\n"],);
+    }
+
+    #[test]
+    fn a_library_says_whose_it_is_and_shows_errors_alone() {
+        let (subscriber, lines) = notices(Speaker::Library, None);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::error!("it broke");
+            tracing::warn!("not shown");
+        });
+        assert_eq!(*lines.lock(), [format!("modex[{}]: error: it broke\n", std::process::id())]);
+    }
+
+    #[test]
+    fn the_variable_says_what_is_shown() {
+        let names = ["off", "ERROR", "warn", "info", "debug", "verbose", ""];
+        let levels = names.map(|name| level(OsStr::new(name)));
+        let [off, error, warn, info, debug] =
+            [LevelFilter::OFF, LevelFilter::ERROR, LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG].map(Some);
+        assert_eq!(levels, [off, error, warn, info, debug, None, None]);
+    }
+
+    /// N3: the terminal of whoever reads it must not do what a peer wants.
+    #[test]
+    fn a_peer_can_not_write_lines_of_its_own() {
+        let (subscriber, lines) = notices(Speaker::Command, Some(LevelFilter::WARN));
+        let version = "5.0\n\u{1b}[2Jmodex: all is well";
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(error = %version, name = version, "refused");
+            tracing::warn!(error = %"x".repeat(2 * LINE_BYTES_MAX), "refused");
+        });
+        let lines = lines.lock();
+        assert!(lines.iter().all(|line| line.matches('\n').count() == 1 && line.ends_with('\n')), "{lines:?}");
+        assert!(!lines[0].contains('\u{1b}') && lines[1].len() <= LINE_BYTES_MAX);
+    }
+
+    /// N4.
+    #[test]
+    fn who_has_not_asked_is_not_flooded() {
+        let mut pace = Pace { is_bounded: true, credit: LINES_AT_ONCE_MAX, since: Duration::ZERO, unsaid: 0 };
+        let mut at = |second| (0..100).filter(|_| pace.admits(Duration::from_secs(second))).count();
+        assert_eq!([at(0), at(0), at(1), at(4), at(1000)], [32, 0, 1, 3, 32]);
+        let (subscriber, lines) = notices(Speaker::Command, Some(LevelFilter::WARN));
+        tracing::subscriber::with_default(subscriber, || (0..100).for_each(|_| tracing::warn!("asked for")));
+        assert_eq!(lines.lock().len(), 100);
+    }
+
+    /// N1 and N2, and what was lost is told.
+    #[test]
+    fn what_nobody_takes_is_counted() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let full = std::io::pipe().unwrap();
+        let size = nix::fcntl::fcntl(&full.1, nix::fcntl::FcntlArg::F_GETPIPE_SZ).unwrap();
+        std::io::Write::write_all(&mut &full.1, &vec![0; usize::try_from(size).unwrap()]).unwrap();
+        assert!(!write_line(full.1.as_fd(), "no room\n"));
+        let (unread, broken) = std::io::pipe().unwrap();
+        drop(unread);
+        assert!(!write_line(broken.as_fd(), "no reader\n"));
+
+        let takes = std::sync::atomic::AtomicBool::new(false);
+        let takes = Arc::new(takes);
+        let now_takes = Arc::clone(&takes);
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        let subscriber = Notices::new(Speaker::Command, Some(LevelFilter::WARN), move |line: &str| {
+            now_takes.load(relaxed) && write_line(writer.as_fd(), line)
+        });
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!("lost");
+            tracing::warn!("lost");
+            takes.store(true, relaxed);
+            tracing::warn!("seen");
+            tracing::warn!("seen");
+        });
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "modex: (2 messages before this one were dropped) warning: seen\nmodex: warning: seen\n");
+    }
+}

@@ -1,0 +1,12 @@
+use crate::bfrops;
+use crate::types::{Value, footprint};
+
+/// Bytes that a value takes with a reader, for whom strings that a client compressed are unpacked: as many as it declares.
+#[must_use]
+pub fn unpacked_bytes(value: &Value) -> usize {
+    let declared = match value {
+        Value::CompressedString(bytes) => bfrops::declared_bytes(bytes).map_or(0, |(declared, _)| declared),
+        _ => 0,
+    };
+    footprint(value).unwrap_or(usize::MAX).max(declared)
+}

@@ -1,0 +1,84 @@
+//! What the connections of a server hold of its memory, all together: beginnings of messages and what waits to be sent.
+//! Each has a bound of its own; many that each stay below it would still be too much.
+
+use std::collections::BTreeMap;
+
+use super::burdens::Account;
+use crate::server::PeerId;
+
+/// Bytes that are held, by connection.
+#[derive(Debug)]
+pub(super) struct Held {
+    bytes_max: usize,
+    bytes: usize,
+    of_peers: BTreeMap<PeerId, usize>,
+}
+
+impl Held {
+    pub(super) const fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, bytes: 0, of_peers: BTreeMap::new() }
+    }
+
+    /// Notes what a connection holds now.
+    pub(super) fn set(&mut self, id: PeerId, bytes: usize) {
+        let before = if bytes == 0 { self.of_peers.remove(&id) } else { self.of_peers.insert(id, bytes) };
+        self.bytes = self.bytes.saturating_sub(before.unwrap_or(0)).saturating_add(bytes);
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether what nobody asked for should no longer pile up: half of all is kept for what was asked for.
+    pub(super) const fn is_scarce(&self) -> bool {
+        self.bytes > self.bytes_max / 2
+    }
+
+    /// The connection to part with, as long as too much is held: of whoever holds most, the one that holds most.
+    pub(super) fn greediest(&self, account_of: impl Fn(PeerId) -> Option<Account>) -> Option<PeerId> {
+        if self.bytes <= self.bytes_max {
+            return None;
+        }
+        let mut accounts: BTreeMap<Option<Account>, (usize, Option<(usize, PeerId)>)> = BTreeMap::new();
+        for (&id, &bytes) in &self.of_peers {
+            let (all, largest) = accounts.entry(account_of(id)).or_default();
+            *all = all.saturating_add(bytes);
+            *largest = (*largest).max(Some((bytes, id)));
+        }
+        let (_, largest) = accounts.into_values().max_by_key(|(all, _)| *all)?;
+        largest.map(|(_, id)| id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account_of(id: PeerId) -> Option<Account> {
+        Some(Account::Tools(u32::try_from(id.0 / 10).unwrap()))
+    }
+
+    #[test]
+    fn at_the_bound_nobody_goes_and_beyond_it_the_largest_of_the_greediest() {
+        let mut held = Held::new(100);
+        held.set(PeerId(10), 40);
+        held.set(PeerId(20), 25);
+        held.set(PeerId(21), 35);
+        assert_eq!((held.bytes(), held.greediest(account_of)), (100, None));
+        held.set(PeerId(10), 41);
+        assert_eq!(held.greediest(account_of), Some(PeerId(21)), "60 in two parts are more than 41 in one");
+        held.set(PeerId(21), 0);
+        assert_eq!((held.bytes(), held.greediest(account_of)), (66, None));
+        held.set(PeerId(20), 90);
+        assert_eq!(held.greediest(account_of), Some(PeerId(20)));
+    }
+
+    #[test]
+    fn half_of_it_is_for_what_was_asked_for() {
+        let mut held = Held::new(100);
+        held.set(PeerId(10), 50);
+        assert!(!held.is_scarce());
+        held.set(PeerId(11), 1);
+        assert!(held.is_scarce());
+    }
+}
