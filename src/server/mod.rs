@@ -67,6 +67,7 @@ mod resolve;
 mod session;
 mod timers;
 mod tools;
+mod topology;
 mod transitions;
 mod upcalls;
 mod waiting;
@@ -79,12 +80,14 @@ pub use host::{
     ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
 pub use io::{
-    Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind, Version,
+    Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind,
+    TopologyQuestion, Version,
 };
 pub use requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
     Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
 };
+pub use topology::TOPOLOGY;
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
 
+mod ask;
 mod cleanup;
 mod demo;
 mod endings;
@@ -22,6 +23,7 @@ mod unread;
 fn client_process() {
     match std::env::var(launch::ROLE).as_deref() {
         Ok("abort") => endings::abort_as_rank_one(),
+        Ok("keep values") => ask::keep_values(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}
     }
