@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::derived;
 use super::events::EventHub;
 use super::fetched::Fetched;
 use super::groups::Groups;
@@ -15,6 +16,7 @@ use super::pending::Pending;
 use super::progress::Progress;
 use super::readers::{ForeignSources, Source};
 use super::session_events;
+use super::session_topology::KnownTopology;
 use super::stores::SessionStores;
 use crate::client::{
     Call, CallError, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
@@ -37,6 +39,7 @@ pub struct Session {
     foreign: ForeignSources,
     manners: Manners,
     groups: Arc<Groups>,
+    topology: KnownTopology,
     staging: Mutex<Staging>,
     /// Whether this process has put anything. Until then a Get of its own values need not look into `staging`.
     has_put: AtomicBool,
@@ -110,6 +113,7 @@ impl Session {
             foreign: ForeignSources::default(),
             manners,
             groups: Arc::default(),
+            topology: KnownTopology::default(),
             has_put: AtomicBool::new(false),
             has_stored: AtomicBool::new(false),
             link,
@@ -322,6 +326,14 @@ impl Session {
     /// # Errors
     /// [`FetchError`].
     pub fn get(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
+        match self.look_up(request) {
+            Err(error) if error.is_not_found() => self.derived(request).map(Fetched::owned).ok_or(error),
+            outcome => outcome,
+        }
+    }
+
+    /// As [`Session::get`], of what somebody registered or put.
+    pub(super) fn look_up(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
         let stores = SessionStores(self);
         let begun = request.directives.timeout.map(|_| self.link.now());
         let mut answer: Option<Arc<[RankData]>> = None;
@@ -351,8 +363,12 @@ impl Session {
     ) -> std::io::Result<()> {
         let session = Arc::downgrade(self);
         let begun = request.directives.timeout.map(|_| self.link.now());
+        let callback: ValueCallback = match derived::may_follow(&request) {
+            true => derived::or_derived(&session, &request, Box::new(callback)),
+            false => Box::new(callback),
+        };
         let asked = Asked { request, begun };
-        self.later(move || continue_get(&session, asked, None, Box::new(callback)))
+        self.later(move || continue_get(&session, asked, None, callback))
     }
 
     /// Runs something on the progress thread, after the callbacks that are due.
@@ -420,6 +436,10 @@ impl Session {
         &self.groups
     }
 
+    pub(super) const fn topology(&self) -> &KnownTopology {
+        &self.topology
+    }
+
     pub(super) fn staging(&self) -> MutexGuard<'_, Staging> {
         self.staging.lock()
     }
@@ -441,7 +461,7 @@ impl Session {
 }
 
 /// Takes the value of a Get once it is there.
-type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
+pub(super) type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
 
 /// A Get with callback.
 struct Asked {

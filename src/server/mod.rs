@@ -66,6 +66,7 @@ mod resolve;
 mod session;
 mod timers;
 mod tools;
+mod topology;
 mod upcalls;
 mod waiting;
 
@@ -77,12 +78,14 @@ pub use host::{
     ProcessFacts, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
 pub use io::{
-    Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind, Version,
+    Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind,
+    TopologyQuestion, Version,
 };
 pub use requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
     Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
 };
+pub use topology::TOPOLOGY;
 
 #[cfg(test)]
 mod tests;
