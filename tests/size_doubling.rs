@@ -124,7 +124,8 @@ struct Costs {
 
 fn costs(shape: Shape, ranks: u32, nodes: u32) -> Costs {
     let description = description(shape, ranks, nodes);
-    let mut store = Store::new(StoreOptions { backing: BackingKind::Memfd, ..StoreOptions::new("server.0", "node000000") });
+    let mut store =
+        Store::new(StoreOptions { backing: BackingKind::Memfd, ..StoreOptions::new("server.0", "node000000") });
     let (_, register) = cost_of(|| store.register(&namespace(), &description).unwrap());
     let segment_bytes = store.statistics(&namespace()).unwrap().published_bytes;
     let handle = store.handle(&namespace()).unwrap();
@@ -158,7 +159,8 @@ fn read(reader: &NamespaceReader, rank: u32) {
 
 /// Maps read and written.
 fn maps(description: &[Info], nodes: u32) -> Cost {
-    let text = |key: &str| description.iter().find(|info| info.key.as_str() == key).and_then(|info| info.value.as_str());
+    let text =
+        |key: &str| description.iter().find(|info| info.key.as_str() == key).and_then(|info| info.value.as_str());
     let (Some(names), Some(fields)) = (text("pmix.nmap"), text("pmix.pmap")) else {
         return Cost { bytes: 0, calls: 0, faults: 0 };
     };
