@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_RUNS ?= 5000
 FUZZ_SEED ?= 1
-FUZZ_TARGETS := frame bfrops regex registration segment server_ops conversation
+FUZZ_TARGETS := frame bfrops regex registration segment server_ops conversation inventory topology
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ libpmix-dev strace valgrind

@@ -5,6 +5,7 @@ mod border;
 mod client;
 mod error;
 mod events;
+mod invitations;
 mod iof;
 mod options;
 mod requests;
@@ -22,8 +23,9 @@ pub use crate::proto::exchange::{
 pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
-    EventError, FenceReply, Fetched, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover, Responder,
-    StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource,
+    EventError, FenceReply, Fetched, GroupError, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover,
+    Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing,
+    TopologySource,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,

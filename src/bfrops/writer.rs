@@ -19,6 +19,13 @@ impl Writer {
         Self { bytes: Vec::new(), codec, depth: 0 }
     }
 
+    /// An empty buffer in the memory of one that is not needed any more.
+    #[must_use]
+    pub fn reusing(codec: Codec, mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        Self { bytes, codec, depth: 0 }
+    }
+
     /// The encoding in use.
     #[must_use]
     pub const fn codec(&self) -> Codec {

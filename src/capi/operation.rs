@@ -79,6 +79,21 @@ pub(super) enum Operation {
         id: String,
         directives: Vec<Info>,
     },
+    GroupInvite {
+        id: String,
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+    },
+    GroupJoin {
+        id: String,
+        leader: Option<ProcId>,
+        is_accepted: bool,
+        directives: Vec<Info>,
+    },
+    GroupLeave {
+        id: String,
+        directives: Vec<Info>,
+    },
     ResolvePeers {
         node: Option<String>,
         namespace: Option<Namespace>,
@@ -192,6 +207,11 @@ fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
         }
         Operation::GroupConstruct { id, procs, directives } => answer(client.group_construct(&id, procs, directives)),
         Operation::GroupDestruct { id, directives } => answer(client.group_destruct(&id, directives)),
+        Operation::GroupInvite { id, procs, directives } => answer(client.group_invite(&id, procs, directives)),
+        Operation::GroupJoin { id, leader, is_accepted, directives } => {
+            answer(client.group_join(&id, leader.as_ref(), is_accepted, directives))
+        }
+        Operation::GroupLeave { id, directives } => answer(client.group_leave(&id, directives)),
         Operation::ResolvePeers { node, namespace } => {
             answer(client.resolve_peers(node.as_deref(), namespace.as_ref()))
         }
@@ -241,6 +261,13 @@ fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Re
             begun(client.group_construct_with(&id, procs, directives, back(done)))
         }
         Operation::GroupDestruct { id, directives } => begun(client.group_destruct_with(&id, directives, back(done))),
+        Operation::GroupInvite { id, procs, directives } => {
+            begun(client.group_invite_with(&id, procs, directives, back(done)))
+        }
+        Operation::GroupJoin { id, leader, is_accepted, directives } => {
+            begun(client.group_join_with(&id, leader.as_ref(), is_accepted, directives, back(done)))
+        }
+        Operation::GroupLeave { id, directives } => begun(client.group_leave_with(&id, directives, back(done))),
         Operation::ResolvePeers { node, namespace } => {
             begun(client.resolve_peers_with(node.as_deref(), namespace.as_ref(), back(done)))
         }
@@ -314,6 +341,7 @@ answers! {
     Namespace => |namespace| Results::Namespace(namespace);
     Credential => |credential| Results::Credential(credential);
     Group => |group| Results::Group(Box::new(group));
+    Option<Group> => |group| group.map_or(Results::None, |group| Results::Group(Box::new(group)));
     Vec<ProcId> => |procs| Results::Procs(procs);
     Text => |text| Results::Text(text);
     u64 => |number| Results::Number(number);

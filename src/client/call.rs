@@ -40,6 +40,9 @@ pub enum Call {
     Exchange(Request),
     /// As [`Call::Exchange`], given up after this time and what the core adds to it.
     ExchangeWithin(Request, Duration),
+    /// Sends nothing: for what others bring about by events. The command is what errors name. Ends with
+    /// [`Input::Settle`] ([`Outcome::Complete`]), when this time is over, or with the connection.
+    Await(Command, Option<Duration>),
 }
 
 /// How a call ended well.
@@ -187,6 +190,8 @@ pub enum Input {
     Reply(Tag, Reply),
     /// What [`Output::Send`] asked for is not possible.
     NotSent(Tag, Unsendable),
+    /// What a [`Call::Await`] waits for has come about. One that has ended is left alone.
+    Settle(CallId),
     /// The connection has ended.
     Lost(LossReason),
     /// The time of [`Client::poll_timeout`](super::Client::poll_timeout) has come.

@@ -88,6 +88,7 @@ impl Client {
             Input::Call(id, call) => self.start(now, id, call),
             Input::Reply(tag, reply) => self.answer(tag, reply),
             Input::NotSent(tag, reason) => self.give_back(tag, reason),
+            Input::Settle(id) => self.done(id, Ok(Outcome::Complete)),
             Input::Lost(reason) => self.lose(reason),
             Input::Timeout => self.expire(now),
             Input::SegmentAvailable(namespace) => {
@@ -166,6 +167,7 @@ impl Client {
                 self.outputs.push_back(Output::Send(tag, request));
                 self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
             }
+            Call::Await(command, timeout) => self.accept(id, command, timeout.map(|timeout| now + timeout), None),
             Call::Exchange(request) => self.ask(id, request, Shape::Any, None),
             Call::ExchangeWithin(request, timeout) => {
                 let deadline = self.deadline(now, Some(timeout));
@@ -371,6 +373,7 @@ fn command_of_call(call: &Call) -> Command {
         Call::Abort(_) => Command::Abort,
         Call::Finalize => Command::Finalize,
         Call::Exchange(request) | Call::ExchangeWithin(request, _) => request.command(),
+        Call::Await(command, _) => *command,
     }
 }
 

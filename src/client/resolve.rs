@@ -204,13 +204,14 @@ pub fn resolve<S: Stores>(request: &GetRequest, own: &ProcId, round: Round<'_>, 
                 return Decision::Known(value);
             }
         }
-        Round::First if must_refresh(request, rank, own, stores) || may_be_replaced(request, rank, own, stores) => {
-            return Decision::Ask(aimed_at(rank, request));
-        }
+        Round::First if must_refresh(request, rank, own, stores) => return Decision::Ask(aimed_at(rank, request)),
         Round::First => {}
     }
     let miss = match look(request, rank, own, stores) {
-        Ok(value) => return Decision::Found(value),
+        Ok(Seen::Told(_)) if matches!(round, Round::First) && may_be_replaced(request, rank, own, stores) => {
+            return Decision::Ask(aimed_at(rank, request));
+        }
+        Ok(Seen::Current(value) | Seen::Told(value)) => return Decision::Found(value),
         Err(Miss::OutsideScope) => return Decision::NotFound(Status::ERR_EXISTS_OUTSIDE_SCOPE),
         Err(miss) => miss,
     };
@@ -265,17 +266,20 @@ fn must_refresh<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, store
     request.directives.refresh && stores.is_connected() && !is_current
 }
 
-/// What the host registered for a process under a key that is not reserved stands behind what the process posted. A
-/// server's own segment has both; what a server told of the job has the former alone.
+/// A value that was found.
+enum Seen<V> {
+    /// Nothing newer is to be had.
+    Current(V),
+    /// What the host registered under a key that is not reserved, and nothing of what the process may have posted, behind
+    /// which it stands. A server's own segment has both; what a server told of the job has the former alone.
+    Told(V),
+}
+
+/// Whether the server may know something newer than what was told.
 fn may_be_replaced<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> bool {
-    let is_postable = rank.process().is_some() && request.key.is_some() && !request.is_reserved();
-    if !is_postable || request.proc == *own || request.directives.optional || stores.is_mapped(&request.proc.namespace)
-    {
-        return false;
-    }
-    let question = question(request, rank);
-    let is_known = request.directives.is_unqualified() && stores.cached(&question).is_some();
-    !is_known && stores.staged(&question).is_none() && stores.published(&question).is_ok() && stores.is_connected()
+    let is_postable = rank.process().is_some() && request.key.is_some() && request.proc != *own;
+    let is_staged = || stores.staged(&question(request, rank)).is_some();
+    is_postable && !request.directives.optional && stores.is_connected() && !is_staged()
 }
 
 fn question(request: &GetRequest, rank: Rank) -> Question<'_> {
@@ -288,22 +292,25 @@ fn question(request: &GetRequest, rank: Rank) -> Question<'_> {
     }
 }
 
-fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> Result<S::Value, Miss> {
+fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> Result<Seen<S::Value>, Miss> {
     let question = question(request, rank);
     // What a process staged has no realm but its own. A part of what it staged is not "everything".
     if question.realm == RealmRequest::Default && question.key.is_some() {
         let is_unique_key = rank == Rank::Undefined && request.proc.namespace == own.namespace;
         let rank = if is_unique_key { own.rank } else { rank };
         if let Some(value) = stores.staged(&Question { rank, ..question }) {
-            return Ok(value);
+            return Ok(Seen::Current(value));
         }
     }
-    match stores.published(&question) {
-        // See `may_be_replaced`: what was asked for since is newer than what was told.
-        Ok(value) if request.is_reserved() || stores.is_mapped(&request.proc.namespace) => Ok(value),
-        found if request.directives.is_unqualified() => stores.cached(&question).map_or(found, Ok),
-        found => found,
-    }
+    let found = match stores.published(&question) {
+        Ok(value) if request.is_reserved() || stores.is_mapped(&request.proc.namespace) => {
+            return Ok(Seen::Current(value));
+        }
+        found => found.map(Seen::Told),
+    };
+    // What was asked for since is newer than what was told.
+    let cached = if request.directives.is_unqualified() { stores.cached(&question) } else { None };
+    cached.map_or(found, |value| Ok(Seen::Current(value)))
 }
 
 /// Nothing is here: whether the server may know more.

@@ -660,3 +660,20 @@ proptest! {
         world.assert_nothing_is_left();
     }
 }
+
+/// What events bring about has no request, and still one end.
+#[test]
+fn what_events_bring_about_ends_once_by_being_settled_in_time_or_with_the_connection() {
+    let mut client = client();
+    let await_for = |seconds: Option<u64>| Call::Await(Command::GroupJoin, seconds.map(Duration::from_secs));
+    for (id, time) in [(1, None), (2, Some(5)), (3, Some(5))] {
+        assert_eq!(call(&mut client, at(0), id, await_for(time)), []);
+    }
+    assert_eq!(client.poll_timeout(), Some(at(5000)), "nobody else keeps this time");
+    assert_eq!(input(&mut client, at(1), Input::Settle(CallId(2))), [done(2, Outcome::Complete)]);
+    assert_eq!(input(&mut client, at(1), Input::Settle(CallId(2))), []);
+    let timed_out = Err(CallError::TimedOut { command: Command::GroupJoin });
+    assert_eq!(input(&mut client, at(5000), Input::Timeout), [Output::Done(CallId(3), timed_out)]);
+    let lost = CallError::Lost { command: Command::GroupJoin, reason: LossReason::EndOfFile };
+    assert_eq!(error_of(&input(&mut client, at(5001), Input::Lost(LossReason::EndOfFile)), 1), lost);
+}

@@ -64,8 +64,8 @@ struct Chain {
     rest: VecDeque<usize>,
     /// The call under way.
     current: Option<u64>,
-    /// How a handler signs its results.
-    signature: Key,
+    /// How the handler that is called signs its results; `None`: it is an observer, which has none.
+    signature: Option<Key>,
     last_step: u64,
     results: Vec<Info>,
     /// Driven by its own thread.
@@ -107,7 +107,7 @@ impl<H: Clone> Dispatcher<H> {
         entry.is_active = true;
         self.recent.expire(now);
         let own = &self.own;
-        let Some(entry) = self.table.get(id) else { return };
+        let Some(entry) = self.table.get(id).filter(|entry| !entry.is_observer()) else { return };
         let missed: Vec<Arc<Event>> = self
             .recent
             .iter()
@@ -199,12 +199,14 @@ impl<H: Clone> Dispatcher<H> {
         let CallToken { chain: id, step } = token;
         let Some(chain) = self.chains.get_mut(&id).filter(|chain| chain.current == Some(step)) else { return false };
         chain.current = None;
-        if status == Status::EVENT_ACTION_COMPLETE {
-            self.chains.remove(&id);
-            return false;
+        if let Some(signature) = chain.signature.take() {
+            if status == Status::EVENT_ACTION_COMPLETE {
+                self.chains.remove(&id);
+                return false;
+            }
+            chain.results.push(Info::new(signature, Value::Status(status.to_raw())));
+            chain.results.extend(results);
         }
-        chain.results.push(Info::new(chain.signature.clone(), Value::Status(status.to_raw())));
-        chain.results.extend(results);
         if chain.rest.is_empty() {
             self.chains.remove(&id);
             return false;
@@ -238,9 +240,8 @@ impl<H: Clone> Dispatcher<H> {
         }
         self.last_chain = self.last_chain.saturating_add(1);
         let id = ChainId(self.last_chain);
-        let signature = UNNAMED;
-        self.chains
-            .insert(id, Chain { event, rest, current: None, signature, last_step: 0, results: Vec::new(), is_apart });
+        let chain = Chain { event, rest, current: None, signature: None, last_step: 0, results: Vec::new(), is_apart };
+        self.chains.insert(id, chain);
         if !is_apart {
             self.ready.push_back(id);
         }
@@ -279,7 +280,7 @@ impl Chain {
         self.last_step = self.last_step.saturating_add(1);
         self.current = Some(self.last_step);
         let name = registration.name.as_ref().and_then(|name| Key::new(name.clone()).ok());
-        self.signature = name.unwrap_or(UNNAMED);
+        self.signature = (!entry.is_observer()).then(|| name.unwrap_or(UNNAMED));
         HandlerCall {
             token: CallToken { chain, step: self.last_step },
             handler: handler.clone(),

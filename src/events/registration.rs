@@ -26,6 +26,8 @@ pub struct Registration {
 /// Where in the chain a handler wants to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Placement {
+    /// Before everybody, and no part of the chain: see [`Registration::observer`].
+    Observer,
     First,
     Last,
     FirstInCategory,
@@ -82,6 +84,25 @@ impl Registration {
         }
         registration.restrict(directives)?;
         Ok(registration)
+    }
+
+    /// A registration of the library itself: it is called before all handlers, whatever their places, can't end the
+    /// chain, and leaves no trace in what they are shown. It sees what happens from its activation on, nothing of before.
+    #[must_use]
+    pub fn observer(codes: &[Status]) -> Self {
+        let mut codes = codes.to_vec();
+        codes.sort_unstable();
+        codes.dedup();
+        Self {
+            codes,
+            name: None,
+            placement: Placement::Observer,
+            sources: Sources::Anyone,
+            affected: Vec::new(),
+            is_oneshot: false,
+            shown: Vec::new(),
+            upward: Vec::new(),
+        }
     }
 
     /// The codes; none: a default handler.

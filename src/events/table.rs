@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use super::event::Event;
 use super::registration::{Category, Placement, Registration, RegistrationError, Sources};
+use crate::types::codes::range;
 use crate::types::{ProcId, Status};
 
 /// The handlers of a process, in the order in which they are called.
@@ -9,6 +10,7 @@ use crate::types::{ProcId, Status};
 pub(super) struct Table<H> {
     next_id: usize,
     entries: BTreeMap<usize, Entry<H>>,
+    observers: Vec<usize>,
     first: Option<usize>,
     categories: [List; 3],
     last: Option<usize>,
@@ -33,7 +35,14 @@ struct List {
 
 impl<H> Table<H> {
     pub(super) fn new(first_id: usize) -> Self {
-        Self { next_id: first_id, entries: BTreeMap::new(), first: None, categories: Default::default(), last: None }
+        Self {
+            next_id: first_id,
+            entries: BTreeMap::new(),
+            observers: Vec::new(),
+            first: None,
+            categories: Default::default(),
+            last: None,
+        }
     }
 
     /// Puts a handler into its place. Its number is never used again.
@@ -58,6 +67,7 @@ impl<H> Table<H> {
             }
         }
         lists.iter_mut().for_each(|list| list.middle.retain(|other| *other != id));
+        self.observers.retain(|other| *other != id);
         Some(entry)
     }
 
@@ -93,12 +103,16 @@ impl<H> Table<H> {
 
     fn order(&self) -> impl Iterator<Item = usize> {
         let middle = self.categories.iter().flat_map(List::order);
-        self.first.into_iter().chain(middle).chain(self.last)
+        self.observers.iter().copied().chain(self.first).chain(middle).chain(self.last)
     }
 
     fn place(&mut self, id: usize, registration: &Registration) -> Result<(), RegistrationError> {
         let category = registration.category();
         let position = match &registration.placement {
+            Placement::Observer => {
+                self.observers.push(id);
+                return Ok(());
+            }
             Placement::First => return take(&mut self.first, id, "the first of all"),
             Placement::Last => return take(&mut self.last, id, "the last of all"),
             Placement::FirstInCategory => {
@@ -171,7 +185,14 @@ impl<H> Entry<H> {
         let Registration { codes, affected, sources, .. } = &self.registration;
         let by_code =
             if codes.is_empty() { !event.is_non_default() } else { codes.binary_search(&event.status).is_ok() };
-        by_code && sources.include(event.source.as_ref(), own) && concerns(affected, event)
+        // What comes without a range was kept for those who come late, by this process's server.
+        let is_late = event.range == range::RANGE_UNDEF && self.is_observer();
+        by_code && !is_late && sources.include(event.source.as_ref(), own) && concerns(affected, event)
+    }
+
+    /// Whether it only looks on.
+    pub(super) fn is_observer(&self) -> bool {
+        self.registration.placement == Placement::Observer
     }
 
     fn is_named(&self, name: &str) -> bool {

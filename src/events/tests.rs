@@ -300,3 +300,26 @@ fn codes_of_the_environment_are_the_systems_and_those_nobody_defined() {
     assert!(!codes.into_iter().any(is_of_environment));
     assert!(is_system(Status::EVENT_SYS_BASE) && !is_system(Status::from_raw(7)));
 }
+
+/// A leader's listening for answers could be ended by an application's handler that was called first.
+#[test]
+fn an_observer_sees_everything_live_before_all_handlers_and_leaves_no_trace() {
+    let mut rig = Rig::new();
+    rig.dispatcher.raise(rig.now, event(A));
+    rig.add("first", &[], &[info(keys::EVENT_HDLR_FIRST.name(), true)]);
+    let observer = rig.dispatcher.insert(Registration::observer(&[A]), "observer").unwrap();
+    rig.dispatcher.activate(rig.now, observer);
+    let mut called = Vec::new();
+    let mut drain = |rig: &mut Rig| {
+        while let Some(call) = rig.dispatcher.poll_call() {
+            called.push((call.handler, call.results.len()));
+            rig.dispatcher.complete(call.token, Status::EVENT_ACTION_COMPLETE, vec![info("k", 1_u32)]);
+        }
+    };
+    drain(&mut rig);
+    rig.dispatcher.raise(rig.now, event(A));
+    drain(&mut rig);
+    rig.dispatcher.raise(rig.now, Event { range: range::RANGE_UNDEF, ..event(A) });
+    drain(&mut rig);
+    assert_eq!(called, [("first", 0), ("observer", 0), ("first", 0), ("first", 0)]);
+}

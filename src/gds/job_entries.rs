@@ -1,12 +1,35 @@
 //! The job record for those who cannot read segments, and for registering again.
 
+use super::job::JobView;
 use super::job_record::{AppRecord, Column, ColumnValues, JobRecord};
 use super::memory::Damage;
 use super::reader::NamespaceReader;
 use super::value_ref::ValueRef;
 use super::walk::{JobTables, StoredColumn};
 use crate::keys;
-use crate::types::{Info, Key, Kval, Rank, Value};
+use crate::types::{DataType, Info, Key, Kval, Rank, Value};
+
+/// A part of the job-level information.
+#[derive(Debug)]
+pub enum JobEntry<'a> {
+    /// A value of the job, or all of the session, an application or a node.
+    One(Kval),
+    /// The values of a process: its rank, and what is known under each key. Valid until the next visit.
+    Process(u32, &'a [Option<Kval>]),
+}
+
+impl JobEntry<'_> {
+    fn into_kval(self) -> Kval {
+        match self {
+            Self::One(entry) => entry,
+            Self::Process(rank, values) => {
+                let rank = Info::new(Key::from_static(keys::RANK.name()), Rank::from(rank));
+                let values = values.iter().flatten().map(|entry| Info::new(entry.key.clone(), entry.value.clone()));
+                array(keys::PROC_DATA.name(), std::iter::once(rank).chain(values).collect())
+            }
+        }
+    }
+}
 
 impl NamespaceReader {
     /// All job-level information as key-values: those of the job as they are, and one array of infos for the session,
@@ -20,7 +43,7 @@ impl NamespaceReader {
     /// [`Damage`].
     pub fn job_entries(&self) -> Result<Vec<Kval>, Damage> {
         let mut entries = Vec::new();
-        self.visit_job_entries(|entry| entries.push(entry))?;
+        self.visit_job_entries(|entry| entries.push(entry.into_kval()))?;
         Ok(entries)
     }
 
@@ -28,30 +51,46 @@ impl NamespaceReader {
     ///
     /// # Errors
     /// [`Damage`]; some entries may have been visited before.
-    pub fn visit_job_entries(&self, mut visit: impl FnMut(Kval)) -> Result<(), Damage> {
+    pub fn visit_job_entries(&self, mut visit: impl FnMut(JobEntry<'_>)) -> Result<(), Damage> {
         let Some(tables) = self.job_tables()? else { return Ok(()) };
+        let mut one = |entry| visit(JobEntry::One(entry));
         for (key, value) in &tables.job {
-            visit(Kval { key: key_of(key)?, value: value.to_value()? });
+            one(Kval { key: key_of(key)?, value: value.to_value()? });
         }
-        session_array(&tables)?.into_iter().for_each(&mut visit);
+        session_array(&tables)?.into_iter().for_each(&mut one);
         for node in 0..tables.node_count {
             let mut infos = Vec::new();
             for column in name_first(&tables.node_columns) {
                 push_info(&mut infos, column.key(), column.value(node)?)?;
             }
-            visit(array(keys::NODE_INFO_ARRAY.name(), infos));
+            one(array(keys::NODE_INFO_ARRAY.name(), infos));
         }
         for (number, values) in &tables.apps {
             let mut infos = vec![Info::new(Key::from_static(keys::APPNUM.name()), *number)];
             infos.extend(other_infos(values, keys::APPNUM.name())?);
-            visit(array(keys::APP_INFO_ARRAY.name(), infos));
+            one(array(keys::APP_INFO_ARRAY.name(), infos));
         }
+        self.visit_processes(&tables, visit)
+    }
+
+    /// Values are made once for as many neighbouring ranks as have them: what their node says, and equal strings.
+    fn visit_processes(&self, tables: &JobTables<'_>, mut visit: impl FnMut(JobEntry<'_>)) -> Result<(), Damage> {
+        let Some(job) = JobView::current(self.memory())? else { return Ok(()) };
+        let is_value = |column: &&StoredColumn<'_>| column.key() != keys::RANK.name();
+        let columns: Vec<&StoredColumn<'_>> = tables.proc_columns.iter().filter(is_value).collect();
+        let keys = columns.iter().map(|column| key_of(column.key())).collect::<Result<Vec<_>, _>>()?;
+        let mut values = vec![None; columns.len()];
+        let mut last_node = None;
         for rank in 0..tables.rank_count {
-            let mut infos = vec![Info::new(Key::from_static(keys::RANK.name()), Rank::from(rank))];
-            for column in tables.proc_columns.iter().filter(|column| column.key() != keys::RANK.name()) {
-                push_info(&mut infos, column.key(), self.proc_value(column, rank)?)?;
+            let node = job.node_of(rank)?;
+            let is_neighbour = node.is_some() && node == last_node;
+            last_node = node;
+            for ((column, key), entry) in columns.iter().zip(&keys).zip(&mut values) {
+                if !(is_neighbour && column.is_of_node()) {
+                    renew(entry, key, self.proc_value(column, rank)?)?;
+                }
             }
-            visit(array(keys::PROC_DATA.name(), infos));
+            visit(JobEntry::Process(rank, &values));
         }
         Ok(())
     }
@@ -78,6 +117,17 @@ impl NamespaceReader {
             proc_columns: columns(&tables.proc_columns)?,
         })
     }
+}
+
+fn renew(entry: &mut Option<Kval>, key: &Key, found: Option<ValueRef<'_>>) -> Result<(), Damage> {
+    match (entry.as_mut(), found) {
+        (_, None) => *entry = None,
+        (None, Some(found)) => *entry = Some(Kval { key: key.clone(), value: found.to_value()? }),
+        (Some(Kval { value: Value::String(text), .. }), Some(found))
+            if found.data_type() == DataType::String && found.as_bytes() == Some(text.as_bytes()) => {}
+        (Some(entry), Some(found)) => entry.value = found.to_value()?,
+    }
+    Ok(())
 }
 
 /// The session's values, its number first; none if nothing is known about the session.
@@ -148,6 +198,9 @@ fn column_values(column: &StoredColumn<'_>) -> Result<ColumnValues, Damage> {
 }
 
 fn key_of(name: &str) -> Result<Key, Damage> {
+    if let Some(attribute) = keys::by_name(name) {
+        return Ok(Key::from_static(attribute.name));
+    }
     Key::new(name.to_owned())
         .map_err(|_| Damage::Text { what: "key", len: u64::try_from(name.len()).unwrap_or(u64::MAX) })
 }

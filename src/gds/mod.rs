@@ -41,6 +41,7 @@ mod writer;
 mod tests;
 
 pub use error::{RecordError, StoreError, ValueError};
+pub use job_entries::JobEntry;
 pub use limits::StoreLimits;
 pub use memory::Damage;
 pub use publish::{

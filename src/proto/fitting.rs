@@ -3,6 +3,8 @@
 //! A peer refuses a whole message for one type it does not know. What another process put, or a host said of a job, may
 //! have such types: they are left out, and the peer finds everything else.
 
+use std::borrow::Borrow;
+
 use crate::bfrops::wire::Kval;
 use crate::bfrops::{Codec, EncodeError, Generation, Writer};
 use crate::types::{self, DataArray, Key, Rank, Value};
@@ -23,16 +25,30 @@ pub(super) fn pack_process(writer: &mut Writer, entry: &types::Kval) -> Result<b
     if entry.key.as_str() != PROC_DATA || first.key.as_str() != RANK {
         return Ok(false);
     }
-    let mut object = Writer::new(writer.codec());
-    object.pack::<Rank>(rank)?;
-    for element in rest {
-        if let Value::Info(info) = element {
-            pack_fitting(&mut object, &types::Kval { key: info.key.clone(), value: info.value.clone() })?;
-        }
-    }
-    let value = Value::ByteObject(object.into_bytes());
-    writer.pack::<Kval>(&types::Kval { key: Key::from_static(PROC_BLOB), value })?;
+    let entries = rest.iter().filter_map(|element| match element {
+        Value::Info(info) => Some(types::Kval { key: info.key.clone(), value: info.value.clone() }),
+        _ => None,
+    });
+    pack_values(writer, &mut Vec::new(), *rank, entries)?;
     Ok(true)
+}
+
+/// The same of values that stand apart; `buffer` is memory to work in.
+pub(super) fn pack_values(
+    writer: &mut Writer,
+    buffer: &mut Vec<u8>,
+    rank: Rank,
+    entries: impl IntoIterator<Item: Borrow<types::Kval>>,
+) -> Result<(), EncodeError> {
+    let mut object = Writer::reusing(writer.codec(), std::mem::take(buffer));
+    object.pack::<Rank>(&rank)?;
+    entries.into_iter().try_for_each(|entry| pack_fitting(&mut object, entry.borrow()))?;
+    let entry = types::Kval { key: Key::from_static(PROC_BLOB), value: Value::ByteObject(object.into_bytes()) };
+    writer.pack::<Kval>(&entry)?;
+    if let Value::ByteObject(bytes) = entry.value {
+        *buffer = bytes;
+    }
+    Ok(())
 }
 
 fn pack_fitting(writer: &mut Writer, entry: &types::Kval) -> Result<(), EncodeError> {

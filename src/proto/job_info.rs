@@ -1,10 +1,10 @@
 //! Job information on its way to a peer that does not read segments.
 
-use super::fitting::{PROC_DATA, pack_entry, pack_process};
+use super::fitting::{PROC_DATA, pack_entry, pack_process, pack_values};
 use super::{Dialect, Version};
 use crate::bfrops::wire::CompulsoryString;
 use crate::bfrops::{EncodeError, Writer};
-use crate::types::{Info, Key, Kval, Text, Value};
+use crate::types::{Info, Key, Kval, Rank, Text, Value};
 
 /// Writes the answer to a request for job information entry by entry.
 ///
@@ -15,6 +15,8 @@ pub struct JobInfoWriter {
     peer: Version,
     /// No process is added to an answer of this size.
     full_bytes: usize,
+    /// Memory for the values of one process.
+    buffer: Vec<u8>,
 }
 
 impl JobInfoWriter {
@@ -27,7 +29,7 @@ impl JobInfoWriter {
         writer.pack::<CompulsoryString>(namespace)?;
         // A quarter is left: a process is small, and what follows is none.
         let full_bytes = message_bytes_max / 4 * 3;
-        Ok(Self { writer, peer: dialect.peer, full_bytes })
+        Ok(Self { writer, peer: dialect.peer, full_bytes, buffer: Vec::new() })
     }
 
     /// Adds an entry, as far as the peer has types for it.
@@ -39,6 +41,21 @@ impl JobInfoWriter {
             return Ok(());
         }
         pack_job_entry(&mut self.writer, entry, self.peer)
+    }
+
+    /// Adds the values of a process, as far as the peer has types for them.
+    ///
+    /// # Errors
+    /// As [`JobInfoWriter::push`].
+    pub fn push_process<'a>(
+        &mut self,
+        rank: u32,
+        values: impl IntoIterator<Item = &'a Kval>,
+    ) -> Result<(), EncodeError> {
+        if self.writer.size_bytes() >= self.full_bytes {
+            return Ok(());
+        }
+        pack_values(&mut self.writer, &mut self.buffer, Rank::from(rank), values)
     }
 
     /// The answer's payload.
@@ -54,11 +71,17 @@ impl JobInfoWriter {
     }
 }
 
-/// One entry of a job's information. The maps of nodes and processes stay here, as with the reference's servers: what they
-/// say is in the entries of nodes and processes, and a client of release 4.2 that can't copy a map's form forgets all that
-/// comes after it.
+/// Whether an entry of a job's information is told. The maps of nodes and processes stay here, as with the reference's
+/// servers: what they say is in the entries of nodes and processes, and a client of release 4.2 that can't copy a map's form
+/// forgets all that comes after it.
+#[must_use]
+pub fn is_told(entry: &Kval) -> bool {
+    !matches!(entry.value, Value::Regex(_)) && !MAPS.contains(&entry.key.as_str())
+}
+
+/// One entry of a job's information.
 pub(super) fn pack_job_entry(writer: &mut Writer, entry: &Kval, peer: Version) -> Result<(), EncodeError> {
-    if matches!(entry.value, Value::Regex(_)) || MAPS.contains(&entry.key.as_str()) {
+    if !is_told(entry) {
         return Ok(());
     }
     match session_infos(entry) {
@@ -94,7 +117,6 @@ mod tests {
     use super::*;
     use crate::bfrops::wire::CompulsoryString as Name;
     use crate::bfrops::{Codec, DecodeLimits, Generation, Reader};
-    use crate::types::Rank;
 
     fn entry(key: &'static str, value: impl Into<Value>) -> Kval {
         Kval { key: Key::from_static(key), value: value.into() }

@@ -49,7 +49,7 @@ mod unpacked;
 mod version;
 
 pub use command::Command;
-pub use job_info::JobInfoWriter;
+pub use job_info::{JobInfoWriter, is_told};
 pub use message::*;
 pub use unpacked::unpacked_bytes;
 pub use version::{Dialect, Version};

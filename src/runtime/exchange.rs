@@ -43,7 +43,7 @@ impl Session {
         let step = groups.prepare(&mut request, self.manners());
         let call = call(request, time_limit);
         let done = move |result| callback(groups.conclude(step, reply_of(result)));
-        self.progress.begin(&self.link, |link| link.start_with(call, Box::new(done)))
+        self.progress.begin(&self.link, |link| link.start_with(call, Box::new(done))).map(|_| ())
     }
 }
 

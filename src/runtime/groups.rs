@@ -67,6 +67,16 @@ impl Groups {
         procs.into_iter().flat_map(members).collect()
     }
 
+    /// This process is in a group of these.
+    pub(super) fn note(&self, id: &Text, members: Vec<ProcId>) {
+        self.0.lock().insert(id.as_bytes().to_vec(), members);
+    }
+
+    /// This process is no longer in a group; the members that it knew of.
+    pub(super) fn forget(&self, id: &Text) -> Option<Vec<ProcId>> {
+        self.0.lock().remove(id.as_bytes())
+    }
+
     /// Completes the answer.
     pub(super) fn conclude(&self, step: Step, mut answer: Result<Reply, CallError>) -> Result<Reply, CallError> {
         match (step, &mut answer) {

@@ -66,7 +66,17 @@ pub(crate) fn register_with(
     handler: Handler,
     done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
 ) -> Result<(), EventError> {
-    let registration = Registration::parse(codes, directives)?;
+    enter_with(conversation, Registration::parse(codes, directives)?, handler, done)
+}
+
+/// As [`register_with`], for a registration that is made already.
+pub(crate) fn enter_with(
+    conversation: &impl Conversation,
+    registration: Registration,
+    handler: Handler,
+    done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
+) -> Result<(), EventError> {
+    let codes = registration.codes().to_vec();
     let hub = conversation.events();
     let ask = |begun: &Begun| {
         let (wanted, begun, events) = (begun.request(), begun.clone(), Arc::clone(hub));
@@ -76,7 +86,7 @@ pub(crate) fn register_with(
             None => conversation.defer(Box::new(|| finish(Ok(())))),
         }
     };
-    let (begun, asked) = conversation.begin(codes, false, || hub.begin(registration, handler, ask))??;
+    let (begun, asked) = conversation.begin(&codes, false, || hub.begin(registration, handler, ask))??;
     asked.inspect_err(|_| {
         hub.remove(begun.id);
     })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::bfrops::EncodeError;
-use crate::gds::{Damage, Store};
+use crate::gds::{Damage, JobEntry, Store};
 use crate::keys;
 use crate::proto::{Dialect, JobInfoWriter};
 use crate::types::{Key, Kval, Namespace, Text, Value};
@@ -75,7 +75,10 @@ fn write(
     let mut written = Ok(());
     let visited = reader.visit_job_entries(|entry| {
         if written.is_ok() {
-            written = writer.push(&entry);
+            written = match entry {
+                JobEntry::One(entry) => writer.push(&entry),
+                JobEntry::Process(rank, values) => writer.push_process(rank, values.iter().flatten()),
+            };
         }
     });
     visited.map_err(|source| JobInfoError::Damaged { namespace: named(), source })?;

@@ -93,10 +93,18 @@ impl Link {
     }
 
     /// Makes a call whose result goes to a callback. Somebody must run [`Link::run_callbacks`].
-    pub(super) fn start_with(&self, call: Call, callback: Callback) {
+    pub(super) fn start_with(&self, call: Call, callback: Callback) -> CallId {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
         state.results.give_to(id, callback);
+        self.rouse(&state);
+        id
+    }
+
+    /// What a call that sends nothing waits for has come about.
+    pub(super) fn settle(&self, id: CallId) {
+        let mut state = self.state.lock();
+        state.settle(self.clock.now(), id);
         self.rouse(&state);
     }
 

@@ -161,6 +161,12 @@ impl LinkState {
         id
     }
 
+    /// Ends a call that waits for what events bring.
+    pub(super) fn settle(&mut self, now: Time, id: CallId) {
+        self.core.handle(now, Input::Settle(id));
+        self.advance(now);
+    }
+
     /// Ends the conversation from this side.
     pub(super) fn shut(&mut self, now: Time) {
         self.is_shut = true;

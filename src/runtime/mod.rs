@@ -43,6 +43,7 @@ mod held;
 mod host;
 mod host_thread;
 mod inflated;
+mod invite;
 mod job_info;
 mod lines;
 mod link;
@@ -69,6 +70,7 @@ mod tool;
 mod tool_support;
 mod topology;
 mod topology_answers;
+mod watch;
 mod whereabouts;
 mod witness;
 
@@ -83,6 +85,7 @@ pub use host::{
     Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
     Responder,
 };
+pub use invite::{Formed, GroupCallback, GroupError};
 pub use local::{environment, hostname, temporary_directory};
 pub use pending::Pending;
 pub use prover::{ProofError, Prover};

@@ -48,6 +48,14 @@ impl Progress {
         Ok(begin(link))
     }
 
+    /// Whether the caller is the thread: it must not wait for what only the thread can bring.
+    pub(super) fn is_current(&self) -> bool {
+        match &*self.0.lock() {
+            State::Running(running) => running.thread.thread().id() == std::thread::current().id(),
+            State::Idle | State::Closed => false,
+        }
+    }
+
     /// Shuts the link, and waits until the thread has run what was begun: not longer than a second for a callback, and
     /// not when one is what calls this.
     pub(super) fn close(&self, link: &Link) {

@@ -281,7 +281,9 @@ impl Session {
         let procs = self.groups.spell_out(procs);
         self.progress.begin(&self.link, |link| match is_over {
             true => link.defer(move || callback(Ok(()))),
-            false => link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop)))),
+            false => {
+                link.start_with(Call::Fence { procs, directives }, Box::new(|result| callback(result.map(drop))));
+            }
         })
     }
 

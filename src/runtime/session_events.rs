@@ -66,7 +66,9 @@ impl Conversation for Session {
     fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError> {
         match self.is_alone() {
             true => self.link.defer(|| answer(Ok(()))),
-            false => self.link.start_with(call_of(wanted), Box::new(|result| answer(answer_of(result)))),
+            false => {
+                self.link.start_with(call_of(wanted), Box::new(|result| answer(answer_of(result))));
+            }
         }
         Ok(())
     }
@@ -99,7 +101,9 @@ impl Session {
         done: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) -> Result<(), EventError> {
         let begun = self.progress.begin(&self.link, |link| match self.share(event) {
-            Some(notify) => link.start_with(Call::Exchange(notify), Box::new(|result| done(result.map(drop)))),
+            Some(notify) => {
+                link.start_with(Call::Exchange(notify), Box::new(|result| done(result.map(drop))));
+            }
             None => link.defer(|| done(Ok(()))),
         });
         begun.map_err(|error| EventError::Thread(error.kind()))

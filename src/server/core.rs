@@ -3,7 +3,7 @@ use super::collective::Collectives;
 use super::config::Config;
 use super::events::Events;
 use super::forwarding::Forwarding;
-use super::group::Groups;
+use super::group::{Groups, Invitations};
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
 use super::interest::Listener;
 use super::io::{Input, Output, PeerId, Reason};
@@ -16,6 +16,7 @@ use super::tools::Tools;
 use super::waiting::Waiting;
 use crate::gds::Publish;
 use crate::proto::{Request, Tag};
+use crate::topo::Inventories;
 use crate::types::{Namespace, Status, Time};
 
 /// The server core over a datastore. See the module's documentation.
@@ -28,11 +29,13 @@ pub struct Server<S: Publish> {
     pub(super) waiting: Waiting,
     pub(super) collectives: Collectives,
     pub(super) groups: Groups,
+    pub(super) invitations: Invitations,
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
     pub(super) cleanups: Cleanups,
     pub(super) upcalls: PendingUpcalls,
     pub(super) tools: Tools,
+    pub(super) inventories: Inventories,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
 }
@@ -49,11 +52,13 @@ impl<S: Publish> Server<S> {
             waiting: Waiting::default(),
             collectives: Collectives::default(),
             groups: Groups::default(),
+            invitations: Invitations::default(),
             forwarding: Forwarding::default(),
             events: Events::default(),
             cleanups: Cleanups::default(),
             upcalls: PendingUpcalls::default(),
             tools: Tools::default(),
+            inventories: Inventories::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),
         }
@@ -189,6 +194,10 @@ impl<S: Publish> Server<S> {
             }
             HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
             HostCall::Get(get) => return self.get_for_host(now, ticket, get),
+            HostCall::DeliverInventories(blobs) => {
+                let result = self.deliver_inventories(&blobs);
+                return self.outputs.complete(ticket, result);
+            }
         };
         self.outputs.complete(ticket, HostResult::Status(status));
     }

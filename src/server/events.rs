@@ -76,6 +76,7 @@ impl<S: Publish> Server<S> {
         let stays_here = matches!(range, range::RANGE_LOCAL | range::RANGE_PROC_LOCAL) || event.stays_local();
         let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
         self.distribute(now, &event, Some(ticket.peer()));
+        self.note_group_event(now, &event, Some(ticket.peer()));
         if stays_here || !has_host {
             let is_lost = range == range::RANGE_RM && !has_host;
             let status = if is_lost { Status::ERR_NOT_SUPPORTED } else { Status::SUCCESS };
@@ -90,6 +91,7 @@ impl<S: Publish> Server<S> {
             return Status::ERR_BAD_PARAM;
         }
         self.distribute(now, event, None);
+        self.note_group_event(now, event, None);
         Status::SUCCESS
     }
 
@@ -250,7 +252,7 @@ impl<S: Publish> Server<S> {
 
     /// Hands an event to everybody here who is in range and wants it, except where it came from, and keeps it for those
     /// who register later.
-    fn distribute(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
+    pub(super) fn distribute(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
         if event.range == range::RANGE_PROC_LOCAL {
             return;
         }

@@ -127,6 +127,7 @@ impl<S: Publish> Server<S> {
         self.clean_up_after_job(namespace);
         self.forwarding.forget_namespace(namespace);
         self.groups.forget_namespace(namespace);
+        self.invitations.forget_namespace(namespace);
         if self.registry.remove(namespace).is_some() {
             self.registry.touch();
         }

@@ -35,6 +35,7 @@ impl<S: Publish> Server<S> {
             Request::Disconnect(connect) => return self.disconnect_processes(now, ticket, requester.proc, connect),
             Request::GroupConstruct(group) => return self.construct_group(now, ticket, requester.proc, group),
             Request::GroupDestruct(group) => return self.destruct_group(now, ticket, requester.proc, group),
+            Request::GroupOther(group) => return self.group_other(now, ticket, &requester.proc, &group),
             Request::JobControl(control) => return self.control_jobs(now, ticket, requester, control),
             Request::Query(queries) => return self.pass_queries(now, ticket, requester, queries),
             request => passage_of(requester, request, self.is_tool(ticket.peer())),
@@ -45,6 +46,9 @@ impl<S: Publish> Server<S> {
     /// What is to be removed at the end of processes of the server's own user is this server's to do; the rest is the
     /// host's.
     fn control_jobs(&mut self, now: Time, ticket: Ticket, requester: Requester, mut control: proto::JobControl) {
+        if let Some(info) = self.number_for_group(&control) {
+            return self.outputs.reply(ticket, Reply::Infos(vec![info]));
+        }
         match self.take_cleanup(&requester, &control.targets, &mut control.directives) {
             Ok(Taken::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),
             Ok(Taken::Nothing | Taken::Part) => {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::core::Server;
 use super::directives::{Realm, find};
+use super::inventory::INVENTORY;
 use super::outputs::Ticket;
 use super::passage::with_status;
 use super::registry::{Client, Job, Presence};
@@ -38,7 +39,8 @@ impl<S: Publish> Server<S> {
                 }
                 let Ok(key) = Key::from_bytes(name.as_bytes()) else { continue };
                 understood |= OWN_KEYS.contains(&key.as_str());
-                let Some(value) = self.fact(requester, &scope, &key) else { continue };
+                let delivered = self.inventory_value(&key, &query.qualifiers);
+                let Some(value) = delivered.or_else(|| self.fact(requester, &scope, &key)) else { continue };
                 let size_bytes = footprint(&value).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 bytes_left = bytes_left.checked_sub(size_bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 found.push(Info { key, flags: 0, value });
@@ -130,6 +132,8 @@ struct Scope {
     namespace: Namespace,
     rank: Rank,
     realm: Realm,
+    /// Whose hardware is meant, where that is asked for.
+    node: Option<String>,
 }
 
 impl Scope {
@@ -137,7 +141,8 @@ impl Scope {
         let realm = Realm::read(qualifiers);
         let proc = find(qualifiers, keys::PROCID);
         let (namespace, rank) = (find(qualifiers, keys::NSPACE), find(qualifiers, keys::RANK));
-        let scope = |namespace, rank| Ok(Self { namespace, rank, realm });
+        let node = find(qualifiers, keys::HOSTNAME).and_then(|info| info.value.as_str()).map(str::to_owned);
+        let scope = |namespace, rank| Ok(Self { namespace, rank, realm, node });
         match (proc.map(|info| &info.value), namespace.map(|info| &info.value)) {
             // Both styles together are a mistake.
             (Some(_), Some(_)) => Err(Status::ERR_BAD_PARAM),
@@ -182,7 +187,10 @@ const STATE_UNKNOWN: u8 = 0;
 const TABLE_RANKS_MAX: u32 = 1 << 17;
 
 /// Keys that are no job data and that the server answers.
-const OWN_KEYS: [&str; 5] = [
+const OWN_KEYS: [&str; 8] = [
+    INVENTORY,
+    keys::FABRIC_DEVICES.name(),
+    keys::FABRIC_DEVICE.name(),
     keys::QUERY_NAMESPACES.name(),
     keys::QUERY_SUPPORTED_KEYS.name(),
     keys::QUERY_SUPPORTED_QUALIFIERS.name(),
@@ -190,7 +198,8 @@ const OWN_KEYS: [&str; 5] = [
     keys::QUERY_LOCAL_PROC_TABLE.name(),
 ];
 
-const QUALIFIERS: [&str; 7] = [
+const QUALIFIERS: [&str; 8] = [
+    keys::HOSTNAME.name(),
     keys::NSPACE.name(),
     keys::RANK.name(),
     keys::PROCID.name(),

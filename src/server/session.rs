@@ -144,6 +144,9 @@ impl<S: Publish> Server<S> {
             }
             _ => self.outputs.reply_status(ticket, Status::SUCCESS),
         }
+        if self.registry.client(proc).is_some_and(|client| client.presence == Presence::Finalized) {
+            self.end_invitations_of(now, proc);
+        }
         self.review_target(now, proc);
     }
 
@@ -177,6 +180,8 @@ impl<S: Publish> Server<S> {
             tracing::info!(%proc, "connection lost without finalize");
             self.clean_up_after(proc);
             self.raise_lost_connection(proc);
+            self.mourn(now, proc);
+            self.end_invitations_of(now, proc);
             self.registry.touch();
             self.review_namespace(now, &proc.namespace);
         }

@@ -11,6 +11,7 @@ mod forwarding;
 mod gets;
 mod groups;
 mod harness;
+mod invitations;
 mod limits;
 mod passage;
 mod sessions;

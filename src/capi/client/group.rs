@@ -35,12 +35,7 @@ pub unsafe extern "C" fn PMIx_Group_construct(
         // SAFETY: the caller's contract.
         let operation = unsafe { construction(grp, procs, nprocs, directives, ndirs) }?;
         // SAFETY: the caller's contract.
-        unsafe { store_infos(Array::empty(), results, nresults) };
-        let answer = operation::run(operation)?;
-        let array = to_c::infos(&description(answer.results))?;
-        // SAFETY: the caller's contract.
-        unsafe { store_infos(array, results, nresults) };
-        Ok(answer.status)
+        unsafe { form(operation, results, nresults) }
     })
 }
 
@@ -64,12 +59,39 @@ pub unsafe extern "C" fn PMIx_Group_construct_nb(
     guard(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { construction(grp, procs, nprocs, info, ninfo) }?;
-        let data = CallerData::new(cbdata);
-        start_with(operation, move |result| {
-            let described = result
-                .map(|answer| Answer { status: answer.status, results: Results::Infos(description(answer.results)) });
-            deliver_infos(described, cbfunc, data);
-        })
+        begin_forming(operation, cbfunc, cbdata)
+    })
+}
+
+/// Has a group formed and waits for it; the results describe it.
+///
+/// # Safety
+/// `results` and `count` are NULL or may be written.
+pub(super) unsafe fn form(
+    operation: Operation,
+    results: *mut *mut pmix_info_t,
+    count: *mut usize,
+) -> Result<Status, Failure> {
+    // SAFETY: the caller's contract.
+    unsafe { store_infos(Array::empty(), results, count) };
+    let answer = operation::run(operation)?;
+    let array = to_c::infos(&description(answer.results))?;
+    // SAFETY: the caller's contract.
+    unsafe { store_infos(array, results, count) };
+    Ok(answer.status)
+}
+
+/// As [`form`], with a callback.
+pub(super) fn begin_forming(
+    operation: Operation,
+    callback: Option<pmix_info_cbfunc_t>,
+    data: *mut c_void,
+) -> Result<(), Failure> {
+    let data = CallerData::new(data);
+    start_with(operation, move |result| {
+        let described =
+            result.map(|answer| Answer { status: answer.status, results: Results::Infos(description(answer.results)) });
+        deliver_infos(described, callback, data);
     })
 }
 
@@ -148,7 +170,7 @@ unsafe fn destruction(grp: *const c_char, info: *const pmix_info_t, ninfo: usize
 ///
 /// # Safety
 /// `grp` is NULL or NUL-terminated.
-unsafe fn name(grp: *const c_char) -> Result<String, Failure> {
+pub(super) unsafe fn name(grp: *const c_char) -> Result<String, Failure> {
     // SAFETY: the caller's contract.
     let text = unsafe { pointer::text(grp, "name of the group") }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
     let name = Namespace::from_bytes(text.to_bytes()).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;

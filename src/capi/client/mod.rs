@@ -16,6 +16,7 @@ mod debugger;
 pub mod events;
 pub mod fence;
 pub mod group;
+pub mod invite;
 pub mod iof;
 mod kept_values;
 pub mod lifecycle;

@@ -3,8 +3,8 @@
 use crate::capi::guard::{Failure, guard};
 use crate::capi::process;
 use crate::capi::types::{
-    c_char, c_void, pmix_fabric_t, pmix_group_opt_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t,
-    pmix_resource_block_directive_t, pmix_resource_unit_t, pmix_status_t,
+    c_char, c_void, pmix_fabric_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_resource_block_directive_t,
+    pmix_resource_unit_t, pmix_status_t,
 };
 use crate::types::Status;
 
@@ -54,30 +54,6 @@ unsupported! {
     ///
     /// Support: not supported.
     PMIx_Fabric_deregister_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
-    /// Invites processes into a group. See the standard's function of the same name.
-    ///
-    /// Support: not supported.
-    PMIx_Group_invite(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresult: *mut usize);
-    /// Invites processes into a group. See the standard's function of the same name.
-    ///
-    /// Support: not supported.
-    PMIx_Group_invite_nb(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
-    /// Answers an invitation. See the standard's function of the same name.
-    ///
-    /// Support: not supported.
-    PMIx_Group_join(grp: *const c_char, leader: *const pmix_proc_t, opt: pmix_group_opt_t, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresult: *mut usize);
-    /// Answers an invitation. See the standard's function of the same name.
-    ///
-    /// Support: not supported.
-    PMIx_Group_join_nb(grp: *const c_char, leader: *const pmix_proc_t, opt: pmix_group_opt_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
-    /// Leaves a group. See the standard's function of the same name.
-    ///
-    /// Support: not supported.
-    PMIx_Group_leave(grp: *const c_char, info: *const pmix_info_t, ninfo: usize);
-    /// Leaves a group. See the standard's function of the same name.
-    ///
-    /// Support: not supported.
-    PMIx_Group_leave_nb(grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
     /// Defines, extends or removes a named block of resources. See the standard's function of the same name.
     ///
     /// Support: not supported.

@@ -197,6 +197,18 @@ fn what_a_server_told_of_a_process_may_have_been_replaced_by_the_process() {
     assert_eq!(first(&plain(proc("mine", 1), "pmix.lrank"), &reserved), Decision::Found(Place::Published));
 }
 
+/// It was looked up once to see whether to ask, and once more to answer.
+#[test]
+fn what_a_server_told_is_looked_up_once() {
+    let told = || Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "k");
+    let alone = Fake { is_connected: false, ..told() };
+    for stores in [told(), alone] {
+        drop(first(&plain(proc("mine", 1), "k"), &stores));
+        let of_published = |place: &&Place| **place == Place::Published;
+        assert_eq!(stores.asked.borrow().iter().filter(of_published).count(), 1);
+    }
+}
+
 #[test]
 fn a_key_of_an_unknown_publisher_may_be_ones_own() {
     let stores = Fake::new(Miss::NotFound).with(Place::Staged, own(), "k");

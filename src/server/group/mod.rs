@@ -1,41 +1,26 @@
 //! Groups: named sets of processes with an order. Those of this node alone are formed here; the host is asked where a
 //! group reaches further, or wants a context number.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+mod books;
+mod invitations;
+mod life;
+
+use books::Group;
+pub(super) use books::Groups;
+pub(super) use invitations::Invitations;
 
 use super::collective::{Kind, Operation, OperationId};
 use super::connect::Results;
 use super::core::Server;
 use super::directives::{find, flag};
 use super::outputs::Ticket;
-use super::registry::Registry;
 use super::requests::GroupOperation;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, Value};
-
-/// Groups that were formed with members here. Disjoint sets of processes may use one name side by side, as a group of
-/// each process alone does.
-#[derive(Debug, Default)]
-pub(super) struct Groups {
-    groups: BTreeMap<Text, Vec<Group>>,
-    count: usize,
-    /// How many each process here has formed.
-    of_process: BTreeMap<ProcId, usize>,
-}
-
-#[derive(Debug)]
-struct Group {
-    /// In the order of their ranks in the group.
-    members: Vec<ProcId>,
-    /// The users whose processes here are members. Others never mean this group.
-    users: BTreeSet<u32>,
-    /// The processes here that formed it.
-    formed_by: BTreeSet<ProcId>,
-    /// Members were promised an event for each that dies: a death does not spoil the end of the group.
-    survives_deaths: bool,
-}
 
 /// A group as its members learn of it.
 pub(super) struct Formed {
@@ -47,12 +32,11 @@ pub(super) struct Formed {
 impl<S: Publish> Server<S> {
     pub(super) fn construct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
         let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
-        if Namespace::from_bytes(id.as_bytes()).is_ok_and(|namespace| self.registry.job(&namespace).is_some()) {
+        if self.is_a_jobs_name(&id) {
             // It would stand for the job's processes in whatever they do together.
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
-        let (limits, own) = (&self.config.limits, self.groups.of_process.get(&proc).copied().unwrap_or(0));
-        if self.groups.count >= limits.groups_max || own >= limits.groups_per_process_max {
+        if self.has_too_many_groups(&proc) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let request = proto::Collective { procs: group.procs, directives: group.directives };
@@ -78,9 +62,8 @@ impl<S: Publish> Server<S> {
         match what {
             GroupOperation::Construct => (!tolerates_deaths(&operation.directives)).then_some(ABORTED),
             GroupOperation::Destruct => {
-                let group = self.groups.groups.get(name).into_iter().flatten();
-                let mut group = group.filter(|group| group.consists_of(&operation.signature.procs));
-                (!group.any(|group| group.survives_deaths)).then_some(status)
+                let mut groups = self.groups.of(name, &operation.signature.procs);
+                (!groups.any(|group| group.survives_deaths)).then_some(status)
             }
         }
     }
@@ -117,9 +100,9 @@ impl<S: Publish> Server<S> {
         let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
         let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials.uid);
         let users = members.iter().filter_map(user).collect();
-        let formed_by = operation.contributed.clone();
-        self.groups.insert(id, Group { members: members.clone(), users, formed_by, survives_deaths });
+        let here = operation.contributed.clone();
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
+        self.groups.insert(id, Group { members: members.clone(), users, here, survives_deaths });
         Results::Group(Formed { members, context_id, info })
     }
 
@@ -138,96 +121,6 @@ impl<S: Publish> Server<S> {
             }
         }
         members.into_iter().filter(|proc| !operation.departed.contains(proc)).take(members_max).collect()
-    }
-}
-
-impl Groups {
-    /// Replaces groups among the participants by their members. A group's name stands where a namespace would, the rank
-    /// is the one in the group. The caller's own group is meant if it is in one of that name, else one of its user; a job
-    /// of that name comes before any group.
-    pub(super) fn translate(
-        &self,
-        registry: &Registry,
-        procs: Vec<ProcId>,
-        caller: &ProcId,
-        procs_max: usize,
-    ) -> Vec<ProcId> {
-        if self.groups.is_empty() {
-            return procs;
-        }
-        let user = registry.client(caller).map(|client| client.credentials.uid);
-        let is_of_user = |group: &&Group| user.is_some_and(|user| group.users.contains(&user));
-        let named = |id: &Text| self.of_member(id, caller).or_else(|| self.groups.get(id)?.iter().find(is_of_user));
-        let group_of = |namespace: &Namespace| match registry.job(namespace) {
-            Some(_) => None,
-            None => named(&Text::from(namespace.as_str())),
-        };
-        let members_of = |proc: ProcId| match group_of(&proc.namespace) {
-            Some(group) => match proc.rank.process().map(usize::try_from) {
-                Some(Ok(position)) => group.members.get(position).cloned().into_iter().collect(),
-                _ => group.members.clone(),
-            },
-            None => vec![proc],
-        };
-        procs.into_iter().flat_map(members_of).take(procs_max).collect()
-    }
-
-    /// Forgets groups that a job which is gone was part of.
-    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
-        let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
-        for groups in self.groups.values_mut() {
-            retain(groups, &mut self.of_process, is_elsewhere);
-        }
-        self.tidy();
-    }
-
-    fn of_member(&self, id: &Text, proc: &ProcId) -> Option<&Group> {
-        self.groups.get(id)?.iter().find(|group| group.members.contains(proc))
-    }
-
-    /// A process that forms a group anew has left the one of that name.
-    fn insert(&mut self, id: &Text, group: Group) {
-        let groups = self.groups.entry(id.clone()).or_default();
-        retain(groups, &mut self.of_process, |older| older.members.iter().all(|proc| !group.members.contains(proc)));
-        for proc in &group.formed_by {
-            let count = self.of_process.entry(proc.clone()).or_default();
-            *count = count.saturating_add(1);
-        }
-        groups.push(group);
-        self.tidy();
-    }
-
-    fn remove(&mut self, id: &Text, members: &[ProcId]) {
-        if let Some(groups) = self.groups.get_mut(id) {
-            retain(groups, &mut self.of_process, |group| !group.consists_of(members));
-        }
-        self.tidy();
-    }
-
-    fn tidy(&mut self) {
-        self.groups.retain(|_, groups| !groups.is_empty());
-        self.count = self.groups.values().map(Vec::len).fold(0, usize::saturating_add);
-    }
-}
-
-/// Drops groups, and takes them off the accounts of those who formed them.
-fn retain(groups: &mut Vec<Group>, of_process: &mut BTreeMap<ProcId, usize>, is_kept: impl Fn(&Group) -> bool) {
-    for group in groups.extract_if(.., |group| !is_kept(group)) {
-        for proc in &group.formed_by {
-            let left = of_process.get(proc).map_or(0, |count| count.saturating_sub(1));
-            if left == 0 {
-                of_process.remove(proc);
-            } else {
-                of_process.insert(proc.clone(), left);
-            }
-        }
-    }
-}
-
-impl Group {
-    /// Whether these are its members; sorted, as participants are.
-    fn consists_of(&self, procs: &[ProcId]) -> bool {
-        self.members.len() == procs.len() && self.members.iter().all(|proc| procs.binary_search(proc).is_ok())
     }
 }
 

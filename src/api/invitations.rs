@@ -1,0 +1,112 @@
+//! Groups by invitation.
+
+use super::client::Client;
+use super::requests::{Answered, Group};
+use crate::runtime::{Formed, GroupCallback, GroupError};
+use crate::types::{Info, ProcId, Text};
+
+impl Client {
+    /// Invites processes into a group and waits until all have answered; this process is a member if it is among them. The
+    /// order is that of the ranks in the group.
+    ///
+    /// Each is told by an event ([`Status::GROUP_INVITED`](crate::types::Status::GROUP_INVITED), with `PMIX_GROUP_ID` and
+    /// this process as its source) and answers with [`Client::group_join`]. Whoever declines, ends, or has not answered
+    /// within `PMIX_TIMEOUT` is reported to this process's handlers (`GROUP_INVITE_FAILED`) and ends the construction, with
+    /// `PMIX_GROUP_OPTIONAL` only its own membership. `PMIX_GROUP_ASSIGN_CONTEXT_ID` asks for a number.
+    ///
+    /// # Errors
+    /// [`GroupError`]. A handler or callback can't wait for this.
+    pub fn group_invite(
+        &self,
+        id: &str,
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+    ) -> Result<Answered<Group>, GroupError> {
+        let session = self.session();
+        let formed = session.wait_for_group(|callback| session.invite(id, procs, &directives, callback))?;
+        Ok(group(id, formed))
+    }
+
+    /// As [`Client::group_invite`], without waiting: the result goes to `callback`, on the thread of the callbacks.
+    ///
+    /// # Errors
+    /// [`GroupError`]: the callback will not run.
+    pub fn group_invite_with(
+        &self,
+        id: &str,
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+        callback: impl FnOnce(Result<Answered<Group>, GroupError>) + Send + 'static,
+    ) -> Result<(), GroupError> {
+        let name = id.to_owned();
+        let callback: GroupCallback<Formed> =
+            Box::new(move |formed| callback(formed.map(|formed| group(&name, formed))));
+        self.session().invite(id, procs, &directives, callback)
+    }
+
+    /// Answers an invitation. Accepting waits until the leader has formed the group; `None` after a refusal. `leader` is
+    /// the source of the invitation; without it everybody in the session is told. `PMIX_TIMEOUT` bounds the wait: leaders
+    /// that use OpenPMIx up to 6.1 tell the group's end only through a server of this library.
+    ///
+    /// # Errors
+    /// [`GroupError`]. A handler or callback can't wait for this, and answers with [`Client::group_join_with`].
+    pub fn group_join(
+        &self,
+        id: &str,
+        leader: Option<&ProcId>,
+        is_accepted: bool,
+        directives: Vec<Info>,
+    ) -> Result<Option<Group>, GroupError> {
+        let session = self.session();
+        let leader = leader.cloned();
+        let begin = |callback| session.join(id, leader, is_accepted, &directives, callback);
+        let formed = session.wait_for_group(begin)?;
+        Ok(formed.map(|formed| group(id, formed).results))
+    }
+
+    /// As [`Client::group_join`], without waiting: the result goes to `callback`, on the thread of the callbacks.
+    ///
+    /// # Errors
+    /// [`GroupError`]: nobody was told, and the callback will not run.
+    pub fn group_join_with(
+        &self,
+        id: &str,
+        leader: Option<&ProcId>,
+        is_accepted: bool,
+        directives: Vec<Info>,
+        callback: impl FnOnce(Result<Option<Group>, GroupError>) + Send + 'static,
+    ) -> Result<(), GroupError> {
+        let name = id.to_owned();
+        let callback: GroupCallback<Option<Formed>> = Box::new(move |formed| {
+            callback(formed.map(|formed| formed.map(|formed| group(&name, formed).results)));
+        });
+        self.session().join(id, leader.cloned(), is_accepted, &directives, callback)
+    }
+
+    /// Leaves a group. The other members are told (`GROUP_LEFT`); this does not wait for them.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn group_leave(&self, id: &str, directives: Vec<Info>) -> Result<(), GroupError> {
+        let session = self.session();
+        session.wait_for_group(|callback| session.leave_group(id, directives, callback))
+    }
+
+    /// As [`Client::group_leave`], without waiting.
+    ///
+    /// # Errors
+    /// [`GroupError`]: the callback will not run.
+    pub fn group_leave_with(
+        &self,
+        id: &str,
+        directives: Vec<Info>,
+        callback: impl FnOnce(Result<(), GroupError>) + Send + 'static,
+    ) -> Result<(), GroupError> {
+        self.session().leave_group(id, directives, Box::new(callback))
+    }
+}
+
+fn group(id: &str, formed: Formed) -> Answered<Group> {
+    let Formed { status, members, context_id } = formed;
+    Answered { status, results: Group { id: Text::from(id), members, context_id, info: Vec::new() } }
+}

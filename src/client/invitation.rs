@@ -1,0 +1,299 @@
+//! Groups by invitation: who was asked, who has answered, and what comes of it. Leader and invitee tell each other by
+//! events; servers only carry them.
+//!
+//! Source: PMIx Standard, "Process Sets and Groups"; what OpenPMIx clients send (their releases up to 6.1 name no group in
+//! an answer, so such an answer counts for every invitation that is open to its sender).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::keys;
+use crate::types::{DataArray, DataType, Info, Key, ProcId, Status, Text, Value};
+
+/// An invitation as its leader sees it.
+#[derive(Debug)]
+pub struct Invitation {
+    id: Text,
+    leader: ProcId,
+    /// In the order of their ranks in the group.
+    invited: Vec<ProcId>,
+    answers: BTreeMap<ProcId, bool>,
+}
+
+/// What comes of an invitation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conclusion {
+    /// Who is in the group, in the order of their ranks in it; empty: the construction is aborted.
+    pub members: Vec<ProcId>,
+    /// Who declined, ended, or said nothing.
+    pub refused: Vec<ProcId>,
+}
+
+impl Invitation {
+    /// Nobody has answered yet but the leader, if it is among those invited.
+    #[must_use]
+    pub fn new(id: Text, leader: ProcId, invited: impl IntoIterator<Item = ProcId>) -> Self {
+        let mut seen = BTreeSet::new();
+        let invited: Vec<ProcId> = invited.into_iter().filter(|proc| seen.insert(proc.clone())).collect();
+        let answers = invited.iter().filter(|proc| **proc == leader).map(|proc| (proc.clone(), true)).collect();
+        Self { id, leader, invited, answers }
+    }
+
+    /// The group's name.
+    #[must_use]
+    pub const fn id(&self) -> &Text {
+        &self.id
+    }
+
+    /// Everybody who was invited.
+    #[must_use]
+    pub fn invited(&self) -> &[ProcId] {
+        &self.invited
+    }
+
+    /// Those who have to be told of it.
+    #[must_use]
+    pub fn others(&self) -> Vec<ProcId> {
+        self.invited.iter().filter(|proc| **proc != self.leader).cloned().collect()
+    }
+
+    /// Something has happened that may be an answer. The first answer of a process counts, except that one which has ended
+    /// is no member, whatever it said before.
+    pub fn hear(&mut self, status: Status, source: Option<&ProcId>, info: &[Info]) {
+        if named(info).is_some_and(|id| id != &self.id) {
+            return;
+        }
+        let (who, accepts) = match status {
+            Status::GROUP_INVITE_ACCEPTED => (source, true),
+            Status::GROUP_INVITE_DECLINED => (source, false),
+            status if is_end(status) => (affected(info), false),
+            _ => return,
+        };
+        let Some(who) = who.filter(|who| self.invited.contains(who) && **who != self.leader) else { return };
+        if is_end(status) {
+            self.answers.insert(who.clone(), false);
+        } else {
+            self.answers.entry(who.clone()).or_insert(accepts);
+        }
+    }
+
+    /// Whether everybody has answered.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.answers.len() == self.invited.len()
+    }
+
+    /// The result, with silence for a no. Unless it is optional a single no ends it.
+    #[must_use]
+    pub fn conclude(&self, is_optional: bool) -> Conclusion {
+        let accepts = |proc: &&ProcId| self.answers.get(*proc) == Some(&true);
+        let (members, refused): (Vec<&ProcId>, Vec<&ProcId>) = self.invited.iter().partition(accepts);
+        let is_aborted = !is_optional && !refused.is_empty();
+        let members = if is_aborted { Vec::new() } else { members };
+        Conclusion { members: members.into_iter().cloned().collect(), refused: refused.into_iter().cloned().collect() }
+    }
+}
+
+/// An accepted invitation as the invitee sees it.
+#[derive(Debug)]
+pub struct Acceptance {
+    /// The group's name.
+    pub id: Text,
+    /// Who forms it; `None`: whoever says so.
+    pub leader: Option<ProcId>,
+}
+
+/// How a construction ended that a process takes part in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Construction {
+    /// There is a group of these.
+    Formed {
+        /// In the order of their ranks in the group.
+        members: Vec<ProcId>,
+        /// What the host assigned.
+        context_id: Option<u64>,
+    },
+    /// There is none.
+    Aborted,
+    /// There will be none: the leader has ended.
+    LeaderLost,
+}
+
+impl Acceptance {
+    /// What an event means for it.
+    #[must_use]
+    pub fn hear(&self, status: Status, source: Option<&ProcId>, info: &[Info]) -> Option<Construction> {
+        if named(info).is_some_and(|id| id != &self.id) {
+            return None;
+        }
+        let is_leaders = self.leader.is_none() || self.leader.as_ref() == source;
+        match status {
+            Status::GROUP_CONSTRUCT_COMPLETE if is_leaders => {
+                let context_id = find(info, keys::GROUP_CONTEXT_ID.name()).and_then(Value::as_u64);
+                Some(Construction::Formed { members: members_in(info)?, context_id })
+            }
+            Status::GROUP_CONSTRUCT_ABORT if is_leaders => Some(Construction::Aborted),
+            status if is_end(status) => {
+                let is_leader = affected(info).is_some() && affected(info) == self.leader.as_ref();
+                is_leader.then_some(Construction::LeaderLost)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a leader listens to: answers, and what says that a process has ended.
+pub const ANSWERS: [Status; 6] = [
+    Status::GROUP_INVITE_ACCEPTED,
+    Status::GROUP_INVITE_DECLINED,
+    Status::PROC_TERMINATED,
+    Status::EVENT_PROC_TERMINATED,
+    Status::ERR_PROC_ABORTED,
+    Status::ERR_PROC_TERM_WO_SYNC,
+];
+
+/// What an invitee listens to.
+pub const ENDINGS: [Status; 6] = [
+    Status::GROUP_CONSTRUCT_COMPLETE,
+    Status::GROUP_CONSTRUCT_ABORT,
+    Status::PROC_TERMINATED,
+    Status::EVENT_PROC_TERMINATED,
+    Status::ERR_PROC_ABORTED,
+    Status::ERR_PROC_TERM_WO_SYNC,
+];
+
+/// A list of processes as a value.
+#[must_use]
+pub fn processes(procs: &[ProcId]) -> Value {
+    let elements = procs.iter().cloned().map(Value::from).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
+}
+
+/// What an event about a group says to those it is for, and to nobody else.
+#[must_use]
+pub fn addressed(id: &Text, targets: &[ProcId]) -> Vec<Info> {
+    vec![
+        Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), processes(targets)),
+        Info::new(Key::from_static(keys::EVENT_NON_DEFAULT.name()), true),
+        Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone())),
+    ]
+}
+
+const fn is_end(status: Status) -> bool {
+    matches!(
+        status,
+        Status::PROC_TERMINATED
+            | Status::EVENT_PROC_TERMINATED
+            | Status::ERR_PROC_ABORTED
+            | Status::ERR_PROC_TERM_WO_SYNC
+    )
+}
+
+fn find<'a>(info: &'a [Info], key: &str) -> Option<&'a Value> {
+    info.iter().find(|info| info.key.as_str() == key).map(|info| &info.value)
+}
+
+fn named(info: &[Info]) -> Option<&Text> {
+    match find(info, keys::GROUP_ID.name()) {
+        Some(Value::String(id)) => Some(id),
+        _ => None,
+    }
+}
+
+fn affected(info: &[Info]) -> Option<&ProcId> {
+    match find(info, keys::EVENT_AFFECTED_PROC.name()) {
+        Some(Value::Proc(proc)) => Some(proc),
+        _ => None,
+    }
+}
+
+fn members_in(info: &[Info]) -> Option<Vec<ProcId>> {
+    let Some(Value::DataArray(array)) = find(info, keys::GROUP_MEMBERSHIP.name()) else { return None };
+    let member = |value: &Value| if let Value::Proc(proc) = value { Some((**proc).clone()) } else { None };
+    array.elements.iter().map(member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Namespace;
+
+    fn proc(rank: u32) -> ProcId {
+        ProcId::new(Namespace::new("job").unwrap(), rank)
+    }
+
+    fn invitation() -> Invitation {
+        Invitation::new(Text::from("g"), proc(0), [0, 1, 2, 1].map(proc))
+    }
+
+    fn about(rank: u32) -> [Info; 1] {
+        [Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc(rank))]
+    }
+
+    fn of(id: &str) -> [Info; 1] {
+        [Info::new(Key::from_static(keys::GROUP_ID.name()), id)]
+    }
+
+    #[test]
+    fn a_group_forms_when_everybody_has_accepted_and_its_ranks_are_the_leaders_order() {
+        let mut invitation = Invitation::new(Text::from("g"), proc(1), [2, 1, 0].map(proc));
+        assert_eq!(invitation.others(), [2, 0].map(proc));
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(0)), &of("g"));
+        assert!(!invitation.is_answered());
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &[]);
+        assert!(invitation.is_answered());
+        assert_eq!(invitation.conclude(false), Conclusion { members: [2, 1, 0].map(proc).into(), refused: vec![] });
+    }
+
+    #[test]
+    fn a_no_a_death_and_silence_abort_it_unless_it_is_optional() {
+        for (status, source, info) in [
+            (Status::GROUP_INVITE_DECLINED, Some(proc(1)), vec![]),
+            (Status::PROC_TERMINATED, None, about(1).to_vec()),
+            (Status::SUCCESS, None, vec![]),
+        ] {
+            let mut invitation = invitation();
+            invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &[]);
+            invitation.hear(status, source.as_ref(), &info);
+            assert_eq!(invitation.is_answered(), status != Status::SUCCESS);
+            assert_eq!(invitation.conclude(false), Conclusion { members: vec![], refused: vec![proc(1)] });
+            assert_eq!(invitation.conclude(true).members, [0, 2].map(proc));
+        }
+    }
+
+    #[test]
+    fn strangers_other_groups_and_second_thoughts_change_nothing_but_a_death_does() {
+        let mut invitation = invitation();
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(7)), &of("g"));
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("other"));
+        invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(0)), &[]);
+        assert_eq!(invitation.answers, BTreeMap::from([(proc(0), true)]));
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("g"));
+        invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(1)), &of("g"));
+        assert!(invitation.answers[&proc(1)]);
+        invitation.hear(Status::ERR_PROC_ABORTED, None, &about(1));
+        assert!(!invitation.answers[&proc(1)]);
+    }
+
+    #[test]
+    fn an_invitee_hears_its_leader_and_of_its_leader() {
+        let acceptance = Acceptance { id: Text::from("g"), leader: Some(proc(0)) };
+        let complete = |id: &str| {
+            let mut info = addressed(&Text::from(id), &[proc(1)]);
+            info.push(Info::new(Key::from_static(keys::GROUP_MEMBERSHIP.name()), processes(&[proc(0), proc(1)])));
+            info.push(Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(9)));
+            info
+        };
+        let formed = Construction::Formed { members: vec![proc(0), proc(1)], context_id: Some(9) };
+        let done = Status::GROUP_CONSTRUCT_COMPLETE;
+        assert_eq!(acceptance.hear(done, Some(&proc(0)), &complete("g")), Some(formed.clone()));
+        assert_eq!(acceptance.hear(done, Some(&proc(2)), &complete("g")), None);
+        assert_eq!(acceptance.hear(done, Some(&proc(0)), &complete("h")), None);
+        let aborted = acceptance.hear(Status::GROUP_CONSTRUCT_ABORT, Some(&proc(0)), &of("g"));
+        assert_eq!(aborted, Some(Construction::Aborted));
+        assert_eq!(acceptance.hear(Status::PROC_TERMINATED, None, &about(0)), Some(Construction::LeaderLost));
+        assert_eq!(acceptance.hear(Status::PROC_TERMINATED, None, &about(2)), None);
+        let anybodys = Acceptance { id: Text::from("g"), leader: None };
+        assert_eq!(anybodys.hear(done, Some(&proc(2)), &complete("g")), Some(formed));
+        assert_eq!(anybodys.hear(Status::PROC_TERMINATED, None, &[]), None);
+    }
+}

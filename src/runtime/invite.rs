@@ -1,0 +1,451 @@
+//! Groups by invitation, and leaving a group: what a process says and hears, on its progress thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use super::event_error::EventError;
+use super::events::EventCall;
+use super::session::{FetchError, Session};
+use super::watch::{Ended, Watch};
+use crate::client::{
+    self, ANSWERS, Acceptance, CallError, Conclusion, Construction, DirectiveError, ENDINGS, GetDirectives, GetRequest,
+    Invitation, addressed, time_limit,
+};
+use crate::events::Event;
+use crate::gds::AsStatus;
+use crate::keys;
+use crate::proto::{Command, Group, JobControl, Reply, Request};
+use crate::types::codes::range;
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Value};
+
+/// A group that was formed by invitation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Formed {
+    /// Success, or that not everybody who was invited is in it.
+    pub status: Status,
+    /// In the order of their ranks in the group.
+    pub members: Vec<ProcId>,
+    /// What the host assigned, if it was asked to.
+    pub context_id: Option<u64>,
+}
+
+/// Why there is no group, or why a process is not in it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// The directives make no sense.
+    #[error(transparent)]
+    Directive(#[from] DirectiveError),
+    /// The server could not be asked or refused, or no thread could be started.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// Nobody was invited.
+    #[error("an invitation to group {id:?} names nobody; name the processes to be invited")]
+    NobodyInvited {
+        /// The group's name.
+        id: String,
+    },
+    /// How many processes "all of a job" are is not known.
+    #[error("all processes of {namespace} can't be invited: how many there are is not known ({error}); name them")]
+    UnknownJob {
+        /// The job.
+        namespace: Namespace,
+        /// Why.
+        error: FetchError,
+    },
+    /// Not everybody who was invited is there.
+    #[error("the construction of group {id:?} was aborted{}", because_of(.refused))]
+    Aborted {
+        /// The group's name.
+        id: String,
+        /// Who declined, ended or kept silent; the leader alone knows.
+        refused: Vec<ProcId>,
+    },
+    /// The leader ended before there was a group.
+    #[error("{leader}, who was to form group {id:?}, has ended; there will be no group")]
+    LeaderLost {
+        /// The group's name.
+        id: String,
+        /// Who invited.
+        leader: ProcId,
+    },
+    /// There is no such group, or this process is not in it.
+    #[error("this process is in no group {id:?}")]
+    NotAMember {
+        /// The group's name.
+        id: String,
+    },
+    /// The thread of the handlers and callbacks can't wait for what comes by events.
+    #[error("a handler or callback can't wait for what comes by events; use the function with a callback")]
+    WouldBlock,
+    /// The process has finalized meanwhile.
+    #[error("the process left before the group was formed")]
+    Closed,
+}
+
+fn because_of(refused: &[ProcId]) -> String {
+    let names: Vec<String> = refused.iter().take(16).map(ToString::to_string).collect();
+    if names.is_empty() { String::new() } else { format!(": without {}", names.join(", ")) }
+}
+
+impl AsStatus for GroupError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Directive(error) => error.status(),
+            Self::Event(error) => error.status(),
+            Self::NobodyInvited { .. } | Self::UnknownJob { .. } => Status::ERR_BAD_PARAM,
+            Self::Aborted { .. } => Status::GROUP_CONSTRUCT_ABORT,
+            Self::LeaderLost { .. } => Status::GROUP_LEADER_FAILED,
+            Self::NotAMember { .. } => Status::ERR_NOT_FOUND,
+            Self::WouldBlock => Status::ERR_WOULD_BLOCK,
+            Self::Closed => Status::ERR_LOST_CONNECTION,
+        }
+    }
+}
+
+impl From<CallError> for GroupError {
+    fn from(error: CallError) -> Self {
+        Self::Event(EventError::Call(error))
+    }
+}
+
+/// Takes what came of it.
+pub type GroupCallback<T> = Box<dyn FnOnce(Result<T, GroupError>) + Send>;
+
+/// The duty to run a callback once, from the moment it is armed: until then the caller learns otherwise that nothing came
+/// of it. Dropped unspent it says that the process leaves.
+struct Due<T> {
+    callback: Option<GroupCallback<T>>,
+    is_armed: Arc<AtomicBool>,
+}
+
+impl<T> Due<T> {
+    fn new(callback: GroupCallback<T>) -> (Self, Arc<AtomicBool>) {
+        let is_armed = Arc::new(AtomicBool::new(false));
+        (Self { callback: Some(callback), is_armed: Arc::clone(&is_armed) }, is_armed)
+    }
+
+    fn give(mut self, result: Result<T, GroupError>) {
+        if let Some(callback) = self.callback.take() {
+            callback(result);
+        }
+    }
+}
+
+impl<T> Drop for Due<T> {
+    fn drop(&mut self) {
+        // Relaxed: the flag guards nothing but itself.
+        if let Some(callback) = self.callback.take().filter(|_| self.is_armed.load(Ordering::Relaxed)) {
+            callback(Err(GroupError::Closed));
+        }
+    }
+}
+
+/// What the leader has asked for.
+struct Wishes {
+    is_optional: bool,
+    wants_context_id: bool,
+    time_limit: Option<Duration>,
+}
+
+impl Session {
+    /// Does something with a callback and waits for it.
+    ///
+    /// # Errors
+    /// [`GroupError`]; `WouldBlock` on the thread of the callbacks.
+    pub fn wait_for_group<T: Send + 'static>(
+        &self,
+        begin: impl FnOnce(GroupCallback<T>) -> Result<(), GroupError>,
+    ) -> Result<T, GroupError> {
+        if self.progress.is_current() {
+            return Err(GroupError::WouldBlock);
+        }
+        let (give, take) = mpsc::sync_channel(1);
+        // Nobody takes it where the waiting thread is gone, and that one waits here.
+        begin(Box::new(move |result| drop(give.send(result))))?;
+        take.recv().unwrap_or(Err(GroupError::Closed))
+    }
+
+    /// Invites processes into a group, which this process forms when all have answered.
+    ///
+    /// # Errors
+    /// [`GroupError`]: nobody was invited, and the callback will not run.
+    pub fn invite(
+        self: &Arc<Self>,
+        id: &str,
+        procs: Vec<ProcId>,
+        directives: &[Info],
+        callback: GroupCallback<Formed>,
+    ) -> Result<(), GroupError> {
+        let wishes = Wishes {
+            is_optional: flag(directives, keys::GROUP_OPTIONAL.name()),
+            wants_context_id: flag(directives, keys::GROUP_ASSIGN_CONTEXT_ID.name()),
+            time_limit: time_limit(directives)?,
+        };
+        let invited = self.one_by_one(procs)?;
+        if invited.is_empty() {
+            return Err(GroupError::NobodyInvited { id: id.to_owned() });
+        }
+        let invitation = Invitation::new(Text::from(id), self.proc().clone(), invited);
+        let hear = |invitation: &mut Invitation, call: &EventCall| {
+            invitation.hear(call.status, call.source.as_ref(), &call.info);
+            invitation.is_answered()
+        };
+        let what = (Command::GroupInvite, wishes.time_limit);
+        let (callback, is_armed) = Due::new(callback);
+        Watch::begin(self, what, &ANSWERS, invitation, hear, send_invitation, move |session, ended| {
+            conclude(session, ended, &wishes, callback);
+        })?;
+        is_armed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Answers an invitation. The callback of an acceptance runs when there is the group, or will be none.
+    ///
+    /// # Errors
+    /// [`GroupError`]: nobody was told, and the callback will not run.
+    pub fn join(
+        self: &Arc<Self>,
+        id: &str,
+        leader: Option<ProcId>,
+        is_accepted: bool,
+        directives: &[Info],
+        callback: GroupCallback<Option<Formed>>,
+    ) -> Result<(), GroupError> {
+        let limit = time_limit(directives)?;
+        let id = Text::from(id);
+        if !is_accepted {
+            let event = self.answer_event(&id, leader.as_ref(), Status::GROUP_INVITE_DECLINED);
+            self.notify_event_with(event, |result| callback(result.map(|()| None).map_err(GroupError::from)))?;
+            return Ok(());
+        }
+        let answer = self.answer_event(&id, leader.as_ref(), Status::GROUP_INVITE_ACCEPTED);
+        let hear = |(acceptance, heard): &mut (Acceptance, Option<Construction>), call: &EventCall| {
+            if heard.is_none() {
+                *heard = acceptance.hear(call.status, call.source.as_ref(), &call.info);
+            }
+            heard.is_some()
+        };
+        let accept = move |session: &Arc<Self>, watch: &Watch<_>| tell(session, watch, answer);
+        let state = (Acceptance { id, leader }, None);
+        let (callback, is_armed) = Due::new(Box::new(|result: Result<Formed, _>| callback(result.map(Some))));
+        Watch::begin(self, (Command::GroupJoin, limit), &ENDINGS, state, hear, accept, |session, ended| {
+            enter(session, ended, callback);
+        })?;
+        is_armed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Leaves a group. The others are told; nobody waits for them.
+    ///
+    /// # Errors
+    /// [`GroupError`]: nobody was told, and the callback will not run.
+    pub fn leave_group(
+        self: &Arc<Self>,
+        id: &str,
+        directives: Vec<Info>,
+        callback: GroupCallback<()>,
+    ) -> Result<(), GroupError> {
+        let name = Text::from(id);
+        if self.manners().is_ours {
+            let id = id.to_owned();
+            let request = request(Command::GroupLeave, name, directives);
+            let left = move |result| match result {
+                Err(CallError::Refused { status: Status::ERR_NOT_FOUND, .. }) => Err(GroupError::NotAMember { id }),
+                result => result.map(drop).map_err(GroupError::from),
+            };
+            let begun = self.exchange_with(request, None, move |result| callback(left(result)));
+            return begun.map_err(|error| GroupError::Event(EventError::Thread(error.kind())));
+        }
+        let members = self.groups().forget(&name).ok_or_else(|| GroupError::NotAMember { id: id.to_owned() })?;
+        let others: Vec<ProcId> = members.into_iter().filter(|member| member != self.proc()).collect();
+        if others.is_empty() {
+            return self.later(|| callback(Ok(()))).map_err(|error| EventError::Thread(error.kind()).into());
+        }
+        let mut info = addressed(&name, &others);
+        info.push(Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), self.proc().clone()));
+        info.extend(directives);
+        let event = self.own_event(Status::GROUP_LEFT, range::RANGE_CUSTOM, info);
+        Ok(self.notify_event_with(event, |result| callback(result.map_err(GroupError::from)))?)
+    }
+
+    fn own_event(&self, status: Status, range: u8, info: Vec<Info>) -> Event {
+        Event { status, source: Some(self.proc().clone()), range, info }
+    }
+
+    /// For the leader; without one for whoever invites in this session.
+    fn answer_event(&self, id: &Text, leader: Option<&ProcId>, status: Status) -> Event {
+        let named = Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone()));
+        let target = |leader: &ProcId| Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), leader.clone());
+        let range = if leader.is_some() { range::RANGE_CUSTOM } else { range::RANGE_SESSION };
+        self.own_event(status, range, leader.map(target).into_iter().chain([named]).collect())
+    }
+
+    /// The processes by their ranks.
+    fn one_by_one(self: &Arc<Self>, procs: Vec<ProcId>) -> Result<Vec<ProcId>, GroupError> {
+        let mut all = Vec::new();
+        for proc in procs {
+            if proc.rank != Rank::Wildcard {
+                all.push(proc);
+                continue;
+            }
+            let namespace = proc.namespace.clone();
+            let size = self.job_size(proc);
+            let size = size.map_err(|error| GroupError::UnknownJob { namespace: namespace.clone(), error })?;
+            all.extend((0..size).map(|rank| ProcId::new(namespace.clone(), rank)));
+        }
+        Ok(all)
+    }
+
+    fn job_size(self: &Arc<Self>, job: ProcId) -> Result<u32, FetchError> {
+        let directives = GetDirectives { optional: true, ..GetDirectives::default() };
+        let key = Some(Key::from_static(keys::JOB_SIZE.name()));
+        let request = GetRequest { proc: job, key, directives };
+        let size = self.get(&request)?.into_value().map_err(|_| FetchError::Damaged)?;
+        size.as_u32().ok_or(FetchError::Damaged)
+    }
+}
+
+/// The leader hears every answer now, and asks.
+fn send_invitation(session: &Arc<Session>, watch: &Watch<Invitation>) {
+    let Some((id, others)) = watch.look(|invitation| (invitation.id().clone(), invitation.others())) else { return };
+    if others.is_empty() {
+        return watch.settle();
+    }
+    let event = session.own_event(Status::GROUP_INVITED, range::RANGE_CUSTOM, addressed(&id, &others));
+    tell(session, watch, event);
+}
+
+/// Sends an event without which nothing comes of the rest.
+fn tell<T: Send + 'static>(session: &Arc<Session>, watch: &Watch<T>, event: Event) {
+    let failed = watch.clone();
+    let sent = session.notify_event_with(event, move |result| {
+        if let Err(error) = result {
+            failed.fail(error.into());
+        }
+    });
+    if let Err(error) = sent {
+        watch.fail(error);
+    }
+}
+
+/// Everybody has answered, or there is no more time.
+fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, callback: Due<Formed>) {
+    let is_late = ended.is_late();
+    let Ended { state: invitation, result } = ended;
+    if let Err(error) = result
+        && !is_late
+    {
+        return callback.give(Err(error.into()));
+    }
+    let id = invitation.id().clone();
+    let Conclusion { members, refused } = invitation.conclude(wishes.is_optional);
+    for proc in &refused {
+        let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc.clone());
+        let group = Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone()));
+        let info = vec![affected, group];
+        session.events.raise(session.own_event(Status::GROUP_INVITE_FAILED, range::RANGE_PROC_LOCAL, info));
+    }
+    if members.is_empty() {
+        let aborted = GroupError::Aborted { id: id.to_string_lossy(), refused };
+        let info = addressed(&id, invitation.invited());
+        let event = session.own_event(Status::GROUP_CONSTRUCT_ABORT, range::RANGE_CUSTOM, info);
+        // That is how it ended, whoever hears of it.
+        let _ = session.notify_event_with(event, move |_| callback.give(Err(aborted)));
+        return;
+    }
+    let status = if refused.is_empty() { Status::SUCCESS } else { Status::ERR_PARTIAL_SUCCESS };
+    if !wishes.wants_context_id {
+        return announce(session, &id, Formed { status, members, context_id: None }, callback);
+    }
+    // The host may know no such wish; then the group has no number.
+    let wish = [
+        Info::new(Key::from_static(keys::GROUP_ASSIGN_CONTEXT_ID.name()), true),
+        Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone())),
+    ];
+    let control = Request::JobControl(JobControl { targets: Vec::new(), directives: wish.into() });
+    let weak = Arc::downgrade(session);
+    // Refused: the callback hears that the process leaves.
+    let _ = session.exchange_with(control, wishes.time_limit, move |reply| {
+        let context_id = reply.ok().and_then(context_id_in);
+        if let Some(session) = weak.upgrade() {
+            announce(&session, &id, Formed { status, members, context_id }, callback);
+        }
+    });
+}
+
+/// Tells the members of their group, and takes part in it if it is among them.
+fn announce(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Formed>) {
+    let mut info = addressed(id, &formed.members);
+    info.extend(description(&formed));
+    let event = session.own_event(Status::GROUP_CONSTRUCT_COMPLETE, range::RANGE_CUSTOM, info);
+    let (weak, id) = (Arc::downgrade(session), id.clone());
+    let _ = session.notify_event_with(event, move |result| match (result, weak.upgrade()) {
+        (Err(error), _) => callback.give(Err(error.into())),
+        (Ok(()), Some(session)) => settle_in(&session, &id, formed, callback),
+        (Ok(()), None) => {}
+    });
+}
+
+/// An invitee's end of the construction.
+fn enter(session: &Arc<Session>, ended: Ended<(Acceptance, Option<Construction>)>, callback: Due<Formed>) {
+    let Ended { state: (acceptance, heard), result } = ended;
+    let Acceptance { id, leader } = acceptance;
+    let name = || id.to_string_lossy();
+    match (heard, result) {
+        (Some(Construction::Formed { members, context_id }), _) => {
+            settle_in(session, &id, Formed { status: Status::SUCCESS, members, context_id }, callback);
+        }
+        (Some(Construction::Aborted), _) => {
+            callback.give(Err(GroupError::Aborted { id: name(), refused: Vec::new() }));
+        }
+        (Some(Construction::LeaderLost), _) => {
+            let leader = leader.unwrap_or_else(|| session.proc().clone());
+            let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), leader.clone());
+            let group = Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone()));
+            let info = vec![affected, group];
+            session.events.raise(session.own_event(Status::GROUP_LEADER_FAILED, range::RANGE_PROC_LOCAL, info));
+            callback.give(Err(GroupError::LeaderLost { id: name(), leader }));
+        }
+        (None, Err(error)) => callback.give(Err(error.into())),
+        // Nobody settles it without having heard something.
+        (None, Ok(())) => callback.give(Err(GroupError::Closed)),
+    }
+}
+
+/// Has the group's name stand for its members from now on: our server resolves it for this process, foreign ones leave
+/// that to the process.
+fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Formed>) {
+    if !formed.members.contains(session.proc()) {
+        return callback.give(Ok(formed));
+    }
+    if !session.manners().is_ours {
+        session.groups().note(id, formed.members.clone());
+        return callback.give(Ok(formed));
+    }
+    let request = request(Command::GroupJoin, id.clone(), description(&formed));
+    let _ = session.exchange_with(request, None, move |result| {
+        callback.give(result.map(|_| formed).map_err(GroupError::from));
+    });
+}
+
+fn request(command: Command, id: Text, directives: Vec<Info>) -> Request {
+    Request::GroupOther(Group { command: command.to_raw(), id: Some(id), procs: Vec::new(), directives })
+}
+
+fn description(formed: &Formed) -> Vec<Info> {
+    let members = Info::new(Key::from_static(keys::GROUP_MEMBERSHIP.name()), client::processes(&formed.members));
+    let number = |id: u64| Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(id));
+    [members].into_iter().chain(formed.context_id.map(number)).collect()
+}
+
+fn context_id_in(reply: Reply) -> Option<u64> {
+    let Reply::Infos(infos) = reply else { return None };
+    infos.iter().find(|info| info.key.as_str() == keys::GROUP_CONTEXT_ID.name())?.value.as_u64()
+}
+
+fn flag(directives: &[Info], key: &str) -> bool {
+    let info = directives.iter().find(|info| info.key.as_str() == key);
+    info.is_some_and(|info| info.value.as_bool().unwrap_or(false))
+}

@@ -1,0 +1,157 @@
+//! Waiting for what others say in events: an observer, a time limit, and one end.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::event_error::EventError;
+use super::events::EventCall;
+use super::handler_calls;
+use super::link::CallResult;
+use super::session::Session;
+use crate::client::{Call, CallError, CallId};
+use crate::events::Registration;
+use crate::proto::Command;
+use crate::types::Status;
+
+/// Something that events bring about. Clones are the same one. It ends once: with [`Watch::settle`], when its time is
+/// over, or with the connection.
+pub(super) struct Watch<T>(Arc<Mutex<Option<Watched<T>>>>);
+
+struct Watched<T> {
+    call: CallId,
+    observer: Option<usize>,
+    session: Weak<Session>,
+    failure: Option<EventError>,
+    state: T,
+}
+
+/// What is told at the end: what was heard, and how it ended.
+pub(super) struct Ended<T> {
+    pub(super) state: T,
+    pub(super) result: Result<(), EventError>,
+}
+
+impl<T> Clone for Watch<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Send + 'static> Watch<T> {
+    /// Listens for events with these codes. `hear` says whether that was all. `ready` runs once everything that comes will
+    /// be heard; `ended` runs at the end. Both run on the progress thread.
+    ///
+    /// # Errors
+    /// There is no thread; nothing will run.
+    pub(super) fn begin(
+        session: &Arc<Session>,
+        what: (Command, Option<Duration>),
+        codes: &[Status],
+        state: T,
+        hear: impl Fn(&mut T, &EventCall) -> bool + Send + Sync + 'static,
+        ready: impl FnOnce(&Arc<Session>, &Self) + Send + 'static,
+        ended: impl FnOnce(&Arc<Session>, Ended<T>) + Send + 'static,
+    ) -> Result<(), EventError> {
+        let watch = Self(Arc::new(Mutex::new(None)));
+        let weak = Arc::downgrade(session);
+        let (command, timeout) = what;
+        let at_end = watch.clone();
+        let begun = session.progress.begin(&session.link, |link| {
+            // Held until there is something to end.
+            let mut watched = watch.0.lock();
+            let call =
+                link.start_with(Call::Await(command, timeout), Box::new(move |result| at_end.end(result, ended)));
+            *watched = Some(Watched { call, observer: None, session: weak, failure: None, state });
+        });
+        begun.map_err(|error| EventError::Thread(error.kind()))?;
+        let (here, there, whose) = (watch.clone(), watch.clone(), Arc::downgrade(session));
+        let handler = Arc::new(move |call: EventCall| there.hear(&call, &hear));
+        let registered = handler_calls::enter_with(&**session, Registration::observer(codes), handler, move |id| {
+            if let Some(session) = whose.upgrade() {
+                here.registered(&session, id, ready);
+            }
+        });
+        if let Err(error) = registered {
+            watch.fail(error);
+        }
+        Ok(())
+    }
+
+    /// What has been heard so far; `None`: it has ended.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        self.0.lock().as_ref().map(|watched| look(&watched.state))
+    }
+
+    /// It has ended well.
+    pub(super) fn settle(&self) {
+        let settled = self.0.lock().as_ref().map(|watched| (watched.session.clone(), watched.call));
+        if let Some((session, call)) = settled
+            && let Some(session) = session.upgrade()
+        {
+            session.link.settle(call);
+        }
+    }
+
+    /// It has ended because something else failed.
+    pub(super) fn fail(&self, error: EventError) {
+        if let Some(watched) = self.0.lock().as_mut() {
+            watched.failure.get_or_insert(error);
+        }
+        self.settle();
+    }
+
+    fn hear(&self, call: &EventCall, hear: impl Fn(&mut T, &EventCall) -> bool) {
+        let is_over = self.0.lock().as_mut().is_some_and(|watched| hear(&mut watched.state, call));
+        if is_over {
+            self.settle();
+        }
+    }
+
+    fn registered(
+        &self,
+        session: &Arc<Session>,
+        id: Result<usize, EventError>,
+        ready: impl FnOnce(&Arc<Session>, &Self),
+    ) {
+        match id {
+            Ok(id) => {
+                let is_over = match self.0.lock().as_mut() {
+                    Some(watched) => {
+                        watched.observer = Some(id);
+                        false
+                    }
+                    None => true,
+                };
+                if is_over {
+                    session.events.remove(id);
+                } else {
+                    ready(session, self);
+                }
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn end(&self, result: CallResult, ended: impl FnOnce(&Arc<Session>, Ended<T>)) {
+        let Some(watched) = self.0.lock().take() else { return };
+        let Watched { observer, session, failure, state, .. } = watched;
+        let Some(session) = session.upgrade() else { return };
+        if let Some(id) = observer {
+            session.events.remove(id);
+        }
+        let result = match failure {
+            Some(error) => Err(error),
+            None => result.map(drop).map_err(EventError::Call),
+        };
+        ended(&session, Ended { state, result });
+    }
+}
+
+impl<T> Ended<T> {
+    /// Whether nobody has said enough in time.
+    pub(super) const fn is_late(&self) -> bool {
+        matches!(self.result, Err(EventError::Call(CallError::TimedOut { .. })))
+    }
+}

@@ -1,0 +1,196 @@
+//! The books: which groups there are, and whose.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::keys;
+use crate::server::registry::Registry;
+use crate::types::{Info, Key, Namespace, ProcId, Text, Value};
+
+/// Groups with members here. Disjoint sets of processes may use one name side by side, as a group of each process alone
+/// does.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Groups {
+    groups: BTreeMap<Text, Vec<Group>>,
+    count: usize,
+    /// How many each process here is in.
+    of_process: BTreeMap<ProcId, usize>,
+    /// The last context number that was given out here.
+    last_number: u64,
+}
+
+/// One group.
+#[derive(Debug)]
+pub(in crate::server) struct Group {
+    /// In the order of their ranks in the group.
+    pub(in crate::server) members: Vec<ProcId>,
+    /// The users whose processes here are members. Others never mean this group.
+    pub(in crate::server) users: BTreeSet<u32>,
+    /// The processes here that formed it or joined it. It is nobody else's here, whoever is named among the members.
+    pub(in crate::server) here: BTreeSet<ProcId>,
+    /// Members were promised an event for each that dies: a death does not spoil the end of the group.
+    pub(in crate::server) survives_deaths: bool,
+}
+
+impl Groups {
+    /// Replaces groups among the participants by their members. A group's name stands where a namespace would, the rank
+    /// is the one in the group. The caller's own group is meant if it is in one of that name, else one of its user; a job
+    /// of that name comes before any group.
+    pub(in crate::server) fn translate(
+        &self,
+        registry: &Registry,
+        procs: Vec<ProcId>,
+        caller: &ProcId,
+        procs_max: usize,
+    ) -> Vec<ProcId> {
+        if self.groups.is_empty() {
+            return procs;
+        }
+        let user = registry.client(caller).map(|client| client.credentials.uid);
+        let is_of_user = |group: &&Group| user.is_some_and(|user| group.users.contains(&user));
+        let named = |id: &Text| self.of_member(id, caller).or_else(|| self.groups.get(id)?.iter().find(is_of_user));
+        let group_of = |namespace: &Namespace| match registry.job(namespace) {
+            Some(_) => None,
+            None => named(&Text::from(namespace.as_str())),
+        };
+        let members_of = |proc: ProcId| match group_of(&proc.namespace) {
+            Some(group) => match proc.rank.process().map(usize::try_from) {
+                Some(Ok(position)) => group.members.get(position).cloned().into_iter().collect(),
+                _ => group.members.clone(),
+            },
+            None => vec![proc],
+        };
+        procs.into_iter().flat_map(members_of).take(procs_max).collect()
+    }
+
+    /// A context number for a group, where no host has given one: unique among those of this server.
+    pub(super) fn next_number(&mut self) -> Info {
+        self.last_number = self.last_number.saturating_add(1);
+        Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(self.last_number))
+    }
+
+    /// How many there are, and in how many a process is.
+    pub(super) fn counts(&self, proc: &ProcId) -> (usize, usize) {
+        (self.count, self.of_process.get(proc).copied().unwrap_or(0))
+    }
+
+    /// All of them, by name.
+    pub(in crate::server) fn iter(&self) -> impl Iterator<Item = (&Text, &Group)> {
+        self.groups.iter().flat_map(|(id, groups)| groups.iter().map(move |group| (id, group)))
+    }
+
+    /// Those with this name and exactly these members, which are sorted.
+    pub(super) fn of<'a>(&'a self, id: &Text, members: &'a [ProcId]) -> impl Iterator<Item = &'a Group> {
+        let groups = self.groups.get(id).into_iter().flatten();
+        groups.filter(move |group| group.consists_of(members))
+    }
+
+    /// The group of this name that a process here is in.
+    pub(super) fn of_member(&self, id: &Text, proc: &ProcId) -> Option<&Group> {
+        self.groups.get(id)?.iter().find(|group| group.here.contains(proc))
+    }
+
+    /// A process that forms a group anew has left the one of that name.
+    pub(super) fn insert(&mut self, id: &Text, group: Group) {
+        for proc in &group.here {
+            self.abandon(id, proc);
+            let count = self.of_process.entry(proc.clone()).or_default();
+            *count = count.saturating_add(1);
+        }
+        self.groups.entry(id.clone()).or_default().push(group);
+        self.tidy();
+    }
+
+    /// A process here, of this user, is in the group of these members from now on.
+    pub(super) fn join(&mut self, id: &Text, proc: &ProcId, user: u32, members: Vec<ProcId>) {
+        self.abandon(id, proc);
+        let groups = self.groups.entry(id.clone()).or_default();
+        match groups.iter_mut().find(|group| group.members == members && group.users.contains(&user)) {
+            Some(group) => drop(group.here.insert(proc.clone())),
+            None => groups.push(Group {
+                members,
+                users: BTreeSet::from([user]),
+                here: BTreeSet::from([proc.clone()]),
+                survives_deaths: false,
+            }),
+        }
+        let count = self.of_process.entry(proc.clone()).or_default();
+        *count = count.saturating_add(1);
+        self.tidy();
+    }
+
+    /// A process here leaves its group of this name; the members that remain. `None`: it is in none.
+    pub(super) fn leave(&mut self, id: &Text, proc: &ProcId) -> Option<Vec<ProcId>> {
+        let groups = self.groups.get_mut(id)?;
+        let group = groups.iter_mut().find(|group| group.here.contains(proc))?;
+        group.members.retain(|member| member != proc);
+        let members = group.members.clone();
+        self.abandon(id, proc);
+        Some(members)
+    }
+
+    /// A process elsewhere has left its group of this name.
+    pub(super) fn note_left(&mut self, id: &Text, proc: &ProcId) {
+        for group in self.groups.get_mut(id).into_iter().flatten() {
+            group.members.retain(|member| member != proc);
+        }
+    }
+
+    /// Ends the group of these members.
+    pub(super) fn remove(&mut self, id: &Text, members: &[ProcId]) {
+        if let Some(groups) = self.groups.get_mut(id) {
+            retain(groups, &mut self.of_process, |group| !group.consists_of(members));
+        }
+        self.tidy();
+    }
+
+    /// Forgets groups that a job which is gone was part of.
+    pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
+        let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
+        for groups in self.groups.values_mut() {
+            retain(groups, &mut self.of_process, is_elsewhere);
+        }
+        self.tidy();
+    }
+
+    /// Takes a process off its group of this name, which the others still see as it was.
+    fn abandon(&mut self, id: &Text, proc: &ProcId) {
+        for group in self.groups.get_mut(id).into_iter().flatten() {
+            if group.here.remove(proc) {
+                discount(&mut self.of_process, proc);
+            }
+        }
+        self.tidy();
+    }
+
+    /// A group that nobody here is in is none of this server's.
+    fn tidy(&mut self) {
+        for groups in self.groups.values_mut() {
+            groups.retain(|group| !group.here.is_empty());
+        }
+        self.groups.retain(|_, groups| !groups.is_empty());
+        self.count = self.groups.values().map(Vec::len).fold(0, usize::saturating_add);
+    }
+}
+
+/// Drops groups, and takes them off the accounts of those who are in them.
+fn retain(groups: &mut Vec<Group>, of_process: &mut BTreeMap<ProcId, usize>, is_kept: impl Fn(&Group) -> bool) {
+    for group in groups.extract_if(.., |group| !is_kept(group)) {
+        group.here.iter().for_each(|proc| discount(of_process, proc));
+    }
+}
+
+fn discount(of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
+    let left = of_process.get(proc).map_or(0, |count| count.saturating_sub(1));
+    if left == 0 {
+        of_process.remove(proc);
+    } else {
+        of_process.insert(proc.clone(), left);
+    }
+}
+
+impl Group {
+    /// Whether these are its members; sorted, as participants are.
+    fn consists_of(&self, procs: &[ProcId]) -> bool {
+        self.members.len() == procs.len() && self.members.iter().all(|proc| procs.binary_search(proc).is_ok())
+    }
+}

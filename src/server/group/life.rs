@@ -1,0 +1,212 @@
+//! What becomes of groups: those who come by invitation, those who leave, those who end.
+
+use super::invitations::Invited;
+use super::{Groups, name_of};
+use crate::events::Event;
+use crate::gds::Publish;
+use crate::keys;
+use crate::proto::{self, Command};
+use crate::server::config::Capabilities;
+use crate::server::core::Server;
+use crate::server::directives::{find, flag};
+use crate::server::host::Upcall;
+use crate::server::io::{PeerId, StoreOffer};
+use crate::server::outputs::Ticket;
+use crate::server::registry::Presence;
+use crate::types::codes::range;
+use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
+
+impl<S: Publish> Server<S> {
+    /// Joins and leaves; invitations are events, and nobody sends them otherwise.
+    pub(in crate::server) fn group_other(&mut self, now: Time, ticket: Ticket, proc: &ProcId, group: &proto::Group) {
+        let Some(id) = name_of(group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
+        let status = match Command::from_raw(group.command) {
+            Some(Command::GroupJoin) => self.join_group(&ticket, proc, id, &group.directives),
+            Some(Command::GroupLeave) => self.leave_group(now, proc, id, &group.directives),
+            _ => Status::ERR_NOT_SUPPORTED,
+        };
+        self.outputs.reply_status(ticket, status);
+    }
+
+    /// A leader asks for a number for a group that was formed by invitation, and there is no host to give one.
+    pub(in crate::server) fn number_for_group(&mut self, control: &proto::JobControl) -> Option<Info> {
+        let is_asked = control.targets.is_empty() && flag(&control.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
+        let has_host = self.config.capabilities.intersects(Capabilities::GROUP | Capabilities::JOB_CONTROL);
+        (is_asked && !has_host).then(|| self.groups.next_number())
+    }
+
+    /// Whether a job has this name: a group's would stand for the job's processes in whatever they do together.
+    pub(super) fn is_a_jobs_name(&self, id: &Text) -> bool {
+        Namespace::from_bytes(id.as_bytes()).is_ok_and(|namespace| self.registry.job(&namespace).is_some())
+    }
+
+    pub(super) fn has_too_many_groups(&self, proc: &ProcId) -> bool {
+        let (all, own) = self.groups.counts(proc);
+        all >= self.config.limits.groups_max || own >= self.config.limits.groups_per_process_max
+    }
+
+    /// A process says that it is in a group that was formed by invitation. It speaks for itself alone.
+    fn join_group(&mut self, ticket: &Ticket, proc: &ProcId, id: Text, directives: &[Info]) -> Status {
+        let members = super::membership(directives).unwrap_or_default();
+        if self.is_a_jobs_name(&id) {
+            return Status::ERR_BAD_PARAM;
+        }
+        if !members.contains(proc) {
+            return Status::ERR_NOT_A_MEMBER;
+        }
+        if self.has_too_many_groups(proc) || members.len() > self.config.limits.participants_max {
+            return Status::ERR_OUT_OF_RESOURCE;
+        }
+        let Some(peer) = self.peers.get(ticket.peer()) else { return Status::ERR_NOT_AVAILABLE };
+        self.groups.join(&id, proc, peer.credentials.uid, members);
+        Status::SUCCESS
+    }
+
+    /// A process leaves its group; the others are told.
+    fn leave_group(&mut self, now: Time, proc: &ProcId, id: Text, directives: &[Info]) -> Status {
+        let Some(others) = self.groups.leave(&id, proc) else { return Status::ERR_NOT_FOUND };
+        self.tell_of(now, Status::GROUP_LEFT, proc, &id, others, directives);
+        Status::SUCCESS
+    }
+
+    /// Tells processes, here and elsewhere, what has become of another one in their group.
+    pub(super) fn tell_of(
+        &mut self,
+        now: Time,
+        status: Status,
+        about: &ProcId,
+        id: &Text,
+        targets: Vec<ProcId>,
+        more: &[Info],
+    ) {
+        if targets.is_empty() {
+            return;
+        }
+        let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), about.clone());
+        self.tell(now, status, about, id, targets, [affected].into_iter().chain(more.iter().cloned()).collect());
+    }
+
+    fn tell(&mut self, now: Time, status: Status, source: &ProcId, id: &Text, targets: Vec<ProcId>, more: Vec<Info>) {
+        let is_elsewhere = |target: &ProcId| self.registry.client(target).is_none();
+        let goes_up = targets.iter().any(is_elsewhere) && self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
+        let mut info = vec![
+            Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), processes(targets)),
+            Info::new(Key::from_static(keys::EVENT_NON_DEFAULT.name()), true),
+            Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone())),
+        ];
+        info.extend(more);
+        let event = Event { status, source: Some(source.clone()), range: range::RANGE_CUSTOM, info };
+        self.distribute(now, &event, None);
+        if goes_up {
+            let id = self.upcalls.unawaited();
+            self.outputs.push(crate::server::io::Output::Upcall(id, Upcall::NotifyEvent(event)));
+        }
+    }
+
+    /// An event passes by, from a connection here or from elsewhere, that may be about a group.
+    pub(in crate::server) fn note_group_event(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
+        let Some(source) = &event.source else { return };
+        let id = find(&event.info, keys::GROUP_ID).and_then(|info| match &info.value {
+            Value::String(id) => Some(id.clone()),
+            _ => None,
+        });
+        match (event.status, id) {
+            (Status::GROUP_INVITED, Some(id)) => self.note_invitation(now, event, source, id, origin),
+            (status @ (Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED), id) => {
+                let accepts = status == Status::GROUP_INVITE_ACCEPTED;
+                for leader in event.targets() {
+                    let answered = self.invitations.answer(leader, id.as_ref(), source, accepts);
+                    for (id, invited) in answered {
+                        self.tell_end(now, leader, &id, invited);
+                    }
+                }
+            }
+            (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT, Some(id)) => {
+                self.invitations.close(source, &id);
+            }
+            // Whoever is here says so to its server, which then tells everybody; others are believed about themselves.
+            (Status::GROUP_LEFT, Some(id)) if event.affected() == [source] => {
+                let was_here = self.groups.leave(&id, source).is_some();
+                let is_elsewhere = !was_here && origin.is_none();
+                is_elsewhere.then(|| self.groups.note_left(&id, source));
+            }
+            _ => {}
+        }
+    }
+
+    fn note_invitation(&mut self, now: Time, event: &Event, leader: &ProcId, id: Text, origin: Option<PeerId>) {
+        let mut invited = Vec::new();
+        for target in event.targets() {
+            match (target.rank, self.job_size(&target.namespace)) {
+                (Rank::Process(_), _) => invited.push(target.clone()),
+                (Rank::Wildcard, Some(size)) => {
+                    let left = self.config.limits.participants_max.saturating_sub(invited.len());
+                    let ranks = (0..size).take(left).map(|rank| ProcId::new(target.namespace.clone(), rank));
+                    invited.extend(ranks);
+                }
+                _ => return,
+            }
+        }
+        let concerns_us = origin.is_some() || invited.iter().any(|proc| self.registry.client(proc).is_some());
+        let (all, own) = self.invitations.counts(leader);
+        let limits = &self.config.limits;
+        let is_full = all >= limits.groups_max || own >= limits.groups_per_process_max;
+        if !concerns_us || is_full || invited.len() > self.config.limits.participants_max {
+            return;
+        }
+        let peer = origin.and_then(|origin| self.peers.get(origin));
+        let is_told_here =
+            peer.is_some_and(|peer| peer.store != StoreOffer::Segment && peer.version.major < TELLS_ITSELF_SINCE);
+        let is_gone = |proc: &&ProcId| {
+            self.registry
+                .client(proc)
+                .is_some_and(|client| client.presence.is_gone() || client.presence == Presence::Finalized)
+        };
+        let gone: Vec<ProcId> = invited.iter().filter(is_gone).cloned().collect();
+        self.invitations.open(id, leader.clone(), invited, is_told_here);
+        for proc in gone {
+            self.end_invitations_of(now, &proc);
+        }
+    }
+
+    /// Everybody has answered a leader whose library says nothing more.
+    fn tell_end(&mut self, now: Time, leader: &ProcId, id: &Text, invited: Invited) {
+        let asked: Vec<ProcId> = invited.answers.iter().map(|(proc, _)| proc.clone()).collect();
+        if invited.answers.iter().any(|(_, answer)| *answer != Some(true)) {
+            return self.tell(now, Status::GROUP_CONSTRUCT_ABORT, leader, id, asked, Vec::new());
+        }
+        let membership = Info::new(Key::from_static(keys::GROUP_MEMBERSHIP.name()), processes(asked.clone()));
+        self.tell(now, Status::GROUP_CONSTRUCT_COMPLETE, leader, id, asked, vec![membership]);
+    }
+
+    /// A process here has ended, or left for good: those who wait for its word are told.
+    pub(in crate::server) fn end_invitations_of(&mut self, now: Time, proc: &ProcId) {
+        for bereaved in self.invitations.bereaved_of(proc) {
+            self.tell_of(now, Status::PROC_TERMINATED, proc, &bereaved.id, bereaved.targets, &[]);
+        }
+    }
+
+    /// A member of groups has ended here: the others are told where that was promised.
+    pub(in crate::server) fn mourn(&mut self, now: Time, proc: &ProcId) {
+        for (id, others) in promised(&self.groups, proc) {
+            self.tell_of(now, Status::GROUP_MEMBER_FAILED, proc, &id, others, &[]);
+        }
+    }
+}
+
+/// The groups in which deaths are told, and the other members of each.
+fn promised(groups: &Groups, proc: &ProcId) -> Vec<(Text, Vec<ProcId>)> {
+    let is_promised = |(_, group): &(&Text, &super::Group)| group.survives_deaths && group.here.contains(proc);
+    let others = |(id, group): (&Text, &super::Group)| {
+        (id.clone(), group.members.iter().filter(|member| *member != proc).cloned().collect())
+    };
+    groups.iter().filter(is_promised).map(others).collect()
+}
+
+pub(super) fn processes(procs: Vec<ProcId>) -> Value {
+    let elements = procs.into_iter().map(Value::from).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
+}
+
+/// First release of the reference whose leaders tell the members how an invitation ended.
+const TELLS_ITSELF_SINCE: u8 = 7;

@@ -1,0 +1,180 @@
+//! Groups by invitation, as a server sees them: who is in, who leaves, and for whom it speaks.
+
+use super::harness::*;
+use crate::events::Event;
+use crate::proto::{Command, Group, JobControl, Notify, RegisterEvents, Reply, Request};
+use crate::server::{Capabilities, HostCall, Output, PeerId, Upcall};
+use crate::types::codes::range;
+use crate::types::{DataArray, DataType, Info, Namespace, ProcId, Rank, Status, Text, Value};
+
+fn procs(procs: &[ProcId]) -> Value {
+    let elements = procs.iter().cloned().map(Value::from).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
+}
+
+fn about(command: Command, id: &str, directives: &[Info]) -> Request {
+    let id = Some(Text::from(id));
+    Request::GroupOther(Group { command: command.to_raw(), id, procs: Vec::new(), directives: directives.to_vec() })
+}
+
+fn join(id: &str, members: &[ProcId]) -> Request {
+    about(Command::GroupJoin, id, &[Info::new(key("pmix.grp.mbrs"), procs(members))])
+}
+
+fn leave(id: &str) -> Request {
+    about(Command::GroupLeave, id, &[])
+}
+
+fn group(id: &str) -> ProcId {
+    ProcId { namespace: Namespace::new(id).unwrap(), rank: Rank::Wildcard }
+}
+
+fn event(status: Status, id: Option<&str>, targets: &[ProcId]) -> Request {
+    let named = id.map(|id| Info::new(key("pmix.grp.id"), id));
+    let info = [Info::new(key("pmix.evrange"), procs(targets))].into_iter().chain(named).collect();
+    Request::Notify(Notify { status, range: range::RANGE_CUSTOM, info })
+}
+
+fn listen(rig: &mut Rig, peers: &[PeerId], codes: &[Status]) {
+    for &peer in peers {
+        let wish = RegisterEvents { codes: codes.to_vec(), directives: Vec::new() };
+        assert_eq!(statuses(&rig.request(peer, Request::RegisterEvents(wish))), [(peer, Status::SUCCESS)]);
+    }
+}
+
+/// Who is told of what, and about whom.
+fn told(outputs: &[Output]) -> Vec<(PeerId, Status, Option<ProcId>)> {
+    let told = |output: &Output| match output {
+        Output::Notify(peer, event) => {
+            let affected = event.info.iter().find(|info| info.key.as_str() == "pmix.evproc");
+            let affected = affected.and_then(|info| match &info.value {
+                Value::Proc(proc) => Some((**proc).clone()),
+                _ => None,
+            });
+            Some((*peer, event.status, affected))
+        }
+        _ => None,
+    };
+    outputs.iter().filter_map(told).collect()
+}
+
+#[test]
+fn who_says_that_it_joined_is_in_and_speaks_for_nobody_else() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    let members = [proc(0), proc(1)];
+    for &peer in &peers[..2] {
+        assert_eq!(statuses(&rig.request(peer, join("g", &members))), [(peer, Status::SUCCESS)]);
+    }
+    assert_eq!(rig.request(peers[0], fence(&[group("g")], &[])), []);
+    let outputs = rig.request(peers[1], fence(&[group("g")], &[]));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
+    // The third can claim to be with them, but not change what they mean.
+    let claim = [proc(0), proc(1), proc(2)];
+    assert_eq!(statuses(&rig.request(peers[2], join("g", &claim))), [(peers[2], Status::SUCCESS)]);
+    assert_eq!(rig.request(peers[0], fence(&[group("g")], &[])), []);
+    assert_eq!(replies(&rig.request(peers[1], fence(&[group("g")], &[]))).len(), 2);
+    for (request, status) in [
+        (join("h", &members), Status::ERR_NOT_A_MEMBER),
+        (join("job", &claim), Status::ERR_BAD_PARAM),
+        (join("", &claim), Status::ERR_BAD_PARAM),
+        (about(Command::GroupJoin, "h", &[]), Status::ERR_NOT_A_MEMBER),
+        (about(Command::GroupInvite, "h", &[]), Status::ERR_NOT_SUPPORTED),
+    ] {
+        assert_eq!(statuses(&rig.request(peers[2], request)), [(peers[2], status)]);
+    }
+}
+
+#[test]
+fn a_leaver_is_out_and_the_others_are_told_here_and_elsewhere() {
+    let mut rig = Rig::new(Capabilities::NOTIFY_EVENT | Capabilities::FENCE);
+    let peers = rig.job(4, 3);
+    listen(&mut rig, &peers, &[Status::GROUP_LEFT]);
+    let members = [0, 1, 2, 3].map(proc);
+    peers.iter().for_each(|&peer| drop(rig.request(peer, join("g", &members))));
+    let outputs = rig.request(peers[2], leave("g"));
+    let left = |peer| (peer, Status::GROUP_LEFT, Some(proc(2)));
+    assert_eq!(told(&outputs), [left(peers[0]), left(peers[1])]);
+    assert_eq!(statuses(&outputs), [(peers[2], Status::SUCCESS)]);
+    let (_, call) = upcall(&outputs);
+    assert!(matches!(call, Upcall::NotifyEvent(event) if event.status == Status::GROUP_LEFT));
+    assert_eq!(statuses(&rig.request(peers[2], leave("g"))), [(peers[2], Status::ERR_NOT_FOUND)]);
+    // One elsewhere says so of itself; nobody else can.
+    for (source, remaining) in [(proc(1), [0, 1, 3].as_slice()), (proc(3), &[0, 1])] {
+        let affected = Info::new(key("pmix.evproc"), proc(3));
+        let info = vec![affected, Info::new(key("pmix.grp.id"), "g")];
+        let (status, range) = (Status::GROUP_LEFT, range::RANGE_SESSION);
+        rig.host(HostCall::NotifyEvent(Event { status, source: Some(source), range, info }));
+        rig.request(peers[0], fence(&[group("g")], &[]));
+        let outputs = rig.request(peers[1], fence(&[group("g")], &[]));
+        let remaining: Vec<ProcId> = remaining.iter().map(|&rank| proc(rank)).collect();
+        match upcalls(&outputs).as_slice() {
+            [(_, Upcall::Fence(fence))] => assert_eq!(fence.procs, remaining),
+            [] => assert_eq!((replies(&outputs).len(), remaining), (2, vec![proc(0), proc(1)])),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Leaders of the reference's releases wait for answers that a process which has ended never gives.
+#[test]
+fn who_ends_without_an_answer_has_it_given_by_the_server_and_so_has_a_leader() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(4, 4);
+    listen(&mut rig, &peers, &[Status::PROC_TERMINATED]);
+    let invite = |id| event(Status::GROUP_INVITED, Some(id), &[proc(1), proc(2), proc(3)]);
+    rig.request(peers[0], invite("g"));
+    rig.request(peers[1], event(Status::GROUP_INVITE_DECLINED, None, &[proc(0)]));
+    assert_eq!(told(&rig.lose(peers[1])), [], "it had answered");
+    let ended = |peer, rank| (peer, Status::PROC_TERMINATED, Some(proc(rank)));
+    assert_eq!(told(&rig.lose(peers[2])), [ended(peers[0], 2)]);
+    let outputs = rig.request(peers[0], invite("h"));
+    assert_eq!(told(&outputs), [ended(peers[0], 1), ended(peers[0], 2)], "they are gone already");
+    assert_eq!(told(&rig.request(peers[0], Request::Finalize)), [ended(peers[3], 0), ended(peers[3], 0)]);
+    assert_eq!(told(&rig.lose(peers[3])), []);
+}
+
+#[test]
+fn the_server_tells_the_end_for_leaders_that_never_do() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    let own = rig.join(&proc(0), SEGMENT);
+    let ends = [Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT];
+    listen(&mut rig, &peers, &ends);
+    let invite = |id| event(Status::GROUP_INVITED, Some(id), &[0, 1, 2].map(proc));
+    let accept = |id| event(Status::GROUP_INVITE_ACCEPTED, id, &[proc(0)]);
+    rig.request(peers[0], invite("g"));
+    assert_eq!(told(&rig.request(peers[1], accept(None))), []);
+    let outputs = rig.request(peers[2], accept(None));
+    let complete = |peer| (peer, Status::GROUP_CONSTRUCT_COMPLETE, None);
+    assert_eq!(told(&outputs), [complete(peers[0]), complete(peers[1]), complete(peers[2])]);
+    rig.request(peers[0], invite("h"));
+    rig.request(peers[1], accept(Some("h")));
+    let outputs = rig.request(peers[2], event(Status::GROUP_INVITE_DECLINED, Some("h"), &[proc(0)]));
+    assert_eq!(told(&outputs).len(), 3);
+    assert!(told(&outputs).iter().all(|(_, status, _)| *status == Status::GROUP_CONSTRUCT_ABORT));
+    // Our own clients speak for themselves.
+    rig.request(own, invite("i"));
+    rig.request(peers[1], accept(Some("i")));
+    assert_eq!(told(&rig.request(peers[2], accept(Some("i")))), []);
+}
+
+#[test]
+fn where_no_host_numbers_groups_the_server_does() {
+    let control = |directives: &[Info], targets: &[ProcId]| {
+        Request::JobControl(JobControl { targets: targets.to_vec(), directives: directives.to_vec() })
+    };
+    let wish = [flag("pmix.grp.actxid")];
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    for number in 1..3 {
+        let outputs = rig.request(peer, control(&wish, &[]));
+        let expected = Reply::Infos(vec![Info::new(key("pmix.grp.ctxid"), Value::Size(number))]);
+        assert_eq!(replies(&outputs), [(peer, expected)]);
+    }
+    let outputs = rig.request(peer, control(&wish, &[proc(0)]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+    let mut rig = Rig::new(Capabilities::JOB_CONTROL);
+    let peer = rig.job(1, 1)[0];
+    assert_eq!(upcalls(&rig.request(peer, control(&wish, &[]))).len(), 1, "the host may know");
+}

@@ -1,0 +1,141 @@
+/* Groups by invitation: accepted and declined from inside handlers and outside, left, and what the group's name stands
+ * for. Stock 4.2.2 never tells the invitees how it ended, and has no leave; it is asked for nothing here. */
+#include "host.h"
+
+static struct done invited = DONE, joined = DONE, left = DONE, failed = DONE, complete = DONE;
+static pmix_group_opt_t answer = PMIX_GROUP_ACCEPT;
+static bool answers_inside;
+static pmix_proc_t leader, about;
+
+static const pmix_proc_t *affected(const pmix_info_t *info, size_t n)
+{
+    const pmix_info_t *found = info_of(info, n, PMIX_EVENT_AFFECTED_PROC);
+    return found && found->value.type == PMIX_PROC ? found->value.data.proc : NULL;
+}
+
+static void check_members(const pmix_info_t *info, size_t n, uint32_t count)
+{
+    const pmix_info_t *id = info_of(info, n, PMIX_GROUP_ID), *members = info_of(info, n, PMIX_GROUP_MEMBERSHIP);
+    CHECK(id && id->value.type == PMIX_STRING && strcmp(id->value.data.string, "club") == 0);
+    CHECK(members && members->value.type == PMIX_DATA_ARRAY && members->value.data.darray->type == PMIX_PROC);
+    if (!members) return;
+    CHECK_NUMBER(count, members->value.data.darray->size);
+    const pmix_proc_t *procs = members->value.data.darray->array;
+    for (uint32_t i = 0; i < count; i++) CHECK_NUMBER(i, procs[i].rank);
+}
+
+static void on_joined(pmix_status_t status, pmix_info_t *info, size_t n, void *data, pmix_release_cbfunc_t release,
+                      void *token)
+{
+    if (status == PMIX_SUCCESS && answer == PMIX_GROUP_ACCEPT) check_members(info, n, 3);
+    if (release) release(token);
+    done_with(data, status, n);
+}
+
+static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t n,
+                     pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void)id, (void)results, (void)nresults;
+    if (affected(info, n)) about = *affected(info, n);
+    if (status == PMIX_GROUP_INVITED) {
+        leader = *source;
+        const pmix_info_t *name = info_of(info, n, PMIX_GROUP_ID);
+        CHECK(name && strcmp(name->value.data.string, "club") == 0);
+        if (answers_inside) {
+            CHECK_STATUS(PMIX_ERR_WOULD_BLOCK, PMIx_Group_join("club", source, answer, NULL, 0, NULL, NULL));
+            CHECK_STATUS(PMIX_SUCCESS, PMIx_Group_join_nb("club", source, answer, NULL, 0, on_joined, &joined));
+        }
+        done_with(&invited, status, 0);
+    }
+    if (status == PMIX_GROUP_LEFT) done_with(&left, status, 0);
+    if (status == PMIX_GROUP_INVITE_FAILED) done_with(&failed, status, 0);
+    if (status == PMIX_GROUP_CONSTRUCT_COMPLETE) done_with(&complete, status, 0);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static void invite(pmix_status_t expected, uint32_t members)
+{
+    pmix_proc_t all = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    pmix_info_t *results = NULL;
+    size_t count = 7;
+    CHECK_STATUS(expected, PMIx_Group_invite("club", &all, 1, NULL, 0, &results, &count));
+    if (members) check_members(results, count, members);
+    else CHECK(results == NULL && count == 0);
+    if (results) PMIX_INFO_FREE(results, count);
+}
+
+static void join(pmix_status_t expected)
+{
+    pmix_info_t *results = NULL;
+    size_t count = 7;
+    done_wait(&invited);
+    CHECK_STATUS(expected, PMIx_Group_join("club", &leader, PMIX_GROUP_ACCEPT, NULL, 0, &results, &count));
+    if (expected == PMIX_SUCCESS) check_members(results, count, 3);
+    if (results) PMIX_INFO_FREE(results, count);
+}
+
+static int client(bool declines)
+{
+    pmix_status_t codes[] = {PMIX_GROUP_INVITED, PMIX_GROUP_LEFT, PMIX_GROUP_INVITE_FAILED, PMIX_GROUP_CONSTRUCT_COMPLETE};
+    struct done registered = DONE;
+    client_start();
+    pmix_proc_t club = proc_of("club", PMIX_RANK_WILDCARD);
+    answers_inside = me.rank == 1;
+    if (declines) answer = PMIX_GROUP_DECLINE; /* that of the one who answers inside */
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Register_event_handler(codes, 4, NULL, 0, on_event, reg_done, &registered));
+    CHECK_STATUS(PMIX_SUCCESS, done_wait(&registered));
+    fence_all(false);
+    pmix_status_t end = declines ? PMIX_GROUP_CONSTRUCT_ABORT : PMIX_SUCCESS;
+    if (me.rank == 0) invite(end, declines ? 0 : 3);
+    if (me.rank == 1) CHECK_STATUS(PMIX_SUCCESS, done_wait(&joined));
+    if (me.rank == 2) join(end);
+    if (declines) {
+        if (me.rank == 0) {
+            CHECK_STATUS(PMIX_GROUP_INVITE_FAILED, done_wait(&failed));
+            CHECK_NUMBER(1, about.rank);
+        }
+        CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_Group_leave("club", NULL, 0));
+        return client_end();
+    }
+    CHECK_STATUS(PMIX_GROUP_CONSTRUCT_COMPLETE, done_wait(&complete));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(&club, 1, NULL, 0));
+    if (me.rank == 2) {
+        struct done gone = DONE;
+        CHECK_STATUS(PMIX_SUCCESS, PMIx_Group_leave_nb("club", NULL, 0, op_done, &gone));
+        CHECK_STATUS(PMIX_SUCCESS, done_wait(&gone));
+        CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_Group_leave("club", NULL, 0));
+    } else {
+        CHECK_STATUS(PMIX_GROUP_LEFT, done_wait(&left));
+        CHECK_NUMBER(2, about.rank);
+        CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(&club, 1, NULL, 0));
+        CHECK_STATUS(PMIX_SUCCESS, PMIx_Group_destruct("club", NULL, 0));
+    }
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_invite("club", NULL, 0, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_invite_nb("club", &me, 1, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_join("club", &me, 7, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_leave(NULL, NULL, 0));
+    return client_end();
+}
+
+static pmix_server_module_t module;
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return client(strcmp(argv[1], "declines") == 0);
+    CHECK(PMIx_Get_version() != NULL);
+    if (stock()) return finish();
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_Group_leave("club", NULL, 0));
+    host_start(&module);
+    for (int i = 0; i < 2; i++) {
+        const char *role = i ? "declines" : "accepts";
+        pid_t pids[3];
+        host_job(role, 3, 3);
+        for (uint32_t rank = 0; rank < 3; rank++) {
+            pids[rank] = host_fork(role, rank, role);
+        }
+        for (uint32_t rank = 0; rank < 3; rank++) host_wait(pids[rank], 0);
+        host_forget(role);
+    }
+    host_stop();
+    return finish();
+}

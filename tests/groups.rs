@@ -1,0 +1,202 @@
+//! Groups of processes of one node, between real sockets and, where one is to die, real processes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use modex::gds::AsStatus;
+use modex::types::{Info, Key, ProcId, Rank, Status, Value};
+use modex::{Client, FenceOptions, GroupError, keys};
+use support::{TestServer, namespace, proc, role};
+
+fn info(key: &str, value: impl Into<Value>) -> Info {
+    Info::new(Key::new(key.to_owned()).unwrap(), value)
+}
+
+fn job(size: u32) -> (TestServer, Vec<Arc<Client>>) {
+    let node = TestServer::local();
+    node.register_local_job("job", size);
+    let clients = (0..size).map(|rank| Arc::new(node.connect("job", rank))).collect();
+    (node, clients)
+}
+
+/// Has a client answer every invitation from inside its handler; what came of each goes to the receiver.
+fn answering(client: &Arc<Client>, is_accepted: bool) -> mpsc::Receiver<Result<Vec<ProcId>, Status>> {
+    let (ended, end) = mpsc::channel();
+    let weak = Arc::downgrade(client);
+    let ended = Mutex::new(ended);
+    let handler = move |call: modex::EventCall| {
+        let client = weak.upgrade().unwrap();
+        let named = |key: &str| call.info.iter().find(|info| info.key.as_str() == key).unwrap().value.clone();
+        let id = named(keys::GROUP_ID.name());
+        let ended = ended.lock().unwrap().clone();
+        let wait = client.group_join(id.as_str().unwrap(), call.source.as_ref(), true, Vec::new());
+        assert_eq!(wait, Err(GroupError::WouldBlock));
+        let tell = move |result: Result<Option<modex::Group>, GroupError>| {
+            let result = result.map(|group| group.map_or_else(Vec::new, |group| group.members));
+            ended.send(result.map_err(|error| error.status())).unwrap();
+        };
+        client.group_join_with(id.as_str().unwrap(), call.source.as_ref(), is_accepted, Vec::new(), tell).unwrap();
+        // The end of the chain is no end of the library's own listening.
+        call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    };
+    client.register_event_handler(&[Status::GROUP_INVITED], &[], handler).unwrap();
+    end
+}
+
+/// Codes of these that a client hears of, with whom they are about.
+fn hearing(client: &Client, codes: &[Status]) -> mpsc::Receiver<(Status, Option<ProcId>)> {
+    let (tell, heard) = mpsc::channel();
+    let tell = Mutex::new(tell);
+    let handler = move |call: modex::EventCall| {
+        let affected = call.info.iter().find(|info| info.key.as_str() == keys::EVENT_AFFECTED_PROC.name());
+        let affected = affected.and_then(|info| match &info.value {
+            Value::Proc(proc) => Some((**proc).clone()),
+            _ => None,
+        });
+        tell.lock().unwrap().send((call.status, affected)).unwrap();
+        call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    };
+    client.register_event_handler(codes, &[], handler).unwrap();
+    heard
+}
+
+fn everybody(size: u32) -> Vec<ProcId> {
+    (0..size).map(|rank| proc("job", rank)).collect()
+}
+
+#[test]
+fn an_invitation_that_everybody_accepts_makes_a_group_whose_name_stands_for_it() {
+    let (_node, clients) = job(3);
+    let ends = [answering(&clients[1], true), answering(&clients[2], true)];
+    let all = vec![ProcId { namespace: namespace("job"), rank: Rank::Wildcard }];
+    let wish = vec![info(keys::GROUP_ASSIGN_CONTEXT_ID.name(), true)];
+    let formed = clients[0].group_invite("g", all, wish).unwrap();
+    assert_eq!((formed.status, formed.results.members), (Status::SUCCESS, everybody(3)));
+    assert!(formed.results.context_id.is_some(), "the server numbers groups where there is no host to do it");
+    for end in ends {
+        assert_eq!(end.recv().unwrap(), Ok(everybody(3)));
+    }
+    let fence = FenceOptions::new().procs(vec![ProcId { namespace: namespace("g"), rank: Rank::Wildcard }]);
+    thread::scope(|scope| {
+        let fences: Vec<_> = clients.iter().map(|client| scope.spawn(|| client.fence(&fence))).collect();
+        fences.into_iter().for_each(|fence| fence.join().unwrap().unwrap());
+    });
+    let heard = hearing(&clients[1], &[Status::GROUP_LEFT]);
+    clients[2].group_leave("g", Vec::new()).unwrap();
+    assert_eq!(heard.recv().unwrap(), (Status::GROUP_LEFT, Some(proc("job", 2))));
+    assert_eq!(clients[2].group_leave("g", Vec::new()).unwrap_err().status(), Status::ERR_NOT_FOUND);
+    // It stands for those who are left.
+    thread::scope(|scope| {
+        let fences: Vec<_> = clients[..2].iter().map(|client| scope.spawn(|| client.fence(&fence))).collect();
+        fences.into_iter().for_each(|fence| fence.join().unwrap().unwrap());
+    });
+}
+
+#[test]
+fn a_refusal_aborts_the_construction_for_all_unless_it_is_optional() {
+    let (_node, clients) = job(3);
+    let (accepted, refused) = (answering(&clients[1], true), answering(&clients[2], false));
+    let failures = hearing(&clients[0], &[Status::GROUP_INVITE_FAILED]);
+    let error = clients[0].group_invite("g", everybody(3), Vec::new()).unwrap_err();
+    let expected = GroupError::Aborted { id: "g".into(), refused: vec![proc("job", 2)] };
+    assert_eq!(error, expected, "{error}");
+    assert_eq!(accepted.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
+    assert_eq!(refused.recv().unwrap(), Ok(Vec::new()));
+    assert_eq!(failures.recv().unwrap(), (Status::GROUP_INVITE_FAILED, Some(proc("job", 2))));
+    let optional = vec![info(keys::GROUP_OPTIONAL.name(), true)];
+    let formed = clients[0].group_invite("g", everybody(3), optional).unwrap();
+    assert_eq!((formed.status, &formed.results.members), (Status::ERR_PARTIAL_SUCCESS, &everybody(2)));
+    assert_eq!(accepted.recv().unwrap(), Ok(everybody(2)));
+}
+
+#[test]
+fn silence_ends_an_invitation_with_its_time() {
+    let (_node, clients) = job(2);
+    let heard = hearing(&clients[1], &[Status::GROUP_CONSTRUCT_ABORT]);
+    let limit = vec![info(keys::TIMEOUT.name(), Value::Int(1))];
+    let error = clients[0].group_invite("g", everybody(2), limit).unwrap_err();
+    assert_eq!(error, GroupError::Aborted { id: "g".into(), refused: vec![proc("job", 1)] });
+    assert_eq!(heard.recv().unwrap().0, Status::GROUP_CONSTRUCT_ABORT);
+}
+
+#[test]
+fn the_end_of_an_invitee_and_of_a_leader_ends_the_wait_for_them() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let zero = Arc::new(node.connect("job", 0));
+    let mut one = node.spawn("job", 1, "hears an invitation");
+    one.wait_for_line("listening");
+    let (tell, outcome) = mpsc::channel();
+    zero.group_invite_with("g", everybody(2), Vec::new(), move |result| tell.send(result).unwrap()).unwrap();
+    one.wait_for_line("invited");
+    one.kill();
+    let error = outcome.recv().unwrap().unwrap_err();
+    assert_eq!(error, GroupError::Aborted { id: "g".into(), refused: vec![proc("job", 1)] });
+    // The other way round.
+    let end = answering(&zero, true);
+    let failures = hearing(&zero, &[Status::GROUP_LEADER_FAILED]);
+    node.server.deregister_client(&proc("job", 1)).unwrap();
+    node.register_client("job", 1);
+    let mut leader = node.spawn("job", 1, "invites three");
+    leader.wait_for_line("accepted");
+    leader.kill();
+    assert_eq!(end.recv().unwrap(), Err(Status::GROUP_LEADER_FAILED));
+    assert_eq!(failures.recv().unwrap(), (Status::GROUP_LEADER_FAILED, Some(proc("job", 1))));
+}
+
+#[test]
+fn who_waits_for_a_group_hears_when_the_server_goes() {
+    let (node, clients) = job(2);
+    let (tell, outcome) = mpsc::channel();
+    clients[0].group_invite_with("g", everybody(2), Vec::new(), move |result| tell.send(result).unwrap()).unwrap();
+    drop(node);
+    assert_eq!(outcome.recv().unwrap().unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+}
+
+#[test]
+fn an_invitation_to_nobody_is_a_mistake_and_one_to_oneself_a_group() {
+    let (_node, clients) = job(1);
+    let error = clients[0].group_invite("g", Vec::new(), Vec::new()).unwrap_err();
+    assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+    let stranger = ProcId { namespace: namespace("nobody's"), rank: Rank::Wildcard };
+    let error = clients[0].group_invite("g", vec![stranger], Vec::new()).unwrap_err();
+    assert!(matches!(error, GroupError::UnknownJob { .. }), "{error}");
+    let formed = clients[0].group_invite("g", everybody(1), Vec::new()).unwrap();
+    assert_eq!(formed.results.members, everybody(1));
+    clients[0].group_destruct("g", Vec::new()).unwrap();
+    assert_eq!(clients[0].group_leave("g", Vec::new()).unwrap_err(), GroupError::NotAMember { id: "g".into() });
+}
+
+/// Plays a role in a child; nothing in the parent.
+#[test]
+fn client_process() {
+    match role().as_deref() {
+        Some("hears an invitation") => {
+            let client = Client::connect().unwrap();
+            let heard = hearing(&client, &[Status::GROUP_INVITED]);
+            println!("\nlistening");
+            heard.recv().unwrap();
+            println!("\ninvited");
+            loop {
+                thread::park();
+            }
+        }
+        Some("invites three") => {
+            let client = Client::connect().unwrap();
+            let heard = hearing(&client, &[Status::GROUP_INVITE_ACCEPTED]);
+            // The third does not exist, and so never answers.
+            let (tell, _outcome) = mpsc::channel();
+            client.group_invite_with("h", everybody(3), Vec::new(), move |result| tell.send(result).unwrap()).unwrap();
+            heard.recv().unwrap();
+            println!("\naccepted");
+            loop {
+                thread::park();
+            }
+        }
+        Some(other) => panic!("unknown role {other}"),
+        None => {}
+    }
+}
