@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::client::{CallError, GetDirectives, GetRequest, StagingError};
 use crate::gds::KeyRef;
-use crate::runtime::{self, Fetched};
+use crate::runtime::{self, Fetched, ToolDirections, ToolError};
 use crate::types::{Info, Key, ProcId, Rank, Scope, Value};
 
 use super::client::{Client, GetError, get_error};
@@ -35,6 +35,14 @@ impl Client {
     pub fn connect_singleton() -> Option<Self> {
         let environment: Vec<_> = runtime::environment().into_iter().collect();
         Some(Self::of(Arc::new(runtime::connect_singleton(&environment)?)))
+    }
+
+    /// Connects to the server that the directions lead to; [`Tool`](super::Tool) does this for Rust.
+    ///
+    /// # Errors
+    /// [`ToolError`].
+    pub(crate) fn of_tool(directions: &ToolDirections) -> Result<Self, ToolError> {
+        Ok(Self::of(Arc::new(runtime::connect_tool(directions, &runtime::environment())?)))
     }
 
     /// Whether this process has no server; see [`Client::alone`].

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, Refusal, StagingError};
 use crate::gds::{AsStatus, KeyRef};
 use crate::keys::TypedKey;
-use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Prover, Session, ToolDirections, ToolError};
+use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Prover, Session};
 use crate::types::{DataType, Info, IntoValue, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
 
 use super::options::{FenceOptions, GetOptions};
@@ -192,26 +192,6 @@ impl Client {
     /// be reached, and the other variants for an environment that makes no sense.
     pub fn connect() -> Result<Self, ConnectError> {
         Self::builder().connect()
-    }
-
-    /// Connects a tool: a process that chooses its server itself, with one of ours or of another library. A tool has all
-    /// functions of a client; its namespace holds nothing.
-    ///
-    /// # Errors
-    /// [`ToolError`].
-    pub fn connect_tool(directions: &ToolDirections) -> Result<Self, ToolError> {
-        let environment: Vec<_> = runtime::environment().into_iter().collect();
-        let session = runtime::connect_tool(directions, &environment)?;
-        Ok(Self { session: Arc::new(session) })
-    }
-
-    /// The name of the server that [`Client::connect_tool`] would connect to, as far as it is known without connecting.
-    ///
-    /// # Errors
-    /// [`ToolError`].
-    pub fn locate_server(directions: &ToolDirections) -> Result<Option<ProcId>, ToolError> {
-        let environment: Vec<_> = runtime::environment().into_iter().collect();
-        runtime::locate(directions, &environment)
     }
 
     /// What the launcher that started this process calls it; `None` if none did. Says nothing about its server.

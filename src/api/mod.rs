@@ -11,6 +11,7 @@ mod options;
 mod requests;
 mod server;
 mod server_builder;
+mod tool;
 mod topology;
 mod typed;
 
@@ -20,6 +21,7 @@ pub use crate::gds::AsStatus;
 pub use crate::proto::exchange::{
     ExchangeError, ExchangeForm, ExchangeFormError, ProcessData, unpack_direct_modex, unpack_fence,
 };
+pub use crate::ptl::rendezvous::AddressReport;
 pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
@@ -39,5 +41,7 @@ pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
 pub use server::{Server, ServerError};
 pub use server_builder::{BuildError, ServerBuilder};
+pub(crate) use tool::Roster;
+pub use tool::{AttachError, Tool, ToolBuilder};
 pub use topology::{Hwloc, KnownTopology};
 pub use typed::KeyType;

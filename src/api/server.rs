@@ -7,7 +7,8 @@ use crate::keys;
 use crate::ptl::ServerEnvironment;
 use crate::runtime::{ServerHandle, Stopped};
 use crate::server::{
-    DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, RegisterClient, RegisterNamespace,
+    Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, RegisterClient,
+    RegisterNamespace,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
 
@@ -266,6 +267,14 @@ impl Server {
         callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
     ) -> Result<(), ServerError> {
         self.status_with("deregister the process", HostCall::DeregisterClient(proc.clone()), callback)
+    }
+
+    /// The host has other functions from now on: [`Host::capabilities`] was asked when the server started.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`].
+    pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), ServerError> {
+        Ok(self.handle.set_capabilities(capabilities)?)
     }
 
     /// Says what is known of a process since it was started, for those who ask for the table of processes.

@@ -9,6 +9,7 @@ mod generate;
 mod info;
 mod inspect;
 mod run;
+mod sim;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -40,6 +41,8 @@ enum Command {
     Query(ask::QueryOptions),
     /// Measure this machine: get, put, fence, init, register, launch
     Bench(bench::Options),
+    /// Run simulated clusters with faults, and check that every rule holds in every one of them
+    Sim(sim::Options),
     /// Show what is installed here, and what the C library supports
     Info(info::Options),
     /// Print shell completions
@@ -91,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Info(options) => info::run(&options),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::man(&options),

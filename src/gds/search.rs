@@ -4,6 +4,7 @@
 
 use super::block::{self, Posting};
 use super::dictionary::KnownKey;
+use super::format::PartHead;
 use super::job::JobView;
 use super::memory::{Damage, Memory, root};
 use super::publish::{Lookup, NodeSelector, RealmRequest};
@@ -41,8 +42,17 @@ impl<'a> Search<'a, '_> {
         match self.lookup.realm {
             RealmRequest::Session(session) => self.in_job(|job| job.session_value(session, self.key.id)),
             RealmRequest::Job => self.in_job(|job| job.job_value(self.key.id)),
-            RealmRequest::App(number) => self.in_job(|job| self.app_value(job, number)),
+            RealmRequest::App(number) => self.in_job(|job| match self.app_value(job, number)? {
+                Some(value) => Ok(Some(value)),
+                // What differs from node to node is that of the process's node, or of the reader's.
+                None => self.app_node_value(job, number, NodeSelector::Implied),
+            }),
             RealmRequest::Node(selector) => self.in_job(|job| self.node_value(job, selector)),
+            RealmRequest::AppNode(number, selector) => self.in_job(|job| self.app_node_value(job, number, selector)),
+            RealmRequest::SessionNode(id, selector) => self.in_job(|job| {
+                let session = id.or(job.session_id()).map_or(Ok(None), |id| job.session(id))?;
+                self.part_node_value(job, session, selector)
+            }),
             RealmRequest::Default => self.of_rank(),
         }
     }
@@ -156,32 +166,61 @@ impl<'a> Search<'a, '_> {
     /// Of the application asked for, else of the process's, else of the reader's own; else of the first, for which the
     /// standard takes application 0. A process that nobody assigned to one of several applications has none.
     fn app_value(&self, job: JobView<'a>, number: Option<u32>) -> Result<Option<ValueRef<'a>>, Damage> {
+        self.app(job, number)?.map_or(Ok(None), |number| job.app_value(number, self.key.id))
+    }
+
+    fn app(&self, job: JobView<'a>, number: Option<u32>) -> Result<Option<u32>, Damage> {
         let meant = match (number, self.lookup.rank, self.own_rank) {
+            (None, Rank::Process(rank), _) if self.is_outside_job(rank) => return Ok(None),
             (None, Rank::Process(rank), _) | (None, _, Some(rank)) => job.app_of(rank)?,
             _ => number,
         };
-        if let Some(number) = meant {
-            return job.app_value(number, self.key.id);
+        if meant.is_some() {
+            return Ok(meant);
         }
-        match (job.apps()?, self.lookup.rank) {
-            ([only], _) => job.app_value(only.number, self.key.id),
-            (_, Rank::Process(_)) | ([], _) => Ok(None),
-            ([first, ..], _) => job.app_value(first.number, self.key.id),
-        }
+        Ok(match (job.apps()?, self.lookup.rank) {
+            ([only], _) => Some(only.number),
+            (_, Rank::Process(_)) | ([], _) => None,
+            ([first, ..], _) => Some(first.number),
+        })
+    }
+
+    fn app_node_value(
+        &self,
+        job: JobView<'a>,
+        number: Option<u32>,
+        selector: NodeSelector<'_>,
+    ) -> Result<Option<ValueRef<'a>>, Damage> {
+        let app = self.app(job, number)?.map_or(Ok(None), |number| job.app(number))?;
+        self.part_node_value(job, app, selector)
+    }
+
+    fn part_node_value(
+        &self,
+        job: JobView<'a>,
+        part: Option<&PartHead>,
+        selector: NodeSelector<'_>,
+    ) -> Result<Option<ValueRef<'a>>, Damage> {
+        let Some(part) = part else { return Ok(None) };
+        self.node(job, selector)?.map_or(Ok(None), |node| job.part_node_value(part, node, self.key.id))
     }
 
     /// Of the node asked for, else of the process's; else of the writer's own, which is its readers' node too.
     fn node_value(&self, job: JobView<'a>, selector: NodeSelector<'_>) -> Result<Option<ValueRef<'a>>, Damage> {
-        let node = match (selector, self.lookup.rank) {
+        self.node(job, selector)?.map_or(Ok(None), |node| job.node_value(node, self.key.id))
+    }
+
+    fn node(&self, job: JobView<'a>, selector: NodeSelector<'_>) -> Result<Option<u32>, Damage> {
+        Ok(match (selector, self.lookup.rank) {
             (NodeSelector::Id(id), _) => job.node_by_id(id)?,
             (NodeSelector::Name(name), _) => job.node_by_name(name)?,
+            (NodeSelector::Implied, Rank::Process(rank)) if self.is_outside_job(rank) => None,
             (NodeSelector::Implied, Rank::Process(rank)) => match job.node_of(rank)? {
                 None if self.may_be_here(job, rank) => job.own_node(),
                 found => found,
             },
             (NodeSelector::Implied, _) => job.own_node(),
-        };
-        node.map_or(Ok(None), |node| job.node_value(node, self.key.id))
+        })
     }
 
     /// Whether the own node may answer for a process that nobody placed. Where it runs must not be guessed; for the

@@ -328,34 +328,22 @@ impl Connections {
 
     /// Writes to every connection that was given something, once, and ends those that are finished.
     pub(super) fn flush(&mut self, poller: &Poller) {
-        while let Some(id) = self.dirty.pop_first() {
-            self.flush_one(id, poller);
+        for id in std::mem::take(&mut self.dirty) {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            match connection.flush() {
+                Ok(true) => self.remove(id),
+                Ok(false) => {
+                    if let Err(errno) = connection.watch(poller, Token(id.0)) {
+                        tracing::warn!(peer = id.0, %errno, "can't watch a connection for room; it may stall");
+                    }
+                }
+                Err(dropped) => self.settle(id, Err(dropped)),
+            }
+            self.weigh(id);
         }
         for connection in self.ended.drain(..) {
             connection.end(poller);
         }
-    }
-
-    /// Writes to one connection, if it was given something: whoever asked need not wait for those who asked in the same
-    /// turn.
-    pub(super) fn flush_to(&mut self, id: PeerId, poller: &Poller) {
-        if self.dirty.remove(&id) {
-            self.flush_one(id, poller);
-        }
-    }
-
-    fn flush_one(&mut self, id: PeerId, poller: &Poller) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        match connection.flush() {
-            Ok(true) => self.remove(id),
-            Ok(false) => {
-                if let Err(errno) = connection.watch(poller, Token(id.0)) {
-                    tracing::warn!(peer = id.0, %errno, "can't watch a connection for room; it may stall");
-                }
-            }
-            Err(dropped) => self.settle(id, Err(dropped)),
-        }
-        self.weigh(id);
     }
 
     fn write(&mut self, id: PeerId, write: impl FnOnce(&mut Connection) -> Result<(), Dropped>) {

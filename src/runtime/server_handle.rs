@@ -2,6 +2,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ pub struct ServerHandle {
     pub(super) environment: ServerEnvironment,
     pub(super) events: Arc<EventHub>,
     /// Whether the host is asked for events of the environment.
-    pub(super) asks_host: bool,
+    pub(super) asks_host: AtomicBool,
     /// By which tools find it.
     files: Mutex<Files>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -161,7 +162,7 @@ impl ServerHandle {
         let (running, drained) = bounded(0);
         let answers_topology = topology.is_for_clients();
         let core = Config { capabilities: host.capabilities(), tools, answers_topology, ..core };
-        let asks_host = core.capabilities.contains(Capabilities::REGISTER_EVENTS);
+        let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
@@ -215,6 +216,16 @@ impl ServerHandle {
         let (waiter, result) = bounded(1);
         self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
         result.recv().map_err(|_| Stopped)
+    }
+
+    /// The host has other functions from now on.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), Stopped> {
+        // Nobody waits for it; it says that a wait would not end.
+        self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
+        self.call(HostCall::Capabilities(capabilities)).map(|_| ())
     }
 
     /// Makes a call whose result goes to `callback`, on the thread of the host's functions.

@@ -124,7 +124,6 @@ impl ServerLoop {
                 let now = self.clock.now();
                 self.connections.serve(PeerId(number), readiness, now);
                 self.feed(now);
-                self.connections.flush_to(PeerId(number), &self.poller);
             }
         }
     }

@@ -186,6 +186,10 @@ impl<S: Publish> Server<S> {
             HostCall::DescribeProcess(facts) => self.describe_process(facts),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(output),
+            HostCall::Capabilities(capabilities) => {
+                self.config.capabilities = capabilities;
+                Status::SUCCESS
+            }
             HostCall::NotifyEvent(event) => self.notify_of_host(now, &event),
             HostCall::RegisterEvents(events) => return self.register_events_of_host(now, ticket, events),
             HostCall::DeregisterEvents(codes) => {

@@ -14,7 +14,8 @@ use super::registry::{Job, Presence};
 use super::timers::Timer;
 use super::topology::TOPOLOGY;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
-use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish};
+use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish, RealmRequest};
+use crate::keys;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
@@ -193,7 +194,8 @@ impl<S: Publish> Server<S> {
     fn payload(&self, id: PeerId, wanted: &Wanted) -> Result<Vec<RankData>, LookupError> {
         let Some(peer) = self.peers.get(id) else { return Ok(Vec::new()) };
         let is_own = peer.proc.namespace == wanted.proc.namespace;
-        if is_own && peer.store == StoreOffer::Segment {
+        // What a job was told of another session is in that job's segment.
+        if is_own && peer.store == StoreOffer::Segment && !wanted.directives.realm.is_of_session() {
             return Ok(Vec::new());
         }
         let job = ProcId::new(wanted.proc.namespace.clone(), Rank::Wildcard);
@@ -221,7 +223,7 @@ impl<S: Publish> Server<S> {
     fn entries(&self, wanted: &Wanted, reader: For) -> Result<Vec<Kval>, LookupError> {
         let Wanted { proc, key, .. } = wanted;
         match (key, proc.rank) {
-            (None, Rank::Process(rank)) if wanted.directives.realm == Realm::Default => self.posted(proc, rank, reader),
+            (None, Rank::Process(rank)) if wanted.directives.realm.is_default() => self.posted(proc, rank, reader),
             (None, _) => self.store.job_entries(&proc.namespace),
             (Some(_), Rank::Wildcard) if reader == For::Host => self.store.job_entries(&proc.namespace),
             (Some(_), Rank::Process(rank)) if reader == For::Host => self.posted(proc, rank, reader),
@@ -252,7 +254,26 @@ impl<S: Publish> Server<S> {
             realm: wanted.directives.realm.as_request(),
             audience: (reader == For::Host && !wanted.is_static()).then_some(Audience::OtherNodes),
         };
-        self.store.lookup(&wanted.proc.namespace, &lookup)
+        let found = self.store.lookup(&wanted.proc.namespace, &lookup);
+        match found {
+            Err(LookupError::NotFound { .. }) if reader == For::Peer && wanted.directives.realm.is_of_session() => {
+                self.find_in_session(&wanted.proc.namespace, &wanted.directives.realm, &lookup).map_or(found, Ok)
+            }
+            found => found,
+        }
+    }
+
+    /// What any job was told of a session: of the one named, else of the namespace's own.
+    pub(super) fn find_in_session(&self, own: &Namespace, realm: &Realm, lookup: &Lookup<'_>) -> Option<Value> {
+        let key = KeyRef::new(keys::SESSION_ID.name());
+        let id = Lookup { rank: Rank::Wildcard, key, realm: RealmRequest::Session(None), audience: None };
+        let id = self.store.lookup(own, &id).ok().and_then(|id| id.as_u32());
+        let realm = id.map_or_else(|| realm.clone(), |id| realm.of_session(id));
+        // Without a number each job's own session would be meant.
+        realm.session_id()?;
+        let lookup = Lookup { rank: Rank::Wildcard, realm: realm.as_request(), ..*lookup };
+        let mut jobs = self.registry.jobs().filter(|(_, job)| job.is_registered);
+        jobs.find_map(|(namespace, _)| self.store.lookup(namespace, &lookup).ok())
     }
 
     /// Decides what can be done about a request now. Changes nothing.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::config::Capabilities;
 use super::io::{Credentials, ToolKind};
 use super::requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup,
@@ -44,6 +45,8 @@ pub enum HostCall {
     DeliverInventories(Vec<Vec<u8>>),
     /// Hands over output of a process, for whoever has pulled it. Nobody has: it is kept for a while.
     IofDeliver(IofOutput),
+    /// The host has other functions from now on.
+    Capabilities(Capabilities),
     /// Tells local processes of an event that the host knows of.
     NotifyEvent(Event),
     /// The server's own process wants events.

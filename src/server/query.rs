@@ -77,7 +77,9 @@ impl<S: Publish> Server<S> {
         }
         let realm = scope.realm.as_request();
         let lookup = Lookup { rank: scope.rank, key: KeyRef::new(key.as_str()), realm, audience: None };
-        self.store.lookup(namespace, &lookup).ok()
+        let found = self.store.lookup(namespace, &lookup).ok();
+        let of_session = || self.find_in_session(namespace, &scope.realm, &lookup);
+        found.or_else(|| if scope.realm.is_of_session() { of_session() } else { None })
     }
 
     /// The jobs that somebody may ask about.

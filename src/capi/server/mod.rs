@@ -24,8 +24,12 @@ mod module;
 mod own;
 pub mod psets;
 pub mod registration;
+mod resources;
 pub mod setup;
 mod state;
 mod topology_options;
 pub mod unsupported;
 mod upcall;
+
+pub(in crate::capi) use lifecycle::{end_of_tool, serve_launcher, serve_tool};
+pub(in crate::capi) use module::copy as copy_module;

@@ -461,7 +461,7 @@ mod tests {
 
     fn own(directory: &std::path::Path) -> Own {
         let module = pmix_server_module_t { query: Some(query), ..Default::default() };
-        let bridge = Arc::new(Bridge { module, form: ExchangeForm::default() });
+        let bridge = Arc::new(Bridge::new(module, ExchangeForm::default()));
         let server = Server::builder().tmpdir(directory).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
         Own::new(Arc::new(ServerProcess::new(server, bridge, Arc::default())))
     }

@@ -1,6 +1,6 @@
 //! What a process that is a server has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(super) struct ServerProcess {
     pub(super) environments: Mutex<BTreeMap<Namespace, Vec<Change>>>,
     /// Part of the description of every namespace registered from now on.
     pub(super) resources: Mutex<Vec<Info>>,
+    /// The jobs that have been described.
+    pub(super) described: Mutex<BTreeSet<Namespace>>,
     /// Process sets and their members.
     pub(super) process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
     /// What the host says it supports: function, then attributes.
@@ -51,6 +53,7 @@ impl ServerProcess {
             kept: KeptValues::default(),
             environments: Mutex::default(),
             resources: Mutex::default(),
+            described: Mutex::default(),
             process_sets: Mutex::default(),
             attributes: Mutex::default(),
             topology,
@@ -87,7 +90,7 @@ mod tests {
     #[test]
     fn a_forked_child_is_no_server() {
         let directory = tempfile::tempdir().unwrap();
-        let bridge = Arc::new(Bridge { module: pmix_server_module_t::default(), form: ExchangeForm::default() });
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
         let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
         replace(Some(Arc::new(ServerProcess::new(server, bridge, Arc::default()))));
         // SAFETY: the child looks at the state, whose lock nobody holds for long, and ends.

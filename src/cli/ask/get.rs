@@ -111,7 +111,8 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let proc = ProcId { namespace: words::namespace(&options.namespace)?, rank: words::rank(&options.rank)? };
     let key = options.key.as_deref().map(words::key).transpose()?;
     let directives = options.directives()?;
-    let client = options.target.connect()?;
+    let tool = options.target.connect()?;
+    let client = tool.client()?;
     let text = match &key {
         Some(key) => {
             let value = client.get_value(&proc, key.as_str(), &directives)?.into_value();
@@ -121,7 +122,8 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
         None => all(options, &proc, &client.get_all(&proc, &directives)?),
     };
     // The connection's end says the same.
-    let _ = client.finalize();
+    drop(client);
+    let _ = tool.finalize();
     answer::print(&text)?;
     Ok(0)
 }

@@ -58,10 +58,10 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let keys: Result<Vec<Text>, words::WordError> =
         options.keys.iter().map(|word| Ok(Text::from(words::key(word)?.as_str()))).collect();
     let queries = vec![Query { keys: keys?, qualifiers }];
-    let client = options.target.connect()?;
-    let answered = client.query(queries)?;
+    let tool = options.target.connect()?;
+    let answered = tool.client()?.query(queries)?;
     // The connection's end says the same.
-    let _ = client.finalize();
+    let _ = tool.finalize();
     let (status, results) = (answered.status, answered.results);
     let text = if options.json {
         let results: Vec<_> = results.iter().map(answer::json_of).collect();

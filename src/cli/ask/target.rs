@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::words::{self, WordError};
-use crate::api::{Client, ToolDirections, ToolError};
+use crate::api::{AttachError, Tool, ToolDirections};
 
 /// Without any of these: the server that started this process, else the only one that can be found.
 #[derive(Args, Debug)]
@@ -31,12 +31,12 @@ pub(super) enum TargetError {
     #[error(transparent)]
     Word(#[from] WordError),
     #[error(transparent)]
-    Tool(#[from] ToolError),
+    Tool(#[from] AttachError),
 }
 
 impl Target {
     /// Connects as a tool.
-    pub(super) fn connect(&self) -> Result<Client, TargetError> {
+    pub(super) fn connect(&self) -> Result<Tool, TargetError> {
         let namespace = self.server.as_deref().map(words::namespace).transpose()?;
         let directions = ToolDirections {
             pid: self.pid,
@@ -45,6 +45,6 @@ impl Target {
             namespace,
             ..ToolDirections::default()
         };
-        Ok(Client::connect_tool(&directions)?)
+        Ok(Tool::builder().directions(directions).connect()?)
     }
 }

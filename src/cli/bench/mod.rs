@@ -29,6 +29,7 @@ mod worker;
 use clap::{Args, Subcommand};
 
 use super::Outcome;
+pub(super) use output::progress;
 
 #[derive(Args, Debug)]
 pub(super) struct Options {

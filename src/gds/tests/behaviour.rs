@@ -245,9 +245,11 @@ fn nodes_are_found_by_number_name_alias_and_process() {
 #[test]
 fn session_and_application_are_found_by_number_or_implied() {
     let mut record = block_job(1, 4);
-    record
-        .apps
-        .push(crate::gds::job_record::AppRecord { number: 5, entries: vec![(key("pmix.app.size"), Value::Uint32(1))] });
+    record.apps.push(crate::gds::job_record::AppRecord {
+        number: 5,
+        entries: vec![(key("pmix.app.size"), Value::Uint32(1))],
+        ..Default::default()
+    });
     record.proc_columns[3] = column("pmix.appnum", ColumnValues::Sparse(vec![(3, Value::Uint32(5))]));
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
@@ -280,9 +282,11 @@ fn where_a_process_runs_is_not_guessed() {
 #[test]
 fn the_application_of_the_whole_job_is_the_readers_own() {
     let mut record = block_job(1, 4);
-    record
-        .apps
-        .push(crate::gds::job_record::AppRecord { number: 5, entries: vec![(key("pmix.app.size"), Value::Uint32(1))] });
+    record.apps.push(crate::gds::job_record::AppRecord {
+        number: 5,
+        entries: vec![(key("pmix.app.size"), Value::Uint32(1))],
+        ..Default::default()
+    });
     record.proc_columns[3] =
         column("pmix.appnum", ColumnValues::Values([0_u32, 0, 0, 5].map(|app| Some(app.into())).into()));
     let mut store = store(BackingKind::Heap);

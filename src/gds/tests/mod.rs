@@ -73,7 +73,10 @@ fn block_job(node_count: u32, ranks_per_node: u32) -> JobRecord {
         apps: vec![super::job_record::AppRecord {
             number: 0,
             entries: vec![(key("pmix.app.size"), Value::Uint32(rank_count))],
+            node_columns: Vec::new(),
         }],
+        session_nodes: Vec::new(),
+        other_sessions: Vec::new(),
         node_count,
         own_node: Some(0),
         node_columns: vec![
