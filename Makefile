@@ -5,7 +5,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_RUNS ?= 5000
 SIM_SEEDS ?= 0..10000
 FUZZ_SEED ?= 1
-FUZZ_TARGETS := frame bfrops regex maps registration retrieval segment server_ops conversation
+FUZZ_TARGETS := frame bfrops regex maps registration retrieval segment server_ops conversation inventory topology
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ libpmix-dev strace valgrind
