@@ -16,6 +16,7 @@ use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, PeerEnd, Stream, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
+use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Time};
 
 /// Bounds of what clients can hold of the server's sockets.
@@ -266,9 +267,16 @@ impl Connections {
     }
 
     /// Answers a request for job information.
-    pub(super) fn reply_job_info(&mut self, id: PeerId, tag: Tag, namespace: &Namespace, store: &Store) {
+    pub(super) fn reply_job_info(
+        &mut self,
+        id: PeerId,
+        tag: Tag,
+        namespace: &Namespace,
+        store: &Store,
+        topology: Option<&str>,
+    ) {
         let Some(reading) = self.connections.get(&id).and_then(Connection::reading) else { return };
-        let payload = self.job_info.payload(namespace, reading, store);
+        let payload = self.job_info.payload(namespace, reading, store, topology);
         self.write(id, |connection| connection.reply_shared(tag, payload?));
     }
 
@@ -290,7 +298,17 @@ impl Connections {
         });
         let layout_id = store.reader(namespace).map_or(0, |reader| reader.segment().info().layout_id.get());
         let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
-        self.write(id, |connection| connection.send_segment(&notice, descriptor));
+        self.write(id, |connection| connection.send_segment(Tag::SEGMENT, &notice, descriptor));
+    }
+
+    /// Hands over the segment of the node's topology.
+    pub(super) fn send_topology(&mut self, id: PeerId, namespace: &Namespace, shared: &SharedMachine) {
+        let descriptor = shared.handle().map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the topology can't be handed over; its client will ask for the text");
+            None
+        });
+        let notice = SegmentNotice { namespace: namespace.clone(), layout_id: topo::layout_id().get() };
+        self.write(id, |connection| connection.send_segment(Tag::TOPOLOGY, &notice, descriptor));
     }
 
     /// Forwards output to a client.
