@@ -12,6 +12,7 @@ mod requests;
 mod server;
 mod server_builder;
 mod tool;
+mod topology;
 mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
@@ -25,7 +26,8 @@ pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
     EventError, FenceReply, Fetched, GroupError, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover,
-    Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
+    Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing,
+    TopologySource,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
@@ -41,4 +43,5 @@ pub use server::{Server, ServerError};
 pub use server_builder::{BuildError, ServerBuilder};
 pub(crate) use tool::Roster;
 pub use tool::{AttachError, Tool, ToolBuilder};
+pub use topology::{Hwloc, KnownTopology};
 pub use typed::KeyType;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::attribute;
-use crate::gds::{AsStatus, NodeSelector, RealmRequest};
+pub use crate::gds::RealmName as RealmDirective;
+use crate::gds::{AsStatus, RealmQualifiers, RealmRequest};
 use crate::types::{Info, InfoFlags, Key, Scope, Status, Value};
 
 /// Directives of a Get.
@@ -38,22 +39,6 @@ pub struct GetDirectives {
     /// What the server must be told: everything but the entries that are honoured here alone. Unknown entries,
     /// required or not, are among them unchanged.
     pub upward: Vec<Info>,
-}
-
-/// Which realm a Get names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RealmDirective {
-    /// None: the realm the standard gives the key.
-    #[default]
-    Default,
-    /// `PMIX_SESSION_INFO`.
-    Session,
-    /// `PMIX_JOB_INFO`.
-    Job,
-    /// `PMIX_APP_INFO`.
-    App,
-    /// `PMIX_NODE_INFO`.
-    Node,
 }
 
 /// Directives of a Fence.
@@ -157,27 +142,23 @@ impl GetDirectives {
             return Ok(());
         }
         if self.realm != RealmDirective::Default && self.realm != realm {
-            return Err(DirectiveError::Conflict { first: self.realm.name(), second: realm.name() });
+            return Err(DirectiveError::Conflict { first: directive_of(self.realm), second: directive_of(realm) });
         }
         self.realm = realm;
         Ok(())
     }
 
-    /// The realm in the datastore's terms. A qualifier alone names its realm: a host name can only mean a node. A
-    /// session number alone does not, because it also says in which session a job is.
+    /// The realm in the datastore's terms.
     #[must_use]
     pub fn realm_request(&self) -> RealmRequest<'_> {
-        match self.realm {
-            RealmDirective::Session => RealmRequest::Session(self.session_id),
-            RealmDirective::Job => RealmRequest::Job,
-            RealmDirective::App => RealmRequest::App(self.app_number),
-            RealmDirective::Node => RealmRequest::Node(self.node_selector()),
-            RealmDirective::Default => match self.node_selector() {
-                NodeSelector::Implied if self.app_number.is_some() => RealmRequest::App(self.app_number),
-                NodeSelector::Implied => RealmRequest::Default,
-                node => RealmRequest::Node(node),
-            },
-        }
+        let qualifiers = RealmQualifiers {
+            realm: self.realm,
+            hostname: self.hostname.as_deref(),
+            node_id: self.node_id,
+            app_number: self.app_number,
+            session_id: self.session_id,
+        };
+        qualifiers.request()
     }
 
     /// Whether the answer is what anybody asking for the same key of the same process gets: no realm, qualifier or
@@ -212,26 +193,16 @@ impl GetDirectives {
         }
         !left.is_zero()
     }
-
-    // A host name wins over a number: it is the more precise of the two when a caller gives both.
-    fn node_selector(&self) -> NodeSelector<'_> {
-        match (&self.hostname, self.node_id) {
-            (Some(name), _) => NodeSelector::Name(name),
-            (None, Some(id)) => NodeSelector::Id(id),
-            (None, None) => NodeSelector::Implied,
-        }
-    }
 }
 
-impl RealmDirective {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Default => "",
-            Self::Session => attribute::SESSION_INFO,
-            Self::Job => attribute::JOB_INFO,
-            Self::App => attribute::APP_INFO,
-            Self::Node => attribute::NODE_INFO,
-        }
+/// The directive that names a realm.
+const fn directive_of(realm: RealmDirective) -> &'static str {
+    match realm {
+        RealmDirective::Default => "",
+        RealmDirective::Session => attribute::SESSION_INFO,
+        RealmDirective::Job => attribute::JOB_INFO,
+        RealmDirective::App => attribute::APP_INFO,
+        RealmDirective::Node => attribute::NODE_INFO,
     }
 }
 

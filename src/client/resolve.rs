@@ -67,7 +67,7 @@ impl GetRequest {
             if request.is_about_place() {
                 request.proc.rank = own.rank;
             }
-            return Ok(request);
+            return Ok(request.aimed_by_realm(own));
         };
         let rank = proc.rank;
         // The reference answers "my rank" to the invalid rank: a process that does not know its rank asks that way.
@@ -77,8 +77,21 @@ impl GetRequest {
                 Err(Refusal::NoSuchRank { rank })
             }
             (Rank::Wildcard | Rank::Undefined, None) => Err(Refusal::EverythingOfRank { rank }),
-            _ => Ok(Self { proc, key, directives }),
+            _ => Ok(Self { proc, key, directives }.aimed_by_realm(own)),
         }
+    }
+
+    /// Asked for a session's value, it is the caller's session that is meant, whatever process is named.
+    fn aimed_by_realm(mut self, own: &ProcId) -> Self {
+        if self.is_of_session() {
+            self.proc = ProcId { rank: Rank::Wildcard, ..own.clone() };
+        }
+        self
+    }
+
+    /// Whether a session is asked about.
+    fn is_of_session(&self) -> bool {
+        matches!(self.realm(), RealmRequest::Session(_) | RealmRequest::SessionNode(..))
     }
 
     /// The realm in which to look. A session number says whose session only for a key that a session has.
@@ -96,8 +109,8 @@ impl GetRequest {
     /// Whether the answer depends on where a process runs or which application it belongs to.
     fn is_about_place(&self) -> bool {
         match self.realm() {
-            RealmRequest::Node(_) | RealmRequest::App(_) => true,
-            RealmRequest::Session(_) | RealmRequest::Job => false,
+            RealmRequest::Node(_) | RealmRequest::App(_) | RealmRequest::AppNode(..) => true,
+            RealmRequest::Session(_) | RealmRequest::SessionNode(..) | RealmRequest::Job => false,
             RealmRequest::Default => {
                 self.is_by_default(DefaultRealm::Node) || self.is_by_default(DefaultRealm::Application)
             }
@@ -320,7 +333,8 @@ fn ask<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S, mi
     if directives.optional || !stores.is_connected() || directives.scope == Some(Scope::Internal) {
         return not_found;
     }
-    let is_segment_complete = miss == Miss::NotFound;
+    // What other jobs were told of a session is in no segment of this one.
+    let is_segment_complete = miss == Miss::NotFound && !request.is_of_session();
     let is_own_namespace = request.proc.namespace == own.namespace;
     let mut request = aimed_at(rank, request);
     if request.is_reserved() && is_own_namespace {

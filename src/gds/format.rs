@@ -136,7 +136,7 @@ pub(crate) struct JobHead {
     pub(crate) session: Array,
     /// Job realm: [`Entry`] by key.
     pub(crate) job: Array,
-    /// [`AppHead`] by number.
+    /// Applications: [`PartHead`] by number.
     pub(crate) apps: Array,
     /// [`ColumnHead`] by key, indexed by node.
     pub(crate) node_columns: Array,
@@ -146,6 +146,8 @@ pub(crate) struct JobHead {
     pub(crate) host_names: Array,
     /// [`NodeId`] by id; empty if ids are indexes.
     pub(crate) node_ids: Array,
+    /// Sessions that have a number, the job's own among them: [`PartHead`] by number.
+    pub(crate) sessions: Array,
 }
 
 /// No such index.
@@ -154,16 +156,18 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// More nodes than this no record has.
 pub(crate) const NODES_MAX: u32 = 1 << 24;
 
-/// One application.
+/// One application, or one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(crate) struct AppHead {
+pub(crate) struct PartHead {
     /// Its number.
     pub(crate) number: u32,
     /// Zero.
     pub(crate) reserved: u32,
-    /// Application realm: [`Entry`] by key.
+    /// Its values: [`Entry`] by key.
     pub(crate) entries: Array,
+    /// What it says of nodes: [`ColumnHead`] by key, indexed by node.
+    pub(crate) node_columns: Array,
 }
 
 /// A name or alias of a node.
@@ -300,11 +304,12 @@ structures! {
     Entry 24 { id 0 scope 4 origin 5 reserved 6 cell 8 }
     Array 16 { offset 0 count 8 }
     KeyHead 16 { hash 0 len 8 realm 10 reserved_key 11 reserved 12 }
-    JobHead 144 {
+    JobHead 160 {
         rank_count 0 node_count 4 own_node 8 node_id_column 12 app_number_column 16 session_id 20 session_known 24
         node_ids_are_indexes 28 session 32 job 48 apps 64 node_columns 80 proc_columns 96 host_names 112 node_ids 128
+        sessions 144
     }
-    AppHead 24 { number 0 reserved 4 entries 8 }
+    PartHead 40 { number 0 reserved 4 entries 8 node_columns 24 }
     HostName 24 { hash 0 name 8 len 16 node 20 }
     NodeId 8 { id 0 node 4 }
     ColumnHead 64 { key 0 count 4 function 8 width 10 data_type 12 meaning 14 cells 16 parameters 32 }
@@ -318,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_layout_names_every_structure_and_the_archive_format() {
-        for name in ["Cell 16", "JobHead 144", "ColumnHead 64", "BlockHead 16", "ArchivedValue", "usize 4"] {
+        for name in ["Cell 16", "JobHead 160", "ColumnHead 64", "BlockHead 16", "ArchivedValue", "usize 4"] {
             assert!(layout().contains(name), "{name} is missing in {}", layout());
         }
     }

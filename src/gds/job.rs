@@ -2,7 +2,7 @@
 
 use super::column::ColumnView;
 use super::dictionary::KeyId;
-use super::format::{AppHead, Array, ColumnHead, Entry, HostName, JobHead, NONE, NodeId};
+use super::format::{Array, ColumnHead, Entry, HostName, JobHead, NONE, NodeId, PartHead};
 use super::memory::{Damage, Memory, root};
 use super::value_ref::ValueRef;
 
@@ -40,9 +40,26 @@ impl<'a> JobView<'a> {
     #[inline]
     pub(crate) fn session_value(&self, session: Option<u32>, key: KeyId) -> Found<'a> {
         match session {
-            Some(wanted) if self.session_id() != Some(wanted) => Ok(None),
+            Some(wanted) if self.session_id() != Some(wanted) => {
+                self.session(wanted)?.map_or(Ok(None), |session| self.table_value(session.entries, key))
+            }
             _ => self.table_value(self.head.session, key),
         }
+    }
+
+    /// All sessions that have a number, ascending.
+    pub(crate) fn sessions(&self) -> Result<&'a [PartHead], Damage> {
+        self.memory.array(self.head.sessions)
+    }
+
+    /// A session.
+    pub(crate) fn session(&self, id: u32) -> Result<Option<&'a PartHead>, Damage> {
+        part(self.sessions()?, id)
+    }
+
+    /// What an application or session says of a node.
+    pub(crate) fn part_node_value(&self, part: &PartHead, node: u32, key: KeyId) -> Found<'a> {
+        self.column(part.node_columns, key)?.map_or(Ok(None), |column| column.value(node))
     }
 
     /// The session's number.
@@ -57,15 +74,18 @@ impl<'a> JobView<'a> {
     }
 
     /// All applications, ascending.
-    pub(crate) fn apps(&self) -> Result<&'a [AppHead], Damage> {
+    pub(crate) fn apps(&self) -> Result<&'a [PartHead], Damage> {
         self.memory.array(self.head.apps)
+    }
+
+    /// An application.
+    pub(crate) fn app(&self, number: u32) -> Result<Option<&'a PartHead>, Damage> {
+        part(self.apps()?, number)
     }
 
     /// A value of an application.
     pub(crate) fn app_value(&self, number: u32, key: KeyId) -> Found<'a> {
-        let apps = self.apps()?;
-        let app = apps.binary_search_by_key(&number, |app| app.number).ok().and_then(|at| apps.get(at));
-        app.map_or(Ok(None), |app| self.table_value(app.entries, key))
+        self.app(number)?.map_or(Ok(None), |app| self.table_value(app.entries, key))
     }
 
     /// Number of the application a process belongs to.
@@ -177,4 +197,8 @@ impl<'a> JobView<'a> {
         let head = head.ok_or(Damage::Missing { what: "a column of the job record" })?;
         Ok(Some(ColumnView::new(self.memory, head)))
     }
+}
+
+fn part(parts: &[PartHead], number: u32) -> Result<Option<&PartHead>, Damage> {
+    Ok(parts.binary_search_by_key(&number, |part| part.number).ok().and_then(|at| parts.get(at)))
 }

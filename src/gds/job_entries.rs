@@ -1,7 +1,7 @@
 //! The job record for those who cannot read segments, and for registering again.
 
 use super::job::JobView;
-use super::job_record::{AppRecord, Column, ColumnValues, JobRecord};
+use super::job_record::{AppRecord, Column, ColumnValues, JobRecord, SessionRecord};
 use super::memory::Damage;
 use super::reader::NamespaceReader;
 use super::value_ref::ValueRef;
@@ -65,9 +65,9 @@ impl NamespaceReader {
             }
             one(array(keys::NODE_INFO_ARRAY.name(), infos));
         }
-        for (number, values) in &tables.apps {
-            let mut infos = vec![Info::new(Key::from_static(keys::APPNUM.name()), *number)];
-            infos.extend(other_infos(values, keys::APPNUM.name())?);
+        for app in &tables.apps {
+            let mut infos = vec![Info::new(Key::from_static(keys::APPNUM.name()), app.number)];
+            infos.extend(other_infos(&app.values, keys::APPNUM.name())?);
             one(array(keys::APP_INFO_ARRAY.name(), infos));
         }
         self.visit_processes(&tables, visit)
@@ -102,12 +102,20 @@ impl NamespaceReader {
     pub fn job_record(&self) -> Result<JobRecord, Damage> {
         let Some(tables) = self.job_tables()? else { return Ok(JobRecord::default()) };
         let mut apps = Vec::with_capacity(tables.apps.len());
-        for (number, values) in &tables.apps {
-            apps.push(AppRecord { number: *number, entries: owned(values)? });
+        for app in &tables.apps {
+            let node_columns = columns(&app.node_columns)?;
+            apps.push(AppRecord { number: app.number, entries: owned(&app.values)?, node_columns });
+        }
+        let mut other_sessions = Vec::with_capacity(tables.other_sessions.len());
+        for session in &tables.other_sessions {
+            let node_columns = columns(&session.node_columns)?;
+            other_sessions.push(SessionRecord { id: session.number, entries: owned(&session.values)?, node_columns });
         }
         Ok(JobRecord {
             session: owned(&tables.session)?,
             session_id: tables.session_id,
+            session_nodes: columns(&tables.session_nodes)?,
+            other_sessions,
             job: owned(&tables.job)?,
             apps,
             node_count: tables.node_count,

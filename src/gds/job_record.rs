@@ -12,6 +12,10 @@ pub struct JobRecord {
     pub session: Vec<(Key, Value)>,
     /// The session's number, if the host told it.
     pub session_id: Option<u32>,
+    /// What the session says of nodes, by key and index of the node; none unless the session has a number.
+    pub session_nodes: Vec<Column>,
+    /// Other sessions that the host told of, by number, ascending.
+    pub other_sessions: Vec<SessionRecord>,
     /// Job-realm values.
     pub job: Vec<(Key, Value)>,
     /// Application-realm values, by application number, ascending.
@@ -29,12 +33,25 @@ pub struct JobRecord {
 }
 
 /// Values of one application.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppRecord {
     /// Its number.
     pub number: u32,
     /// Its values.
     pub entries: Vec<(Key, Value)>,
+    /// What it says of nodes, by key and index of the node.
+    pub node_columns: Vec<Column>,
+}
+
+/// Values of a session other than the job's own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionRecord {
+    /// Its number.
+    pub id: u32,
+    /// Its values.
+    pub entries: Vec<(Key, Value)>,
+    /// What it says of nodes, by key and index of the node.
+    pub node_columns: Vec<Column>,
 }
 
 /// One key for all processes (or all nodes).

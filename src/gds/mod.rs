@@ -27,6 +27,7 @@ mod limits;
 mod memory;
 pub mod model;
 mod publish;
+mod quick;
 mod reader;
 mod record;
 pub mod registration;
@@ -45,7 +46,8 @@ pub use job_entries::JobEntry;
 pub use limits::StoreLimits;
 pub use memory::Damage;
 pub use publish::{
-    AsStatus, Audience, JobSummary, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, Publish, RealmRequest,
+    AsStatus, Audience, JobSummary, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, Publish, RealmName,
+    RealmQualifiers, RealmRequest,
 };
 pub use reader::{NamespaceReader, ReadError};
 pub use statistics::{Section, Statistics};

@@ -48,6 +48,73 @@ pub enum RealmRequest<'a> {
     App(Option<u32>),
     /// A node.
     Node(NodeSelector<'a>),
+    /// What the application says of a node.
+    AppNode(Option<u32>, NodeSelector<'a>),
+    /// What the session says of a node.
+    SessionNode(Option<u32>, NodeSelector<'a>),
+}
+
+/// What a Get says of the realm: one that it names, and what narrows it.
+///
+/// Source: PMIx Standard, "Reserved Keys" (retrieval rules by realm).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RealmQualifiers<'a> {
+    /// The realm named.
+    pub realm: RealmName,
+    /// `PMIX_HOSTNAME`.
+    pub hostname: Option<&'a str>,
+    /// `PMIX_NODEID`.
+    pub node_id: Option<u32>,
+    /// `PMIX_APPNUM`.
+    pub app_number: Option<u32>,
+    /// `PMIX_SESSION_ID`.
+    pub session_id: Option<u32>,
+}
+
+/// Which realm a Get names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RealmName {
+    /// None: the realm the standard gives the key.
+    #[default]
+    Default,
+    /// `PMIX_SESSION_INFO`.
+    Session,
+    /// `PMIX_JOB_INFO`.
+    Job,
+    /// `PMIX_APP_INFO`.
+    App,
+    /// `PMIX_NODE_INFO`.
+    Node,
+}
+
+impl<'a> RealmQualifiers<'a> {
+    /// Where to look. A qualifier alone names its realm: a host name can only mean a node. A session number alone does
+    /// not, because it also says in which session a job is.
+    #[must_use]
+    pub const fn request(&self) -> RealmRequest<'a> {
+        match (self.realm, self.node()) {
+            (RealmName::Session, NodeSelector::Implied) => RealmRequest::Session(self.session_id),
+            (RealmName::Session, node) => RealmRequest::SessionNode(self.session_id, node),
+            (RealmName::Job, _) => RealmRequest::Job,
+            (RealmName::App, NodeSelector::Implied) => RealmRequest::App(self.app_number),
+            (RealmName::App, node) => RealmRequest::AppNode(self.app_number, node),
+            (RealmName::Node, node) => RealmRequest::Node(node),
+            (RealmName::Default, NodeSelector::Implied) if self.app_number.is_some() => {
+                RealmRequest::App(self.app_number)
+            }
+            (RealmName::Default, NodeSelector::Implied) => RealmRequest::Default,
+            (RealmName::Default, node) => RealmRequest::Node(node),
+        }
+    }
+
+    /// A host name wins over a number: it is the more precise of the two when a caller gives both.
+    const fn node(&self) -> NodeSelector<'a> {
+        match (self.hostname, self.node_id) {
+            (Some(name), _) => NodeSelector::Name(name),
+            (None, Some(id)) => NodeSelector::Id(id),
+            (None, None) => NodeSelector::Implied,
+        }
+    }
 }
 
 /// Which node a node-realm lookup is about.
@@ -74,9 +141,16 @@ pub struct KeyRef<'a> {
 impl<'a> KeyRef<'a> {
     /// Hashes a key.
     #[must_use]
+    #[inline(always)]
     pub fn new(name: &'a str) -> Self {
-        Self { name, hash: xxhash_rust::xxh3::xxh3_64(name.as_bytes()) }
+        // The number alone comes back from the call, in a register.
+        Self { name, hash: hash(name) }
     }
+}
+
+#[inline(never)]
+fn hash(name: &str) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(name.as_bytes())
 }
 
 /// What is wanted.

@@ -8,7 +8,7 @@ use super::cell::Encoded;
 use super::column::push_column;
 use super::dictionary::KeyId;
 use super::error::{RecordError, StoreError};
-use super::format::{AppHead, Array, ColumnHead, Entry, HostName, JobHead, NODES_MAX, NONE, NodeId};
+use super::format::{Array, ColumnHead, Entry, HostName, JobHead, NODES_MAX, NONE, NodeId, PartHead};
 use super::image::Image;
 use super::job_record::{Column, ColumnValues, JobRecord};
 use super::limits::StoreLimits;
@@ -32,7 +32,7 @@ pub(crate) fn check(record: &JobRecord, limits: &StoreLimits) -> Result<(), Reco
     let node_id = keys::NODEID.name();
     let of_node = |column: &&Column| column.values == ColumnValues::OfNode;
     let of_node_ids = record.proc_columns.iter().filter(of_node).filter(|column| column.key.as_str() == node_id);
-    match record.node_columns.iter().filter(of_node).chain(of_node_ids).next() {
+    match node_columns(record).filter(of_node).chain(of_node_ids).next() {
         Some(column) => Err(RecordError::OfNode { key: column.key.clone() }),
         None => Ok(()),
     }
@@ -40,9 +40,18 @@ pub(crate) fn check(record: &JobRecord, limits: &StoreLimits) -> Result<(), Reco
 
 /// Every key of a record, some of them more than once.
 pub(crate) fn keys(record: &JobRecord) -> impl Iterator<Item = &Key> {
-    let tables = [&record.session, &record.job].into_iter().chain(record.apps.iter().map(|app| &app.entries));
-    let columns = record.node_columns.iter().chain(&record.proc_columns);
+    let of_parts = record.apps.iter().map(|app| &app.entries);
+    let of_parts = of_parts.chain(record.other_sessions.iter().map(|session| &session.entries));
+    let tables = [&record.session, &record.job].into_iter().chain(of_parts);
+    let columns = node_columns(record).chain(&record.proc_columns);
     tables.flatten().map(|(key, _)| key).chain(columns.map(|column| &column.key))
+}
+
+/// All columns of nodes: of the job, of its applications, of sessions.
+fn node_columns(record: &JobRecord) -> impl Iterator<Item = &Column> {
+    let of_apps = record.apps.iter().flat_map(|app| &app.node_columns);
+    let of_sessions = record.other_sessions.iter().flat_map(|session| &session.node_columns);
+    record.node_columns.iter().chain(&record.session_nodes).chain(of_apps).chain(of_sessions)
 }
 
 /// Where a record stands in its image, and how much of the image its columns take.
@@ -71,6 +80,7 @@ pub(crate) fn push_record(
     let session = writer.fill_table(session_room?, session)?;
     let job = writer.fill_table(job_room?, job)?;
     let apps = writer.apps(record)?;
+    let sessions = writer.sessions(record, session)?;
     let host_names = writer.host_names(record)?;
     let (node_ids_are_indexes, node_ids) = writer.node_ids(record)?;
     let before_columns = writer.image.size_bytes();
@@ -97,6 +107,7 @@ pub(crate) fn push_record(
         proc_columns,
         host_names,
         node_ids,
+        sessions,
     };
     writer.image.fill_array(head_room, &[head]);
     Ok(PlacedRecord { offset: head_room.offset, column_bytes })
@@ -138,9 +149,33 @@ impl RecordWriter<'_> {
         let by_number: BTreeMap<u32, _> = record.apps.iter().map(|app| (app.number, app)).collect();
         let mut heads = Vec::with_capacity(by_number.len());
         for (number, app) in by_number {
-            heads.push(AppHead { number, reserved: 0, entries: self.table(&app.entries)? });
+            let entries = self.table(&app.entries)?;
+            let node_columns = self.part_columns(&app.node_columns, record.node_count)?;
+            heads.push(PartHead { number, reserved: 0, entries, node_columns });
         }
         self.image.push_array(&heads)
+    }
+
+    /// All sessions; the values of the own one, `own`, stand already.
+    fn sessions(&mut self, record: &JobRecord, own: Array) -> Result<Array, StoreError> {
+        let mut heads: BTreeMap<u32, PartHead> = BTreeMap::new();
+        for session in &record.other_sessions {
+            let entries = self.table(&session.entries)?;
+            let node_columns = self.part_columns(&session.node_columns, record.node_count)?;
+            heads.insert(session.id, PartHead { number: session.id, reserved: 0, entries, node_columns });
+        }
+        if let Some(number) = record.session_id {
+            let node_columns = self.part_columns(&record.session_nodes, record.node_count)?;
+            heads.insert(number, PartHead { number, reserved: 0, entries: own, node_columns });
+        }
+        let heads: Vec<PartHead> = heads.into_values().collect();
+        self.image.push_array(&heads)
+    }
+
+    fn part_columns(&mut self, columns: &[Column], node_count: u32) -> Result<Array, StoreError> {
+        let by_id = self.columns_by_id(columns);
+        let room = self.image.reserve_array::<ColumnHead>(by_id.len())?;
+        Ok(self.columns(room, by_id, node_count)?.0)
     }
 
     fn columns_by_id<'v>(&self, columns: &'v [Column]) -> BTreeMap<KeyId, &'v Column> {

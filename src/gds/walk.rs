@@ -3,12 +3,13 @@
 use super::block::Chain;
 use super::column::ColumnView;
 use super::dictionary::{self, KeyId};
-use super::format::{Array, JobHead, NODES_MAX, origin};
+use super::format::{Array, JobHead, NODES_MAX, PartHead, origin};
 use super::job::JobView;
 use super::memory::{Damage, Memory, root};
 use super::publish::Origin;
 use super::reader::NamespaceReader;
 use super::value_ref::ValueRef;
+use crate::shmem::CellTable;
 use crate::types::Scope;
 
 /// Keys with their values, in the order of the segment.
@@ -29,12 +30,27 @@ pub struct JobTables<'a> {
     pub session: NamedValues<'a>,
     /// Job realm.
     pub job: NamedValues<'a>,
+    /// What the session says of nodes, by key.
+    pub session_nodes: Vec<StoredColumn<'a>>,
+    /// Other sessions, by number.
+    pub other_sessions: Vec<StoredPart<'a>>,
     /// Application realm, by number.
-    pub apps: Vec<(u32, NamedValues<'a>)>,
+    pub apps: Vec<StoredPart<'a>>,
     /// Node realm, by key.
     pub node_columns: Vec<StoredColumn<'a>>,
     /// Process realm, by key.
     pub proc_columns: Vec<StoredColumn<'a>>,
+}
+
+/// An application, or a session.
+#[derive(Debug)]
+pub struct StoredPart<'a> {
+    /// Its number.
+    pub number: u32,
+    /// Its values.
+    pub values: NamedValues<'a>,
+    /// What it says of nodes, by key.
+    pub node_columns: Vec<StoredColumn<'a>>,
 }
 
 /// One key of all processes or all nodes.
@@ -131,7 +147,7 @@ impl NamespaceReader {
     /// [`Damage`].
     pub fn keys(&self) -> Result<Vec<&str>, Damage> {
         let memory = self.memory();
-        dictionary::ids(memory)?.map(|id| dictionary::name(memory, id?)).collect()
+        dictionary::ids(memory)?.map(|id| dictionary::name(memory, id)).collect()
     }
 
     /// The description of the job; `None` if there is none yet.
@@ -143,18 +159,19 @@ impl NamespaceReader {
         let Some(job) = JobView::current(memory)? else { return Ok(None) };
         let head = job.head();
         check_counts(memory, head)?;
-        let mut apps = Vec::new();
-        for app in job.apps()? {
-            apps.push((app.number, table(memory, job, app.entries)?));
-        }
+        let mut other_sessions = parts(memory, job, job.sessions()?)?;
+        let own = other_sessions.iter().position(|session| Some(session.number) == job.session_id());
+        let own = own.map(|at| other_sessions.remove(at));
         Ok(Some(JobTables {
             rank_count: head.rank_count,
             node_count: head.node_count,
             own_node: job.own_node(),
             session_id: job.session_id(),
             session: table(memory, job, head.session)?,
+            session_nodes: own.map(|own| own.node_columns).unwrap_or_default(),
+            other_sessions,
             job: table(memory, job, head.job)?,
-            apps,
+            apps: parts(memory, job, job.apps()?)?,
             node_columns: columns(memory, job, head.node_columns)?,
             proc_columns: columns(memory, job, head.proc_columns)?,
         }))
@@ -201,7 +218,7 @@ impl NamespaceReader {
 
 /// Refuses counts that no writer makes, for whole walks take time and memory in proportion.
 fn check_counts(memory: Memory<'_>, head: &JobHead) -> Result<(), Damage> {
-    let slots = memory.root_table(root::MODEX)?.map_or(0, |table| table.cell_count());
+    let slots = memory.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count);
     if u64::from(head.rank_count) > slots {
         return Err(Damage::Code { what: "the number of ranks", code: head.rank_count.into() });
     }
@@ -209,6 +226,14 @@ fn check_counts(memory: Memory<'_>, head: &JobHead) -> Result<(), Damage> {
         return Err(Damage::Code { what: "the number of nodes", code: head.node_count.into() });
     }
     Ok(())
+}
+
+fn parts<'a>(memory: Memory<'a>, job: JobView<'a>, heads: &'a [PartHead]) -> Result<Vec<StoredPart<'a>>, Damage> {
+    let part = |head: &PartHead| {
+        let values = table(memory, job, head.entries)?;
+        Ok(StoredPart { number: head.number, values, node_columns: columns(memory, job, head.node_columns)? })
+    };
+    heads.iter().map(part).collect()
 }
 
 fn table<'a>(memory: Memory<'a>, job: JobView<'a>, table: Array) -> Result<NamedValues<'a>, Damage> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::gds::{NodeSelector, RealmRequest};
+use crate::gds::{RealmName, RealmQualifiers, RealmRequest};
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, InfoFlags};
 
@@ -53,48 +53,61 @@ impl GetDirectives {
     }
 }
 
-/// An owned [`RealmRequest`].
+/// An owned [`RealmQualifiers`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Realm {
-    #[default]
-    Default,
-    Session(Option<u32>),
-    Job,
-    App(Option<u32>),
-    NodeImplied,
-    NodeId(u32),
-    NodeName(String),
+pub(super) struct Realm {
+    name: RealmName,
+    hostname: Option<String>,
+    node_id: Option<u32>,
+    app_number: Option<u32>,
+    session_id: Option<u32>,
 }
 
 impl Realm {
+    /// Reads them. Of directives that exclude each other the more general one counts.
     pub(super) fn read(directives: &[Info]) -> Self {
+        let named = [
+            (keys::SESSION_INFO, RealmName::Session),
+            (keys::APP_INFO, RealmName::App),
+            (keys::NODE_INFO, RealmName::Node),
+            (keys::JOB_INFO, RealmName::Job),
+        ];
+        let name =
+            named.into_iter().find(|(key, _)| flag(directives, *key)).map_or(RealmName::Default, |(_, name)| name);
         let number = |key| find(directives, key).and_then(|info| info.value.as_u32());
-        if flag(directives, keys::SESSION_INFO) {
-            return Self::Session(number(keys::SESSION_ID));
+        Self {
+            name,
+            hostname: find(directives, keys::HOSTNAME).and_then(|info| info.value.as_str()).map(str::to_owned),
+            node_id: number(keys::NODEID),
+            app_number: number(keys::APPNUM),
+            session_id: number(keys::SESSION_ID),
         }
-        if flag(directives, keys::APP_INFO) {
-            return Self::App(number(keys::APPNUM));
-        }
-        if flag(directives, keys::NODE_INFO) {
-            if let Some(id) = number(keys::NODEID) {
-                return Self::NodeId(id);
-            }
-            let name = find(directives, keys::HOSTNAME).and_then(|info| info.value.as_str());
-            let name = name.map(str::to_owned);
-            return name.map_or(Self::NodeImplied, Self::NodeName);
-        }
-        if flag(directives, keys::JOB_INFO) { Self::Job } else { Self::Default }
     }
 
     pub(super) fn as_request(&self) -> RealmRequest<'_> {
-        match self {
-            Self::Default => RealmRequest::Default,
-            Self::Session(id) => RealmRequest::Session(*id),
-            Self::Job => RealmRequest::Job,
-            Self::App(number) => RealmRequest::App(*number),
-            Self::NodeImplied => RealmRequest::Node(NodeSelector::Implied),
-            Self::NodeId(id) => RealmRequest::Node(NodeSelector::Id(*id)),
-            Self::NodeName(name) => RealmRequest::Node(NodeSelector::Name(name)),
-        }
+        let Self { name, hostname, node_id, app_number, session_id } = self;
+        let hostname = hostname.as_deref();
+        let (node_id, app_number, session_id) = (*node_id, *app_number, *session_id);
+        RealmQualifiers { realm: *name, hostname, node_id, app_number, session_id }.request()
+    }
+
+    /// Whether nothing says otherwise than the key.
+    pub(super) fn is_default(&self) -> bool {
+        self.as_request() == RealmRequest::Default
+    }
+
+    /// Whether a session is asked about.
+    pub(super) fn is_of_session(&self) -> bool {
+        self.name == RealmName::Session
+    }
+
+    /// The number of a session, if one is named.
+    pub(super) const fn session_id(&self) -> Option<u32> {
+        self.session_id
+    }
+
+    /// The same of the session of this number, unless one is named.
+    pub(super) fn of_session(&self, id: u32) -> Self {
+        Self { session_id: self.session_id.or(Some(id)), ..self.clone() }
     }
 }

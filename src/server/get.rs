@@ -12,8 +12,10 @@ use super::outputs::{CallTicket, Ticket};
 use super::pending::Fetch;
 use super::registry::{Job, Presence};
 use super::timers::Timer;
+use super::topology::TOPOLOGY;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
-use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish};
+use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish, RealmRequest};
+use crate::keys;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
@@ -40,6 +42,9 @@ enum For {
 impl<S: Publish> Server<S> {
     pub(super) fn get(&mut self, now: Time, ticket: Ticket, get: proto::Get) {
         let proto::Get { proc, directives, key } = get;
+        if key.as_ref().is_some_and(|key| key.as_str() == TOPOLOGY) {
+            return self.pass_topology_question(ticket, proc, Key::from_static(TOPOLOGY));
+        }
         if !self.may_read(ticket.peer(), &proc.namespace) {
             return self.outputs.reply_status(ticket, Status::ERR_NO_PERMISSIONS);
         }
@@ -67,7 +72,11 @@ impl<S: Publish> Server<S> {
         let is_immediate = wanted.directives.immediate;
         let deadline = wanted.directives.timeout.map(|timeout| now + timeout);
         let verdict = self.judge(&asker, &wanted);
+        let topology = self.topology_question(&asker, &wanted, &verdict);
         let waiter = Waiter { asker, wanted, via: None, deadline };
+        if let Some(key) = topology {
+            return self.ask_topology(waiter, key);
+        }
         match verdict {
             Verdict::Found => self.answer(waiter.asker, &waiter.wanted),
             Verdict::Refused(status) => self.refuse(waiter.asker, status),
@@ -179,7 +188,8 @@ impl<S: Publish> Server<S> {
     fn payload(&self, id: PeerId, wanted: &Wanted) -> Result<Vec<RankData>, LookupError> {
         let Some(peer) = self.peers.get(id) else { return Ok(Vec::new()) };
         let is_own = peer.proc.namespace == wanted.proc.namespace;
-        if is_own && peer.store == StoreOffer::Segment {
+        // What a job was told of another session is in that job's segment.
+        if is_own && peer.store == StoreOffer::Segment && !wanted.directives.realm.is_of_session() {
             return Ok(Vec::new());
         }
         let job = ProcId::new(wanted.proc.namespace.clone(), Rank::Wildcard);
@@ -207,7 +217,7 @@ impl<S: Publish> Server<S> {
     fn entries(&self, wanted: &Wanted, reader: For) -> Result<Vec<Kval>, LookupError> {
         let Wanted { proc, key, .. } = wanted;
         match (key, proc.rank) {
-            (None, Rank::Process(rank)) if wanted.directives.realm == Realm::Default => self.posted(proc, rank, reader),
+            (None, Rank::Process(rank)) if wanted.directives.realm.is_default() => self.posted(proc, rank, reader),
             (None, _) => self.store.job_entries(&proc.namespace),
             (Some(_), Rank::Wildcard) if reader == For::Host => self.store.job_entries(&proc.namespace),
             (Some(_), Rank::Process(rank)) if reader == For::Host => self.posted(proc, rank, reader),
@@ -238,7 +248,26 @@ impl<S: Publish> Server<S> {
             realm: wanted.directives.realm.as_request(),
             audience: (reader == For::Host && !wanted.is_static()).then_some(Audience::OtherNodes),
         };
-        self.store.lookup(&wanted.proc.namespace, &lookup)
+        let found = self.store.lookup(&wanted.proc.namespace, &lookup);
+        match found {
+            Err(LookupError::NotFound { .. }) if reader == For::Peer && wanted.directives.realm.is_of_session() => {
+                self.find_in_session(&wanted.proc.namespace, &wanted.directives.realm, &lookup).map_or(found, Ok)
+            }
+            found => found,
+        }
+    }
+
+    /// What any job was told of a session: of the one named, else of the namespace's own.
+    pub(super) fn find_in_session(&self, own: &Namespace, realm: &Realm, lookup: &Lookup<'_>) -> Option<Value> {
+        let key = KeyRef::new(keys::SESSION_ID.name());
+        let id = Lookup { rank: Rank::Wildcard, key, realm: RealmRequest::Session(None), audience: None };
+        let id = self.store.lookup(own, &id).ok().and_then(|id| id.as_u32());
+        let realm = id.map_or_else(|| realm.clone(), |id| realm.of_session(id));
+        // Without a number each job's own session would be meant.
+        realm.session_id()?;
+        let lookup = Lookup { rank: Rank::Wildcard, realm: realm.as_request(), ..*lookup };
+        let mut jobs = self.registry.jobs().filter(|(_, job)| job.is_registered);
+        jobs.find_map(|(namespace, _)| self.store.lookup(namespace, &lookup).ok())
     }
 
     /// Decides what can be done about a request now. Changes nothing.

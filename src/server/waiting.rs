@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::directives::{GetDirectives, Realm};
+use super::directives::GetDirectives;
 use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::{CallTicket, Ticket};
@@ -22,7 +22,7 @@ impl Wanted {
     /// Whether the answer is fixed when the job starts, so that there is nothing to wait for in a known job.
     pub(super) fn is_static(&self) -> bool {
         self.proc.rank == Rank::Wildcard
-            || self.directives.realm != Realm::Default
+            || !self.directives.realm.is_default()
             || self.key.as_ref().is_some_and(Key::is_reserved)
     }
 }

@@ -9,8 +9,10 @@ use nix::unistd::{geteuid, getpid};
 
 use crate::api::{
     AddressReport, ForeignClients, Host, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport,
+    TopologySharing,
 };
 use crate::capi::guard::{Failure, guard};
+use crate::capi::topology::HostTopology;
 use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
 use crate::capi::{from_c, munge, parent, pointer, process, spoken};
 use crate::keys;
@@ -20,6 +22,7 @@ use crate::types::{InfoFlags, ProcId, Status, Value};
 use super::module;
 use super::own::Own;
 use super::state::{self, ServerProcess};
+use super::topology_options::TopologyOptions;
 use super::upcall::{self, Bridge, ModuleHost};
 
 /// Makes this process a server with the host functions of `module` (NULL: none), or counts up if it is one. Clients can
@@ -102,6 +105,7 @@ struct Options {
     is_ipv6_disabled: bool,
     exchange: Option<ExchangeForm>,
     offers_munge: bool,
+    topology: TopologyOptions,
 }
 
 impl Options {
@@ -116,6 +120,10 @@ impl Options {
         options.tools.report = report_of_environment();
         for info in infos {
             let name = from_c::key_in_place(&info.key)?;
+            // SAFETY: the caller's contract.
+            if unsafe { options.topology.take(name, &info.value) }? {
+                continue;
+            }
             if !UNDERSTOOD.contains(&name) {
                 if complete && info.flags & InfoFlags::REQUIRED.bits() != 0 {
                     return Err(Failure(Status::ERR_NOT_SUPPORTED));
@@ -194,7 +202,7 @@ impl Options {
         }
     }
 
-    fn builder(self) -> ServerBuilder {
+    fn builder(self, topology: Arc<HostTopology>, sharing: TopologySharing) -> ServerBuilder {
         // A server of root serves the jobs of other users, too.
         let access = if geteuid().is_root() { SocketAccess::RegisteredUsers } else { SocketAccess::OwnerOnly };
         let tools = self.tool_support();
@@ -206,7 +214,7 @@ impl Options {
             (true, true) => ForeignClients::Refused,
         };
         let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
-        let builder = builder.foreign_clients(clients);
+        let builder = builder.foreign_clients(clients).topology(topology).topology_sharing(sharing);
         let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
@@ -345,11 +353,15 @@ pub(in crate::capi) fn end_of_tool() {
 fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
     options.take_file_of_environment();
     let bridge = Arc::new(Bridge::new(module, options.exchange.unwrap_or_default()));
-    let server = options.builder().start(ModuleHost::new(Arc::clone(&bridge))).map_err(|error| {
-        tracing::error!(%error, "the PMIx server can't be started");
-        Failure(Status::ERR_INIT)
-    })?;
-    let process = Arc::new(ServerProcess::new(server, bridge));
+    let sharing = options.topology.sharing();
+    let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
+    let server = options.builder(Arc::clone(&topology), sharing).start(ModuleHost::new(Arc::clone(&bridge))).map_err(
+        |error| {
+            tracing::error!(%error, "the PMIx server can't be started");
+            Failure(Status::ERR_INIT)
+        },
+    )?;
+    let process = Arc::new(ServerProcess::new(server, bridge, topology));
     state::replace(Some(Arc::clone(&process)));
     let role = Arc::new(Own::new(process));
     process::change(|state| state.server = Some(role));

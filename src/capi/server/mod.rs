@@ -22,8 +22,10 @@ mod module;
 mod own;
 pub mod psets;
 pub mod registration;
+mod resources;
 pub mod setup;
 mod state;
+mod topology_options;
 pub mod unsupported;
 mod upcall;
 

@@ -1,17 +1,18 @@
 //! Jobs, processes and resources that the host tells of.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use nix::libc::{self, gid_t, uid_t};
 
 use crate::capi::guard::{Failure, guard_status};
 use crate::capi::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 use crate::capi::{from_c, pointer};
-use crate::gds::registration::Description;
-use crate::types::{Info, Status, Value};
+use crate::types::{Namespace, Status};
 
 use super::completion::{perform, perform_always, perform_at_once};
-use super::{description, misread, state};
+use super::state::ServerProcess;
+use super::{description, misread, resources, state};
 
 /// Descriptions of so many infos leave libc with memory that is worth giving back.
 const LARGE_DESCRIPTION: usize = 4096;
@@ -51,7 +52,11 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
             let place = unsafe { misread::place(infos) };
             tracing::warn!(%namespace, "registration refused: {place}{}{error}", if place.is_empty() { "" } else { ": " });
         })?;
-        add_resources(&mut description, &process.resources.lock());
+        // A job that is described already keeps the copy it has.
+        let is_new = !process.described.lock().contains(&namespace);
+        if is_new {
+            resources::add(&mut description, &process.resources.lock());
+        }
         // One of the two is called.
         let description = Cell::new(description);
         let is_large = ninfo >= LARGE_DESCRIPTION;
@@ -60,11 +65,15 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
             cbdata,
             |server| {
                 let result = server.register_namespace(&namespace, local_count, description.take());
+                note(&process, &namespace, result.is_ok());
                 give_back(is_large);
                 result
             },
             |server, done| {
+                let name = namespace.clone();
+                let process = Arc::clone(&process);
                 server.register_namespace_with(&namespace, local_count, description.take(), move |result| {
+                    note(&process, &name, result.is_ok());
                     done(result);
                     give_back(is_large);
                 })
@@ -91,6 +100,7 @@ pub unsafe extern "C" fn PMIx_server_deregister_nspace(
         // SAFETY: the caller's contract.
         let namespace = unsafe { from_c::namespace(nspace, None) }?;
         process.environments.lock().remove(&namespace);
+        process.described.lock().remove(&namespace);
         perform(
             cbfunc,
             cbdata,
@@ -177,8 +187,8 @@ pub unsafe extern "C" fn PMIx_server_register_resources(
     })
 }
 
-/// Takes back what [`PMIx_server_register_resources`] added under these keys. Namespaces already registered keep their
-/// copy. See the standard's function of the same name.
+/// Takes back what [`PMIx_server_register_resources`] added: under these keys, of a node that an array names, or of the
+/// device that a lone `PMIX_DEVICE_ID` names. Namespaces already registered keep their copy. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -194,18 +204,16 @@ pub unsafe extern "C" fn PMIx_server_deregister_resources(
     perform_at_once(cbfunc, cbdata, |process| {
         // SAFETY: the caller's contract.
         let infos = unsafe { from_c::infos(info, ninfo) }?;
-        let is_meant = |resource: &Info| infos.iter().any(|info| info.key == resource.key);
-        process.resources.lock().retain(|resource| !is_meant(resource));
+        resources::take_back(&mut process.resources.lock(), &infos);
         Ok(())
     })
 }
 
-/// Puts resources before a description, so that what the description says counts; loose values that it has are left out.
-fn add_resources(description: &mut Description, resources: &[Info]) {
-    let is_container = |info: &Info| matches!(info.value, Value::DataArray(_));
-    let is_new = |resource: &&Info| is_container(resource) || !description.has(&resource.key);
-    let added: Vec<Info> = resources.iter().filter(is_new).cloned().collect();
-    description.prepend(added);
+/// Notes that a job has been described.
+fn note(process: &ServerProcess, namespace: &Namespace, is_described: bool) {
+    if is_described {
+        process.described.lock().insert(namespace.clone());
+    }
 }
 
 /// A large description has gone through many blocks: libc is told to give back those that are free now.
@@ -213,23 +221,5 @@ fn give_back(is_large: bool) {
     if is_large {
         // SAFETY: takes any number and touches free memory alone.
         unsafe { libc::malloc_trim(0) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::types::Key;
-
-    fn info(key: &'static str, value: u32) -> Info {
-        Info::new(Key::from_static(key), value)
-    }
-
-    #[test]
-    fn resources_come_first_and_give_way() {
-        let mut description = Description::from(vec![info("a", 1), info("b", 2)]);
-        let array = Info::new(Key::from_static("b"), Value::info_array(vec![info("x", 9)]));
-        add_resources(&mut description, &[info("a", 7), info("c", 8), array.clone()]);
-        assert_eq!(description.infos(), [info("c", 8), array, info("a", 1), info("b", 2)]);
     }
 }

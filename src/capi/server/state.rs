@@ -1,6 +1,6 @@
 //! What a process that is a server has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::api::Server;
 use crate::capi::client::KeptValues;
 use crate::capi::guard::Failure;
+use crate::capi::topology::HostTopology;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
 
 use super::fork::Change;
@@ -27,10 +28,14 @@ pub(super) struct ServerProcess {
     pub(super) environments: Mutex<BTreeMap<Namespace, Vec<Change>>>,
     /// Part of the description of every namespace registered from now on.
     pub(super) resources: Mutex<Vec<Info>>,
+    /// The jobs that have been described.
+    pub(super) described: Mutex<BTreeSet<Namespace>>,
     /// Process sets and their members.
     pub(super) process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
     /// What the host says it supports: function, then attributes.
     pub(super) attributes: Mutex<BTreeMap<String, Vec<String>>>,
+    /// Where the node's topology comes from.
+    pub(super) topology: Arc<HostTopology>,
 }
 
 /// Values that this process has stored for itself.
@@ -39,7 +44,7 @@ pub(super) type OwnValues = BTreeMap<ProcId, BTreeMap<Key, Value>>;
 static CURRENT: RwLock<Option<Arc<ServerProcess>>> = RwLock::new(None);
 
 impl ServerProcess {
-    pub(super) fn new(server: Server, bridge: Arc<Bridge>) -> Self {
+    pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
         Self {
             server,
             owner_pid: process::id(),
@@ -48,8 +53,10 @@ impl ServerProcess {
             kept: KeptValues::default(),
             environments: Mutex::default(),
             resources: Mutex::default(),
+            described: Mutex::default(),
             process_sets: Mutex::default(),
             attributes: Mutex::default(),
+            topology,
         }
     }
 
@@ -85,7 +92,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
         let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
-        replace(Some(Arc::new(ServerProcess::new(server, bridge))));
+        replace(Some(Arc::new(ServerProcess::new(server, bridge, Arc::default()))));
         // SAFETY: the child looks at the state, whose lock nobody holds for long, and ends.
         match unsafe { nix::unistd::fork() }.unwrap() {
             nix::unistd::ForkResult::Child => {

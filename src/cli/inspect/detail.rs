@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::value::{ValueReport, to_json};
-use crate::gds::walk::{JobTables, StoredBlock, StoredColumn};
+use crate::gds::walk::{JobTables, StoredBlock, StoredColumn, StoredPart};
 use crate::gds::{Damage, NamespaceReader, Origin, ValueRef};
 use crate::keys::{self, DefaultRealm};
 use crate::types::Scope;
@@ -97,7 +97,7 @@ pub(super) fn realms(
     all_values: bool,
 ) -> Result<RealmsReport, Damage> {
     let mut apps = Vec::new();
-    for (number, values) in &tables.apps {
+    for StoredPart { number, values, .. } in &tables.apps {
         apps.push(AppReport { number: *number, values: all_named(values)? });
     }
     let of_node = |stored: &StoredColumn<'_>| column(stored, all_values, |index| stored.value(index));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::gds::NodeSelector;
 
 fn info(key: &'static str, value: impl Into<Value>) -> Info {
     Info::new(Key::from_static(key), value)

@@ -133,7 +133,7 @@ fn without_a_process_the_rank_is_undefined_unless_a_rank_picks_the_realm() {
     assert_eq!(rank_for(GetDirectives::default()), Rank::Undefined);
     assert_eq!(rank_for(flagged(attribute::NODE_INFO)), own().rank);
     assert_eq!(rank_for(flagged(attribute::APP_INFO)), own().rank);
-    assert_eq!(rank_for(flagged(attribute::SESSION_INFO)), Rank::Undefined);
+    assert_eq!(rank_for(flagged(attribute::SESSION_INFO)), Rank::Wildcard);
 }
 
 #[test]

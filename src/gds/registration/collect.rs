@@ -13,6 +13,7 @@ use super::description::Part;
 use super::error::{RegisterError, within};
 use super::place::Anchor;
 use super::processes::ProcessTable;
+use super::sessions::Sessions;
 use super::table::Table;
 
 /// What a description says, sorted.
@@ -20,15 +21,13 @@ use super::table::Table;
 pub(super) struct Facts<'a> {
     /// The host wants only the namespace's name recorded.
     pub(super) nodata: bool,
-    pub(super) session: Table,
+    pub(super) sessions: Sessions<'a>,
     pub(super) job: Table,
-    pub(super) apps: BTreeMap<u32, AppFacts<'a>>,
+    pub(super) apps: BTreeMap<u32, PartFacts<'a>>,
     /// Application values outside application arrays.
     pub(super) loose_app: Table,
     /// Node values outside node arrays, which describe the server's own node.
     pub(super) loose_node: Vec<&'a Info>,
-    /// Node arrays of sessions.
-    pub(super) session_nodes: Vec<NodeArray<'a>>,
     /// Node arrays of the job.
     pub(super) job_nodes: Vec<NodeArray<'a>>,
     pub(super) procs: Columns<'a>,
@@ -36,11 +35,13 @@ pub(super) struct Facts<'a> {
     pub(super) ranks: Vec<u32>,
 }
 
-/// What a description says about one application.
+/// What a description says about one application, or one session.
 #[derive(Debug, Default)]
-pub(super) struct AppFacts<'a> {
+pub(super) struct PartFacts<'a> {
     pub(super) table: Table,
     pub(super) nodes: Vec<NodeArray<'a>>,
+    /// What the node arrays say, when the nodes have been placed.
+    pub(super) columns: Columns<'a>,
 }
 
 /// A node array, to be read when all nodes are known by name.
@@ -87,7 +88,7 @@ pub(super) fn collect<'a>(
 /// Whose values the entries of the current container are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    Session,
+    Session(u32),
     Job,
     App(u32),
 }
@@ -116,7 +117,7 @@ impl<'a> Walk<'a> {
             return self.container(container, info, scope, depth);
         }
         match scope {
-            Scope::Session => self.facts.session.insert(info),
+            Scope::Session(id) => self.facts.sessions.part(id).table.insert(info),
             Scope::Job => self.loose(info),
             Scope::App(_) if info.key.as_str() == keys::APPNUM.name() => Ok(()),
             Scope::App(number) => self.facts.apps.entry(number).or_default().table.insert(info),
@@ -135,10 +136,16 @@ impl<'a> Walk<'a> {
         let depth = depth + 1;
         match container {
             Container::Session => {
-                self.identify_session(infos)?;
-                self.entries(infos, Scope::Session, depth)
+                let id = self.identify_session(infos)?;
+                self.facts.sessions.open(id, self.limits.apps_max)?;
+                self.entries(infos, Scope::Session(id), depth)
             }
-            Container::Job => self.entries(infos, Scope::Job, depth),
+            Container::Job => {
+                if let Scope::Session(id) = scope {
+                    self.facts.sessions.holds_job(id);
+                }
+                self.entries(infos, Scope::Job, depth)
+            }
             Container::App => {
                 let number = self.identify_app(infos)?;
                 self.entries(infos, Scope::App(number), depth)
@@ -164,7 +171,7 @@ impl<'a> Walk<'a> {
             _ => {}
         }
         match default_realm(info.key.as_str()) {
-            DefaultRealm::Session => self.facts.session.insert(info),
+            DefaultRealm::Session => self.facts.sessions.loose().insert(info),
             DefaultRealm::Application => self.facts.loose_app.insert(info),
             DefaultRealm::Node => {
                 // Checked here, where its place is known; filed when the own node is.
@@ -239,7 +246,7 @@ impl<'a> Walk<'a> {
         self.node_count += 1;
         self.count_entries(infos.len())?;
         match scope {
-            Scope::Session => self.facts.session_nodes.push(array),
+            Scope::Session(id) => self.facts.sessions.part(id).nodes.push(array),
             Scope::Job => self.facts.job_nodes.push(array),
             Scope::App(number) => self.facts.apps.entry(number).or_default().nodes.push(array),
         }
@@ -252,11 +259,11 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn identify_session(&mut self, infos: Infos<'a>) -> Result<(), RegisterError> {
+    fn identify_session(&mut self, infos: Infos<'a>) -> Result<u32, RegisterError> {
         let position = self.session_count;
         self.session_count += 1;
         match infos.with_key(keys::SESSION_ID.name()).next() {
-            Some(_) => Ok(()),
+            Some(info) => u32_of(info),
             None => Err(RegisterError::Unidentified {
                 container: "PMIX_SESSION_INFO_ARRAY",
                 position,
@@ -287,7 +294,7 @@ impl<'a> Walk<'a> {
         if !self.facts.apps.contains_key(&number) {
             let app_count = u64::try_from(self.facts.apps.len()).unwrap_or(u64::MAX).saturating_add(1);
             within("applications", app_count, u64::from(self.limits.apps_max))?;
-            self.facts.apps.insert(number, AppFacts::default());
+            self.facts.apps.insert(number, PartFacts::default());
         }
         Ok(number)
     }

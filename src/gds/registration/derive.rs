@@ -74,8 +74,16 @@ impl Maps {
     }
 }
 
-/// Job and session values.
-pub(super) fn fill_job(job: &mut Table, session: &mut Table, maps: &Maps, job_size: Option<u32>) {
+/// Session values.
+pub(super) fn fill_session(session: &mut Table) {
+    // The standard defines both as the same number in the session's realm.
+    if let Some(max_procs) = session.get(keys::MAX_PROCS.name()).cloned() {
+        session.fill(Key::from_static(keys::UNIV_SIZE.name()), max_procs);
+    }
+}
+
+/// Job values.
+pub(super) fn fill_job(job: &mut Table, maps: &Maps, job_size: Option<u32>) {
     if let Some(nodes) = &maps.nodes {
         job.fill(Key::from_static(keys::NUM_NODES.name()), Value::Uint32(count(nodes.len())));
         job.fill(Key::from_static(keys::NODE_LIST.name()), Value::from(nodes.as_text()));
@@ -83,10 +91,6 @@ pub(super) fn fill_job(job: &mut Table, session: &mut Table, maps: &Maps, job_si
     if let Some(job_size) = job_size {
         job.fill(Key::from_static(keys::JOB_SIZE.name()), Value::Uint32(job_size));
         job.fill(Key::from_static(keys::MAX_PROCS.name()), Value::Uint32(job_size));
-    }
-    // The standard defines both as the same number in the session's realm.
-    if let Some(max_procs) = session.get(keys::MAX_PROCS.name()).cloned() {
-        session.fill(Key::from_static(keys::UNIV_SIZE.name()), max_procs);
     }
 }
 
@@ -162,6 +166,7 @@ fn fill_hostnames(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, places: &Pla
 
 /// Values of each process that come from its rank. `ranks` are those that are known to exist.
 pub(super) fn fill_ranks(columns: &mut Columns<'_>, job: &Table, app: Option<u32>, rank_count: u32, ranks: &[u32]) {
+    fill_from(columns, keys::RANK.name(), rank_count, ranks, 0);
     if let Some(app) = app {
         columns.column(&Key::from_static(keys::APPNUM.name())).fill_constant(Value::Uint32(app));
         fill_from(columns, keys::APP_RANK.name(), rank_count, ranks, 0);

@@ -13,8 +13,8 @@
 //!
 //! Where a value goes: containers say it; a value outside a container, or loose in a job array, goes to the key's
 //! default realm. Loose node values are of the server's own node, loose application values of the only application.
-//! Node arrays of a session are weaker than those of the job. Node arrays of an application stay in the application,
-//! as one array of arrays under [`APP_NODES_KEY`].
+//! Node arrays of an application stay in the application, those of a session in the session; those of the job's own
+//! session count for the job, too, where it says nothing else.
 //!
 //! Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`; chapter "Data Access
 //! and Sharing", data realms.
@@ -50,6 +50,7 @@ mod previous;
 mod processes;
 mod received;
 mod runs;
+mod sessions;
 mod table;
 
 #[cfg(test)]
@@ -59,7 +60,6 @@ pub use context::{Context, Limits};
 pub use describe::JobDescription;
 pub use description::Description;
 pub use error::RegisterError;
-pub use nodes::APP_NODES_KEY;
 pub use parse::{parse, parse_description};
 pub use place::Place;
 pub use processes::{ColumnId, Given, ProcessTable, TableCell};

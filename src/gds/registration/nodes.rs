@@ -4,15 +4,14 @@ use rustc_hash::FxHashMap;
 
 use crate::keys;
 use crate::regex::NodeList;
-use crate::types::{DataArray, DataType, Info, Key, Value};
+use crate::types::{Info, Key, Value};
 
 use super::coerce::{Rule, text_of};
-use super::collect::{NodeArray, u32_of};
+use super::collect::{NodeArray, PartFacts, u32_of};
 use super::columns::Columns;
 use super::container::Container;
 use super::context::{Context, Limits};
 use super::error::{RegisterError, within};
-use super::table::Table;
 
 /// All nodes: first those of the node map, in its order, then those that only node arrays name.
 #[derive(Debug)]
@@ -39,11 +38,6 @@ struct Node {
     /// Its other names, in the order of first mention.
     aliases: Vec<String>,
 }
-
-/// The key under which an application's record holds its node arrays: an array with one array of infos for each node.
-///
-/// It is not `PMIX_NODE_INFO_ARRAY`, because peers take the value of that for one array of infos without looking.
-pub const APP_NODES_KEY: &str = "modex.app.nodes";
 
 /// What a node array says about which node it means.
 #[derive(Debug, Default)]
@@ -81,9 +75,22 @@ impl<'a> Nodes<'a> {
         Ok(())
     }
 
-    /// Takes node arrays. Those that give a name are placed first, so that a number alone means the node that the
-    /// others gave it to; values are filed in the order given, so that the last one stays.
+    /// Takes node arrays of the job; values are filed in the order given, so that the last one stays.
     pub(super) fn add_arrays(&mut self, arrays: &[NodeArray<'a>]) -> Result<(), RegisterError> {
+        let mut columns = std::mem::take(&mut self.columns);
+        let added = self.file(arrays, &mut columns);
+        self.columns = columns;
+        added
+    }
+
+    /// Takes node arrays of an application or a session: their nodes are known from now on, their values are the part's.
+    pub(super) fn add_part(&mut self, part: &mut PartFacts<'a>) -> Result<(), RegisterError> {
+        self.file(&part.nodes, &mut part.columns)
+    }
+
+    /// Places node arrays and files their values. Those that give a name are placed first, so that a number alone means
+    /// the node that the others gave it to.
+    fn file(&mut self, arrays: &[NodeArray<'a>], columns: &mut Columns<'a>) -> Result<(), RegisterError> {
         let mut indexes = vec![None; arrays.len()];
         for named in [true, false] {
             for (array, index) in arrays.iter().zip(&mut indexes) {
@@ -95,7 +102,7 @@ impl<'a> Nodes<'a> {
         }
         for (array, index) in arrays.iter().zip(indexes) {
             for info in array.infos.iter().filter(|info| Container::of(info.key.as_str()).is_none()) {
-                let inserted = self.insert(index.unwrap_or_default(), info);
+                let inserted = insert(columns, index.unwrap_or_default(), info);
                 inserted.map_err(|error| error.anchored(array.anchor()))?;
             }
         }
@@ -122,7 +129,7 @@ impl<'a> Nodes<'a> {
             }
         };
         for info in loose {
-            self.insert(index, info)?;
+            insert(&mut self.columns, index, info)?;
         }
         let own = Key::from_static(keys::HOSTNAME.name());
         if self.node(index).is_some_and(|node| node.map_name.is_none()) {
@@ -202,7 +209,7 @@ impl<'a> Nodes<'a> {
         let given: Vec<(u32, Option<String>)> = given.collect();
         let rule = Rule::of(keys::HOSTNAME.name());
         let of_map = (0_u32..).zip(&self.nodes);
-        let of_map = of_map.filter_map(|(index, node)| Some((index, rule.owned_cell(text(node.map_name.as_ref()?)))));
+        let of_map = of_map.filter_map(|(index, node)| Some((index, rule.owned_cell(text(node.name()?)))));
         hostnames.fill(of_map);
 
         // A node that goes by several names must be found by each.
@@ -221,14 +228,6 @@ impl<'a> Nodes<'a> {
                 aliases.set(index, text(&node.aliases.join(",")));
             }
         }
-    }
-
-    /// Files one value. Aliases accumulate: [`Self::register`] has taken them.
-    fn insert(&mut self, index: u32, info: &'a Info) -> Result<(), RegisterError> {
-        if info.key.as_str() == keys::HOSTNAME_ALIASES.name() {
-            return Ok(());
-        }
-        self.columns.column(&info.key).insert(index, &info.value)
     }
 
     fn add(&mut self) -> Result<u32, RegisterError> {
@@ -300,6 +299,11 @@ impl<'a> Nodes<'a> {
 }
 
 impl Node {
+    /// Its name in the map, else the first one that an array gave it.
+    fn name(&self) -> Option<&String> {
+        self.map_name.as_ref().or_else(|| self.hostnames.first())
+    }
+
     fn name_count(&self) -> usize {
         self.aliases.len() + self.hostnames.len() + usize::from(self.map_name.is_some())
     }
@@ -343,6 +347,14 @@ impl Identity {
     }
 }
 
+/// Files one value. Aliases accumulate: [`Nodes::register`] has taken them.
+fn insert<'a>(columns: &mut Columns<'a>, index: u32, info: &'a Info) -> Result<(), RegisterError> {
+    if info.key.as_str() == keys::HOSTNAME_ALIASES.name() {
+        return Ok(());
+    }
+    columns.column(&info.key).insert(index, &info.value)
+}
+
 /// The names in a comma list or an array of strings.
 pub(super) fn names_in(value: &Value) -> Vec<String> {
     let list = match value {
@@ -350,32 +362,6 @@ pub(super) fn names_in(value: &Value) -> Vec<String> {
         _ => text_of(value).unwrap_or_default(),
     };
     list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-/// The node arrays of an application as one value: an array of arrays of infos, one for each node, without repeats.
-pub(super) fn merged_arrays(arrays: &[NodeArray<'_>]) -> Result<Option<Value>, RegisterError> {
-    let mut nodes: Vec<Table> = Vec::new();
-    let mut by_name: FxHashMap<String, usize> = FxHashMap::default();
-    let mut by_id: FxHashMap<u32, usize> = FxHashMap::default();
-    for array in arrays {
-        let identity = Identity::of(array)?;
-        let known = identity.hostname.as_ref().and_then(|name| by_name.get(name).copied());
-        let known = known.or_else(|| by_id.get(&identity.id?).copied());
-        let position = known.unwrap_or(nodes.len());
-        if known.is_none() {
-            nodes.push(Table::default());
-        }
-        identity.hostname.map(|name| by_name.insert(name, position));
-        identity.id.map(|id| by_id.insert(id, position));
-        let Some(merged) = nodes.get_mut(position) else { continue };
-        for info in array.infos.iter().filter(|info| Container::of(info.key.as_str()).is_none()) {
-            merged.insert(info).map_err(|error| error.anchored(array.anchor()))?;
-        }
-    }
-    let as_infos = |table: Table| table.into_entries().into_iter().map(|(key, value)| Info::new(key, value)).collect();
-    let elements: Vec<Value> = nodes.into_iter().map(|table| Value::info_array(as_infos(table))).collect();
-    let array = DataArray { element_type: DataType::DataArray, elements };
-    Ok((!array.elements.is_empty()).then(|| Value::DataArray(Box::new(array))))
 }
 
 fn text(text: &str) -> Value {

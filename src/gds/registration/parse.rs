@@ -1,20 +1,21 @@
 //! From a description to the record: the order of the steps.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use crate::gds::job_record::{AppRecord, JobRecord};
+use crate::gds::job_record::{AppRecord, JobRecord, SessionRecord};
 use crate::keys;
 use crate::regex::RankMap;
-use crate::types::{Info, Key, Namespace, Value};
+use crate::types::{Info, Namespace, Value};
 
-use super::collect::{AppFacts, Facts, collect};
+use super::collect::{Facts, collect};
 use super::context::Context;
 use super::derive::{self, Maps};
 use super::description::{Description, Part};
 use super::error::{RegisterError, within};
-use super::nodes::{APP_NODES_KEY, Nodes, merged_arrays};
+use super::nodes::Nodes;
 use super::place::Anchor;
 use super::previous;
+use super::sessions::Settled;
 
 /// Turns what a host tells about a job into its record.
 ///
@@ -92,6 +93,7 @@ fn settle(
         return Ok(previous.cloned().unwrap_or_default());
     }
     settle_loose(&mut facts, previous)?;
+    let mut sessions = std::mem::take(&mut facts.sessions).settle(previous);
     let fresh_maps = Maps::read(&facts.job, &context.limits)?;
     let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
@@ -107,8 +109,9 @@ fn settle(
         (None, Some(previous)) => previous::add_nodes(&mut nodes, previous)?,
         (None, None) => {}
     }
-    nodes.add_arrays(&facts.session_nodes)?;
+    nodes.add_arrays(&sessions.own.nodes)?;
     nodes.add_arrays(&facts.job_nodes)?;
+    sessions.parts().chain(facts.apps.values_mut()).try_for_each(|part| nodes.add_part(part))?;
     let own_node = nodes.add_own(context, &facts.loose_node)?;
     let size = Size::of(&facts, &maps, context, previous)?;
     if size_is_fresh && !maps_are_fresh {
@@ -121,20 +124,27 @@ fn settle(
         size.check_map(&maps)?;
     }
 
+    let offset = facts.job.get(keys::NPROC_OFFSET.name()).and_then(Value::as_u32);
     if let (Some(previous), false) = (previous, maps_are_fresh) {
-        previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count);
+        previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
     }
     match completion {
-        Completion::Derived => fill(&mut facts, &mut nodes, &maps, size),
+        Completion::Derived => {
+            sessions.parts().for_each(|session| derive::fill_session(&mut session.table));
+            fill(&mut facts, &mut nodes, &maps, size);
+        }
         Completion::AsTold => {
             nodes.fill_identities();
             derive::fill_node_ids(&mut facts.procs, &nodes);
         }
     }
     if let (Some(previous), true) = (previous, maps_are_fresh) {
-        previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count);
+        previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
     }
-    assemble(facts, nodes, own_node, size)
+    if let Some(previous) = previous {
+        previous::fill_parts(&mut sessions, &mut facts.apps, &nodes, previous);
+    }
+    Ok(assemble(facts, sessions, nodes, own_node, size))
 }
 
 /// How many processes the job has.
@@ -186,7 +196,7 @@ impl Size {
 
 /// Derives what the host left out.
 fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_>, maps: &Maps, size: Size) {
-    derive::fill_job(&mut facts.job, &mut facts.session, maps, size.known);
+    derive::fill_job(&mut facts.job, maps, size.known);
     nodes.fill_identities();
     if let Some(ranks) = maps.placement() {
         derive::fill_nodes(&mut nodes.columns, ranks);
@@ -198,6 +208,11 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_>, maps: &Maps, size: Size) {
     if maps.ranks.is_some() {
         existing = (0..size.rank_count).collect();
     } else {
+        // Those that were told of before are among them.
+        if let Some(known) = facts.procs.existing(keys::RANK.name()) {
+            let known = known.numbers(size.rank_count);
+            existing.extend((0..size.rank_count).zip(known).filter_map(|(rank, known)| known.map(|_| rank)));
+        }
         existing.sort_unstable();
         existing.dedup();
     }
@@ -218,20 +233,31 @@ fn only_app(facts: &mut Facts<'_>, rank_count: u32) -> Option<u32> {
     is_only.then_some(number)
 }
 
-fn assemble(facts: Facts<'_>, nodes: Nodes<'_>, own_node: Option<u32>, size: Size) -> Result<JobRecord, RegisterError> {
-    let session_id = facts.session.get(keys::SESSION_ID.name()).and_then(Value::as_u32);
+fn assemble(facts: Facts<'_>, sessions: Settled<'_>, nodes: Nodes<'_>, own_node: Option<u32>, size: Size) -> JobRecord {
     let node_count = nodes.count();
-    Ok(JobRecord {
-        session: facts.session.into_entries(),
-        session_id,
+    let other_sessions = sessions.others.into_iter().map(|(id, part)| SessionRecord {
+        id,
+        entries: part.table.into_entries(),
+        node_columns: part.columns.finish(node_count),
+    });
+    let apps = facts.apps.into_iter().map(|(number, part)| AppRecord {
+        number,
+        entries: part.table.into_entries(),
+        node_columns: part.columns.finish(node_count),
+    });
+    JobRecord {
+        session: sessions.own.table.into_entries(),
+        session_id: sessions.own_id,
+        session_nodes: sessions.own_id.map(|_| sessions.own.columns.finish(node_count)).unwrap_or_default(),
+        other_sessions: other_sessions.collect(),
         job: facts.job.into_entries(),
-        apps: app_records(facts.apps)?,
+        apps: apps.collect(),
         node_count,
         node_columns: nodes.columns.finish(node_count),
         own_node,
         rank_count: size.rank_count,
         proc_columns: facts.procs.finish(size.rank_count),
-    })
+    }
 }
 
 /// Moves application values outside application arrays to the only application there is.
@@ -249,15 +275,4 @@ fn settle_loose(facts: &mut Facts<'_>, previous: Option<&JobRecord>) -> Result<(
     let table = &mut facts.apps.entry(number).or_default().table;
     loose.into_entries().into_iter().for_each(|(key, value)| table.fill(key, value));
     Ok(())
-}
-
-fn app_records(apps: BTreeMap<u32, AppFacts<'_>>) -> Result<Vec<AppRecord>, RegisterError> {
-    apps.into_iter()
-        .map(|(number, mut app)| {
-            if let Some(nodes) = merged_arrays(&app.nodes)? {
-                app.table.set(Key::from_static(APP_NODES_KEY), nodes);
-            }
-            Ok(AppRecord { number, entries: app.table.into_entries() })
-        })
-        .collect()
 }

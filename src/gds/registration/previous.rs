@@ -1,23 +1,23 @@
 //! Updating: what an earlier registration said, for everything the new description leaves out.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use crate::gds::job_record::{Column, ColumnValues, JobRecord};
 use crate::keys;
-use crate::types::Value;
+use crate::types::{Rank, Value};
 
 use super::coerce::{Cell, text_of};
-use super::collect::Facts;
+use super::collect::{Facts, PartFacts};
 use super::columns::{ColumnBuilder, Columns, value_at};
 use super::derive::Maps;
 use super::error::RegisterError;
 use super::nodes::{Identity, Nodes, names_in};
+use super::sessions::Settled;
 
-/// Adds earlier values of session, job and applications, except what follows from a map that is given anew.
+/// Adds earlier values of job and applications, except what follows from a map that is given anew.
 pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &Maps) {
-    for (key, value) in &previous.session {
-        facts.session.fill(key.clone(), value.clone());
-    }
     // A number of slots that was the job's size grows with it: it was derived as a rule.
     let earlier_size =
         previous.job_value(keys::JOB_SIZE.name()).filter(|_| facts.job.get(keys::JOB_SIZE.name()).is_some());
@@ -51,7 +51,13 @@ pub(super) fn add_nodes(nodes: &mut Nodes<'_>, previous: &JobRecord) -> Result<(
 }
 
 /// Adds earlier values of nodes and processes.
-pub(super) fn fill_columns(procs: &mut Columns<'_>, nodes: &mut Nodes<'_>, previous: &JobRecord, rank_count: u32) {
+pub(super) fn fill_columns(
+    procs: &mut Columns<'_>,
+    nodes: &mut Nodes<'_>,
+    previous: &JobRecord,
+    rank_count: u32,
+    offset: Option<u32>,
+) {
     let indexes = node_indexes(nodes, previous);
     for column in &previous.node_columns {
         // The names and numbers of nodes were restored or come from the new map.
@@ -64,8 +70,24 @@ pub(super) fn fill_columns(procs: &mut Columns<'_>, nodes: &mut Nodes<'_>, previ
         fill(nodes.columns.column(&column.key), values.into_iter());
     }
     let common_count = rank_count.min(previous.rank_count);
+    let renumbered = renumbered(nodes, previous, &indexes);
+    let earlier_offset = previous.job_value(keys::NPROC_OFFSET.name()).and_then(Value::as_u32);
+    let earlier_offset = earlier_offset.filter(|earlier| offset.is_some_and(|offset| offset != *earlier));
     for column in &previous.proc_columns {
         let builder = procs.column(&column.key);
+        let number = |rank| value_at(&column.values, rank).and_then(|value| value.as_u32());
+        if column.key.as_str() == keys::NODEID.name() && !renumbered.is_empty() {
+            let id = |rank| number(rank).map(|id| renumbered.get(&id).copied().unwrap_or(id));
+            fill(builder, (0..common_count).filter_map(|rank| Some((rank, Value::Uint32(id(rank)?)))));
+            continue;
+        }
+        if let (GLOBAL_RANK, Some(offset)) = (column.key.as_str(), earlier_offset) {
+            // What followed from the earlier offset follows from the new one now.
+            let told = |rank| number(rank).filter(|told| Some(*told) != offset.checked_add(rank));
+            let told = (0..common_count).filter_map(|rank| Some((rank, Value::from(Rank::from(told(rank)?)))));
+            fill(builder, told);
+            continue;
+        }
         match &column.values {
             ColumnValues::Constant(value) if previous.rank_count >= rank_count => {
                 builder.fill_constant(value.clone());
@@ -74,6 +96,42 @@ pub(super) fn fill_columns(procs: &mut Columns<'_>, nodes: &mut Nodes<'_>, previ
             values => fill(builder, (0..common_count).filter_map(|rank| Some((rank, value_at(values, rank)?)))),
         }
     }
+}
+
+/// Adds what sessions and applications said of nodes.
+pub(super) fn fill_parts(
+    sessions: &mut Settled<'_>,
+    apps: &mut BTreeMap<u32, PartFacts<'_>>,
+    nodes: &Nodes<'_>,
+    previous: &JobRecord,
+) {
+    let indexes = node_indexes(nodes, previous);
+    fill_part(&mut sessions.part(previous.session_id).columns, &previous.session_nodes, &indexes);
+    for session in &previous.other_sessions {
+        fill_part(&mut sessions.part(Some(session.id)).columns, &session.node_columns, &indexes);
+    }
+    for app in &previous.apps {
+        fill_part(&mut apps.entry(app.number).or_default().columns, &app.node_columns, &indexes);
+    }
+}
+
+fn fill_part(columns: &mut Columns<'_>, earlier: &[Column], indexes: &[(u32, u32)]) {
+    for column in earlier {
+        let values = indexes.iter().filter_map(|(old, new)| Some((*new, value_at(&column.values, *old)?)));
+        let mut values: Vec<(u32, Value)> = values.collect();
+        values.sort_unstable_by_key(|(index, _)| *index);
+        fill(columns.column(&column.key), values.into_iter());
+    }
+}
+
+/// Numbers of nodes that are others now: processes go with their nodes.
+fn renumbered(nodes: &Nodes<'_>, previous: &JobRecord, indexes: &[(u32, u32)]) -> FxHashMap<u32, u32> {
+    let change = |(old, new): &(u32, u32)| {
+        let before = node_value(previous, keys::NODEID.name(), *old)?.as_u32()?;
+        let now = nodes.id(*new)?;
+        (before != now).then_some((before, now))
+    };
+    indexes.iter().filter_map(change).collect()
 }
 
 /// The index each earlier node has now; nodes that are gone are left out.
@@ -132,6 +190,8 @@ const FROM_NODE_MAP: [&str; 4] =
 /// Job values that a new process map makes stale, the earlier map in its other form among them.
 const FROM_PROC_MAP: [&str; 4] =
     [keys::JOB_SIZE.name(), keys::MAX_PROCS.name(), keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()];
+
+const GLOBAL_RANK: &str = keys::GLOBAL_RANK.name();
 
 /// Node values that say which node it is.
 const IDENTITIES: [&str; 3] = [keys::HOSTNAME.name(), keys::NODEID.name(), keys::HOSTNAME_ALIASES.name()];

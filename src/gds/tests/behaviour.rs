@@ -7,6 +7,46 @@ fn attached(store: &Store) -> NamespaceReader {
 }
 
 #[test]
+fn what_was_read_before_is_found_the_short_way() {
+    let mut store = store(BackingKind::Memfd);
+    store.register_record(&namespace(), &block_job(3, 4)).unwrap();
+    let reader = attached(&store);
+    let long = "a text that no cell holds".to_owned();
+    for rank in 0..12 {
+        let values = [posted(Scope::Global, "n", rank), posted(Scope::Local, "t", long.as_str())];
+        store.commit(&namespace(), rank, Origin::Local, &values).unwrap();
+    }
+    // Keys of later commits make the dictionary grow, so that tables lie between what there was and what comes.
+    for number in 0..500_u32 {
+        let more = [posted(Scope::Global, &format!("more.{number}"), number)];
+        store.commit(&namespace(), 5, Origin::Local, &more).unwrap();
+    }
+    let process = Rank::Process(5);
+    let expected: [(Rank, &str, Value); 10] = [
+        (process, "n", Value::Uint32(5)),
+        (process, "t", Value::from(long.as_str())),
+        (process, "more.0", Value::Uint32(0)),
+        (process, "more.499", Value::Uint32(499)),
+        (process, "pmix.lrank", Value::Uint16(1)),
+        (process, "pmix.nodeid", Value::Uint32(1)),
+        (process, "pmix.hname", Value::from("node00001")),
+        (Rank::Wildcard, "pmix.job.size", Value::Uint32(12)),
+        (Rank::Wildcard, "pmix.lpeers", Value::from("0,1,2,3")),
+        (Rank::Wildcard, "pmix.local.size", Value::Uint32(4)),
+    ];
+    for (rank, name, value) in &expected {
+        assert_eq!(get(&reader, *rank, name).as_ref(), Ok(value));
+        let found = reader.quick(*rank, KeyRef::new(name)).map(|found| found.to_value().unwrap());
+        assert_eq!(found.as_ref(), Some(value), "{name} of {rank}");
+    }
+    for (rank, name) in
+        [(process, "nothing"), (Rank::Process(0), "more.0"), (Rank::Process(99), "n"), (Rank::Wildcard, "n")]
+    {
+        assert!(reader.quick(rank, KeyRef::new(name)).is_none(), "{name} of {rank}");
+    }
+}
+
+#[test]
 fn a_reader_attached_before_growth_sees_later_data() {
     for backing in [BackingKind::Heap, BackingKind::Memfd] {
         let mut store = store(backing);
@@ -245,9 +285,11 @@ fn nodes_are_found_by_number_name_alias_and_process() {
 #[test]
 fn session_and_application_are_found_by_number_or_implied() {
     let mut record = block_job(1, 4);
-    record
-        .apps
-        .push(crate::gds::job_record::AppRecord { number: 5, entries: vec![(key("pmix.app.size"), Value::Uint32(1))] });
+    record.apps.push(crate::gds::job_record::AppRecord {
+        number: 5,
+        entries: vec![(key("pmix.app.size"), Value::Uint32(1))],
+        ..Default::default()
+    });
     record.proc_columns[3] = column("pmix.appnum", ColumnValues::Sparse(vec![(3, Value::Uint32(5))]));
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
@@ -280,9 +322,11 @@ fn where_a_process_runs_is_not_guessed() {
 #[test]
 fn the_application_of_the_whole_job_is_the_readers_own() {
     let mut record = block_job(1, 4);
-    record
-        .apps
-        .push(crate::gds::job_record::AppRecord { number: 5, entries: vec![(key("pmix.app.size"), Value::Uint32(1))] });
+    record.apps.push(crate::gds::job_record::AppRecord {
+        number: 5,
+        entries: vec![(key("pmix.app.size"), Value::Uint32(1))],
+        ..Default::default()
+    });
     record.proc_columns[3] =
         column("pmix.appnum", ColumnValues::Values([0_u32, 0, 0, 5].map(|app| Some(app.into())).into()));
     let mut store = store(BackingKind::Heap);

@@ -46,6 +46,17 @@ fn read(
     Ok(reader.get(&lookup)?.to_value()?)
 }
 
+/// The same by the long way alone.
+fn search(
+    reader: &NamespaceReader,
+    rank: Rank,
+    name: &str,
+    realm: RealmRequest<'_>,
+    audience: Option<Audience>,
+) -> Result<Value, ReadError> {
+    Ok(reader.search(&Lookup { rank, key: KeyRef::new(name), realm, audience })?.to_value()?)
+}
+
 fn get(reader: &NamespaceReader, rank: impl Into<Rank>, name: &str) -> Result<Value, ReadError> {
     read(reader, rank, name, RealmRequest::Default, None)
 }
@@ -73,7 +84,10 @@ fn block_job(node_count: u32, ranks_per_node: u32) -> JobRecord {
         apps: vec![super::job_record::AppRecord {
             number: 0,
             entries: vec![(key("pmix.app.size"), Value::Uint32(rank_count))],
+            node_columns: Vec::new(),
         }],
+        session_nodes: Vec::new(),
+        other_sessions: Vec::new(),
         node_count,
         own_node: Some(0),
         node_columns: vec![

@@ -110,9 +110,12 @@ impl Model {
 
     fn get(&self, rank: Rank, key: &str, realm: RealmRequest<'_>, audience: Option<Audience>) -> Answer {
         match realm {
-            RealmRequest::Session(_) | RealmRequest::Job | RealmRequest::App(_) | RealmRequest::Node(_) => {
-                self.realm_value(rank, key, realm).ok_or(ReadError::NotFound)
-            }
+            RealmRequest::Session(_)
+            | RealmRequest::Job
+            | RealmRequest::App(_)
+            | RealmRequest::Node(_)
+            | RealmRequest::AppNode(..)
+            | RealmRequest::SessionNode(..) => self.realm_value(rank, key, realm).ok_or(ReadError::NotFound),
             RealmRequest::Default => match rank {
                 Rank::Process(process) => {
                     let own = self.own_value(process, key, audience);
@@ -162,8 +165,12 @@ impl Model {
         let newest = |values: &[(Key, Value)]| values.iter().rfind(|(k, _)| k.as_str() == key).map(|(_, v)| v.clone());
         match realm {
             RealmRequest::Session(Some(id)) if self.record.session_id != Some(id) => None,
+            // Those records have none.
+            RealmRequest::AppNode(..) | RealmRequest::SessionNode(..) => None,
             RealmRequest::Session(_) => newest(&self.record.session),
             RealmRequest::Job | RealmRequest::Default => newest(&self.record.job),
+            // Nobody is in no application, and on no node.
+            RealmRequest::App(None) | RealmRequest::Node(NodeSelector::Implied) if self.is_nobody(rank) => None,
             RealmRequest::App(number) => {
                 let own = match (number, rank) {
                     (None, Rank::Process(process)) => self.proc_number(process, "pmix.appnum"),
@@ -191,6 +198,10 @@ impl Model {
                 self.nodes.get(&(node, key.to_owned())).cloned()
             }
         }
+    }
+
+    fn is_nobody(&self, rank: Rank) -> bool {
+        self.record.rank_count != 0 && rank.process().is_some_and(|process| process >= self.record.rank_count)
     }
 
     fn job_size(&self) -> Option<u32> {
@@ -287,14 +298,17 @@ fn any_columns(count: u32, of_procs: bool) -> impl Strategy<Value = Vec<Column>>
 fn any_record() -> impl Strategy<Value = JobRecord> {
     (0..RANKS_MAX, 0_u32..4).prop_flat_map(|(rank_count, node_count)| {
         let apps = prop::collection::btree_map(0_u32..4, any_table(), 0..3);
-        let apps =
-            apps.prop_map(|apps| apps.into_iter().map(|(number, entries)| AppRecord { number, entries }).collect());
+        let apps = apps.prop_map(|apps| {
+            apps.into_iter().map(|(number, entries)| AppRecord { number, entries, ..AppRecord::default() }).collect()
+        });
         let own_node = prop::option::of(0..node_count.max(1)).prop_map(move |own| own.filter(|own| *own < node_count));
         let columns = (any_columns(node_count, false), any_columns(rank_count, true));
         (any_table(), prop::option::of(0_u32..3), any_table(), apps, own_node, columns).prop_map(
             move |(session, session_id, job, apps, own_node, (node_columns, proc_columns))| JobRecord {
                 session,
                 session_id,
+                session_nodes: Vec::new(),
+                other_sessions: Vec::new(),
                 job,
                 apps,
                 node_count,
@@ -338,7 +352,10 @@ fn compare(model: &Model, early: &NamespaceReader, store: &Store) -> Result<(), 
             for realm in realms {
                 for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
                     let expected = model.get(rank, name, realm, audience);
+                    // What was looked up before is found the short way, if that answers at all.
+                    let long = search(early, rank, name, realm, audience);
                     let answer = read(early, rank, name, realm, audience);
+                    prop_assert_eq!(&answer, &long, "{} of {}: the short way goes wrong", name, rank);
                     prop_assert_eq!(&answer, &expected, "{} of {} in {:?} for {:?}", name, rank, realm, audience);
                     prop_assert_eq!(&read(late, rank, name, realm, audience), &answer);
                 }

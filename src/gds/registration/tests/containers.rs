@@ -140,12 +140,11 @@ fn node_arrays_of_an_application_stay_there_without_repeats() {
             node("n0", vec![info("pmix.local.size", 3_u32)]),
         ],
     )]);
-    let of_node =
-        |name: &str, size: u32| Value::info_array(vec![info("pmix.hname", name), info("pmix.local.size", size)]);
-    let elements = vec![of_node("n0", 3), of_node("n1", 2)];
-    let expected = DataArray { element_type: DataType::DataArray, elements };
-    assert_eq!(app_value(&record, 0, APP_NODES_KEY), Some(Value::DataArray(Box::new(expected))));
-    assert_eq!(record.node_count, 0);
+    let sizes = column(&record.apps[0].node_columns, "pmix.local.size").unwrap();
+    let of_node = |index| columns::value_at(sizes, index);
+    assert_eq!([of_node(0), of_node(1)], [3, 2].map(|size| Some(Value::Uint32(size))));
+    assert_eq!(node_value(&record, 0, "pmix.local.size"), None, "it is the application's word");
+    assert_eq!(record.node_count, 2);
 }
 
 #[test]

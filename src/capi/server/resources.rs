@@ -1,0 +1,126 @@
+//! Data that belong to no job, and are in every job's description.
+
+use crate::gds::registration::Description;
+use crate::keys;
+use crate::types::{Info, Value};
+
+/// Puts resources before a description, so that what the description says counts; loose values that it has are left out.
+pub(super) fn add(description: &mut Description, resources: &[Info]) {
+    let is_new = |resource: &&Info| entries(resource).is_some() || !description.has(&resource.key);
+    let added: Vec<Info> = resources.iter().filter(is_new).cloned().collect();
+    description.prepend(added);
+}
+
+/// Takes resources back. A key alone means all of that key; an array of a node means what it names of that node, or all
+/// if it names nothing else; a device's number means whatever array holds it.
+///
+/// Source: PMIx Standard, chapter on server-specific interfaces (`PMIx_server_deregister_resources`).
+pub(super) fn take_back(resources: &mut Vec<Info>, meant: &[Info]) {
+    for info in meant {
+        let key = info.key.as_str();
+        match entries(info) {
+            Some(named) if key == keys::NODE_INFO_ARRAY.name() => {
+                let named: Vec<&Info> = named.collect();
+                resources.retain_mut(|resource| keep_of_node(resource, &named));
+            }
+            None if key == keys::DEVICE_ID.name() => resources.retain_mut(|resource| keep_beside(resource, info)),
+            _ => resources.retain(|resource| resource.key != info.key),
+        }
+    }
+}
+
+/// Takes what is named from a resource if it is that node's array. Returns whether anything is left of it.
+fn keep_of_node(resource: &mut Info, named: &[&Info]) -> bool {
+    let is_array = resource.key.as_str() == keys::NODE_INFO_ARRAY.name();
+    let is_named = |entry: &Info| is_identity(entry) && named.iter().any(|info| is_same(info, entry));
+    if !is_array || !entries(resource).is_some_and(|mut entries| entries.any(is_named)) {
+        return true;
+    }
+    let mut is_taken_whole = true;
+    for info in named.iter().filter(|info| !is_identity(info)) {
+        is_taken_whole = false;
+        retain(resource, |entry| entry.key != info.key);
+    }
+    !is_taken_whole && entries(resource).is_some_and(|mut entries| entries.any(|entry| !is_identity(entry)))
+}
+
+/// Takes the array that holds a device's number. Returns whether the resource itself is another one.
+fn keep_beside(resource: &mut Info, device: &Info) -> bool {
+    if is_same(resource, device)
+        || entries(resource).is_some_and(|mut entries| entries.any(|entry| is_same(entry, device)))
+    {
+        return false;
+    }
+    let Value::DataArray(array) = &mut resource.value else { return true };
+    array.elements.retain_mut(|element| match element {
+        Value::Info(entry) => keep_beside(entry, device),
+        _ => true,
+    });
+    true
+}
+
+fn retain(array: &mut Info, mut is_kept: impl FnMut(&Info) -> bool) {
+    if let Value::DataArray(array) = &mut array.value {
+        array.elements.retain(|element| !matches!(element, Value::Info(info) if !is_kept(info)));
+    }
+}
+
+/// The entries of an array of infos; `None` for anything else.
+fn entries(info: &Info) -> Option<impl Iterator<Item = &Info>> {
+    let Value::DataArray(array) = &info.value else { return None };
+    Some(array.elements.iter().filter_map(|element| if let Value::Info(info) = element { Some(&**info) } else { None }))
+}
+
+fn is_same(one: &Info, other: &Info) -> bool {
+    one.key == other.key && one.value == other.value
+}
+
+fn is_identity(info: &Info) -> bool {
+    [keys::HOSTNAME.name(), keys::NODEID.name()].contains(&info.key.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Key;
+
+    fn info(key: &'static str, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    fn node(name: &'static str, more: &[Info]) -> Info {
+        let entries = [&[info("pmix.hname", name)], more].concat();
+        info("pmix.node.arr", Value::info_array(entries))
+    }
+
+    #[test]
+    fn resources_come_first_and_give_way() {
+        let mut description = Description::from(vec![info("a", 1_u32), info("b", 2_u32)]);
+        let array = info("b", Value::info_array(vec![info("x", 9_u32)]));
+        add(&mut description, &[info("a", 7_u32), info("c", 8_u32), array.clone()]);
+        assert_eq!(description.infos(), [info("c", 8_u32), array, info("a", 1_u32), info("b", 2_u32)]);
+    }
+
+    #[test]
+    fn what_is_taken_back_is_found_by_key_node_or_device() {
+        let device = |id: &'static str| info("pmix.fab.dev", Value::info_array(vec![info("pmix.dev.id", id)]));
+        let all = [
+            info("a", 1_u32),
+            node("n0", &[info("m", 1_u32), info("k", 2_u32)]),
+            node("n1", &[info("m", 3_u32), device("d0")]),
+            device("d1"),
+        ];
+        let left = |meant: Info| {
+            let mut resources = all.to_vec();
+            take_back(&mut resources, &[meant]);
+            resources
+        };
+        assert_eq!(left(info("a", Value::Undefined)), all[1..]);
+        assert_eq!(left(node("n0", &[info("m", Value::Undefined)]))[1], node("n0", &[info("k", 2_u32)]));
+        assert_eq!(left(node("n0", &[])), [&all[..1], &all[2..]].concat());
+        assert_eq!(left(node("n9", &[])), all);
+        assert_eq!(left(info("pmix.dev.id", "d1")), all[..3]);
+        assert_eq!(left(info("pmix.dev.id", "d0"))[2], node("n1", &[info("m", 3_u32)]));
+        assert_eq!(left(info("pmix.node.arr", Value::Undefined)), [&all[..1], &all[3..]].concat());
+    }
+}

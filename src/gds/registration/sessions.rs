@@ -1,0 +1,94 @@
+//! Sessions: the job's own, and others that the host tells of.
+
+use std::collections::BTreeMap;
+
+use crate::gds::job_record::JobRecord;
+use crate::keys;
+use crate::types::{Key, Value};
+
+use super::collect::PartFacts;
+use super::error::{RegisterError, within};
+use super::table::Table;
+
+/// What a description says about sessions.
+///
+/// The job is in the session whose number stands outside session arrays (in the job's array, say); else in the one whose
+/// array holds the job's; else where it was before; else in the first one told of.
+#[derive(Debug, Default)]
+pub(super) struct Sessions<'a> {
+    by_id: BTreeMap<u32, PartFacts<'a>>,
+    /// Session values outside session arrays: of the own session, which may have no number.
+    loose: Table,
+    first: Option<u32>,
+    around_job: Option<u32>,
+}
+
+/// Sessions, when it is known which is the job's.
+#[derive(Debug)]
+pub(super) struct Settled<'a> {
+    pub(super) own_id: Option<u32>,
+    pub(super) own: PartFacts<'a>,
+    pub(super) others: BTreeMap<u32, PartFacts<'a>>,
+}
+
+impl<'a> Sessions<'a> {
+    /// The values of the own session that stand in no session array.
+    pub(super) fn loose(&mut self) -> &mut Table {
+        &mut self.loose
+    }
+
+    /// A session that an array is about.
+    pub(super) fn part(&mut self, id: u32) -> &mut PartFacts<'a> {
+        self.first.get_or_insert(id);
+        self.by_id.entry(id).or_default()
+    }
+
+    /// A session that an array is about, counted.
+    pub(super) fn open(&mut self, id: u32, sessions_max: u32) -> Result<(), RegisterError> {
+        self.part(id);
+        within("sessions", u64::try_from(self.by_id.len()).unwrap_or(u64::MAX), sessions_max.into())
+    }
+
+    /// The job's array stands in that of a session.
+    pub(super) fn holds_job(&mut self, id: u32) {
+        self.around_job.get_or_insert(id);
+    }
+
+    /// Tells the own session from the others, and adds what was said before.
+    pub(super) fn settle(mut self, previous: Option<&JobRecord>) -> Settled<'a> {
+        let told = self.loose.get(keys::SESSION_ID.name()).and_then(Value::as_u32);
+        let before = previous.and_then(|previous| previous.session_id);
+        let own_id = told.or(self.around_job).or(before).or(self.first);
+        let mut own = own_id.and_then(|id| self.by_id.remove(&id)).unwrap_or_default();
+        let loose = std::mem::take(&mut self.loose);
+        loose.into_entries().into_iter().for_each(|(key, value)| own.table.set(key, value));
+        let mut settled = Settled { own_id, own, others: self.by_id };
+        if let Some(previous) = previous {
+            settled.fill(previous.session_id, &previous.session);
+            for session in &previous.other_sessions {
+                settled.fill(Some(session.id), &session.entries);
+            }
+        }
+        settled
+    }
+}
+
+impl<'a> Settled<'a> {
+    /// A session; one without a number is the own one.
+    pub(super) fn part(&mut self, id: Option<u32>) -> &mut PartFacts<'a> {
+        match id {
+            Some(id) if self.own_id != Some(id) => self.others.entry(id).or_default(),
+            _ => &mut self.own,
+        }
+    }
+
+    /// All of them.
+    pub(super) fn parts(&mut self) -> impl Iterator<Item = &mut PartFacts<'a>> {
+        std::iter::once(&mut self.own).chain(self.others.values_mut())
+    }
+
+    fn fill(&mut self, id: Option<u32>, entries: &[(Key, Value)]) {
+        let table = &mut self.part(id).table;
+        entries.iter().for_each(|(key, value)| table.fill(key.clone(), value.clone()));
+    }
+}

@@ -1,0 +1,83 @@
+//! Registration and retrieval against a model that knows the standard's rules alone (`model.rs`): random jobs in random
+//! shapes, and every key of every rank under every qualifier, asked of a client with a segment.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with the test of the C library, which uses the rest")]
+mod cases;
+mod model;
+#[path = "../support/mod.rs"]
+mod support;
+#[expect(dead_code, reason = "shared with the test of the C library, which uses the rest")]
+mod words;
+
+use std::collections::BTreeMap;
+
+use cases::{Case, Dice};
+use model::{Model, Question};
+use modex::types::{Key, ProcId};
+use modex::{Client, GetError};
+use support::{TestServer, namespace, proc};
+
+/// Cases, and questions of each: all keys, ranks and qualifiers turn up in every hundred cases.
+const CASES: u64 = 60;
+const QUESTIONS: usize = 700;
+
+fn answer(client: &Client, question: &Question) -> String {
+    let proc = question.proc.as_ref().map(|(name, rank)| ProcId { namespace: namespace(name), rank: *rank });
+    let key = Key::new(question.key.clone()).unwrap();
+    match client.find(proc, Some(key), &question.qualifiers) {
+        Ok(found) => words::value(&found.into_value().unwrap()),
+        Err(GetError::NotFound { .. }) => "not found".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_client_answers_as_the_standard_says() {
+    let mut differences: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    let first = std::option_env!("MODEX_CASE").map_or(0, |case| case.parse().unwrap());
+    for seed in first..first + CASES {
+        let case = Case::random(seed);
+        let node = TestServer::start("n0", modex::LocalHost);
+        let mut model = Model::new("n0");
+        for register in &case.registrations {
+            let name = namespace(register.namespace);
+            let registered = node.server.register_namespace(&name, register.local_count, register.infos.clone());
+            registered.unwrap_or_else(|error| panic!("case {seed}: {error}\n{}", cases::told(&case)));
+            model.register(register.namespace, &register.infos);
+        }
+        node.register_client("job", 0);
+        let client = node.connect("job", 0);
+        assert!(client.reads_segment());
+        let mut questions = case.questions.clone();
+        Dice::new(seed).shuffle(&mut questions);
+        for question in questions.iter().take(QUESTIONS) {
+            let expected =
+                model.get(&proc("job", 0), question).map_or_else(|| "not found".to_owned(), |v| words::value(&v));
+            let found = answer(&client, question);
+            if found != expected {
+                let keys: Vec<&str> = question.qualifiers.iter().map(|info| info.key.as_str()).collect();
+                let whose = question.proc.as_ref().map(|(name, rank)| {
+                    format!("{name}:{}", if rank.process().is_some() { "r".to_owned() } else { rank.to_string() })
+                });
+                let class = format!("{} of {whose:?} {keys:?}", question.key);
+                let text = format!(
+                    "case {seed}: {}: expected {expected}, found {found}",
+                    words::question(question).trim_end()
+                );
+                differences.entry(class).or_insert((0, text)).0 += 1;
+            }
+        }
+        client.finalize().unwrap();
+    }
+    let list: Vec<String> = differences.values().map(|(count, text)| format!("{count} x {text}")).collect();
+    assert!(list.is_empty(), "{} kinds of differences:\n{}", list.len(), list.join("\n"));
+}
+
+/// The rules have to fit on a few pages, or nobody can see that they are the standard's.
+#[test]
+fn the_model_is_small() {
+    let lines = include_str!("model.rs").lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines <= 400, "{lines} lines");
+}

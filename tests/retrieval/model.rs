@@ -1,0 +1,437 @@
+//! The standard's rules of registration and retrieval, plainly: what a host says is filed under whom it is about, and a
+//! Get looks where the rules say. Nothing here is shared with the library but its data types.
+//!
+//! Sources: PMIx Standard, "Reserved Keys" (realms, retrieval), "Data Access and Sharing" (`PMIx_Get`), the chapter on
+//! server-specific interfaces (`PMIx_server_register_nspace`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modex::types::{Info, ProcId, Rank, Value};
+
+/// Whom a value is about. Nodes by their position among all nodes of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    Session(u32),
+    SessionNode(u32, usize),
+    Job,
+    App(u32),
+    AppNode(u32, usize),
+    Node(usize),
+    Process(u32),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    /// The first is its name.
+    names: Vec<String>,
+    id: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Job {
+    session: Option<u32>,
+    nodes: Vec<Node>,
+    /// Ranks of each node of the map.
+    map: Vec<Vec<u32>>,
+    facts: BTreeMap<(Whose, String), Value>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    hostname: String,
+    jobs: BTreeMap<String, Job>,
+}
+
+/// A question, taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    /// `None`: a NULL process.
+    pub(crate) proc: Option<(String, Rank)>,
+    pub(crate) key: String,
+    pub(crate) qualifiers: Vec<Info>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Realm {
+    Session,
+    Job,
+    App,
+    Node,
+    ByRank,
+}
+
+const SESSION_KEYS: [&str; 8] = [
+    "pmix.session.id",
+    "pmix.clid",
+    "pmix.univ.size",
+    "pmix.tmpdir",
+    "pmix.tdir.rmclean",
+    "pmix.fqdn",
+    "pmix.rm.name",
+    "pmix.rm.version",
+];
+const APP_KEYS: [&str; 8] = [
+    "pmix.app.size",
+    "pmix.aldr",
+    "pmix.app.argv",
+    "pmix.wdir",
+    "pmix.pset.nm",
+    "pmix.pset.mems",
+    "pmix.apmap.type",
+    "pmix.apmap.regex",
+];
+const NODE_KEYS: [&str; 11] = [
+    "pmix.hname",
+    "pmix.alias",
+    "pmix.nodeid",
+    "pmix.pmem",
+    "pmix.lpeers",
+    "pmix.lprocs",
+    "pmix.lcpus",
+    "pmix.local.size",
+    "pmix.node.size",
+    "pmix.lldr",
+    "pmix.ndosub",
+];
+
+/// The realm in which a key lies unless a directive says otherwise.
+fn default_realm(key: &str) -> Realm {
+    match key {
+        _ if SESSION_KEYS.contains(&key) => Realm::Session,
+        _ if APP_KEYS.contains(&key) => Realm::App,
+        _ if NODE_KEYS.contains(&key) => Realm::Node,
+        _ => Realm::ByRank,
+    }
+}
+
+fn entries(value: &Value) -> Vec<&Info> {
+    let Value::DataArray(array) = value else { return Vec::new() };
+    array.elements.iter().filter_map(|one| if let Value::Info(info) = one { Some(&**info) } else { None }).collect()
+}
+
+fn find<'a>(infos: &[&'a Info], key: &str) -> Option<&'a Value> {
+    infos.iter().rev().find(|info| info.key.as_str() == key).map(|info| &info.value)
+}
+
+fn number(value: Option<&Value>) -> Option<u32> {
+    value.and_then(Value::as_u32)
+}
+
+fn text(value: Option<&Value>) -> Option<String> {
+    value.and_then(Value::as_str).map(str::to_owned)
+}
+
+impl Model {
+    pub(crate) fn new(hostname: &str) -> Self {
+        Self { hostname: hostname.to_owned(), jobs: BTreeMap::new() }
+    }
+
+    /// What a host tells about a job; told again, what is new replaces what was.
+    pub(crate) fn register(&mut self, namespace: &str, description: &[Info]) {
+        let mut job = self.jobs.remove(namespace).unwrap_or_default();
+        let infos: Vec<&Info> = description.iter().collect();
+        job.session = session_of_job(&infos, None).or(job.session).or_else(|| first_session(&infos));
+        job.read_maps(&infos);
+        job.name_nodes(&infos);
+        job.walk(&infos, Whose::Job, &self.hostname);
+        self.jobs.insert(namespace.to_owned(), job);
+    }
+
+    /// The answer to a Get of one process; `None`: not found.
+    pub(crate) fn get(&self, own: &ProcId, question: &Question) -> Option<Value> {
+        let qualifiers: Vec<&Info> = question.qualifiers.iter().collect();
+        let says = |key: &str| find(&qualifiers, key).is_some_and(|value| value.as_bool() == Some(true));
+        let own_name = own.namespace.as_str();
+        let node = (text(find(&qualifiers, "pmix.hname")), number(find(&qualifiers, "pmix.nodeid")));
+        let app = number(find(&qualifiers, "pmix.appnum"));
+        let names_node = node.0.is_some() || node.1.is_some();
+        let named = match () {
+            () if says("pmix.ssn.info") => Some(Realm::Session),
+            () if says("pmix.job.info") => Some(Realm::Job),
+            () if says("pmix.app.info") => Some(Realm::App),
+            () if says("pmix.node.info") || names_node => Some(Realm::Node),
+            () => app.map(|_| Realm::App),
+        };
+        let realm = named.unwrap_or_else(|| default_realm(&question.key));
+        let (namespace, rank) = match &question.proc {
+            Some((name, rank)) => (name.as_str(), *rank),
+            None if matches!(realm, Realm::Node | Realm::App) => (own_name, own.rank),
+            None => (own_name, Rank::Undefined),
+        };
+        // The session is the caller's, whatever process is named; without a directive it is asked of the job named.
+        let is_of_session = named == Some(Realm::Session);
+        let (namespace, rank) = if is_of_session { (own_name, Rank::Wildcard) } else { (namespace, rank) };
+        // Who somebody is lies in no realm.
+        match question.key.as_str() {
+            "pmix.procid" => return Some(Value::from(own.clone())),
+            "pmix.nspace" if namespace == own_name => return Some(Value::from(own_name)),
+            "pmix.rank" if namespace == own_name && [own.rank, Rank::Undefined].contains(&rank) => {
+                return Some(Value::from(own.rank));
+            }
+            _ => {}
+        }
+        if is_of_session {
+            let session = number(find(&qualifiers, "pmix.session.id")).or(self.jobs.get(own_name)?.session)?;
+            return self.in_session(own_name, session, &question.key, names_node.then_some(node));
+        }
+        let job = self.jobs.get(namespace)?;
+        let process = rank.process();
+        let is_nobody = process.is_some_and(|rank| job.size().is_some_and(|size| rank >= size));
+        if let (None, Some(process)) = (named, process) {
+            return job.of_process(process, realm, &question.key);
+        }
+        let reader = process.or_else(|| if namespace == own_name { own.rank.process() } else { None });
+        let app = match (app, reader) {
+            (Some(app), _) => Some(app),
+            (None, Some(_)) if is_nobody => None,
+            (None, Some(reader)) => job.app_of(reader),
+            (None, None) => job.apps().first().copied(),
+        };
+        let node = match process {
+            _ if names_node => job.node_meant(&node),
+            Some(process) => job.node_of(process).filter(|_| !is_nobody),
+            None => job.node_named(&self.hostname),
+        };
+        match realm {
+            Realm::Session => job.told(Whose::Session(job.session?), &question.key),
+            Realm::App if names_node => job.told(Whose::AppNode(app?, node?), &question.key),
+            Realm::App => {
+                let of_app = job.told(Whose::App(app?), &question.key);
+                of_app.or_else(|| job.told(Whose::AppNode(app?, node?), &question.key))
+            }
+            Realm::Node => job.of_node(node?, &question.key),
+            Realm::Job | Realm::ByRank => job.of_job(&question.key),
+        }
+    }
+
+    /// What the caller's job was told of a session, else what any other job was.
+    fn in_session(&self, own: &str, id: u32, key: &str, node: Option<NodeName>) -> Option<Value> {
+        let others = self.jobs.iter().filter(|(name, _)| *name != own).map(|(_, job)| job);
+        self.jobs.get(own).into_iter().chain(others).find_map(|job| match &node {
+            None => job.told(Whose::Session(id), key),
+            Some(node) => job.told(Whose::SessionNode(id, job.node_meant(node)?), key),
+        })
+    }
+}
+
+/// A node by its name, or by its number.
+type NodeName = (Option<String>, Option<u32>);
+
+/// The session that the job is in: the one that its array names, else the one around that.
+fn session_of_job(infos: &[&Info], around: Option<u32>) -> Option<u32> {
+    infos.iter().find_map(|info| {
+        let inside = entries(&info.value);
+        let id = number(find(&inside, "pmix.session.id"));
+        match info.key.as_str() {
+            "pmix.job.arr" => id.or(around),
+            "pmix.ssn.arr" => session_of_job(&inside, id),
+            _ => None,
+        }
+    })
+}
+
+fn first_session(infos: &[&Info]) -> Option<u32> {
+    let first = infos.iter().find(|info| info.key.as_str() == "pmix.ssn.arr");
+    number(find(infos, "pmix.session.id")).or_else(|| number(find(&entries(&first?.value), "pmix.session.id")))
+}
+
+impl Job {
+    /// The maps, wherever they stand, as plain lists.
+    fn read_maps(&mut self, infos: &[&Info]) {
+        for info in infos {
+            match (info.key.as_str(), &info.value) {
+                ("pmix.nmap", value) => {
+                    let named = |name: &str| Node { names: vec![name.to_owned()], id: None };
+                    self.nodes = text(Some(value)).unwrap().split(',').map(named).collect();
+                    self.facts.insert((Whose::Job, "pmix.nmap".to_owned()), value.clone());
+                }
+                ("pmix.pmap", value) => {
+                    let field = |field: &str| field.split(',').filter_map(|rank| rank.parse().ok()).collect();
+                    self.map = text(Some(value)).unwrap().split(';').map(field).collect();
+                }
+                ("pmix.ssn.arr" | "pmix.job.arr", value) => self.read_maps(&entries(value)),
+                _ => {}
+            }
+        }
+    }
+
+    /// The names and numbers of nodes, wherever they stand.
+    fn name_nodes(&mut self, infos: &[&Info]) {
+        for info in infos {
+            let inside = entries(&info.value);
+            if info.key.as_str() == "pmix.node.arr" {
+                self.node_in(&inside);
+            }
+            self.name_nodes(&inside);
+        }
+    }
+
+    /// The node that an array is about; a new one if nobody told of it.
+    fn node_in(&mut self, infos: &[&Info]) -> usize {
+        let (name, id) = (text(find(infos, "pmix.hname")), number(find(infos, "pmix.nodeid")));
+        let known = name.as_deref().and_then(|name| self.node_named(name)).or_else(|| self.node_numbered(id?));
+        let at = known.unwrap_or_else(|| {
+            self.nodes.push(Node::default());
+            self.nodes.len() - 1
+        });
+        let aliases = text(find(infos, "pmix.alias")).unwrap_or_default();
+        let aliases = aliases.split(',').filter(|alias| !alias.is_empty()).map(str::to_owned);
+        self.nodes[at].names.extend(name.into_iter().chain(aliases));
+        self.nodes[at].id = id.or(self.nodes[at].id);
+        at
+    }
+
+    fn node_named(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.names.iter().any(|known| known == name))
+    }
+
+    fn node_meant(&self, (name, id): &NodeName) -> Option<usize> {
+        name.as_deref().map_or_else(|| self.node_numbered((*id)?), |name| self.node_named(name))
+    }
+
+    /// A node of the map that nobody numbered has its position's number.
+    fn node_numbered(&self, id: u32) -> Option<usize> {
+        let given = self.nodes.iter().position(|node| node.id == Some(id));
+        let at = usize::try_from(id).ok()?;
+        given.or_else(|| (at < self.map.len() && self.nodes[at].id.is_none()).then_some(at))
+    }
+
+    /// Files every entry under whom it is about.
+    fn walk(&mut self, infos: &[&Info], whose: Whose, hostname: &str) {
+        for info in infos {
+            let (key, inside) = (info.key.as_str(), entries(&info.value));
+            match key {
+                "pmix.ssn.arr" => {
+                    let id = number(find(&inside, "pmix.session.id")).unwrap();
+                    self.walk(&inside, Whose::Session(id), hostname);
+                }
+                "pmix.job.arr" => self.walk(&inside, Whose::Job, hostname),
+                "pmix.app.arr" => {
+                    let app = number(find(&inside, "pmix.appnum")).unwrap();
+                    self.walk(&inside, Whose::App(app), hostname);
+                }
+                "pmix.node.arr" => {
+                    let node = self.node_in(&inside);
+                    let whose = match whose {
+                        Whose::Session(id) => Whose::SessionNode(id, node),
+                        Whose::App(app) => Whose::AppNode(app, node),
+                        _ => Whose::Node(node),
+                    };
+                    self.walk(&inside, whose, hostname);
+                }
+                "pmix.pdata" => {
+                    let rank = number(inside.first().map(|info| &info.value)).unwrap();
+                    if let Whose::App(app) = whose {
+                        self.facts.insert((Whose::Process(rank), "pmix.appnum".to_owned()), Value::Uint32(app));
+                    }
+                    self.walk(&inside[1..], Whose::Process(rank), hostname);
+                }
+                "pmix.nmap" | "pmix.pmap" => {}
+                _ => {
+                    let whose = if whose == Whose::Job { self.loose(key, hostname) } else { whose };
+                    self.facts.insert((whose, key.to_owned()), info.value.clone());
+                }
+            }
+        }
+    }
+
+    /// Whom a value outside the array of anybody is about.
+    fn loose(&self, key: &str, hostname: &str) -> Whose {
+        match default_realm(key) {
+            Realm::Session => self.session.map_or(Whose::Job, Whose::Session),
+            Realm::App => Whose::App(self.apps().first().copied().unwrap_or(0)),
+            Realm::Node => self.node_named(hostname).map_or(Whose::Job, Whose::Node),
+            Realm::Job | Realm::ByRank => Whose::Job,
+        }
+    }
+
+    fn told(&self, whose: Whose, key: &str) -> Option<Value> {
+        let told = |key: &str| self.facts.get(&(whose, key.to_owned())).cloned();
+        match (whose, key) {
+            (Whose::Session(_), "pmix.univ.size") => told(key).or_else(|| told("pmix.max.size")),
+            (Whose::App(_), "pmix.appnum") => None,
+            _ => told(key),
+        }
+    }
+
+    fn apps(&self) -> Vec<u32> {
+        let apps: BTreeSet<u32> = self
+            .facts
+            .keys()
+            .filter_map(|(whose, _)| if let Whose::App(app) = whose { Some(*app) } else { None })
+            .collect();
+        apps.into_iter().collect()
+    }
+
+    fn app_of(&self, rank: u32) -> Option<u32> {
+        number(self.of_process(rank, Realm::ByRank, "pmix.appnum").as_ref())
+    }
+
+    fn size(&self) -> Option<u32> {
+        let told = number(self.told(Whose::Job, "pmix.job.size").as_ref());
+        let mapped = || u32::try_from(self.map.iter().map(Vec::len).sum::<usize>()).ok();
+        told.or_else(|| if self.map.is_empty() { None } else { mapped() })
+    }
+
+    fn place(&self, rank: u32) -> Option<(usize, usize)> {
+        let on = |ranks: &Vec<u32>| ranks.iter().position(|other| *other == rank);
+        self.map.iter().enumerate().find_map(|(node, ranks)| Some((node, on(ranks)?)))
+    }
+
+    fn node_of(&self, rank: u32) -> Option<usize> {
+        let told = |key: &str| self.told(Whose::Process(rank), key);
+        let by_id = number(told("pmix.nodeid").as_ref()).and_then(|id| self.node_numbered(id));
+        let by_name = || self.node_named(&text(told("pmix.hname").as_ref())?);
+        by_id.or_else(|| self.place(rank).map(|(node, _)| node)).or_else(by_name)
+    }
+
+    fn of_job(&self, key: &str) -> Option<Value> {
+        let list = || self.map.len().checked_sub(1).and_then(|_| text(self.told(Whose::Job, "pmix.nmap").as_ref()));
+        self.told(Whose::Job, key).or_else(|| match key {
+            "pmix.job.size" | "pmix.max.size" => self.size().map(Value::Uint32),
+            "pmix.num.nodes" => list().map(|list| Value::Uint32(u32::try_from(list.split(',').count()).unwrap())),
+            "pmix.nlist" => list().map(Value::from),
+            _ => None,
+        })
+    }
+
+    fn of_node(&self, node: usize, key: &str) -> Option<Value> {
+        let ranks = self.map.get(node);
+        let joined = |ranks: &Vec<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let told = self.told(Whose::Node(node), key);
+        let of_session = || self.told(Whose::SessionNode(self.session?, node), key);
+        told.or_else(of_session).or_else(|| match key {
+            "pmix.hname" => self.nodes[node].names.first().map(|name| Value::from(name.as_str())),
+            "pmix.nodeid" => self.nodes[node].id.or(ranks.and(u32::try_from(node).ok())).map(Value::Uint32),
+            "pmix.local.size" => ranks.map(|ranks| Value::Uint32(u32::try_from(ranks.len()).unwrap())),
+            "pmix.lldr" => ranks?.iter().min().map(|rank| Value::from(Rank::from(*rank))),
+            "pmix.lpeers" => ranks.filter(|ranks| !ranks.is_empty()).map(joined).map(Value::from),
+            _ => None,
+        })
+    }
+
+    /// What a process is told of itself, else derived; then what holds for whom it belongs to. Never a value of the job.
+    fn of_process(&self, rank: u32, realm: Realm, key: &str) -> Option<Value> {
+        if self.size().is_some_and(|size| rank >= size) {
+            return None;
+        }
+        let local = || self.place(rank).and_then(|(_, local)| u16::try_from(local).ok());
+        let has_one_app =
+            self.apps().len() < 2 && number(self.told(Whose::Job, "pmix.job.napps").as_ref()).unwrap_or(1) < 2;
+        let only_app = || has_one_app.then(|| self.apps().first().copied().unwrap_or(0));
+        let offset = || self.told(Whose::Job, "pmix.offset").and_then(|value| value.as_u32());
+        self.told(Whose::Process(rank), key).or_else(|| match key {
+            "pmix.rank" => Some(Value::from(Rank::from(rank))),
+            "pmix.lrank" | "pmix.nrank" => local().map(Value::Uint16),
+            "pmix.appnum" => only_app().map(Value::Uint32),
+            "pmix.apprank" => only_app().map(|_| Value::from(Rank::from(rank))),
+            "pmix.grank" => offset().map(|offset| Value::from(Rank::from(offset + rank))),
+            _ => match realm {
+                Realm::Session => self.told(Whose::Session(self.session?), key),
+                Realm::App => self.told(Whose::App(self.app_of(rank)?), key),
+                Realm::Node => self.of_node(self.node_of(rank)?, key),
+                Realm::Job | Realm::ByRank => None,
+            },
+        })
+    }
+}
