@@ -90,10 +90,12 @@ impl World {
             ToClient::Admitted => self.admitted(peer, process),
             ToClient::Segment(namespace) => self.map(peer, process, &namespace),
             ToClient::Reply(tag, reply, promise) => {
-                if let Some(promise) = promise {
+                let before = self.meetings_of(peer);
+                self.client_input(peer, Input::Reply(tag, reply));
+                // Who has given up waiting was promised nothing.
+                if let Some(promise) = promise.filter(|_| self.meetings_of(peer) < before) {
                     self.check_promise(peer, process, &promise);
                 }
-                self.client_input(peer, Input::Reply(tag, reply));
             }
             ToClient::Refused => {
                 self.forget_client(peer);
@@ -110,6 +112,12 @@ impl World {
                 self.lost(peer, process, false);
             }
         }
+    }
+
+    /// Operations of many that a connection waits for.
+    fn meetings_of(&self, peer: PeerId) -> usize {
+        let calls = self.connections.get(&peer).map(|connection| connection.calls.values());
+        calls.map_or(0, |calls| calls.filter(|asked| matches!(asked.why, Why::Meeting)).count())
     }
 
     fn admitted(&mut self, peer: PeerId, process: u32) {
@@ -553,7 +561,8 @@ impl World {
                     let value = self.look_up(process, promised.process, put.key);
                     self.rules.contribution_read(&reading, value.as_ref());
                 }
-                if let Some(of) = self.process_mut(process) {
+                // A child has a cache of its own.
+                if let Some(of) = self.process_mut(process).filter(|of| of.main == Some(peer)) {
                     of.expect(promised.process, put.key, version);
                 }
             }

@@ -252,6 +252,7 @@ impl World {
                 let reply = Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries: Vec::new() };
                 self.reply(server, peer, tag, reply);
             }
+            Output::ReplyTopology(peer, tag, _) => self.reply(server, peer, tag, Reply::Status(Status::SUCCESS)),
             Output::SendSegment(peer, namespace) => self.send_down(peer, ToClient::Segment(namespace)),
             Output::Upcall(id, upcall) => return self.upcall(server, id, upcall),
             Output::Complete(call, result) => self.completed(server, call, result),

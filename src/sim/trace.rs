@@ -92,6 +92,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::Complete(call, result) => [13, call.0, 0, words_of_result(result)],
         Output::Cleanup(_) => [14, 0, 0, 0],
         Output::Wake(_) => [15, 0, 0, 0],
+        Output::ReplyTopology(peer, tag, _) => [16, peer.0, u64::from(tag.0), 0],
     }
 }
 
