@@ -3,6 +3,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_RUNS ?= 5000
+SIM_SEEDS ?= 0..10000
 FUZZ_SEED ?= 1
 FUZZ_TARGETS := frame bfrops regex maps registration retrieval segment server_ops conversation
 
@@ -20,7 +21,7 @@ BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit sim consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -28,7 +29,7 @@ help: ## list the commands
 run: build ## build and run a real 4-process job on the embedded server
 	target/release/modex run -n 4 --report -- target/release/modex demo
 
-test: consumer-packages fmt lint features unit consumers docs loom fuzz-smoke ## everything CI runs
+test: consumer-packages fmt lint features unit sim consumers docs loom fuzz-smoke ## everything CI runs
 
 build: packages
 	$(CARGO) build --release
@@ -67,6 +68,12 @@ features: ## the library alone, as an MPI library would link it
 
 unit: lib ## unit, property and integration tests
 	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
+
+sim: ## simulated clusters under faults, and defects planted to see that they are found (SIM_SEEDS=A..B)
+	$(CARGO) build --all-features --bin modex
+	$(TARGET_DIR)/debug/modex sim --seeds $(SIM_SEEDS) --nodes 3 --ranks 5 --phases 2
+	@status=0; $(TARGET_DIR)/debug/modex sim --seeds 0..100 --faults canary || status=$$?; \
+		[ $$status = 1 ] || { echo "error: a planted defect was not found (status $$status)" >&2; exit 1; }
 
 consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
 	$(CARGO) test --all-features --test consumers

@@ -42,6 +42,8 @@ pub mod runtime;
 pub mod server;
 #[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
 pub mod shmem;
+#[cfg(feature = "cli")]
+pub mod sim;
 pub mod topo;
 pub mod types;
 

@@ -326,5 +326,5 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function { name: "PMIx_tool_init", support: Support::Implemented },
     Function { name: "PMIx_tool_is_connected", support: Support::Implemented },
     Function { name: "PMIx_tool_set_server", support: Support::Implemented },
-    Function { name: "PMIx_tool_set_server_module", support: Support::NotSupported },
+    Function { name: "PMIx_tool_set_server_module", support: Support::Implemented },
 ];

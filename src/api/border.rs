@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::client::{CallError, GetDirectives, GetRequest, StagingError};
 use crate::gds::KeyRef;
-use crate::runtime::{self, Fetched};
+use crate::runtime::{self, Fetched, ToolDirections, ToolError};
 use crate::types::{Info, Key, ProcId, Rank, Scope, Value};
 
 use super::client::{Client, GetError, get_error};
@@ -37,6 +37,14 @@ impl Client {
         Some(Self::of(Arc::new(runtime::connect_singleton(&environment)?)))
     }
 
+    /// Connects to the server that the directions lead to; [`Tool`](super::Tool) does this for Rust.
+    ///
+    /// # Errors
+    /// [`ToolError`].
+    pub(crate) fn of_tool(directions: &ToolDirections) -> Result<Self, ToolError> {
+        Ok(Self::of(Arc::new(runtime::connect_tool(directions, &runtime::environment())?)))
+    }
+
     /// Whether this process has no server; see [`Client::alone`].
     #[must_use]
     pub fn is_alone(&self) -> bool {
@@ -48,7 +56,11 @@ impl Client {
     #[must_use]
     #[inline]
     pub fn peek_value(&self, rank: Rank, key: &str) -> Option<Fetched<'_>> {
-        self.session().peek(rank, KeyRef::new(key))
+        let key = KeyRef::new(key);
+        match self.session().quick(rank, key) {
+            Some(found) => Some(found),
+            None => self.session().peek(rank, key),
+        }
     }
 
     /// As [`Client::get_value`], with what may be missing: without a process the caller's job is meant (and its own

@@ -11,6 +11,8 @@ mod options;
 mod requests;
 mod server;
 mod server_builder;
+mod tool;
+mod topology;
 mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
@@ -19,11 +21,13 @@ pub use crate::gds::AsStatus;
 pub use crate::proto::exchange::{
     ExchangeError, ExchangeForm, ExchangeFormError, ProcessData, unpack_direct_modex, unpack_fence,
 };
+pub use crate::ptl::rendezvous::AddressReport;
 pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
     EventError, FenceReply, Fetched, GroupError, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover,
-    Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
+    Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing,
+    TopologySource,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
@@ -37,4 +41,7 @@ pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
 pub use server::{Server, ServerError};
 pub use server_builder::{BuildError, ServerBuilder};
+pub(crate) use tool::Roster;
+pub use tool::{AttachError, Tool, ToolBuilder};
+pub use topology::{Hwloc, KnownTopology};
 pub use typed::KeyType;

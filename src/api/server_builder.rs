@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use crate::gds::{AsStatus, StoreLimits, StoreOptions};
 use crate::ptl::{ForeignClients, SocketAccess};
-use crate::runtime::{self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport};
+use crate::runtime::{
+    self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport, TopologySharing,
+    TopologySource,
+};
 use crate::server::Config;
 use crate::shmem::BackingKind;
 use crate::types::{Namespace, NamespaceError, ProcId, Status};
@@ -24,6 +27,8 @@ pub struct ServerBuilder {
     foreign_clients: ForeignClients,
     tools: ToolSupport,
     prover: Option<Arc<dyn Prover>>,
+    pub(super) topology: Option<Arc<dyn TopologySource>>,
+    pub(super) topology_sharing: TopologySharing,
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
@@ -43,6 +48,8 @@ impl ServerBuilder {
             foreign_clients: ForeignClients::default(),
             tools: ToolSupport::default(),
             prover: None,
+            topology: None,
+            topology_sharing: TopologySharing::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
             connections: ConnectionLimits::default(),
@@ -162,6 +169,8 @@ impl ServerBuilder {
             foreign_clients: self.foreign_clients,
             tools: self.tools,
             prover: self.prover,
+            topology: self.topology,
+            topology_sharing: self.topology_sharing,
             connections: self.connections,
             core: self.core,
             store,

@@ -23,6 +23,8 @@ struct Functions {
     bitmap_list_sscanf: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
     topology_init: unsafe extern "C" fn(*mut *mut c_void) -> c_int,
     topology_set_xmlbuffer: unsafe extern "C" fn(*mut c_void, *const c_char, c_int) -> c_int,
+    topology_set_io_types_filter: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    topology_set_flags: unsafe extern "C" fn(*mut c_void, libc::c_ulong) -> c_int,
     topology_load: unsafe extern "C" fn(*mut c_void) -> c_int,
     topology_destroy: unsafe extern "C" fn(*mut c_void),
     topology_dup: unsafe extern "C" fn(*mut *mut c_void, *mut c_void) -> c_int,
@@ -39,12 +41,39 @@ struct Support {
     membind: *const [u8; 15],
 }
 
+/// Devices of the kinds that matter (`HWLOC_TYPE_FILTER_KEEP_IMPORTANT`).
+const KEEP_IMPORTANT: c_int = hwlocality_sys::HWLOC_TYPE_FILTER_KEEP_IMPORTANT;
+/// `HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM`.
+const IS_THIS_SYSTEM: libc::c_ulong = 1 << 1;
+
 /// Topologies that the library handed out and keeps.
 static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// Marks a topology as the library's own: structures that refer to it don't destroy it.
 pub fn keep_topology(topology: *mut c_void) {
     KEPT.lock().push(topology.addr());
+}
+
+/// The topology is somebody else's again.
+pub fn forget_topology(topology: *mut c_void) {
+    let mut kept = KEPT.lock();
+    if let Some(position) = kept.iter().position(|known| *known == topology.addr()) {
+        kept.swap_remove(position);
+    }
+}
+
+/// Whether a topology is the library's own, or its host's: that of this machine.
+pub fn is_kept(topology: *mut c_void) -> bool {
+    KEPT.lock().contains(&topology.addr())
+}
+
+/// What a text describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Whatever machine.
+    SomeMachine,
+    /// The one this process runs on: what is asked about bindings is asked of it. Devices are kept.
+    ThisMachine,
 }
 
 /// The set in list form (`0-3,8`).
@@ -136,7 +165,7 @@ pub unsafe fn export(topology: *mut c_void) -> Result<Topology, CError> {
 }
 
 /// A new topology from XML, to be destroyed with [`destroy_topology`].
-pub fn import(xml: &Text) -> Result<*mut c_void, CError> {
+pub fn import(xml: &Text, of: Of) -> Result<*mut c_void, CError> {
     let what = "load a topology from XML";
     let hwloc = functions(what)?;
     let text = std::ffi::CString::new(xml.as_bytes()).map_err(|_| CError::Hwloc { what })?;
@@ -146,8 +175,16 @@ pub fn import(xml: &Text) -> Result<*mut c_void, CError> {
     if unsafe { (hwloc.topology_init)(&raw mut topology) } != 0 {
         return Err(CError::Hwloc { what });
     }
-    // SAFETY: a topology made just now, and a text of this length with its NUL.
-    let mut outcome = unsafe { (hwloc.topology_set_xmlbuffer)(topology, text.as_ptr(), length) };
+    // SAFETY: a topology made just now.
+    let mut outcome = unsafe { (hwloc.topology_set_io_types_filter)(topology, KEEP_IMPORTANT) };
+    if of == Of::ThisMachine && outcome == 0 {
+        // SAFETY: a topology made just now.
+        outcome = unsafe { (hwloc.topology_set_flags)(topology, IS_THIS_SYSTEM) };
+    }
+    if outcome == 0 {
+        // SAFETY: a topology made just now, and a text of this length with its NUL.
+        outcome = unsafe { (hwloc.topology_set_xmlbuffer)(topology, text.as_ptr(), length) };
+    }
     if outcome == 0 {
         // SAFETY: a topology made just now.
         outcome = unsafe { (hwloc.topology_load)(topology) };
@@ -176,7 +213,7 @@ pub unsafe fn duplicate_topology(topology: *mut c_void) -> Result<*mut c_void, C
 /// # Safety
 /// `topology` is a topology of libhwloc and not used afterwards.
 pub unsafe fn destroy_topology(topology: *mut c_void) {
-    if KEPT.lock().contains(&topology.addr()) {
+    if is_kept(topology) {
         return;
     }
     if let Ok(hwloc) = functions("destroy a topology") {
@@ -214,6 +251,10 @@ fn look_up() -> Option<Functions> {
         topology_init: unsafe { symbol(library, c"hwloc_topology_init") }?,
         // SAFETY: as above.
         topology_set_xmlbuffer: unsafe { symbol(library, c"hwloc_topology_set_xmlbuffer") }?,
+        // SAFETY: as above.
+        topology_set_io_types_filter: unsafe { symbol(library, c"hwloc_topology_set_io_types_filter") }?,
+        // SAFETY: as above.
+        topology_set_flags: unsafe { symbol(library, c"hwloc_topology_set_flags") }?,
         // SAFETY: as above.
         topology_load: unsafe { symbol(library, c"hwloc_topology_load") }?,
         // SAFETY: as above.

@@ -25,6 +25,7 @@ mod lent;
 pub mod memory;
 pub mod munge;
 mod operation;
+mod parent;
 pub mod pointer;
 mod process;
 pub mod server;

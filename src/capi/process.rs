@@ -13,6 +13,7 @@
 //!   held. The child's copies hold the parent's client but never drop the last reference to it. It may initialize itself.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
@@ -21,7 +22,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::client::KeptValues;
 use super::server_role::ServerRole;
-use crate::api::Client;
+use crate::api::{Client, Roster};
 use crate::types::{ProcId, Status};
 
 /// In what capacity this process calls client functions.
@@ -46,6 +47,12 @@ impl Membership {
     }
 }
 
+impl AsRef<Client> for Membership {
+    fn as_ref(&self) -> &Client {
+        &self.client
+    }
+}
+
 impl std::ops::Deref for Membership {
     type Target = Client;
 
@@ -67,7 +74,9 @@ pub(super) struct State {
     pub(super) client: Option<Arc<Membership>>,
     /// A tool's connections, the oldest first; `client` is one of them, or has no server.
     pub(super) attached: Vec<Arc<Membership>>,
-    /// There since the first `PMIx_server_init`.
+    /// Where a tool was told to look for servers, the session's and the node's.
+    pub(super) tool_places: [Option<PathBuf>; 2],
+    /// There since the first `PMIx_server_init`, or a tool became one.
     pub(super) server: Option<Arc<dyn ServerRole>>,
 }
 
@@ -77,9 +86,18 @@ impl State {
         self.client_count > 0 || self.server_count > 0 || self.tool_count > 0
     }
 
-    /// The client before the server: who is both asks its own server for what other processes of its job have.
+    /// A tool's connections, and which of them functions go to.
+    pub(super) const fn roster(&mut self) -> Roster<'_, Membership> {
+        Roster { primary: &mut self.client, attached: &mut self.attached }
+    }
+
+    /// The client before the server: who is both asks its own server for what other processes of its job have. A tool
+    /// without a server is its own if it is one.
     fn member(&self) -> Option<Member> {
         match (&self.client, &self.server) {
+            (Some(client), Some(server)) if self.tool_count > 0 && client.is_alone() => {
+                Some(Member::Server(Arc::clone(server)))
+            }
             (Some(client), _) => Some(Member::Client(Arc::clone(client))),
             (None, Some(server)) => Some(Member::Server(Arc::clone(server))),
             (None, None) => None,

@@ -1,10 +1,12 @@
 //! What client functions mean in a process that is a server and no client.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use super::client::KeptValues;
 use super::operation::{Answer, Operation};
+use super::types::c_void;
 use crate::api::EventCall;
+use crate::topo::{SharedMachine, TopologyError};
 use crate::types::{Info, Key, ProcId, Scope, Status, Value};
 
 /// Takes a result, once.
@@ -97,6 +99,12 @@ pub(super) trait ServerRole: Send + Sync {
         handler: EventHandler,
         done: Done<usize>,
     ) -> Result<(), Status>;
+
+    /// The topology of the node as callers are given it.
+    fn topology_object(&self) -> Result<*mut c_void, TopologyError>;
+
+    /// The topology of the node as clients are handed it.
+    fn shared_topology(&self) -> Result<Arc<SharedMachine>, TopologyError>;
 
     /// Ends a registration; `done` learns of it when its handler runs nowhere.
     fn deregister_event_handler(&self, id: usize, done: Done<()>) -> Result<(), Status>;

@@ -6,13 +6,16 @@ use super::guard::{Failure, guard, guard_or};
 use super::process::{self, Membership};
 use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
-use super::{from_c, pointer, to_c, tool_servers};
-use crate::api::Client;
-use crate::types::Status;
+use super::{from_c, parent, pointer, server, spoken, to_c, tool_servers};
+use crate::api::{Client, ToolDirections};
+use crate::runtime;
+use crate::types::{ProcId, Status};
 
 /// Makes this process a tool, or counts up if it is one. It connects to the server that the attributes name, else to the one
 /// that started it, else to the only one that can be found; with `PMIX_TOOL_DO_NOT_CONNECT` to none, and with
-/// `PMIX_TOOL_CONNECT_OPTIONAL` it works for itself if there is none. See the standard's function of the same name.
+/// `PMIX_TOOL_CONNECT_OPTIONAL` it works for itself if there is none. A launcher (`PMIX_LAUNCHER`) is a server, too, which tools
+/// find; `PMIx_tool_set_server_module` gives it a host's functions. One that another tool has started
+/// (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as well. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -21,28 +24,73 @@ use crate::types::Status;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> pmix_status_t {
     guard(|| {
+        spoken::begin();
         // SAFETY: the caller's contract.
         let infos = unsafe { from_c::infos(info, ninfo) }?;
         // SAFETY: the caller's contract.
+        let raw = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
+        // SAFETY: the caller's contract.
         let place = unsafe { pointer::optional(proc, "place for the process") }?;
         let _changes = process::begin();
-        let member = match process::member() {
-            Ok(member) => member,
-            Err(_) => {
-                let client = Arc::new(Membership::new(connect(&Directives::read(&infos)?)?));
-                process::change(|state| {
-                    state.client = Some(Arc::clone(&client));
-                    state.attached.extend((!client.is_alone()).then(|| Arc::clone(&client)));
-                });
-                process::Member::Client(client)
-            }
+        let name = match process::member() {
+            Ok(member) => Ok(member.proc()),
+            // SAFETY: the caller's contract.
+            Err(_) => unsafe { become_tool(&Directives::read(&infos)?, raw) },
         };
-        process::change(|state| state.tool_count = state.tool_count.saturating_add(1));
         if let Some(place) = place {
-            *place = to_c::proc(&member.proc());
+            *place = to_c::optional_proc(name.as_ref().ok());
         }
+        name?;
+        process::change(|state| state.tool_count = state.tool_count.saturating_add(1));
         Ok(())
     })
+}
+
+/// Connects, becomes a server if that is wanted, and attaches to the tool that started this one; all of it or nothing.
+///
+/// # Safety
+/// P1 for every pointer inside `infos`.
+unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<ProcId, Failure> {
+    let client = Arc::new(Membership::new(connect(directives)?));
+    let name = client.proc().clone();
+    process::change(|state| {
+        state.client = Some(Arc::clone(&client));
+        state.attached.extend((!client.is_alone()).then(|| Arc::clone(&client)));
+        let directions = &directives.directions;
+        state.tool_places = [directions.session_tmpdir.clone(), directions.system_tmpdir.clone()];
+    });
+    // SAFETY: the caller's contract.
+    let outcome = unsafe { serve(directives, &name, infos) }.and_then(|()| attach_to_parent(directives));
+    if let Err(failure) = outcome {
+        let _ = end();
+        return Err(failure);
+    }
+    parent::watch(&client);
+    Ok(name)
+}
+
+/// A launcher is found by tools, and starts processes of its own.
+///
+/// # Safety
+/// P1 for every pointer inside `infos`.
+unsafe fn serve(directives: &Directives, name: &ProcId, infos: &[pmix_info_t]) -> Result<(), Failure> {
+    if !directives.directions.is_launcher && !directives.is_server {
+        return Ok(());
+    }
+    // SAFETY: the caller's contract.
+    unsafe { server::serve_launcher(name, infos) }
+}
+
+/// The primary server stays the tool's own, if it has one.
+fn attach_to_parent(directives: &Directives) -> Result<(), Failure> {
+    let Some(address) = runtime::parent_address(&runtime::environment()).filter(|_| !directives.is_alone) else {
+        return Ok(());
+    };
+    let is_launcher = directives.directions.is_launcher;
+    let directions = ToolDirections { address: Some(address), is_launcher, ..ToolDirections::default() };
+    let attached = tool_servers::attach(Directives { directions, is_optional: !is_launcher, ..Directives::default() });
+    parent::forget_address();
+    if is_launcher { attached.map(|_| ()) } else { Ok(()) }
 }
 
 fn connect(directives: &Directives) -> Result<Client, Failure> {
@@ -66,23 +114,27 @@ fn connect(directives: &Directives) -> Result<Client, Failure> {
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_tool_finalize() -> pmix_status_t {
     guard(|| {
-        let (leaving, others) = {
+        let is_last = {
             let _changes = process::begin();
             process::change(|state| {
                 state.tool_count = state.tool_count.checked_sub(1).ok_or(Failure(Status::ERR_INIT))?;
-                let is_last = state.client_count == 0 && state.tool_count == 0;
-                let others = if is_last { std::mem::take(&mut state.attached) } else { Vec::new() };
-                Ok::<_, Failure>((if is_last { state.client.take() } else { None }, others))
+                Ok::<_, Failure>(state.client_count == 0 && state.tool_count == 0)
             })?
         };
-        let Some(client) = leaving else { return Ok(()) };
-        process::renew_copy();
-        for other in others.into_iter().filter(|other| !Arc::ptr_eq(other, &client)) {
-            // What other servers say to that changes nothing.
-            let _ = other.leave();
-        }
-        Ok(client.leave()?)
+        if is_last { end() } else { Ok(()) }
     })
+}
+
+/// Leaves all servers, and ends the one inside.
+fn end() -> Result<(), Failure> {
+    let (client, others) = process::change(|state| (state.client.take(), std::mem::take(&mut state.attached)));
+    process::renew_copy();
+    server::end_of_tool();
+    for other in others.into_iter().filter(|other| !client.as_ref().is_some_and(|client| Arc::ptr_eq(other, client))) {
+        // What other servers say to that changes nothing.
+        let _ = other.leave();
+    }
+    Ok(client.map_or(Ok(()), |client| client.leave())?)
 }
 
 /// Whether this process has a server. See the standard's function of the same name.

@@ -14,6 +14,8 @@ pub(super) struct Directives {
     pub(super) directions: ToolDirections,
     /// Do not look for one.
     pub(super) is_alone: bool,
+    /// It admits tools, as servers do.
+    pub(super) is_server: bool,
     /// None found is no error.
     pub(super) is_optional: bool,
     /// It is to be the one that functions go to from now on.
@@ -99,6 +101,8 @@ impl Directives {
             &mut self.is_primary
         } else if is(keys::LAUNCHER) {
             &mut self.directions.is_launcher
+        } else if is(keys::SERVER_TOOL_SUPPORT) {
+            &mut self.is_server
         } else {
             return Ok(false);
         };

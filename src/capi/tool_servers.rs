@@ -6,13 +6,14 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::guard::{Failure, guard};
-use super::process::{self, Membership, State};
+use super::process::{self, Membership};
 use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_server_module_t, pmix_status_t};
-use super::{from_c, pointer, spoken, to_c};
-use crate::api::Client;
+use super::{from_c, pointer, server, to_c};
+use crate::api::{Client, ToolDirections};
 use crate::gds::AsStatus;
 use crate::keys;
+use crate::runtime;
 use crate::types::{ProcId, Status};
 
 /// Connects to one more server; `PMIX_PRIMARY_SERVER` makes it the one that functions go to. One that is attached already
@@ -96,16 +97,9 @@ pub unsafe extern "C" fn PMIx_tool_disconnect(server: *const pmix_proc_t) -> pmi
         let server = unsafe { from_c::proc(server, None) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let left = {
             let _changes = process::begin();
-            let found = process::read(|state| find(state, &server)).ok_or(Failure(Status::ERR_NOT_FOUND))?;
-            let alone = Client::alone_as(found.proc().clone()).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
-            let alone = Arc::new(Membership::new(alone));
-            process::change(|state| {
-                state.attached.retain(|attached| !Arc::ptr_eq(attached, &found));
-                if state.client.as_ref().is_some_and(|client| Arc::ptr_eq(client, &found)) {
-                    state.client = Some(alone);
-                }
-            });
-            Some(found)
+            let found = process::change(|state| state.roster().find(&server)).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+            let alone = alone_as(found.proc().clone())?;
+            process::change(|state| state.roster().remove(&server, Some(alone)))
         };
         leave(left);
         Ok(())
@@ -128,11 +122,13 @@ pub unsafe extern "C" fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, n
         // SAFETY: the caller's contract.
         let nservers = unsafe { pointer::unique(nservers, "place for their number") }?;
         (*servers, *nservers) = (std::ptr::null_mut(), 0);
-        let found = process::read(|state| {
-            let primary = state.client.iter().filter(|client| !client.is_alone());
-            let is_primary = |other: &&Arc<Membership>| state.client.iter().any(|client| Arc::ptr_eq(client, other));
-            let others = state.attached.iter().filter(|other| !is_primary(other));
-            primary.chain(others).map(|client| client.server().clone()).collect::<Vec<ProcId>>()
+        let found = process::change(|state| {
+            let own = state.server.as_ref().map(|server| server.proc().clone());
+            let is_alone = state.client.as_ref().is_none_or(|client| client.is_alone());
+            let mut found = state.roster().servers();
+            // A tool that is a server is its own where it has chosen no other.
+            found.splice(..0, own.filter(|_| is_alone));
+            found
         });
         if found.is_empty() {
             return Err(Failure(Status::ERR_UNREACH));
@@ -165,20 +161,23 @@ pub unsafe extern "C" fn PMIx_tool_set_server(
         let is_patient = of(keys::WAIT_FOR_CONNECTION.name()).and_then(|value| value.as_bool()) == Some(true);
         let seconds = of(keys::TIMEOUT.name()).and_then(|value| value.as_u64()).filter(|&seconds| seconds > 0);
         // Without a time limit whoever waits waits for ever.
-        let mut looks_left = seconds.map(|seconds| seconds.saturating_mul(LOOKS_PER_SECOND));
+        let looks_max = seconds.map(|seconds| seconds.saturating_mul(LOOKS_PER_SECOND));
+        let mut looks = 0;
         loop {
             {
                 let _changes = process::begin();
-                if let Some(found) = process::read(|state| find(state, &server)) {
-                    process::change(|state| state.client = Some(found));
+                if process::change(|state| state.roster().choose(&server)) {
+                    return Ok(());
+                }
+                if choose_own(&server)? || follow_back(&server, looks) {
                     return Ok(());
                 }
             }
             if !is_patient {
                 return Err(Failure(Status::ERR_UNREACH));
             }
-            looks_left = looks_left.map(|looks| looks.saturating_sub(1));
-            if looks_left == Some(0) {
+            looks = looks.saturating_add(1);
+            if looks_max == Some(looks) {
                 return Err(Failure(Status::ERR_TIMEOUT));
             }
             sleep(LOOK_INTERVAL);
@@ -186,61 +185,101 @@ pub unsafe extern "C" fn PMIx_tool_set_server(
     })
 }
 
-/// Would let a tool serve clients of its own. See the standard's function of the same name.
+/// Gives the server inside this tool the functions of its host; a tool that has none yet becomes one, under the name it has.
+/// Functions of servers can be called from then on, and those of clients call the host's where the tool has no other server.
+/// See the standard's function of the same name.
 ///
-/// Support: not supported.
+/// Support: implemented.
+///
+/// # Safety
+/// `module` is NULL or a table of release 3.0 or later.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_set_server_module(_module: *mut pmix_server_module_t) -> pmix_status_t {
+pub unsafe extern "C" fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t) -> pmix_status_t {
     guard(|| {
-        process::member()?;
-        Err(Failure(Status::ERR_NOT_SUPPORTED))
+        let proc = process::member()?.proc();
+        // SAFETY: the caller's contract.
+        let module = unsafe { server::copy_module(module) };
+        let _changes = process::begin();
+        if process::read(|state| state.tool_count) == 0 {
+            return Err(Failure(Status::ERR_INIT));
+        }
+        server::serve_tool(&proc, module)
     })
 }
 
+/// Makes this tool its own server, if that is the one meant; whether it is.
+fn choose_own(server: &ProcId) -> Result<bool, Failure> {
+    let own = process::read(|state| state.server.as_ref().map(|server| server.proc().clone()));
+    if own.as_ref() != Some(server) {
+        return Ok(false);
+    }
+    let alone = alone_as(server.clone())?;
+    process::change(|state| state.client = Some(alone));
+    Ok(true)
+}
+
+/// A launcher that has attached to the server inside this tool is no server that this tool is attached to, but it can be:
+/// by its namespace, under which it has left a file. Whether that worked.
+fn follow_back(server: &ProcId, look: u64) -> bool {
+    let may_have_come = process::read(|state| state.server.is_some());
+    if !may_have_come || !look.is_multiple_of(LOOKS_PER_SEARCH) {
+        return false;
+    }
+    let directions = ToolDirections { namespace: Some(server.namespace.clone()), ..ToolDirections::default() };
+    let directives = Directives { directions, is_optional: true, ..Directives::default() };
+    let attached = attach(directives);
+    attached.is_ok_and(|attached| process::change(|state| state.roster().choose(server) && attached.server() == server))
+}
+
+fn alone_as(proc: ProcId) -> Result<Arc<Membership>, Failure> {
+    let alone = Client::alone_as(proc).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
+    Ok(Arc::new(Membership::new(alone)))
+}
+
 /// Connects this tool, under the name it has, and remembers the server.
-fn attach(mut directives: Directives) -> Result<Arc<Membership>, Failure> {
-    let process::Member::Client(present) = process::member()? else { return Err(Failure(Status::ERR_NOT_SUPPORTED)) };
+pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Failure> {
+    process::member()?;
+    let present = process::read(|state| state.client.clone()).ok_or(Failure(Status::ERR_NOT_SUPPORTED))?;
     // A client of a job stays in it; a tool is what its first server called it.
     directives.directions.name = Some(present.proc().clone());
-    let server = Client::locate_server(&directives.directions).ok().flatten();
-    if let Some(known) = server.and_then(|server| process::read(|state| find(state, &server))) {
-        if directives.is_primary {
-            process::change(|state| state.client = Some(Arc::clone(&known)));
-        }
+    // What it was told at first holds until it is told otherwise.
+    let [session, system] = process::read(|state| state.tool_places.clone());
+    let directions = &mut directives.directions;
+    directions.session_tmpdir = directions.session_tmpdir.take().or(session);
+    directions.system_tmpdir = directions.system_tmpdir.take().or(system);
+    let server = runtime::locate(&directives.directions, &runtime::environment()).ok().flatten();
+    let known = server.and_then(|server| {
+        process::change(|state| {
+            let known = state.roster().find(&server)?;
+            if directives.is_primary {
+                state.roster().choose(&server);
+            }
+            Some(known)
+        })
+    });
+    if let Some(known) = known {
         return Ok(known);
     }
-    let client = connect(&directives)?;
-    let attached = Arc::new(Membership::new(client));
-    process::change(|state| {
-        state.attached.push(Arc::clone(&attached));
-        // One who had no server has this one now.
-        if directives.is_primary || present.is_alone() {
-            state.client = Some(Arc::clone(&attached));
-        }
-    });
+    let attached = Arc::new(Membership::new(connect(&directives)?));
+    process::change(|state| state.roster().add(Arc::clone(&attached), directives.is_primary));
     Ok(attached)
 }
 
 /// Connects to the server that the directives name.
 pub(super) fn connect(directives: &Directives) -> Result<Client, Failure> {
-    spoken::begin();
-    Client::connect_tool(&directives.directions).map_err(|error| {
-        tracing::error!(%error, "no server for this tool");
+    Client::of_tool(&directives.directions).map_err(|error| {
+        if directives.is_optional {
+            tracing::info!(%error, "no server for this tool");
+        } else {
+            tracing::error!(%error, "no server for this tool");
+        }
         Failure(error.status())
     })
 }
 
-fn find(state: &State, server: &ProcId) -> Option<Arc<Membership>> {
-    state.attached.iter().find(|attached| attached.server() == server).cloned()
-}
-
 /// Takes a server off the list; whether it was there.
 fn forget(left: &Arc<Membership>) -> bool {
-    process::change(|state| {
-        let before = state.attached.len();
-        state.attached.retain(|attached| !Arc::ptr_eq(attached, left));
-        state.attached.len() < before
-    })
+    process::change(|state| state.roster().remove(left.server(), None)).is_some()
 }
 
 /// What a server has to say to that does not change that it is left.
@@ -252,4 +291,6 @@ fn leave(left: Option<Arc<Membership>>) {
 }
 
 const LOOKS_PER_SECOND: u64 = 50;
+/// Directories are searched this much more rarely.
+const LOOKS_PER_SEARCH: u64 = 10;
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);

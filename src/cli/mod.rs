@@ -2,12 +2,14 @@
 //!
 //! The command stands on the crate's public [`Server`](crate::Server) like any other host: it has no private door into the server.
 
+mod ask;
 mod bench;
 mod demo;
 mod generate;
 mod info;
 mod inspect;
 mod run;
+mod sim;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -33,8 +35,14 @@ enum Command {
     Demo(demo::Options),
     /// Show the namespaces and segments of a live server
     Inspect(inspect::Options),
+    /// Ask a live job for a value, as one of its processes would
+    Get(ask::GetOptions),
+    /// Ask a live server what it knows: namespaces, process tables, and what its host answers
+    Query(ask::QueryOptions),
     /// Measure this machine: get, put, fence, init, register, launch
     Bench(bench::Options),
+    /// Run simulated clusters with faults, and check that every rule holds in every one of them
+    Sim(sim::Options),
     /// Show what is installed here, and what the C library supports
     Info(info::Options),
     /// Print shell completions
@@ -83,7 +91,10 @@ pub fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Inspect(options) => inspect::run(&options),
+        Command::Get(options) => ask::get(&options),
+        Command::Query(options) => ask::query(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Info(options) => info::run(&options),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::man(&options),
@@ -94,7 +105,11 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Nobody may be reading; the status says it all the same.
             let _ = writeln!(io::stderr(), "modex: {error}");
-            if error.is::<run::AppError>() { ExitCode::from(MISUSE) } else { ExitCode::FAILURE }
+            if error.is::<run::AppError>() || error.is::<ask::WordError>() {
+                ExitCode::from(MISUSE)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

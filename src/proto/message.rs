@@ -22,6 +22,8 @@ impl Tag {
     pub const OUTPUT: Self = Self(2);
     /// Server to a client that reads segments: [`SegmentNotice`] with the descriptor attached. Our own peers only.
     pub const SEGMENT: Self = Self(64);
+    /// The same for the node's topology, whatever namespace the notice names. Our own peers only.
+    pub const TOPOLOGY: Self = Self(65);
     /// First tag for requests. The reference increments before use, so its first is 101.
     pub const DYNAMIC_FIRST: Self = Self(101);
     /// The connect message.

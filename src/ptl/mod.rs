@@ -48,5 +48,5 @@ pub use kin::{PeerEnd, strangers};
 pub use listener::{ListenError, Listener, SocketAccess};
 pub use outbox::QueueFull;
 pub use socket_owner::OwnerError;
-pub use stream::{ConnectError, Flushed, Received, Stream, StreamError, StreamLimits};
+pub use stream::{ConnectError, Flushed, Received, Stream, StreamError, StreamLimits, Trust};
 pub use tcp_listener::{ForeignClients, TcpListener};

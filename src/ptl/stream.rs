@@ -75,6 +75,18 @@ pub struct StreamError {
     pub source: Errno,
 }
 
+/// Whose servers a process speaks to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Its own user's and root's: what led there could have been put there by others.
+    #[default]
+    OwnAndRoot,
+    /// Those and one user's, who the caller knows is meant.
+    AlsoOf(u32),
+    /// Anybody's: whoever uses this process has named the server.
+    Everybody,
+}
+
 impl StreamError {
     /// Whether the other end was closed before it had read everything, as that of a killed process is.
     #[must_use]
@@ -154,19 +166,25 @@ impl Stream {
     /// # Errors
     /// [`ConnectError`]. A UNIX-domain socket must be served by this user or by root.
     pub fn connect(endpoint: &Endpoint, limits: StreamLimits) -> Result<Self, ConnectError> {
-        Self::connect_within(endpoint, limits, Duration::MAX)
+        Self::connect_within(endpoint, limits, Duration::MAX, Trust::OwnAndRoot)
     }
 
-    /// Connects to a server; waits no longer than this. One that is stopped takes no connection, on this node, too.
+    /// Connects to a server that one of these users runs; waits no longer than this. One that is stopped takes no
+    /// connection, on this node, too.
     ///
     /// # Errors
     /// As [`Stream::connect`].
-    pub fn connect_within(endpoint: &Endpoint, limits: StreamLimits, time_max: Duration) -> Result<Self, ConnectError> {
+    pub fn connect_within(
+        endpoint: &Endpoint,
+        limits: StreamLimits,
+        time_max: Duration,
+        trust: Trust,
+    ) -> Result<Self, ConnectError> {
         let unreachable = |source| ConnectError::Unreachable { endpoint: endpoint.clone(), source };
         match endpoint {
             Endpoint::Unix(path) => {
                 let socket = connect_unix(path, time_max).map_err(unreachable)?;
-                check_server(endpoint, Credentials::of_peer(&socket).map_err(unreachable)?.uid)?;
+                check_server(endpoint, Credentials::of_peer(&socket).map_err(unreachable)?.uid, trust)?;
                 Self::new(socket, limits).map_err(unreachable)
             }
             Endpoint::Tcp(address) => Self::connect_tcp(*address, limits, time_max).map_err(unreachable),
@@ -182,18 +200,18 @@ impl Stream {
         Self::over_tcp(socket, limits)
     }
 
-    /// Checks whose server is at the other end of a loopback TCP connection: this user's or root's. To be called once it
+    /// Checks whose server is at the other end of a loopback TCP connection. To be called once it
     /// has answered, as nobody owns a connection that was not accepted yet. Where the kernel can't tell (another network
     /// or user namespace, another node), nothing is proven and nothing refused: launchers lead processes there. A server
     /// that has closed its end, or half of it, is none: it would be nobody's, whoever it was.
     ///
     /// # Errors
     /// [`ConnectError::ForeignServer`], [`ConnectError::Unreachable`].
-    pub fn check_tcp_server(&self) -> Result<(), ConnectError> {
+    pub fn check_tcp_server(&self, trust: Trust) -> Result<(), ConnectError> {
         let Some((own, address)) = self.tcp_addresses() else { return Ok(()) };
         let endpoint = Endpoint::Tcp(address);
         match SocketOwners::new().owner(&self.socket, own, address) {
-            Ok(uid) => check_server(&endpoint, uid),
+            Ok(uid) => check_server(&endpoint, uid, trust),
             Err(error @ OwnerError::Closed { .. }) => {
                 let source = io::Error::new(io::ErrorKind::ConnectionAborted, error);
                 Err(ConnectError::Unreachable { endpoint, source })
@@ -376,9 +394,14 @@ fn connect_unix(path: &Path, time_max: Duration) -> io::Result<UnixStream> {
 }
 
 /// Whoever else listens there would learn whatever is put.
-fn check_server(endpoint: &Endpoint, uid: u32) -> Result<(), ConnectError> {
+fn check_server(endpoint: &Endpoint, uid: u32, trust: Trust) -> Result<(), ConnectError> {
     let ours = nix::unistd::geteuid().as_raw();
-    if uid == 0 || uid == ours {
+    let is_trusted = match trust {
+        Trust::OwnAndRoot => false,
+        Trust::AlsoOf(user) => uid == user,
+        Trust::Everybody => true,
+    };
+    if uid == 0 || uid == ours || is_trusted {
         return Ok(());
     }
     Err(ConnectError::ForeignServer { endpoint: endpoint.clone(), uid, ours })

@@ -26,7 +26,7 @@ use crate::proto::handshake::{
 use crate::proto::{RankData, Reply, Request};
 use crate::ptl::{
     self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
-    StreamError, StreamLimits,
+    StreamError, StreamLimits, Trust,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
@@ -165,6 +165,7 @@ where
         hostname: environment.hostname,
         info: Vec::new(),
         prover,
+        trust: Trust::OwnAndRoot,
     };
     match attempt.join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
@@ -186,6 +187,8 @@ pub(super) struct Newcomer {
     pub(super) info: Vec<Info>,
     /// Who makes credentials of munge.
     pub(super) prover: Option<Arc<dyn Prover>>,
+    /// Whose server it may be.
+    pub(super) trust: Trust,
 }
 
 /// One attempt to connect, with the time it may take.
@@ -231,7 +234,7 @@ impl Attempt {
             return Ok(Joined::Refused(status));
         };
         if !stream.carries_descriptors() {
-            stream.check_tcp_server()?;
+            stream.check_tcp_server(who.trust)?;
         }
         let known_as = who.hostname.clone().unwrap_or_else(hostname);
         let received = ReceivedData::new(known_as, manners.dialect);
@@ -273,7 +276,7 @@ impl Attempt {
                 Endpoint::Unix(_) => Manners::ours(),
                 Endpoint::Tcp(_) => Manners::of_reference(server.codec, server.version),
             };
-            self.connect(&address.endpoint, limits).map(|stream| (stream, manners))
+            self.connect(&address.endpoint, limits, who.trust).map(|stream| (stream, manners))
         };
         match (connect(&server.address), &who.fallback) {
             (Err(UnreachableReason::Connect(error)), Some(address)) if error.is_nothing_there() => connect(address),
@@ -282,12 +285,12 @@ impl Attempt {
     }
 
     /// Connects, again if the server's queue is full for a moment.
-    fn connect(&self, endpoint: &Endpoint, limits: StreamLimits) -> Result<Stream, UnreachableReason> {
+    fn connect(&self, endpoint: &Endpoint, limits: StreamLimits, trust: Trust) -> Result<Stream, UnreachableReason> {
         let mut tries_left = CONNECT_TRIES;
         loop {
             tries_left -= 1;
             let left = self.clock.until(Some(self.deadline())).unwrap_or(self.time_max);
-            match Stream::connect_within(endpoint, limits, left) {
+            match Stream::connect_within(endpoint, limits, left, trust) {
                 Err(error) if tries_left > 0 && error.may_pass() && self.clock.now() < self.deadline() => {}
                 outcome => return Ok(outcome?),
             }

@@ -23,6 +23,8 @@ pub(super) enum Command {
     Heard(Duty),
     /// Whom a peer's credential proves.
     Proven(PeerId, Result<Ids, ProofError>),
+    /// The topology has been read, or could not be.
+    TopologyRead,
     /// Close everything and end.
     Shutdown,
 }

@@ -376,10 +376,15 @@ impl Connection {
         }
     }
 
-    /// Announces a segment; without a descriptor it says that there is none to be had.
-    pub(super) fn send_segment(&mut self, notice: &SegmentNotice, descriptor: Option<OwnedFd>) -> Result<(), Dropped> {
+    /// Announces a segment, under the tag of its kind; without a descriptor it says that there is none to be had.
+    pub(super) fn send_segment(
+        &mut self,
+        tag: Tag,
+        notice: &SegmentNotice,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
-        Ok(self.stream.queue(known.lines.write_segment(notice)?, descriptor.map(Arc::new))?)
+        Ok(self.stream.queue(known.lines.write_segment(tag, notice)?, descriptor.map(Arc::new))?)
     }
 
     /// Forwards output. What the peer could not take is lost to it.

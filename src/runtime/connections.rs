@@ -16,6 +16,7 @@ use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, PeerEnd, Stream, StreamLimits};
 use crate::server::{Input, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
+use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Time};
 
 /// Bounds of what clients can hold of the server's sockets.
@@ -266,9 +267,16 @@ impl Connections {
     }
 
     /// Answers a request for job information.
-    pub(super) fn reply_job_info(&mut self, id: PeerId, tag: Tag, namespace: &Namespace, store: &Store) {
+    pub(super) fn reply_job_info(
+        &mut self,
+        id: PeerId,
+        tag: Tag,
+        namespace: &Namespace,
+        store: &Store,
+        topology: Option<&str>,
+    ) {
         let Some(reading) = self.connections.get(&id).and_then(Connection::reading) else { return };
-        let payload = self.job_info.payload(namespace, reading, store);
+        let payload = self.job_info.payload(namespace, reading, store, topology);
         self.write(id, |connection| connection.reply_shared(tag, payload?));
     }
 
@@ -290,7 +298,17 @@ impl Connections {
         });
         let layout_id = store.reader(namespace).map_or(0, |reader| reader.segment().info().layout_id.get());
         let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
-        self.write(id, |connection| connection.send_segment(&notice, descriptor));
+        self.write(id, |connection| connection.send_segment(Tag::SEGMENT, &notice, descriptor));
+    }
+
+    /// Hands over the segment of the node's topology.
+    pub(super) fn send_topology(&mut self, id: PeerId, namespace: &Namespace, shared: &SharedMachine) {
+        let descriptor = shared.handle().map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the topology can't be handed over; its client will ask for the text");
+            None
+        });
+        let notice = SegmentNotice { namespace: namespace.clone(), layout_id: topo::layout_id().get() };
+        self.write(id, |connection| connection.send_segment(Tag::TOPOLOGY, &notice, descriptor));
     }
 
     /// Forwards output to a client.
@@ -310,34 +328,22 @@ impl Connections {
 
     /// Writes to every connection that was given something, once, and ends those that are finished.
     pub(super) fn flush(&mut self, poller: &Poller) {
-        while let Some(id) = self.dirty.pop_first() {
-            self.flush_one(id, poller);
+        for id in std::mem::take(&mut self.dirty) {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            match connection.flush() {
+                Ok(true) => self.remove(id),
+                Ok(false) => {
+                    if let Err(errno) = connection.watch(poller, Token(id.0)) {
+                        tracing::warn!(peer = id.0, %errno, "can't watch a connection for room; it may stall");
+                    }
+                }
+                Err(dropped) => self.settle(id, Err(dropped)),
+            }
+            self.weigh(id);
         }
         for connection in self.ended.drain(..) {
             connection.end(poller);
         }
-    }
-
-    /// Writes to one connection, if it was given something: whoever asked need not wait for those who asked in the same
-    /// turn.
-    pub(super) fn flush_to(&mut self, id: PeerId, poller: &Poller) {
-        if self.dirty.remove(&id) {
-            self.flush_one(id, poller);
-        }
-    }
-
-    fn flush_one(&mut self, id: PeerId, poller: &Poller) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        match connection.flush() {
-            Ok(true) => self.remove(id),
-            Ok(false) => {
-                if let Err(errno) = connection.watch(poller, Token(id.0)) {
-                    tracing::warn!(peer = id.0, %errno, "can't watch a connection for room; it may stall");
-                }
-            }
-            Err(dropped) => self.settle(id, Err(dropped)),
-        }
-        self.weigh(id);
     }
 
     fn write(&mut self, id: PeerId, write: impl FnOnce(&mut Connection) -> Result<(), Dropped>) {

@@ -39,15 +39,23 @@ impl Held {
         if self.bytes <= self.bytes_max {
             return None;
         }
-        let mut accounts: BTreeMap<Option<Account>, (usize, Option<(usize, PeerId)>)> = BTreeMap::new();
+        let mut accounts: BTreeMap<Option<Account>, Share> = BTreeMap::new();
         for (&id, &bytes) in &self.of_peers {
-            let (all, largest) = accounts.entry(account_of(id)).or_default();
-            *all = all.saturating_add(bytes);
-            *largest = (*largest).max(Some((bytes, id)));
+            let share = accounts.entry(account_of(id)).or_default();
+            share.bytes = share.bytes.saturating_add(bytes);
+            share.largest = share.largest.max(Some((bytes, id)));
         }
-        let (_, largest) = accounts.into_values().max_by_key(|(all, _)| *all)?;
-        largest.map(|(_, id)| id)
+        let greediest = accounts.into_values().max_by_key(|share| share.bytes)?;
+        greediest.largest.map(|(_, id)| id)
     }
+}
+
+/// What is held on one account.
+#[derive(Debug, Default)]
+struct Share {
+    bytes: usize,
+    /// The connection that holds most of it.
+    largest: Option<(usize, PeerId)>,
 }
 
 #[cfg(test)]

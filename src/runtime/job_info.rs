@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::bfrops::EncodeError;
 use crate::gds::{Damage, JobEntry, Store};
+use crate::keys;
 use crate::proto::{Dialect, JobInfoWriter};
-use crate::types::{Namespace, Text};
+use crate::types::{Key, Kval, Namespace, Text, Value};
 
 /// The answers made so far, by namespace. A namespace has as many as its clients have dialects and limits, which are few.
 #[derive(Debug, Default)]
@@ -30,18 +31,20 @@ pub(super) enum JobInfoError {
 }
 
 impl JobInfoAnswers {
-    /// The payload of the answer for a peer that reads so.
+    /// The payload of the answer for a peer that reads so. The topology, where it is part of the answers, is the same for
+    /// all of them.
     pub(super) fn payload(
         &mut self,
         namespace: &Namespace,
         reading: Reading,
         store: &Store,
+        topology: Option<&str>,
     ) -> Result<Arc<[u8]>, JobInfoError> {
         let made = self.0.entry(namespace.clone()).or_default();
         if let Some((_, payload)) = made.iter().find(|(other, _)| is_same(*other, reading)) {
             return Ok(Arc::clone(payload));
         }
-        let payload: Arc<[u8]> = write(namespace, reading, store)?.into();
+        let payload: Arc<[u8]> = write(namespace, reading, store, topology)?.into();
         tracing::debug!(%namespace, codec = %reading.0.codec.generation, size_bytes = payload.len(), "job information written");
         made.push((reading, Arc::clone(&payload)));
         Ok(payload)
@@ -58,7 +61,12 @@ fn is_same((first, first_max): Reading, (second, second_max): Reading) -> bool {
     first.codec == second.codec && first_max == second_max && JobInfoWriter::is_same_for(first.peer, second.peer)
 }
 
-fn write(namespace: &Namespace, (dialect, message_bytes_max): Reading, store: &Store) -> Result<Vec<u8>, JobInfoError> {
+fn write(
+    namespace: &Namespace,
+    (dialect, message_bytes_max): Reading,
+    store: &Store,
+    topology: Option<&str>,
+) -> Result<Vec<u8>, JobInfoError> {
     let named = || namespace.clone();
     let reader = store.reader(namespace).ok_or_else(|| JobInfoError::Gone { namespace: named() })?;
     let unwritable = |source| JobInfoError::Encode { namespace: named(), source };
@@ -75,6 +83,14 @@ fn write(namespace: &Namespace, (dialect, message_bytes_max): Reading, store: &S
     });
     visited.map_err(|source| JobInfoError::Damaged { namespace: named(), source })?;
     written.map_err(unwritable)?;
+    // Twice, as the reference's servers tell it: older ones know the second name. One that would be most of the message
+    // can still be asked for.
+    if let Some(xml) = topology.filter(|xml| xml.len() <= message_bytes_max / 8) {
+        for key in [keys::HWLOC_XML_V2, keys::LOCAL_TOPO] {
+            let entry = Kval { key: Key::from_static(key.name()), value: Value::from(xml) };
+            writer.push(&entry).map_err(unwritable)?;
+        }
+    }
     Ok(writer.finish())
 }
 
@@ -96,7 +112,7 @@ mod tests {
         let (much, little) = ((Dialect::OWN, 32 << 20), (Dialect::OWN, 40 << 10));
         for order in [[much, little], [little, much]] {
             let mut answers = JobInfoAnswers::default();
-            let mut size_bytes = |reading| answers.payload(&namespace, reading, &store).unwrap().len();
+            let mut size_bytes = |reading| answers.payload(&namespace, reading, &store, None).unwrap().len();
             assert!(order.into_iter().all(|reading| size_bytes(reading) > 0));
             assert!(size_bytes(much) > 40 << 10, "everything is told to one who takes it");
             assert!(size_bytes(little) <= 40 << 10, "{}", size_bytes(little));

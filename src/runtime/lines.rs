@@ -97,8 +97,9 @@ impl Lines {
         notification::decode_event(frame.payload, self.dialect, &self.limits)
     }
 
-    pub(super) fn write_segment(&self, notice: &SegmentNotice) -> Result<Vec<u8>, WriteError> {
-        self.framed(Tag::SEGMENT, &notification::encode_segment(notice)?)
+    /// The announcement of a segment, under the tag of its kind.
+    pub(super) fn write_segment(&self, tag: Tag, notice: &SegmentNotice) -> Result<Vec<u8>, WriteError> {
+        self.framed(tag, &notification::encode_segment(notice)?)
     }
 
     /// Output is a stream of bytes: what the peer does not take in one message comes in several.

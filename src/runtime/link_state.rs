@@ -30,6 +30,8 @@ pub(super) struct LinkState {
     loss: Option<LossReason>,
     /// Segments announced and not mapped yet; `None`: the server said that there is none to be had.
     segments: BTreeMap<Namespace, Option<OwnedFd>>,
+    /// The segment of the node's topology, announced and not taken yet.
+    topology: Option<OwnedFd>,
     /// What came over the socket.
     pub(super) received: ReceivedData,
     pub(super) results: Results,
@@ -75,6 +77,7 @@ impl LinkState {
             next_call: 0,
             loss: None,
             segments: BTreeMap::new(),
+            topology: None,
             received,
             results: Results::default(),
             pulls: Pulls::default(),
@@ -137,6 +140,11 @@ impl LinkState {
     /// The segment announced for a namespace, to be mapped by the caller.
     pub(super) fn take_segment(&mut self, namespace: &Namespace) -> Option<OwnedFd> {
         self.segments.remove(namespace).flatten()
+    }
+
+    /// The segment of the node's topology, to be mapped by the caller.
+    pub(super) const fn take_topology(&mut self) -> Option<OwnedFd> {
+        self.topology.take()
     }
 
     pub(super) fn is_segment_announced(&self, namespace: &Namespace) -> bool {
@@ -265,6 +273,7 @@ impl LinkState {
     fn accept(&mut self, now: Time, frame: &Frame<'_>) {
         match frame.header.tag {
             Tag::SEGMENT => self.accept_segment(now, frame),
+            Tag::TOPOLOGY => self.topology = self.stream.take_descriptor(),
             Tag::OUTPUT => self.accept_output(frame),
             Tag::NOTIFICATION => self.accept_event(frame),
             tag => self.accept_reply(now, tag, frame),

@@ -1,6 +1,7 @@
 //! Event handlers in the server's own process.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crossbeam::channel::{Receiver, bounded};
 
@@ -43,7 +44,11 @@ impl Conversation for ServerHandle {
 
     fn begin<R>(&self, codes: &[Status], waits: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
         // The host is asked for events of its environment on the thread that would wait here.
-        if waits && self.asks_host && is_host_thread() && codes.iter().any(|code| is_of_environment(*code)) {
+        if waits
+            && self.asks_host.load(Ordering::Relaxed)
+            && is_host_thread()
+            && codes.iter().any(|code| is_of_environment(*code))
+        {
             return Err(EventError::WouldBlock);
         }
         Ok(begin())

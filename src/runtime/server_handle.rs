@@ -2,6 +2,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,11 +27,13 @@ use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
 use super::threads::spawn;
 use super::tool_support::ToolSupport;
+use super::topology::{NodeTopology, TopologyDesk, TopologySharing, TopologySource};
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::server::{Capabilities, Config, HostCall, HostResult, Server};
+use crate::shmem::SegmentOptions;
 use crate::types::ProcId;
 
 /// How a server is run.
@@ -53,12 +56,27 @@ pub struct ServerOptions {
     /// Who checks credentials of munge. If that works when the server starts, clients are offered to prove themselves by
     /// them; if not, or with none, they are known by what the kernel says.
     pub prover: Option<Arc<dyn Prover>>,
+    /// Who reads the node's topology; with none there is none.
+    pub topology: Option<Arc<dyn TopologySource>>,
+    /// When it is read, and for whom.
+    pub topology_sharing: TopologySharing,
     /// Bounds of what connections can hold.
     pub connections: ConnectionLimits,
     /// Bounds and times of the core. Its capabilities are replaced by the host's.
     pub core: Config,
     /// How the segments are kept.
     pub store: StoreOptions,
+}
+
+impl ServerOptions {
+    fn node_topology(&self) -> NodeTopology {
+        let segment = SegmentOptions {
+            backing: self.store.backing,
+            directory: self.store.directory.clone(),
+            ..SegmentOptions::new("", self.store.owner.clone())
+        };
+        NodeTopology::new(self.topology.clone(), self.topology_sharing, segment)
+    }
 }
 
 /// Why a server did not start.
@@ -96,12 +114,13 @@ pub struct ServerHandle {
     pub(super) environment: ServerEnvironment,
     pub(super) events: Arc<EventHub>,
     /// Whether the host is asked for events of the environment.
-    pub(super) asks_host: bool,
+    pub(super) asks_host: AtomicBool,
     /// By which tools find it.
     files: Mutex<Files>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Closed when the thread of the host's functions has nothing more to run.
     drained: Receiver<()>,
+    topology: Arc<NodeTopology>,
     /// In a forked child there is no thread to wait for.
     creator_pid: u32,
 }
@@ -117,6 +136,7 @@ impl ServerHandle {
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
         let files = Mutex::new(options.tools.announce(&options, &address)?);
         let tools = options.tools.policy(&options);
+        let topology = Arc::new(options.node_topology());
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, ServerLoop::WAKER)?;
@@ -140,8 +160,9 @@ impl ServerHandle {
         let outside = Box::new(HostProcess(commands.clone()));
         let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
-        let core = Config { capabilities: host.capabilities(), tools, ..core };
-        let asks_host = core.capabilities.contains(Capabilities::REGISTER_EVENTS);
+        let answers_topology = topology.is_for_clients();
+        let core = Config { capabilities: host.capabilities(), tools, answers_topology, ..core };
+        let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
@@ -158,10 +179,27 @@ impl ServerHandle {
             events: Arc::clone(&events),
             cleaner: Cleaner::default(),
             burdens: Burdens::new(connections.burdens()),
+            topology: TopologyDesk::open(Arc::clone(&topology), commands.clone()),
         };
         let thread = spawn("modex-server", move || server_loop.run()).map_err(StartError::Thread)?;
         let thread = Mutex::new(Some(thread));
-        Ok(Self { commands, environment, events, asks_host, files, thread, drained, creator_pid: process::id() })
+        Ok(Self {
+            commands,
+            environment,
+            events,
+            asks_host,
+            files,
+            thread,
+            drained,
+            topology,
+            creator_pid: process::id(),
+        })
+    }
+
+    /// The topology of this node.
+    #[must_use]
+    pub const fn topology(&self) -> &Arc<NodeTopology> {
+        &self.topology
     }
 
     /// What clients find in their environment.
@@ -178,6 +216,16 @@ impl ServerHandle {
         let (waiter, result) = bounded(1);
         self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
         result.recv().map_err(|_| Stopped)
+    }
+
+    /// The host has other functions from now on.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), Stopped> {
+        // Nobody waits for it; it says that a wait would not end.
+        self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
+        self.call(HostCall::Capabilities(capabilities)).map(|_| ())
     }
 
     /// Makes a call whose result goes to `callback`, on the thread of the host's functions.

@@ -17,6 +17,7 @@ use super::host::Moment;
 use super::host_thread::{HostThread, Job};
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token, Waker};
+use super::topology::TopologyDesk;
 use super::witness::Witness;
 use crate::events::Event;
 use crate::gds::Store;
@@ -41,6 +42,7 @@ pub(super) struct ServerLoop {
     pub(super) events: Arc<EventHub>,
     pub(super) burdens: Burdens,
     pub(super) cleaner: Cleaner,
+    pub(super) topology: TopologyDesk,
 }
 
 /// The host's calls in flight.
@@ -104,6 +106,7 @@ impl ServerLoop {
                     self.connections.settle_proof(peer, proven, now);
                     self.feed(now);
                 }
+                Command::TopologyRead => self.tell_topology(),
                 Command::Shutdown => return self.is_ending = true,
             }
         }
@@ -121,7 +124,6 @@ impl ServerLoop {
                 let now = self.clock.now();
                 self.connections.serve(PeerId(number), readiness, now);
                 self.feed(now);
-                self.connections.flush_to(PeerId(number), &self.poller);
             }
         }
     }
@@ -202,8 +204,9 @@ impl ServerLoop {
             }
             Output::Reply(peer, tag, reply) => self.reply(peer, tag, &reply),
             Output::ReplyJobInfo(peer, tag, namespace) => {
-                self.connections.reply_job_info(peer, tag, &namespace, self.core.store());
+                self.answer_job_info(peer, tag, namespace);
             }
+            Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
             Output::Described(namespace) => self.connections.forget_job_info(&namespace),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
             Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
@@ -292,7 +295,11 @@ impl ServerLoop {
             match command {
                 Command::Call(_, completion) => drop(self.calls.insert(completion)),
                 Command::Run(job) => self.run_job(job),
-                Command::Completed(..) | Command::Heard(_) | Command::Proven(..) | Command::Shutdown => {}
+                Command::Completed(..)
+                | Command::Heard(_)
+                | Command::Proven(..)
+                | Command::TopologyRead
+                | Command::Shutdown => {}
             }
         }
         let ids: Vec<CallId> = self.calls.completions.keys().copied().collect();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::derived;
 use super::events::EventHub;
 use super::fetched::Fetched;
 use super::groups::Groups;
@@ -15,6 +16,7 @@ use super::pending::Pending;
 use super::progress::Progress;
 use super::readers::{ForeignSources, Source};
 use super::session_events;
+use super::session_topology::KnownTopology;
 use super::stores::SessionStores;
 use crate::client::{
     Call, CallError, Decision, FenceDirectives, GetRequest, Outcome, Round, Staged, Staging, StagingError,
@@ -37,6 +39,7 @@ pub struct Session {
     foreign: ForeignSources,
     manners: Manners,
     groups: Arc<Groups>,
+    topology: KnownTopology,
     staging: Mutex<Staging>,
     /// Whether this process has put anything. Until then a Get of its own values need not look into `staging`.
     has_put: AtomicBool,
@@ -110,6 +113,7 @@ impl Session {
             foreign: ForeignSources::default(),
             manners,
             groups: Arc::default(),
+            topology: KnownTopology::default(),
             has_put: AtomicBool::new(false),
             has_stored: AtomicBool::new(false),
             link,
@@ -283,10 +287,22 @@ impl Session {
         })
     }
 
-    /// A value straight from the segment of the own namespace: no lock, no system call, no allocation. `None` when it
-    /// is not there, or something this process stored itself might stand before it; [`Session::get`] then knows more.
+    /// As [`Session::peek`], for what is found without a detour; `None`: ask that.
     #[must_use]
     #[inline(always)]
+    pub fn quick(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        if self.may_be_staged(rank) { None } else { self.quick_published(rank, key) }
+    }
+
+    #[inline(always)]
+    fn quick_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        self.own.as_ref()?.reader.quick(rank, key).map(Fetched::published)
+    }
+
+    /// A value straight from the segment of the own namespace, which [`Session::quick`] has not found: no lock, no system
+    /// call, no allocation. `None` when it is not there, or something this process stored itself might stand before it;
+    /// [`Session::get`] then knows more.
+    #[must_use]
     pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         if self.may_be_staged(rank) {
             return self.peek_behind_staging(rank, key);
@@ -296,21 +312,19 @@ impl Session {
 
     /// What this process stored itself stands before what is published; without a rank only [`Session::get`] knows
     /// whose is meant.
-    #[inline(never)]
     fn peek_behind_staging(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         rank.process()?;
         let proc = ProcId { namespace: self.proc.namespace.clone(), rank };
         let staged = self.staging.lock().find(&proc, key.name, None).cloned();
         match staged {
             Some(value) => Some(Fetched::shared(value)),
-            None => self.peek_published(rank, key),
+            None => self.quick_published(rank, key).or_else(|| self.peek_published(rank, key)),
         }
     }
 
-    #[inline(always)]
     fn peek_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
-        match self.own.as_ref()?.reader.get(&lookup) {
+        match self.own.as_ref()?.reader.search(&lookup) {
             // What was compressed must be unpacked, which is not for here.
             Ok(value) if value.data_type() != DataType::CompressedString => Some(Fetched::published(value)),
             _ => None,
@@ -322,12 +336,26 @@ impl Session {
     /// # Errors
     /// [`FetchError`].
     pub fn get(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
+        match self.look_up(request) {
+            Err(error) if error.is_not_found() => self.derived(request).map(Fetched::owned).ok_or(error),
+            outcome => outcome,
+        }
+    }
+
+    /// As [`Session::get`], of what somebody registered or put.
+    pub(super) fn look_up(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
         let stores = SessionStores(self);
         let begun = request.directives.timeout.map(|_| self.link.now());
         let mut answer: Option<Arc<[RankData]>> = None;
         loop {
             let round = answer.as_deref().map_or(Round::First, Round::Answered);
-            let request = match resolve(request, &self.proc, round, &stores) {
+            let decision = resolve(request, &self.proc, round, &stores);
+            if matches!(decision, Decision::Ask(_) | Decision::NotFound(_))
+                && let Some(value) = self.given(request)
+            {
+                return as_put(Fetched::owned(value), request);
+            }
+            let request = match decision {
                 Decision::Found(value) => return as_put(value, request),
                 Decision::Known(value) => return as_put(Fetched::owned(value), request),
                 Decision::NotFound(status) => return Err(FetchError::of(status)),
@@ -351,8 +379,12 @@ impl Session {
     ) -> std::io::Result<()> {
         let session = Arc::downgrade(self);
         let begun = request.directives.timeout.map(|_| self.link.now());
+        let callback: ValueCallback = match derived::may_follow(&request) {
+            true => derived::or_derived(&session, &request, Box::new(callback)),
+            false => Box::new(callback),
+        };
         let asked = Asked { request, begun };
-        self.later(move || continue_get(&session, asked, None, Box::new(callback)))
+        self.later(move || continue_get(&session, asked, None, callback))
     }
 
     /// Runs something on the progress thread, after the callbacks that are due.
@@ -361,6 +393,12 @@ impl Session {
     /// The session is closed, or the thread could not be started; it will not run.
     pub fn later(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         self.progress.begin(&self.link, |link| link.defer(job))
+    }
+
+    /// What the process asked about gave a group that this one is in too.
+    fn given(&self, request: &GetRequest) -> Option<Value> {
+        let key = request.key.as_ref().filter(|_| request.directives.is_unqualified())?;
+        self.groups.gifts.find(&request.proc, key)
     }
 
     /// The request with what is left of its time; each round of a Get takes from the same.
@@ -420,6 +458,10 @@ impl Session {
         &self.groups
     }
 
+    pub(super) const fn topology(&self) -> &KnownTopology {
+        &self.topology
+    }
+
     pub(super) fn staging(&self) -> MutexGuard<'_, Staging> {
         self.staging.lock()
     }
@@ -441,7 +483,7 @@ impl Session {
 }
 
 /// Takes the value of a Get once it is there.
-type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
+pub(super) type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
 
 /// A Get with callback.
 struct Asked {
@@ -457,7 +499,13 @@ fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankD
         return callback(Err(FetchError::Dropped));
     };
     let round = answer.as_deref().map_or(Round::First, Round::Answered);
-    let ask = match resolve(&asked.request, &held.proc, round, &SessionStores(&held)) {
+    let decision = resolve(&asked.request, &held.proc, round, &SessionStores(&held));
+    if matches!(decision, Decision::Ask(_) | Decision::NotFound(_))
+        && let Some(value) = held.given(&asked.request)
+    {
+        return callback(Ok(value));
+    }
+    let ask = match decision {
         Decision::Found(value) => return callback(as_put(value, &asked.request).and_then(owned)),
         Decision::Known(value) => return callback(as_put(Fetched::owned(value), &asked.request).and_then(owned)),
         Decision::NotFound(status) => return callback(Err(FetchError::of(status))),

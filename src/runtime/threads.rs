@@ -1,6 +1,7 @@
 //! Threads of the library in processes of others.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::thread::{Builder, JoinHandle};
 
 use nix::sys::signal::SigSet;
@@ -12,6 +13,20 @@ pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Res
     let thread = Builder::new().name(name.to_owned()).stack_size(STACK_SIZE_BYTES).spawn(body);
     before.thread_set_mask()?;
     thread
+}
+
+/// Calls `ended` when nothing more can be read, on a thread that waits for that: the other end of a pipe was closed.
+///
+/// # Errors
+/// No thread can be started.
+pub fn watch_for_end(mut pipe: File, ended: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let watch = move || {
+        // What is written into it means nothing, and an error is an end.
+        let mut buffer = [0; 64];
+        while pipe.read(&mut buffer).is_ok_and(|size| size > 0) {}
+        ended();
+    };
+    spawn("modex-parent", watch).map(drop)
 }
 
 /// What a program's first thread has; only pages that are used cost memory.

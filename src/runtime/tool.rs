@@ -1,20 +1,20 @@
 //! Tools: processes that choose their server themselves, and singletons, which take the node's system server.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::attach::{self, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newcomer, UnreachableReason};
 use super::local::hostname;
 use super::session::Session;
-use crate::bfrops::Generation;
+use super::tool_search::{Chosen, Places};
 use crate::gds::AsStatus;
 use crate::keys;
 use crate::proto::Version;
 use crate::proto::handshake::{Ids, Role};
-use crate::ptl::rendezvous::{self, Found, Names, RendezvousError};
-use crate::ptl::{AddressError, Proof, ServerAddress, ServerOffer};
+use crate::ptl::AddressError;
+use crate::ptl::rendezvous::RendezvousError;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
 
 /// Where a tool looks for its server, and who it is. The first that is given of address, file, process number, namespace
@@ -80,6 +80,17 @@ pub enum ToolError {
         /// Their addresses.
         servers: Vec<String>,
     },
+    /// Only servers that are neither this user's nor root's, and which nobody has named.
+    #[error(
+        "{} is of user {owner}'s server; to use another user's, name it by its process number, namespace, file or address",
+        path.display()
+    )]
+    OthersServers {
+        /// The file of one.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
     /// The file that was named can't be used.
     #[error(transparent)]
     Rendezvous(#[from] RendezvousError),
@@ -122,9 +133,11 @@ impl AsStatus for ToolError {
             Self::Address(_) => Status::ERR_BAD_PARAM,
             Self::TooOld { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Started(error) => error.status(),
-            Self::NoServer { .. } | Self::Ambiguous { .. } | Self::Rendezvous(_) | Self::Unreachable { .. } => {
-                Status::ERR_UNREACH
-            }
+            Self::NoServer { .. }
+            | Self::Ambiguous { .. }
+            | Self::OthersServers { .. }
+            | Self::Rendezvous(_)
+            | Self::Unreachable { .. } => Status::ERR_UNREACH,
         }
     }
 }
@@ -150,11 +163,9 @@ pub fn connect_tool(directions: &ToolDirections, environment: &[(OsString, OsStr
 /// Connects a process that no launcher started to the node's system server. `None`: there is none, or none that wants it.
 #[must_use]
 pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session> {
-    let places = Places::of(&ToolDirections::default(), environment).ok()?;
-    let found = rendezvous::read(&places.system_tmpdir.join(places.names.system())).ok()?;
+    let server = Places::of(&ToolDirections::default(), environment).ok()?.system_server().ok()?;
     let proc = ProcId::new(Namespace::new(&format!("singleton.{}.{}", hostname(), std::process::id())).ok()?, 0);
-    let offer = offer_of(&found).ok()?;
-    match join(Role::Singleton(own_ids(), proc), offer, Vec::new()) {
+    match join(Role::Singleton(own_ids(), proc), server, Vec::new()) {
         Ok(session) => Some(session),
         Err(error) => {
             tracing::info!(%error, "this process has no launcher, and the system server does not take it: it is alone");
@@ -170,7 +181,14 @@ pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session
 /// [`ToolError`].
 pub fn locate(directions: &ToolDirections, environment: &[(OsString, OsString)]) -> Result<Option<ProcId>, ToolError> {
     let places = Places::of(directions, environment)?;
-    Ok(chosen(directions, &places)?.map(|offer| offer.address.server))
+    Ok(places.chosen(directions)?.map(|server| server.offer.address.server))
+}
+
+/// Where the tool that started this one listens, if one did.
+#[must_use]
+pub fn parent_address(environment: &[(OsString, OsString)]) -> Option<String> {
+    let found = environment.iter().rev().find(|(name, _)| name.to_str() == Some(PARENT_URI));
+    found.and_then(|(_, address)| address.to_str()).filter(|address| !address.is_empty()).map(str::to_owned)
 }
 
 fn connect_once(
@@ -178,84 +196,22 @@ fn connect_once(
     places: &Places,
     environment: &[(OsString, OsString)],
 ) -> Result<Session, ToolError> {
-    let offer = match chosen(directions, places)? {
-        Some(offer) => offer,
+    let server = match places.chosen(directions)? {
+        Some(server) => server,
         None => match attach::connect(environment.iter().map(|(name, value)| (name, value)), CONNECT_TIME_MAX, None) {
             Ok(session) => return Ok(session),
-            Err(ConnectError::NotLaunched) => {
-                offer_of(&only(places.search(|name| places.names.is_tool_file(name)), places)?)?
-            }
+            Err(ConnectError::NotLaunched) => places.only_server()?,
             Err(error) => return Err(ToolError::Started(error)),
         },
     };
-    join(role(directions), offer, about(directions))
+    join(role(directions), server, about(directions))
 }
 
-/// The server that the directions name; `None` if they name none.
-fn chosen(directions: &ToolDirections, places: &Places) -> Result<Option<ServerOffer>, ToolError> {
-    if let Some(path) = &directions.file {
-        return offer_of(&rendezvous::read(path)?).map(Some);
-    }
-    if let Some(address) = &directions.address {
-        return match address.strip_prefix("file:") {
-            Some(path) => offer_of(&rendezvous::read(Path::new(path))?).map(Some),
-            None => offer_at(address, None).map(Some),
-        };
-    }
-    if let Some(pid) = directions.pid {
-        let wanted = places.names.of_pid(pid);
-        return offer_of(&only(places.search(|name| name == wanted), places)?).map(Some);
-    }
-    if let Some(namespace) = &directions.namespace {
-        let wanted = places.names.of_namespace(namespace)?;
-        return offer_of(&only(places.search(|name| name == wanted), places)?).map(Some);
-    }
-    let name = match directions.system {
-        SystemServer::Any => return Ok(None),
-        SystemServer::First | SystemServer::Only => places.names.system(),
-        SystemServer::Scheduler => places.names.scheduler(),
-        SystemServer::Controller => places.names.controller(),
-    };
-    match rendezvous::read(&places.system_tmpdir.join(name)) {
-        Err(error) if directions.system == SystemServer::First && error.is_absent() => Ok(None),
-        found => offer_of(&found?).map(Some),
-    }
-}
-
-/// The only server among those found.
-fn only(found: Vec<Found>, places: &Places) -> Result<Found, ToolError> {
-    let mut found = found.into_iter();
-    match (found.next(), found.next()) {
-        (Some(only), None) => Ok(only),
-        (None, _) => Err(ToolError::NoServer { places: places.told() }),
-        (Some(first), Some(second)) => {
-            let all = [first, second].into_iter().chain(found);
-            Err(ToolError::Ambiguous {
-                servers: all.map(|found| found.contents.address).take(SERVERS_TOLD_MAX).collect(),
-            })
-        }
-    }
-}
-
-fn offer_of(found: &Found) -> Result<ServerOffer, ToolError> {
-    offer_at(&found.contents.address, Some(found.contents.peer_version()))
-}
-
-/// How a server of a release is spoken to; one whose release is not known is taken for a current one.
-fn offer_at(address: &str, version: Option<Version>) -> Result<ServerOffer, ToolError> {
-    let codec = match version {
-        None => Generation::V41,
-        Some(version) if version.major < 3 => return Err(ToolError::TooOld { address: address.to_owned(), version }),
-        Some(version) if version.major == 3 => Generation::V3,
-        Some(version) if (version.major, version.minor) == (4, 0) => Generation::V4,
-        Some(_) => Generation::V41,
-    };
-    Ok(ServerOffer { address: address.parse::<ServerAddress>()?, codec, version, proofs: vec![Proof::Native] })
-}
-
-fn join(role: Role, server: ServerOffer, info: Vec<Info>) -> Result<Session, ToolError> {
-    let address = server.address.to_string();
-    let newcomer = Newcomer { role, server, fallback: None, hostname: Some(hostname()), info, prover: None };
+fn join(role: Role, server: Chosen, info: Vec<Info>) -> Result<Session, ToolError> {
+    let Chosen { offer, trust } = server;
+    let address = offer.address.to_string();
+    let newcomer =
+        Newcomer { role, server: offer, fallback: None, hostname: Some(hostname()), info, prover: None, trust };
     match Attempt::start(CONNECT_TIME_MAX).join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
         Ok(Joined::Refused(status)) => Err(ToolError::Refused { address, status }),
@@ -297,38 +253,5 @@ fn may_come(error: &ToolError) -> bool {
     }
 }
 
-/// Where servers keep their files.
-struct Places {
-    names: Names,
-    session_tmpdir: Option<PathBuf>,
-    system_tmpdir: PathBuf,
-}
-
-impl Places {
-    fn of(directions: &ToolDirections, environment: &[(OsString, OsString)]) -> Result<Self, RendezvousError> {
-        let variable = |name: &str| {
-            let found = environment.iter().rev().find(|(variable, _)| variable.as_os_str() == OsStr::new(name));
-            found.map(|(_, value)| PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty())
-        };
-        let session_tmpdir = directions.session_tmpdir.clone().or_else(|| variable("PMIX_SERVER_TMPDIR"));
-        let system_tmpdir = directions.system_tmpdir.clone();
-        let from_environment = || ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"].into_iter().find_map(variable);
-        let system_tmpdir = system_tmpdir.or_else(from_environment).unwrap_or_else(|| PathBuf::from("/tmp"));
-        Ok(Self { names: Names::new(&hostname())?, session_tmpdir, system_tmpdir })
-    }
-
-    /// Files anywhere below the session's directory; if there are none, below the node's.
-    fn search(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
-        let in_session = self.session_tmpdir.iter().flat_map(|place| rendezvous::search(place, &is_wanted)).collect();
-        let in_session: Vec<Found> = in_session;
-        if in_session.is_empty() { rendezvous::search(&self.system_tmpdir, is_wanted) } else { in_session }
-    }
-
-    fn told(&self) -> Vec<String> {
-        let places = self.session_tmpdir.iter().chain([&self.system_tmpdir]);
-        places.map(|place| place.display().to_string()).collect()
-    }
-}
-
-/// Servers that a message names.
-const SERVERS_TOLD_MAX: usize = 8;
+/// Variable of the standard: where the tool that starts a launcher listens.
+const PARENT_URI: &str = "PMIX_LAUNCHER_RNDZ_URI";

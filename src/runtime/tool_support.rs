@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::server_handle::ServerOptions;
 use crate::proto::Version;
-use crate::ptl::rendezvous::{Announcement, Contents, Files, Names, Publicity, RendezvousError};
+use crate::ptl::rendezvous::{AddressReport, Announcement, Contents, Files, Names, Publicity, RendezvousError};
 use crate::ptl::{Endpoint, ModexAddress, ServerAddress};
 use crate::server::{ToolAdmission, ToolPolicy};
 
@@ -27,6 +27,8 @@ pub struct ToolSupport {
     pub is_controller: bool,
     /// A file of any name besides.
     pub file: Option<PathBuf>,
+    /// Where to tell the server's address, tools or not.
+    pub report: Option<AddressReport>,
 }
 
 impl ToolSupport {
@@ -43,12 +45,19 @@ impl ToolSupport {
 
     /// Writes the files of a server that listens.
     pub(super) fn announce(&self, options: &ServerOptions, address: &ModexAddress) -> Result<Files, RendezvousError> {
+        let contents = contents(address);
+        if let Some(report) = &self.report {
+            report.write(&contents)?;
+        }
         if self.admission == ToolAdmission::Refused {
             return Ok(Files::default());
         }
+        if address.tcp.is_none() {
+            tracing::warn!("the server does not listen on TCP; tools of other libraries can't connect to it");
+        }
         Files::write(&Announcement {
             paths: self.paths(options)?,
-            contents: contents(address),
+            contents,
             publicity: if self.any_user { Publicity::Everybody } else { Publicity::Owner },
             seconds: seconds_since_1970(),
         })
@@ -72,9 +81,6 @@ impl ToolSupport {
 /// Where there is no TCP only our own tools can come.
 fn contents(address: &ModexAddress) -> Contents {
     let endpoint = address.tcp.map_or_else(|| Endpoint::Unix(address.path.clone()), Endpoint::Tcp);
-    if address.tcp.is_none() {
-        tracing::warn!("the server does not listen on TCP; tools of other libraries can't connect to it");
-    }
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     Contents {
         address: ServerAddress { server: address.server.clone(), endpoint }.to_string(),

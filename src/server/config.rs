@@ -74,6 +74,10 @@ pub struct Config {
     pub limits: Limits,
     /// How long the host may take to answer an upcall; then whoever waits gets a timeout status. `None`: for ever.
     pub host_timeout: Option<Duration>,
+    /// Whether whoever runs this server has the node's topology and answers [`Output::ReplyTopology`].
+    ///
+    /// [`Output::ReplyTopology`]: super::Output::ReplyTopology
+    pub answers_topology: bool,
 }
 
 /// Which tools may connect. Processes that the host announced always may.

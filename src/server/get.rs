@@ -12,6 +12,7 @@ use super::outputs::{CallTicket, Ticket};
 use super::pending::Fetch;
 use super::registry::{Job, Presence};
 use super::timers::Timer;
+use super::topology::TOPOLOGY;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish, RealmRequest};
 use crate::keys;
@@ -41,6 +42,9 @@ enum For {
 impl<S: Publish> Server<S> {
     pub(super) fn get(&mut self, now: Time, ticket: Ticket, get: proto::Get) {
         let proto::Get { proc, directives, key } = get;
+        if key.as_ref().is_some_and(|key| key.as_str() == TOPOLOGY) {
+            return self.pass_topology_question(ticket, proc, Key::from_static(TOPOLOGY));
+        }
         if !self.may_read(ticket.peer(), &proc.namespace) {
             return self.outputs.reply_status(ticket, Status::ERR_NO_PERMISSIONS);
         }
@@ -68,7 +72,11 @@ impl<S: Publish> Server<S> {
         let is_immediate = wanted.directives.immediate;
         let deadline = wanted.directives.timeout.map(|timeout| now + timeout);
         let verdict = self.judge(&asker, &wanted);
+        let topology = self.topology_question(&asker, &wanted, &verdict);
         let waiter = Waiter { asker, wanted, via: None, deadline };
+        if let Some(key) = topology {
+            return self.ask_topology(waiter, key);
+        }
         match verdict {
             Verdict::Found => self.answer(waiter.asker, &waiter.wanted),
             Verdict::Refused(status) => self.refuse(waiter.asker, status),

@@ -7,7 +7,7 @@ use super::requests::IofOutput;
 use crate::events::Event;
 use crate::proto::notification::Event as Notification;
 use crate::proto::{Reply, Request, Tag, notification};
-use crate::types::{Info, Namespace, ProcId, Status};
+use crate::types::{Info, Key, Namespace, ProcId, Status};
 
 /// Names one connection; chosen by the runtime, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +48,8 @@ pub enum Output {
     /// Answer a request for job information with what the store holds of this namespace now. The bytes are the same for
     /// all its clients of one dialect, until [`Output::Described`].
     ReplyJobInfo(PeerId, Tag, Namespace),
+    /// Answer a question about the node's topology.
+    ReplyTopology(PeerId, Tag, TopologyQuestion),
     /// The description of this namespace is new, or gone: what was made of an older one must not be sent any more.
     Described(Namespace),
     /// Send output of another process.
@@ -68,6 +70,17 @@ pub enum Output {
     Cleanup(Cleanup),
     /// Data of this namespace was published: wake who sleeps on its segment.
     Wake(Namespace),
+}
+
+/// What is asked of the node's topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyQuestion {
+    /// The namespace that the question names, and the wildcard rank.
+    pub proc: ProcId,
+    /// The key asked for.
+    pub key: Key,
+    /// Whether the segment is wanted, and can be handed over. If not, the text is.
+    pub wants_segment: bool,
 }
 
 /// A piece of output for one of those who want it. They share it: it is written for each when its turn comes.

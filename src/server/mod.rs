@@ -58,6 +58,7 @@ mod outputs;
 mod passage;
 mod peer;
 mod pending;
+mod psets;
 mod query;
 mod registry;
 mod rendezvous;
@@ -66,6 +67,8 @@ mod resolve;
 mod session;
 mod timers;
 mod tools;
+mod topology;
+mod transitions;
 mod upcalls;
 mod waiting;
 
@@ -74,15 +77,17 @@ pub use config::{Capabilities, Config, Limits, ToolAdmission, ToolPolicy};
 pub use core::Server;
 pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
-    ProcessFacts, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
+    ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
 pub use io::{
-    Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind, Version,
+    Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind,
+    TopologyQuestion, Version,
 };
 pub use requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
     Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
 };
+pub use topology::TOPOLOGY;
 
 #[cfg(test)]
 mod tests;

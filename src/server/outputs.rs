@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::host::{CallId, HostResult};
-use super::io::{Output, PeerId};
+use super::io::{Output, PeerId, TopologyQuestion};
 use crate::proto::{Reply, Tag};
 use crate::types::{Namespace, Status};
 
@@ -58,6 +58,12 @@ impl Outputs {
     /// Has the runtime answer with the description of a namespace, which is the same for many.
     pub(super) fn reply_job_info(&mut self, ticket: Ticket, namespace: Namespace) {
         self.queue.push_back(Output::ReplyJobInfo(ticket.peer, ticket.tag, namespace));
+        self.forget(ticket);
+    }
+
+    /// Has the runtime answer a question about the node's topology, which it has.
+    pub(super) fn reply_topology(&mut self, ticket: Ticket, question: TopologyQuestion) {
+        self.queue.push_back(Output::ReplyTopology(ticket.peer, ticket.tag, question));
         self.forget(ticket);
     }
 

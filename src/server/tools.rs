@@ -195,7 +195,7 @@ impl<S: Publish> Server<S> {
                 return Err(Refusal::UnknownProcess { proc: proc.clone() });
             }
         } else {
-            let description = if is_lone && kind == ToolKind::Singleton { of_one() } else { Vec::new() };
+            let description = if is_lone && kind == ToolKind::Singleton { of_one() } else { universe_of_one() };
             if let Err(error) = self.store.register(namespace, &description) {
                 tracing::warn!(%namespace, %error, "no room for the data of a tool");
                 return Err(Refusal::HostForTool { status: error.status() });
@@ -293,13 +293,18 @@ fn upcall_of(hello: &ToolHello) -> ToolUpcall {
 
 /// What a process that is alone knows of its job.
 fn of_one() -> Vec<Info> {
-    let number = |key: TypedKey<u32>, value: u32| Info::new(Key::from_static(key.name()), value);
-    vec![
-        number(keys::JOB_SIZE, 1),
-        number(keys::UNIV_SIZE, 1),
-        number(keys::MAX_PROCS, 1),
-        number(keys::NUM_NODES, 1),
-        number(keys::LOCAL_SIZE, 1),
-        Info::new(Key::from_static(keys::LOCAL_PEERS.name()), "0"),
-    ]
+    let mut known = universe_of_one();
+    let numbers = [keys::JOB_SIZE, keys::MAX_PROCS, keys::NUM_NODES, keys::LOCAL_SIZE];
+    known.extend(numbers.map(|key| one(key)));
+    known.push(Info::new(Key::from_static(keys::LOCAL_PEERS.name()), "0"));
+    known
+}
+
+/// All that a tool knows of its job.
+fn universe_of_one() -> Vec<Info> {
+    vec![one(keys::UNIV_SIZE)]
+}
+
+fn one(key: TypedKey<u32>) -> Info {
+    Info::new(Key::from_static(key.name()), 1_u32)
 }

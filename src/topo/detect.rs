@@ -1,10 +1,25 @@
 use hwlocality::Topology;
 use hwlocality::object::types::ObjectType;
+use hwlocality::topology::builder::TypeFilter;
+use hwlocality::topology::export::xml::XMLExportFlags;
 
 use super::TopologyError;
+use crate::types;
+
+pub(super) fn read() -> Result<types::Topology, TopologyError> {
+    let builder =
+        Topology::builder().with_io_type_filter(TypeFilter::KeepImportant).map_err(|error| detection(&error))?;
+    let topology = builder.build().map_err(|error| detection(&error))?;
+    let xml = topology.export_xml(XMLExportFlags::empty()).map_err(|error| detection(&error))?;
+    Ok(types::Topology { xml: Some(types::Text::from(xml.as_str())), support: Vec::new() })
+}
+
+fn detection(error: &dyn std::fmt::Display) -> TopologyError {
+    TopologyError::Detection { reason: error.to_string() }
+}
 
 pub(super) fn cores() -> Result<Vec<Vec<usize>>, TopologyError> {
-    let topology = Topology::new().map_err(|error| TopologyError::Detection { reason: error.to_string() })?;
+    let topology = Topology::new().map_err(|error| detection(&error))?;
     let cores: Vec<Vec<usize>> = topology
         .objects_with_type(ObjectType::Core)
         .filter_map(|core| core.cpuset())

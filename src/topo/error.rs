@@ -1,5 +1,5 @@
 /// Why the hardware topology is not known.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
     /// hwloc gave up.
@@ -14,4 +14,40 @@ pub enum TopologyError {
     /// Built without hwloc.
     #[error("this build has no topology support; build with feature `topology` or run without binding (--bind none)")]
     NotBuilt,
+    /// No libhwloc here.
+    #[error("libhwloc.so.15 can't be loaded; install it (Debian: libhwloc15) to {doing}")]
+    NoLibrary {
+        /// What was to be done.
+        doing: &'static str,
+    },
+    /// libhwloc failed.
+    #[error("libhwloc could not {doing}")]
+    Failed {
+        /// What was to be done.
+        doing: &'static str,
+    },
+    /// Somebody said so.
+    #[error("reading the hardware topology is forbidden here (MODEX_TOPOLOGY, modex.topology)")]
+    Forbidden,
+    /// The server was not told how.
+    #[error("this server has nothing to read the hardware topology with; its host must hand it a source")]
+    NoSource,
+    /// The server keeps it to itself.
+    #[error("this server does not share the hardware topology (PMIX_SERVER_SHARE_TOPOLOGY)")]
+    NotShared,
+    /// What was read is no topology, or can't be shared.
+    #[error("the hardware topology can't be used: {reason}")]
+    Unusable {
+        /// Why not.
+        reason: String,
+    },
+    /// The server can't be asked.
+    #[error("the server can't be asked for the hardware topology: {reason}")]
+    Unreachable {
+        /// Why not.
+        reason: String,
+    },
+    /// No thread to read it on.
+    #[error("no thread can be started to read the hardware topology")]
+    NoThread,
 }

@@ -1,18 +1,43 @@
-//! The node's hardware as hwloc sees it. Nothing outside this module names a type of the binding.
+//! The node's hardware. One process reads the machine, through hwloc; everybody else reads what that one shares.
 //!
-//! ```no_run
-//! let cores = modex::topo::cores()?;
-//! println!("{} cores, the first has processors {:?}", cores.len(), cores.first());
-//! # Ok::<(), modex::topo::TopologyError>(())
+//! ```text
+//! hwloc's XML --> xml --> digest, levels --> rows --> segment (shared)
+//!                                             |          |
+//!                                             +-- Machine <--- Object, CpuSet, localities, distances
 //! ```
+//!
+//! What is asked of a [`Machine`] is answered from rows of fixed width, checked once, whether they lie in the server's
+//! segment or were made here from a text: nothing but the reading of the machine itself needs hwloc.
+//!
+//! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and "Device and Topology Support".
 
+mod cpu_set;
 #[cfg(feature = "topology")]
 mod detect;
+mod digest;
 mod error;
+mod format;
+pub mod inventory;
+mod kind;
+mod levels;
 mod locality;
+mod machine;
+mod rows;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod xml;
 
+pub use cpu_set::{CpuSet, CpuSetError, PROCESSORS_MAX};
+pub use digest::DigestError;
 pub use error::TopologyError;
+pub use inventory::{Inventories, Inventory, InventoryError};
+pub use kind::Kind;
 pub use locality::{LocalityError, locality_string, relative_locality};
+pub use machine::{DeviceDistance, Machine};
+pub use rows::{Object, RowError};
+pub use segment::{LABEL, MachineError, ShareError, SharedMachine, layout_id};
+pub use xml::{XML_BYTES_MAX, XmlError};
 
 /// The operating system's processor numbers of each core this process may run on, in hwloc's logical order.
 ///
@@ -21,6 +46,17 @@ pub use locality::{LocalityError, locality_string, relative_locality};
 pub fn cores() -> Result<Vec<Vec<usize>>, TopologyError> {
     #[cfg(feature = "topology")]
     return detect::cores();
+    #[cfg(not(feature = "topology"))]
+    Err(TopologyError::NotBuilt)
+}
+
+/// Reads the machine: hwloc's XML, with devices.
+///
+/// # Errors
+/// [`TopologyError`] when the topology can't be read, or the crate was built without feature `topology`.
+pub fn read() -> Result<crate::types::Topology, TopologyError> {
+    #[cfg(feature = "topology")]
+    return detect::read();
     #[cfg(not(feature = "topology"))]
     Err(TopologyError::NotBuilt)
 }

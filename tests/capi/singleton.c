@@ -161,7 +161,6 @@ int main(void)
     pmix_proc_t me = proc_of("wrong", 9);
 
     before();
-    of_a_dead_launcher();
     for (int life = 0; life < 2; life++) {
         CHECK_STATUS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
         alone(&me);
@@ -172,5 +171,6 @@ int main(void)
         CHECK_STATUS(PMIX_ERR_INIT, PMIx_Deregister_event_handler(SIZE_MAX, NULL, NULL));
         if (!stock()) CHECK_STATUS(PMIX_ERR_INIT, PMIx_Finalize(NULL, 0));
     }
+    of_a_dead_launcher();
     return finish();
 }

@@ -4,7 +4,8 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 7] = ["run", "demo", "inspect", "bench", "info", "completions", "man"];
+const SUBCOMMANDS: [&str; 10] =
+    ["run", "demo", "inspect", "get", "query", "bench", "sim", "info", "completions", "man"];
 
 #[test]
 fn every_subcommand_explains_itself() {

@@ -167,6 +167,11 @@ impl Running {
         processes(&self.mark)
     }
 
+    /// Where its files are.
+    pub(crate) fn temporary(&self) -> &Path {
+        self.temporary.path()
+    }
+
     pub(crate) fn temporary_files(&self) -> Vec<PathBuf> {
         entries(self.temporary.path())
     }

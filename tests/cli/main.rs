@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
 
+mod ask;
 mod cleanup;
 mod demo;
 mod endings;
@@ -15,6 +16,7 @@ mod info;
 mod launch;
 mod output;
 mod programs;
+mod sim;
 mod unread;
 
 /// Plays the role named by the environment when a launcher runs this binary as a rank; does nothing otherwise.
@@ -22,6 +24,7 @@ mod unread;
 fn client_process() {
     match std::env::var(launch::ROLE).as_deref() {
         Ok("abort") => endings::abort_as_rank_one(),
+        Ok("keep values") => ask::keep_values(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}
     }

@@ -14,4 +14,5 @@ mod player;
 mod server_side;
 #[path = "../support/mod.rs"]
 mod support;
+mod tools;
 mod vectors;

@@ -1,7 +1,7 @@
 //! Plays a captured client on a real connection, one message after the other.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -35,23 +35,36 @@ impl<'a> Player<'a> {
     pub(crate) fn connect(session: &'a Session, proc: &ProcId, environment: &[(String, String)]) -> Self {
         let mut stream = open(environment);
         let (uid, gid) = ids();
-        let mut connect = Connect {
+        let connect = Connect {
             credential: native_credential(Ids { uid, gid }),
             role: Role::Client(proc.clone()),
             ..session.connect.clone()
-        }
-        .encode()
-        .unwrap();
-        connect.extend_from_slice(&session.stray);
-        let body_bytes = u8::try_from(connect.len() - 16).unwrap();
-        assert!(connect[9..12] == [0; 3] && usize::from(connect[8]) + session.stray.len() == usize::from(body_bytes));
-        connect[8] = body_bytes;
-        stream.write_all(&connect).unwrap();
+        };
+        stream.write_all(&introduction(session, &connect)).unwrap();
         let mut answer = [0; 8];
         stream.read_exact(&mut answer).unwrap();
         let (answer, _) = Answer::decode(&answer).unwrap();
         assert!(matches!(answer, Answer::Accepted { .. }), "{proc}: {answer:?}");
         Self { session, stream, events: Vec::new() }
+    }
+
+    /// Connects as the captured tool did, as a process of whoever runs the test; gives what the server said to that, as
+    /// many bytes as were captured.
+    pub(crate) fn connect_tool(session: &'a Session, address: SocketAddr) -> (Self, Vec<u8>) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        let (uid, gid) = ids();
+        let own = Ids { uid, gid };
+        let role = match session.connect.role.clone() {
+            Role::Tool(_) => Role::Tool(own),
+            Role::NamedTool(_, proc) => Role::NamedTool(own, proc),
+            role => panic!("{role:?} is no tool"),
+        };
+        let connect = Connect { credential: native_credential(own), role, ..session.connect.clone() };
+        stream.write_all(&introduction(session, &connect)).unwrap();
+        let mut welcome = vec![0; session.welcome.len()];
+        stream.read_exact(&mut welcome).unwrap();
+        (Self { session, stream: Box::new(stream), events: Vec::new() }, welcome)
     }
 
     /// Sends every message; gives each answer beside the step it belongs to.
@@ -91,6 +104,16 @@ impl<'a> Player<'a> {
         self.stream.read_exact(&mut bytes[FrameHeader::SIZE_BYTES..]).unwrap();
         Some(take_apart(&bytes))
     }
+}
+
+/// A connect message with what the captured one has behind its last field.
+fn introduction(session: &Session, connect: &Connect) -> Vec<u8> {
+    let mut message = connect.encode().unwrap();
+    message.extend_from_slice(&session.stray);
+    let body_bytes = u8::try_from(message.len() - 16).unwrap();
+    assert!(message[9..12] == [0; 3] && usize::from(message[8]) + session.stray.len() == usize::from(body_bytes));
+    message[8] = body_bytes;
+    message
 }
 
 /// What the process beside the captured one has to say for the captured one to get on.

@@ -42,7 +42,22 @@ pub(crate) const V6_1: Version = Version::new(6, 1, 1);
 impl Session {
     pub(crate) fn read(name: &str, server: Version) -> Self {
         let path = format!("{}/tests/vectors/{name}.hex", env!("CARGO_MANIFEST_DIR"));
+        Self::of(&std::fs::read_to_string(path).unwrap(), server)
+    }
+
+    /// The sessions of tools, each with the release of both ends.
+    pub(crate) fn of_tools() -> Vec<(Self, Version)> {
+        let path = format!("{}/tests/vectors/tool_connect.hex", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
+        let sessions = text.split("# ").filter(|session| !session.is_empty()).map(|session| {
+            let (title, lines) = session.split_once('\n').unwrap();
+            let release = Version::parse(title.split_whitespace().next().unwrap().as_bytes());
+            (Self::of(lines, release), release)
+        });
+        sessions.collect()
+    }
+
+    fn of(text: &str, server: Version) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.ends_with("EOF"));
         let mut messages = lines.map(|line| (line.starts_with('>'), hex(line.split_whitespace().nth(1).unwrap())));
         let (_, first) = messages.next().unwrap();

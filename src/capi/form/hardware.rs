@@ -65,7 +65,7 @@ impl Form for pmix_topology_t {
 
     fn write(owned: &Topology, to: &mut Self) -> Result<(), CError> {
         let Some(xml) = &owned.xml else { return Ok(()) };
-        to.topology = hwloc::import(xml)?;
+        to.topology = hwloc::import(xml, hwloc::Of::SomeMachine)?;
         to.source = memory::new_string(SOURCE)?;
         Ok(())
     }

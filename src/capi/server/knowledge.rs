@@ -146,9 +146,9 @@ mod tests {
     use crate::types::Namespace;
 
     fn process(directory: &std::path::Path) -> ServerProcess {
-        let bridge = Arc::new(Bridge { module: pmix_server_module_t::default(), form: Default::default() });
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), Default::default()));
         let server = Server::builder().tmpdir(directory).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
-        ServerProcess::new(server, bridge)
+        ServerProcess::new(server, bridge, Arc::default())
     }
 
     fn ask(keys: &[&str], qualifiers: Vec<Info>) -> Vec<Query> {

@@ -1,22 +1,28 @@
 //! Initialization and the end of a server.
 
+use std::ffi::CStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::unistd::{geteuid, getpid};
 
-use crate::api::{ForeignClients, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport};
+use crate::api::{
+    AddressReport, ForeignClients, Host, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport,
+    TopologySharing,
+};
 use crate::capi::guard::{Failure, guard};
+use crate::capi::topology::HostTopology;
 use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::capi::{from_c, munge, pointer, process, spoken};
+use crate::capi::{from_c, munge, parent, pointer, process, spoken};
 use crate::keys;
 use crate::proto::exchange::ExchangeForm;
-use crate::types::{InfoFlags, Status, Value};
+use crate::types::{InfoFlags, ProcId, Status, Value};
 
 use super::module;
 use super::own::Own;
 use super::state::{self, ServerProcess};
+use super::topology_options::TopologyOptions;
 use super::upcall::{self, Bridge, ModuleHost};
 
 /// Makes this process a server with the host functions of `module` (NULL: none), or counts up if it is one. Clients can
@@ -42,7 +48,7 @@ pub unsafe extern "C" fn PMIx_server_init(
         if process::read(|state| state.server_count) == 0 {
             spoken::begin();
             // SAFETY: the caller's contract.
-            let options = unsafe { Options::read(infos) }?;
+            let options = unsafe { Options::read(infos, true) }?;
             start(options, module)?;
         }
         process::change(|state| state.server_count = state.server_count.saturating_add(1));
@@ -68,15 +74,18 @@ pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
             (role, if is_last { state::replace(None) } else { None })
         };
         drop(role);
-        if let Some(process) = ended {
-            // Nobody waits for the host's answers any more. Requests that slip in until the server is closed are
-            // answered by the second call.
-            upcall::abandon_all();
-            process.server().close(CALLBACK_TIME_MAX);
-            upcall::abandon_all();
-        }
+        end(ended);
         Ok(())
     })
+}
+
+fn end(ended: Option<Arc<ServerProcess>>) {
+    let Some(process) = ended else { return };
+    // Nobody waits for the host's answers any more. Requests that slip in until the server is closed are answered by the
+    // second call.
+    upcall::abandon_all();
+    process.server().close(CALLBACK_TIME_MAX);
+    upcall::abandon_all();
 }
 
 /// How long a callback that runs may keep `PMIx_server_finalize`: it may be waiting for a lock that the caller holds.
@@ -96,20 +105,27 @@ struct Options {
     is_ipv6_disabled: bool,
     exchange: Option<ExchangeForm>,
     offers_munge: bool,
+    topology: TopologyOptions,
 }
 
 impl Options {
-    /// Reads what is known here. The rest is not looked into: it may hold pointers that only some releases understand.
+    /// Reads what is known here. The rest is not looked into: it may hold pointers that only some releases understand. If
+    /// it is `complete` nobody else reads these infos.
     ///
     /// # Safety
     /// P1 for every pointer inside.
-    unsafe fn read(infos: &[pmix_info_t]) -> Result<Self, Failure> {
+    unsafe fn read(infos: &[pmix_info_t], complete: bool) -> Result<Self, Failure> {
         let mut options =
             Self { exchange: exchange_of_environment()?, offers_munge: munge_of_environment()?, ..Self::default() };
+        options.tools.report = report_of_environment();
         for info in infos {
             let name = from_c::key_in_place(&info.key)?;
+            // SAFETY: the caller's contract.
+            if unsafe { options.topology.take(name, &info.value) }? {
+                continue;
+            }
             if !UNDERSTOOD.contains(&name) {
-                if info.flags & InfoFlags::REQUIRED.bits() != 0 {
+                if complete && info.flags & InfoFlags::REQUIRED.bits() != 0 {
                     return Err(Failure(Status::ERR_NOT_SUPPORTED));
                 }
                 continue;
@@ -138,6 +154,8 @@ impl Options {
             self.system_tmpdir = Some(text()?.into());
         } else if name == keys::LAUNCHER_RENDEZVOUS_FILE.name() {
             self.tools.file = Some(text()?.into());
+        } else if name == keys::TCP_REPORT_URI.name() {
+            self.tools.report = Some(AddressReport::parse(&text()?));
         } else if let Some(flag) = self.flag_mut(name) {
             *flag = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         } else if name == EXCHANGE {
@@ -168,7 +186,23 @@ impl Options {
         ToolSupport { admission, ..self.tools.clone() }
     }
 
-    fn builder(self) -> ServerBuilder {
+    /// Takes the name of a tool, and of tools what brings a name.
+    fn for_tool(mut self, proc: &ProcId) -> Self {
+        self.namespace = Some(proc.namespace.as_str().to_owned());
+        self.rank = proc.rank.process();
+        self.admits_tools = true;
+        self
+    }
+
+    /// A file that whoever started this server looks into; its name is not passed on to what this server starts.
+    fn take_file_of_environment(&mut self) {
+        if self.admits_tools && self.tools.file.is_none() {
+            self.tools.file = file_of_environment();
+            parent::forget(FILE_VARIABLE);
+        }
+    }
+
+    fn builder(self, topology: Arc<HostTopology>, sharing: TopologySharing) -> ServerBuilder {
         // A server of root serves the jobs of other users, too.
         let access = if geteuid().is_root() { SocketAccess::RegisteredUsers } else { SocketAccess::OwnerOnly };
         let tools = self.tool_support();
@@ -180,7 +214,7 @@ impl Options {
             (true, true) => ForeignClients::Refused,
         };
         let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
-        let builder = builder.foreign_clients(clients);
+        let builder = builder.foreign_clients(clients).topology(topology).topology_sharing(sharing);
         let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
@@ -250,13 +284,31 @@ fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
     })
 }
 
-const UNDERSTOOD: [&str; 16] = [
+/// Variable of the standard: the file in which a launcher is to write where it listens.
+const FILE_VARIABLE: &CStr = c"PMIX_LAUNCHER_RNDZ_FILE";
+/// What the reference's servers are told to report their address with.
+const REPORT_VARIABLE: &str = "PMIX_MCA_ptl_base_report_uri";
+
+#[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
+fn report_of_environment() -> Option<AddressReport> {
+    let place = std::env::var(REPORT_VARIABLE).ok().filter(|place| !place.is_empty());
+    place.map(|place| AddressReport::parse(&place))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
+fn file_of_environment() -> Option<PathBuf> {
+    let name = FILE_VARIABLE.to_str().ok()?;
+    std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+const UNDERSTOOD: [&str; 17] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
     keys::SERVER_TMPDIR.name(),
     keys::SYSTEM_TMPDIR.name(),
     keys::LAUNCHER_RENDEZVOUS_FILE.name(),
+    keys::TCP_REPORT_URI.name(),
     keys::SERVER_TOOL_SUPPORT.name(),
     keys::SERVER_ALLOW_FOREIGN_TOOLS.name(),
     keys::SERVER_SESSION_SUPPORT.name(),
@@ -269,13 +321,47 @@ const UNDERSTOOD: [&str; 16] = [
     SECURITY,
 ];
 
-fn start(options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
-    let bridge = Arc::new(Bridge { module, form: options.exchange.unwrap_or_default() });
-    let server = options.builder().start(ModuleHost::new(Arc::clone(&bridge))).map_err(|error| {
-        tracing::error!(%error, "the PMIx server can't be started");
-        Failure(Status::ERR_INIT)
-    })?;
-    let process = Arc::new(ServerProcess::new(server, bridge));
+/// Makes a tool a server, with what its attributes say of that, and no functions of a host yet.
+///
+/// # Safety
+/// P1 for every pointer inside.
+pub(in crate::capi) unsafe fn serve_launcher(proc: &ProcId, infos: &[pmix_info_t]) -> Result<(), Failure> {
+    if state::current().is_ok() {
+        return Ok(());
+    }
+    // SAFETY: the caller's contract.
+    let options = unsafe { Options::read(infos, false) }?;
+    start(options.for_tool(proc), pmix_server_module_t::default())
+}
+
+/// Gives the server in a tool the functions of its host; makes it one first if need be.
+pub(in crate::capi) fn serve_tool(proc: &ProcId, module: pmix_server_module_t) -> Result<(), Failure> {
+    let Ok(current) = state::current() else { return start(Options::default().for_tool(proc), module) };
+    current.bridge.set_module(module);
+    let capabilities = ModuleHost::new(Arc::clone(&current.bridge)).capabilities();
+    Ok(current.server().set_capabilities(capabilities)?)
+}
+
+/// A tool ends, and with it the server that it made.
+pub(in crate::capi) fn end_of_tool() {
+    let role = process::change(|state| if state.server_count == 0 { state.server.take() } else { None });
+    let Some(role) = role else { return };
+    drop(role);
+    end(state::replace(None));
+}
+
+fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
+    options.take_file_of_environment();
+    let bridge = Arc::new(Bridge::new(module, options.exchange.unwrap_or_default()));
+    let sharing = options.topology.sharing();
+    let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
+    let server = options.builder(Arc::clone(&topology), sharing).start(ModuleHost::new(Arc::clone(&bridge))).map_err(
+        |error| {
+            tracing::error!(%error, "the PMIx server can't be started");
+            Failure(Status::ERR_INIT)
+        },
+    )?;
+    let process = Arc::new(ServerProcess::new(server, bridge, topology));
     state::replace(Some(Arc::clone(&process)));
     let role = Arc::new(Own::new(process));
     process::change(|state| state.server = Some(role));

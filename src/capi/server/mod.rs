@@ -25,5 +25,9 @@ pub mod registration;
 mod resources;
 pub mod setup;
 mod state;
+mod topology_options;
 pub mod unsupported;
 mod upcall;
+
+pub(in crate::capi) use lifecycle::{end_of_tool, serve_launcher, serve_tool};
+pub(in crate::capi) use module::copy as copy_module;

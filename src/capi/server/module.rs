@@ -29,7 +29,7 @@ const TAIL_SIZE_BYTES: usize = size_of::<pmix_server_module_t>() - COMMON_SIZE_B
 ///
 /// # Safety
 /// `module` is NULL or points to a table of release 3.0 or later.
-pub(super) unsafe fn copy(module: *const pmix_server_module_t) -> pmix_server_module_t {
+pub(in crate::capi) unsafe fn copy(module: *const pmix_server_module_t) -> pmix_server_module_t {
     let mut copy = pmix_server_module_t::default();
     if module.is_null() || !module.is_aligned() {
         return copy;

@@ -13,8 +13,10 @@ use crate::api::{
 use crate::capi::client::KeptValues;
 use crate::capi::operation::{Answer, Operation, Results};
 use crate::capi::server_role::{Done, EventHandler, ServerRole};
+use crate::capi::types::c_void;
 use crate::gds::AsStatus;
 use crate::keys;
+use crate::topo::{SharedMachine, TopologyError};
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
 use super::knowledge;
@@ -247,6 +249,14 @@ impl ServerRole for Own {
         self.process.server().defer(job).map_err(|error| error.status())
     }
 
+    fn topology_object(&self) -> Result<*mut c_void, TopologyError> {
+        self.process.topology.object()
+    }
+
+    fn shared_topology(&self) -> Result<Arc<SharedMachine>, TopologyError> {
+        self.process.server().topology()
+    }
+
     fn perform(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status> {
         let (bridge, requester) = (&self.process.bridge, self.requester());
         match operation {
@@ -433,9 +443,7 @@ mod tests {
     use super::*;
     use crate::api::Server;
     use crate::capi::server::upcall::{Bridge, ModuleHost};
-    use crate::capi::types::{
-        c_void, pmix_info_cbfunc_t, pmix_proc_t, pmix_query_t, pmix_server_module_t, pmix_status_t,
-    };
+    use crate::capi::types::{pmix_info_cbfunc_t, pmix_proc_t, pmix_query_t, pmix_server_module_t, pmix_status_t};
     use crate::proto::exchange::ExchangeForm;
 
     /// A host that knows the answer to every question: nothing, at once.
@@ -453,9 +461,9 @@ mod tests {
 
     fn own(directory: &std::path::Path) -> Own {
         let module = pmix_server_module_t { query: Some(query), ..Default::default() };
-        let bridge = Arc::new(Bridge { module, form: ExchangeForm::default() });
+        let bridge = Arc::new(Bridge::new(module, ExchangeForm::default()));
         let server = Server::builder().tmpdir(directory).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
-        Own::new(Arc::new(ServerProcess::new(server, bridge)))
+        Own::new(Arc::new(ServerProcess::new(server, bridge, Arc::default())))
     }
 
     /// A host's function that looked for a value, or told of an event, and waited never returned: what it waited for was

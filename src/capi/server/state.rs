@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::api::Server;
 use crate::capi::client::KeptValues;
 use crate::capi::guard::Failure;
+use crate::capi::topology::HostTopology;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
 
 use super::fork::Change;
@@ -33,6 +34,8 @@ pub(super) struct ServerProcess {
     pub(super) process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
     /// What the host says it supports: function, then attributes.
     pub(super) attributes: Mutex<BTreeMap<String, Vec<String>>>,
+    /// Where the node's topology comes from.
+    pub(super) topology: Arc<HostTopology>,
 }
 
 /// Values that this process has stored for itself.
@@ -41,7 +44,7 @@ pub(super) type OwnValues = BTreeMap<ProcId, BTreeMap<Key, Value>>;
 static CURRENT: RwLock<Option<Arc<ServerProcess>>> = RwLock::new(None);
 
 impl ServerProcess {
-    pub(super) fn new(server: Server, bridge: Arc<Bridge>) -> Self {
+    pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
         Self {
             server,
             owner_pid: process::id(),
@@ -53,6 +56,7 @@ impl ServerProcess {
             described: Mutex::default(),
             process_sets: Mutex::default(),
             attributes: Mutex::default(),
+            topology,
         }
     }
 
@@ -86,9 +90,9 @@ mod tests {
     #[test]
     fn a_forked_child_is_no_server() {
         let directory = tempfile::tempdir().unwrap();
-        let bridge = Arc::new(Bridge { module: pmix_server_module_t::default(), form: ExchangeForm::default() });
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
         let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
-        replace(Some(Arc::new(ServerProcess::new(server, bridge))));
+        replace(Some(Arc::new(ServerProcess::new(server, bridge, Arc::default()))));
         // SAFETY: the child looks at the state, whose lock nobody holds for long, and ends.
         match unsafe { nix::unistd::fork() }.unwrap() {
             nix::unistd::ForkResult::Child => {

@@ -1,18 +1,11 @@
 //! How far devices are from a process.
 
-use hwlocality_sys as hwloc_types;
-use hwlocality_sys::hwloc_obj;
-
-use super::detect::{self, Machine};
 use super::*;
 use crate::capi::guard::guard_or;
 use crate::capi::to_c::Array;
 use crate::capi::{from_c, lent, process};
-use crate::types::codes::device_type;
+use crate::topo::DeviceDistance;
 use crate::types::{Info, Value};
-
-/// A distance that is not known.
-const UNKNOWN: u16 = u16::MAX;
 
 /// Each device of the machine, and how many levels of its hierarchy lie between it and the nearest and the farthest
 /// processor of the set. Infos narrow the choice: `PMIX_DEVICE_TYPE` by kinds, `PMIX_DEVICE_ID` by one identity.
@@ -102,34 +95,28 @@ unsafe fn compute(
     }
     // SAFETY: the caller's contract.
     let wanted = Wanted::of(&unsafe { from_c::infos(info, ninfo) }?)?;
-    let machine = Machine::get("compute distances")?;
-    // SAFETY: a loaded topology and a bitmap (the caller's contract).
-    let found = unsafe { wanted.devices(machine, topology.topology, bitmap) };
+    // SAFETY: a bitmap (the caller's contract).
+    let set = unsafe { locality::set_of(bitmap) }?;
+    let found = match hwloc::is_kept(topology.topology) {
+        true => source::machine()?.distances(&set),
+        // SAFETY: a loaded topology (the caller's contract).
+        false => unsafe { source::machine_of(topology.topology) }?.distances(&set),
+    };
+    let found: Vec<DeviceDistance> = found.into_iter().filter(|device| wanted.includes(device)).collect();
     let mut array = Array::<pmix_device_distance_t>::constructed(found.len())?;
     for (place, device) in array.as_mut_slice().iter_mut().zip(&found) {
-        *place = device.to_c();
+        *place = to_c(device);
     }
     Ok(array)
 }
 
-/// A device and its distances.
-struct Distance {
-    uuid: String,
-    name: String,
-    kind: u64,
-    nearest: u16,
-    farthest: u16,
-}
-
-impl Distance {
-    fn to_c(&self) -> pmix_device_distance_t {
-        pmix_device_distance_t {
-            uuid: memory::string(self.uuid.as_bytes()),
-            osname: memory::string(self.name.as_bytes()),
-            type_: self.kind,
-            mindist: self.nearest,
-            maxdist: self.farthest,
-        }
+fn to_c(device: &DeviceDistance) -> pmix_device_distance_t {
+    pmix_device_distance_t {
+        uuid: memory::string(device.uuid.as_bytes()),
+        osname: memory::string(device.name.as_bytes()),
+        type_: device.device_types,
+        mindist: device.nearest,
+        maxdist: device.farthest,
     }
 }
 
@@ -153,53 +140,8 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// # Safety
-    /// `topology` is a loaded topology, `bitmap` a bitmap.
-    unsafe fn devices(&self, machine: &Machine, topology: *const c_void, bitmap: *const c_void) -> Vec<Distance> {
-        // SAFETY: the caller's contract.
-        let devices = unsafe { machine.devices(topology) };
-        let describe = |device: &hwloc_obj| {
-            // SAFETY: the caller's contract; the device is the topology's.
-            let levels = unsafe { machine.levels(topology, bitmap, device) };
-            // SAFETY: the device is the topology's.
-            unsafe { describe(device, levels) }
-        };
-        devices.into_iter().map(describe).filter(|device| self.includes(device)).collect()
-    }
-
-    fn includes(&self, device: &Distance) -> bool {
-        let is_kind = self.kinds.is_none_or(|kinds| kinds & device.kind != 0);
+    fn includes(&self, device: &DeviceDistance) -> bool {
+        let is_kind = self.kinds.is_none_or(|kinds| kinds & device.device_types != 0);
         is_kind && self.identity.as_ref().is_none_or(|identity| identity.as_bytes() == device.uuid.as_bytes())
-    }
-}
-
-/// # Safety
-/// `device` is an OS device of a loaded topology.
-unsafe fn describe(device: &hwloc_obj, levels: Option<(u16, u16)>) -> Distance {
-    // SAFETY: libhwloc's texts end with NUL.
-    let name = unsafe { detect::text(device.name) }.map_or(String::new(), |name| name.to_string_lossy().into_owned());
-    // SAFETY: the attributes are the topology's.
-    let attributes = unsafe { device.attr.as_ref() };
-    // SAFETY: the attributes of an OS device are of that kind.
-    let kind = attributes.map_or(device_type::DEVTYPE_UNKNOWN, |attributes| kind_of(unsafe { attributes.osdev.ty }));
-    let address = [c"Address", c"NodeGUID"].into_iter().find_map(|key| {
-        // SAFETY: the device is the topology's.
-        unsafe { detect::remark(device, key) }
-    });
-    let uuid = address.map_or_else(|| name.clone(), |address| address.to_string_lossy().into_owned());
-    let (nearest, farthest) = levels.unwrap_or((UNKNOWN, UNKNOWN));
-    Distance { uuid, name, kind, nearest, farthest }
-}
-
-/// The standard's bit for hwloc's kind of device.
-const fn kind_of(kind: hwloc_types::hwloc_obj_osdev_type_t) -> u64 {
-    match kind {
-        hwloc_types::HWLOC_OBJ_OSDEV_STORAGE => device_type::DEVTYPE_BLOCK,
-        hwloc_types::HWLOC_OBJ_OSDEV_GPU => device_type::DEVTYPE_GPU,
-        hwloc_types::HWLOC_OBJ_OSDEV_NETWORK => device_type::DEVTYPE_NETWORK,
-        hwloc_types::HWLOC_OBJ_OSDEV_OPENFABRICS => device_type::DEVTYPE_OPENFABRICS,
-        hwloc_types::HWLOC_OBJ_OSDEV_DMA => device_type::DEVTYPE_DMA,
-        hwloc_types::HWLOC_OBJ_OSDEV_COPROC => device_type::DEVTYPE_COPROC,
-        _ => device_type::DEVTYPE_UNKNOWN,
     }
 }

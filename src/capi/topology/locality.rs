@@ -1,21 +1,8 @@
 //! Processor sets and localities as strings.
 
-use hwlocality_sys as hwloc_types;
-
-use super::detect::Machine;
+use super::binding::binding;
 use super::*;
-use crate::topo::{locality_string, relative_locality};
-
-/// Kinds of parts in the order in which strings list them.
-const PARTS: [(&str, u32); 7] = [
-    ("SK", hwloc_types::HWLOC_OBJ_PACKAGE),
-    ("L3", hwloc_types::HWLOC_OBJ_L3CACHE),
-    ("L2", hwloc_types::HWLOC_OBJ_L2CACHE),
-    ("L1", hwloc_types::HWLOC_OBJ_L1CACHE),
-    ("CR", hwloc_types::HWLOC_OBJ_CORE),
-    ("HT", hwloc_types::HWLOC_OBJ_PU),
-    ("NM", hwloc_types::HWLOC_OBJ_NUMANODE),
-];
+use crate::topo::{CpuSet, relative_locality};
 
 /// What two processes of a node share, from their locality strings.
 ///
@@ -61,18 +48,11 @@ pub unsafe extern "C" fn PMIx_server_generate_locality_string(
         *text = std::ptr::null_mut();
         // SAFETY: the caller's contract.
         let Some(bitmap) = (unsafe { bitmap(cpuset) })? else { return Ok(()) };
-        let machine = Machine::get("describe a locality")?;
-        let topology = own()?;
-        // SAFETY: our topology, and a bitmap.
-        if unsafe { machine.is_unbound(topology, bitmap) } {
-            return Ok(());
+        // SAFETY: a bitmap.
+        let set = unsafe { set_of(bitmap) }?;
+        if let Some(locality) = source::machine()?.locality(&set) {
+            *text = memory::new_string(locality.as_bytes())?;
         }
-        let indices = PARTS.map(|(name, kind)| {
-            // SAFETY: our topology, and a bitmap.
-            (name, unsafe { machine.covering(topology, bitmap, kind) })
-        });
-        let parts = indices.iter().map(|(name, indices)| (*name, indices.as_slice()));
-        *text = memory::new_string(locality_string(parts).as_bytes())?;
         Ok(())
     })
 }
@@ -156,9 +136,7 @@ pub unsafe extern "C" fn PMIx_Get_cpuset(cpuset: *mut pmix_cpuset_t, r#ref: pmix
             1 => true,
             _ => return Err(Failure(Status::ERR_BAD_PARAM)),
         };
-        let machine = Machine::get("read the binding of a process")?;
-        // SAFETY: our topology.
-        let bitmap = unsafe { machine.binding(own()?, of_thread) }?;
+        let bitmap = hwloc::bitmap_of(&Text::from(binding(of_thread)?.to_string()))?;
         put_set(set, bitmap)
     })
 }
@@ -176,6 +154,18 @@ pub(super) unsafe fn bitmap(cpuset: *const pmix_cpuset_t) -> Result<Option<*cons
     // SAFETY: a member that is NULL or ends with NUL.
     unsafe { is_ours(set.source, "processor set") }?;
     Ok((!set.bitmap.is_null()).then_some(set.bitmap.cast_const()))
+}
+
+/// What a bitmap has. One without end has no list that ends, and is every processor there can be.
+///
+/// # Safety
+/// `bitmap` is a bitmap of libhwloc.
+pub(super) unsafe fn set_of(bitmap: *const c_void) -> Result<CpuSet, Failure> {
+    // SAFETY: the caller's contract.
+    let list = unsafe { hwloc::list_of(bitmap) }?.to_string_lossy();
+    let last = crate::topo::PROCESSORS_MAX - 1;
+    let list = if list.ends_with('-') { format!("{list}{last}") } else { list };
+    list.parse().map_err(|_| Failure(Status::ERR_BAD_PARAM))
 }
 
 /// Puts a bitmap of ours into a set.

@@ -1,33 +1,35 @@
 //! Hardware: topologies, processor sets, localities, distances.
 //!
 //! libhwloc is loaded when a function here is first called ([`super::hwloc`]): most processes of a job never do, and
-//! being linked with it would cost each of them more at its start than all else this library does there. Its types are
-//! those of `hwlocality-sys`. Without libhwloc on the machine the functions answer `PMIX_ERR_NOT_SUPPORTED`.
+//! being linked with it would cost each of them more at its start than all else this library does there. A client needs
+//! it only to hand out libhwloc's own objects: what it says of the machine itself it reads from what its server shares
+//! (`topo`). Without libhwloc on the server's machine the functions answer `PMIX_ERR_NOT_SUPPORTED`.
 //!
 //! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and "Device and Topology Support".
 
+mod binding;
 mod detect;
 mod distances;
 mod locality;
+mod source;
 #[cfg(test)]
 mod tests;
 
-pub use detect::Error;
 pub use distances::*;
 pub use locality::*;
-
-use std::sync::OnceLock;
+pub use source::{Given, HostObject, HostTopology, is_forbidden};
 
 use super::guard::{Failure, guard};
 use super::types::*;
 use super::{hwloc, memory, pointer};
+use crate::gds::AsStatus;
 use crate::types::{Status, Text};
-use detect::Machine;
 
 /// What names the provider in structures and strings.
 const SOURCE: &[u8] = b"hwloc";
 
-/// The topology of this machine, which the library keeps: destructing the structure does not free it.
+/// The topology of this machine, which the library keeps: destructing the structure does not free it. A client gets what
+/// its server shares and reads no machine, unless that server shares nothing and is another library's.
 ///
 /// Support: implemented.
 ///
@@ -40,7 +42,7 @@ pub unsafe extern "C" fn PMIx_Load_topology(topo: *mut pmix_topology_t) -> pmix_
         let place = unsafe { pointer::unique(topo, "place for the topology") }?;
         // SAFETY: the caller's contract.
         unsafe { is_ours(place.source, "topology") }?;
-        let topology = own()?;
+        let topology = source::object()?;
         if place.source.is_null() {
             place.source = memory::new_string(SOURCE)?;
         }
@@ -49,15 +51,18 @@ pub unsafe extern "C" fn PMIx_Load_topology(topo: *mut pmix_topology_t) -> pmix_
     })
 }
 
-/// The library's own topology, read at the first call.
-fn own() -> Result<*mut c_void, Error> {
-    static OWN: OnceLock<Result<usize, Error>> = OnceLock::new();
-    let load = || {
-        let topology = Machine::get("read the topology of this machine")?.load()?;
-        hwloc::keep_topology(topology);
-        Ok(topology.expose_provenance())
-    };
-    OWN.get_or_init(load).clone().map(std::ptr::with_exposed_provenance_mut)
+/// Another provider's object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {what} comes from {source_name:?}; this library knows hwloc only")]
+pub struct SourceError {
+    what: &'static str,
+    source_name: String,
+}
+
+impl AsStatus for SourceError {
+    fn status(&self) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
 }
 
 /// Refuses what another provider made.
@@ -68,7 +73,7 @@ unsafe fn is_ours(source: *const c_char, what: &'static str) -> Result<(), Failu
     // SAFETY: the caller's contract.
     match unsafe { pointer::text(source, what) }? {
         Some(source) if !source.to_bytes().starts_with(SOURCE) => {
-            Err(Error::Source { what, source_name: source.to_string_lossy().into_owned() }.into())
+            Err(SourceError { what, source_name: source.to_string_lossy().into_owned() }.into())
         }
         _ => Ok(()),
     }

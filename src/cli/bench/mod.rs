@@ -22,6 +22,7 @@ mod output;
 mod plot;
 mod probe;
 mod put;
+mod ranks;
 mod register;
 mod syscalls;
 mod worker;
@@ -29,6 +30,7 @@ mod worker;
 use clap::{Args, Subcommand};
 
 use super::Outcome;
+pub(super) use output::progress;
 
 #[derive(Args, Debug)]
 pub(super) struct Options {

@@ -59,7 +59,7 @@ impl Output {
 }
 
 /// Says what is going on, on one line that the next one overwrites; only to a terminal.
-pub(super) fn progress(what: &str) {
+pub(in crate::cli) fn progress(what: &str) {
     let mut terminal = stderr();
     if terminal.is_terminal() {
         // Nobody is helped by an error about a progress line.

@@ -24,6 +24,8 @@ use std::io::{self, IsTerminal, Write};
 
 use super::Outcome;
 pub(super) use options::Options;
+pub(super) use table::printable;
+pub(super) use value::to_json;
 
 /// Prints what was asked for. Whatever could not be shown becomes a line on standard error and exit status 1.
 pub(super) fn run(options: &Options) -> Outcome {

@@ -19,7 +19,7 @@ pub(super) fn render(report: &Report, is_terminal: bool) -> String {
 }
 
 /// Text that comes from a segment, with whatever could steer a terminal escaped.
-pub(super) fn printable(text: &str) -> String {
+pub(in crate::cli) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() {

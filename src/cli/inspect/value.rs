@@ -28,7 +28,7 @@ impl ValueReport {
 }
 
 /// A value in the form closest to it that JSON has; in the notation of Rust's `Debug` if none is close.
-pub(super) fn to_json(value: &Value) -> Json {
+pub(in crate::cli) fn to_json(value: &Value) -> Json {
     match value {
         Value::Undefined | Value::NullString | Value::ProcCpuset(None) => Json::Null,
         Value::Bool(value) => json!(value),

@@ -1,10 +1,12 @@
-//! The cores of this machine, asked of the helper program that is linked with hwloc.
+//! What the helper program says that is linked with hwloc: the cores of this machine, and its topology.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use crate::topo;
+use crate::api::TopologySource;
+use crate::topo::{self, TopologyError};
+use crate::types::{Text, Topology};
 
 /// The helper's name; it lies beside the command.
 const HELPER: &str = "modex-topology";
@@ -36,15 +38,31 @@ pub(crate) enum CoresError {
 
 /// The processors of each core this process may run on.
 pub(super) fn cores() -> Result<Vec<Vec<usize>>, CoresError> {
+    parse(&String::from_utf8_lossy(&ask(&[])?))
+}
+
+/// What the helper prints when it is called like this.
+fn ask(arguments: &[&str]) -> Result<Vec<u8>, CoresError> {
     let helper = std::env::current_exe().map_or_else(|_| PathBuf::from(HELPER), |path| path.with_file_name(HELPER));
-    let output = match Command::new(&helper).output() {
+    let output = match Command::new(&helper).args(arguments).output() {
         Ok(output) => output,
         Err(error) => return Err(CoresError::Start { helper, error }),
     };
     if !output.status.success() {
         return Err(CoresError::Refused { reason: String::from_utf8_lossy(&output.stderr).trim().to_owned() });
     }
-    parse(&String::from_utf8_lossy(&output.stdout))
+    Ok(output.stdout)
+}
+
+/// The topology of this machine, as the helper reads it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Helper;
+
+impl TopologySource for Helper {
+    fn read(&self) -> Result<Topology, TopologyError> {
+        let printed = ask(&[XML]).map_err(|error| TopologyError::Unusable { reason: error.to_string() })?;
+        Ok(Topology { xml: Some(Text::until_nul(&printed)), support: Vec::new() })
+    }
 }
 
 fn parse(text: &str) -> Result<Vec<Vec<usize>>, CoresError> {
@@ -56,12 +74,12 @@ fn parse(text: &str) -> Result<Vec<Vec<usize>>, CoresError> {
         .collect()
 }
 
-/// The helper: prints what [`cores`] reads.
+/// The helper: prints what [`cores`] reads, or what [`Helper`] does.
 pub(crate) fn print() -> ExitCode {
-    let printed = topo::cores().map_err(|error| error.to_string()).and_then(|cores| {
-        let lines = cores.iter().map(|core| core.iter().map(usize::to_string).collect::<Vec<_>>().join(" ") + "\n");
-        io::stdout().write_all(lines.collect::<String>().as_bytes()).map_err(|error| error.to_string())
-    });
+    let wants_xml = std::env::args_os().nth(1).is_some_and(|argument| argument == XML);
+    let text = if wants_xml { xml() } else { lines() };
+    let printed = text.map_err(|error| error.to_string());
+    let printed = printed.and_then(|text| io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string()));
     match printed {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -71,6 +89,18 @@ pub(crate) fn print() -> ExitCode {
         }
     }
 }
+
+fn lines() -> Result<String, TopologyError> {
+    let cores = topo::cores()?;
+    Ok(cores.iter().map(|core| core.iter().map(usize::to_string).collect::<Vec<_>>().join(" ") + "\n").collect())
+}
+
+fn xml() -> Result<String, TopologyError> {
+    Ok(topo::read()?.xml.map_or_else(String::new, |xml| xml.to_string_lossy()))
+}
+
+/// Has the helper print the topology.
+const XML: &str = "--xml";
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,7 @@ use nix::unistd::{Gid, Uid};
 use super::Input;
 use super::apps::AppError;
 use super::children::{Channel, Children, SpawnError};
+use super::cores::Helper;
 use super::forward::{Progress, Stream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News};
@@ -121,6 +122,7 @@ impl Job {
             .tmpdir(directory.path())
             .foreign_clients(clients)
             .tools(tools)
+            .topology(Arc::new(Helper))
             .start(host)?;
         let rank_count = plan.app_of_rank.len();
         let mut job = Self {

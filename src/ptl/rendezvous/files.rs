@@ -6,7 +6,7 @@ use std::process;
 
 use nix::fcntl::OFlag;
 
-use super::search::{examine, failed, is_abandoned, is_gone};
+use super::search::{Belief, examine, failed, is_abandoned, is_gone};
 use super::{Contents, RendezvousError};
 
 /// Who may read a server's files, and so find it.
@@ -167,7 +167,7 @@ impl Draft {
         };
         // One who was killed while writing left less than a file, but not under this name: what can't be read is not a
         // dead server's.
-        let contents = examine(target, &old)?;
+        let (contents, _) = examine(target, &old, Belief::OwnAndRoot)?;
         if !is_abandoned(&old, &contents) {
             let pid = contents.pid;
             // Its server lives where this process can't see it, or a reader has locked what a dead one left.

@@ -9,8 +9,8 @@
 //! - its server holds an `flock` on it, which the kernel gives up with the process: a file that says it is locked and is
 //!   not was left by a server that was killed, and the next server in its place replaces it. Files of other libraries
 //!   hold no lock; the pid they name decides;
-//! - what is read is untrusted: sizes are bounded, only regular files of this user and of root are believed, and a
-//!   search looks at a bounded number of entries.
+//! - what is read is untrusted: sizes are bounded, only regular files are believed, and of them, unless the server was
+//!   named, those of this user and of root; a search looks at a bounded number of entries.
 //!
 //! Source: OpenPMIx wire protocol 2.2, "Rendezvous files"; PMIx Standard, "Tools and Debuggers".
 
@@ -18,6 +18,7 @@ mod contents;
 mod error;
 mod files;
 mod names;
+mod report;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -26,4 +27,5 @@ pub use contents::Contents;
 pub use error::RendezvousError;
 pub use files::{Announcement, Files, Publicity};
 pub use names::Names;
-pub use search::{Found, read, search};
+pub use report::AddressReport;
+pub use search::{Belief, Found, read, read_named, search};

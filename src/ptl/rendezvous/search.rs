@@ -17,29 +17,52 @@ pub struct Found {
     pub path: PathBuf,
     /// What it says.
     pub contents: Contents,
+    /// Whose file it is.
+    pub owner: u32,
     /// It holds no lock and names a process that is not here: one that has ended, or one of another pid namespace, which
     /// only a connection can tell apart.
     pub is_doubtful: bool,
+}
+
+/// Whose files are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belief {
+    /// This user's and root's: anybody may leave files where these are looked for.
+    OwnAndRoot,
+    /// Anybody's: the file, or its server, was named.
+    Everybody,
 }
 
 /// Reads one file and makes sure that its server lives.
 ///
 /// # Errors
 /// [`RendezvousError`].
-pub fn read(path: &Path) -> Result<Found, RendezvousError> {
+pub fn read(path: &Path, belief: Belief) -> Result<Found, RendezvousError> {
     let file = open(path)?;
-    let contents = examine(path, &file)?;
+    let (contents, owner) = examine(path, &file, belief)?;
     let is_abandoned = is_abandoned(&file, &contents);
     if is_abandoned && contents.is_locked {
         return Err(RendezvousError::Abandoned { path: path.to_owned() });
     }
-    Ok(Found { path: path.to_owned(), contents, is_doubtful: is_abandoned })
+    Ok(Found { path: path.to_owned(), contents, owner, is_doubtful: is_abandoned })
+}
+
+/// Reads a file that somebody has named, whosever it is. A copy of a server's file, from another node perhaps, is as good:
+/// only a connection tells whether its server lives.
+///
+/// # Errors
+/// [`RendezvousError`].
+pub fn read_named(path: &Path) -> Result<Found, RendezvousError> {
+    let file = open(path)?;
+    let (contents, owner) = examine(path, &file, Belief::Everybody)?;
+    let is_doubtful = is_abandoned(&file, &contents);
+    Ok(Found { path: path.to_owned(), contents, owner, is_doubtful })
 }
 
 /// All files in a directory tree whose name is wanted and whose server lives, each server once, those with shorter
 /// paths first. Doubtful ones are given only if there are no others. What can't be read is passed over: it is not meant for this process.
 #[must_use]
-pub fn search(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
+pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut entries_left = ENTRIES_MAX;
     let mut waiting = vec![(directory.to_owned(), 0)];
@@ -59,7 +82,7 @@ pub fn search(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> 
             if is_directory || !entry.file_name().to_str().is_some_and(&is_wanted) {
                 continue;
             }
-            match read(&entry.path()) {
+            match read(&entry.path(), belief) {
                 Ok(file) => found.push(file),
                 Err(error) => tracing::debug!(%error, "a rendezvous file is passed over"),
             }
@@ -85,7 +108,7 @@ fn tidy(mut found: Vec<Found>) -> Vec<Found> {
 
 /// What a file says, whether or not its server lives.
 pub(super) fn read_raw(path: &Path) -> Result<Contents, RendezvousError> {
-    examine(path, &open(path)?)
+    examine(path, &open(path)?, Belief::OwnAndRoot).map(|(contents, _)| contents)
 }
 
 /// Opens a file for reading. A pipe does not hold it up.
@@ -95,14 +118,14 @@ pub(super) fn open(path: &Path) -> Result<File, RendezvousError> {
     options.open(path).map_err(|source| failed("open", path, source))
 }
 
-/// What an open file says, if it can be believed.
-pub(super) fn examine(path: &Path, file: &File) -> Result<Contents, RendezvousError> {
+/// What an open file says, if it can be believed, and whose it is.
+pub(super) fn examine(path: &Path, file: &File, belief: Belief) -> Result<(Contents, u32), RendezvousError> {
     let metadata = file.metadata().map_err(|source| failed("examine", path, source))?;
     if !metadata.is_file() {
         return Err(RendezvousError::NotAFile { path: path.to_owned() });
     }
     let (owner, ours) = (metadata.uid(), geteuid().as_raw());
-    if owner != ours && owner != 0 {
+    if belief == Belief::OwnAndRoot && owner != ours && owner != 0 {
         return Err(RendezvousError::ForeignOwner { path: path.to_owned(), owner, ours });
     }
     if metadata.mode() & OTHERS_WRITE != 0 {
@@ -115,7 +138,9 @@ pub(super) fn examine(path: &Path, file: &File) -> Result<Contents, RendezvousEr
     if bytes.len() > Contents::SIZE_BYTES_MAX {
         return Err(RendezvousError::TooLarge { path: path.to_owned(), size_bytes_max });
     }
-    Contents::parse(&bytes).map_err(|problem| RendezvousError::Contents { path: path.to_owned(), problem })
+    let contents = Contents::parse(&bytes);
+    let contents = contents.map_err(|problem| RendezvousError::Contents { path: path.to_owned(), problem })?;
+    Ok((contents, owner))
 }
 
 /// Whether the server that wrote the file has ended. Where the kernel does not say, it is taken to live.

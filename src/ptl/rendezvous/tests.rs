@@ -92,12 +92,12 @@ fn a_servers_files_are_there_as_long_as_it_is() {
     let (first, second) = (directory.path().join("pmix.sys.n"), directory.path().join("deep/er/pmix.n.tool"));
     let files = Files::write(&announcement(&[&first, &second], ADDRESS)).unwrap();
     assert_eq!(files.paths().collect::<Vec<_>>(), [&first, &second]);
-    let found = read(&first).unwrap();
+    let found = read(&first, Belief::OwnAndRoot).unwrap();
     assert_eq!(found.contents, Contents { is_locked: true, ..contents(ADDRESS) });
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&first), mode(second.parent().unwrap())), (0o600, 0o700));
     drop(files);
-    assert!(read(&first).unwrap_err().is_absent());
+    assert!(read(&first, Belief::OwnAndRoot).unwrap_err().is_absent());
     assert_eq!(names(directory.path()), [directory.path().join("deep")]);
 }
 
@@ -119,7 +119,7 @@ fn a_name_in_use_stays_its_servers_and_nothing_else_is_left() {
     let living = write(&path).unwrap();
     let refused = Files::write(&announcement(&[&other, &path], "other.0;tcp4://127.0.0.1:1")).unwrap_err();
     assert!(matches!(refused, RendezvousError::Occupied { pid, .. } if pid == Some(std::process::id())));
-    assert_eq!(read(&path).unwrap().contents.address, ADDRESS);
+    assert_eq!(read(&path, Belief::OwnAndRoot).unwrap().contents.address, ADDRESS);
     assert_eq!(names(directory.path()), std::slice::from_ref(&path));
     drop(living);
     assert_eq!(names(directory.path()), [] as [PathBuf; 0]);
@@ -135,15 +135,19 @@ fn what_a_killed_server_left_is_recognised_and_replaced() {
     for left in [ours, stock] {
         fs::write(&path, left.render(0)).unwrap();
         match left.is_locked {
-            true => assert!(matches!(read(&path), Err(RendezvousError::Abandoned { .. }))),
+            true => assert!(matches!(read(&path, Belief::OwnAndRoot), Err(RendezvousError::Abandoned { .. }))),
             // It may live where this process can't see it.
-            false => assert!(read(&path).unwrap().is_doubtful),
+            false => assert!(read(&path, Belief::OwnAndRoot).unwrap().is_doubtful),
         }
         let other = write(&directory.path().join("pmix.n.tool")).unwrap();
-        assert_eq!(search(directory.path(), |_| true).len(), 1, "a living server hides what may be dead");
+        assert_eq!(
+            search(directory.path(), Belief::OwnAndRoot, |_| true).len(),
+            1,
+            "a living server hides what may be dead"
+        );
         drop(other);
         let files = write(&path).unwrap();
-        assert_eq!(read(&path).unwrap().contents.address, ADDRESS);
+        assert_eq!(read(&path, Belief::OwnAndRoot).unwrap().contents.address, ADDRESS);
         drop(files);
         assert_eq!(names(directory.path()), [] as [PathBuf; 0]);
     }
@@ -155,7 +159,7 @@ fn a_stock_server_that_lives_keeps_its_name_without_a_lock() {
     let path = directory.path().join("pmix.sys.n");
     fs::write(&path, contents("stock.0;tcp4://127.0.0.1:1").render(0)).unwrap();
     assert!(matches!(write(&path), Err(RendezvousError::Occupied { .. })));
-    assert_eq!(read(&path).unwrap().contents.address, "stock.0;tcp4://127.0.0.1:1");
+    assert_eq!(read(&path, Belief::OwnAndRoot).unwrap().contents.address, "stock.0;tcp4://127.0.0.1:1");
 }
 
 #[test]
@@ -196,7 +200,7 @@ fn a_file_that_others_may_write_is_not_believed() {
     let path = directory.path().join("pmix.sys.n");
     fs::write(&path, contents(ADDRESS).render(0)).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-    assert!(matches!(read(&path), Err(RendezvousError::Writable { .. })));
+    assert!(matches!(read(&path, Belief::OwnAndRoot), Err(RendezvousError::Writable { .. })));
 }
 
 #[test]
@@ -208,13 +212,13 @@ fn odd_files_are_errors_and_hold_nothing_up() {
     fs::write(at("large"), vec![b'x'; 3 * Contents::SIZE_BYTES_MAX]).unwrap();
     fs::write(at("empty"), "").unwrap();
     std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
-    assert!(matches!(read(&at("pipe")), Err(RendezvousError::NotAFile { .. })));
-    assert!(matches!(read(&at("directory")), Err(RendezvousError::NotAFile { .. })));
-    assert!(matches!(read(&at("large")), Err(RendezvousError::TooLarge { .. })));
-    assert!(matches!(read(&at("empty")), Err(RendezvousError::Contents { .. })));
-    assert!(matches!(read(&at("loop")), Err(RendezvousError::Io { .. })));
-    assert!(read(&at("missing")).unwrap_err().is_absent());
-    assert_eq!(search(directory.path(), |_| true), []);
+    assert!(matches!(read(&at("pipe"), Belief::OwnAndRoot), Err(RendezvousError::NotAFile { .. })));
+    assert!(matches!(read(&at("directory"), Belief::OwnAndRoot), Err(RendezvousError::NotAFile { .. })));
+    assert!(matches!(read(&at("large"), Belief::OwnAndRoot), Err(RendezvousError::TooLarge { .. })));
+    assert!(matches!(read(&at("empty"), Belief::OwnAndRoot), Err(RendezvousError::Contents { .. })));
+    assert!(matches!(read(&at("loop"), Belief::OwnAndRoot), Err(RendezvousError::Io { .. })));
+    assert!(read(&at("missing"), Belief::OwnAndRoot).unwrap_err().is_absent());
+    assert_eq!(search(directory.path(), Belief::OwnAndRoot, |_| true), []);
 }
 
 /// Anybody can put something into `/tmp`: a server under a name that was taken so did not start.
@@ -250,7 +254,10 @@ fn a_readers_lock_on_a_dead_servers_file_keeps_no_server_from_starting() {
     reader.unlock().unwrap();
     reader.lock_shared().unwrap();
     let files = write(&path).unwrap();
-    assert_eq!((files.paths().count(), read(&path).unwrap().contents.address), (1, ADDRESS.to_owned()));
+    assert_eq!(
+        (files.paths().count(), read(&path, Belief::OwnAndRoot).unwrap().contents.address),
+        (1, ADDRESS.to_owned())
+    );
 }
 
 #[test]
@@ -263,9 +270,12 @@ fn a_search_finds_each_server_once_wherever_its_files_are() {
     let two = Files::write(&announcement(&[&other], "two.0;tcp4://127.0.0.1:2")).unwrap();
     fs::write(at("pmix.m.tool"), contents("elsewhere.0;tcp4://127.0.0.1:3").render(0)).unwrap();
     let paths = |found: Vec<Found>| found.into_iter().map(|found| found.path).collect::<Vec<_>>();
-    assert_eq!(paths(search(directory.path(), |name| names.is_tool_file(name))), [shallow.clone(), other]);
-    assert_eq!(paths(search(directory.path(), |name| name == names.of_pid(7))), [shallow]);
-    assert_eq!(paths(search(&at("nowhere"), |_| true)), [] as [PathBuf; 0]);
+    assert_eq!(
+        paths(search(directory.path(), Belief::OwnAndRoot, |name| names.is_tool_file(name))),
+        [shallow.clone(), other]
+    );
+    assert_eq!(paths(search(directory.path(), Belief::OwnAndRoot, |name| name == names.of_pid(7))), [shallow]);
+    assert_eq!(paths(search(&at("nowhere"), Belief::OwnAndRoot, |_| true)), [] as [PathBuf; 0]);
     drop((one, two));
 }
 

@@ -179,10 +179,10 @@ fn a_server_that_half_closes_is_not_believed() {
     let endpoint = Endpoint::Tcp(listener.local_addr().unwrap());
     let client = Stream::connect(&endpoint, StreamLimits::default()).unwrap();
     let (mut server, _) = listener.accept().unwrap();
-    client.check_tcp_server().unwrap();
+    client.check_tcp_server(Trust::OwnAndRoot).unwrap();
     server.write_all(b"welcome").unwrap();
     server.shutdown(std::net::Shutdown::Write).unwrap();
-    let closed = client.check_tcp_server().unwrap_err();
+    let closed = client.check_tcp_server(Trust::OwnAndRoot).unwrap_err();
     assert!(matches!(closed, ConnectError::Unreachable { .. }) && !closed.is_nothing_there(), "{closed}");
 }
 
@@ -195,7 +195,8 @@ fn a_server_of_this_node_that_takes_no_connection_is_given_up_in_time() {
     rustix::net::listen(&socket, 0).unwrap();
     let stopped = std::net::TcpListener::from(socket);
     let endpoint = Endpoint::Tcp(stopped.local_addr().unwrap());
-    let connect = |_| Stream::connect_within(&endpoint, StreamLimits::default(), Duration::from_millis(200));
+    let connect =
+        |_| Stream::connect_within(&endpoint, StreamLimits::default(), Duration::from_millis(200), Trust::OwnAndRoot);
     let outcomes: Vec<_> = (0..8).map(connect).collect();
     let Some(ConnectError::Unreachable { source, .. }) = outcomes.into_iter().find_map(Result::err) else { panic!() };
     assert_eq!(source.kind(), io::ErrorKind::TimedOut);
@@ -212,7 +213,7 @@ fn a_full_queue_holds_nobody_up_for_longer_than_wanted() {
     rustix::net::listen(&listener, 0).unwrap();
     let endpoint = Endpoint::Unix(path);
     let _first = Stream::connect(&endpoint, taking(0)).unwrap();
-    let error = Stream::connect_within(&endpoint, taking(0), Duration::from_millis(20)).unwrap_err();
+    let error = Stream::connect_within(&endpoint, taking(0), Duration::from_millis(20), Trust::OwnAndRoot).unwrap_err();
     let ConnectError::Unreachable { source, .. } = &error else { panic!("{error}") };
     assert_eq!(source.kind(), io::ErrorKind::TimedOut);
     assert!(!error.may_pass() && !error.is_nobody_there());

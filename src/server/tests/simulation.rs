@@ -155,7 +155,7 @@ impl World {
                     self.committed.insert(rank, value);
                 }
             }
-            Output::ReplyJobInfo(peer, tag, _) => {
+            Output::ReplyJobInfo(peer, tag, _) | Output::ReplyTopology(peer, tag, _) => {
                 assert!(self.open_requests.remove(&(server, peer, tag)), "{tag:?} answered twice or after its end");
             }
             Output::Close(peer, _) => self.forget(server, peer),

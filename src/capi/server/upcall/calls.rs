@@ -2,6 +2,8 @@
 
 use std::slice::from_ref;
 
+use parking_lot::{RwLock, RwLockReadGuard};
+
 use super::answers;
 use super::due::{Due, Held, ask};
 use crate::api::{
@@ -19,7 +21,7 @@ use crate::types::{Info, Key, ProcId, Status, Text};
 
 /// A host's functions.
 pub(in crate::capi::server) struct Bridge {
-    pub(in crate::capi::server) module: pmix_server_module_t,
+    module: RwLock<pmix_server_module_t>,
     /// How data for other servers is written.
     pub(in crate::capi::server) form: ExchangeForm,
 }
@@ -40,7 +42,7 @@ macro_rules! entries {
         impl Bridge {
             $(
                 pub(in crate::capi::server) fn $name(&self, $request: $type, due: Due) {
-                    let Some(entry) = self.module.$entry else { return due.fail(Status::ERR_NOT_SUPPORTED) };
+                    let Some(entry) = self.module().$entry else { return due.fail(Status::ERR_NOT_SUPPORTED) };
                     ask(due, || {
                         $(let $made = $make?;)*
                         let call = {
@@ -223,10 +225,23 @@ entries! {
 }
 
 impl Bridge {
+    pub(in crate::capi::server) const fn new(module: pmix_server_module_t, form: ExchangeForm) -> Self {
+        Self { module: RwLock::new(module), form }
+    }
+
+    pub(in crate::capi::server) fn module(&self) -> RwLockReadGuard<'_, pmix_server_module_t> {
+        self.module.read()
+    }
+
+    /// The host has other functions from now on.
+    pub(in crate::capi::server) fn set_module(&self, module: pmix_server_module_t) {
+        *self.module.write() = module;
+    }
+
     /// Whether the host admits a client. It is asked without a callback: hosts of older releases never call one, and a
     /// success means the same whether they would or not.
     pub(in crate::capi::server) fn client_connected(&self, client: &ClientConnected) -> Status {
-        let Some(entry) = self.module.client_connected else { return Status::SUCCESS };
+        let Some(entry) = self.module().client_connected else { return Status::SUCCESS };
         let proc = to_c::proc(&client.proc);
         // SAFETY: the entry has this type in every release; the process is alive during the call.
         let status = unsafe { entry(&raw const proc, object(client.object), None, std::ptr::null_mut()) };

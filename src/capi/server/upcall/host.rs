@@ -27,7 +27,7 @@ impl ModuleHost {
 
 impl Host for ModuleHost {
     fn capabilities(&self) -> Capabilities {
-        let module = &self.bridge.module;
+        let module = self.bridge.module();
         let mut capabilities = Capabilities::empty();
         let is_asked_first = module.client_connected.is_some() || module.client_connected2.is_some();
         capabilities.set(Capabilities::CLIENT_CONNECTED, is_asked_first);
@@ -60,7 +60,7 @@ impl Host for ModuleHost {
     }
 
     fn client_connected(&self, client: ClientConnected, reply: Responder<()>) {
-        if self.bridge.module.client_connected2.is_some() {
+        if self.bridge.module().client_connected2.is_some() {
             return self.bridge.client_connected2(client, status(reply));
         }
         match self.bridge.client_connected(&client) {

@@ -1,0 +1,390 @@
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::client::CallError;
+use crate::gds::AsStatus;
+use crate::runtime::{self, SystemServer, ToolDirections, ToolError};
+use crate::types::{Info, Namespace, ProcId, Status};
+
+use super::client::Client;
+use super::server::Server;
+use super::server_builder::ServerBuilder;
+use super::{ToolAdmission, ToolSupport};
+
+/// A process that chooses its servers itself, of ours or of another library: a debugger, a monitor, a launcher.
+///
+/// A tool keeps one name with all its servers. Requests go to one of them, the primary one; [`Tool::client`] has
+/// all functions for them: queries, events, forwarded output, spawn, job control. Its namespace holds nothing but itself.
+///
+/// ```no_run
+/// use modex::Tool;
+///
+/// let tool = Tool::builder().pid(4711).connect()?;
+/// let jobs = tool.client()?.query(Vec::new())?;
+/// tool.finalize()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Source: PMIx Standard, "Tools and Debuggers".
+#[derive(Debug)]
+pub struct Tool {
+    proc: ProcId,
+    is_launcher: bool,
+    environment: Option<Vec<(OsString, OsString)>>,
+    connections: Mutex<Connections>,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    primary: Option<Arc<Client>>,
+    attached: Vec<Arc<Client>>,
+}
+
+/// How a tool finds its first server; see [`ToolDirections`] for what decides. See [`Tool::builder`].
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct ToolBuilder {
+    directions: ToolDirections,
+    is_alone: bool,
+    is_optional: bool,
+    environment: Option<Vec<(OsString, OsString)>>,
+}
+
+/// Why a tool can't do something with its servers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// No connection.
+    #[error(transparent)]
+    Connect(#[from] ToolError),
+    /// It has no connection to that server.
+    #[error("this tool is not attached to {server}; attach it first")]
+    NotAttached {
+        /// The server.
+        server: ProcId,
+    },
+    /// Requests go nowhere: the primary server was left, or there never was one.
+    #[error("this tool has no primary server; attach it to one, or choose one of those it has")]
+    NoPrimary,
+    /// There are no descriptors left.
+    #[error("this process can't be a tool without a server: {}", .0)]
+    Alone(std::io::Error),
+}
+
+impl AsStatus for AttachError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Connect(error) => error.status(),
+            Self::NotAttached { .. } => Status::ERR_NOT_FOUND,
+            Self::NoPrimary => Status::ERR_UNREACH,
+            Self::Alone(_) => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
+
+impl Tool {
+    /// Begins to say which server is wanted. Nothing said: the one that started this process, else the only one that can
+    /// be found.
+    pub fn builder() -> ToolBuilder {
+        ToolBuilder::default()
+    }
+
+    /// This tool's name.
+    #[must_use]
+    pub const fn proc(&self) -> &ProcId {
+        &self.proc
+    }
+
+    /// Whether requests go to a server.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.client().is_ok()
+    }
+
+    /// The connection to the primary server, with all functions of a client. It stays with that server when another one
+    /// becomes primary.
+    ///
+    /// # Errors
+    /// [`AttachError::NoPrimary`].
+    pub fn client(&self) -> Result<Arc<Client>, AttachError> {
+        self.connections.lock().primary.clone().ok_or(AttachError::NoPrimary)
+    }
+
+    /// The connection to a server that this tool is attached to.
+    ///
+    /// # Errors
+    /// [`AttachError::NotAttached`].
+    pub fn client_of(&self, server: &ProcId) -> Result<Arc<Client>, AttachError> {
+        let found = self.connections.lock().roster().find(server);
+        found.ok_or_else(|| AttachError::NotAttached { server: server.clone() })
+    }
+
+    /// The servers it is attached to: the primary one, then the others, the oldest first.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ProcId> {
+        self.connections.lock().roster().servers()
+    }
+
+    /// Attaches to one more server and says its name; one that it has is a success. It becomes the primary one if there is
+    /// none. What the directions say of the tool's name is not looked at.
+    ///
+    /// # Errors
+    /// [`AttachError::Connect`].
+    pub fn attach(&self, directions: &ToolDirections) -> Result<ProcId, AttachError> {
+        let name = Some(self.proc.clone());
+        let directions =
+            ToolDirections { name, is_launcher: self.is_launcher || directions.is_launcher, ..directions.clone() };
+        let environment = environment(self.environment.as_ref());
+        if let Ok(Some(server)) = runtime::locate(&directions, &environment)
+            && self.connections.lock().roster().find(&server).is_some()
+        {
+            return Ok(server);
+        }
+        let client = Client::of(Arc::new(runtime::connect_tool(&directions, &environment)?));
+        let server = client.server().clone();
+        self.connections.lock().roster().add(Arc::new(client), false);
+        Ok(server)
+    }
+
+    /// Chooses the server that requests go to from now on. Handlers and pulls of output stay with the connections they
+    /// were made on.
+    ///
+    /// # Errors
+    /// [`AttachError::NotAttached`].
+    pub fn set_primary(&self, server: &ProcId) -> Result<(), AttachError> {
+        let is_there = self.connections.lock().roster().choose(server);
+        is_there.then_some(()).ok_or_else(|| AttachError::NotAttached { server: server.clone() })
+    }
+
+    /// Leaves a server. If it was the primary one there is none until another is chosen.
+    ///
+    /// # Errors
+    /// [`AttachError::NotAttached`].
+    pub fn disconnect(&self, server: &ProcId) -> Result<(), AttachError> {
+        let left = self.connections.lock().roster().remove(server, None);
+        let left = left.ok_or_else(|| AttachError::NotAttached { server: server.clone() })?;
+        // What the server says to that does not change that it is left.
+        let _ = left.leave();
+        Ok(())
+    }
+
+    /// A server inside this tool, under its name: for a tool that launches processes, or that others attach to. It admits
+    /// tools that bring a name.
+    pub fn server_builder(&self) -> ServerBuilder {
+        let tools = ToolSupport { admission: ToolAdmission::Named, ..ToolSupport::default() };
+        let rank = self.proc.rank.process().unwrap_or_default();
+        Server::builder().namespace(self.proc.namespace.as_str()).rank(rank).tools(tools)
+    }
+
+    /// Leaves all servers.
+    ///
+    /// # Errors
+    /// [`CallError`] when the primary server refused or took too long; the connections are closed all the same.
+    pub fn finalize(self) -> Result<(), CallError> {
+        let Connections { primary, attached } = self.connections.into_inner();
+        for other in &attached {
+            if primary.as_ref().is_none_or(|primary| !Arc::ptr_eq(primary, other)) {
+                let _ = other.leave();
+            }
+        }
+        primary.map_or(Ok(()), |primary| primary.leave())
+    }
+}
+
+impl Connections {
+    const fn roster(&mut self) -> Roster<'_, Client> {
+        Roster { primary: &mut self.primary, attached: &mut self.attached }
+    }
+}
+
+impl ToolBuilder {
+    /// Takes all of this.
+    pub fn directions(mut self, directions: ToolDirections) -> Self {
+        self.directions = directions;
+        self
+    }
+
+    /// Its name; without one the server gives it one.
+    pub fn name(mut self, proc: ProcId) -> Self {
+        self.directions.name = Some(proc);
+        self
+    }
+
+    /// It starts jobs.
+    pub fn launcher(mut self) -> Self {
+        self.directions.is_launcher = true;
+        self
+    }
+
+    /// The server whose rendezvous file this is, or a copy of it.
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.directions.file = Some(path.into());
+        self
+    }
+
+    /// The server at this address (`NAMESPACE.RANK;tcp4://ADDRESS:PORT`, or `file:` and a path).
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.directions.address = Some(address.into());
+        self
+    }
+
+    /// The server with this process number.
+    pub fn pid(mut self, pid: u32) -> Self {
+        self.directions.pid = Some(pid);
+        self
+    }
+
+    /// The server with this namespace.
+    pub fn server_namespace(mut self, namespace: Namespace) -> Self {
+        self.directions.namespace = Some(namespace);
+        self
+    }
+
+    /// One of the node's servers.
+    pub fn system(mut self, system: SystemServer) -> Self {
+        self.directions.system = system;
+        self
+    }
+
+    /// Where the session's servers keep their files.
+    pub fn session_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directions.session_tmpdir = Some(directory.into());
+        self
+    }
+
+    /// Where the node's servers keep their files.
+    pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directions.system_tmpdir = Some(directory.into());
+        self
+    }
+
+    /// Looks again so often for a server that is not there yet, after this time each.
+    pub fn retries(mut self, count: u32, delay: Duration) -> Self {
+        self.directions.retries = count;
+        self.directions.retry_delay = delay;
+        self
+    }
+
+    /// Something the server's host is to know of the tool.
+    pub fn info(mut self, info: Info) -> Self {
+        self.directions.info.push(info);
+        self
+    }
+
+    /// No server is no error: the tool is without one then.
+    pub fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self
+    }
+
+    /// Looks for no server.
+    pub fn alone(mut self) -> Self {
+        self.is_alone = true;
+        self
+    }
+
+    /// Takes these environment variables instead of the process's own.
+    pub fn env<N: Into<OsString>, V: Into<OsString>>(mut self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.environment = Some(variables.collect());
+        self
+    }
+
+    /// Connects. A tool that another one has started (`PMIX_LAUNCHER_RNDZ_URI` says where that one listens) is attached
+    /// to it as well; its primary server is its own.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn connect(self) -> Result<Tool, AttachError> {
+        let Self { directions, is_alone, is_optional, environment: variables } = self;
+        let environment = environment(variables.as_ref());
+        let connected = if is_alone { None } else { Some(runtime::connect_tool(&directions, &environment)) };
+        let primary = match connected {
+            Some(Ok(session)) => Some(Arc::new(Client::of(Arc::new(session)))),
+            Some(Err(error)) if !is_optional => return Err(error.into()),
+            Some(Err(_)) | None => None,
+        };
+        let proc = match (&primary, &directions.name) {
+            (Some(client), _) => client.proc().clone(),
+            (None, Some(name)) => name.clone(),
+            (None, None) => runtime::alone().map_err(AttachError::Alone)?.proc().clone(),
+        };
+        let attached = primary.iter().cloned().collect();
+        let connections = Mutex::new(Connections { primary, attached });
+        let tool = Tool { proc, is_launcher: directions.is_launcher, environment: variables, connections };
+        if let Some(parent) = runtime::parent_address(&environment).filter(|_| !is_alone) {
+            match tool.attach(&ToolDirections { address: Some(parent), ..ToolDirections::default() }) {
+                Err(error) if directions.is_launcher => return Err(error),
+                Err(error) => tracing::warn!(%error, "the tool that started this one can't be reached"),
+                Ok(_) => {}
+            }
+        }
+        Ok(tool)
+    }
+}
+
+fn environment(given: Option<&Vec<(OsString, OsString)>>) -> Vec<(OsString, OsString)> {
+    given.cloned().unwrap_or_else(runtime::environment)
+}
+
+/// A tool's connections: which there are, and which of them is the primary one. What holds them has the lock.
+pub(crate) struct Roster<'a, C> {
+    /// One of those attached, or one without a server.
+    pub(crate) primary: &'a mut Option<Arc<C>>,
+    /// The oldest first.
+    pub(crate) attached: &'a mut Vec<Arc<C>>,
+}
+
+impl<C: AsRef<Client>> Roster<'_, C> {
+    /// The connection to a server.
+    pub(crate) fn find(&self, server: &ProcId) -> Option<Arc<C>> {
+        self.attached.iter().find(|attached| attached.as_ref().as_ref().server() == server).cloned()
+    }
+
+    /// All servers, the primary one first.
+    pub(crate) fn servers(&self) -> Vec<ProcId> {
+        let is_primary = |other: &&Arc<C>| self.primary.iter().any(|primary| Arc::ptr_eq(primary, other));
+        let primary = self.attached.iter().filter(is_primary);
+        let others = self.attached.iter().filter(|other| !is_primary(other));
+        primary.chain(others).map(|client| client.as_ref().as_ref().server().clone()).collect()
+    }
+
+    /// Takes a connection in; it becomes the primary one if that is wanted, or if there is none with a server.
+    pub(crate) fn add(&mut self, client: Arc<C>, is_primary: bool) {
+        let has_server = self.primary.as_ref().is_some_and(|primary| !primary.as_ref().as_ref().is_alone());
+        if is_primary || !has_server {
+            *self.primary = Some(Arc::clone(&client));
+        }
+        self.attached.push(client);
+    }
+
+    /// Makes a server the primary one; whether it is attached.
+    pub(crate) fn choose(&mut self, server: &ProcId) -> bool {
+        let found = self.find(server);
+        let is_there = found.is_some();
+        if is_there {
+            *self.primary = found;
+        }
+        is_there
+    }
+
+    /// Takes a connection out, to be left; if it was the primary one `instead` takes its place.
+    pub(crate) fn remove(&mut self, server: &ProcId, instead: Option<Arc<C>>) -> Option<Arc<C>> {
+        let found = self.find(server)?;
+        self.attached.retain(|attached| !Arc::ptr_eq(attached, &found));
+        if self.primary.as_ref().is_some_and(|primary| Arc::ptr_eq(primary, &found)) {
+            *self.primary = instead;
+        }
+        Some(found)
+    }
+}
+
+impl AsRef<Self> for Client {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}

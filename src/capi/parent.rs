@@ -1,0 +1,50 @@
+//! The tool that started this one: how it is found, and that it has ended.
+
+use std::fs::File;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use nix::libc;
+
+use super::process::Membership;
+use crate::runtime;
+use crate::types::Status;
+
+/// Variable of the standard: a descriptor that the other tool holds the other end of, and that closes with it.
+const KEEPALIVE: &str = "PMIX_KEEPALIVE_PIPE";
+/// Variable of the standard: where the other tool listens.
+const ADDRESS: &std::ffi::CStr = c"PMIX_LAUNCHER_RNDZ_URI";
+
+/// Takes the address out of the environment: what this tool starts is not that tool's child.
+pub(super) fn forget_address() {
+    forget(ADDRESS);
+}
+
+/// Takes a variable out of the environment.
+pub(super) fn forget(name: &std::ffi::CStr) {
+    // SAFETY: a NUL-terminated name. No other thread may be looking at the environment meanwhile, which the standard asks of
+    // a program that initializes a tool.
+    unsafe { libc::unsetenv(name.as_ptr()) };
+}
+
+/// Raises `PMIX_EVENT_JOB_END` in this process when the other tool is gone, if it left a way to tell.
+#[expect(clippy::disallowed_methods, reason = "a C process is an edge; it has no other configuration")]
+pub(super) fn watch(client: &Arc<Membership>) {
+    let Some(number) = std::env::var(KEEPALIVE).ok().and_then(|number| number.parse::<i32>().ok()) else { return };
+    forget(c"PMIX_KEEPALIVE_PIPE");
+    // SAFETY: looks at a number.
+    if number <= 2 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
+        return tracing::warn!(number, "the descriptor in PMIX_KEEPALIVE_PIPE is not open; nobody is watched");
+    }
+    // SAFETY: it is open, and the variable, which nobody sees any more, gave it to this library.
+    let pipe = unsafe { OwnedFd::from_raw_fd(number) };
+    let client = Arc::downgrade(client);
+    let watched = runtime::watch_for_end(File::from(pipe), move || {
+        if let Some(client) = client.upgrade() {
+            client.deliver_locally(Status::EVENT_JOB_END, None, &[]);
+        }
+    });
+    if let Err(error) = watched {
+        tracing::warn!(%error, "no thread to watch the tool that started this one");
+    }
+}

@@ -1,0 +1,225 @@
+//! Where the topology of this process's machine comes from.
+//!
+//! ```text
+//! server: the host's object | a file | libhwloc reads the machine ──► XML ──► segment, clients
+//! client: what its server shares; only under servers that share nothing, or alone, libhwloc
+//! ```
+//!
+//! Nothing is read before somebody asks.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+
+use super::detect::Discovery;
+use crate::api::TopologySource;
+use crate::capi::hwloc;
+use crate::capi::process::{self, Member};
+use crate::capi::types::c_void;
+use crate::topo::{Machine, SharedMachine, TopologyError};
+use crate::types::{Text, Topology};
+use std::sync::Arc;
+
+/// What a host gave its server.
+#[derive(Debug, Default)]
+pub enum Given {
+    /// Nothing: the machine is read.
+    #[default]
+    Nothing,
+    /// Nothing may be read.
+    Forbidden,
+    /// An object of libhwloc, which is the host's: it neither changes nor goes away before the server ends.
+    Object(HostObject),
+    /// A file with hwloc's XML.
+    File(PathBuf),
+}
+
+/// A host's object of libhwloc, marked as not to be destroyed while this lives.
+#[derive(Debug)]
+pub struct HostObject(usize);
+
+impl HostObject {
+    /// # Safety
+    /// `topology` is a loaded topology of libhwloc that stays as it is while the result lives.
+    pub unsafe fn new(topology: *mut c_void) -> Self {
+        hwloc::keep_topology(topology);
+        Self(topology.expose_provenance())
+    }
+
+    fn pointer(&self) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(self.0)
+    }
+}
+
+impl Drop for HostObject {
+    fn drop(&mut self) {
+        hwloc::forget_topology(self.pointer());
+    }
+}
+
+/// The topology of a server's process.
+#[derive(Debug, Default)]
+pub struct HostTopology {
+    given: Given,
+    /// What callers are given where the host gave no object, made when the first asks.
+    object: Mutex<Option<usize>>,
+}
+
+impl HostTopology {
+    /// Reads nothing yet.
+    pub fn new(given: Given) -> Self {
+        Self { given, object: Mutex::default() }
+    }
+
+    /// The object that callers are given.
+    pub fn object(&self) -> Result<*mut c_void, TopologyError> {
+        match &self.given {
+            Given::Object(object) => Ok(object.pointer()),
+            Given::Nothing => discovered(),
+            Given::Forbidden => Err(TopologyError::Forbidden),
+            Given::File(_) => {
+                let mut object = self.object.lock();
+                if let Some(known) = *object {
+                    return Ok(std::ptr::with_exposed_provenance_mut(known));
+                }
+                let made = kept(&self.read()?.xml.unwrap_or_default())?;
+                *object = Some(made.expose_provenance());
+                Ok(made)
+            }
+        }
+    }
+}
+
+impl TopologySource for HostTopology {
+    fn read(&self) -> Result<Topology, TopologyError> {
+        let failed = |_| TopologyError::Failed { doing: "export a topology" };
+        match &self.given {
+            Given::Forbidden => Err(TopologyError::Forbidden),
+            // SAFETY: the host's promise (`HostObject::new`).
+            Given::Object(object) => unsafe { hwloc::export(object.pointer()) }.map_err(failed),
+            // SAFETY: the library's own, which stays.
+            Given::Nothing => unsafe { hwloc::export(discovered()?) }.map_err(failed),
+            Given::File(path) => {
+                let unusable =
+                    |error: std::io::Error| TopologyError::Unusable { reason: format!("{}: {error}", path.display()) };
+                let xml = std::fs::read(path).map_err(unusable)?;
+                Ok(Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() })
+            }
+        }
+    }
+}
+
+/// The topology as callers are given it.
+pub(super) fn object() -> Result<*mut c_void, TopologyError> {
+    match process::member() {
+        Ok(Member::Server(server)) => server.topology_object(),
+        Ok(Member::Client(client)) => match client.topology() {
+            Ok(machine) => imported(&machine),
+            Err(error) if client.reads_segment() => Err(error),
+            // Its server shares none: callers get what they get there from every other library.
+            Err(_) => discovered(),
+        },
+        Err(_) => discovered(),
+    }
+}
+
+/// The topology as this library looks at it.
+pub(super) fn machine() -> Result<Known, TopologyError> {
+    match process::member() {
+        Ok(Member::Server(server)) => server.shared_topology().map(Known::Server),
+        Ok(Member::Client(client)) => match client.topology() {
+            Ok(machine) => Ok(Known::Client(machine)),
+            Err(error) if client.reads_segment() => Err(error),
+            Err(_) => own_machine(),
+        },
+        Err(_) => own_machine(),
+    }
+}
+
+/// Whose reading of the machine it is.
+pub(super) enum Known {
+    Client(Arc<Machine>),
+    Server(Arc<SharedMachine>),
+}
+
+impl std::ops::Deref for Known {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        match self {
+            Self::Client(machine) => machine,
+            Self::Server(shared) => shared.machine(),
+        }
+    }
+}
+
+/// An object of libhwloc as what it says.
+///
+/// # Safety
+/// `topology` is a loaded topology of libhwloc.
+pub(super) unsafe fn machine_of(topology: *mut c_void) -> Result<Machine, TopologyError> {
+    // SAFETY: the caller's contract.
+    let exported = unsafe { hwloc::export(topology) };
+    let exported = exported.map_err(|_| TopologyError::Failed { doing: "export a topology" })?;
+    read(&exported.xml.unwrap_or_default())
+}
+
+fn read(xml: &Text) -> Result<Machine, TopologyError> {
+    let unusable = |reason: String| TopologyError::Unusable { reason };
+    let text = std::str::from_utf8(xml.as_bytes()).map_err(|error| unusable(error.to_string()))?;
+    Machine::of_xml(text).map_err(|error| unusable(error.to_string()))
+}
+
+/// What a process without a server that shares its topology reads itself.
+fn own_machine() -> Result<Known, TopologyError> {
+    static MACHINE: OnceLock<Arc<Machine>> = OnceLock::new();
+    if let Some(known) = MACHINE.get() {
+        return Ok(Known::Client(Arc::clone(known)));
+    }
+    // SAFETY: the library's own, which stays.
+    let machine = unsafe { machine_of(discovered()?) }?;
+    Ok(Known::Client(Arc::clone(MACHINE.get_or_init(|| Arc::new(machine)))))
+}
+
+/// The machine as libhwloc reads it, once; what could not be read is not tried again.
+fn discovered() -> Result<*mut c_void, TopologyError> {
+    static DISCOVERED: OnceLock<Result<usize, TopologyError>> = OnceLock::new();
+    let load = || {
+        if is_forbidden() {
+            return Err(TopologyError::Forbidden);
+        }
+        let topology = Discovery::get("read the topology of this machine")?.load()?;
+        hwloc::keep_topology(topology);
+        Ok(topology.expose_provenance())
+    };
+    DISCOVERED.get_or_init(load).clone().map(std::ptr::with_exposed_provenance_mut)
+}
+
+/// What a client's server shares, as an object of this process's libhwloc.
+fn imported(machine: &Machine) -> Result<*mut c_void, TopologyError> {
+    static IMPORTED: Mutex<Option<usize>> = Mutex::new(None);
+    let mut known = IMPORTED.lock();
+    if let Some(known) = *known {
+        return Ok(std::ptr::with_exposed_provenance_mut(known));
+    }
+    let made = kept(&Text::from(machine.xml()))?;
+    *known = Some(made.expose_provenance());
+    Ok(made)
+}
+
+/// A topology of this very machine, which stays.
+fn kept(xml: &Text) -> Result<*mut c_void, TopologyError> {
+    // Whether there is a libhwloc is one question, whether it takes the text another.
+    Discovery::get("load a topology")?;
+    let made = hwloc::import(xml, hwloc::Of::ThisMachine);
+    let made = made.map_err(|_| TopologyError::Failed { doing: "load a topology from XML" })?;
+    hwloc::keep_topology(made);
+    Ok(made)
+}
+
+/// Whether this process may read no machine: `MODEX_TOPOLOGY=none`.
+#[expect(clippy::disallowed_methods, reason = "a C program's process is an edge; it has no other configuration")]
+pub fn is_forbidden() -> bool {
+    std::env::var_os("MODEX_TOPOLOGY").is_some_and(|word| word == "none")
+}

@@ -1,0 +1,202 @@
+//! `modex get`: what a process of a live job would get.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use super::answer::{self, FORMAT};
+use super::target::Target;
+use super::words;
+use crate::api;
+use crate::cli::Outcome;
+use crate::cli::inspect::to_json;
+use crate::keys;
+use crate::types::{Info, Key, ProcId, Value};
+
+#[derive(Args, Debug)]
+#[command(after_long_help = HELP)]
+pub(in crate::cli) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// Namespace of the job
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: String,
+    /// Process: its number, or * for the job as a whole
+    #[arg(short, long, value_name = "RANK", default_value = "*", allow_hyphen_values = true)]
+    rank: String,
+    /// What to get, as a key or as the name of its attribute; without it everything about the rank
+    #[arg(value_name = "KEY")]
+    key: Option<String>,
+    #[command(flatten)]
+    realm: Realm,
+    #[command(flatten)]
+    qualifiers: Qualifiers,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where to look; without any of these, where the standard says the key is.
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+struct Realm {
+    /// Look among the values of the session (PMIX_SESSION_INFO)
+    #[arg(long)]
+    session_info: bool,
+    /// Look among the values of the job (PMIX_JOB_INFO)
+    #[arg(long)]
+    job_info: bool,
+    /// Look among the values of an application (PMIX_APP_INFO)
+    #[arg(long)]
+    app_info: bool,
+    /// Look among the values of a node (PMIX_NODE_INFO)
+    #[arg(long)]
+    node_info: bool,
+}
+
+#[derive(Args, Debug)]
+struct Qualifiers {
+    /// Session by number (PMIX_SESSION_ID)
+    #[arg(long, value_name = "NUMBER")]
+    session_id: Option<u32>,
+    /// Application by number (PMIX_APPNUM)
+    #[arg(long, value_name = "NUMBER")]
+    appnum: Option<u32>,
+    /// Node by number (PMIX_NODEID)
+    #[arg(long, value_name = "NUMBER")]
+    nodeid: Option<u32>,
+    /// Node by name (PMIX_HOSTNAME)
+    #[arg(long, value_name = "NAME")]
+    hostname: Option<String>,
+    /// Only values put with this scope: local, remote or global (PMIX_DATA_SCOPE)
+    #[arg(long, value_name = "SCOPE")]
+    scope: Option<String>,
+    /// Only what the server told when the connection was made (PMIX_OPTIONAL)
+    #[arg(long)]
+    optional: bool,
+    /// Fetch anew what the server may have kept (PMIX_GET_REFRESH_CACHE)
+    #[arg(long)]
+    refresh: bool,
+    /// Give up after this many seconds (PMIX_TIMEOUT); implies --wait
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u32>,
+    /// Wait until the value is put, and let the server ask other nodes; without it only what the server has (PMIX_IMMEDIATE)
+    #[arg(long)]
+    wait: bool,
+    /// Ask for a pointer to the value (PMIX_GET_POINTER_VALUES); what is printed is the same
+    #[arg(long, conflicts_with = "static_values")]
+    pointer_values: bool,
+    /// Ask for a copy into storage of the caller's (PMIX_GET_STATIC_VALUES); what is printed is the same
+    #[arg(long)]
+    static_values: bool,
+    /// Any other qualifier
+    #[arg(short, long = "qualifier", value_name = "KEY=VALUE")]
+    others: Vec<String>,
+}
+
+const HELP: &str = "\
+Examples:
+  modex get -n modex-4711 PMIX_JOB_SIZE
+  modex get -n modex-4711 -r 3 pmix.hname
+  modex get -n modex-4711 -r 0 --wait --timeout 10 endpoint
+  modex get -n modex-4711 --node-info --hostname node1 PMIX_LOCAL_PEERS
+
+JSON document (--json): format (1), namespace, rank, and either key, type and value, or, without KEY, entries[] of key,
+type and value. Byte objects are strings of hexadecimal digits.
+
+Exit status: 0 if there is a value, 1 if there is none or the server can't be asked, 2 for a misused command line.";
+
+pub(in crate::cli) fn run(options: &Options) -> Outcome {
+    let proc = ProcId { namespace: words::namespace(&options.namespace)?, rank: words::rank(&options.rank)? };
+    let key = options.key.as_deref().map(words::key).transpose()?;
+    let directives = options.directives()?;
+    let tool = options.target.connect()?;
+    let client = tool.client()?;
+    let text = match &key {
+        Some(key) => {
+            let value = client.get_value(&proc, key.as_str(), &directives)?.into_value();
+            let value = value.map_err(|_| "the value that the server sent can't be read")?;
+            one(options, &proc, key, &value)
+        }
+        None => all(options, &proc, &client.get_all(&proc, &directives)?),
+    };
+    // The connection's end says the same.
+    drop(client);
+    let _ = tool.finalize();
+    answer::print(&text)?;
+    Ok(0)
+}
+
+fn one(options: &Options, proc: &ProcId, key: &Key, value: &Value) -> String {
+    if !options.json {
+        return answer::text_of(value) + "\n";
+    }
+    let document = json!({
+        "format": FORMAT,
+        "namespace": proc.namespace.as_str(),
+        "rank": to_json(&Value::ProcRank(proc.rank)),
+        "key": key.as_str(),
+        "type": value.data_type().name(),
+        "value": to_json(value),
+    });
+    format!("{document:#}\n")
+}
+
+fn all(options: &Options, proc: &ProcId, entries: &[Info]) -> String {
+    if !options.json {
+        return answer::lines(entries);
+    }
+    let entries: Vec<_> = entries.iter().map(answer::json_of).collect();
+    let document = json!({
+        "format": FORMAT,
+        "namespace": proc.namespace.as_str(),
+        "rank": to_json(&Value::ProcRank(proc.rank)),
+        "entries": entries,
+    });
+    format!("{document:#}\n")
+}
+
+impl Options {
+    /// The options as directives of a Get.
+    fn directives(&self) -> Result<api::GetOptions, words::WordError> {
+        let Self { realm, qualifiers, .. } = self;
+        let flags = [
+            (keys::SESSION_INFO.name(), realm.session_info),
+            (keys::JOB_INFO.name(), realm.job_info),
+            (keys::APP_INFO.name(), realm.app_info),
+            (keys::NODE_INFO.name(), realm.node_info),
+            (keys::GET_POINTER_VALUES.name(), qualifiers.pointer_values),
+            (keys::GET_STATIC_VALUES.name(), qualifiers.static_values),
+        ];
+        let numbers = [
+            (keys::SESSION_ID.name(), qualifiers.session_id),
+            (keys::APPNUM.name(), qualifiers.appnum),
+            (keys::NODEID.name(), qualifiers.nodeid),
+        ];
+        let mut infos: Vec<Info> = Vec::new();
+        infos.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(key, _)| Info::new(Key::from_static(key), true)));
+        infos.extend(
+            numbers.iter().filter_map(|(key, number)| number.map(|number| Info::new(Key::from_static(key), number))),
+        );
+        infos.extend(
+            qualifiers.hostname.as_deref().map(|name| Info::new(Key::from_static(keys::HOSTNAME.name()), name)),
+        );
+        for word in &qualifiers.others {
+            infos.push(words::qualifier(word)?);
+        }
+        let mut options = infos.into_iter().fold(api::GetOptions::new(), api::GetOptions::info);
+        if let Some(scope) = &qualifiers.scope {
+            options = options.scope(words::scope(scope)?);
+        }
+        if let Some(seconds) = qualifiers.timeout {
+            options = options.timeout(Duration::from_secs(seconds.into()));
+        }
+        if qualifiers.optional {
+            options = options.optional();
+        } else if !qualifiers.wait && qualifiers.timeout.is_none() {
+            options = options.immediate();
+        }
+        Ok(if qualifiers.refresh { options.refresh() } else { options })
+    }
+}

@@ -1,0 +1,79 @@
+//! `modex query`: what the server and its host know.
+
+use clap::Args;
+use serde_json::json;
+
+use super::answer::{self, FORMAT};
+use super::target::Target;
+use super::words;
+use crate::cli::Outcome;
+use crate::keys;
+use crate::types::{Info, Key, Query, Status, Text, Value};
+
+#[derive(Args, Debug)]
+#[command(after_long_help = HELP)]
+pub(in crate::cli) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// What to ask for, as keys or as names of attributes
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<String>,
+    /// About this job (PMIX_NSPACE)
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// About this process of the job (PMIX_RANK)
+    #[arg(short, long, value_name = "RANK", requires = "namespace", allow_hyphen_values = true)]
+    rank: Option<String>,
+    /// Any other qualifier
+    #[arg(short, long = "qualifier", value_name = "KEY=VALUE")]
+    qualifiers: Vec<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  modex query PMIX_QUERY_NAMESPACES
+  modex query PMIX_QUERY_PROC_TABLE -n modex-4711
+  modex query PMIX_QUERY_SUPPORTED_KEYS
+
+JSON document (--json): format (1), status (PMIX_SUCCESS, or PMIX_ERR_PARTIAL_SUCCESS if not all is known), and results[]
+of key, type and value.
+
+Exit status: 0 if everything is answered, 1 if not, or if the server can't be asked, 2 for a misused command line.";
+
+pub(in crate::cli) fn run(options: &Options) -> Outcome {
+    let mut qualifiers = Vec::new();
+    if let Some(name) = &options.namespace {
+        let namespace = words::namespace(name)?;
+        qualifiers.push(Info::new(Key::from_static(keys::NSPACE.name()), namespace.as_str()));
+    }
+    if let Some(word) = &options.rank {
+        qualifiers.push(Info::new(Key::from_static(keys::RANK.name()), Value::ProcRank(words::rank(word)?)));
+    }
+    for word in &options.qualifiers {
+        qualifiers.push(words::qualifier(word)?);
+    }
+    let keys: Result<Vec<Text>, words::WordError> =
+        options.keys.iter().map(|word| Ok(Text::from(words::key(word)?.as_str()))).collect();
+    let queries = vec![Query { keys: keys?, qualifiers }];
+    let tool = options.target.connect()?;
+    let answered = tool.client()?.query(queries)?;
+    // The connection's end says the same.
+    let _ = tool.finalize();
+    let (status, results) = (answered.status, answered.results);
+    let text = if options.json {
+        let results: Vec<_> = results.iter().map(answer::json_of).collect();
+        format!("{:#}\n", json!({ "format": FORMAT, "status": status.to_string(), "results": results }))
+    } else {
+        answer::lines(&results)
+    };
+    answer::print(&text)?;
+    if status == Status::SUCCESS {
+        return Ok(0);
+    }
+    // What is printed is not all that was asked for.
+    eprintln!("modex: the server answered with {status}");
+    Ok(1)
+}

@@ -1,0 +1,50 @@
+//! Which server is asked.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::words::{self, WordError};
+use crate::api::{AttachError, Tool, ToolDirections};
+
+/// Without any of these: the server that started this process, else the only one that can be found.
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+pub(super) struct Target {
+    /// Server with this process number
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Server at this address, or `file:` and the path of its rendezvous file
+    #[arg(long, value_name = "URI")]
+    uri: Option<String>,
+    /// Server that has left this rendezvous file
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Server with this namespace of its own
+    #[arg(long, value_name = "NAMESPACE")]
+    server: Option<String>,
+}
+
+/// Why nobody can be asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TargetError {
+    #[error(transparent)]
+    Word(#[from] WordError),
+    #[error(transparent)]
+    Tool(#[from] AttachError),
+}
+
+impl Target {
+    /// Connects as a tool.
+    pub(super) fn connect(&self) -> Result<Tool, TargetError> {
+        let namespace = self.server.as_deref().map(words::namespace).transpose()?;
+        let directions = ToolDirections {
+            pid: self.pid,
+            address: self.uri.clone(),
+            file: self.file.clone(),
+            namespace,
+            ..ToolDirections::default()
+        };
+        Ok(Tool::builder().directions(directions).connect()?)
+    }
+}

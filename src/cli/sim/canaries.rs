@@ -1,0 +1,28 @@
+//! Planted defects, one kind after the other: which seed finds each.
+
+use super::super::Outcome;
+use super::output::{self, Caught};
+use super::seeds::{self, Sums, Verdict};
+use super::{Canary, Options};
+
+pub(super) fn run(options: &Options, kinds: &[Canary]) -> Outcome {
+    let mut caught = Vec::new();
+    let mut all = Verdict { sums: Sums::default(), time: std::time::Duration::ZERO, failure: None };
+    for &kind in kinds {
+        let Verdict { sums, time, failure, .. } =
+            seeds::run(options.seeds, &options.setup(kind.faults(), Some(kind)), options.threads());
+        all.sums.seeds += sums.seeds;
+        all.sums.steps += sums.steps;
+        all.sums.requests += sums.requests;
+        all.sums.faults += sums.faults;
+        all.time += time;
+        caught.push(Caught::new(kind, failure));
+    }
+    let found = caught.iter().filter(|caught| caught.is_found()).count();
+    output::show(&all, &caught, options.json)?;
+    Ok(match found {
+        found if found == kinds.len() => 1,
+        // Whoever expects a failure is not to be content with half of it.
+        _ => 0,
+    })
+}

@@ -1,0 +1,137 @@
+//! Values that nobody registered and that follow from others: where processes run on the node, and what is near.
+//!
+//! A host that says which processors a process has (`PMIX_CPUSET`) has said all there is to say: what the process shares
+//! with others, and how far devices are, is the topology's to tell.
+
+use std::sync::Weak;
+
+use super::session::{Session, ValueCallback};
+use crate::client::{GetDirectives, GetRequest};
+use crate::keys;
+use crate::topo::{CpuSet, DeviceDistance, Machine};
+use crate::types::{self, DataArray, DataType, Key, ProcId, Rank, Text, Value};
+
+/// What follows from the topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Derivable {
+    /// The topology as text.
+    Xml,
+    /// The topology as an object.
+    Topology,
+    /// Where a process of this node is.
+    Locality,
+    /// How far devices are from a process of this node.
+    Distances,
+    /// Which of the processes of its package it is.
+    PackageRank,
+}
+
+impl Derivable {
+    fn of(key: &str) -> Option<Self> {
+        match key {
+            _ if key == keys::HWLOC_XML_V2.name() || key == keys::LOCAL_TOPO.name() => Some(Self::Xml),
+            _ if key == keys::TOPOLOGY2.name() => Some(Self::Topology),
+            _ if key == keys::LOCALITY_STRING.name() => Some(Self::Locality),
+            _ if key == keys::DEVICE_DISTANCES.name() => Some(Self::Distances),
+            _ if key == keys::PACKAGE_RANK.name() => Some(Self::PackageRank),
+            _ => None,
+        }
+    }
+}
+
+/// Whether there may be a value although nobody registered one. Who looks only at what is there wants none.
+pub(super) fn may_follow(request: &GetRequest) -> bool {
+    !request.directives.optional && request.key.as_ref().is_some_and(|key| Derivable::of(key.as_str()).is_some())
+}
+
+/// Takes a value, or where there is none what follows from others.
+pub(super) fn or_derived(session: &Weak<Session>, request: &GetRequest, callback: ValueCallback) -> ValueCallback {
+    let (session, request) = (Weak::clone(session), request.clone());
+    Box::new(move |result| match result {
+        Err(error) if error.is_not_found() => {
+            let derived = session.upgrade().and_then(|session| session.derived(&request));
+            callback(derived.ok_or(error));
+        }
+        result => callback(result),
+    })
+}
+
+impl Session {
+    /// What follows from the topology; `None` if nothing does, or there is no topology.
+    pub(super) fn derived(&self, request: &GetRequest) -> Option<Value> {
+        let wanted = Derivable::of(request.key.as_ref()?.as_str()).filter(|_| may_follow(request))?;
+        if request.proc.namespace != self.proc().namespace {
+            return None;
+        }
+        match wanted {
+            Derivable::Xml => Some(Value::from(self.machine().ok()?.xml())),
+            Derivable::Topology => {
+                let machine = self.machine().ok()?;
+                let (xml, support) = (Some(Text::from(machine.xml())), machine.support().to_vec());
+                Some(Value::Topology(Box::new(types::Topology { xml, support })))
+            }
+            of_process => self.of_process(of_process, request.proc.rank),
+        }
+    }
+
+    fn of_process(&self, wanted: Derivable, rank: Rank) -> Option<Value> {
+        let rank = match rank {
+            Rank::Undefined => self.proc().rank.process()?,
+            rank => rank.process()?,
+        };
+        let processors = self.processors_of(rank).filter(|_| self.is_near(rank))?;
+        let machine = self.machine().ok()?;
+        match wanted {
+            Derivable::Locality => machine.locality(&processors).map(Value::from),
+            Derivable::Distances => Some(distances(&machine, &processors)),
+            Derivable::PackageRank => self.package_rank(&machine, rank, &processors).map(Value::Uint16),
+            Derivable::Xml | Derivable::Topology => None,
+        }
+    }
+
+    /// Which processors the host gave a process.
+    fn processors_of(&self, rank: u32) -> Option<CpuSet> {
+        let text = self.known(Rank::from(rank), keys::CPUSET.name())?;
+        let list = text.as_str()?;
+        list.strip_prefix("hwloc:").unwrap_or(list).parse().ok()
+    }
+
+    fn is_near(&self, rank: u32) -> bool {
+        let node = |rank| self.known(rank, keys::NODEID.name()).and_then(|value| value.as_u64());
+        let own = self.proc().rank;
+        own == Rank::from(rank) || node(own).is_some_and(|own| node(Rank::from(rank)) == Some(own))
+    }
+
+    /// Processes of the job on the same package with smaller ranks.
+    fn package_rank(&self, machine: &Machine, rank: u32, processors: &CpuSet) -> Option<u16> {
+        let package = machine.package_of(processors)?;
+        let peers = self.known(Rank::Wildcard, keys::LOCAL_PEERS.name())?;
+        let peers = peers.as_str()?.split(',').filter_map(|peer| peer.parse::<u32>().ok());
+        let is_beside = |peer: &u32| {
+            let place = self.processors_of(*peer).and_then(|processors| machine.package_of(&processors));
+            *peer < rank && place == Some(package)
+        };
+        u16::try_from(peers.filter(is_beside).count()).ok()
+    }
+
+    /// A registered value, as far as this process knows it.
+    fn known(&self, rank: Rank, key: &'static str) -> Option<Value> {
+        let proc = ProcId { namespace: self.proc().namespace.clone(), rank };
+        let directives = GetDirectives { optional: true, ..GetDirectives::default() };
+        self.get(&GetRequest { proc, key: Some(Key::from_static(key)), directives }).ok()?.into_value().ok()
+    }
+}
+
+fn distances(machine: &Machine, processors: &CpuSet) -> Value {
+    let distance = |distance: DeviceDistance| {
+        Value::DeviceDistance(Box::new(types::DeviceDistance {
+            uuid: Some(Text::from(distance.uuid)),
+            os_name: Some(Text::from(distance.name)),
+            device_type: distance.device_types,
+            minimum: distance.nearest,
+            maximum: distance.farthest,
+        }))
+    };
+    let elements = machine.distances(processors).into_iter().map(distance).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::DeviceDistance, elements }))
+}

@@ -1,0 +1,162 @@
+//! Where a tool finds the address of its server: what it was told, or files in directories.
+//!
+//! Whom a tool believes depends on who chose. A server that was *named* (by address, file, process number or namespace)
+//! may be anybody's: root asks about a user's job, a user about a colleague's who admits him. Then its file's owner must be
+//! the owner of what answers, and of the process whose number was given; files of this user and of root come first, so nobody
+//! can stand in for a server by leaving a file of its name. What is merely *found* must be this user's or root's.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::local::hostname;
+use super::tool::{SystemServer, ToolDirections, ToolError};
+use crate::bfrops::Generation;
+use crate::proto::Version;
+use crate::ptl::rendezvous::{self, Belief, Found, Names, RendezvousError};
+use crate::ptl::{Proof, ServerAddress, ServerOffer, Trust};
+
+/// Where servers keep their files.
+pub(super) struct Places {
+    names: Names,
+    session_tmpdir: Option<PathBuf>,
+    system_tmpdir: PathBuf,
+}
+
+/// A server to connect to.
+pub(super) struct Chosen {
+    pub(super) offer: ServerOffer,
+    /// Whose it may be.
+    pub(super) trust: Trust,
+}
+
+impl Places {
+    pub(super) fn of(
+        directions: &ToolDirections,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Self, RendezvousError> {
+        let variable = |name: &str| {
+            let found = environment.iter().rev().find(|(variable, _)| variable.as_os_str() == OsStr::new(name));
+            found.map(|(_, value)| PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty())
+        };
+        let session_tmpdir = directions.session_tmpdir.clone().or_else(|| variable("PMIX_SERVER_TMPDIR"));
+        let system_tmpdir = directions.system_tmpdir.clone();
+        let from_environment = || ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"].into_iter().find_map(variable);
+        let system_tmpdir = system_tmpdir.or_else(from_environment).unwrap_or_else(|| PathBuf::from("/tmp"));
+        Ok(Self { names: Names::new(&hostname())?, session_tmpdir, system_tmpdir })
+    }
+
+    /// The server that the directions name; `None` if they name none.
+    pub(super) fn chosen(&self, directions: &ToolDirections) -> Result<Option<Chosen>, ToolError> {
+        if let Some(path) = &directions.file {
+            return of_file(&rendezvous::read_named(path)?).map(Some);
+        }
+        if let Some(address) = &directions.address {
+            return match address.strip_prefix("file:") {
+                Some(path) => of_file(&rendezvous::read_named(Path::new(path))?).map(Some),
+                None => at(address, None, Trust::Everybody).map(Some),
+            };
+        }
+        if let Some(pid) = directions.pid {
+            let is_its = |found: &Found| owner_of_process(pid) == Some(found.owner);
+            return of_file(&self.only_named(&self.names.of_pid(pid), is_its)?).map(Some);
+        }
+        if let Some(namespace) = &directions.namespace {
+            return of_file(&self.only_named(&self.names.of_namespace(namespace)?, |_| true)?).map(Some);
+        }
+        let name = match directions.system {
+            SystemServer::Any => return Ok(None),
+            SystemServer::First | SystemServer::Only => self.names.system(),
+            SystemServer::Scheduler => self.names.scheduler(),
+            SystemServer::Controller => self.names.controller(),
+        };
+        match rendezvous::read(&self.system_tmpdir.join(name), Belief::OwnAndRoot) {
+            Err(error) if directions.system == SystemServer::First && error.is_absent() => Ok(None),
+            found => of_file(&found?).map(Some),
+        }
+    }
+
+    /// The system server of the node.
+    pub(super) fn system_server(&self) -> Result<Chosen, ToolError> {
+        of_file(&rendezvous::read(&self.system_tmpdir.join(self.names.system()), Belief::OwnAndRoot)?)
+    }
+
+    /// The only server that can be found.
+    pub(super) fn only_server(&self) -> Result<Chosen, ToolError> {
+        let is_wanted = |name: &str| self.names.is_tool_file(name);
+        let error = match self.only(self.search(Belief::OwnAndRoot, is_wanted)) {
+            Ok(found) => return of_file(&found),
+            Err(error) => error,
+        };
+        let others = self.search(Belief::Everybody, is_wanted);
+        match (error, others.first()) {
+            (ToolError::NoServer { .. }, Some(found)) => {
+                Err(ToolError::OthersServers { path: found.path.clone(), owner: found.owner })
+            }
+            (error, _) => Err(error),
+        }
+    }
+
+    /// The only file of this name: this user's or root's, else anybody's that fits.
+    fn only_named(&self, name: &str, fits: impl Fn(&Found) -> bool) -> Result<Found, ToolError> {
+        let own = self.search(Belief::OwnAndRoot, |found| found == name);
+        if !own.is_empty() {
+            return self.only(own);
+        }
+        let found = self.search(Belief::Everybody, |found| found == name);
+        self.only(found.into_iter().filter(fits).collect())
+    }
+
+    /// The only server among those found.
+    fn only(&self, found: Vec<Found>) -> Result<Found, ToolError> {
+        let mut found = found.into_iter();
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(ToolError::NoServer { places: self.told() }),
+            (Some(first), Some(second)) => {
+                let all = [first, second].into_iter().chain(found);
+                Err(ToolError::Ambiguous {
+                    servers: all.map(|found| found.contents.address).take(SERVERS_TOLD_MAX).collect(),
+                })
+            }
+        }
+    }
+
+    /// Files anywhere below the session's directory; if there are none, below the node's.
+    fn search(&self, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
+        let in_session = self.session_tmpdir.iter();
+        let in_session = in_session.flat_map(|place| rendezvous::search(place, belief, &is_wanted));
+        let in_session: Vec<Found> = in_session.collect();
+        if in_session.is_empty() { rendezvous::search(&self.system_tmpdir, belief, is_wanted) } else { in_session }
+    }
+
+    fn told(&self) -> Vec<String> {
+        let places = self.session_tmpdir.iter().chain([&self.system_tmpdir]);
+        places.map(|place| place.display().to_string()).collect()
+    }
+}
+
+/// Whose process this is; `None` if it is not here, as one of another node or pid namespace.
+fn owner_of_process(pid: u32) -> Option<u32> {
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid())
+}
+
+fn of_file(found: &Found) -> Result<Chosen, ToolError> {
+    at(&found.contents.address, Some(found.contents.peer_version()), Trust::AlsoOf(found.owner))
+}
+
+/// How a server of a release is spoken to; one whose release is not known is taken for a current one.
+fn at(address: &str, version: Option<Version>, trust: Trust) -> Result<Chosen, ToolError> {
+    let codec = match version {
+        None => Generation::V41,
+        Some(version) if version.major < 3 => return Err(ToolError::TooOld { address: address.to_owned(), version }),
+        Some(version) if version.major == 3 => Generation::V3,
+        Some(version) if (version.major, version.minor) == (4, 0) => Generation::V4,
+        Some(_) => Generation::V41,
+    };
+    let offer = ServerOffer { address: address.parse::<ServerAddress>()?, codec, version, proofs: vec![Proof::Native] };
+    Ok(Chosen { offer, trust })
+}
+
+/// Servers that a message names.
+const SERVERS_TOLD_MAX: usize = 8;

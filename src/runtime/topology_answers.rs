@@ -1,0 +1,68 @@
+//! What the server's loop says about the topology, now or when it has been read.
+
+use std::sync::Arc;
+
+use super::server_loop::ServerLoop;
+use super::topology::{Said, Waiting, Wish};
+use crate::gds::AsStatus;
+use crate::proto::{RankData, Reply, Tag};
+use crate::server::{PeerId, TOPOLOGY, TopologyQuestion};
+use crate::topo::{SharedMachine, TopologyError};
+use crate::types::{Kval, Namespace, Status, Value};
+
+impl ServerLoop {
+    pub(super) fn answer_topology(&mut self, peer: PeerId, tag: Tag, question: TopologyQuestion) {
+        match self.topology.ask(Waiting { peer, tag, wish: Wish::Topology(question) }) {
+            Said::Now(waiting, outcome) => self.fulfil(waiting, outcome),
+            Said::Later => {}
+        }
+    }
+
+    /// Job information waits for the topology where that is a part of it.
+    pub(super) fn answer_job_info(&mut self, peer: PeerId, tag: Tag, namespace: Namespace) {
+        let waiting = Waiting { peer, tag, wish: Wish::JobInfo(namespace) };
+        if !self.topology.is_part_of_job() {
+            return self.fulfil(waiting, Err(TopologyError::NotShared));
+        }
+        match self.topology.ask(waiting) {
+            Said::Now(waiting, outcome) => self.fulfil(waiting, outcome),
+            Said::Later => {}
+        }
+    }
+
+    /// The topology has been read: whoever waited for it is answered.
+    pub(super) fn tell_topology(&mut self) {
+        for (waiting, outcome) in self.topology.take_waiting() {
+            self.fulfil(waiting, outcome);
+        }
+    }
+
+    fn fulfil(&mut self, waiting: Waiting, outcome: Result<Arc<SharedMachine>, TopologyError>) {
+        let Waiting { peer, tag, wish } = waiting;
+        match wish {
+            Wish::JobInfo(namespace) => {
+                let text = outcome.as_ref().ok().map(|shared| shared.machine().xml());
+                self.connections.reply_job_info(peer, tag, &namespace, self.core.store(), text);
+            }
+            Wish::Topology(question) => {
+                let reply = match outcome {
+                    Ok(shared) if question.wants_segment => {
+                        self.connections.send_topology(peer, &question.proc.namespace, &shared);
+                        Reply::Data(Vec::new())
+                    }
+                    Ok(shared) => as_text(question, &shared),
+                    // Who looks for text among the values of the job finds none.
+                    Err(_) if question.key.as_str() != TOPOLOGY => Reply::Status(Status::ERR_NOT_FOUND),
+                    Err(error) => Reply::Status(error.status()),
+                };
+                self.connections.reply(peer, tag, &reply);
+            }
+        }
+    }
+}
+
+fn as_text(question: TopologyQuestion, shared: &SharedMachine) -> Reply {
+    let TopologyQuestion { proc, key, .. } = question;
+    let entries = vec![Kval { key, value: Value::from(shared.machine().xml()) }];
+    Reply::Data(vec![RankData { proc, entries }])
+}

@@ -1,0 +1,43 @@
+//! Questions about the node's topology: the runtime has it, and reads it when the first is asked.
+
+use super::core::Server;
+use super::get::Verdict;
+use super::io::{StoreOffer, TopologyQuestion};
+use super::outputs::Ticket;
+use super::waiting::{Asker, Waiter, Wanted};
+use crate::gds::Publish;
+use crate::keys;
+use crate::types::{Key, ProcId, Rank, Status};
+
+/// What our own clients ask for; the answer brings the segment of the topology.
+pub const TOPOLOGY: &str = "modex.topology";
+
+/// Keys under which other libraries look for the topology as text.
+const TEXTS: [&str; 2] = [keys::HWLOC_XML_V2.name(), keys::LOCAL_TOPO.name()];
+
+impl<S: Publish> Server<S> {
+    pub(super) fn pass_topology_question(&mut self, ticket: Ticket, proc: ProcId, key: Key) {
+        if !self.config.answers_topology {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
+        let is_mapping = self.peers.get(ticket.peer()).is_some_and(|peer| peer.store == StoreOffer::Segment);
+        let wants_segment = is_mapping && key.as_str() == TOPOLOGY;
+        self.outputs.reply_topology(ticket, TopologyQuestion { proc, key, wants_segment });
+    }
+
+    /// The topology as text, if that is what was asked for and the host has registered nothing else under that name.
+    pub(super) fn topology_question(&self, asker: &Asker, wanted: &Wanted, verdict: &Verdict) -> Option<Key> {
+        let Asker::Peer(ticket) = asker else { return None };
+        let key = wanted.key.as_ref().filter(|key| TEXTS.contains(&key.as_str()))?;
+        let is_own_job = self.peers.get(ticket.peer())?.proc.namespace == wanted.proc.namespace;
+        let is_asked = is_own_job && wanted.proc.rank == Rank::Wildcard && self.config.answers_topology;
+        (is_asked && *verdict != Verdict::Found).then(|| key.clone())
+    }
+
+    pub(super) fn ask_topology(&mut self, waiter: Waiter, key: Key) {
+        match waiter.asker {
+            Asker::Peer(ticket) => self.pass_topology_question(ticket, waiter.wanted.proc, key),
+            asker => self.refuse(asker, Status::ERR_NOT_FOUND),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! When faults happen. Each kind has a stream of its own, so that the others stay as they are when one is left out.
+
+use super::faults::Faults;
+use super::random::{Random, Stream};
+use super::setup::Setup;
+
+#[derive(Debug)]
+pub(super) struct Dice {
+    /// Kinds that this run knows, each with its stream.
+    kinds: Vec<(Faults, Random)>,
+    left: u32,
+    struck: u32,
+}
+
+impl Dice {
+    /// Of the kinds that are asked for a run has one in three, so that most runs have few and some have many.
+    pub(super) fn new(seed: u64, setup: &Setup) -> Self {
+        let kinds = setup.faults.iter().filter_map(|kind| {
+            let mut random = Random::of(seed, Stream::Fault(kind.number()));
+            let is_of_canary = setup.canary.is_some_and(|canary| canary.faults().contains(kind));
+            (random.one_in(3) || is_of_canary).then_some((kind, random))
+        });
+        Self { kinds: kinds.collect(), left: setup.faults_max, struck: 0 }
+    }
+
+    /// The stream of a kind that this run knows.
+    pub(super) fn stream(&mut self, kind: Faults) -> Option<&mut Random> {
+        self.kinds.iter_mut().find(|(known, _)| *known == kind).map(|(_, random)| random)
+    }
+
+    /// Whether a fault of the kind happens on this occasion.
+    pub(super) fn strikes(&mut self, kind: Faults) -> bool {
+        self.stream(kind).is_some_and(|random| random.one_in(OCCASIONS)) && self.spend()
+    }
+
+    /// One fault happens, if any may happen yet.
+    pub(super) fn spend(&mut self) -> bool {
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        self.struck += u32::from(may);
+        may
+    }
+
+    pub(super) const fn struck(&self) -> u32 {
+        self.struck
+    }
+}
+
+/// On how many occasions a kind happens once.
+const OCCASIONS: u64 = 12;

@@ -1,0 +1,221 @@
+//! What can go wrong, and what can be planted.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::invariants::Rule;
+
+bitflags::bitflags! {
+    /// Kinds of faults.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Faults: u32 {
+        /// Some of the host's answers and messages take long.
+        const DELAY = 1;
+        /// The host's answers come in any order.
+        const REORDER = 1 << 1;
+        /// The host never answers an upcall.
+        const LOSS = 1 << 2;
+        /// The host answers an upcall twice.
+        const DUPLICATE = 1 << 3;
+        /// The host answers before the server has done anything else.
+        const INLINE = 1 << 4;
+        /// The host answers when the server has given up.
+        const LATE = 1 << 5;
+        /// The host says no.
+        const REFUSE = 1 << 6;
+        /// A process is killed.
+        const DIE = 1 << 7;
+        /// A process neither acts nor reads any more.
+        const HANG = 1 << 8;
+        /// A process sends more than a server takes.
+        const FLOOD = 1 << 9;
+        /// A process is stopped for a minute.
+        const STOP = 1 << 10;
+        /// A process finalizes and initialises again.
+        const REINIT = 1 << 11;
+        /// A process replaces itself without finalizing.
+        const EXEC = 1 << 12;
+        /// A process forks, and its child connects under the same name.
+        const CLONE = 1 << 13;
+        /// A server is killed, and a new one takes its place.
+        const SERVER = 1 << 14;
+        /// A node dies with all that runs there.
+        const NODE = 1 << 15;
+        /// The host takes a process, or a job, away in the middle.
+        const DEREGISTER = 1 << 16;
+        /// A job is registered late on some nodes.
+        const UNREGISTERED = 1 << 17;
+        /// A process is killed while a forked child, which never execs, keeps its connection open.
+        const FORK = 1 << 18;
+    }
+}
+
+impl Faults {
+    /// Each kind on its own, in order.
+    pub fn kinds() -> impl Iterator<Item = Self> {
+        Self::all().iter()
+    }
+
+    /// The number of a single kind, for its stream.
+    pub(super) const fn number(self) -> u32 {
+        self.bits().trailing_zeros()
+    }
+}
+
+/// The words that `--faults` takes; `none` and `all` besides.
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("none");
+        }
+        if self.is_all() {
+            return f.write_str("all");
+        }
+        let words: Vec<String> = self.iter_names().map(|(name, _)| name.to_lowercase()).collect();
+        f.write_str(&words.join(","))
+    }
+}
+
+/// A word that names no fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is no kind of fault; use all, none, canary, canary:KIND, or a list of: {}", Faults::words())]
+pub struct UnknownFault {
+    /// As written.
+    pub word: String,
+}
+
+impl Faults {
+    fn words() -> String {
+        Self::all().iter_names().map(|(name, _)| name.to_lowercase()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl FromStr for Faults {
+    type Err = UnknownFault;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFault> {
+        match text {
+            "all" => return Ok(Self::all()),
+            "none" => return Ok(Self::empty()),
+            _ => {}
+        }
+        let kind = |word: &str| {
+            Self::from_name(&word.trim().to_uppercase()).ok_or_else(|| UnknownFault { word: word.to_owned() })
+        };
+        text.split(',').map(kind).try_fold(Self::empty(), |all, kind| Ok(all | kind?))
+    }
+}
+
+/// A defect planted in the simulation's own wiring, to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// The host leaves one process's values out of what a fence brings.
+    FenceData,
+    /// A participant is let go before the others have come.
+    FenceEarly,
+    /// A reply never leaves the server.
+    ReplyLost,
+    /// A reply leaves the server twice.
+    ReplyTwice,
+    /// A server is not told that a deadline has come.
+    Deadline,
+    /// The store keeps a value for this node as one for everybody.
+    ScopeLeak,
+    /// The store says that it keeps a commit, and does not.
+    LostCommit,
+    /// The store changes a value.
+    ChangedValue,
+    /// The store keeps what was deregistered.
+    Leak,
+    /// The same fetch is asked of the host a second time.
+    FetchTwice,
+    /// A lost client is not noticed by its server.
+    DeafServer,
+    /// A lost server is not noticed by its clients.
+    DeafClient,
+    /// What happened in another run matters.
+    Memory,
+}
+
+impl Canary {
+    /// All kinds, with the words for them.
+    pub const ALL: [(&'static str, Self); 13] = [
+        ("fence-data", Self::FenceData),
+        ("fence-early", Self::FenceEarly),
+        ("reply-lost", Self::ReplyLost),
+        ("reply-twice", Self::ReplyTwice),
+        ("deadline", Self::Deadline),
+        ("scope-leak", Self::ScopeLeak),
+        ("lost-commit", Self::LostCommit),
+        ("changed-value", Self::ChangedValue),
+        ("leak", Self::Leak),
+        ("fetch-twice", Self::FetchTwice),
+        ("deaf-server", Self::DeafServer),
+        ("deaf-client", Self::DeafClient),
+        ("memory", Self::Memory),
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+    }
+
+    /// The rules that it breaks: found is what one of these found.
+    #[must_use]
+    pub const fn rules(self) -> &'static [Rule] {
+        match self {
+            Self::FenceData | Self::FenceEarly => &[Rule::NothingMissing],
+            Self::ReplyLost => &[Rule::BeforeDeadline, Rule::NoWaitInVain],
+            Self::Deadline => &[Rule::BeforeDeadline],
+            Self::ReplyTwice => &[Rule::AnsweredOnce],
+            Self::ScopeLeak => &[Rule::Scope],
+            Self::LostCommit => &[Rule::NothingMissing, Rule::StaysReadable, Rule::NoWaitInVain],
+            Self::ChangedValue => &[Rule::StaysReadable],
+            Self::Leak => &[Rule::NothingRemains],
+            Self::FetchTwice => &[Rule::FetchedOnce],
+            Self::DeafServer => &[Rule::NoWaitInVain, Rule::AnsweredOnce, Rule::NothingRemains],
+            Self::DeafClient => &[Rule::LossIsTold],
+            Self::Memory => &[Rule::SameAgain],
+        }
+    }
+
+    /// The faults that give it an opportunity.
+    #[must_use]
+    pub const fn faults(self) -> Faults {
+        match self {
+            Self::DeafClient => Faults::SERVER,
+            Self::DeafServer => Faults::DIE,
+            _ => Faults::empty(),
+        }
+    }
+}
+
+impl FromStr for Canary {
+    type Err = UnknownFault;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFault> {
+        let found = Self::ALL.iter().find(|(word, _)| *word == text);
+        found.map(|(_, kind)| *kind).ok_or_else(|| UnknownFault { word: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_as_they_are_written() {
+        for faults in Faults::kinds().chain([Faults::all(), Faults::empty(), Faults::DIE | Faults::LOSS]) {
+            assert_eq!(faults.to_string().parse(), Ok(faults));
+        }
+        assert_eq!("die,fire".parse::<Faults>(), Err(UnknownFault { word: "fire".to_owned() }));
+    }
+
+    #[test]
+    fn canaries_are_read_as_they_are_written() {
+        for (word, kind) in Canary::ALL {
+            assert_eq!((word.parse(), kind.word()), (Ok(kind), word));
+        }
+    }
+}

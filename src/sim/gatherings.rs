@@ -1,0 +1,307 @@
+//! Who has arrived where: the standard's account of the local phase, kept beside the server's own and compared with it.
+//!
+//! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: one contribution from every local participant,
+//! one upcall; a repeated call with the same participants opens a new operation.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use super::invariants::Promise;
+use super::queue::ServerId;
+use crate::proto::Tag;
+use crate::server::{PeerId, UpcallId};
+use crate::types::{ProcId, Status, Time};
+
+/// Kinds of operations that never match each other. Groups are the servers' own affair and have no account here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Fence,
+    Connect,
+    Disconnect,
+}
+
+/// What the participants agree on: the kind, and the set as written, sorted.
+pub(super) type Signature = (Kind, Rc<[ProcId]>);
+
+pub(super) fn signature(kind: Kind, procs: &[ProcId]) -> Signature {
+    let mut procs = procs.to_vec();
+    procs.sort_unstable();
+    procs.dedup();
+    (kind, procs.into())
+}
+
+/// One operation on one server.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    number: u64,
+    stage: Stage,
+    /// Local participants that must come.
+    pub(super) expected: BTreeSet<u32>,
+    pub(super) contributed: BTreeSet<u32>,
+    /// Those that have gone at some time while it was open.
+    pub(super) departed: BTreeSet<u32>,
+    /// Whether it is known who must come: all jobs and processes are registered.
+    is_defined: bool,
+    waiting: BTreeMap<PeerId, (Tag, u32)>,
+    deadline: Option<Time>,
+    /// Set when the host has answered with success.
+    pub(super) promise: Option<Rc<Promise>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Gathering,
+    AtHost(UpcallId),
+}
+
+impl Gathering {
+    /// Who is missing.
+    pub(super) fn missing(&self) -> BTreeSet<u32> {
+        self.expected.difference(&self.contributed).copied().collect()
+    }
+
+    /// Who is missing although it could have come.
+    pub(super) fn left_out(&self) -> Option<u32> {
+        self.missing().difference(&self.departed).next().copied()
+    }
+
+    pub(super) fn is_at_host(&self) -> bool {
+        self.stage != Stage::Gathering
+    }
+}
+
+/// What a reply says about the operation that it belongs to.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// It was no operation, or the request never became part of one.
+    Nothing,
+    /// The operation has ended well for this participant.
+    Well { left_out: Option<u32>, missing: usize, promise: Option<Rc<Promise>>, was_answered: bool },
+}
+
+/// All operations of all servers.
+#[derive(Debug, Default)]
+pub(super) struct Gatherings {
+    places: BTreeMap<(ServerId, Signature), VecDeque<Gathering>>,
+    by_request: BTreeMap<(PeerId, Tag), (ServerId, Signature, u64)>,
+    by_upcall: BTreeMap<(ServerId, UpcallId), (Signature, u64)>,
+    last: u64,
+}
+
+impl Gatherings {
+    /// A request arrives. `expected` gives the local participants, `gone` those who can't come.
+    pub(super) fn arrive(
+        &mut self,
+        server: ServerId,
+        signature: Signature,
+        (peer, tag, process): (PeerId, Tag, u32),
+        deadline: Option<Time>,
+        expected: impl FnOnce() -> (BTreeSet<u32>, BTreeSet<u32>, bool),
+    ) {
+        let operations = self.places.entry((server, signature.clone())).or_default();
+        let is_free = |op: &&mut Gathering| op.stage == Stage::Gathering && !op.waiting.contains_key(&peer);
+        let number = match operations.iter_mut().find(is_free) {
+            Some(operation) => {
+                operation.join(peer, tag, process, deadline);
+                operation.number
+            }
+            None => {
+                self.last += 1;
+                let (expected, gone, is_defined) = expected();
+                let departed = if is_defined { gone } else { BTreeSet::new() };
+                let mut operation = Gathering {
+                    number: self.last,
+                    stage: Stage::Gathering,
+                    expected,
+                    contributed: BTreeSet::new(),
+                    departed,
+                    is_defined,
+                    waiting: BTreeMap::new(),
+                    deadline: None,
+                    promise: None,
+                };
+                operation.join(peer, tag, process, deadline);
+                operations.push_back(operation);
+                self.last
+            }
+        };
+        self.by_request.insert((peer, tag), (server, signature, number));
+    }
+
+    /// The server hands an operation to its host: the oldest that gathers.
+    pub(super) fn handed_over(
+        &mut self,
+        server: ServerId,
+        signature: &Signature,
+        upcall: UpcallId,
+    ) -> Option<&Gathering> {
+        let operations = self.places.get_mut(&(server, signature.clone()))?;
+        let operation = operations.iter_mut().find(|operation| operation.stage == Stage::Gathering)?;
+        operation.stage = Stage::AtHost(upcall);
+        operation.deadline = None;
+        self.by_upcall.insert((server, upcall), (signature.clone(), operation.number));
+        Some(operation)
+    }
+
+    /// The host answers with success, and with what the participants had committed.
+    pub(super) fn promised(&mut self, server: ServerId, upcall: UpcallId, promise: Rc<Promise>) {
+        let Some((signature, number)) = self.by_upcall.get(&(server, upcall)).cloned() else { return };
+        let operations = self.places.get_mut(&(server, signature));
+        if let Some(operation) = operations.and_then(|all| all.iter_mut().find(|op| op.number == number)) {
+            operation.promise = Some(promise);
+        }
+    }
+
+    /// A reply to a request. `is_new`: it came with the very input that brought the request.
+    pub(super) fn replied(&mut self, peer: PeerId, tag: Tag, status: Status, is_new: bool) -> Ended {
+        let Some((server, signature, number)) = self.by_request.remove(&(peer, tag)) else { return Ended::Nothing };
+        let Some(operations) = self.places.get_mut(&(server, signature.clone())) else { return Ended::Nothing };
+        let Some(place) = operations.iter().position(|operation| operation.number == number) else {
+            return Ended::Nothing;
+        };
+        let Some(operation) = operations.get_mut(place) else { return Ended::Nothing };
+        let left = operation.waiting.remove(&peer);
+        if status == Status::ERR_NOT_AVAILABLE {
+            // The connection is being closed. What it contributed stays.
+            return Ended::Nothing;
+        }
+        if is_new && REFUSALS.contains(&status) {
+            let process = left.map(|(_, process)| process);
+            let has_another = operation.waiting.values().any(|(_, other)| Some(*other) == process);
+            if let Some(process) = process.filter(|_| !has_another) {
+                operation.contributed.remove(&process);
+            }
+            if operation.contributed.is_empty() && operation.waiting.is_empty() {
+                operations.remove(place);
+            }
+            return Ended::Nothing;
+        }
+        let ended = match status {
+            Status::SUCCESS => Ended::Well {
+                left_out: operation.left_out(),
+                missing: operation.missing().len(),
+                promise: operation.promise.clone(),
+                was_answered: operation.is_at_host(),
+            },
+            _ => Ended::Nothing,
+        };
+        // Everybody who waits is answered at once.
+        if operation.waiting.is_empty() {
+            self.remove(server, &signature, number);
+        } else if let Stage::Gathering = operation.stage {
+            // No newcomer joins an operation that is ending.
+            operation.deadline = None;
+        }
+        ended
+    }
+
+    /// Somebody who waits for others, if anybody does.
+    pub(super) fn somebody_waiting(&self, server: ServerId) -> Option<(PeerId, Tag)> {
+        let first = (server, (Kind::Fence, Rc::from([])));
+        let places = self.places.range(first..).take_while(|((of, _), _)| *of == server);
+        let mut operations = places.flat_map(|(_, operations)| operations);
+        let operation = operations.find(|op| op.left_out().is_some() && !op.waiting.is_empty())?;
+        operation.waiting.iter().next().map(|(peer, (tag, _))| (*peer, *tag))
+    }
+
+    /// A connection ended: it waits no more, what it contributed stays.
+    pub(super) fn connection_ended(&mut self, peer: PeerId) {
+        let first = (peer, Tag(0));
+        let requests: Vec<_> = self.by_request.range(first..=(peer, Tag(u32::MAX))).map(|(id, _)| *id).collect();
+        for request in requests {
+            let Some((server, signature, number)) = self.by_request.remove(&request) else { continue };
+            let operations = self.places.get_mut(&(server, signature));
+            if let Some(operation) = operations.and_then(|all| all.iter_mut().find(|op| op.number == number)) {
+                operation.waiting.remove(&peer);
+            }
+        }
+    }
+
+    /// A process has gone for good, as far as its server can tell.
+    pub(super) fn departed(&mut self, server: ServerId, process: u32) {
+        for (_, operations) in self.on_mut(server) {
+            for operation in operations.iter_mut().filter(|operation| operation.is_defined) {
+                operation.departed.insert(process);
+            }
+        }
+    }
+
+    /// The host has registered something: perhaps it is known now who must come.
+    pub(super) fn registered(
+        &mut self,
+        server: ServerId,
+        gone: &BTreeSet<u32>,
+        is_defined: impl Fn(&[ProcId]) -> bool,
+    ) {
+        for ((_, procs), operations) in self.on_mut(server) {
+            for operation in operations.iter_mut().filter(|operation| !operation.is_defined) {
+                operation.is_defined = is_defined(procs);
+                if operation.is_defined {
+                    operation.departed.extend(gone.difference(&operation.contributed));
+                }
+            }
+        }
+    }
+
+    /// An operation that waits although all have come that can.
+    pub(super) fn complete_but_waiting(&self, server: ServerId) -> Option<String> {
+        let first = (server, (Kind::Fence, Rc::from([])));
+        let places = self.places.range(first..).take_while(|((of, _), _)| *of == server);
+        let mut operations = places.flat_map(|(place, operations)| operations.iter().map(move |op| (place, op)));
+        let is_done = |op: &Gathering| op.stage == Stage::Gathering && op.is_defined && op.left_out().is_none();
+        let ((_, (kind, procs)), _) = operations.find(|(_, op)| is_done(op))?;
+        Some(format!("{kind:?} {procs:?}"))
+    }
+
+    /// The server looked at its deadlines: what nobody waits for any more ended without a word.
+    pub(super) fn expired(&mut self, server: ServerId, now: Time) {
+        for (_, operations) in self.on_mut(server) {
+            operations.retain(|op| !(op.waiting.is_empty() && op.deadline.is_some_and(|deadline| deadline <= now)));
+        }
+    }
+
+    /// The server has forgotten everything that names one of these, or is gone (`None`).
+    pub(super) fn forgotten(&mut self, server: ServerId, is_named: impl Fn(&[ProcId]) -> bool) {
+        self.places.retain(|(of, (_, procs)), _| *of != server || !is_named(procs));
+    }
+
+    /// An upcall that the server waits for no more.
+    pub(super) fn settled(&mut self, server: ServerId, upcall: UpcallId) {
+        if let Some((signature, number)) = self.by_upcall.remove(&(server, upcall)) {
+            let place = (server, signature);
+            let is_idle = |op: &Gathering| op.number == number && op.waiting.is_empty();
+            if let Some(operations) = self.places.get_mut(&place) {
+                operations.retain(|op| !is_idle(op));
+            }
+        }
+    }
+
+    fn remove(&mut self, server: ServerId, signature: &Signature, number: u64) {
+        let place = (server, signature.clone());
+        if let Some(operations) = self.places.get_mut(&place) {
+            operations.retain(|operation| operation.number != number);
+            if operations.is_empty() {
+                self.places.remove(&place);
+            }
+        }
+    }
+
+    fn on_mut(&mut self, server: ServerId) -> impl Iterator<Item = (&Signature, &mut VecDeque<Gathering>)> {
+        let first = (server, (Kind::Fence, Rc::from([])));
+        let places = self.places.range_mut(first..).take_while(move |((of, _), _)| *of == server);
+        places.map(|((_, signature), operations)| (signature, operations))
+    }
+}
+
+impl Gathering {
+    fn join(&mut self, peer: PeerId, tag: Tag, process: u32, deadline: Option<Time>) {
+        self.waiting.insert(peer, (tag, process));
+        self.contributed.insert(process);
+        self.departed.remove(&process);
+        self.deadline = self.deadline.or(deadline);
+    }
+}
+
+/// What a server says of a request that it never makes part of an operation.
+const REFUSALS: [Status; 4] =
+    [Status::ERR_OUT_OF_RESOURCE, Status::ERR_BAD_PARAM, Status::ERR_NOT_A_MEMBER, Status::ERR_INVALID_OPERATION];

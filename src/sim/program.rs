@@ -1,0 +1,115 @@
+//! What the jobs do: the same for all processes, as in programs that run on many nodes.
+
+use super::random::{Random, Stream};
+use super::setup::{Job, Setup};
+use crate::types::{ProcId, Text};
+
+/// The operations at which processes meet, in order.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) phases: Vec<Phase>,
+}
+
+/// One meeting.
+#[derive(Clone, Debug)]
+pub(super) struct Phase {
+    pub(super) meeting: Meeting,
+    pub(super) set: Set,
+    /// Seconds; none: for as long as the job may run.
+    pub(super) timeout_s: Option<i32>,
+    /// Whether a process waits for the end before it goes on.
+    pub(super) waits: bool,
+}
+
+/// What the participants want of each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Meeting {
+    Barrier,
+    Collect,
+    Connect,
+    Disconnect,
+    Construct(Text),
+    Destruct(Text),
+}
+
+/// Who takes part, from the point of view of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Set {
+    /// Its job.
+    Whole,
+    /// All jobs.
+    Both,
+    /// Ranks with the same remainder: they are spread over the nodes.
+    Stride(u32),
+    /// Neighbours by number.
+    Block(u32),
+}
+
+impl Program {
+    pub(super) fn of(seed: u64, setup: &Setup, jobs: &[Job]) -> Self {
+        let mut random = Random::of(seed, Stream::Program);
+        let mut phases: Vec<Phase> = Vec::new();
+        for number in 0..setup.phases {
+            let phase = match phases.last() {
+                Some(last) if random.one_in(2) => last.undone(),
+                _ => None,
+            };
+            phases.push(phase.unwrap_or_else(|| Phase::drawn(&mut random, number, setup, jobs)));
+        }
+        Self { phases }
+    }
+}
+
+impl Phase {
+    fn drawn(random: &mut Random, number: u32, setup: &Setup, jobs: &[Job]) -> Self {
+        let size = jobs.first().map_or(1, |job| job.size);
+        let few = if setup.is_large() { 16 } else { size.div_ceil(2).clamp(1, 4) };
+        let set = match random.below(8) {
+            0..=3 => Set::Whole,
+            4 if jobs.len() > 1 => Set::Both,
+            5 => Set::Block(few),
+            _ => Set::Stride(size.div_ceil(few).max(1)),
+        };
+        let is_wide = matches!(set, Set::Whole | Set::Both);
+        let meeting = match random.below(10) {
+            0 if !(is_wide && setup.is_large()) => Meeting::Connect,
+            1 if !(is_wide && setup.is_large()) => Meeting::Construct(Text::from(format!("group{number}").as_str())),
+            2 | 3 => Meeting::Barrier,
+            _ if is_wide && setup.is_large() => Meeting::Barrier,
+            _ => Meeting::Collect,
+        };
+        let timeout_s = random.one_in(2).then(|| i32::try_from(random.between(5, 90)).unwrap_or(5));
+        Self { meeting, set, timeout_s, waits: !random.one_in(4) }
+    }
+
+    /// The phase that takes back what this one has brought about.
+    fn undone(&self) -> Option<Self> {
+        let meeting = match &self.meeting {
+            Meeting::Connect => Meeting::Disconnect,
+            Meeting::Construct(name) => Meeting::Destruct(name.clone()),
+            _ => return None,
+        };
+        Some(Self { meeting, ..self.clone() })
+    }
+
+    /// The participants as a process of `jobs[job]` writes them; `None`: its part of the program has no such set.
+    pub(super) fn procs(&self, jobs: &[Job], job: usize, rank: u32) -> Option<Vec<ProcId>> {
+        let own = jobs.get(job)?;
+        let procs = match self.set {
+            Set::Whole => vec![own.everybody()],
+            // Only the jobs that the run began with know of each other.
+            Set::Both if job < 2 => jobs.iter().take(2).map(Job::everybody).collect(),
+            Set::Both => return None,
+            Set::Stride(stride) => {
+                let stride = stride.max(1);
+                let ranks = (rank % stride..own.size).step_by(usize::try_from(stride).unwrap_or(1));
+                ranks.map(|rank| own.proc(rank)).collect()
+            }
+            Set::Block(size) => {
+                let first = rank - rank % size.max(1);
+                (first..first.saturating_add(size).min(own.size)).map(|rank| own.proc(rank)).collect()
+            }
+        };
+        Some(procs)
+    }
+}

@@ -1,0 +1,79 @@
+//! The only source of chance: one generator for each concern, all from the seed of the run.
+
+use oorandom::Rand64;
+
+/// What a generator decides. Each concern has a stream of its own, so that leaving one out does not change the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// What the job does.
+    Program,
+    /// What one process does within the program.
+    Process(u32),
+    /// How long everything takes.
+    Network,
+    /// When the faults of a kind happen, and to whom.
+    Fault(u32),
+    /// Which of many things a large run checks.
+    Sample,
+    /// Where a planted defect strikes.
+    Canary,
+}
+
+/// A seeded generator.
+#[derive(Clone, Debug)]
+pub(super) struct Random(Rand64);
+
+impl Random {
+    pub(super) fn of(seed: u64, stream: Stream) -> Self {
+        let number: u128 = match stream {
+            Stream::Program => 1,
+            Stream::Network => 2,
+            Stream::Sample => 3,
+            Stream::Canary => 4,
+            Stream::Fault(kind) => (1 << 32) | u128::from(kind),
+            Stream::Process(process) => (1 << 64) | u128::from(process),
+        };
+        Self(Rand64::new_inc(u128::from(seed) | (number << 64), number))
+    }
+
+    /// A number below `bound`; zero if that is zero.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0.rand_range(0..bound.max(1))
+    }
+
+    /// As [`Random::below`], for numbers of processes and nodes.
+    pub(super) fn below_u32(&mut self, bound: u32) -> u32 {
+        u32::try_from(self.below(u64::from(bound))).unwrap_or(0)
+    }
+
+    /// True once in so many times.
+    pub(super) fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
+        least.saturating_add(self.below(most.saturating_sub(least).saturating_add(1)))
+    }
+
+    pub(super) fn pick<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
+        let place = self.below(u64::try_from(choices.len()).unwrap_or(u64::MAX));
+        choices.get(usize::try_from(place).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_of_one_seed_differ_and_repeat() {
+        let draw = |seed, stream| {
+            let mut random = Random::of(seed, stream);
+            [random.below(u64::MAX), random.below(u64::MAX)]
+        };
+        assert_eq!(draw(7, Stream::Network), draw(7, Stream::Network));
+        assert_ne!(draw(7, Stream::Network), draw(8, Stream::Network));
+        assert_ne!(draw(7, Stream::Network), draw(7, Stream::Program));
+        assert_ne!(draw(7, Stream::Process(0)), draw(7, Stream::Process(1)));
+    }
+}

@@ -1,0 +1,127 @@
+//! The parameters of a run, and where its processes are.
+
+use std::time::Duration;
+
+use super::faults::{Canary, Faults};
+use crate::types::{Namespace, ProcId, Rank};
+
+/// Everything that a run depends on besides its seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Servers.
+    pub nodes: u32,
+    /// Processes of all jobs together.
+    pub ranks: u32,
+    /// How often the program comes to an operation of many processes.
+    pub phases: u32,
+    /// What may go wrong.
+    pub faults: Faults,
+    /// How often, at most.
+    pub faults_max: u32,
+    /// A planted defect.
+    pub canary: Option<Canary>,
+}
+
+impl Setup {
+    /// A few processes on a few nodes, where everything may go wrong.
+    pub const SMALL: Self =
+        Self { nodes: 3, ranks: 8, phases: 6, faults: Faults::all(), faults_max: u32::MAX, canary: None };
+
+    /// Whether whole checks are too dear for each step, and exchanges among all for any memory.
+    pub(super) const fn is_large(&self) -> bool {
+        self.ranks > 4096
+    }
+}
+
+/// How long a server waits for its host.
+pub(super) const HOST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the host waits until all servers of an operation have come.
+pub(super) const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(40);
+/// When the host ends the jobs, done or not.
+pub(super) const JOB_LIMIT: Duration = Duration::from_secs(900);
+/// For how long a stopped process is stopped.
+pub(super) const STOPPED_FOR: Duration = Duration::from_secs(60);
+
+/// One namespace: `size` processes in blocks over the nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) namespace: Namespace,
+    pub(super) size: u32,
+    /// The number of its rank 0 among all processes of the run.
+    pub(super) first: u32,
+    /// The first of its nodes, and how many it has.
+    pub(super) node_first: u32,
+    pub(super) node_count: u32,
+}
+
+impl Job {
+    pub(super) fn node_of(&self, rank: u32) -> u32 {
+        let (rank, nodes, size) = (u64::from(rank), u64::from(self.node_count), u64::from(self.size.max(1)));
+        self.node_first.saturating_add(u32::try_from(rank.saturating_mul(nodes) / size).unwrap_or(0))
+    }
+
+    /// Its ranks on a node, in order.
+    pub(super) fn ranks_on(&self, node: u32) -> std::ops::Range<u32> {
+        let Some(place) = node.checked_sub(self.node_first).filter(|place| *place < self.node_count) else {
+            return 0..0;
+        };
+        let first_of = |place: u32| {
+            let first = (u64::from(place) * u64::from(self.size)).div_ceil(u64::from(self.node_count));
+            u32::try_from(first).unwrap_or(u32::MAX)
+        };
+        first_of(place)..first_of(place + 1)
+    }
+
+    pub(super) fn proc(&self, rank: u32) -> ProcId {
+        ProcId::new(self.namespace.clone(), rank)
+    }
+
+    pub(super) fn everybody(&self) -> ProcId {
+        ProcId::new(self.namespace.clone(), Rank::Wildcard)
+    }
+
+    /// The ranks that an entry of a list of participants stands for.
+    pub(super) fn ranks_of(&self, entry: &ProcId) -> std::ops::Range<u32> {
+        match entry.rank {
+            _ if entry.namespace != self.namespace => 0..0,
+            Rank::Process(rank) if rank < self.size => rank..rank + 1,
+            Rank::Wildcard => 0..self.size,
+            _ => 0..0,
+        }
+    }
+}
+
+/// The jobs that a run begins with: one over all nodes and, where there are enough processes, a small one on the last
+/// nodes.
+pub(super) fn jobs(setup: &Setup, has_second: bool) -> Vec<Job> {
+    let nodes = setup.nodes.max(1);
+    let second = if has_second && setup.ranks >= 4 { (setup.ranks / 4).min(64) } else { 0 };
+    let first = setup.ranks.max(1) - second;
+    let mut jobs = vec![job("alpha", first, 0, 0, nodes)];
+    if second > 0 {
+        let node_count = nodes.min(2);
+        jobs.push(job("beta", second, first, nodes - node_count, node_count));
+    }
+    jobs
+}
+
+pub(super) fn job(name: &str, size: u32, first: u32, node_first: u32, node_count: u32) -> Job {
+    #[expect(clippy::expect_used, reason = "the names are ours")]
+    let namespace = Namespace::new(name).expect("a short name");
+    Job { namespace, size, first, node_first, node_count: node_count.min(size.max(1)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_is_on_one_node() {
+        for (size, nodes) in [(1, 1), (3, 5), (8, 3), (1000, 7), (7, 7)] {
+            let job = job("j", size, 0, 2, nodes);
+            let placed: Vec<u32> = (0..2 + nodes).flat_map(|node| job.ranks_on(node)).collect();
+            assert_eq!(placed, (0..size).collect::<Vec<_>>());
+            assert!((0..size).all(|rank| job.ranks_on(job.node_of(rank)).contains(&rank)), "{size} on {nodes}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+use super::*;
+
+fn broken(report: &Report) -> String {
+    report.broken.as_ref().map_or_else(String::new, |broken| format!("seed {}: {broken:?}", report.seed))
+}
+
+#[test]
+fn small_worlds_without_faults_keep_all_rules() {
+    let setup = Setup { faults: Faults::empty(), ..Setup::SMALL };
+    for seed in 0..20 {
+        let report = run_twice(seed, &setup);
+        assert_eq!(broken(&report), "");
+        assert!(report.requests > 20, "{report:?}");
+    }
+}
+
+#[test]
+fn small_worlds_with_all_faults_keep_all_rules() {
+    for seed in 0..40 {
+        assert_eq!(broken(&run_twice(seed, &Setup::SMALL)), "");
+    }
+}
+
+/// What no run can find is no rule. Each planted defect is found, by the rule that it breaks.
+#[test]
+fn every_planted_defect_is_found() {
+    for (word, kind) in Canary::ALL {
+        let setup = Setup { faults: kind.faults(), canary: Some(kind), ..Setup::SMALL };
+        let mut broken = (0..60).filter_map(|seed| run_twice(seed, &setup).broken);
+        let found = broken.next().map(|broken| broken.rule);
+        assert!(found.is_some_and(|rule| kind.rules().contains(&rule)), "{word} is found by {found:?}");
+    }
+}
+
+#[test]
+fn a_failing_seed_is_made_smaller_and_still_fails() {
+    let setup = Setup { canary: Some(Canary::ReplyTwice), ..Setup::SMALL };
+    let failed = (0..60).map(|seed| run(seed, &setup)).find(|report| report.broken.is_some()).unwrap();
+    let shortest = shrink(&failed, &setup).unwrap();
+    assert_eq!(shortest.report.broken.as_ref().unwrap().rule, Rule::AnsweredOnce);
+    assert!(shortest.report.steps <= failed.steps && shortest.setup.faults.is_empty(), "{shortest:?}");
+    assert!(!shortest.report.lines.is_empty());
+}

@@ -1,0 +1,440 @@
+//! One run: all servers, all processes, the host between them, and the loop that lets one thing happen after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::dice::Dice;
+use super::faults::Canary;
+use super::gatherings::Gatherings;
+use super::host::Host;
+use super::invariants::{Promise, Rule, Rules};
+use super::process::{Connection, Process, Put, State};
+use super::program::Program;
+use super::queue::{Event, Queue, ServerId, ToClient, ToServer};
+use super::random::{Random, Stream};
+use super::setup::{HOST_TIMEOUT, JOB_LIMIT, Job, Setup, jobs};
+use super::store::SimStore;
+use super::trace::{Keep, Trace};
+use crate::gds::NamespaceReader;
+use crate::gds::registration::Description;
+use crate::proto::Tag;
+use crate::server::{
+    Capabilities, Config, HostCall, Limits, PeerId, RegisterClient, RegisterNamespace, Server, UpcallId,
+};
+use crate::types::{Info, Key, Namespace, ProcId, Time};
+
+/// A place for a server, and what the world knows of who is there.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) server: Option<Server<SimStore>>,
+    pub(super) epoch: u32,
+    /// It will never serve again.
+    pub(super) is_dead: bool,
+    /// When the server is called next.
+    pub(super) timer: Option<Time>,
+    /// Jobs that are registered at present, by position.
+    pub(super) registered: BTreeSet<usize>,
+    /// Those that ever were, also with an earlier server.
+    pub(super) known: BTreeSet<usize>,
+    /// Mappings of the present server's segments, shared by its processes.
+    pub(super) mapped: BTreeMap<Namespace, Arc<NamespaceReader>>,
+    /// Which processes of each job are announced.
+    pub(super) announced: BTreeMap<usize, BTreeSet<u32>>,
+    /// Connections of each process that are admitted and have not finalized.
+    pub(super) admitted: BTreeMap<u32, BTreeSet<PeerId>>,
+    /// Processes that can't come any more.
+    pub(super) gone: BTreeSet<u32>,
+    /// Values that went by this server because the host's answer did not reach it, with their versions.
+    pub(super) missed: BTreeMap<(u32, u8), u32>,
+}
+
+pub(super) struct World {
+    pub(super) setup: Setup,
+    pub(super) now: Time,
+    pub(super) queue: Queue,
+    pub(super) jobs: Vec<Job>,
+    pub(super) program: Program,
+    pub(super) nodes: Vec<Node>,
+    pub(super) processes: Vec<Process>,
+    pub(super) connections: BTreeMap<PeerId, Connection>,
+    pub(super) host: Host,
+    pub(super) gatherings: Gatherings,
+    pub(super) rules: Rules,
+    pub(super) trace: Trace,
+    pub(super) dice: Dice,
+    pub(super) network: Random,
+    pub(super) sample: Random,
+    pub(super) canary: Random,
+    /// Commits that servers have taken in and not answered yet: what each holds.
+    pub(super) commits: BTreeMap<(PeerId, Tag), Vec<Put>>,
+    /// The request that the present input brought.
+    pub(super) arriving: Option<(PeerId, Tag)>,
+    /// The upcall whose answer was just given up for lost.
+    pub(super) lost_upcall: Option<UpcallId>,
+    pub(super) seed: u64,
+    pub(super) requests: u64,
+    /// Processes that will act again.
+    pub(super) acting: u32,
+    pub(super) is_ending: bool,
+    last_peer: u64,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, setup: &Setup, keep: Keep) -> Self {
+        let mut draw = Random::of(seed, Stream::Network);
+        let jobs = jobs(setup, draw.one_in(2));
+        let mut world = Self {
+            program: Program::of(seed, setup, &jobs),
+            nodes: Vec::new(),
+            processes: Vec::new(),
+            connections: BTreeMap::new(),
+            host: Host::default(),
+            gatherings: Gatherings::default(),
+            rules: Rules::default(),
+            trace: Trace::new(keep),
+            dice: Dice::new(seed, setup),
+            network: draw,
+            sample: Random::of(seed, Stream::Sample),
+            canary: Random::of(seed, Stream::Canary),
+            commits: BTreeMap::new(),
+            arriving: None,
+            lost_upcall: None,
+            seed,
+            requests: 0,
+            acting: 0,
+            is_ending: false,
+            last_peer: 0,
+            now: Time::ZERO,
+            queue: Queue::default(),
+            setup: setup.clone(),
+            jobs: Vec::new(),
+        };
+        for node in 0..setup.nodes.max(1) {
+            let server = world.new_server(node);
+            world.nodes.push(Node::of(server));
+        }
+        for job in jobs {
+            world.launch(job, Duration::ZERO);
+        }
+        world.plan_strikes();
+        world.queue.plan(Time::ZERO + JOB_LIMIT, Event::End);
+        world
+    }
+
+    /// Lets everything happen, until nothing is left or a rule is broken.
+    pub(super) fn run(&mut self) {
+        while self.rules.broken().is_none() {
+            let Some((at, event)) = self.queue.pop() else { break };
+            self.now = at;
+            self.rules.time_passes(at);
+            self.trace.step(at);
+            self.happen(event);
+        }
+        if self.rules.broken().is_none() {
+            self.check_the_end();
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Start(process) => self.start(process),
+            Event::Wake(process) => self.wake(process),
+            Event::ToServer(peer, message) => self.at_server(peer, *message),
+            Event::ToClient(peer, message) => self.at_client(peer, *message),
+            Event::ServerTimer(server) => self.server_timer(server),
+            Event::ClientTimer(peer) => self.client_timer(peer),
+            Event::Answer(server, upcall, reply) => self.host_answers(server, upcall, *reply),
+            Event::Call(server, call, asker) => self.call(server, *call, asker),
+            Event::ExchangeTimer(number) => self.give_up_exchange(number),
+            Event::Strike(kind) => self.strike(kind),
+            Event::Restart(node) => self.restart(node),
+            Event::End => self.end(),
+        }
+    }
+
+    pub(super) fn new_server(&self, node: u32) -> Server<SimStore> {
+        let capabilities = Capabilities::CLIENT_CONNECTED
+            | Capabilities::CLIENT_FINALIZED
+            | Capabilities::FENCE
+            | Capabilities::DIRECT_MODEX
+            | Capabilities::CONNECT
+            | Capabilities::DISCONNECT
+            | Capabilities::GROUP
+            | Capabilities::LOG;
+        let limits = Limits { requests_per_peer_max: REQUESTS_MAX, ..Limits::default() };
+        let config = Config { capabilities, limits, host_timeout: Some(HOST_TIMEOUT), ..Config::default() };
+        let span_bytes = SPAN_BYTES + u64::from(self.setup.ranks) * 64;
+        let store = SimStore::new(&format!("n{node}"), span_bytes, self.setup.canary);
+        Server::new(config, store)
+    }
+
+    /// The host registers a job everywhere and starts its processes.
+    pub(super) fn launch(&mut self, job: Job, delay: Duration) {
+        let number = self.jobs.len();
+        for rank in 0..job.size {
+            let process = job.first.saturating_add(rank);
+            let random = Random::of(self.seed, Stream::Process(process));
+            self.processes.push(Process::new(number, rank, job.proc(rank), job.node_of(rank), random));
+            let at = self.now + delay + Duration::from_micros(self.network.between(10, 1000));
+            self.queue.plan(at, Event::Start(process));
+        }
+        self.acting = self.acting.saturating_add(job.size);
+        let nodes = job.node_first..job.node_first.saturating_add(job.node_count);
+        self.jobs.push(job);
+        for node in nodes {
+            let late = self.lateness(number);
+            self.register(number, node, delay + late);
+        }
+    }
+
+    /// Plans the registration of a job and its processes with one server.
+    fn register(&mut self, number: usize, node: u32, delay: Duration) {
+        let (Some(job), Some(server)) = (self.jobs.get(number), self.server_at(node)) else { return };
+        let at = self.now + delay;
+        let size = Info::new(Key::from_static(crate::keys::JOB_SIZE.name()), job.size);
+        let registration = RegisterNamespace {
+            namespace: job.namespace.clone(),
+            local_count: u32::try_from(job.ranks_on(node).len()).ok(),
+            description: Description::from(vec![size]),
+            nodata: false,
+        };
+        self.queue.plan(at, Event::Call(server, Box::new(HostCall::RegisterNamespace(registration)), None));
+        for rank in job.ranks_on(node) {
+            let client = RegisterClient { proc: job.proc(rank), uid: USER, gid: GROUP, object: u64::from(rank) };
+            self.queue.plan(at, Event::Call(server, Box::new(HostCall::RegisterClient(client)), None));
+        }
+    }
+
+    /// The host ends everything that still runs.
+    fn end(&mut self) {
+        if std::mem::replace(&mut self.is_ending, true) {
+            return;
+        }
+        let namespaces: Vec<Namespace> = self.jobs.iter().map(|job| job.namespace.clone()).collect();
+        for node in 0..u32::try_from(self.nodes.len()).unwrap_or(0) {
+            for namespace in &namespaces {
+                let Some(server) = self.server_at(node) else { break };
+                let at = self.now + self.latency();
+                let call = Box::new(HostCall::DeregisterNamespace(namespace.clone()));
+                self.queue.plan(at, Event::Call(server, call, None));
+            }
+        }
+    }
+
+    /// A process will not act any more. When none does, the host ends the jobs.
+    pub(super) fn retire(&mut self, process: u32, state: State) {
+        let Some(of) = self.process_mut(process) else { return };
+        let was_over = of.is_over();
+        of.state = state;
+        if was_over {
+            return;
+        }
+        self.acting = self.acting.saturating_sub(1);
+        if self.acting == 0 {
+            self.queue.plan(self.now + Duration::from_millis(10), Event::End);
+        }
+    }
+
+    pub(super) fn latency(&mut self) -> Duration {
+        let mut nanoseconds = self.network.between(10_000, 200_000);
+        if self.setup.canary == Some(Canary::Memory) {
+            nanoseconds += super::run::remembered();
+        }
+        Duration::from_nanos(nanoseconds)
+    }
+
+    pub(super) fn next_peer(&mut self) -> PeerId {
+        self.last_peer += 1;
+        PeerId(self.last_peer)
+    }
+
+    pub(super) fn node(&self, node: u32) -> Option<&Node> {
+        self.nodes.get(usize::try_from(node).ok()?)
+    }
+
+    pub(super) fn node_mut(&mut self, node: u32) -> Option<&mut Node> {
+        self.nodes.get_mut(usize::try_from(node).ok()?)
+    }
+
+    pub(super) fn process(&self, process: u32) -> Option<&Process> {
+        self.processes.get(usize::try_from(process).ok()?)
+    }
+
+    pub(super) fn process_mut(&mut self, process: u32) -> Option<&mut Process> {
+        self.processes.get_mut(usize::try_from(process).ok()?)
+    }
+
+    pub(super) fn is_dead(&self, node: u32) -> bool {
+        self.node(node).is_none_or(|node| node.is_dead || node.server.is_none())
+    }
+
+    /// The server that runs on a node now.
+    pub(super) fn server_at(&self, node: u32) -> Option<ServerId> {
+        let of = self.node(node)?;
+        of.server.as_ref().map(|_| ServerId { node, epoch: of.epoch })
+    }
+
+    pub(super) fn is_serving(&self, server: ServerId) -> bool {
+        self.server_at(server.node) == Some(server)
+    }
+
+    pub(super) fn core(&self, server: ServerId) -> Option<&Server<SimStore>> {
+        self.node(server.node).filter(|node| node.epoch == server.epoch)?.server.as_ref()
+    }
+
+    pub(super) fn core_mut(&mut self, server: ServerId) -> Option<&mut Server<SimStore>> {
+        self.node_mut(server.node).filter(|node| node.epoch == server.epoch)?.server.as_mut()
+    }
+
+    pub(super) fn job_named(&self, namespace: &Namespace) -> Option<(usize, &Job)> {
+        self.jobs.iter().enumerate().find(|(_, job)| job.namespace == *namespace)
+    }
+
+    /// The server of a process, or of some process of a job.
+    pub(super) fn server_of(&self, proc: &ProcId) -> Option<ServerId> {
+        let (_, job) = self.job_named(&proc.namespace)?;
+        self.server_at(job.node_of(proc.rank.process().filter(|rank| *rank < job.size).unwrap_or(0)))
+    }
+
+    /// Whether every server of the jobs named has heard of them: only then may anybody know their names.
+    pub(super) fn have_started(&self, procs: &[ProcId]) -> bool {
+        procs.iter().all(|entry| {
+            let Some((number, job)) = self.job_named(&entry.namespace) else { return false };
+            let mut nodes = job.node_first..job.node_first.saturating_add(job.node_count);
+            nodes.all(|node| {
+                let of = self.node(node);
+                self.is_dead(node) || of.is_some_and(|of| of.known.contains(&number) || of.epoch > 0)
+            })
+        })
+    }
+
+    /// Whether a job is registered with a server at present.
+    pub(super) fn is_registered(&self, server: ServerId, namespace: &Namespace) -> bool {
+        let number = self.job_named(namespace).map(|(number, _)| number);
+        self.node(server.node).zip(number).is_some_and(|(node, number)| node.registered.contains(&number))
+    }
+
+    /// Whether a server knows who of the participants is on its node: their jobs are registered, and all processes.
+    pub(super) fn is_defined(&self, server: ServerId, procs: &[ProcId]) -> bool {
+        let Some(node) = self.node(server.node) else { return false };
+        procs.iter().all(|entry| {
+            let Some((number, job)) = self.job_named(&entry.namespace) else { return false };
+            let announced = node.announced.get(&number).map_or(0, BTreeSet::len);
+            node.registered.contains(&number) && announced >= job.ranks_on(server.node).len()
+        })
+    }
+
+    /// The nodes where participants are.
+    pub(super) fn nodes_of(&self, procs: &[ProcId]) -> BTreeSet<u32> {
+        let mut nodes = BTreeSet::new();
+        for entry in procs {
+            let Some((_, job)) = self.job_named(&entry.namespace) else { continue };
+            let ranks = job.ranks_of(entry);
+            if ranks.len() > 1 {
+                nodes.extend(job.node_first..job.node_first.saturating_add(job.node_count));
+            } else {
+                nodes.extend(ranks.map(|rank| job.node_of(rank)));
+            }
+        }
+        nodes
+    }
+
+    /// The participants on one node.
+    pub(super) fn processes_on(&self, node: u32, procs: &[ProcId]) -> BTreeSet<u32> {
+        let mut processes = BTreeSet::new();
+        for entry in procs {
+            let Some((_, job)) = self.job_named(&entry.namespace) else { continue };
+            let (local, meant) = (job.ranks_on(node), job.ranks_of(entry));
+            let both = local.start.max(meant.start)..local.end.min(meant.end);
+            processes.extend(both.map(|rank| job.first.saturating_add(rank)));
+        }
+        processes
+    }
+
+    /// A message to a server's end: behind those before it.
+    pub(super) fn send_up(&mut self, peer: PeerId, message: ToServer) {
+        let at = self.now + self.latency();
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        connection.up = connection.up.max(at);
+        self.queue.plan(connection.up, Event::ToServer(peer, Box::new(message)));
+    }
+
+    /// A message to a client's end: behind those before it.
+    pub(super) fn send_down(&mut self, peer: PeerId, message: ToClient) {
+        let at = self.now + self.latency();
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        connection.down = connection.down.max(at);
+        self.queue.plan(connection.down, Event::ToClient(peer, Box::new(message)));
+    }
+
+    /// What an exchange held goes by a server that never hears of it.
+    pub(super) fn note_missed(&mut self, node: u32, promise: &Promise) {
+        let Some(of) = self.node_mut(node) else { return };
+        for promised in promise.values.iter().filter(|promised| promised.node != node) {
+            for put in &promised.committed {
+                let version = of.missed.entry((promised.process, put.key)).or_default();
+                *version = put.other_nodes.max(*version);
+            }
+        }
+    }
+
+    /// Nothing remains.
+    fn check_the_end(&mut self) {
+        self.rules.all_answered();
+        for node in &self.nodes {
+            let Some(server) = &node.server else { continue };
+            let rules = &mut self.rules;
+            rules.remains("open request", server.open_request_count());
+            rules.remains("open call of the host", server.open_call_count());
+            rules.remains("collective", server.collective_count());
+            rules.remains("connection", server.peer_count());
+            rules.remains("upcall", server.upcall_count());
+            rules.remains("deadline", usize::from(server.poll_timeout().is_some()));
+            rules.remains("namespace known to a server", server.namespaces().count());
+            rules.remains("namespace in a store", usize::from(!server.store().is_empty()));
+        }
+        let alive = self.connections.values().filter(|connection| {
+            let is_hung = self.process(connection.process).is_some_and(|of| of.state == State::Hung);
+            !connection.is_client_gone && !is_hung
+        });
+        let (clients, calls) = alive.fold((0, 0), |(clients, calls), of| (clients + 1, calls + of.calls.len()));
+        self.rules.remains("client that still waits for its server", clients);
+        self.rules.remains("call of a client", calls);
+        self.rules.remains("commit without an answer", self.commits.len());
+        let every = if self.setup.is_large() { self.processes.len() / 1000 } else { 1 };
+        for process in (0..self.processes.len()).step_by(every.max(1)) {
+            self.read_again(u32::try_from(process).unwrap_or(u32::MAX));
+        }
+        if self.acting > 0 {
+            let acting = self.acting;
+            self.rules.breaks(Rule::AnsweredOnce, || format!("{acting} processes never came to an end"));
+        }
+    }
+}
+
+impl Node {
+    pub(super) const fn of(server: Server<SimStore>) -> Self {
+        Self {
+            server: Some(server),
+            epoch: 0,
+            is_dead: false,
+            timer: None,
+            registered: BTreeSet::new(),
+            known: BTreeSet::new(),
+            mapped: BTreeMap::new(),
+            announced: BTreeMap::new(),
+            admitted: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            missed: BTreeMap::new(),
+        }
+    }
+}
+
+/// Whose the processes are.
+pub(super) const USER: u32 = 1000;
+pub(super) const GROUP: u32 = 100;
+/// Unanswered requests that a server takes of one connection: few, so that a flood reaches the bound.
+pub(super) const REQUESTS_MAX: usize = 24;
+/// Address space of a segment, besides what grows with the job.
+const SPAN_BYTES: u64 = 16 << 20;

@@ -1,0 +1,326 @@
+//! From hwloc's XML to the rows of a topology.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::cpu_set::{CpuSet, CpuSetError};
+use super::format::{NO_DEPTH, NONE, OBJECTS_MAX, ObjectRow, REMARKS_MAX, RemarkRow, WORDS_MAX};
+use super::kind::Kind;
+use super::levels;
+use super::rows::{RowError, Rows};
+use super::xml::{Attributes, Token, Tokens, XmlError};
+use crate::types::codes::device_type;
+
+/// The rows of a topology in this process's memory.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Digest {
+    pub(super) objects: Vec<ObjectRow>,
+    pub(super) remarks: Vec<RemarkRow>,
+    pub(super) sets: Vec<u64>,
+    pub(super) set_words: u32,
+    pub(super) texts: Vec<u8>,
+}
+
+/// Why a text is no topology.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DigestError {
+    /// It is no XML of hwloc's.
+    #[error(transparent)]
+    Xml(#[from] XmlError),
+    /// Another release's form.
+    #[error("the topology is in the form of hwloc {found}; forms 2 and 3 are read: export it with hwloc 2 or 3")]
+    Version {
+        /// What the text says; empty if it says nothing.
+        found: String,
+    },
+    /// A number is none.
+    #[error("the topology says {attribute}={value:?} at byte {offset}, which is no such number")]
+    Number {
+        /// Of which attribute.
+        attribute: &'static str,
+        /// What stands there.
+        value: String,
+        /// Where its element begins.
+        offset: usize,
+    },
+    /// A set of processors is none.
+    #[error("the topology has a set of processors that can't be read: {0}")]
+    Set(#[from] CpuSetError),
+    /// Elements in elements without end.
+    #[error("the topology's elements are more than {DEPTH_MAX} deep")]
+    Depth,
+    /// Too much of something.
+    #[error("the topology has more than {max} {what}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        max: u32,
+    },
+    /// What was read makes no machine.
+    #[error("the topology makes no machine: {0}")]
+    Rows(#[from] RowError),
+}
+
+impl Digest {
+    /// Reads the XML of hwloc 2 or 3.
+    pub(super) fn of_xml(xml: &str) -> Result<Self, DigestError> {
+        let mut builder = Builder::default();
+        let mut tokens = Tokens::of(xml)?;
+        loop {
+            let offset = tokens.offset();
+            match tokens.next()? {
+                None => break,
+                Some(Token::Close) => {
+                    builder.open.pop();
+                }
+                Some(Token::Open { name, attributes, is_closed }) => {
+                    let inside = builder.element(name, attributes, offset)?;
+                    if !is_closed {
+                        builder.enter(inside)?;
+                    }
+                }
+            }
+        }
+        builder.finish()
+    }
+
+    pub(super) fn rows(&self) -> Rows<'_> {
+        Rows {
+            objects: &self.objects,
+            remarks: &self.remarks,
+            sets: &self.sets,
+            set_words: self.set_words,
+            texts: &self.texts,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    /// The elements around the next one: the object that each is, if it is one.
+    open: Vec<Option<u32>>,
+    release: u32,
+    objects: Vec<ObjectRow>,
+    /// Kind and subkind, of groups alone: groups of different ones are different levels.
+    group_kinds: BTreeMap<u32, (u64, u64)>,
+    remarks: Vec<(u32, RemarkRow)>,
+    sets: BTreeMap<CpuSet, u32>,
+    texts: Vec<u8>,
+    known_texts: BTreeMap<String, u32>,
+}
+
+/// What an attribute of an object element may say, gathered before the object is one.
+#[derive(Default)]
+struct Said {
+    row: ObjectRow,
+    set: Option<CpuSet>,
+    name: String,
+    subtype: String,
+    group: (u64, u64),
+    pci_address: Option<String>,
+}
+
+impl Builder {
+    fn enter(&mut self, object: Option<u32>) -> Result<(), DigestError> {
+        if self.open.len() >= DEPTH_MAX {
+            return Err(DigestError::Depth);
+        }
+        self.open.push(object);
+        Ok(())
+    }
+
+    /// Takes in an element; the object it is.
+    fn element(&mut self, name: &str, attributes: Attributes<'_>, offset: usize) -> Result<Option<u32>, DigestError> {
+        match name {
+            "topology" => self.topology(attributes).map(|()| None),
+            "object" => self.object(attributes, offset).map(Some),
+            "info" => self.remark(attributes).map(|()| None),
+            _ => {
+                attributes.into_iter().try_for_each(|attribute| attribute.map(drop))?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn topology(&mut self, attributes: Attributes<'_>) -> Result<(), DigestError> {
+        let mut found = String::new();
+        for attribute in attributes {
+            let (name, value) = attribute?;
+            if name == "version" {
+                found = value.chars().take(32).collect();
+            }
+        }
+        self.release = found.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
+        if matches!(self.release, 2 | 3) { Ok(()) } else { Err(DigestError::Version { found }) }
+    }
+
+    fn object(&mut self, attributes: Attributes<'_>, offset: usize) -> Result<u32, DigestError> {
+        if self.release == 0 {
+            return Err(DigestError::Version { found: String::new() });
+        }
+        let index = u32::try_from(self.objects.len()).unwrap_or(u32::MAX);
+        if index >= OBJECTS_MAX {
+            return Err(DigestError::TooMany { what: "objects", max: OBJECTS_MAX });
+        }
+        let mut said = Said { row: ObjectRow { os_index: NONE, set: NONE, ..ObjectRow::default() }, ..Said::default() };
+        for attribute in attributes {
+            let (name, value) = attribute?;
+            said.take(name, value, self.release, offset)?;
+        }
+        let Said { mut row, set, name, subtype, group, pci_address } = said;
+        row.parent = self.open.iter().rev().find_map(|inside| *inside).unwrap_or(NONE);
+        row.depth = NO_DEPTH;
+        (row.name, row.name_len) = self.text(&name)?;
+        (row.subtype, row.subtype_len) = self.text(&subtype)?;
+        if let Some(set) = set {
+            let next = u32::try_from(self.sets.len()).unwrap_or(NONE);
+            row.set = *self.sets.entry(set).or_insert(next);
+        }
+        if Kind::of_number(row.kind) == Kind::Group {
+            self.group_kinds.insert(index, group);
+        }
+        self.objects.push(row);
+        if let Some(address) = pci_address {
+            self.add_remark(index, PCI_ADDRESS, &address)?;
+        }
+        Ok(index)
+    }
+
+    fn remark(&mut self, attributes: Attributes<'_>) -> Result<(), DigestError> {
+        let (mut name, mut value) = (Cow::Borrowed(""), Cow::Borrowed(""));
+        for attribute in attributes {
+            match attribute? {
+                ("name", text) => name = text,
+                ("value", text) => value = text,
+                _ => {}
+            }
+        }
+        // Of the element around it, if that is an object: what is said of distances is nobody's.
+        let Some(Some(object)) = self.open.last().copied() else { return Ok(()) };
+        self.add_remark(object, &name, &value)
+    }
+
+    fn add_remark(&mut self, object: u32, name: &str, value: &str) -> Result<(), DigestError> {
+        if self.remarks.len() >= REMARKS_MAX as usize {
+            return Err(DigestError::TooMany { what: "remarks", max: REMARKS_MAX });
+        }
+        let ((name, name_len), (value, value_len)) = (self.text(name)?, self.text(value)?);
+        self.remarks.push((object, RemarkRow { name, name_len, value, value_len }));
+        Ok(())
+    }
+
+    /// Where a text lies, once for all that are the same.
+    fn text(&mut self, text: &str) -> Result<(u32, u32), DigestError> {
+        let too_many = || DigestError::TooMany { what: "bytes of text", max: u32::MAX };
+        let length = u32::try_from(text.len()).map_err(|_| too_many())?;
+        if length == 0 {
+            return Ok((0, 0));
+        }
+        if let Some(position) = self.known_texts.get(text) {
+            return Ok((*position, length));
+        }
+        let position = u32::try_from(self.texts.len()).map_err(|_| too_many())?;
+        self.texts.extend_from_slice(text.as_bytes());
+        self.known_texts.insert(text.to_owned(), position);
+        Ok((position, length))
+    }
+
+    fn finish(mut self) -> Result<Digest, DigestError> {
+        self.remarks.sort_by_key(|(object, _)| *object);
+        for (position, (object, _)) in (0_u32..).zip(&self.remarks) {
+            let Some(row) = self.objects.get_mut(*object as usize) else { continue };
+            if row.remark_count == 0 {
+                row.first_remark = position;
+            }
+            row.remark_count += 1;
+        }
+        let set_words = self.sets.keys().map(|set| set.words().len()).max().unwrap_or(0);
+        let word_count = set_words.saturating_mul(self.sets.len());
+        if word_count > WORDS_MAX as usize {
+            return Err(DigestError::TooMany { what: "words of sets", max: WORDS_MAX });
+        }
+        let mut sets = vec![0; word_count];
+        for (set, index) in &self.sets {
+            let place = sets.iter_mut().skip(set_words * *index as usize);
+            place.zip(set.words()).for_each(|(place, word)| *place = *word);
+        }
+        let digest = Digest {
+            objects: self.objects,
+            remarks: self.remarks.into_iter().map(|(_, row)| row).collect(),
+            sets,
+            // At most `SET_WORDS_MAX`.
+            set_words: u32::try_from(set_words).unwrap_or(0),
+            texts: self.texts,
+        };
+        digest.rows().check()?;
+        Ok(levels::numbered(digest, &self.group_kinds))
+    }
+}
+
+impl Said {
+    fn take(&mut self, name: &str, value: Cow<'_, str>, release: u32, offset: usize) -> Result<(), DigestError> {
+        match name {
+            "type" => self.row.kind = Kind::of_name(&value).number(),
+            "os_index" => self.row.os_index = u32::try_from(number("os_index", &value, offset)?).unwrap_or(NONE),
+            "cpuset" => self.set = Some(CpuSet::of_mask(&value)?),
+            "name" => self.name = value.into_owned(),
+            "subtype" => self.subtype = value.into_owned(),
+            "cache_size" => self.row.size = number("cache_size", &value, offset)?,
+            "local_memory" => self.row.size = number("local_memory", &value, offset)?,
+            "kind" => self.group.0 = number("kind", &value, offset)?,
+            "subkind" => self.group.1 = number("subkind", &value, offset)?,
+            "osdev_type" => self.row.device = device_types(release, number("osdev_type", &value, offset)?),
+            "pci_type" if self.row.device == 0 => self.row.device = pci_numbers(&value).unwrap_or(0),
+            "pci_busid" => self.pci_address = Some(value.into_owned()),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn number(attribute: &'static str, value: &str, offset: usize) -> Result<u64, DigestError> {
+    let refuse = |_| DigestError::Number { attribute, value: value.chars().take(32).collect(), offset };
+    value.parse().map_err(refuse)
+}
+
+/// The standard's bits for hwloc's kind of device: a number in form 2, bits in form 3.
+fn device_types(release: u32, number: u64) -> u64 {
+    if release == 2 {
+        let known = [
+            device_type::DEVTYPE_BLOCK,
+            device_type::DEVTYPE_GPU,
+            device_type::DEVTYPE_NETWORK,
+            device_type::DEVTYPE_OPENFABRICS,
+            device_type::DEVTYPE_DMA,
+            device_type::DEVTYPE_COPROC,
+        ];
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        return known.get(index).copied().unwrap_or(device_type::DEVTYPE_UNKNOWN);
+    }
+    let known = [
+        (0, device_type::DEVTYPE_BLOCK),
+        (2, device_type::DEVTYPE_GPU),
+        (3, device_type::DEVTYPE_COPROC),
+        (4, device_type::DEVTYPE_NETWORK),
+        (5, device_type::DEVTYPE_OPENFABRICS),
+        (6, device_type::DEVTYPE_DMA),
+    ];
+    known.into_iter().filter(|(bit, _)| number >> bit & 1 == 1).map(|(_, kind)| kind).sum()
+}
+
+/// `0200 [8086:1572] [...] 02`: class, vendor, device, and the revision at the end.
+fn pci_numbers(text: &str) -> Option<u64> {
+    let hexadecimal = |digits: &str| u64::from_str_radix(digits, 16).ok().filter(|number| *number <= 0xffff);
+    let (class, rest) = text.split_once(" [")?;
+    let (ids, rest) = rest.split_once(']')?;
+    let (vendor, device) = ids.split_once(':')?;
+    let revision = rest.rsplit(' ').next().and_then(hexadecimal).unwrap_or(0);
+    Some(hexadecimal(class)? << 48 | hexadecimal(vendor)? << 32 | hexadecimal(device)? << 16 | revision)
+}
+
+/// The remark that holds the address of a PCI device or bridge (`0000:3b:00.0`).
+pub(super) const PCI_ADDRESS: &str = "pci_busid";
+/// Elements in elements; machines have some twenty.
+const DEPTH_MAX: usize = 128;

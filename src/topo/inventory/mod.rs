@@ -1,0 +1,89 @@
+//! What a node has, in short: for schedulers, which have many nodes.
+//!
+//! An inventory is the rollup of a topology ([`Inventory::of`]). It travels as a blob of bytes ([`Inventory::encode`]),
+//! which is versioned: a reader passes over records that it does not know.
+
+mod blob;
+mod rollup;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use blob::{BLOB_BYTES_MAX, InventoryError};
+pub use store::{Inventories, NODES_MAX};
+
+/// What hwloc sees of a node.
+///
+/// ```
+/// use modex::topo::{Inventory, Machine};
+///
+/// let xml = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
+///     <object type="Core" cpuset="0x3"><object type="PU" cpuset="0x1"/><object type="PU" cpuset="0x2"/></object>
+///   </object></topology>"#;
+/// let inventory = Inventory::of("node0", &Machine::of_xml(xml)?);
+/// assert_eq!((inventory.cores, inventory.processors), (1, 2));
+/// assert_eq!(Inventory::decode(&inventory.encode()?)?, inventory);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// The node's name.
+    pub node: String,
+    /// What its processors are called; empty if nobody knows.
+    pub model: String,
+    /// Packages.
+    pub packages: u32,
+    /// Cores.
+    pub cores: u32,
+    /// Hardware threads.
+    pub processors: u32,
+    /// Memory, by NUMA node.
+    pub memory: Vec<Memory>,
+    /// Caches, by level and size.
+    pub caches: Vec<Caches>,
+    /// Devices of the operating system.
+    pub devices: Vec<Device>,
+}
+
+/// Memory of a NUMA node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The operating system's number of the node.
+    pub number: u32,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// Caches that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caches {
+    /// Their level, 1 being next to the core.
+    pub level: u8,
+    /// How many.
+    pub count: u32,
+    /// Bytes of each.
+    pub bytes: u64,
+}
+
+/// A device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    /// `PMIX_DEVTYPE_*` bits.
+    pub device_types: u64,
+    /// The operating system's name.
+    pub name: String,
+    /// What names it in the whole system: an address or identifier; its name where there is none.
+    pub uuid: String,
+    /// What it is more exactly; mostly empty.
+    pub subtype: String,
+    /// Its place on the PCI bus; empty if it has none.
+    pub bus_address: String,
+    /// Vendor of the PCI device.
+    pub vendor: Option<u16>,
+    /// The vendor's number for it.
+    pub model: Option<u16>,
+    /// The package that it is next to.
+    pub package: Option<u32>,
+    /// The operating system's number of the NUMA node that it is next to.
+    pub memory: Option<u32>,
+}

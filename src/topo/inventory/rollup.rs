@@ -1,0 +1,67 @@
+//! From a topology to an inventory.
+
+use std::collections::BTreeMap;
+
+use super::{Caches, Device, Inventory, Memory};
+use crate::topo::kind::Kind;
+use crate::topo::machine::{Machine, identity};
+use crate::topo::rows::Object;
+
+impl Inventory {
+    /// What a topology says of a node of this name.
+    #[must_use]
+    pub fn of(node: &str, machine: &Machine) -> Self {
+        let count = |kind| u32::try_from(machine.of_kind(kind).count()).unwrap_or(u32::MAX);
+        let model = machine.objects().find_map(|object| object.remark("CPUModel")).unwrap_or_default();
+        let memory = machine
+            .of_kind(Kind::NumaNode)
+            .map(|node| Memory { number: node.os_index().unwrap_or(node.logical_index()), bytes: node.size_bytes() });
+        Self {
+            node: node.to_owned(),
+            model: model.to_owned(),
+            packages: count(Kind::Package),
+            cores: count(Kind::Core),
+            processors: count(Kind::Processor),
+            memory: memory.collect(),
+            caches: caches(machine),
+            devices: machine.of_kind(Kind::OsDevice).map(|device| describe(&device)).collect(),
+        }
+    }
+}
+
+fn caches(machine: &Machine) -> Vec<Caches> {
+    let mut counts = BTreeMap::<(u8, u64), u32>::new();
+    for object in machine.objects() {
+        if let Some(level) = object.kind().cache_level() {
+            let count = counts.entry((level, object.size_bytes())).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+    counts.into_iter().map(|((level, bytes), count)| Caches { level, count, bytes }).collect()
+}
+
+fn describe(device: &Object<'_>) -> Device {
+    let above = |kind: Kind| device.ancestors().find(move |object| object.kind() == kind);
+    let pci = above(Kind::PciDevice);
+    let numbers = pci.as_ref().and_then(Object::pci_numbers);
+    Device {
+        device_types: device.device_types(),
+        name: device.name().to_owned(),
+        uuid: identity(device).to_owned(),
+        subtype: device.subtype().to_owned(),
+        bus_address: pci.and_then(|pci| pci.remark(crate::topo::digest::PCI_ADDRESS)).unwrap_or_default().to_owned(),
+        vendor: numbers.map(|[_, vendor, ..]| vendor),
+        model: numbers.map(|[_, _, model, _]| model),
+        package: above(Kind::Package).map(|package| package.logical_index()),
+        memory: nearest_memory(device),
+    }
+}
+
+/// The only NUMA node of the smallest part around a device that has any.
+fn nearest_memory(device: &Object<'_>) -> Option<u32> {
+    device.ancestors().find_map(|place| {
+        let mut nodes = place.parts().filter(|part| part.kind() == Kind::NumaNode);
+        let first = nodes.next()?;
+        Some(nodes.next().is_none().then(|| first.os_index()).flatten())
+    })?
+}

@@ -1,0 +1,109 @@
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::*;
+use crate::topo::Machine;
+
+const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3"><info name="CPUModel" value="made up"/>
+    <object type="Package" cpuset="0x1"><object type="NUMANode" os_index="4" cpuset="0x1" local_memory="1000"/>
+      <object type="L2Cache" cpuset="0x1" cache_size="512"><object type="Core" cpuset="0x1"><object type="PU" cpuset="0x1"/></object></object>
+      <object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0200 [8086:1572] [0:0] 02"><object type="OSDev" name="eth0" osdev_type="2"/></object></object>
+    <object type="Package" cpuset="0x2"><object type="NUMANode" os_index="5" cpuset="0x2" local_memory="2000"/>
+      <object type="L2Cache" cpuset="0x2" cache_size="512"><object type="Core" cpuset="0x2"><object type="PU" cpuset="0x2"/></object></object></object>
+    <object type="OSDev" name="card0" subtype="CUDA" osdev_type="1"/></object></topology>"#;
+
+fn inventory(node: &str) -> Inventory {
+    Inventory::of(node, &Machine::of_xml(XML).unwrap())
+}
+
+fn blob(node: &str) -> Vec<u8> {
+    inventory(node).encode().unwrap()
+}
+
+/// Bytes with another check sum, so that what is in them is looked at.
+fn signed(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.truncate(bytes.len() - 8);
+    let check = xxh3_64(&bytes);
+    bytes.extend(check.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_rollup_counts_what_the_topology_has() {
+    let found = inventory("n0");
+    assert_eq!((found.packages, found.cores, found.processors, found.model.as_str()), (2, 2, 2, "made up"));
+    assert_eq!(found.memory, [Memory { number: 4, bytes: 1000 }, Memory { number: 5, bytes: 2000 }]);
+    assert_eq!(found.caches, [Caches { level: 2, count: 2, bytes: 512 }]);
+    let [network, card] = found.devices.as_slice() else { panic!("{found:?}") };
+    assert_eq!(
+        (network.name.as_str(), network.device_types, network.bus_address.as_str()),
+        ("eth0", 4, "0000:01:00.0")
+    );
+    assert_eq!((network.vendor, network.model), (Some(0x8086), Some(0x1572)));
+    assert_eq!((network.package, network.memory), (Some(0), Some(4)));
+    assert_eq!((card.package, card.memory, card.subtype.as_str()), (None, None, "CUDA"));
+}
+
+#[test]
+fn what_was_written_is_read_and_what_was_added_later_is_passed_over() {
+    let bytes = blob("n0");
+    assert_eq!(Inventory::decode(&bytes), Ok(inventory("n0")));
+    let added = [0xff, 0xff, 0, 0, 3, 0, 0, 0, 1, 2, 3];
+    let mut later = bytes[..bytes.len() - 8].to_vec();
+    later.extend(added);
+    let length = u32::from_le_bytes(later[8..12].try_into().unwrap()) + 11;
+    later[8..12].copy_from_slice(&length.to_le_bytes());
+    later.extend([0; 8]);
+    assert_eq!(Inventory::decode(&signed(later)), Ok(inventory("n0")));
+}
+
+#[test]
+fn what_is_no_inventory_is_refused() {
+    let bytes = blob("n0");
+    let changed = |position: usize, byte: u8| {
+        let mut bytes = bytes.clone();
+        bytes[position] = byte;
+        bytes
+    };
+    assert_eq!(Inventory::decode(b"XML"), Err(InventoryError::Magic));
+    assert_eq!(Inventory::decode(&changed(4, 2)), Err(InventoryError::Version { found: 2 }));
+    assert!(matches!(Inventory::decode(&bytes[..40]), Err(InventoryError::Length { found: 40, .. })));
+    assert_eq!(Inventory::decode(&changed(30, 0xff)), Err(InventoryError::Check));
+    assert!(matches!(Inventory::decode(&signed(changed(20, 9))), Err(InventoryError::Short { .. })));
+    assert!(matches!(Inventory::decode(&signed(changed(22, 0xff))), Err(InventoryError::Text { tag: 1, offset: 12 })));
+    let nameless = Inventory::default().encode().unwrap();
+    assert_eq!(Inventory::decode(&nameless), Err(InventoryError::Nameless));
+    assert!(matches!(
+        Inventory::decode(&vec![0; BLOB_BYTES_MAX + 1]),
+        Err(InventoryError::TooMany { what: "bytes", .. })
+    ));
+    let crowded = Inventory { memory: vec![Memory { number: 0, bytes: 0 }; 1 << 15], ..inventory("n0") };
+    assert!(matches!(crowded.encode(), Err(InventoryError::TooMany { what: "NUMA nodes", .. })));
+}
+
+/// Whatever one byte says, it is read or refused.
+#[test]
+fn no_byte_makes_a_reader_fail() {
+    let bytes = blob("n0");
+    for position in 12..bytes.len() - 8 {
+        for byte in [0, 1, 0x7f, 0xff] {
+            let mut bytes = bytes.clone();
+            bytes[position] = byte;
+            if let Ok(read) = Inventory::decode(&signed(bytes)) {
+                assert_eq!(Inventory::decode(&read.encode().unwrap()), Ok(read));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_newer_inventory_takes_the_place_of_its_nodes_older_one_alone() {
+    let mut known = Inventories::default();
+    let blobs = ["n0", "n1", "n2"].map(blob);
+    known.deliver(blobs.iter().map(Vec::as_slice)).unwrap();
+    assert_eq!(known.iter().map(|inventory| inventory.node.as_str()).collect::<Vec<_>>(), ["n0", "n1", "n2"]);
+    let newer = Inventory { processors: 64, ..inventory("n1") };
+    known.deliver([newer.encode().unwrap().as_slice()]).unwrap();
+    assert_eq!((known.len(), known.of("n1"), known.of("n0")), (3, Some(&newer), Some(&inventory("n0"))));
+    let refused = known.deliver([blob("n3").as_slice(), b"none"]);
+    assert_eq!((refused, known.of("n3")), (Err(InventoryError::Magic), None));
+}

@@ -1,0 +1,141 @@
+//! `modex get` and `modex query`, asked of a job that runs.
+
+use modex::types::{Info, Key, Scope, Value};
+use modex::{Client, FenceOptions};
+use serde_json::{Value as Json, json};
+
+use crate::launch::{Ended, Launch, ROLE, Running, modex};
+
+/// Puts values, says so, and stays until rank 0's input ends.
+pub(crate) fn keep_values() {
+    let client = Client::connect().unwrap();
+    let rank = client.proc().rank.process().unwrap();
+    client.put(Scope::Global, "endpoint", format!("of \u{1b}{rank}")).unwrap();
+    client.put(Scope::Remote, "far", 7_u16).unwrap();
+    client.put(Scope::Local, "bytes", vec![0xAB_u8, 0]).unwrap();
+    let nested = Value::info_array(vec![Info::new(Key::from_static("part"), 1_u32)]);
+    client.put(Scope::Global, "nested", nested).unwrap();
+    client.commit().unwrap();
+    client.fence(&FenceOptions::new()).unwrap();
+    if rank == 0 {
+        println!("ready");
+        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+    }
+    client.fence(&FenceOptions::new()).unwrap();
+    client.finalize().unwrap();
+}
+
+/// A job of two ranks that have put their values.
+struct Job(Running);
+
+impl Job {
+    fn start() -> Self {
+        let this = std::env::current_exe().unwrap();
+        let words = ["run", "-n", "2", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+        let mut running = modex(words).env(ROLE, "keep values").open_input().start();
+        while !running.line().contains("ready") {}
+        Self(running)
+    }
+
+    fn namespace(&self) -> String {
+        format!("modex-{}", self.0.child.id())
+    }
+
+    /// The command, where it finds this job.
+    fn command(&self, words: &[&str]) -> Launch {
+        modex(words).env("TMPDIR", self.0.temporary())
+    }
+
+    fn get(&self, words: &[&str]) -> Ended {
+        self.command(&[&["get", "-n", &self.namespace()], words].concat()).run()
+    }
+
+    fn got(&self, words: &[&str]) -> String {
+        self.get(words).success()
+    }
+
+    fn json(&self, words: &[&str]) -> Json {
+        serde_json::from_str(&self.got(&[words, &["--json"]].concat())).unwrap()
+    }
+
+    fn end(mut self) {
+        drop(self.0.child.stdin.take());
+        assert!(self.0.finish().status.success());
+    }
+}
+
+#[test]
+fn values_of_a_live_job_are_got_as_its_processes_get_them() {
+    let job = Job::start();
+    let name = job.namespace();
+    assert_eq!(job.got(&["PMIX_JOB_SIZE"]), "2\n");
+    assert_eq!(job.got(&["pmix.job.size"]), "2\n");
+    assert_eq!(job.got(&["-r", "1", "endpoint"]), "of \\u{1b}1\n", "nothing steers the terminal");
+    assert_eq!(job.got(&["-r", "0", "bytes"]), "ab00\n");
+    assert_eq!(job.got(&["--rank", "1", "PMIX_LOCAL_RANK"]), "1\n");
+    let pid = job.0.child.id().to_string();
+    assert_eq!(job.got(&["--pid", &pid, "--node-info", "PMIX_LOCAL_SIZE"]), "2\n");
+    assert_eq!(job.got(&["--app-info", "--appnum", "0", "PMIX_APP_SIZE"]), "2\n");
+    let expected = json!({
+        "format": 1, "namespace": name, "rank": 1, "key": "nested", "type": "PMIX_DATA_ARRAY",
+        "value": [{ "key": "part", "type": "PMIX_UINT32", "value": 1 }],
+    });
+    assert_eq!(job.json(&["-r", "1", "nested"]), expected);
+    let all = job.json(&["-r", "0"]);
+    let keys: Vec<&str> =
+        all["entries"].as_array().unwrap().iter().map(|entry| entry["key"].as_str().unwrap()).collect();
+    assert!(["endpoint", "bytes", "nested"].iter().all(|key| keys.contains(key)), "{all}");
+    assert!(job.got(&["-r", "0"]).contains("endpoint: of \\u{1b}0\n"));
+    job.end();
+}
+
+#[test]
+fn what_is_not_there_is_an_error_in_one_line_and_nobody_waits() {
+    let job = Job::start();
+    for (words, said) in [
+        (&["-r", "0", "never.put"][..], "never.put"),
+        (&["-r", "7", "endpoint"][..], "endpoint"),
+        (&["-r", "0", "far"][..], "far"),
+        (&["-r", "0", "--timeout", "1", "never.put"][..], "TIMEOUT"),
+        (&["--pid", "1", "PMIX_JOB_SIZE"][..], "no server"),
+        (&["--file", "/nowhere", "PMIX_JOB_SIZE"][..], "/nowhere"),
+    ] {
+        let ended = job.get(words);
+        assert_eq!(ended.code(), Some(1), "{words:?}: {ended:?}");
+        let one_line = ended.err.lines().count() == 1 && ended.err.starts_with("modex: ");
+        assert!(one_line && ended.err.contains(said) && ended.out.is_empty(), "{words:?}: {ended:?}");
+    }
+    for words in
+        [&["-r", "x", "endpoint"][..], &["--scope", "all", "a"], &["-q", "PMIX_NODEID=x", "a"], &["--pid", "a"]]
+    {
+        assert_eq!(job.get(words).code(), Some(2), "{words:?}");
+    }
+    job.end();
+}
+
+#[test]
+fn a_server_is_asked_what_it_knows() {
+    let job = Job::start();
+    let name = job.namespace();
+    let asked = |words: &[&str]| job.command(&[&["query"], words].concat()).run();
+    let spaces = asked(&["PMIX_QUERY_NAMESPACES"]).success();
+    assert!(spaces.contains(&name), "{spaces}");
+    let table = asked(&["-n", &name, "--json", "PMIX_QUERY_PROC_TABLE", "PMIX_JOB_SIZE"]).success();
+    let table: Json = serde_json::from_str(&table).unwrap();
+    assert_eq!(table["status"], json!("PMIX_SUCCESS"));
+    let results = table["results"].as_array().unwrap();
+    assert_eq!(results.iter().map(|result| &result["type"]).collect::<Vec<_>>(), ["PMIX_DATA_ARRAY", "PMIX_UINT32"]);
+    let partial = asked(&["PMIX_QUERY_NAMESPACES", "no.such.key"]);
+    assert!(partial.code() == Some(1) && partial.out.contains(&name), "{partial:?}");
+    assert_eq!(asked(&["-r", "1", "PMIX_QUERY_PROC_TABLE"]).code(), Some(2), "a rank of what?");
+    job.end();
+}
+
+/// What the machine is like is read when somebody asks, and only then.
+#[test]
+fn a_live_job_tells_its_topology() {
+    let job = Job::start();
+    let xml = job.got(&["PMIX_HWLOC_XML_V2"]);
+    assert!(xml.contains("<topology"), "{xml}");
+    job.end();
+}

@@ -1,0 +1,133 @@
+//! Captured tools at our server, and our tool at captured servers.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use modex::bfrops::DecodeLimits;
+use modex::proto::frame::{self, FrameHeader};
+use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect, Role, connect_body_size};
+use modex::proto::{Dialect, Reply, Request, reply, request};
+use modex::types::{Info, Key, ProcId, Value};
+use modex::{AddressReport, Capabilities, Host, QueryRequest, Responder, Server, Tool, ToolAdmission, ToolSupport};
+use modex::{ToolUpcall, keys};
+
+use crate::player::Player;
+use crate::server_side::compare;
+use crate::support::proc;
+use crate::vectors::{Session, read_answer, take_apart};
+
+/// The host of the captured servers.
+struct CapturedHost;
+
+impl Host for CapturedHost {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::TOOL_CONNECTED | Capabilities::QUERY
+    }
+
+    fn tool_connected(&self, tool: ToolUpcall, reply: Responder<Option<ProcId>>) {
+        reply.succeed(tool.claimed.is_none().then(|| proc("assigned-tool-ns", 0)));
+    }
+
+    fn query(&self, request: QueryRequest, reply: Responder<Vec<Info>>) {
+        let keys = request.queries.into_iter().flat_map(|query| query.keys);
+        let answers = keys.map(|key| Info::new(Key::from_bytes(key.as_bytes()).unwrap(), Value::from("answer")));
+        reply.succeed(answers.collect());
+    }
+}
+
+#[test]
+fn tools_of_every_release_get_from_our_server_what_they_got() {
+    let sessions = Session::of_tools();
+    assert_eq!(sessions.len(), 3);
+    for (session, release) in sessions {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("address");
+        let report = Some(AddressReport::File(file.clone()));
+        let tools = ToolSupport { admission: ToolAdmission::Named, report, ..ToolSupport::default() };
+        let server = Server::builder().namespace("srvns").tmpdir(place.path()).tools(tools);
+        let _server = server.start(CapturedHost).unwrap();
+        let (mut player, welcome) = Player::connect_tool(&session, address_in(&file));
+        assert_eq!(welcome, session.welcome, "{release}");
+        compare(&release.to_string(), &session, release, &player.play(|_| true));
+    }
+}
+
+fn address_in(file: &Path) -> SocketAddr {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().next().unwrap().split_once("tcp4://").unwrap().1.parse().unwrap()
+}
+
+/// A test that gets no answer ends with an error instead of never; nothing is judged by it.
+const HANG: Duration = Duration::from_secs(60);
+
+/// The captured server on a connection of its own. It speaks as it is spoken to.
+fn act(mut stream: TcpStream, session: &Session) {
+    let mut header = [0; CONNECT_HEADER_BYTES];
+    stream.read_exact(&mut header).unwrap();
+    let mut body = vec![0; connect_body_size(header).unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    let connect = Connect::decode(&body).unwrap();
+    match (&connect.role, &session.connect.role) {
+        (Role::Tool(_), Role::Tool(_)) => {}
+        (Role::NamedTool(_, found), Role::NamedTool(_, expected)) => assert_eq!(found, expected),
+        (found, expected) => panic!("{found:?} instead of {expected:?}"),
+    }
+    stream.write_all(&session.welcome).unwrap();
+    let dialect = Dialect { codec: connect.chosen_codec().unwrap(), peer: connect.peer_version() };
+    for step in &session.steps {
+        let mut message = vec![0; FrameHeader::SIZE_BYTES];
+        stream.read_exact(&mut message).unwrap();
+        let size = u32::from_be_bytes(message[8..12].try_into().unwrap());
+        message.resize(FrameHeader::SIZE_BYTES + usize::try_from(size).unwrap(), 0);
+        stream.read_exact(&mut message[FrameHeader::SIZE_BYTES..]).unwrap();
+        let (tag, payload) = take_apart(&message);
+        let found = request::decode(&payload, dialect, &DecodeLimits::default()).unwrap();
+        let expected = step.request.as_ref().unwrap();
+        assert_eq!(&found, expected);
+        let captured = step.answer.as_ref().unwrap();
+        let answer = reply::decode(captured, expected.command(), session.dialect(), &DecodeLimits::default()).unwrap();
+        let answer = reply::encode(&answer, expected.command(), dialect).unwrap();
+        stream.write_all(&frame::encode(0, tag, &answer).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn our_tool_asks_servers_of_every_release_as_theirs_did() {
+    for (session, release) in Session::of_tools() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("address");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = format!("srvns.0;tcp4://{}", listener.local_addr().unwrap());
+        std::fs::write(&file, format!("{address}\nv{release}\n")).unwrap();
+        thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let stream = listener.accept().unwrap().0;
+                stream.set_read_timeout(Some(HANG)).unwrap();
+                act(stream, &session);
+            });
+            let (builder, expected) = match &session.connect.role {
+                Role::NamedTool(_, name) => (Tool::builder().name(name.clone()), name.clone()),
+                _ => (Tool::builder(), proc("assigned-tool-ns", 0)),
+            };
+            let tool = builder.env([("HOME", "/")]).address(format!("file:{}", file.display())).connect().unwrap();
+            assert_eq!((tool.proc(), tool.servers()), (&expected, vec![proc("srvns", 0)]), "{release}");
+            for step in &session.steps {
+                let Some(Request::Query(queries)) = step.request.clone() else { continue };
+                let answer = step.answer.as_ref().unwrap();
+                let command = modex::proto::Command::Query;
+                let Reply::Infos(expected) = read_answer(answer, command, release, session.dialect()) else { panic!() };
+                assert_eq!(tool.client().unwrap().query(queries).unwrap().results, expected, "{release}");
+            }
+            // What the server told of the tool's job.
+            let job = ProcId { namespace: tool.proc().namespace.clone(), rank: modex::types::Rank::Wildcard };
+            let client = tool.client().unwrap();
+            let size = client.get_value(&job, keys::UNIV_SIZE.name(), &modex::GetOptions::new().optional()).unwrap();
+            assert_eq!(size.into_value(), Ok(Value::Uint32(1)), "{release}");
+            tool.finalize().unwrap();
+            server.join().unwrap();
+        });
+    }
+}

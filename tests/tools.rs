@@ -1,0 +1,197 @@
+//! Tools in Rust: how they find their servers and whom they believe, several servers at once, and servers inside tools.
+
+#![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use modex::types::{Info, Key, ProcId, Query, Status};
+use modex::{AddressReport, AsStatus, AttachError, LocalHost, Server, Tool, ToolAdmission, ToolDirections, ToolError};
+use modex::{ToolSupport, keys};
+use support::{namespace, proc, this_binary};
+
+/// Plays the role named by the environment when a test runs this binary again; does nothing otherwise.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
+fn client_process() {
+    if support::role().as_deref() == Some("serve") {
+        let directory = PathBuf::from(std::env::var_os("PLACE").unwrap());
+        let _server = serve(&directory, "theirs", assigning());
+        println!("\nserving");
+        let _ = std::io::stdin().read(&mut [0]);
+    }
+}
+
+fn assigning() -> ToolSupport {
+    ToolSupport { admission: ToolAdmission::Assigned, ..ToolSupport::default() }
+}
+
+fn serve(directory: &Path, name: &str, tools: ToolSupport) -> Server {
+    Server::builder().namespace(name).tmpdir(directory).system_tmpdir(directory).tools(tools).start(LocalHost).unwrap()
+}
+
+/// A tool that no launcher started, with nothing in its environment.
+fn tool() -> modex::ToolBuilder {
+    Tool::builder().env([("HOME", "/")])
+}
+
+fn at(directory: &Path) -> ToolDirections {
+    ToolDirections { session_tmpdir: Some(directory.to_owned()), ..ToolDirections::default() }
+}
+
+#[test]
+fn a_tool_is_named_by_its_server_and_asks_it() {
+    let place = tempfile::tempdir().unwrap();
+    let server = serve(place.path(), "srv", assigning());
+    server.register_namespace(&namespace("job"), 0, support::description(1, &[("node0", "0")])).unwrap();
+    let tool = tool().session_tmpdir(place.path()).pid(std::process::id()).connect().unwrap();
+    assert!(tool.proc().namespace.as_str().starts_with("tool-srv-0-"), "{}", tool.proc());
+    assert_eq!(tool.servers(), [proc("srv", 0)]);
+    let namespaces = Query { keys: vec![keys::QUERY_NAMESPACES.name().into()], qualifiers: Vec::new() };
+    let answer = tool.client().unwrap().query(vec![namespaces]).unwrap();
+    assert!(format!("{answer:?}").contains("job"), "{answer:?}");
+    tool.finalize().unwrap();
+}
+
+#[test]
+fn requests_go_to_the_server_that_was_chosen_last() {
+    let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let _servers = [serve(places[0].path(), "one", assigning()), serve(places[1].path(), "two", assigning())];
+    let (one, two) = (proc("one", 0), proc("two", 0));
+    let tool = tool().session_tmpdir(places[0].path()).system_tmpdir(places[0].path()).connect().unwrap();
+    let primary = |tool: &Tool| tool.client().map(|client| client.server().clone());
+    assert_eq!(tool.attach(&at(places[1].path())).unwrap(), two);
+    let again = ToolDirections { namespace: Some(namespace("two")), ..at(places[1].path()) };
+    assert_eq!(tool.attach(&again).unwrap(), two, "one that it has is no second connection");
+    assert_eq!((tool.servers(), primary(&tool).unwrap()), (vec![one.clone(), two.clone()], one.clone()));
+    tool.set_primary(&two).unwrap();
+    assert_eq!((tool.servers(), primary(&tool).unwrap()), (vec![two.clone(), one.clone()], two.clone()));
+    assert_eq!(tool.client_of(&two).unwrap().proc(), tool.proc(), "it has one name with all");
+    tool.disconnect(&two).unwrap();
+    assert!(matches!(primary(&tool), Err(AttachError::NoPrimary)));
+    assert_eq!(tool.disconnect(&two).unwrap_err().status(), Status::ERR_NOT_FOUND);
+    tool.set_primary(&one).unwrap();
+    assert_eq!(primary(&tool).unwrap(), one);
+    tool.finalize().unwrap();
+}
+
+/// The file holds no process number and no lock, and stays behind.
+#[test]
+fn a_server_reports_where_it_listens() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("address");
+    // What was there, such as an empty file that a script has made, is written over.
+    fs::write(&file, "x".repeat(4096)).unwrap();
+    let report = Some(AddressReport::File(file.clone()));
+    let server = serve(place.path(), "srv", ToolSupport { report, ..assigning() });
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("srv.0;tcp4://127.0.0.1:") && lines[1] == "v5.0.0" && lines.len() == 2, "{text}");
+    for address in [lines[0].to_owned(), format!("file:{}", file.display())] {
+        tool().address(address).connect().unwrap().finalize().unwrap();
+    }
+    server.shutdown();
+    let error = tool().address(format!("file:{}", file.display())).connect().unwrap_err();
+    assert_eq!(error.status(), Status::ERR_UNREACH, "{error}");
+    assert_eq!(["-", "+"].map(AddressReport::parse), [AddressReport::Output, AddressReport::Error]);
+}
+
+/// A file from another node is a copy, whose lock nobody holds: it was taken for a dead server's.
+#[test]
+fn a_copy_of_a_servers_file_leads_to_it() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("original");
+    let _server = serve(place.path(), "srv", ToolSupport { file: Some(file.clone()), ..assigning() });
+    let copy = place.path().join("copy");
+    fs::copy(&file, &copy).unwrap();
+    let tool = tool().file(&copy).connect().unwrap();
+    assert_eq!(tool.servers(), [proc("srv", 0)]);
+}
+
+#[test]
+fn a_launcher_that_a_tool_started_is_attached_to_that_tool() {
+    let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let debugger = Tool::builder().env([("HOME", "/")]).name(proc("debugger", 0)).alone().connect().unwrap();
+    assert!(!debugger.is_connected() && debugger.servers().is_empty());
+    let report = places[0].path().join("uri");
+    let tools = ToolSupport { report: Some(AddressReport::File(report.clone())), ..assigning() };
+    let inside = debugger.server_builder().tools(tools).tmpdir(places[0].path()).start(LocalHost).unwrap();
+    let address = fs::read_to_string(&report).unwrap().lines().next().unwrap().to_owned();
+    let _own = serve(places[1].path(), "srv", assigning());
+    let started = |launcher: modex::ToolBuilder| {
+        launcher.env([("PMIX_LAUNCHER_RNDZ_URI", &address)]).session_tmpdir(places[1].path()).connect()
+    };
+    let launcher = started(Tool::builder().launcher()).unwrap();
+    assert_eq!(launcher.servers(), [proc("srv", 0), proc("debugger", 0)]);
+    launcher.finalize().unwrap();
+    // When that tool is gone a launcher has nobody to work for; others do without.
+    inside.shutdown();
+    assert_eq!(started(Tool::builder().launcher()).unwrap_err().status(), Status::ERR_UNREACH);
+    assert_eq!(started(Tool::builder()).unwrap().servers(), [proc("srv", 0)]);
+}
+
+#[test]
+fn no_server_is_an_error_unless_it_may_be() {
+    let place = tempfile::tempdir().unwrap();
+    let nowhere = || tool().session_tmpdir(place.path()).system_tmpdir(place.path());
+    assert!(matches!(nowhere().connect(), Err(AttachError::Connect(ToolError::NoServer { .. }))));
+    let me = ProcId::new(namespace("me"), 3);
+    let tool = nowhere().name(me.clone()).optional().connect().unwrap();
+    assert_eq!((tool.proc(), tool.client().unwrap_err().status()), (&me, Status::ERR_UNREACH));
+}
+
+/// Root found no other user's job; an unspecific search must not let any user choose whose server root speaks to.
+#[test]
+fn another_users_server_is_taken_if_it_is_named() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    const NOBODY: u32 = 65534;
+    let place = tempfile::Builder::new().prefix("mt-").tempdir_in("/tmp").unwrap();
+    std::os::unix::fs::chown(place.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut command = this_binary("serve");
+    command.env("PLACE", place.path()).env("TMPDIR", place.path()).stdin(Stdio::piped()).uid(NOBODY).gid(NOBODY);
+    let mut server = command.spawn().unwrap();
+    let mut said = std::io::BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    while line != "serving\n" {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut said, &mut line).unwrap() > 0);
+    }
+    let searched = || tool().session_tmpdir(place.path()).system_tmpdir(place.path());
+    let error = searched().connect().unwrap_err();
+    assert!(matches!(error, AttachError::Connect(ToolError::OthersServers { owner: NOBODY, .. })), "{error}");
+    let file = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
+    let file = file.filter(|path| path.is_file()).min().unwrap();
+    let address = fs::read_to_string(&file).unwrap().lines().next().unwrap().to_owned();
+    let named = [
+        searched().pid(server.id()),
+        searched().server_namespace(namespace("theirs")),
+        searched().file(&file),
+        searched().address(address),
+    ];
+    for builder in named {
+        let tool = builder.info(Info::new(Key::new("test.info").unwrap(), 1_u32)).connect().unwrap();
+        assert_eq!(tool.servers(), [proc("theirs", 0)]);
+        tool.finalize().unwrap();
+    }
+    // A file that says to be of a process which its owner does not own: somebody stands in for root's server.
+    let host = modex_host(&file, server.id());
+    fs::copy(&file, place.path().join(format!("{host}{}", std::process::id()))).unwrap();
+    let planted = place.path().join(format!("{host}{}", std::process::id()));
+    std::os::unix::fs::chown(&planted, Some(NOBODY), Some(NOBODY)).unwrap();
+    let error = searched().pid(std::process::id()).connect().unwrap_err();
+    assert!(matches!(error, AttachError::Connect(ToolError::NoServer { .. })), "{error}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+/// What stands in front of the process number in a server's file.
+fn modex_host(file: &Path, pid: u32) -> String {
+    file.file_name().unwrap().to_str().unwrap().strip_suffix(&pid.to_string()).unwrap().to_owned()
+}

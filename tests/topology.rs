@@ -1,0 +1,203 @@
+//! The node's topology: read once by the server, on the first question, and shared with every process of every job.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use modex::gds::AsStatus;
+use modex::gds::registration::JobDescription;
+use modex::topo::{CpuSet, TopologyError};
+use modex::types::{Key, ProcId, Rank, Status, Text, Topology, Value};
+use modex::{Client, GetOptions, LocalHost, Server, TopologySharing, TopologySource, keys};
+use support::{TestServer, namespace, proc};
+
+#[test]
+fn client_process() {}
+
+const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
+    <object type="Package" cpuset="0x1"><object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
+      <object type="OSDev" name="eth0" osdev_type="2"><info name="Address" value="02:00:00:00:00:01"/></object></object>
+    <object type="Package" cpuset="0x2"><object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object>
+    </object></object></topology>"#;
+
+/// A machine with two packages, which counts how often it is read.
+#[derive(Default)]
+struct Counted {
+    reads: AtomicUsize,
+    is_broken: bool,
+}
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Counted")
+    }
+}
+
+impl TopologySource for Counted {
+    fn read(&self) -> Result<Topology, TopologyError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        if self.is_broken {
+            return Err(TopologyError::Failed { doing: "be read" });
+        }
+        Ok(Topology { xml: Some(Text::from(XML)), support: vec![1] })
+    }
+}
+
+impl Counted {
+    fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+}
+
+fn server(source: Option<Arc<Counted>>, sharing: TopologySharing) -> TestServer {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().hostname("node0").tmpdir(directory.path()).topology_sharing(sharing);
+    let builder = match source {
+        Some(source) => builder.topology(source),
+        None => builder,
+    };
+    let server = TestServer { server: Arc::new(builder.start(LocalHost).unwrap()), directory };
+    server.register_local_job("one", 2);
+    server.register_local_job("other", 1);
+    server
+}
+
+fn over_tcp(server: &TestServer, job: &str, rank: u32) -> Client {
+    let hide = |(name, value): (String, String)| match name.as_str() {
+        "MODEX_SERVER_URI" => (name, value.replace(";unix:/", ";unix:/nowhere/")),
+        _ => (name, value),
+    };
+    let environment = server.server.setup_fork(&proc(job, rank)).unwrap().into_iter().map(hide);
+    Client::builder().env(environment).connect().unwrap()
+}
+
+fn set(list: &str) -> CpuSet {
+    list.parse().unwrap()
+}
+
+#[test]
+fn nobody_reads_the_machine_before_it_is_asked_about_and_then_once_for_all_jobs() {
+    let source = Arc::new(Counted::default());
+    let server = server(Some(Arc::clone(&source)), TopologySharing::OnDemand);
+    let clients = [server.connect("one", 0), server.connect("one", 1), server.connect("other", 0)];
+    assert_eq!(source.reads(), 0);
+    for client in &clients {
+        let machine = client.topology().unwrap();
+        assert!(machine.is_shared());
+        assert_eq!(machine.locality(&set("1")), Some("hwloc:SK1:CR1:HT1".to_owned()));
+        assert_eq!((machine.xml(), machine.support()), (XML, &[1_u8][..]));
+        assert!(Arc::ptr_eq(&machine, &client.topology().unwrap()));
+    }
+    assert_eq!(server.server.topology().unwrap().machine().distances(&set("0")).first().unwrap().nearest, 2);
+    assert_eq!(source.reads(), 1);
+}
+
+#[test]
+fn clients_of_other_libraries_find_the_text_where_their_servers_put_it() {
+    let source = Arc::new(Counted::default());
+    let server = server(Some(Arc::clone(&source)), TopologySharing::AtStart);
+    let far = over_tcp(&server, "one", 0);
+    let job = ProcId { rank: Rank::Wildcard, ..proc("one", 0) };
+    for key in [keys::HWLOC_XML_V2, keys::LOCAL_TOPO] {
+        let found = far.get_value(&job, key.name(), &GetOptions::new().optional()).unwrap();
+        assert_eq!(found.as_str().unwrap(), XML);
+    }
+    let machine = far.topology().unwrap();
+    assert!(!machine.is_shared());
+    assert_eq!(machine.package_of(&set("1")), Some(1));
+    assert_eq!(source.reads(), 1);
+}
+
+#[test]
+fn the_text_can_be_asked_for_by_those_who_read_the_segment_and_those_who_do_not() {
+    let source = Arc::new(Counted::default());
+    let server = server(Some(Arc::clone(&source)), TopologySharing::OnDemand);
+    for client in [server.connect("one", 0), over_tcp(&server, "one", 1)] {
+        let job = ProcId { rank: Rank::Wildcard, ..proc("one", 0) };
+        let found = client.get_value(&job, keys::HWLOC_XML_V2.name(), &GetOptions::new().immediate()).unwrap();
+        assert_eq!(found.as_str().unwrap(), XML);
+    }
+    assert_eq!(source.reads(), 1);
+}
+
+#[test]
+fn without_a_topology_questions_about_it_say_so_and_nothing_else_fails() {
+    let broken = || Arc::new(Counted { is_broken: true, ..Counted::default() });
+    let kept = Arc::new(Counted::default());
+    let servers = [
+        (server(None, TopologySharing::OnDemand), Status::ERR_NOT_SUPPORTED),
+        (server(Some(Arc::clone(&kept)), TopologySharing::Refused), Status::ERR_NOT_SUPPORTED),
+        (server(Some(broken()), TopologySharing::OnDemand), Status::ERROR),
+        (server(Some(broken()), TopologySharing::AtStart), Status::ERROR),
+    ];
+    for (server, status) in &servers {
+        let near = server.connect("one", 0);
+        let far = over_tcp(server, "one", 1);
+        assert_eq!(near.topology().unwrap_err().status(), *status);
+        assert_eq!(far.topology().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+        for client in [&near, &far] {
+            let job = ProcId { rank: Rank::Wildcard, ..proc("one", 0) };
+            let text = client.get_value(&job, keys::HWLOC_XML_V2.name(), &GetOptions::new().immediate());
+            assert_eq!(text.unwrap_err().status(), Status::ERR_NOT_FOUND);
+            assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap(), 2);
+        }
+    }
+    assert_eq!(kept.reads(), 0);
+    assert!(servers.get(1).unwrap().0.server.topology().is_ok(), "the host may ask");
+}
+
+#[test]
+fn many_processes_that_ask_at_once_are_answered_by_one_reading() {
+    let source = Arc::new(Counted::default());
+    let server = server(Some(Arc::clone(&source)), TopologySharing::OnDemand);
+    let client = Arc::new(server.connect("one", 0));
+    let ask = |client: &Arc<Client>| {
+        let client = Arc::clone(client);
+        std::thread::Builder::new().spawn(move || client.topology().unwrap().xml().len()).unwrap()
+    };
+    let asking: Vec<_> = (0..8).map(|_| ask(&client)).collect();
+    assert!(asking.into_iter().all(|thread| thread.join().unwrap() == XML.len()));
+    assert_eq!(source.reads(), 1);
+}
+
+/// Where processes run is all that the host says: the rest follows.
+#[test]
+fn what_a_process_is_near_to_follows_from_its_processors() {
+    let server = server(Some(Arc::new(Counted::default())), TopologySharing::OnDemand);
+    let job = namespace("bound");
+    let layout = JobDescription::new(&job).nodes(["node0", "node1"]).ranks_by_node([vec![0, 1, 2, 3], vec![4]]);
+    let sets = (0_u32..).zip(["1", "hwloc:0", "0", "0-1", "0"]);
+    let description =
+        sets.fold(layout, |layout, (rank, set)| layout.process_value(rank, Key::from_static(keys::CPUSET.name()), set));
+    let description = description.build().unwrap();
+    server.server.register_namespace(&job, 4, description).unwrap();
+    (0..2).for_each(|rank| server.register_client("bound", rank));
+    for client in [server.connect("bound", 0), over_tcp(&server, "bound", 1)] {
+        let get = |rank: u32, key: &str| {
+            client
+                .get_value(&proc("bound", rank), key, &GetOptions::new().immediate())
+                .map(|v| v.into_value().unwrap())
+                .ok()
+        };
+        let locality = |rank| get(rank, keys::LOCALITY_STRING.name());
+        assert_eq!(locality(0), Some(Value::from("hwloc:SK1:CR1:HT1")));
+        assert_eq!(locality(1), Some(Value::from("hwloc:SK0:CR0:HT0")));
+        assert_eq!([locality(3), locality(4)], [None, None], "not bound, and elsewhere");
+        let package_ranks = [0, 1, 2, 3].map(|rank| get(rank, keys::PACKAGE_RANK.name()));
+        assert_eq!(package_ranks, [Some(0), Some(0), Some(1), None].map(|rank| rank.map(Value::Uint16)));
+        let Some(Value::DataArray(distances)) = get(0, keys::DEVICE_DISTANCES.name()) else { panic!("no distances") };
+        let Some(Value::DeviceDistance(distance)) = distances.elements.first() else { panic!("no distance") };
+        assert_eq!((distance.minimum, distance.maximum, distance.device_type), (3, 3, 4));
+        let only_here = GetOptions::new().optional();
+        assert!(client.get_value(&proc("bound", 0), keys::LOCALITY_STRING.name(), &only_here).is_err());
+    }
+    let (sender, receiver) = mpsc::channel();
+    let client = server.connect("bound", 0);
+    let done = move |found: Result<Value, _>| sender.send(found.unwrap()).unwrap();
+    client.get_nb(&proc("bound", 1), keys::LOCALITY_STRING.name(), &GetOptions::new(), done).unwrap();
+    assert_eq!(receiver.recv().unwrap(), Value::from("hwloc:SK0:CR0:HT0"));
+}
