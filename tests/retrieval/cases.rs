@@ -418,6 +418,10 @@ impl Case {
             registrations.push(Register { namespace, local_count, infos });
         }
         let mut questions = questions(&jobs[0], &jobs[1]);
+        let is_asked = |question: &Question| {
+            question.proc.as_ref().is_some_and(|(name, rank)| name == "job" && *rank != Rank::Undefined)
+        };
+        questions.retain(is_asked);
         for question in &mut questions {
             question.qualifiers.retain(|info| info.key.as_str() != "pmix.immediate");
             question.qualifiers.push(info("pmix.immediate", true));
