@@ -56,7 +56,11 @@ impl Client {
     #[must_use]
     #[inline]
     pub fn peek_value(&self, rank: Rank, key: &str) -> Option<Fetched<'_>> {
-        self.session().peek(rank, KeyRef::new(key))
+        let key = KeyRef::new(key);
+        match self.session().quick(rank, key) {
+            Some(found) => Some(found),
+            None => self.session().peek(rank, key),
+        }
     }
 
     /// As [`Client::get_value`], with what may be missing: without a process the caller's job is meant (and its own

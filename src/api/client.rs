@@ -292,7 +292,17 @@ impl Client {
     /// [`GetError`].
     pub fn get<T: KeyType + ?Sized>(&self, rank: impl Into<Rank>, key: TypedKey<T>) -> Result<T::Output<'_>, GetError> {
         let rank = rank.into();
-        let fetched = match self.peek(rank, key.name(), key.hash()) {
+        if let Some(found) = self.quick(rank, key.name(), key.hash())
+            && let Some(value) = T::read(found)
+        {
+            return Ok(value);
+        }
+        self.get_thoroughly(rank, key)
+    }
+
+    #[inline(never)]
+    fn get_thoroughly<T: KeyType + ?Sized>(&self, rank: Rank, key: TypedKey<T>) -> Result<T::Output<'_>, GetError> {
+        let fetched = match self.session.peek(rank, KeyRef { name: key.name(), hash: key.hash() }) {
             Some(fetched) => fetched,
             None => {
                 let proc = ProcId { namespace: self.proc().namespace.clone(), rank };
@@ -314,10 +324,21 @@ impl Client {
     /// [`GetError`].
     pub fn get_value(&self, proc: &ProcId, key: &str, options: &GetOptions) -> Result<Fetched<'_>, GetError> {
         if options.directives.is_empty()
-            && proc.namespace == self.proc().namespace
-            && let Some(fetched) = self.session.peek(proc.rank, KeyRef::new(key))
+            && proc.namespace.is(&self.proc().namespace)
+            && let Some(found) = self.session.quick(proc.rank, KeyRef::new(key))
         {
-            return Ok(fetched);
+            return Ok(found);
+        }
+        self.get_value_thoroughly(proc, key, options)
+    }
+
+    #[inline(never)]
+    fn get_value_thoroughly(&self, proc: &ProcId, key: &str, options: &GetOptions) -> Result<Fetched<'_>, GetError> {
+        if options.directives.is_empty()
+            && proc.namespace == self.proc().namespace
+            && let Some(found) = self.session.peek(proc.rank, KeyRef::new(key))
+        {
+            return Ok(found);
         }
         self.fetch(proc.clone(), Some(Key::new(key.to_owned())?), GetDirectives::parse(&options.directives)?)
     }
@@ -383,8 +404,8 @@ impl Client {
 
     /// One body for all types of [`Client::get`]. Takes the key in parts, which travel in registers.
     #[inline(never)]
-    fn peek(&self, rank: Rank, name: &str, hash: u64) -> Option<Fetched<'_>> {
-        self.session.peek(rank, KeyRef { name, hash })
+    fn quick(&self, rank: Rank, name: &str, hash: u64) -> Option<Fetched<'_>> {
+        self.session.quick(rank, KeyRef { name, hash })
     }
 
     fn fetch(&self, proc: ProcId, key: Option<Key>, directives: GetDirectives) -> Result<Fetched<'_>, GetError> {

@@ -14,6 +14,10 @@ use super::value_ref::ValueRef;
 /// Blocks a reader follows at most: more than any chain the writer makes can have.
 pub(crate) const CHAIN_MAX: usize = 64;
 
+/// Bytes of a block's head, behind which its entries stand.
+pub(crate) const HEAD_BYTES: u64 = 16;
+const _: () = assert!(size_of::<BlockHead>() == 16);
+
 /// A block in a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockView<'a> {
@@ -25,8 +29,6 @@ pub(crate) struct BlockView<'a> {
 impl<'a> BlockView<'a> {
     #[inline(always)]
     fn at(memory: Memory<'a>, offset: u64) -> Result<Self, Damage> {
-        const HEAD_BYTES: u64 = 16;
-        const { assert!(size_of::<BlockHead>() == 16) };
         let head = memory.record::<BlockHead>(offset)?;
         let entries = Array { offset: offset.saturating_add(HEAD_BYTES), count: head.entry_count.into() };
         Ok(Self { offset, previous: head.previous, entries: memory.array(entries)? })
@@ -52,11 +54,8 @@ impl<'a> Chain<'a> {
     /// The blocks of a rank; none if it has not committed.
     #[inline(always)]
     pub(crate) fn of_rank(memory: Memory<'a>, rank: u32) -> Result<Self, Damage> {
-        let next = match memory.root_table(root::MODEX)? {
-            Some(table) if u64::from(rank) < table.cell_count() => memory.cell(table, rank.into())?,
-            _ => 0,
-        };
-        Ok(Self { memory, next, steps: 0 })
+        let newest = memory.root_cells(root::MODEX)?.and_then(|table| table.load(rank.into()));
+        Ok(Self { memory, next: newest.unwrap_or_default(), steps: 0 })
     }
 }
 

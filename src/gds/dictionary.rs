@@ -24,9 +24,17 @@ impl KeyId {
     }
 
     /// Where the key's entry stands.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn offset(self) -> u64 {
-        u64::from(self.0).saturating_mul(KEY_ALIGN)
+        u64::from(self.0) * KEY_ALIGN
+    }
+
+    /// Where the key's text stands.
+    #[inline(always)]
+    pub(crate) fn text_offset(self) -> u64 {
+        const HEAD_BYTES: u64 = 16;
+        const { assert!(size_of::<KeyHead>() == 16) };
+        self.offset() + HEAD_BYTES
     }
 }
 
@@ -34,10 +42,12 @@ impl KeyId {
 ///
 /// Holds the entry and not what it says: small fields gathered into one value would have to be written and read back
 /// at another width on the way through `Get`, for which processors wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownKey<'a> {
     pub(crate) id: KeyId,
     head: &'a KeyHead,
+    /// The segment, as seen from the key: what is stored under a key was, as a rule, stored not long after it.
+    pub(crate) memory: Memory<'a>,
 }
 
 impl KnownKey<'_> {
@@ -63,17 +73,18 @@ impl KnownKey<'_> {
 /// Looks a key up.
 #[inline(always)]
 pub(crate) fn find<'a>(memory: Memory<'a>, key: &KeyRef<'_>) -> Result<Option<KnownKey<'a>>, Damage> {
-    let Some(table) = memory.root_table(root::KEYS)? else { return Ok(None) };
-    let mask = mask(table)?;
-    for step in 0..table.cell_count() {
-        let slot = memory.cell(table, key.hash.wrapping_add(step) & mask)?;
+    let Some(slots) = memory.root_cells(root::KEYS)? else { return Ok(None) };
+    let mask = mask(slots.cell_count())?;
+    for step in 0..slots.cell_count() {
+        let slot = slots.load(key.hash.wrapping_add(step) & mask).unwrap_or_default();
         let Some((fragment, id)) = unpack(slot) else { return Ok(None) };
         if fragment != key.hash >> SLOT_ID_BITS {
             continue;
         }
+        let memory = memory.around(id.offset());
         let head = head(memory, id)?;
         if head.hash == key.hash && text(memory, id, head)? == key.name.as_bytes() {
-            return Ok(Some(KnownKey { id, head }));
+            return Ok(Some(KnownKey { id, head, memory }));
         }
     }
     Ok(None)
@@ -86,18 +97,15 @@ pub(crate) fn name(memory: Memory<'_>, id: KeyId) -> Result<&str, Damage> {
 }
 
 /// Ids of all keys, in the order of the table.
-pub(crate) fn ids<'a>(memory: Memory<'a>) -> Result<impl Iterator<Item = Result<KeyId, Damage>> + 'a, Damage> {
-    let table = memory.root_table(root::KEYS)?;
-    let cells = table.into_iter().flat_map(|table| (0..table.cell_count()).map(move |index| (table, index)));
-    Ok(cells.filter_map(move |(table, index)| match memory.cell(table, index) {
-        Ok(slot) => unpack(slot).map(|(_, id)| Ok(id)),
-        Err(damage) => Some(Err(damage)),
-    }))
+pub(crate) fn ids(memory: Memory<'_>) -> Result<impl Iterator<Item = KeyId>, Damage> {
+    let slots = memory.root_cells(root::KEYS)?;
+    let cells = slots.into_iter().flat_map(|slots| (0..slots.cell_count()).filter_map(move |index| slots.load(index)));
+    Ok(cells.filter_map(|slot| unpack(slot).map(|(_, id)| id)))
 }
 
 /// The first free slot for a key that is not in the table; `None` if the table is full.
 pub(crate) fn free_slot(memory: Memory<'_>, table: TableRef, hash: u64) -> Result<Option<u64>, Damage> {
-    let mask = mask(table)?;
+    let mask = mask(table.cell_count())?;
     for step in 0..table.cell_count() {
         let index = hash.wrapping_add(step) & mask;
         if memory.cell(table, index)? == 0 {
@@ -141,24 +149,21 @@ fn head(memory: Memory<'_>, id: KeyId) -> Result<&KeyHead, Damage> {
 
 #[inline(always)]
 fn text<'a>(memory: Memory<'a>, id: KeyId, head: &KeyHead) -> Result<&'a [u8], Damage> {
-    const HEAD_BYTES: u64 = 16;
-    const { assert!(size_of::<KeyHead>() == 16) };
-    memory.bytes(id.offset().saturating_add(HEAD_BYTES), head.len.into())
+    memory.bytes(id.text_offset(), head.len.into())
 }
 
 /// Upper half of the hash, and id; `None` for a free slot.
 #[inline(always)]
-fn unpack(slot: u64) -> Option<(u64, KeyId)> {
+pub(crate) fn unpack(slot: u64) -> Option<(u64, KeyId)> {
     let id = u32::try_from(slot & u64::from(u32::MAX)).unwrap_or_default();
     (id != 0).then_some((slot >> SLOT_ID_BITS, KeyId(id)))
 }
 
 #[inline(always)]
-fn mask(table: TableRef) -> Result<u64, Damage> {
-    let count = table.cell_count();
-    if count.is_power_of_two() {
-        Ok(count - 1)
+fn mask(slot_count: u64) -> Result<u64, Damage> {
+    if slot_count.is_power_of_two() {
+        Ok(slot_count - 1)
     } else {
-        Err(Damage::Code { what: "the size of the key dictionary", code: count })
+        Err(Damage::Code { what: "the size of the key dictionary", code: slot_count })
     }
 }

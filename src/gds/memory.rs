@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::format::Array;
-use crate::shmem::{Corrupt, Offset, RootIndex, SegmentReader, TableRef};
+use crate::shmem::{CellTable, Corrupt, Offset, RootIndex, SegmentReader, Stretch, TableRef};
 
 /// What is wrong with the bytes of a segment. Small and free of allocation, for `Get` returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,53 +71,88 @@ pub(crate) mod root {
 }
 
 /// A mapped segment, as the readers in this module see it.
+///
+/// Most of what one lookup reads lies together. So a lookup takes the stretch that it has got to with it; only what lies
+/// elsewhere is looked up in the segment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory<'a>(&'a SegmentReader);
+pub(crate) struct Memory<'a> {
+    segment: &'a SegmentReader,
+    near: Stretch<'a>,
+}
 
 impl<'a> Memory<'a> {
     /// Reads through a mapping.
     #[inline]
     pub(crate) const fn new(segment: &'a SegmentReader) -> Self {
-        Self(segment)
+        Self { segment, near: Stretch::EMPTY }
+    }
+
+    /// The same, for who goes on to read near a position.
+    #[inline(always)]
+    pub(crate) fn around(self, offset: u64) -> Self {
+        Self { near: self.segment.stretch_around(offset), ..self }
     }
 
     /// The target of a root; `None` while nothing has been stored there.
     #[inline(always)]
     pub(crate) fn root(self, root: RootIndex) -> Option<u64> {
-        self.0.root(root).map(Offset::get)
+        self.segment.root(root).map(Offset::get)
     }
 
     /// The table of atomic cells that a root leads to.
     #[inline(always)]
-    pub(crate) fn root_table(self, root: RootIndex) -> Result<Option<TableRef>, Damage> {
-        Ok(self.0.root_table(root)?)
+    pub(crate) fn root_cells(self, root: RootIndex) -> Result<Option<CellTable<'a>>, Damage> {
+        Ok(self.segment.root_cells(root)?)
     }
 
-    /// A cell of a table. Acquires: what was published before the cell was stored is visible.
-    #[inline(always)]
+    /// A cell of a table that no root leads to yet.
     pub(crate) fn cell(self, table: TableRef, index: u64) -> Result<u64, Damage> {
-        Ok(self.0.cell(table, index)?)
+        Ok(self.segment.cell(table, index)?)
     }
 
     /// Bytes.
     #[inline(always)]
     pub(crate) fn bytes(self, offset: u64, len: u64) -> Result<&'a [u8], Damage> {
-        Ok(self.0.slice(position(offset, "bytes")?, len)?)
+        match self.near.slice(offset, len) {
+            Some(bytes) => Ok(bytes),
+            None => self.far_bytes(offset, len),
+        }
+    }
+
+    #[inline(never)]
+    fn far_bytes(self, offset: u64, len: u64) -> Result<&'a [u8], Damage> {
+        Ok(self.segment.slice(position(offset, "bytes")?, len)?)
     }
 
     /// One structure.
     #[inline(always)]
     pub(crate) fn record<T: FromBytes + Immutable + KnownLayout>(self, offset: u64) -> Result<&'a T, Damage> {
-        Ok(self.0.read(position(offset, "a structure")?)?)
+        match self.near.read(offset) {
+            Some(record) => Ok(record),
+            None => self.far_record(offset),
+        }
+    }
+
+    #[inline(never)]
+    fn far_record<T: FromBytes + Immutable + KnownLayout>(self, offset: u64) -> Result<&'a T, Damage> {
+        Ok(self.segment.read(position(offset, "a structure")?)?)
     }
 
     /// An array; an empty one needs no position.
     #[inline(always)]
     pub(crate) fn array<T: FromBytes + Immutable + KnownLayout>(self, array: Array) -> Result<&'a [T], Damage> {
+        match self.near.array(array.offset, array.count) {
+            Some(elements) => Ok(elements),
+            None => self.far_array(array),
+        }
+    }
+
+    #[inline(never)]
+    fn far_array<T: FromBytes + Immutable + KnownLayout>(self, array: Array) -> Result<&'a [T], Damage> {
         if array.count == 0 {
             return Ok(&[]);
         }
-        Ok(self.0.array(position(array.offset, "an array")?, array.count)?)
+        Ok(self.segment.array(position(array.offset, "an array")?, array.count)?)
     }
 
     /// One element of an array whose other elements are not needed.
@@ -139,7 +174,6 @@ impl<'a> Memory<'a> {
     }
 }
 
-#[inline(always)]
 fn position(offset: u64, what: &'static str) -> Result<Offset, Damage> {
     Offset::from_raw(offset).ok_or(Damage::Missing { what })
 }

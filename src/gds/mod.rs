@@ -27,6 +27,7 @@ mod limits;
 mod memory;
 pub mod model;
 mod publish;
+mod quick;
 mod reader;
 mod record;
 pub mod registration;

@@ -141,9 +141,16 @@ pub struct KeyRef<'a> {
 impl<'a> KeyRef<'a> {
     /// Hashes a key.
     #[must_use]
+    #[inline(always)]
     pub fn new(name: &'a str) -> Self {
-        Self { name, hash: xxhash_rust::xxh3::xxh3_64(name.as_bytes()) }
+        // The number alone comes back from the call, in a register.
+        Self { name, hash: hash(name) }
     }
+}
+
+#[inline(never)]
+fn hash(name: &str) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(name.as_bytes())
 }
 
 /// What is wanted.

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use super::block::{self, Chain};
 use super::dictionary::{self, KeyId};
 use super::format::{self, Cell, Entry};
-use super::job::JobView;
 use super::memory::{Damage, Memory};
-use super::publish::{Audience, Lookup};
+use super::publish::{Audience, KeyRef, Lookup, RealmRequest};
+use super::quick;
 use super::search::Search;
 use super::value_ref::ValueRef;
 use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentReader};
+use crate::types::Rank;
 
 /// Reads a namespace. Cheap to make (nothing is copied or scanned), and safe to share between threads.
 ///
@@ -86,16 +87,31 @@ impl NamespaceReader {
     ///
     /// # Errors
     /// [`ReadError`].
-    #[inline(always)]
     pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, ReadError> {
-        let memory = self.memory();
-        let Some(key) = dictionary::find(memory, &lookup.key)? else { return Err(ReadError::NotFound) };
-        let search = Search { memory, job: JobView::current(memory)?, key, lookup, own_rank: self.own_rank };
-        match search.run() {
+        let is_plain = lookup.realm == RealmRequest::Default && lookup.audience.is_none();
+        match if is_plain { self.quick(lookup.rank, lookup.key) } else { None } {
+            Some(value) => Ok(value),
+            None => self.search(lookup),
+        }
+    }
+
+    /// The long way of [`NamespaceReader::get`], which knows what there is, and why if there is nothing.
+    #[inline(never)]
+    pub(crate) fn search(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, ReadError> {
+        let Some(key) = dictionary::find(self.memory(), &lookup.key)? else { return Err(ReadError::NotFound) };
+        match (Search { key, lookup, own_rank: self.own_rank }).run() {
             Ok(Some(value)) => Ok(value),
             Ok(None) => Err(ReadError::NotFound),
             Err(error) => Err(error),
         }
+    }
+
+    /// As [`NamespaceReader::get`] without a realm or an audience, for what is found without a detour; `None`: ask that.
+    /// Never gives what was compressed.
+    #[inline(always)]
+    #[must_use]
+    pub fn quick(&self, rank: Rank, key: KeyRef<'_>) -> Option<ValueRef<'_>> {
+        quick::find(&self.segment, rank, key)
     }
 
     /// All that a process posted and the audience may see, by key: the newest value of each. Without an audience, what

@@ -2,6 +2,7 @@
 
 use super::memory::{Damage, Memory, root};
 use super::reader::NamespaceReader;
+use crate::shmem::CellTable;
 
 /// A part of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,11 +94,7 @@ impl NamespaceReader {
         for (counter, section) in sections.iter_mut().zip(Section::ALL) {
             *counter = section_bytes(memory, section)?;
         }
-        let mut key_count = 0;
-        for id in super::dictionary::ids(memory)? {
-            id?;
-            key_count += 1;
-        }
+        let key_count = super::dictionary::ids(memory)?.fold(0, |count, _| count + 1);
         Ok(Statistics {
             sections,
             header_bytes: crate::shmem::HEADER_BYTES,
@@ -105,15 +102,15 @@ impl NamespaceReader {
             reserved_bytes: None,
             protection: format!("{:?}", self.segment().protection()),
             key_count,
-            rank_count: memory.root_table(root::MODEX)?.map_or(0, |table| table.cell_count()),
+            rank_count: memory.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count),
         })
     }
 }
 
 /// Bytes written for a section so far.
 pub(crate) fn section_bytes(memory: Memory<'_>, section: Section) -> Result<u64, Damage> {
-    match memory.root_table(root::STATISTICS)? {
-        Some(table) => memory.cell(table, section.cell()),
+    match memory.root_cells(root::STATISTICS)? {
+        Some(counters) => counters.load(section.cell()).ok_or(Damage::Missing { what: "a counter" }),
         None => Ok(0),
     }
 }

@@ -47,6 +47,18 @@ impl<'a> ValueRef<'a> {
         Ok(Self { data_type: known, body: Body::Scalar(bits) })
     }
 
+    /// Bytes, with the one behind them.
+    #[inline(always)]
+    pub(crate) fn from_bytes(data_type: u16, with_nul: &'a [u8]) -> Result<Self, Damage> {
+        Ok(Self { data_type: data_type_of(data_type)?, body: Body::Bytes { with_nul } })
+    }
+
+    /// Bytes that lie in the cell itself.
+    #[inline(always)]
+    pub(crate) fn from_inline(cell: &'a Cell) -> Result<Self, Damage> {
+        Self::from_bytes(cell.data_type, inline_bytes(cell)?)
+    }
+
     /// The value of a cell; `None` if the cell says that there is none.
     #[inline(always)]
     pub(crate) fn from_cell(memory: Memory<'a>, cell: &'a Cell) -> Result<Option<Self>, Damage> {
@@ -54,8 +66,11 @@ impl<'a> ValueRef<'a> {
             form::ABSENT => return Ok(None),
             form::SCALAR => return Self::from_scalar(cell.data_type, cell.payload).map(Some),
             form::NULL => Body::Null,
-            form::INLINE => Body::Bytes { with_nul: inline_bytes(cell)? },
-            form::BYTES => Body::Bytes { with_nul: memory.bytes(cell.payload, u64::from(cell.len) + 1)? },
+            form::INLINE => return Self::from_inline(cell).map(Some),
+            form::BYTES => {
+                let with_nul = memory.bytes(cell.payload, u64::from(cell.len) + 1)?;
+                return Self::from_bytes(cell.data_type, with_nul).map(Some);
+            }
             form::ARCHIVE => Body::Archive(memory.bytes(cell.payload, cell.len.into())?),
             other => return Err(Damage::Code { what: "the form of a cell", code: other.into() }),
         };

@@ -9,6 +9,7 @@ use super::memory::{Damage, Memory, root};
 use super::publish::Origin;
 use super::reader::NamespaceReader;
 use super::value_ref::ValueRef;
+use crate::shmem::CellTable;
 use crate::types::Scope;
 
 /// Keys with their values, in the order of the segment.
@@ -146,7 +147,7 @@ impl NamespaceReader {
     /// [`Damage`].
     pub fn keys(&self) -> Result<Vec<&str>, Damage> {
         let memory = self.memory();
-        dictionary::ids(memory)?.map(|id| dictionary::name(memory, id?)).collect()
+        dictionary::ids(memory)?.map(|id| dictionary::name(memory, id)).collect()
     }
 
     /// The description of the job; `None` if there is none yet.
@@ -217,7 +218,7 @@ impl NamespaceReader {
 
 /// Refuses counts that no writer makes, for whole walks take time and memory in proportion.
 fn check_counts(memory: Memory<'_>, head: &JobHead) -> Result<(), Damage> {
-    let slots = memory.root_table(root::MODEX)?.map_or(0, |table| table.cell_count());
+    let slots = memory.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count);
     if u64::from(head.rank_count) > slots {
         return Err(Damage::Code { what: "the number of ranks", code: head.rank_count.into() });
     }

@@ -247,7 +247,7 @@ impl NamespaceWriter {
     /// Replaces the dictionary's table by one of twice the size.
     fn grow_dictionary(&mut self) -> Result<(), StoreError> {
         let larger = self.new_table(self.keys.cell_count().saturating_mul(2))?;
-        let ids = dictionary::ids(self.memory())?.collect::<Result<Vec<KeyId>, Damage>>()?;
+        let ids = dictionary::ids(self.memory())?.collect::<Vec<KeyId>>();
         for id in ids {
             let hash = dictionary::hash(self.memory(), id)?;
             self.fill_slot(larger, id, hash)?;
@@ -325,6 +325,8 @@ impl NamespaceWriter {
     fn publish_image(&mut self, image: &Image) -> Result<(), StoreError> {
         let offset = self.segment.append(image.bytes(), Align::Sixteen)?;
         assert!(image.is_at(offset.get()), "an image must be written before anything else is allocated");
+        // Readers remember in whole words what they may read. Should there be no room, they look the last bytes up.
+        let _ = self.segment.alloc(0, Align::Sixteen);
         self.segment.publish();
         Ok(())
     }

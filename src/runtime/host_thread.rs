@@ -4,13 +4,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crossbeam::channel::{Receiver, Sender, unbounded};
+use crossbeam::channel::Sender;
 
 use crate::server::{HostResult, Upcall, UpcallId};
 
 use super::commands::{Callback, CommandSender};
 use super::events;
 use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder};
+use super::sleeper::{JobReceiver, JobSender, queue};
 use super::threads::spawn;
 
 /// Where the host's functions run, so that they may call the server and wait for it without stopping its loop.
@@ -25,7 +26,7 @@ pub(super) struct HostThread {
 }
 
 struct Running {
-    jobs: Sender<Job>,
+    jobs: JobSender<Job>,
     /// Not joined: a host's function may wait for as long as it likes, the end of the server does not wait for it.
     _thread: JoinHandle<()>,
 }
@@ -61,17 +62,17 @@ impl HostThread {
         };
         let running = self.running.insert(running);
         // The thread outlives its sender: it catches what the host's functions throw.
-        let _ = running.jobs.send(job);
+        running.jobs.send(job);
         Ok(())
     }
 
     fn start(&self) -> io::Result<Running> {
-        let (jobs, receiver) = unbounded();
+        let (jobs, receiver) = queue();
         let (host, commands) = (Arc::clone(&self.host), self.commands.clone());
         let is_alive = self.is_alive.clone();
         let thread = spawn("modex-host", move || {
             IS_HOST_THREAD.set(true);
-            serve(&*host, &commands, &receiver);
+            serve(&*host, &commands, receiver);
             drop(is_alive);
         })?;
         Ok(Running { jobs, _thread: thread })
@@ -87,7 +88,7 @@ pub(super) fn is_host_thread() -> bool {
     IS_HOST_THREAD.get()
 }
 
-fn serve(host: &dyn Host, commands: &CommandSender, jobs: &Receiver<Job>) {
+fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Job>) {
     for job in jobs {
         // A panic costs the host this one request, whose responder is dropped on the way and answers with an error.
         let outcome = catch_unwind(AssertUnwindSafe(|| match job {

@@ -28,8 +28,10 @@ pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;
 /// The conversation; shared by the threads of the process.
 pub(super) struct Link {
     state: Mutex<LinkState>,
-    /// Announces: a call is done, the place of the leader is free, or there is work for the progress thread.
+    /// Announces: a call is done, or the place of the leader is free.
     turn: Condvar,
+    /// Announces work to a progress thread that has none. Apart, so that it sleeps while others call and are answered.
+    work: Condvar,
     socket: Arc<OwnedFd>,
     clock: Clock,
     /// Ends the progress thread's wait for the socket; made with the thread.
@@ -51,7 +53,9 @@ pub(super) struct Results {
 
 impl Link {
     pub(super) fn new(state: LinkState, clock: Clock) -> Self {
-        Self { socket: state.socket(), state: Mutex::new(state), turn: Condvar::new(), clock, wake: OnceLock::new() }
+        let socket = state.socket();
+        let (turn, work) = (Condvar::new(), Condvar::new());
+        Self { state: Mutex::new(state), turn, work, socket, clock, wake: OnceLock::new() }
     }
 
     /// Looks at what the conversation brought so far, or changes it.
@@ -188,7 +192,7 @@ impl Link {
             } else if state.has_business() {
                 self.step_beside(&mut state);
             } else {
-                self.turn.wait(&mut state);
+                self.work.wait(&mut state);
             }
         }
     }
@@ -200,6 +204,7 @@ impl Link {
         // Whoever leads waits on this very socket and must see the end.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         self.turn.notify_all();
+        self.work.notify_all();
     }
 
     fn wait_locked(&self, state: &mut MutexGuard<'_, LinkState>, id: CallId) -> CallResult {
@@ -271,6 +276,9 @@ impl Link {
     /// There is something new to do or to wait for.
     fn rouse(&self, state: &LinkState) {
         self.turn.notify_all();
+        if !state.results.ready.is_empty() || state.is_shut || state.has_business() {
+            self.work.notify_all();
+        }
         if let Some(beside) = &state.beside
             && let Some(wake) = self.wake.get()
             && state.concerns(beside)

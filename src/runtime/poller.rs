@@ -1,5 +1,6 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -75,24 +76,36 @@ fn readiness(event: &EpollEvent) -> Readiness {
 
 /// Wakes a [`Poller`] from another thread. Clones wake the same one.
 #[derive(Clone, Debug)]
-pub(super) struct Waker(Arc<EventFd>);
+pub(super) struct Waker(Arc<Bell>);
+
+#[derive(Debug)]
+struct Bell {
+    event: EventFd,
+    /// Whether it has been rung since the poller last listened: ringing again would only cost a system call.
+    is_rung: AtomicBool,
+}
 
 impl Waker {
     pub(super) fn new(poller: &Poller, token: Token) -> Result<Self, Errno> {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         poller.watch(&event, token)?;
-        Ok(Self(Arc::new(event)))
+        Ok(Self(Arc::new(Bell { event, is_rung: AtomicBool::new(false) })))
     }
 
     /// Makes the poller's current or next wait return.
     pub(super) fn wake(&self) {
-        // Fails only when the counter is full, and then the poller is as awake as it can be.
-        let _ = self.0.write(1);
+        // AcqRel, here and in `reset`: whoever finds it rung has queued before the poller's next `reset`, which reads
+        // what this wrote, and so sees what was queued.
+        if !self.0.is_rung.swap(true, Ordering::AcqRel) {
+            // Fails only when the counter is full, and then the poller is as awake as it can be.
+            let _ = self.0.event.write(1);
+        }
     }
 
     /// Forgets past wakes. What was queued before them must be looked at after this.
     pub(super) fn reset(&self) {
-        let _ = self.0.read();
+        let _ = self.0.event.read();
+        self.0.is_rung.swap(false, Ordering::AcqRel);
     }
 }
 
@@ -116,6 +129,8 @@ mod tests {
         assert_eq!(ready, [Readiness { token: Token(9), is_readable: true, is_writable: false }]);
         waker.reset();
         assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
+        waker.wake();
+        assert_eq!(poller.wait(None).unwrap(), ready, "it can be woken again");
     }
 
     #[test]

@@ -287,10 +287,22 @@ impl Session {
         })
     }
 
-    /// A value straight from the segment of the own namespace: no lock, no system call, no allocation. `None` when it
-    /// is not there, or something this process stored itself might stand before it; [`Session::get`] then knows more.
+    /// As [`Session::peek`], for what is found without a detour; `None`: ask that.
     #[must_use]
     #[inline(always)]
+    pub fn quick(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        if self.may_be_staged(rank) { None } else { self.quick_published(rank, key) }
+    }
+
+    #[inline(always)]
+    fn quick_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        self.own.as_ref()?.reader.quick(rank, key).map(Fetched::published)
+    }
+
+    /// A value straight from the segment of the own namespace, which [`Session::quick`] has not found: no lock, no system
+    /// call, no allocation. `None` when it is not there, or something this process stored itself might stand before it;
+    /// [`Session::get`] then knows more.
+    #[must_use]
     pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         if self.may_be_staged(rank) {
             return self.peek_behind_staging(rank, key);
@@ -300,21 +312,19 @@ impl Session {
 
     /// What this process stored itself stands before what is published; without a rank only [`Session::get`] knows
     /// whose is meant.
-    #[inline(never)]
     fn peek_behind_staging(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         rank.process()?;
         let proc = ProcId { namespace: self.proc.namespace.clone(), rank };
         let staged = self.staging.lock().find(&proc, key.name, None).cloned();
         match staged {
             Some(value) => Some(Fetched::shared(value)),
-            None => self.peek_published(rank, key),
+            None => self.quick_published(rank, key).or_else(|| self.peek_published(rank, key)),
         }
     }
 
-    #[inline(always)]
     fn peek_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
-        match self.own.as_ref()?.reader.get(&lookup) {
+        match self.own.as_ref()?.reader.search(&lookup) {
             // What was compressed must be unpacked, which is not for here.
             Ok(value) if value.data_type() != DataType::CompressedString => Some(Fetched::published(value)),
             _ => None,
@@ -339,7 +349,13 @@ impl Session {
         let mut answer: Option<Arc<[RankData]>> = None;
         loop {
             let round = answer.as_deref().map_or(Round::First, Round::Answered);
-            let request = match resolve(request, &self.proc, round, &stores) {
+            let decision = resolve(request, &self.proc, round, &stores);
+            if matches!(decision, Decision::Ask(_) | Decision::NotFound(_))
+                && let Some(value) = self.given(request)
+            {
+                return as_put(Fetched::owned(value), request);
+            }
+            let request = match decision {
                 Decision::Found(value) => return as_put(value, request),
                 Decision::Known(value) => return as_put(Fetched::owned(value), request),
                 Decision::NotFound(status) => return Err(FetchError::of(status)),
@@ -377,6 +393,12 @@ impl Session {
     /// The session is closed, or the thread could not be started; it will not run.
     pub fn later(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         self.progress.begin(&self.link, |link| link.defer(job))
+    }
+
+    /// What the process asked about gave a group that this one is in too.
+    fn given(&self, request: &GetRequest) -> Option<Value> {
+        let key = request.key.as_ref().filter(|_| request.directives.is_unqualified())?;
+        self.groups.gifts.find(&request.proc, key)
     }
 
     /// The request with what is left of its time; each round of a Get takes from the same.
@@ -477,7 +499,13 @@ fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankD
         return callback(Err(FetchError::Dropped));
     };
     let round = answer.as_deref().map_or(Round::First, Round::Answered);
-    let ask = match resolve(&asked.request, &held.proc, round, &SessionStores(&held)) {
+    let decision = resolve(&asked.request, &held.proc, round, &SessionStores(&held));
+    if matches!(decision, Decision::Ask(_) | Decision::NotFound(_))
+        && let Some(value) = held.given(&asked.request)
+    {
+        return callback(Ok(value));
+    }
+    let ask = match decision {
         Decision::Found(value) => return callback(as_put(value, &asked.request).and_then(owned)),
         Decision::Known(value) => return callback(as_put(Fetched::owned(value), &asked.request).and_then(owned)),
         Decision::NotFound(status) => return callback(Err(FetchError::of(status))),

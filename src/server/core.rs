@@ -2,6 +2,7 @@ use super::cleanup::Cleanups;
 use super::collective::Collectives;
 use super::config::Config;
 use super::events::Events;
+use super::fence::Exchanges;
 use super::forwarding::Forwarding;
 use super::group::{Groups, Invitations};
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
@@ -10,6 +11,7 @@ use super::io::{Input, Output, PeerId, Reason};
 use super::outputs::Outputs;
 use super::peer::{Peers, Stage};
 use super::pending::{PendingUpcalls, Purpose};
+use super::psets::ProcessSets;
 use super::registry::Registry;
 use super::timers::{Timer, Timers};
 use super::tools::Tools;
@@ -30,6 +32,8 @@ pub struct Server<S: Publish> {
     pub(super) collectives: Collectives,
     pub(super) groups: Groups,
     pub(super) invitations: Invitations,
+    pub(super) exchanges: Exchanges,
+    pub(super) process_sets: ProcessSets,
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
     pub(super) cleanups: Cleanups,
@@ -53,6 +57,8 @@ impl<S: Publish> Server<S> {
             collectives: Collectives::default(),
             groups: Groups::default(),
             invitations: Invitations::default(),
+            exchanges: Exchanges::default(),
+            process_sets: ProcessSets::default(),
             forwarding: Forwarding::default(),
             events: Events::default(),
             cleanups: Cleanups::default(),
@@ -184,6 +190,8 @@ impl<S: Publish> Server<S> {
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DescribeProcess(facts) => self.describe_process(facts),
+            HostCall::DefineProcessSet(set) => self.define_process_set(now, set),
+            HostCall::DeleteProcessSet { name, source } => self.delete_process_set(now, name, source),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(output),
             HostCall::Capabilities(capabilities) => {
@@ -210,7 +218,7 @@ impl<S: Publish> Server<S> {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Wait(wait) => self.expire_wait(wait),
-                Timer::Operation(operation) => self.finish_operation(now, operation, Status::ERR_TIMEOUT),
+                Timer::Operation(operation) => self.expire_operation(now, operation),
                 Timer::Upcall(upcall) => self.expire_upcall(now, upcall),
             }
         }

@@ -59,6 +59,7 @@ mod outputs;
 mod passage;
 mod peer;
 mod pending;
+mod psets;
 mod query;
 mod registry;
 mod rendezvous;
@@ -68,6 +69,7 @@ mod session;
 mod timers;
 mod tools;
 mod topology;
+mod transitions;
 mod upcalls;
 mod waiting;
 
@@ -76,7 +78,7 @@ pub use config::{Capabilities, Config, Limits, ToolAdmission, ToolPolicy};
 pub use core::Server;
 pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
-    ProcessFacts, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
+    ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
 pub use inventory::INVENTORY;
 pub use io::{

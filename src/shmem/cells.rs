@@ -7,6 +7,7 @@ use super::error::GrowError;
 use super::header::TABLE_COUNT_MAX;
 use super::memory::HeaderWords;
 use super::offset::{CELL_BYTES, Offset, TableRef};
+use super::stretch::Gap;
 use super::sync::Ordering;
 
 /// A table and where the bytes it takes end.
@@ -73,34 +74,6 @@ impl Cells {
     }
 }
 
-/// Bytes between two tables, or behind the last one. The former never hold a table, for each new one lies above all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gap {
-    start: u64,
-    end: u64,
-}
-
-impl Gap {
-    #[inline(always)]
-    pub(super) fn covers(self, start: u64, end: u64) -> bool {
-        self.start <= start && end <= self.end
-    }
-
-    /// In one word; `None` for one that ends where nobody knows, or further than a word can say.
-    pub(super) fn packed(self) -> Option<u64> {
-        let cells = |bytes: u64| u32::try_from(bytes / CELL_BYTES).ok();
-        // Rounded inwards. Tables lie at multiples of a cell's size, but a stranger's list may say otherwise.
-        let start = cells(self.start.checked_next_multiple_of(CELL_BYTES)?)?;
-        Some(u64::from(cells(self.end)?) << u32::BITS | u64::from(start))
-    }
-
-    /// What [`Gap::packed`] made, or, of zero, one that covers nothing.
-    #[inline(always)]
-    pub(super) fn unpacked(word: u64) -> Self {
-        Self { start: (word & u64::from(u32::MAX)) * CELL_BYTES, end: (word >> u32::BITS) * CELL_BYTES }
-    }
-}
-
 /// The gap between listed tables that holds `start..end`; `None` if a byte of these belongs to a table. The range is
 /// readable.
 #[cold]
@@ -140,21 +113,4 @@ fn listed(header: HeaderWords<'_>) -> impl Iterator<Item = TableRef> {
         let offset = Offset::from_raw(offset.load(Ordering::Relaxed))?;
         Some(TableRef { offset, cell_count: cell_count.load(Ordering::Relaxed) })
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gap_fits_a_word_and_comes_back_no_larger() {
-        for (start, end) in [(4096, 8192), (0, 8), (4097, 8191), (0, u64::from(u32::MAX) * CELL_BYTES)] {
-            let gap = Gap { start, end };
-            let back = Gap::unpacked(gap.packed().unwrap());
-            assert!(gap.covers(back.start, back.end), "{gap:?} {back:?}");
-            assert!(back.end - back.start + 2 * CELL_BYTES > end - start);
-        }
-        assert_eq!(Gap { start: 0, end: u64::MAX }.packed(), None);
-        assert!(!Gap::unpacked(0).covers(4096, 4097));
-    }
 }

@@ -116,6 +116,17 @@ impl Memory {
         unsafe { AtomicU64::from_ptr(self.at(offset).cast()) }
     }
 
+    /// `count` 64-bit atomics in a row.
+    ///
+    /// # Safety
+    /// As for [`Memory::word64`], for each of them.
+    #[inline]
+    pub(crate) unsafe fn words64(&self, offset: u64, count: u64) -> &[AtomicU64] {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        // SAFETY: as in `word64`, for each of them; they are one mapping, which has at most isize::MAX bytes.
+        unsafe { core::slice::from_raw_parts(self.at(offset).cast(), count) }
+    }
+
     /// A 32-bit atomic in the segment.
     ///
     /// # Safety

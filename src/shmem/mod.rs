@@ -55,6 +55,7 @@ mod options;
 mod publication;
 mod reader;
 mod region;
+mod stretch;
 mod sync;
 mod writer;
 
@@ -73,4 +74,5 @@ pub use header::{
 pub use offset::{Align, Offset, RootIndex, TableRef};
 pub use options::{BackingKind, Location, Protection, ReaderOptions, SegmentOptions, SegmentState};
 pub use reader::{GenerationWait, SegmentReader};
+pub use stretch::{CellTable, Stretch};
 pub use writer::{Mark, SegmentWriter};

@@ -93,6 +93,12 @@ impl Watermark {
         end <= self.readable.load(Ordering::Acquire)
     }
 
+    /// Bytes known to be readable: every byte below this.
+    pub(crate) fn readable(&self) -> u64 {
+        // As in `covers`.
+        self.readable.load(Ordering::Acquire)
+    }
+
     /// Looks at `published` again; asks `object_bytes` for the size of the object if need be.
     ///
     /// Returns the bytes now known to be readable. `Err` holds (`published`, size of the object) when the segment

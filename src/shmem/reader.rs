@@ -5,7 +5,7 @@ use std::time::Duration;
 use zerocopy::{CastError, FromBytes, Immutable, KnownLayout};
 
 use super::backing::{ReaderHandle, Source};
-use super::cells::{self, Gap};
+use super::cells;
 use super::error::{AttachError, Corrupt};
 use super::futex;
 use super::header::{self, HEADER_BYTES, LayoutId, Preamble, ROOT_COUNT, STATE_LIVE, STATE_RETIRED, SegmentInfo};
@@ -14,6 +14,7 @@ use super::offset::{CELL_BYTES, Offset, RootIndex, TableRef};
 use super::options::{Protection, ReaderOptions, SegmentState};
 use super::publication::{self, Overclaim, Watermark};
 use super::region::Region;
+use super::stretch::{CellTable, Gap, KnownStretches, Stretch};
 use super::sync::Ordering;
 use super::sync::memory::AtomicU64;
 
@@ -30,8 +31,7 @@ pub struct SegmentReader {
     /// For each root the table it led to when last followed, packed: looking it up in the header's list again would cost
     /// as much as the rest of a lookup.
     known_tables: [AtomicU64; ROOT_COUNT],
-    /// The gap between tables in which something was last read, packed; what a process reads most lies in the same.
-    known_gap: AtomicU64,
+    known_stretches: KnownStretches,
 }
 
 impl SegmentReader {
@@ -42,8 +42,8 @@ impl SegmentReader {
         let protection = source.protection();
         let region = Region::map(source, object_bytes, info.span_bytes, options.reservation_bytes_max)?;
         let known_tables = [const { AtomicU64::new(0) }; ROOT_COUNT];
-        let known_gap = AtomicU64::new(0);
-        let reader = Self { region, watermark: Watermark::new(), info, protection, known_tables, known_gap };
+        let watermark = Watermark::new();
+        let reader = Self { region, watermark, info, protection, known_tables, known_stretches: KnownStretches::new() };
         reader.first_look()?;
         Ok(reader)
     }
@@ -60,46 +60,46 @@ impl SegmentReader {
     }
 
     /// Published bytes that are no cells.
-    #[inline(always)]
+    #[inline]
     pub fn slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
-        let (memory, start, end) = self.readable(offset, len)?;
-        if !self.is_apart_from_cells(start, end) {
-            return Err(Corrupt::Cells { offset: start, len });
+        let mut known = self.known_stretches.all(self.region.first());
+        match known.find_map(|stretch| stretch.slice(offset.get(), len)) {
+            Some(bytes) => Ok(bytes),
+            None => self.look_up_slice(offset, len),
         }
+    }
+
+    /// What was found around a position before, so that what lies near it can be read at less cost; empty if nothing was.
+    #[inline(always)]
+    #[must_use]
+    pub fn stretch_around(&self, offset: u64) -> Stretch<'_> {
+        let mut known = self.known_stretches.all(self.region.first());
+        known.find(|stretch| stretch.slice(offset, 1).is_some()).unwrap_or(Stretch::EMPTY)
+    }
+
+    #[cold]
+    fn look_up_slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
+        let (memory, start, end) = self.readable(offset, len)?;
+        let gap = cells::gap_around(self.header(), start, end).ok_or(Corrupt::Cells { offset: start, len })?;
+        let reach = self.watermark.readable().min(self.region.first().len());
+        let stretch = Gap { start: gap.start.max(HEADER_BYTES), end: gap.end.min(reach) };
+        // SAFETY: published and within the object as far as the watermark reaches (I1, I4), within the first mapping
+        // (cut to it), and between the tables there are, or behind the last (I2).
+        unsafe { self.known_stretches.remember(stretch, gap.end == u64::MAX) };
         // SAFETY: `readable` has checked that the bytes are published (I1), within the object (I4) and the mapping;
         // they are no cells (I2, checked).
         Ok(unsafe { memory.bytes(start, len) })
     }
 
-    /// Whether no byte of `start..end`, which is readable, belongs to a table of cells.
-    #[inline(always)]
-    fn is_apart_from_cells(&self, start: u64, end: u64) -> bool {
-        // Relaxed: the word says all there is to say about a gap, which never changes.
-        Gap::unpacked(self.known_gap.load(Ordering::Relaxed)).covers(start, end)
-            // Relaxed: see `Cells::list`. Behind the last table there is no other yet.
-            || start >= self.header().tables_end().load(Ordering::Relaxed)
-            || self.look_up_gap(start, end)
-    }
-
-    #[cold]
-    fn look_up_gap(&self, start: u64, end: u64) -> bool {
-        let Some(gap) = cells::gap_around(self.header(), start, end) else { return false };
-        if let Some(packed) = gap.packed() {
-            // Relaxed: see `is_apart_from_cells`.
-            self.known_gap.store(packed, Ordering::Relaxed);
-        }
-        true
-    }
-
     /// A published value, in place.
-    #[inline(always)]
+    #[inline]
     pub fn read<T: FromBytes + KnownLayout + Immutable>(&self, offset: Offset) -> Result<&T, Corrupt> {
         let bytes = self.slice(offset, u64::try_from(size_of::<T>()).unwrap_or(u64::MAX))?;
         T::ref_from_bytes(bytes).map_err(|e| misfit::<T, _>(offset, 1, &e))
     }
 
     /// `count` published values in a row, in place.
-    #[inline(always)]
+    #[inline]
     pub fn array<T: FromBytes + KnownLayout + Immutable>(&self, offset: Offset, count: u64) -> Result<&[T], Corrupt> {
         let size = u64::try_from(size_of::<T>()).unwrap_or(u64::MAX);
         let Some(len) = size.checked_mul(count) else {
@@ -123,25 +123,44 @@ impl SegmentReader {
 
     /// The table of cells that a root leads to; `None` if it has not been set.
     #[inline(always)]
-    pub fn root_table(&self, root: RootIndex) -> Result<Option<TableRef>, Corrupt> {
-        let Some(offset) = self.root(root) else { return Ok(None) };
-        // Relaxed: the word says all there is to say about a table that never changes, and reading a cell of it checks
-        // that it can be read.
-        let known = self.known_table(root).map_or(0, |word| word.load(Ordering::Relaxed));
-        match TableRef::unpacked(known, offset) {
-            Some(table) => Ok(Some(table)),
-            None => self.look_up_root_table(root, offset).map(Some),
+    pub fn root_cells(&self, root: RootIndex) -> Result<Option<CellTable<'_>>, Corrupt> {
+        match (self.known_cells(root), self.root(root)) {
+            (Some(cells), _) => Ok(Some(cells)),
+            (None, Some(offset)) => self.look_up_root_cells(root, offset).map(Some),
+            (None, None) => Ok(None),
         }
     }
 
+    /// The same if it was looked up before; `None` also if not.
+    #[inline(always)]
+    #[must_use]
+    pub fn known_cells(&self, root: RootIndex) -> Option<CellTable<'_>> {
+        let offset = self.root(root)?;
+        // Acquire pairs with the Release in `look_up_root_cells`: another thread of this process may have looked at
+        // `published`, and its view is passed on to this thread.
+        let known = self.known_table(root).map_or(0, |word| word.load(Ordering::Acquire));
+        let table = TableRef::unpacked(known, offset)?;
+        // SAFETY: `look_up_root_cells` has found the whole table to be readable, in the first mapping (I4), and
+        // aligned; its cells are only ever written atomically (I2).
+        Some(CellTable::new(unsafe { self.region.first().words64(offset.get(), table.cell_count) }))
+    }
+
     #[cold]
-    fn look_up_root_table(&self, root: RootIndex, offset: Offset) -> Result<TableRef, Corrupt> {
-        let table = self.table(offset)?;
-        if let (Some(word), Some(packed)) = (self.known_table(root), table.packed()) {
-            // Relaxed: see `root_table`.
-            word.store(packed, Ordering::Relaxed);
+    fn look_up_root_cells(&self, root: RootIndex, offset: Offset) -> Result<CellTable<'_>, Corrupt> {
+        if !offset.get().is_multiple_of(CELL_BYTES) {
+            return Err(Corrupt::Misaligned { offset: offset.get(), align: CELL_BYTES });
         }
-        Ok(table)
+        let table = self.table(offset)?;
+        let (memory, start, end) = self.readable(offset, table.cell_count.saturating_mul(CELL_BYTES))?;
+        if let (true, Some(word), Some(packed)) =
+            (end <= self.region.first().len(), self.known_table(root), table.packed())
+        {
+            // Release pairs with the Acquire in `root_cells`.
+            word.store(packed, Ordering::Release);
+        }
+        // SAFETY: readable, that is within the mapping and the object (I4), and aligned (both checked); the cells are
+        // only ever written atomically (I2).
+        Ok(CellTable::new(unsafe { memory.words64(start, table.cell_count) }))
     }
 
     #[inline(always)]

@@ -20,6 +20,7 @@ macro_rules! data_types {
 
             /// Reads the standard's number; `None` for an unknown one.
             #[must_use]
+            #[inline]
             pub const fn from_raw(raw: u16) -> Option<Self> {
                 match raw {
                     $($code => Some(Self::$variant),)*

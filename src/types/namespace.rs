@@ -66,6 +66,13 @@ impl Namespace {
         }
     }
 
+    /// Whether both are the same name. Sooner known than by `==` where one is a copy of the other, as mostly.
+    #[must_use]
+    #[inline]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self == other
+    }
+
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn serve(directory: &std::path::Path, given: Given) {
-        let bridge = Arc::new(Bridge { module: pmix_server_module_t::default().into(), form: ExchangeForm::default() });
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
         let topology = Arc::new(HostTopology::new(given));
         let builder = Server::builder().hostname("n0").tmpdir(directory).topology(Arc::clone(&topology) as Arc<_>);
         let server = builder.start(ModuleHost::new(Arc::clone(&bridge))).unwrap();

@@ -10,7 +10,8 @@ use super::figure::{compare_with, figures};
 use super::measure::{Series, Unit, batched};
 use super::node::{Failure, Node, words};
 use super::output::{Output, progress};
-use super::probe::HashProbe;
+use super::probe::{HashProbe, L1_SLOTS};
+use super::ranks;
 use super::syscalls;
 use crate::api::{Client, FenceOptions, Fetched, GetOptions};
 use crate::keys;
@@ -39,6 +40,10 @@ pub(super) struct Options {
     /// Samples of each figure; each is the mean of a batch of Gets
     #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
+
+    /// Also get values of random processes of a job of this size, beside a hash probe in a table of a million names
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    ranks: Option<u32>,
 
     /// Only make --count Gets between two getppid system calls, for a tracer to look at
     #[arg(long)]
@@ -86,8 +91,13 @@ pub(super) fn run(options: &Options) -> Outcome {
             all.extend(with_peer(processes, &options.sizes, &task)?);
         }
     }
+    if let Some(ranks) = options.ranks {
+        progress(&format!("get: random ranks of {ranks}"));
+        all.extend(ranks::measure(ranks, usize::try_from(options.samples)?)?);
+    }
     let mut figures = figures(all);
     compare_with(&mut figures, PROBE);
+    compare_with(&mut figures, ranks::PROBE);
     options.output.show("get", &figures)
 }
 
@@ -126,7 +136,7 @@ pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
         joined.collect::<Result<Vec<_>, _>>()
     })?;
     client.finalize()?;
-    Ok(all.into_iter().flatten().collect())
+    Ok(all.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// What there is to get.
@@ -169,8 +179,10 @@ impl<'a> Targets<'a> {
 
     /// The length of a value of the peer; the bytes themselves stay where they are.
     fn peer_value(&self, key: &str) -> Option<usize> {
-        let found = self.client.get_value(&self.peer, black_box(key), &self.options).ok()?;
-        black_box(found.as_bytes()).map(<[u8]>::len)
+        match self.client.get_value(&self.peer, black_box(key), &self.options) {
+            Ok(found) => black_box(found.as_bytes()).map(<[u8]>::len),
+            Err(_) => None,
+        }
     }
 
     /// Gets every value of the peer; whether all were there.
@@ -179,7 +191,7 @@ impl<'a> Targets<'a> {
     }
 }
 
-fn measure_thread(targets: &Targets<'_>, task: &Task, barrier: &Barrier) -> Vec<Series> {
+fn measure_thread(targets: &Targets<'_>, task: &Task, barrier: &Barrier) -> Result<Vec<Series>, &'static str> {
     let series = |name: &str| {
         let series = Series::new(name, Unit::Nanoseconds).param("processes", task.processes.into());
         series.param("threads", task.threads.into())
@@ -187,7 +199,7 @@ fn measure_thread(targets: &Targets<'_>, task: &Task, barrier: &Barrier) -> Vec<
     let mut all = vec![series(PROBE), series("get.job_key"), series("get.job_key.by_name")];
     let size_of = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
     all.extend(targets.values.iter().map(|(size, _)| series("get.peer_value").param("bytes", size_of(*size))));
-    let mut probe = HashProbe::new();
+    let mut probe = HashProbe::<L1_SLOTS>::new().ok_or("no table for the probe")?;
     for _ in 0..ROUND_COUNT {
         for (number, series) in all.iter_mut().enumerate() {
             barrier.wait();
@@ -200,7 +212,7 @@ fn measure_thread(targets: &Targets<'_>, task: &Task, barrier: &Barrier) -> Vec<
             });
         }
     }
-    all
+    Ok(all)
 }
 
 /// The key of the peer's value of a size.

@@ -22,6 +22,7 @@ mod output;
 mod plot;
 mod probe;
 mod put;
+mod ranks;
 mod register;
 mod syscalls;
 mod worker;

@@ -39,14 +39,12 @@ impl Pattern {
     }
 
     fn bytes(&self, count: usize) -> Vec<u8> {
-        let mut state = (u64::from(self.rank) << 32 | u64::from(self.round)) | 1;
-        let mut bytes = Vec::with_capacity(count.saturating_add(8));
-        while bytes.len() < count {
-            // xorshift: any generator does, as long as both sides use it.
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            bytes.extend_from_slice(&state.to_le_bytes());
+        let seed = u64::from(self.rank) << 32 | u64::from(self.round);
+        let mut bytes = vec![0; count.next_multiple_of(8)];
+        for (number, word) in (1_u64..).zip(bytes.chunks_exact_mut(8)) {
+            // Any generator does, as long as both sides use it. Each rank makes the values of all others to check them,
+            // so it had better be a cheap one, whose numbers do not wait for each other.
+            word.copy_from_slice(&(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_le_bytes());
         }
         bytes.truncate(count);
         bytes

@@ -10,5 +10,6 @@ mod plan;
 mod read;
 mod write;
 
+pub(crate) use plan::Stride;
 pub(crate) use read::ColumnView;
 pub(crate) use write::push_column;

@@ -7,6 +7,46 @@ fn attached(store: &Store) -> NamespaceReader {
 }
 
 #[test]
+fn what_was_read_before_is_found_the_short_way() {
+    let mut store = store(BackingKind::Memfd);
+    store.register_record(&namespace(), &block_job(3, 4)).unwrap();
+    let reader = attached(&store);
+    let long = "a text that no cell holds".to_owned();
+    for rank in 0..12 {
+        let values = [posted(Scope::Global, "n", rank), posted(Scope::Local, "t", long.as_str())];
+        store.commit(&namespace(), rank, Origin::Local, &values).unwrap();
+    }
+    // Keys of later commits make the dictionary grow, so that tables lie between what there was and what comes.
+    for number in 0..500_u32 {
+        let more = [posted(Scope::Global, &format!("more.{number}"), number)];
+        store.commit(&namespace(), 5, Origin::Local, &more).unwrap();
+    }
+    let process = Rank::Process(5);
+    let expected: [(Rank, &str, Value); 10] = [
+        (process, "n", Value::Uint32(5)),
+        (process, "t", Value::from(long.as_str())),
+        (process, "more.0", Value::Uint32(0)),
+        (process, "more.499", Value::Uint32(499)),
+        (process, "pmix.lrank", Value::Uint16(1)),
+        (process, "pmix.nodeid", Value::Uint32(1)),
+        (process, "pmix.hname", Value::from("node00001")),
+        (Rank::Wildcard, "pmix.job.size", Value::Uint32(12)),
+        (Rank::Wildcard, "pmix.lpeers", Value::from("0,1,2,3")),
+        (Rank::Wildcard, "pmix.local.size", Value::Uint32(4)),
+    ];
+    for (rank, name, value) in &expected {
+        assert_eq!(get(&reader, *rank, name).as_ref(), Ok(value));
+        let found = reader.quick(*rank, KeyRef::new(name)).map(|found| found.to_value().unwrap());
+        assert_eq!(found.as_ref(), Some(value), "{name} of {rank}");
+    }
+    for (rank, name) in
+        [(process, "nothing"), (Rank::Process(0), "more.0"), (Rank::Process(99), "n"), (Rank::Wildcard, "n")]
+    {
+        assert!(reader.quick(rank, KeyRef::new(name)).is_none(), "{name} of {rank}");
+    }
+}
+
+#[test]
 fn a_reader_attached_before_growth_sees_later_data() {
     for backing in [BackingKind::Heap, BackingKind::Memfd] {
         let mut store = store(backing);

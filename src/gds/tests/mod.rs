@@ -46,6 +46,17 @@ fn read(
     Ok(reader.get(&lookup)?.to_value()?)
 }
 
+/// The same by the long way alone.
+fn search(
+    reader: &NamespaceReader,
+    rank: Rank,
+    name: &str,
+    realm: RealmRequest<'_>,
+    audience: Option<Audience>,
+) -> Result<Value, ReadError> {
+    Ok(reader.search(&Lookup { rank, key: KeyRef::new(name), realm, audience })?.to_value()?)
+}
+
 fn get(reader: &NamespaceReader, rank: impl Into<Rank>, name: &str) -> Result<Value, ReadError> {
     read(reader, rank, name, RealmRequest::Default, None)
 }

@@ -352,7 +352,10 @@ fn compare(model: &Model, early: &NamespaceReader, store: &Store) -> Result<(), 
             for realm in realms {
                 for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
                     let expected = model.get(rank, name, realm, audience);
+                    // What was looked up before is found the short way, if that answers at all.
+                    let long = search(early, rank, name, realm, audience);
                     let answer = read(early, rank, name, realm, audience);
+                    prop_assert_eq!(&answer, &long, "{} of {}: the short way goes wrong", name, rank);
                     prop_assert_eq!(&answer, &expected, "{} of {} in {:?} for {:?}", name, rank, realm, audience);
                     prop_assert_eq!(&read(late, rank, name, realm, audience), &answer);
                 }

@@ -1,0 +1,186 @@
+//! What a reader has looked into once and need not check again: stretches of bytes and tables of cells.
+//!
+//! Both are views of the first mapping. Bytes that are published, and lie between tables of cells, stay so: each new
+//! table lies above all that was published before it (I2). So a stretch is remembered in one word, and what lies in it
+//! is read with no more than the bounds check of a slice.
+
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+use super::memory::Memory;
+use super::offset::CELL_BYTES;
+use super::publication;
+use super::sync::Ordering;
+use super::sync::memory::AtomicU64;
+
+/// Published bytes of which none is a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch<'a> {
+    start: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> Stretch<'a> {
+    /// Holds nothing.
+    pub const EMPTY: Self = Self { start: 0, bytes: &[] };
+
+    /// Everything from `offset` on; `None` if it begins elsewhere.
+    #[inline(always)]
+    fn from(self, offset: u64) -> Option<&'a [u8]> {
+        self.bytes.get(usize::try_from(offset.wrapping_sub(self.start)).ok()?..)
+    }
+
+    /// `len` bytes at `offset`; `None` if not all of them lie here.
+    #[inline(always)]
+    #[must_use]
+    pub fn slice(self, offset: u64, len: u64) -> Option<&'a [u8]> {
+        self.from(offset)?.get(..usize::try_from(len).ok()?)
+    }
+
+    /// A value, in place; `None` if it does not lie here, or is not aligned.
+    #[inline(always)]
+    #[must_use]
+    pub fn read<T: FromBytes + KnownLayout + Immutable>(self, offset: u64) -> Option<&'a T> {
+        T::ref_from_prefix(self.from(offset)?).ok().map(|(value, _)| value)
+    }
+
+    /// `count` values in a row, in place; `None` if not all of them lie here, or they are not aligned.
+    #[inline(always)]
+    #[must_use]
+    pub fn array<T: FromBytes + KnownLayout + Immutable>(self, offset: u64, count: u64) -> Option<&'a [T]> {
+        let count = usize::try_from(count).ok()?;
+        <[T]>::ref_from_prefix_with_elems(self.from(offset)?, count).ok().map(|(values, _)| values)
+    }
+}
+
+/// A table of cells, all of which can be read.
+#[derive(Clone, Copy, Debug)]
+pub struct CellTable<'a> {
+    cells: &'a [AtomicU64],
+}
+
+impl<'a> CellTable<'a> {
+    pub(super) const fn new(cells: &'a [AtomicU64]) -> Self {
+        Self { cells }
+    }
+
+    /// How many cells it has.
+    #[inline(always)]
+    #[must_use]
+    pub const fn cell_count(self) -> u64 {
+        // No widening loses anything: a `usize` has at most 64 bits.
+        self.cells.len() as u64
+    }
+
+    /// The present value of a cell, if there is such a cell. What was published before it was stored is readable now.
+    #[inline(always)]
+    #[must_use]
+    pub fn load(self, index: u64) -> Option<u64> {
+        self.cells.get(usize::try_from(index).ok()?).map(publication::follow)
+    }
+}
+
+/// Stretches that a reader has found.
+#[derive(Debug)]
+pub(super) struct KnownStretches([AtomicU64; KNOWN_COUNT]);
+
+/// One behind the last table, and some between tables: a reader goes to and fro between what was registered and what was
+/// posted, with the dictionary's larger tables in between.
+const KNOWN_COUNT: usize = 4;
+
+/// Bytes between two tables, or behind the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+impl KnownStretches {
+    pub(super) const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; KNOWN_COUNT])
+    }
+
+    /// The stretches that are known, in `memory`, the reader's first mapping.
+    #[inline(always)]
+    pub(super) fn all<'a>(&self, memory: &'a Memory) -> impl Iterator<Item = Stretch<'a>> {
+        self.0.iter().map(|word| {
+            // Acquire pairs with the Release in `remember`: another thread of this process may have looked at
+            // `published`, and its view is passed on to this thread.
+            let Gap { start, end } = Gap::unpacked(word.load(Ordering::Acquire));
+            // SAFETY: whoever called `remember` has vouched for these bytes; or the word is zero, and there are none.
+            Stretch { start, bytes: unsafe { memory.bytes(start, end - start) } }
+        })
+    }
+
+    /// Keeps a stretch, if it fits a word.
+    ///
+    /// # Safety
+    /// Its bytes are published (I1), no cells (I2), and within the object (I4) and the reader's first mapping.
+    #[cold]
+    pub(super) unsafe fn remember(&self, stretch: Gap, is_last: bool) {
+        let between = usize::try_from(stretch.start / TABLE_ALIGN).unwrap_or_default() % (KNOWN_COUNT - 1);
+        let place = self.0.get(if is_last { 0 } else { 1 + between });
+        if let (Some(word), Some(packed)) = (place, stretch.packed()) {
+            // Release pairs with the Acquire in `all`.
+            word.store(packed, Ordering::Release);
+        }
+    }
+}
+
+/// Tables start and end at multiples of this.
+const TABLE_ALIGN: u64 = 64;
+
+impl Gap {
+    /// In one word; `None` for one that is empty or reaches further than a word can say.
+    fn packed(self) -> Option<u64> {
+        let words = |bytes: u64| u32::try_from(bytes / CELL_BYTES).ok();
+        // Rounded inwards. Tables lie at multiples of a cell's size, but a stranger's list may say otherwise.
+        let start = words(self.start.checked_next_multiple_of(CELL_BYTES)?)?;
+        let end = words(self.end)?;
+        (start < end).then_some(u64::from(end) << u32::BITS | u64::from(start))
+    }
+
+    /// What [`Gap::packed`] made, or, of zero, one that is empty. Never ends before it starts.
+    #[inline(always)]
+    fn unpacked(word: u64) -> Self {
+        Self { start: (word & u64::from(u32::MAX)) * CELL_BYTES, end: (word >> u32::BITS) * CELL_BYTES }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_fits_a_word_and_comes_back_no_larger() {
+        for (start, end) in [(4096, 8192), (0, 8), (4097, 8191), (0, u64::from(u32::MAX) * CELL_BYTES)] {
+            let back = Gap::unpacked(Gap { start, end }.packed().unwrap());
+            assert!(start <= back.start && back.start < back.end && back.end <= end, "{start} {end} {back:?}");
+            assert!(back.end - back.start + 2 * CELL_BYTES > end - start);
+        }
+        assert_eq!(Gap { start: 0, end: u64::MAX }.packed(), None);
+        assert_eq!([Gap { start: 9, end: 17 }, Gap { start: 64, end: 32 }].map(Gap::packed), [None; 2]);
+        assert_eq!(Gap::unpacked(0), Gap { start: 0, end: 0 });
+    }
+
+    #[test]
+    fn a_stretch_gives_what_lies_in_it_and_nothing_else() {
+        let words = [1_u64, 2, 3];
+        let stretch = Stretch { start: 4096, bytes: zerocopy::IntoBytes::as_bytes(&words) };
+        assert_eq!(stretch.slice(4104, 16), Some(&stretch.bytes[8..]));
+        assert_eq!((stretch.read::<u64>(4112), stretch.array::<u64>(4104, 2)), (Some(&3), Some(&words[1..])));
+        assert_eq!(
+            (stretch.slice(4120, 0), stretch.slice(4120, 1), stretch.slice(4095, 1)),
+            (Some(&[][..]), None, None)
+        );
+        assert_eq!(
+            (stretch.slice(0, 0), stretch.slice(4096, u64::MAX), stretch.slice(u64::MAX, 2)),
+            (None, None, None)
+        );
+        assert_eq!(
+            (stretch.read::<u64>(4100), stretch.read::<u64>(4113), stretch.array::<u64>(4104, 3)),
+            (None, None, None)
+        );
+        assert_eq!(stretch.array::<u64>(4096, 1 << 61), None);
+        assert_eq!(Stretch::EMPTY.slice(1, 0), None);
+    }
+}
