@@ -8,7 +8,7 @@ use std::thread;
 
 use modex::gds::AsStatus;
 use modex::types::{Info, Key, ProcId, Rank, Status, Value};
-use modex::{Client, FenceOptions, GroupError, keys};
+use modex::{Client, FenceOptions, GetOptions, GroupError, keys};
 use support::{TestServer, namespace, proc, role};
 
 fn info(key: &str, value: impl Into<Value>) -> Info {
@@ -93,6 +93,24 @@ fn an_invitation_that_everybody_accepts_makes_a_group_whose_name_stands_for_it()
         let fences: Vec<_> = clients[..2].iter().map(|client| scope.spawn(|| client.fence(&fence))).collect();
         fences.into_iter().for_each(|fence| fence.join().unwrap().unwrap());
     });
+}
+
+/// Without a fence and without asking the other.
+#[test]
+fn what_members_give_a_group_is_read_under_their_names() {
+    let (_node, clients) = job(2);
+    let give = |port: u32| vec![info(keys::GROUP_INFO.name(), Value::info_array(vec![info("port", port)]))];
+    thread::scope(|scope| {
+        for (port, client) in (7_u32..).zip(&clients) {
+            scope.spawn(move || client.group_construct("g", everybody(2), give(port)).unwrap());
+        }
+    });
+    for client in &clients {
+        for (rank, port) in [(0, 7), (1, 8)] {
+            let value = client.get_value(&proc("job", rank), "port", &GetOptions::new()).unwrap();
+            assert_eq!(value.as_u64(), Some(port));
+        }
+    }
 }
 
 #[test]

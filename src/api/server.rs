@@ -7,8 +7,8 @@ use crate::keys;
 use crate::ptl::ServerEnvironment;
 use crate::runtime::{ServerHandle, Stopped};
 use crate::server::{
-    Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, RegisterClient,
-    RegisterNamespace,
+    Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, ProcessSet,
+    RegisterClient, RegisterNamespace,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
 
@@ -284,6 +284,55 @@ impl Server {
     pub fn describe_process(&self, proc: &ProcId, pid: u32, executable: &str) -> Result<(), ServerError> {
         let facts = ProcessFacts { proc: proc.clone(), pid, executable: Some(Text::from(executable)) };
         self.status("describe the process", HostCall::DescribeProcess(facts))
+    }
+
+    /// Gives a set of processes a name, or the name to another set, and tells the processes of this node
+    /// (`PMIX_PROCESS_SET_DEFINE`). Queries find it.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] with `BAD_PARAM` for a set without name or members.
+    pub fn define_process_set(&self, name: &str, members: &[ProcId]) -> Result<(), ServerError> {
+        self.status("define the process set", self.definition(name, members))
+    }
+
+    /// As [`Server::define_process_set`], without waiting; see [`Server::register_namespace_with`].
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn define_process_set_with(
+        &self,
+        name: &str,
+        members: &[ProcId],
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        self.status_with("define the process set", self.definition(name, members), callback)
+    }
+
+    /// Forgets a process set, and tells the processes of this node (`PMIX_PROCESS_SET_DELETE`).
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] with `NOT_FOUND`.
+    pub fn delete_process_set(&self, name: &str) -> Result<(), ServerError> {
+        let call = HostCall::DeleteProcessSet { name: Text::from(name), source: self.proc().clone() };
+        self.status("delete the process set", call)
+    }
+
+    /// As [`Server::delete_process_set`], without waiting; see [`Server::register_namespace_with`].
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn delete_process_set_with(
+        &self,
+        name: &str,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        let call = HostCall::DeleteProcessSet { name: Text::from(name), source: self.proc().clone() };
+        self.status_with("delete the process set", call, callback)
+    }
+
+    fn definition(&self, name: &str, members: &[ProcId]) -> HostCall {
+        let (name, members, source) = (Text::from(name), members.to_vec(), self.proc().clone());
+        HostCall::DefineProcessSet(ProcessSet { name, members, source })
     }
 
     /// Hands over output of a process, for the clients that have pulled it. If there is none yet it is kept for the

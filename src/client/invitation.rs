@@ -7,13 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::keys;
-use crate::types::{DataArray, DataType, Info, Key, ProcId, Status, Text, Value};
+use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Status, Text, Value};
 
 /// An invitation as its leader sees it.
 #[derive(Debug)]
 pub struct Invitation {
     id: Text,
     leader: ProcId,
+    /// The namespace of the servers.
+    servers: Namespace,
     /// In the order of their ranks in the group.
     invited: Vec<ProcId>,
     answers: BTreeMap<ProcId, bool>,
@@ -31,11 +33,11 @@ pub struct Conclusion {
 impl Invitation {
     /// Nobody has answered yet but the leader, if it is among those invited.
     #[must_use]
-    pub fn new(id: Text, leader: ProcId, invited: impl IntoIterator<Item = ProcId>) -> Self {
+    pub fn new(id: Text, leader: ProcId, servers: Namespace, invited: impl IntoIterator<Item = ProcId>) -> Self {
         let mut seen = BTreeSet::new();
         let invited: Vec<ProcId> = invited.into_iter().filter(|proc| seen.insert(proc.clone())).collect();
         let answers = invited.iter().filter(|proc| **proc == leader).map(|proc| (proc.clone(), true)).collect();
-        Self { id, leader, invited, answers }
+        Self { id, leader, servers, invited, answers }
     }
 
     /// The group's name.
@@ -56,16 +58,18 @@ impl Invitation {
         self.invited.iter().filter(|proc| **proc != self.leader).cloned().collect()
     }
 
-    /// Something has happened that may be an answer. The first answer of a process counts, except that one which has ended
+    /// Something has happened that may be an answer. One that names no group is one if it is meant for the leader by name;
+    /// of the end of others, only they and servers are believed. The first answer of a process counts, except that one which has ended
     /// is no member, whatever it said before.
     pub fn hear(&mut self, status: Status, source: Option<&ProcId>, info: &[Info]) {
         if named(info).is_some_and(|id| id != &self.id) {
             return;
         }
+        let is_for_leader = || named(info).is_some() || targets(info).any(|target| target == &self.leader);
         let (who, accepts) = match status {
-            Status::GROUP_INVITE_ACCEPTED => (source, true),
-            Status::GROUP_INVITE_DECLINED => (source, false),
-            status if is_end(status) => (affected(info), false),
+            Status::GROUP_INVITE_ACCEPTED if is_for_leader() => (source, true),
+            Status::GROUP_INVITE_DECLINED if is_for_leader() => (source, false),
+            status if is_end(status) => (ended(source, info, &self.servers), false),
             _ => return,
         };
         let Some(who) = who.filter(|who| self.invited.contains(who) && **who != self.leader) else { return };
@@ -98,6 +102,10 @@ impl Invitation {
 pub struct Acceptance {
     /// The group's name.
     pub id: Text,
+    /// Who accepted.
+    pub own: ProcId,
+    /// The namespace of the servers.
+    pub servers: Namespace,
     /// Who forms it; `None`: whoever says so.
     pub leader: Option<ProcId>,
 }
@@ -129,12 +137,13 @@ impl Acceptance {
         match status {
             Status::GROUP_CONSTRUCT_COMPLETE if is_leaders => {
                 let context_id = find(info, keys::GROUP_CONTEXT_ID.name()).and_then(Value::as_u64);
-                Some(Construction::Formed { members: members_in(info)?, context_id })
+                let members = members_in(info)?;
+                members.contains(&self.own).then_some(Construction::Formed { members, context_id })
             }
             Status::GROUP_CONSTRUCT_ABORT if is_leaders => Some(Construction::Aborted),
             status if is_end(status) => {
-                let is_leader = affected(info).is_some() && affected(info) == self.leader.as_ref();
-                is_leader.then_some(Construction::LeaderLost)
+                let ended = ended(source, info, &self.servers);
+                (ended.is_some() && ended == self.leader.as_ref()).then_some(Construction::LeaderLost)
             }
             _ => None,
         }
@@ -199,11 +208,25 @@ fn named(info: &[Info]) -> Option<&Text> {
     }
 }
 
-fn affected(info: &[Info]) -> Option<&ProcId> {
+/// Who has ended, if that is said by itself, a server, or the environment.
+fn ended<'a>(source: Option<&ProcId>, info: &'a [Info], servers: &Namespace) -> Option<&'a ProcId> {
     match find(info, keys::EVENT_AFFECTED_PROC.name()) {
-        Some(Value::Proc(proc)) => Some(proc),
+        Some(Value::Proc(proc)) => {
+            let is_credible = |source: &ProcId| *source == **proc || source.namespace == *servers;
+            source.is_none_or(is_credible).then_some(&**proc)
+        }
         _ => None,
     }
+}
+
+/// Whom an event is addressed to by name.
+fn targets(info: &[Info]) -> impl Iterator<Item = &ProcId> {
+    let elements = match find(info, keys::EVENT_CUSTOM_RANGE.name()) {
+        Some(Value::DataArray(array)) => array.elements.as_slice(),
+        Some(one) => std::slice::from_ref(one),
+        None => &[],
+    };
+    elements.iter().filter_map(|value| if let Value::Proc(proc) = value { Some(&**proc) } else { None })
 }
 
 fn members_in(info: &[Info]) -> Option<Vec<ProcId>> {
@@ -215,14 +238,21 @@ fn members_in(info: &[Info]) -> Option<Vec<ProcId>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Namespace;
 
     fn proc(rank: u32) -> ProcId {
         ProcId::new(Namespace::new("job").unwrap(), rank)
     }
 
     fn invitation() -> Invitation {
-        Invitation::new(Text::from("g"), proc(0), [0, 1, 2, 1].map(proc))
+        Invitation::new(Text::from("g"), proc(0), servers(), [0, 1, 2, 1].map(proc))
+    }
+
+    fn servers() -> Namespace {
+        Namespace::new("server").unwrap()
+    }
+
+    fn to(rank: u32) -> [Info; 1] {
+        [Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), proc(rank))]
     }
 
     fn about(rank: u32) -> [Info; 1] {
@@ -235,11 +265,11 @@ mod tests {
 
     #[test]
     fn a_group_forms_when_everybody_has_accepted_and_its_ranks_are_the_leaders_order() {
-        let mut invitation = Invitation::new(Text::from("g"), proc(1), [2, 1, 0].map(proc));
+        let mut invitation = Invitation::new(Text::from("g"), proc(1), servers(), [2, 1, 0].map(proc));
         assert_eq!(invitation.others(), [2, 0].map(proc));
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(0)), &of("g"));
         assert!(!invitation.is_answered());
-        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &[]);
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &to(1));
         assert!(invitation.is_answered());
         assert_eq!(invitation.conclude(false), Conclusion { members: [2, 1, 0].map(proc).into(), refused: vec![] });
     }
@@ -247,12 +277,12 @@ mod tests {
     #[test]
     fn a_no_a_death_and_silence_abort_it_unless_it_is_optional() {
         for (status, source, info) in [
-            (Status::GROUP_INVITE_DECLINED, Some(proc(1)), vec![]),
+            (Status::GROUP_INVITE_DECLINED, Some(proc(1)), to(0).to_vec()),
             (Status::PROC_TERMINATED, None, about(1).to_vec()),
             (Status::SUCCESS, None, vec![]),
         ] {
             let mut invitation = invitation();
-            invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &[]);
+            invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &of("g"));
             invitation.hear(status, source.as_ref(), &info);
             assert_eq!(invitation.is_answered(), status != Status::SUCCESS);
             assert_eq!(invitation.conclude(false), Conclusion { members: vec![], refused: vec![proc(1)] });
@@ -265,18 +295,22 @@ mod tests {
         let mut invitation = invitation();
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(7)), &of("g"));
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("other"));
-        invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(0)), &[]);
+        invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(0)), &of("g"));
+        // Meant for everybody, or another leader's invitation; and one process can't end another.
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &[]);
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &to(2));
+        invitation.hear(Status::PROC_TERMINATED, Some(&proc(2)), &about(1));
         assert_eq!(invitation.answers, BTreeMap::from([(proc(0), true)]));
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("g"));
         invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(1)), &of("g"));
         assert!(invitation.answers[&proc(1)]);
-        invitation.hear(Status::ERR_PROC_ABORTED, None, &about(1));
+        invitation.hear(Status::ERR_PROC_ABORTED, Some(&ProcId::new(servers(), 0)), &about(1));
         assert!(!invitation.answers[&proc(1)]);
     }
 
     #[test]
     fn an_invitee_hears_its_leader_and_of_its_leader() {
-        let acceptance = Acceptance { id: Text::from("g"), leader: Some(proc(0)) };
+        let acceptance = Acceptance { id: Text::from("g"), own: proc(1), servers: servers(), leader: Some(proc(0)) };
         let complete = |id: &str| {
             let mut info = addressed(&Text::from(id), &[proc(1)]);
             info.push(Info::new(Key::from_static(keys::GROUP_MEMBERSHIP.name()), processes(&[proc(0), proc(1)])));
@@ -292,7 +326,10 @@ mod tests {
         assert_eq!(aborted, Some(Construction::Aborted));
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, None, &about(0)), Some(Construction::LeaderLost));
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, None, &about(2)), None);
-        let anybodys = Acceptance { id: Text::from("g"), leader: None };
+        assert_eq!(acceptance.hear(Status::PROC_TERMINATED, Some(&proc(2)), &about(0)), None, "a forged end");
+        let strangers = Acceptance { own: proc(5), ..acceptance };
+        assert_eq!(strangers.hear(done, Some(&proc(0)), &complete("g")), None, "a group without it");
+        let anybodys = Acceptance { own: proc(1), leader: None, ..strangers };
         assert_eq!(anybodys.hear(done, Some(&proc(2)), &complete("g")), Some(formed));
         assert_eq!(anybodys.hear(Status::PROC_TERMINATED, None, &[]), None);
     }

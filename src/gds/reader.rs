@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::block::{self, Chain};
 use super::dictionary::{self, KeyId};
 use super::format::{self, Cell, Entry};
-use super::job::JobView;
 use super::memory::{Damage, Memory};
 use super::publish::{Audience, KeyRef, Lookup, RealmRequest};
 use super::quick;
@@ -100,9 +99,7 @@ impl NamespaceReader {
     #[inline(never)]
     pub(crate) fn search(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, ReadError> {
         let Some(key) = dictionary::find(self.memory(), &lookup.key)? else { return Err(ReadError::NotFound) };
-        let memory = key.memory;
-        let search = Search { memory, job: JobView::current(memory)?, key, lookup, own_rank: self.own_rank };
-        match search.run() {
+        match (Search { key, lookup, own_rank: self.own_rank }).run() {
             Ok(Some(value)) => Ok(value),
             Ok(None) => Err(ReadError::NotFound),
             Err(error) => Err(error),

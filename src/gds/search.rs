@@ -6,7 +6,7 @@ use super::block::{self, Posting};
 use super::dictionary::KnownKey;
 use super::format::PartHead;
 use super::job::JobView;
-use super::memory::{Damage, Memory, root};
+use super::memory::{Damage, root};
 use super::publish::{Lookup, NodeSelector, RealmRequest};
 use super::reader::ReadError;
 use super::value_ref::ValueRef;
@@ -17,8 +17,6 @@ use crate::types::Rank;
 /// One lookup of a key that the dictionary knows.
 #[derive(Debug)]
 pub(crate) struct Search<'a, 'l> {
-    pub(crate) memory: Memory<'a>,
-    pub(crate) job: Option<JobView<'a>>,
     pub(crate) key: KnownKey<'a>,
     pub(crate) lookup: &'l Lookup<'l>,
     /// The process that asks, if it is one of the namespace.
@@ -31,86 +29,106 @@ impl<'a> Search<'a, '_> {
     /// The value, if there is one.
     #[inline(always)]
     pub(crate) fn run(&self) -> Found<'a> {
-        match self.lookup.realm {
-            RealmRequest::Default => self.of_rank(),
-            _ => self.of_realm(),
+        match (self.lookup.realm, self.lookup.rank) {
+            (RealmRequest::Default, Rank::Process(rank)) => self.of_process(rank),
+            (RealmRequest::Default, Rank::Wildcard) => self.of_job(self.job()?),
+            _ => self.of_rare(),
         }
     }
 
-    /// Of the realm that was asked for.
+    /// What is seldom asked for.
     #[inline(never)]
-    fn of_realm(&self) -> Found<'a> {
-        match self.lookup.realm {
-            RealmRequest::Session(session) => self.in_job(|job| job.session_value(session, self.key.id)),
-            RealmRequest::Job => self.in_job(|job| job.job_value(self.key.id)),
-            RealmRequest::App(number) => self.in_job(|job| match self.app_value(job, number)? {
+    fn of_rare(&self) -> Found<'a> {
+        let Some(job) = self.job()? else {
+            return match (self.lookup.realm, self.lookup.rank) {
+                (RealmRequest::Default, Rank::Undefined) => self.of_anyone(None),
+                _ => Ok(None),
+            };
+        };
+        let found = match self.lookup.realm {
+            RealmRequest::Session(session) => job.session_value(session, self.key.id),
+            RealmRequest::Job => job.job_value(self.key.id),
+            RealmRequest::App(number) => match self.app_value(job, number)? {
                 Some(value) => Ok(Some(value)),
                 // What differs from node to node is that of the process's node, or of the reader's.
                 None => self.app_node_value(job, number, NodeSelector::Implied),
-            }),
-            RealmRequest::Node(selector) => self.in_job(|job| self.node_value(job, selector)),
-            RealmRequest::AppNode(number, selector) => self.in_job(|job| self.app_node_value(job, number, selector)),
-            RealmRequest::SessionNode(id, selector) => self.in_job(|job| {
+            },
+            RealmRequest::Node(selector) => self.node_value(job, selector),
+            RealmRequest::AppNode(number, selector) => self.app_node_value(job, number, selector),
+            RealmRequest::SessionNode(id, selector) => {
                 let session = id.or(job.session_id()).map_or(Ok(None), |id| job.session(id))?;
                 self.part_node_value(job, session, selector)
-            }),
-            RealmRequest::Default => self.of_rank(),
-        }
+            }
+            RealmRequest::Default if self.lookup.rank == Rank::Undefined => return self.of_anyone(Some(job)),
+            RealmRequest::Default => Ok(None),
+        };
+        Ok(found?)
     }
 
-    /// Of the process, or of the job or anybody for ranks that mean these.
+    /// The job record now in force. A lookup takes it once: what it finds is then of one record.
     #[inline(always)]
-    fn of_rank(&self) -> Found<'a> {
-        match self.lookup.rank {
-            Rank::Process(rank) => self.of_process(rank),
-            Rank::Wildcard => self.of_job(),
-            Rank::Undefined => self.of_anyone(),
-            Rank::Invalid | Rank::LocalPeers | Rank::LocalNode => Ok(None),
-        }
+    fn job(&self) -> Result<Option<JobView<'a>>, Damage> {
+        JobView::current(self.key.memory)
     }
 
     /// A process's own value; else the one that its application, node or session has, if the key belongs there. Never
-    /// one of the job's own: that would answer a question about one process with something about all.
+    /// one of the job's own: that would answer a question about one process with something about all. Reserved keys come
+    /// from the host as a rule, others from the process: most of these are found without a look at the job.
     #[inline(always)]
     fn of_process(&self, rank: u32) -> Found<'a> {
-        let own = self.own_value(rank);
+        if self.key.is_reserved() {
+            let job = self.job()?;
+            return match self.described_value(job, rank)? {
+                Some(value) => Ok(Some(value)),
+                None => self.of_place(job, rank, self.posted_value(rank)),
+            };
+        }
+        match self.posted_value(rank) {
+            Ok(None) => {
+                let job = self.job()?;
+                let described = self.described_value(job, rank);
+                self.of_place(job, rank, described)
+            }
+            Err(ReadError::OutsideScope) => self.of_place(self.job()?, rank, Err(ReadError::OutsideScope)),
+            posted => posted,
+        }
+    }
+
+    /// What a process has itself, or where it runs if it has nothing and the key belongs there.
+    #[inline]
+    fn of_place(&self, job: Option<JobView<'a>>, rank: u32, own: Found<'a>) -> Found<'a> {
         if !matches!(own, Ok(None) | Err(ReadError::OutsideScope)) || self.key.realm()? == DefaultRealm::ByRank {
             return own;
         }
-        if self.is_outside_job(rank) {
+        if job.is_some_and(|job| is_outside(job, rank)) {
             return own;
         }
-        match self.of_default_realm()? {
+        match self.of_default_realm(job)? {
             Some(value) => Ok(Some(value)),
             None => own,
         }
     }
 
-    /// Nothing holds for a process that the job does not have. A job whose size nobody told has any.
-    fn is_outside_job(&self, rank: u32) -> bool {
-        self.job.is_some_and(|job| job.head().rank_count != 0 && rank >= job.head().rank_count)
-    }
-
     /// What the key's realm holds, else what the host registered for the job under that key.
     #[inline(always)]
-    fn of_job(&self) -> Found<'a> {
-        match self.of_default_realm()? {
-            Some(value) => Ok(Some(value)),
-            None => self.in_job(|job| job.job_value(self.key.id)),
+    fn of_job(&self, job: Option<JobView<'a>>) -> Found<'a> {
+        match (self.of_default_realm(job)?, job) {
+            (None, Some(job)) => Ok(job.job_value(self.key.id)?),
+            (found, _) => Ok(found),
         }
     }
 
     /// A key that is unique in its namespace: of the job, else of the only process that posted it. Looks at every
     /// rank, as nothing is known about the owner.
-    #[inline(never)]
-    fn of_anyone(&self) -> Found<'a> {
-        if let Some(value) = self.of_job()? {
+    fn of_anyone(&self, job: Option<JobView<'a>>) -> Found<'a> {
+        if let Some(value) = self.of_job(job)? {
             return Ok(Some(value));
         }
-        let rank_count = self.memory.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count);
+        let memory = self.key.memory;
+        let rank_count = memory.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count);
         let mut is_hidden = false;
         for rank in 0..u32::try_from(rank_count).unwrap_or(u32::MAX) {
-            match block::find(self.memory, rank, self.key.id, self.lookup.audience)? {
+            match block::find(memory, rank, self.key.id, self.lookup.audience)? {
                 Posting::Visible(value) => return Ok(Some(value)),
                 Posting::Hidden => is_hidden = true,
                 Posting::Absent => {}
@@ -119,25 +137,18 @@ impl<'a> Search<'a, '_> {
         if is_hidden { Err(ReadError::OutsideScope) } else { Ok(None) }
     }
 
-    /// Reserved keys come from the host as a rule, others from the process.
+    /// What the host registered for a process.
     #[inline(always)]
-    fn own_value(&self, rank: u32) -> Found<'a> {
-        let described = || self.in_job(|job| job.proc_value(rank, self.key.id));
-        if !self.key.is_reserved() {
-            return match self.posted_value(rank)? {
-                Some(value) => Ok(Some(value)),
-                None => described(),
-            };
-        }
-        match described()? {
-            Some(value) => Ok(Some(value)),
-            None => self.posted_value(rank),
+    fn described_value(&self, job: Option<JobView<'a>>, rank: u32) -> Found<'a> {
+        match job {
+            Some(job) => Ok(job.proc_value(rank, self.key.id)?),
+            None => Ok(None),
         }
     }
 
     #[inline(always)]
     fn posted_value(&self, rank: u32) -> Found<'a> {
-        match block::find(self.memory, rank, self.key.id, self.lookup.audience)? {
+        match block::find(self.key.memory, rank, self.key.id, self.lookup.audience)? {
             Posting::Visible(value) => Ok(Some(value)),
             Posting::Hidden => Err(ReadError::OutsideScope),
             Posting::Absent => Ok(None),
@@ -145,8 +156,8 @@ impl<'a> Search<'a, '_> {
     }
 
     #[inline(always)]
-    fn of_default_realm(&self) -> Found<'a> {
-        match (self.key.realm()?, self.job) {
+    fn of_default_realm(&self, job: Option<JobView<'a>>) -> Found<'a> {
+        match (self.key.realm()?, job) {
             (_, None) => Ok(None),
             (DefaultRealm::ByRank, Some(job)) => Ok(job.job_value(self.key.id)?),
             (realm, Some(job)) => Ok(self.of_special_realm(job, realm)?),
@@ -172,7 +183,7 @@ impl<'a> Search<'a, '_> {
 
     fn app(&self, job: JobView<'a>, number: Option<u32>) -> Result<Option<u32>, Damage> {
         let meant = match (number, self.lookup.rank, self.own_rank) {
-            (None, Rank::Process(rank), _) if self.is_outside_job(rank) => return Ok(None),
+            (None, Rank::Process(rank), _) if is_outside(job, rank) => return Ok(None),
             (None, Rank::Process(rank), _) | (None, _, Some(rank)) => job.app_of(rank)?,
             _ => number,
         };
@@ -215,7 +226,7 @@ impl<'a> Search<'a, '_> {
         Ok(match (selector, self.lookup.rank) {
             (NodeSelector::Id(id), _) => job.node_by_id(id)?,
             (NodeSelector::Name(name), _) => job.node_by_name(name)?,
-            (NodeSelector::Implied, Rank::Process(rank)) if self.is_outside_job(rank) => None,
+            (NodeSelector::Implied, Rank::Process(rank)) if is_outside(job, rank) => None,
             (NodeSelector::Implied, Rank::Process(rank)) => match job.node_of(rank)? {
                 None if self.may_be_here(job, rank) => job.own_node(),
                 found => found,
@@ -232,12 +243,9 @@ impl<'a> Search<'a, '_> {
             [keys::HOSTNAME.name(), keys::NODEID.name(), keys::HOSTNAME_ALIASES.name()].contains(&self.lookup.key.name);
         !tells_where || self.own_rank == Some(rank) || job.head().node_count == 1
     }
+}
 
-    #[inline(always)]
-    fn in_job(&self, read: impl FnOnce(JobView<'a>) -> Result<Option<ValueRef<'a>>, Damage>) -> Found<'a> {
-        match self.job {
-            Some(job) => Ok(read(job)?),
-            None => Ok(None),
-        }
-    }
+/// Nothing holds for a process that the job does not have. A job whose size nobody told has any.
+fn is_outside(job: JobView<'_>, rank: u32) -> bool {
+    job.head().rank_count != 0 && rank >= job.head().rank_count
 }

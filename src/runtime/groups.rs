@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
+use super::gifts::Gifts;
 use super::manners::Manners;
 use crate::client::CallError;
 use crate::proto::{Reply, Request};
@@ -12,13 +13,19 @@ use crate::types::{ProcId, Rank, Text};
 /// Members of the groups that this process has helped to form. Releases before 5.0 don't tell the members, those since
 /// want to be told them when a group ends.
 #[derive(Debug, Default)]
-pub(super) struct Groups(Mutex<BTreeMap<Vec<u8>, Vec<ProcId>>>);
+pub(super) struct Groups {
+    noted: Mutex<BTreeMap<Vec<u8>, Vec<ProcId>>>,
+    /// What the members gave each other, whosever the server is.
+    pub(super) gifts: Gifts,
+}
 
 /// What a request means for the groups.
 #[derive(Debug)]
 pub(super) enum Step {
     /// A group of these forms, unless the answer says otherwise.
     Forms(Vec<u8>, Vec<ProcId>),
+    /// Our server forms a group; it knows the members itself.
+    Learns(Vec<u8>),
     /// This group ends.
     Ends(Vec<u8>),
     Other,
@@ -29,6 +36,8 @@ impl Groups {
     pub(super) fn prepare(&self, request: &mut Request, manners: &Manners) -> Step {
         let name = |id: &Option<Text>| id.as_ref().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
         match request {
+            Request::GroupConstruct(group) if manners.is_ours => Step::Learns(name(&group.id)),
+            Request::GroupDestruct(group) if manners.is_ours => Step::Ends(name(&group.id)),
             _ if manners.is_ours => Step::Other,
             Request::Connect(collective) | Request::Disconnect(collective) => {
                 collective.procs = self.spell_out(std::mem::take(&mut collective.procs));
@@ -41,7 +50,7 @@ impl Groups {
             Request::GroupDestruct(group) => {
                 let name = name(&group.id);
                 if group.procs.is_empty() {
-                    group.procs = self.0.lock().get(&name).cloned().unwrap_or_default();
+                    group.procs = self.noted.lock().get(&name).cloned().unwrap_or_default();
                 }
                 Step::Ends(name)
             }
@@ -52,7 +61,7 @@ impl Groups {
     /// Participants without names of groups: since 5.0 the reference's clients name a group's members themselves. Nothing
     /// is noted of groups under our own server, which knows them.
     pub(super) fn spell_out(&self, procs: Vec<ProcId>) -> Vec<ProcId> {
-        let groups = self.0.lock();
+        let groups = self.noted.lock();
         if groups.is_empty() {
             return procs;
         }
@@ -69,26 +78,31 @@ impl Groups {
 
     /// This process is in a group of these.
     pub(super) fn note(&self, id: &Text, members: Vec<ProcId>) {
-        self.0.lock().insert(id.as_bytes().to_vec(), members);
+        self.noted.lock().insert(id.as_bytes().to_vec(), members);
     }
 
     /// This process is no longer in a group; the members that it knew of.
     pub(super) fn forget(&self, id: &Text) -> Option<Vec<ProcId>> {
-        self.0.lock().remove(id.as_bytes())
+        self.noted.lock().remove(id.as_bytes())
     }
 
     /// Completes the answer.
     pub(super) fn conclude(&self, step: Step, mut answer: Result<Reply, CallError>) -> Result<Reply, CallError> {
         match (step, &mut answer) {
+            (Step::Learns(name), Ok(reply)) => self.gifts.take(&name, reply),
             (Step::Forms(name, asked), Ok(reply)) => {
+                self.gifts.take(&name, reply);
                 if let Some(members) = members_in(reply) {
                     if members.is_empty() {
                         *members = asked;
                     }
-                    self.0.lock().insert(name, members.clone());
+                    self.noted.lock().insert(name, members.clone());
                 }
             }
-            (Step::Ends(name), Ok(_)) => drop(self.0.lock().remove(&name)),
+            (Step::Ends(name), Ok(_)) => {
+                self.gifts.forget(&name);
+                self.noted.lock().remove(&name);
+            }
             _ => {}
         }
         answer

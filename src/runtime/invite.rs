@@ -187,7 +187,8 @@ impl Session {
         if invited.is_empty() {
             return Err(GroupError::NobodyInvited { id: id.to_owned() });
         }
-        let invitation = Invitation::new(Text::from(id), self.proc().clone(), invited);
+        let servers = self.server().namespace.clone();
+        let invitation = Invitation::new(Text::from(id), self.proc().clone(), servers, invited);
         let hear = |invitation: &mut Invitation, call: &EventCall| {
             invitation.hear(call.status, call.source.as_ref(), &call.info);
             invitation.is_answered()
@@ -228,7 +229,8 @@ impl Session {
             heard.is_some()
         };
         let accept = move |session: &Arc<Self>, watch: &Watch<_>| tell(session, watch, answer);
-        let state = (Acceptance { id, leader }, None);
+        let (own, servers) = (self.proc().clone(), self.server().namespace.clone());
+        let state = (Acceptance { id, own, servers, leader }, None);
         let (callback, is_armed) = Due::new(Box::new(|result: Result<Formed, _>| callback(result.map(Some))));
         Watch::begin(self, (Command::GroupJoin, limit), &ENDINGS, state, hear, accept, |session, ended| {
             enter(session, ended, callback);
@@ -259,15 +261,20 @@ impl Session {
             return begun.map_err(|error| GroupError::Event(EventError::Thread(error.kind())));
         }
         let members = self.groups().forget(&name).ok_or_else(|| GroupError::NotAMember { id: id.to_owned() })?;
-        let others: Vec<ProcId> = members.into_iter().filter(|member| member != self.proc()).collect();
-        if others.is_empty() {
+        if members.iter().all(|member| member == self.proc()) {
             return self.later(|| callback(Ok(()))).map_err(|error| EventError::Thread(error.kind()).into());
         }
-        let mut info = addressed(&name, &others);
+        let event = self.departure(&name, &members, directives);
+        Ok(self.notify_event_with(event, |result| callback(result.map_err(GroupError::from)))?)
+    }
+
+    /// Tells the other members that this process is none any more.
+    fn departure(&self, id: &Text, members: &[ProcId], directives: Vec<Info>) -> Event {
+        let others: Vec<ProcId> = members.iter().filter(|member| *member != self.proc()).cloned().collect();
+        let mut info = addressed(id, &others);
         info.push(Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), self.proc().clone()));
         info.extend(directives);
-        let event = self.own_event(Status::GROUP_LEFT, range::RANGE_CUSTOM, info);
-        Ok(self.notify_event_with(event, |result| callback(result.map_err(GroupError::from)))?)
+        self.own_event(Status::GROUP_LEFT, range::RANGE_CUSTOM, info)
     }
 
     fn own_event(&self, status: Status, range: u8, info: Vec<Info>) -> Event {
@@ -391,7 +398,7 @@ fn announce(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<For
 /// An invitee's end of the construction.
 fn enter(session: &Arc<Session>, ended: Ended<(Acceptance, Option<Construction>)>, callback: Due<Formed>) {
     let Ended { state: (acceptance, heard), result } = ended;
-    let Acceptance { id, leader } = acceptance;
+    let Acceptance { id, leader, .. } = acceptance;
     let name = || id.to_string_lossy();
     match (heard, result) {
         (Some(Construction::Formed { members, context_id }), _) => {
@@ -425,7 +432,13 @@ fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Fo
         return callback.give(Ok(formed));
     }
     let request = request(Command::GroupJoin, id.clone(), description(&formed));
+    let (weak, id) = (Arc::downgrade(session), id.clone());
     let _ = session.exchange_with(request, None, move |result| {
+        if let (Err(_), Some(session)) = (&result, weak.upgrade()) {
+            // The others would wait for it.
+            let left = session.departure(&id, &formed.members, Vec::new());
+            let _ = session.notify_event_with(left, |_| {});
+        }
         callback.give(result.map(|_| formed).map_err(GroupError::from));
     });
 }

@@ -36,6 +36,7 @@ mod events;
 mod exchange;
 mod fetched;
 mod forwarding;
+mod gifts;
 mod greeting;
 mod groups;
 pub(crate) mod handler_calls;

@@ -349,7 +349,13 @@ impl Session {
         let mut answer: Option<Arc<[RankData]>> = None;
         loop {
             let round = answer.as_deref().map_or(Round::First, Round::Answered);
-            let request = match resolve(request, &self.proc, round, &stores) {
+            let decision = resolve(request, &self.proc, round, &stores);
+            if matches!(decision, Decision::Ask(_) | Decision::NotFound(_))
+                && let Some(value) = self.given(request)
+            {
+                return as_put(Fetched::owned(value), request);
+            }
+            let request = match decision {
                 Decision::Found(value) => return as_put(value, request),
                 Decision::Known(value) => return as_put(Fetched::owned(value), request),
                 Decision::NotFound(status) => return Err(FetchError::of(status)),
@@ -387,6 +393,12 @@ impl Session {
     /// The session is closed, or the thread could not be started; it will not run.
     pub fn later(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         self.progress.begin(&self.link, |link| link.defer(job))
+    }
+
+    /// What the process asked about gave a group that this one is in too.
+    fn given(&self, request: &GetRequest) -> Option<Value> {
+        let key = request.key.as_ref().filter(|_| request.directives.is_unqualified())?;
+        self.groups.gifts.find(&request.proc, key)
     }
 
     /// The request with what is left of its time; each round of a Get takes from the same.
@@ -487,7 +499,13 @@ fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankD
         return callback(Err(FetchError::Dropped));
     };
     let round = answer.as_deref().map_or(Round::First, Round::Answered);
-    let ask = match resolve(&asked.request, &held.proc, round, &SessionStores(&held)) {
+    let decision = resolve(&asked.request, &held.proc, round, &SessionStores(&held));
+    if matches!(decision, Decision::Ask(_) | Decision::NotFound(_))
+        && let Some(value) = held.given(&asked.request)
+    {
+        return callback(Ok(value));
+    }
+    let ask = match decision {
         Decision::Found(value) => return callback(as_put(value, &asked.request).and_then(owned)),
         Decision::Known(value) => return callback(as_put(Fetched::owned(value), &asked.request).and_then(owned)),
         Decision::NotFound(status) => return callback(Err(FetchError::of(status))),

@@ -14,8 +14,10 @@ use super::config::Limits;
 use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::Ticket;
+use super::registry::Presence;
 use super::registry::{Membership, Registry, Remote};
 use super::requests::GroupOperation;
+use super::transitions::{Effect, Happening, Phase, Standing, Table};
 use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// Names one open operation.
@@ -73,14 +75,6 @@ impl Signature {
     pub(super) fn names(&self, namespace: &Namespace) -> bool {
         self.procs.iter().any(|entry| entry.namespace == *namespace)
     }
-
-    /// The namespace, if the participants are written as all of one namespace.
-    pub(super) fn whole_namespace(&self) -> Option<&Namespace> {
-        match self.procs.as_slice() {
-            [ProcId { namespace, rank: Rank::Wildcard }] => Some(namespace),
-            _ => None,
-        }
-    }
 }
 
 /// One open operation.
@@ -93,10 +87,14 @@ pub(super) struct Operation {
     pub(super) contributed: BTreeSet<ProcId>,
     /// Local participants that went before they arrived.
     pub(super) departed: BTreeSet<ProcId>,
+    /// Whom the host is told, where it is not the participants: a process that forms a group with others it can't name.
+    pub(super) written: Option<Vec<ProcId>>,
+    /// Those who said that they lead the construction of a group.
+    pub(super) leaders: BTreeSet<ProcId>,
     /// Bounds the local phase.
     pub(super) deadline: Option<Time>,
-    /// What this operation brings up to date if it succeeds: commit numbers of local ranks.
-    pub(super) collected: Vec<(u32, u64)>,
+    /// What this operation brings up to date if it succeeds: commit numbers of local processes.
+    pub(super) collected: Vec<(ProcId, u64)>,
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
     tickets: BTreeMap<PeerId, Ticket>,
@@ -125,11 +123,31 @@ pub(super) struct Answer {
 }
 
 impl Operation {
+    /// How far it is, as the table sees it.
+    pub(super) const fn phase(&self) -> Phase {
+        match self.stage {
+            Stage::Gathering => Phase::Gathering,
+            Stage::AtHost(_) | Stage::Answered => Phase::Closed,
+        }
+    }
+
+    /// Where a process stands in it.
+    fn standing(&self, proc: &ProcId, presence: Option<Presence>) -> Standing {
+        if self.contributed.contains(proc) {
+            return Standing::Arrived;
+        }
+        match presence {
+            _ if self.departed.contains(proc) => Standing::Departed,
+            Some(Presence::Finalized) => Standing::Away,
+            _ => Standing::Expected,
+        }
+    }
+
     /// Takes note of who is local and who is gone, and says whether everybody who can arrive has.
-    pub(super) fn is_locally_complete(&mut self, registry: &Registry) -> bool {
+    pub(super) fn is_locally_complete(&mut self, registry: &Registry, table: Table) -> bool {
         if self.members.as_ref().is_none_or(|(revision, _)| *revision != registry.revision()) {
             self.members = self.signature.membership(registry).map(|members| (registry.revision(), members));
-            self.note_departures(registry);
+            self.note_departures(registry, table);
         }
         let Some((_, members)) = &self.members else { return false };
         let arrived = self.contributed.len().saturating_add(self.departed.len());
@@ -137,10 +155,22 @@ impl Operation {
             && members.local.iter().all(|proc| self.contributed.contains(proc) || self.departed.contains(proc))
     }
 
-    fn note_departures(&mut self, registry: &Registry) {
+    fn note_departures(&mut self, registry: &Registry, table: Table) {
         let Some((_, members)) = &self.members else { return };
-        let gone = members.local.iter().filter(|proc| !self.contributed.contains(proc) && registry.is_gone(proc));
-        self.departed.extend(gone.cloned());
+        let departs = |proc: &&ProcId| {
+            let presence = registry.client(proc).map(|client| client.presence);
+            let effect = (table.0)(self.phase(), self.standing(proc, presence), became(presence));
+            effect == Effect::Depart
+        };
+        let gone: Vec<ProcId> = members.local.iter().filter(departs).cloned().collect();
+        self.departed.extend(gone);
+    }
+
+    /// A process has left the group that this is about.
+    pub(super) fn leave(&mut self, proc: &ProcId, table: Table) {
+        if (table.0)(self.phase(), self.standing(proc, None), Happening::Leave) == Effect::Depart {
+            self.departed.insert(proc.clone());
+        }
     }
 
     pub(super) fn remote(&self) -> Remote {
@@ -157,9 +187,20 @@ impl Operation {
     }
 }
 
+/// What has happened to a process that is now like this.
+const fn became(presence: Option<Presence>) -> Happening {
+    match presence {
+        Some(Presence::Expected | Presence::Connected) => Happening::Return,
+        Some(Presence::Finalized) => Happening::Finalize,
+        Some(Presence::Lost | Presence::Deregistered) | None => Happening::Die,
+    }
+}
+
 /// All open operations.
 #[derive(Debug, Default)]
 pub(super) struct Collectives {
+    /// What the operations go by.
+    pub(super) table: Table,
     operations: BTreeMap<OperationId, Operation>,
     /// The same by signature, oldest first.
     by_signature: BTreeMap<Signature, BTreeSet<OperationId>>,
@@ -180,9 +221,13 @@ impl Collectives {
         same_group.find(|signature| signature.covers(proc)).cloned().unwrap_or(wanted)
     }
 
-    /// The oldest operation of this signature that this connection can join.
-    pub(super) fn joinable(&self, signature: &Signature, peer: PeerId) -> Option<OperationId> {
-        let is_joinable = |op: &Operation| op.stage == Stage::Gathering && !op.tickets.contains_key(&peer);
+    /// The oldest operation of this signature that this connection of a process can join.
+    pub(super) fn joinable(&self, signature: &Signature, peer: PeerId, proc: &ProcId) -> Option<OperationId> {
+        let is_joinable = |op: &Operation| {
+            let happening = if op.tickets.contains_key(&peer) { Happening::Repeat } else { Happening::Arrive };
+            let effect = (self.table.0)(op.phase(), op.standing(proc, None), happening);
+            matches!(effect, Effect::Count | Effect::WaitAlong)
+        };
         let is_free = |id: &OperationId| self.operations.get(id).is_some_and(is_joinable);
         self.by_signature.get(signature)?.iter().copied().find(is_free)
     }
@@ -197,6 +242,8 @@ impl Collectives {
             directives,
             contributed: BTreeSet::new(),
             departed: BTreeSet::new(),
+            written: None,
+            leaders: BTreeSet::new(),
             deadline: None,
             collected: Vec::new(),
             answer: None,
@@ -269,6 +316,21 @@ impl Collectives {
 
     pub(super) fn get_mut(&mut self, id: OperationId) -> Option<&mut Operation> {
         self.operations.get_mut(&id)
+    }
+
+    /// Whether the end of its time ends an operation.
+    pub(super) fn is_ended_by_time(&self, id: OperationId) -> bool {
+        let phase = self.operations.get(&id).map(Operation::phase);
+        phase.is_some_and(|phase| (self.table.0)(phase, Standing::Expected, Happening::TimeOut) == Effect::End)
+    }
+
+    /// Operations that still gather, are about this group, and may wait for this process.
+    pub(super) fn gathering_about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
+        let is_about = |op: &Operation| {
+            let is_group = matches!(&op.signature.kind, Kind::Group(_, name) if name == id);
+            is_group && op.stage == Stage::Gathering && op.signature.covers(proc)
+        };
+        self.operations.iter().filter(|(_, op)| is_about(op)).map(|(id, _)| *id).collect()
     }
 
     /// Operations that still gather and name a namespace, oldest first.

@@ -2,6 +2,7 @@ use super::cleanup::Cleanups;
 use super::collective::Collectives;
 use super::config::Config;
 use super::events::Events;
+use super::fence::Exchanges;
 use super::forwarding::Forwarding;
 use super::group::{Groups, Invitations};
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
@@ -10,12 +11,14 @@ use super::io::{Input, Output, PeerId, Reason};
 use super::outputs::Outputs;
 use super::peer::{Peers, Stage};
 use super::pending::{PendingUpcalls, Purpose};
+use super::psets::ProcessSets;
 use super::registry::Registry;
 use super::timers::{Timer, Timers};
 use super::tools::Tools;
 use super::waiting::Waiting;
 use crate::gds::Publish;
 use crate::proto::{Request, Tag};
+use crate::topo::Inventories;
 use crate::types::{Namespace, Status, Time};
 
 /// The server core over a datastore. See the module's documentation.
@@ -29,11 +32,14 @@ pub struct Server<S: Publish> {
     pub(super) collectives: Collectives,
     pub(super) groups: Groups,
     pub(super) invitations: Invitations,
+    pub(super) exchanges: Exchanges,
+    pub(super) process_sets: ProcessSets,
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
     pub(super) cleanups: Cleanups,
     pub(super) upcalls: PendingUpcalls,
     pub(super) tools: Tools,
+    pub(super) inventories: Inventories,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
 }
@@ -51,11 +57,14 @@ impl<S: Publish> Server<S> {
             collectives: Collectives::default(),
             groups: Groups::default(),
             invitations: Invitations::default(),
+            exchanges: Exchanges::default(),
+            process_sets: ProcessSets::default(),
             forwarding: Forwarding::default(),
             events: Events::default(),
             cleanups: Cleanups::default(),
             upcalls: PendingUpcalls::default(),
             tools: Tools::default(),
+            inventories: Inventories::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),
         }
@@ -181,6 +190,8 @@ impl<S: Publish> Server<S> {
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DescribeProcess(facts) => self.describe_process(facts),
+            HostCall::DefineProcessSet(set) => self.define_process_set(now, set),
+            HostCall::DeleteProcessSet { name, source } => self.delete_process_set(now, name, source),
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(output),
             HostCall::Capabilities(capabilities) => {
@@ -195,6 +206,10 @@ impl<S: Publish> Server<S> {
             }
             HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
             HostCall::Get(get) => return self.get_for_host(now, ticket, get),
+            HostCall::DeliverInventories(blobs) => {
+                let result = self.deliver_inventories(&blobs);
+                return self.outputs.complete(ticket, result);
+            }
         };
         self.outputs.complete(ticket, HostResult::Status(status));
     }
@@ -203,7 +218,7 @@ impl<S: Publish> Server<S> {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Wait(wait) => self.expire_wait(wait),
-                Timer::Operation(operation) => self.finish_operation(now, operation, Status::ERR_TIMEOUT),
+                Timer::Operation(operation) => self.expire_operation(now, operation),
                 Timer::Upcall(upcall) => self.expire_upcall(now, upcall),
             }
         }

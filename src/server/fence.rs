@@ -1,5 +1,7 @@
 //! Fences: what a contribution holds, and what the host's answer brings.
 
+use std::collections::BTreeMap;
+
 use super::collective::{Kind, OperationId};
 use super::commit::add_commit_number;
 use super::core::Server;
@@ -33,22 +35,20 @@ impl<S: Publish> Server<S> {
 
     /// What the local participants contribute, and the commit number of each that it brings up to date.
     ///
-    /// A fence over a whole namespace carries what changed since the last one that succeeded; over any other set
-    /// nobody knows what the others have, so it carries everything.
-    pub(super) fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(u32, u64)>), Status> {
+    /// A fence carries what changed since the last one of the same participants that succeeded. The first of a set carries
+    /// everything: nobody knows what the others have.
+    pub(super) fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(ProcId, u64)>), Status> {
         let Some(operation) = self.collectives.get(id) else { return Err(Status::ERROR) };
         let mut data = FenceData { collect: flag(&operation.directives, keys::COLLECT_DATA), blocks: Vec::new() };
         let mut collected = Vec::new();
         if !data.collect {
             return Ok((data, collected));
         }
-        let whole = operation.signature.whole_namespace().and_then(|namespace| self.registry.job(namespace));
+        let before = self.exchanges.of(&operation.signature.procs);
         for proc in &operation.contributed {
             let (Some(client), Some(rank)) = (self.registry.client(proc), proc.rank.process()) else { continue };
-            let since = whole.and_then(|job| job.collected.get(&rank)).copied().unwrap_or(0);
-            if whole.is_some() {
-                collected.push((rank, client.commits));
-            }
+            let since = before.and_then(|commits| commits.get(proc)).copied().unwrap_or(0);
+            collected.push((proc.clone(), client.commits));
             if client.commits == since {
                 continue;
             }
@@ -101,11 +101,52 @@ impl<S: Publish> Server<S> {
 
     fn note_collected(&mut self, id: OperationId) {
         let Some(operation) = self.collectives.get(id) else { return };
-        let Some(namespace) = operation.signature.whole_namespace() else { return };
-        let Some(job) = self.registry.job_mut(namespace) else { return };
-        for &(rank, commit) in &operation.collected {
-            let newest = job.collected.entry(rank).or_default();
-            *newest = commit.max(*newest);
+        if !operation.collected.is_empty() {
+            self.exchanges.note(&operation.signature.procs, &operation.collected);
         }
     }
 }
+
+/// What sets of participants have exchanged: for each local process the commit that the others of the set have.
+#[derive(Debug, Default)]
+pub(super) struct Exchanges {
+    sets: BTreeMap<Vec<ProcId>, Exchanged>,
+    last: u64,
+}
+
+#[derive(Debug, Default)]
+struct Exchanged {
+    commits: BTreeMap<ProcId, u64>,
+    /// When it was noted last, by the count of notes.
+    noted: u64,
+}
+
+impl Exchanges {
+    fn of(&self, procs: &[ProcId]) -> Option<&BTreeMap<ProcId, u64>> {
+        self.sets.get(procs).map(|exchanged| &exchanged.commits)
+    }
+
+    fn note(&mut self, procs: &[ProcId], collected: &[(ProcId, u64)]) {
+        self.last = self.last.saturating_add(1);
+        let exchanged = self.sets.entry(procs.to_vec()).or_default();
+        exchanged.noted = self.last;
+        for (proc, commit) in collected {
+            let newest = exchanged.commits.entry(proc.clone()).or_default();
+            *newest = (*commit).max(*newest);
+        }
+        // What is forgotten is exchanged whole once more.
+        if self.sets.len() > SETS_MAX
+            && let Some(oldest) = self.sets.iter().min_by_key(|(_, exchanged)| exchanged.noted)
+        {
+            let oldest = oldest.0.clone();
+            self.sets.remove(&oldest);
+        }
+    }
+
+    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
+        self.sets.retain(|procs, _| procs.iter().all(|proc| proc.namespace != *namespace));
+    }
+}
+
+/// Sets of participants whose exchanges are remembered.
+const SETS_MAX: usize = 64;

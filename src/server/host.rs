@@ -35,12 +35,23 @@ pub enum HostCall {
     RegisterClient(RegisterClient),
     /// Says what is known of a local process since it was started. Unknown processes are harmless.
     DescribeProcess(ProcessFacts),
+    /// Names a set of processes, and tells the processes here.
+    DefineProcessSet(ProcessSet),
+    /// Takes a name back, and tells the processes here. Unknown names are not found.
+    DeleteProcessSet {
+        /// The set's name.
+        name: Text,
+        /// Who is told to have said so.
+        source: ProcId,
+    },
     /// Says that a local process has ended. Unknown processes are harmless.
     DeregisterClient(ProcId),
     /// Asks for what a local process posted for other nodes.
     DirectModexRequest(DirectModexRequest),
     /// The server's own process wants data, as a client on this node would.
     Get(OwnGet),
+    /// Hands over inventories of nodes, as blobs. That of a node takes the place of its older one.
+    DeliverInventories(Vec<Vec<u8>>),
     /// Hands over output of a process, for whoever has pulled it. Nobody has: it is kept for a while.
     IofDeliver(IofOutput),
     /// The host has other functions from now on.
@@ -90,6 +101,17 @@ pub struct ProcessFacts {
     pub pid: u32,
     /// Its program.
     pub executable: Option<Text>,
+}
+
+/// A fixed set of processes with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessSet {
+    /// Distinct from every namespace and other set, which is the host's to see to.
+    pub name: Text,
+    /// The processes; the wildcard rank: all of a namespace.
+    pub members: Vec<ProcId>,
+    /// Who is told to have said so.
+    pub source: ProcId,
 }
 
 /// A request of another node for a local process's data, held until the process has committed.

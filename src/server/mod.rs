@@ -52,12 +52,14 @@ mod get;
 mod group;
 mod host;
 mod interest;
+mod inventory;
 mod io;
 mod namespaces;
 mod outputs;
 mod passage;
 mod peer;
 mod pending;
+mod psets;
 mod query;
 mod registry;
 mod rendezvous;
@@ -67,6 +69,7 @@ mod session;
 mod timers;
 mod tools;
 mod topology;
+mod transitions;
 mod upcalls;
 mod waiting;
 
@@ -75,8 +78,9 @@ pub use config::{Capabilities, Config, Limits, ToolAdmission, ToolPolicy};
 pub use core::Server;
 pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
-    ProcessFacts, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
+    ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
+pub use inventory::INVENTORY;
 pub use io::{
     Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind,
     TopologyQuestion, Version,

@@ -100,8 +100,14 @@ impl<S: Publish> Server<S> {
     /// A local process has ended, well or not. Its data stays until its namespace goes.
     pub(super) fn deregister_client(&mut self, now: Time, proc: &ProcId) -> Status {
         let Some(client) = self.registry.client_mut(proc) else { return Status::SUCCESS };
-        client.presence = Presence::Deregistered;
+        let previous = std::mem::replace(&mut client.presence, Presence::Deregistered);
         self.registry.touch();
+        match previous {
+            // The host was faster than the end of its connection, or it never came.
+            Presence::Expected | Presence::Connected => self.mourn(now, proc),
+            Presence::Finalized => self.end_invitations_of(now, proc),
+            Presence::Lost | Presence::Deregistered => {}
+        }
         for peer in self.peers_of(|other| other == proc) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }
@@ -127,6 +133,8 @@ impl<S: Publish> Server<S> {
         self.clean_up_after_job(namespace);
         self.forwarding.forget_namespace(namespace);
         self.groups.forget_namespace(namespace);
+        self.process_sets.forget_namespace(namespace);
+        self.exchanges.forget_namespace(namespace);
         self.invitations.forget_namespace(namespace);
         if self.registry.remove(namespace).is_some() {
             self.registry.touch();

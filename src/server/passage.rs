@@ -46,7 +46,7 @@ impl<S: Publish> Server<S> {
     /// What is to be removed at the end of processes of the server's own user is this server's to do; the rest is the
     /// host's.
     fn control_jobs(&mut self, now: Time, ticket: Ticket, requester: Requester, mut control: proto::JobControl) {
-        if let Some(info) = self.number_for_group(&control) {
+        if let Some(info) = self.number_for_group(&requester.proc, &control) {
             return self.outputs.reply(ticket, Reply::Infos(vec![info]));
         }
         match self.take_cleanup(&requester, &control.targets, &mut control.directives) {

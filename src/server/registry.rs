@@ -20,8 +20,6 @@ pub(super) struct Job {
     pub(super) local_count: Option<u32>,
     pub(super) job_size: Option<u32>,
     pub(super) clients: BTreeMap<u32, Client>,
-    /// For each local rank its commit number at the last successful collecting fence over the whole namespace.
-    pub(super) collected: BTreeMap<u32, u64>,
     /// For each rank elsewhere the newest of its commits that is stored here, where its server said so.
     pub(super) stored: BTreeMap<u32, u64>,
 }

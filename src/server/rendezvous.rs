@@ -38,14 +38,17 @@ impl<S: Publish> Server<S> {
         }
         let timeout = timeout(&directives);
         let is_merged = signature.kind.merges_directives();
-        let id = match self.collectives.joinable(&signature, ticket.peer()) {
+        let id = match self.collectives.joinable(&signature, ticket.peer(), &proc) {
             Some(id) => id,
             None if self.collectives.is_full(&proc, &self.config.limits) => {
                 return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
             }
             None => self.collectives.open(signature, directives.clone()),
         };
+        let leads = is_merged && flag(&directives, keys::GROUP_LEADER);
+        let leader = leads.then(|| proc.clone());
         let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
+        operation.leaders.extend(leader);
         if is_merged {
             let news = directives.into_iter().filter(|info| !operation.directives.contains(info));
             let news: Vec<Info> = news.collect();
@@ -59,13 +62,42 @@ impl<S: Publish> Server<S> {
         self.advance_operation(now, id);
     }
 
+    /// A process that does not know who else forms the group: each goes up by itself, and the host brings them together.
+    pub(super) fn bootstrap(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        proc: ProcId,
+        kind: Kind,
+        request: proto::Collective,
+    ) {
+        let proto::Collective { procs, directives } = request;
+        let is_too_long = directives.len() > MERGED_DIRECTIVES_MAX || procs.len() > self.config.limits.participants_max;
+        if is_too_long || self.collectives.is_full(&proc, &self.config.limits) {
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let id = self.collectives.open(Signature::new(kind, vec![proc.clone()]), directives);
+        if let Some(operation) = self.collectives.arrive(id, proc, ticket) {
+            operation.written = Some(procs);
+        }
+        self.hand_over(now, id, Status::SUCCESS);
+    }
+
+    /// An operation has taken too long.
+    pub(super) fn expire_operation(&mut self, now: Time, id: OperationId) {
+        if self.collectives.is_ended_by_time(id) {
+            self.finish_operation(now, id, Status::ERR_TIMEOUT);
+        }
+    }
+
     /// Completes the local phase if everybody who can arrive has.
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
+        let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
         if operation.stage != Stage::Gathering {
             return;
         }
-        let is_complete = operation.is_locally_complete(&self.registry);
+        let is_complete = operation.is_locally_complete(&self.registry, table);
         let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
         let needs_host = operation.needs_host(has_host);
         if needs_host && !has_host {
@@ -82,6 +114,7 @@ impl<S: Publish> Server<S> {
             return self.finish_operation(now, id, failure);
         }
         if !needs_host {
+            let is_met = is_met && self.can_number(id);
             let status = self.tolerated(id, status);
             return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
         }
@@ -91,7 +124,7 @@ impl<S: Publish> Server<S> {
     /// Hands the local contribution to the host. From here on losses change nothing and nobody can join.
     fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
         let Some(operation) = self.collectives.get(id) else { return };
-        let procs = operation.signature.procs.clone();
+        let procs = operation.written.clone().unwrap_or_else(|| operation.signature.procs.clone());
         let mut directives = operation.directives.clone();
         if status != Status::SUCCESS {
             directives.push(Info::new(LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
@@ -207,7 +240,8 @@ impl Operation {
         let is_wanted = match &self.signature.kind {
             Kind::Fence => false,
             Kind::Connect | Kind::Disconnect => has_host,
-            Kind::Group(..) => flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
+            // A number must be unique among more than those who are here.
+            Kind::Group(..) => has_host && flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
         };
         is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
     }
@@ -219,13 +253,15 @@ const MERGED_DIRECTIVES_MAX: usize = 256;
 const UNDERSTOOD_OF_FENCES: [&str; 3] =
     [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
 const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
-const UNDERSTOOD_OF_GROUPS: [&str; 6] = [
+const UNDERSTOOD_OF_GROUPS: [&str; 8] = [
     keys::TIMEOUT.name(),
     keys::GROUP_LOCAL_ONLY.name(),
     keys::GROUP_OPTIONAL.name(),
     keys::GROUP_FT_COLLECTIVE.name(),
     keys::GROUP_NOTIFY_TERMINATION.name(),
     keys::GROUP_ASSIGN_CONTEXT_ID.name(),
+    keys::GROUP_LEADER.name(),
+    keys::GROUP_INFO.name(),
 ];
 
 /// What the local phase has to say: whether participants are missing, and whether any is left.

@@ -181,7 +181,6 @@ impl<S: Publish> Server<S> {
             self.clean_up_after(proc);
             self.raise_lost_connection(proc);
             self.mourn(now, proc);
-            self.end_invitations_of(now, proc);
             self.registry.touch();
             self.review_namespace(now, &proc.namespace);
         }

@@ -14,6 +14,8 @@ mod harness;
 mod invitations;
 mod limits;
 mod passage;
+mod psets;
+mod search;
 mod sessions;
 mod simulation;
 mod tools;

@@ -154,8 +154,10 @@ impl World {
     fn before(&mut self, server: ServerId, input: &Input) -> Option<Forget> {
         match input {
             Input::Host(_, HostCall::DeregisterClient(proc)) => {
-                let process = self.number_of(proc)?;
-                self.depart(server, process);
+                let (number, process) = (self.job_named(&proc.namespace)?.0, self.number_of(proc)?);
+                if self.node(server.node)?.announced.get(&number)?.contains(&process) {
+                    self.depart(server, process);
+                }
                 None
             }
             Input::Host(_, HostCall::DeregisterNamespace(namespace)) => Some(Forget::Namespace(namespace.clone())),
@@ -168,7 +170,10 @@ impl World {
             }
             Input::Host(_, HostCall::RegisterClient(registration)) => {
                 let number = self.job_named(&registration.proc.namespace)?.0;
-                *self.node_mut(server.node)?.announced.entry(number).or_default() += 1;
+                let process = self.number_of(&registration.proc)?;
+                let node = self.node_mut(server.node)?;
+                node.announced.entry(number).or_default().insert(process);
+                node.gone.remove(&process);
                 Some(Forget::Nothing)
             }
             Input::Completed(upcall, _) => Some(Forget::Upcall(*upcall)),

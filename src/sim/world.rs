@@ -39,8 +39,8 @@ pub(super) struct Node {
     pub(super) known: BTreeSet<usize>,
     /// Mappings of the present server's segments, shared by its processes.
     pub(super) mapped: BTreeMap<Namespace, Arc<NamespaceReader>>,
-    /// How many processes of each job are announced.
-    pub(super) announced: BTreeMap<usize, usize>,
+    /// Which processes of each job are announced.
+    pub(super) announced: BTreeMap<usize, BTreeSet<u32>>,
     /// Connections of each process that are admitted and have not finalized.
     pub(super) admitted: BTreeMap<u32, BTreeSet<PeerId>>,
     /// Processes that can't come any more.
@@ -320,7 +320,7 @@ impl World {
         let Some(node) = self.node(server.node) else { return false };
         procs.iter().all(|entry| {
             let Some((number, job)) = self.job_named(&entry.namespace) else { return false };
-            let announced = node.announced.get(&number).copied().unwrap_or(0);
+            let announced = node.announced.get(&number).map_or(0, BTreeSet::len);
             node.registered.contains(&number) && announced >= job.ranks_on(server.node).len()
         })
     }

@@ -16,6 +16,7 @@ mod info;
 mod launch;
 mod output;
 mod programs;
+mod sim;
 mod unread;
 
 /// Plays the role named by the environment when a launcher runs this binary as a rank; does nothing otherwise.

@@ -149,9 +149,7 @@ unsafe fn construction(
     let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
     // SAFETY: the caller's contract.
     let directives = unsafe { from_c::infos(directives, ndirs) }?;
-    if procs.is_empty() {
-        return Err(Failure(Status::ERR_BAD_PARAM));
-    }
+    // Without processes: one that others have named as an additional member.
     Ok(Operation::GroupConstruct { id, procs, directives })
 }
 

@@ -1,14 +1,11 @@
 //! Process sets that the host defines.
 
-use crate::api::Server;
+use crate::api::ServerError;
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard};
 use crate::capi::types::{c_char, pmix_proc_t, pmix_status_t};
-use crate::keys;
-use crate::types::codes::range::RANGE_LOCAL;
-use crate::types::{Info, Key, ProcId, Status, Text};
+use crate::types::Status;
 
-use super::knowledge::processes;
 use super::state;
 
 /// Defines a process set, and tells the clients of this node (`PMIX_PROCESS_SET_DEFINE`). A set of that name is
@@ -34,7 +31,8 @@ pub unsafe extern "C" fn PMIx_server_define_process_set(
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
         process.process_sets.lock().insert(name.clone(), members.clone());
-        tell(process.server(), Status::PROCESS_SET_DEFINE, &name, &members)
+        // Does not wait: the host may define sets from inside its functions.
+        Ok(process.server().define_process_set_with(&name, &members, report)?)
     })
 }
 
@@ -51,8 +49,8 @@ pub unsafe extern "C" fn PMIx_server_delete_process_set(pset_name: *mut c_char) 
         let process = state::current()?;
         // SAFETY: the caller's contract.
         let name = unsafe { name_of(pset_name) }?;
-        let members = process.process_sets.lock().remove(&name).ok_or(Failure(Status::ERR_NOT_FOUND))?;
-        tell(process.server(), Status::PROCESS_SET_DELETE, &name, &members)
+        process.process_sets.lock().remove(&name).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+        Ok(process.server().delete_process_set_with(&name, report)?)
     })
 }
 
@@ -67,11 +65,9 @@ unsafe fn name_of(name: *const c_char) -> Result<String, Failure> {
     }
 }
 
-/// Does not wait: the host may define sets from inside its functions.
-fn tell(server: &Server, what: Status, name: &str, members: &[ProcId]) -> Result<(), Failure> {
-    let info = [
-        Info::new(Key::from_static(keys::PSET_NAME.name()), Text::from(name)),
-        Info::new(Key::from_static(keys::PSET_MEMBERS.name()), processes(members)),
-    ];
-    Ok(server.notify_event_with(what, Some(server.proc()), RANGE_LOCAL, &info, |_| {})?)
+/// A set that the core refuses is known to the host's own queries alone.
+fn report(result: Result<(), ServerError>) {
+    if let Err(error) = result {
+        tracing::warn!(%error, "processes are not told of a process set");
+    }
 }

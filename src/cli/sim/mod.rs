@@ -67,8 +67,8 @@ status is 1 then, and 0 only if every rule held in every seed.
 fence-data fence-early reply-lost reply-twice deadline scope-leak lost-commit changed-value leak fetch-twice deaf-server
 deaf-client memory. The status is 1 if each was found, by a rule that it breaks, and 0 otherwise.
 
---json prints one document: {\"command\", \"version\", \"seeds\", \"steps\", \"requests\", \"faults\", \"seconds\",
-\"peak_bytes\", \"broken\": null or {\"seed\", \"rule\", \"what\", \"replay\", \"steps\": [...]}, \"canaries\": [...]}.";
+--json prints one document: {\"command\", \"version\", \"seeds\", \"steps\", \"requests\", \"faults\", \"hash\",
+\"seconds\", \"peak_bytes\", \"broken\": null or {\"seed\", \"rule\", \"what\", \"replay\", \"steps\": [...]}, \"canaries\": [...]}.";
 
 /// What `--faults` says.
 #[derive(Clone, Copy, Debug)]

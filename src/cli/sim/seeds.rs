@@ -53,6 +53,8 @@ pub(super) struct Sums {
     pub(super) steps: u64,
     pub(super) requests: u64,
     pub(super) faults: u64,
+    /// The hashes of all runs together, in whichever order they ended.
+    pub(super) hash: u64,
 }
 
 /// What the threads share.
@@ -100,6 +102,7 @@ fn run_next(seeds: SeedRange, setup: &Setup, shared: &Mutex<Shared>) -> bool {
     shared.sums.steps += report.steps;
     shared.sums.requests += report.requests;
     shared.sums.faults += report.faults;
+    shared.sums.hash = shared.sums.hash.wrapping_add(report.hash);
     // Seeds are begun in order, so the least of those that failed is the first that fails.
     if report.broken.is_some() && shared.failed.as_ref().is_none_or(|failed| report.seed < failed.seed) {
         shared.failed = Some(report);

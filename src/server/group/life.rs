@@ -1,18 +1,20 @@
 //! What becomes of groups: those who come by invitation, those who leave, those who end.
 
 use super::invitations::Invited;
-use super::{Groups, name_of};
+use super::{Groups, is_told_of_deaths, name_of};
 use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, Command};
+use crate::server::collective::{Kind, OperationId, Stage};
 use crate::server::config::Capabilities;
 use crate::server::core::Server;
 use crate::server::directives::{find, flag};
 use crate::server::host::Upcall;
 use crate::server::io::{PeerId, StoreOffer};
 use crate::server::outputs::Ticket;
-use crate::server::registry::Presence;
+use crate::server::registry::{Presence, Remote};
+use crate::server::requests::GroupOperation;
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
@@ -29,10 +31,16 @@ impl<S: Publish> Server<S> {
     }
 
     /// A leader asks for a number for a group that was formed by invitation, and there is no host to give one.
-    pub(in crate::server) fn number_for_group(&mut self, control: &proto::JobControl) -> Option<Info> {
+    pub(in crate::server) fn number_for_group(&mut self, proc: &ProcId, control: &proto::JobControl) -> Option<Info> {
         let is_asked = control.targets.is_empty() && flag(&control.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
         let has_host = self.config.capabilities.intersects(Capabilities::GROUP | Capabilities::JOB_CONTROL);
-        (is_asked && !has_host).then(|| self.groups.next_number())
+        (is_asked && !has_host && self.is_all_here(&proc.namespace)).then(|| self.groups.next_number())
+    }
+
+    /// Whether a job has no process elsewhere, so that numbers of this server are unique in it.
+    pub(super) fn is_all_here(&self, namespace: &Namespace) -> bool {
+        let whole = [ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }];
+        self.registry.membership(&whole, false).is_some_and(|members| members.remote == Remote::None)
     }
 
     /// Whether a job has this name: a group's would stand for the job's processes in whatever they do together.
@@ -66,7 +74,19 @@ impl<S: Publish> Server<S> {
     fn leave_group(&mut self, now: Time, proc: &ProcId, id: Text, directives: &[Info]) -> Status {
         let Some(others) = self.groups.leave(&id, proc) else { return Status::ERR_NOT_FOUND };
         self.tell_of(now, Status::GROUP_LEFT, proc, &id, others, directives);
+        self.go_on_without(now, &id, proc);
         Status::SUCCESS
+    }
+
+    /// A process has left the group: what its members are about to do they do without it.
+    fn go_on_without(&mut self, now: Time, id: &Text, proc: &ProcId) {
+        let table = self.collectives.table;
+        for operation in self.collectives.gathering_about(id, proc) {
+            if let Some(operation) = self.collectives.get_mut(operation) {
+                operation.leave(proc, table);
+            }
+            self.advance_operation(now, operation);
+        }
     }
 
     /// Tells processes, here and elsewhere, what has become of another one in their group.
@@ -129,6 +149,7 @@ impl<S: Publish> Server<S> {
                 let was_here = self.groups.leave(&id, source).is_some();
                 let is_elsewhere = !was_here && origin.is_none();
                 is_elsewhere.then(|| self.groups.note_left(&id, source));
+                self.go_on_without(now, &id, source);
             }
             _ => {}
         }
@@ -179,17 +200,43 @@ impl<S: Publish> Server<S> {
         self.tell(now, Status::GROUP_CONSTRUCT_COMPLETE, leader, id, asked, vec![membership]);
     }
 
-    /// A process here has ended, or left for good: those who wait for its word are told.
+    /// A process here has left without a word to anybody, or in order: those who wait for its word are told.
     pub(in crate::server) fn end_invitations_of(&mut self, now: Time, proc: &ProcId) {
         for bereaved in self.invitations.bereaved_of(proc) {
             self.tell_of(now, Status::PROC_TERMINATED, proc, &bereaved.id, bereaved.targets, &[]);
         }
     }
 
-    /// A member of groups has ended here: the others are told where that was promised.
+    /// A process here has ended without leaving in order. Once in its life, before operations go on without it.
     pub(in crate::server) fn mourn(&mut self, now: Time, proc: &ProcId) {
         for (id, others) in promised(&self.groups, proc) {
             self.tell_of(now, Status::GROUP_MEMBER_FAILED, proc, &id, others, &[]);
+        }
+        for operation in self.collectives.with(&proc.namespace) {
+            self.mourn_in_operation(now, operation, proc);
+        }
+        self.end_invitations_of(now, proc);
+    }
+
+    /// Those who form a group hear of one that ends before they have: the declared leaders where there are some, and
+    /// everybody if the one is a leader.
+    fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) {
+        let Some(operation) = self.collectives.get(id) else { return };
+        let Kind::Group(GroupOperation::Construct, name) = &operation.signature.kind else { return };
+        if operation.stage != Stage::Gathering || !operation.signature.covers(proc) {
+            return;
+        }
+        let name = name.clone();
+        let was_leader = operation.leaders.contains(proc);
+        let leaders: Vec<ProcId> = operation.leaders.iter().filter(|leader| *leader != proc).cloned().collect();
+        let everybody = || operation.contributed.iter().filter(|member| *member != proc).cloned().collect();
+        if was_leader {
+            let everybody = everybody();
+            return self.tell_of(now, Status::GROUP_LEADER_FAILED, proc, &name, everybody, &[]);
+        }
+        if is_told_of_deaths(&operation.directives) {
+            let targets = if leaders.is_empty() { everybody() } else { leaders };
+            self.tell_of(now, Status::GROUP_MEMBER_FAILED, proc, &name, targets, &[]);
         }
     }
 }

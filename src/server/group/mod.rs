@@ -11,7 +11,8 @@ use books::Group;
 pub(super) use books::Groups;
 pub(super) use invitations::Invitations;
 
-use super::collective::{Kind, Operation, OperationId};
+use super::collective::{Kind, Operation, OperationId, Stage};
+use super::config::Capabilities;
 use super::connect::Results;
 use super::core::Server;
 use super::directives::{find, flag};
@@ -20,7 +21,7 @@ use super::requests::GroupOperation;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, Value};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 /// A group as its members learn of it.
 pub(super) struct Formed {
@@ -39,8 +40,17 @@ impl<S: Publish> Server<S> {
         if self.has_too_many_groups(&proc) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
-        let request = proto::Collective { procs: group.procs, directives: group.directives };
-        self.arrive(now, ticket, proc, Kind::Group(GroupOperation::Construct, id), request);
+        let directives: Vec<Info> = group.directives.into_iter().map(|info| signed(info, &proc)).collect();
+        let kind = Kind::Group(GroupOperation::Construct, id);
+        let is_bootstrap = group.procs.is_empty() || find(&directives, keys::GROUP_BOOTSTRAP).is_some();
+        if is_bootstrap && self.config.capabilities.contains(Capabilities::GROUP) {
+            return self.bootstrap(now, ticket, proc, kind, proto::Collective { procs: group.procs, directives });
+        }
+        if is_bootstrap && !group.procs.is_empty() {
+            // Who else leads only a host can find out.
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
+        self.arrive(now, ticket, proc, kind, proto::Collective { procs: group.procs, directives });
     }
 
     /// Older peers do not repeat the members, so those of the group's beginning count. A group that was not formed here
@@ -98,12 +108,33 @@ impl<S: Publish> Server<S> {
         }
         let members = membership(&info).unwrap_or_else(|| self.members_of(operation));
         let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
+        let here: BTreeSet<ProcId> = operation.contributed.clone();
         let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials.uid);
-        let users = members.iter().filter_map(user).collect();
-        let here = operation.contributed.clone();
+        let users = here.iter().filter_map(user).collect();
+        let mut info = info;
+        if operation.stage == Stage::Gathering {
+            info.extend(self.own_results(operation));
+        }
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         self.groups.insert(id, Group { members: members.clone(), users, here, survives_deaths });
         Results::Group(Formed { members, context_id, info })
+    }
+
+    /// Whether this server can give the number that a group of this node's own is to have, if any.
+    pub(super) fn can_number(&self, id: OperationId) -> bool {
+        let Some(operation) = self.collectives.get(id) else { return false };
+        let mut namespaces = operation.signature.procs.iter().map(|proc| &proc.namespace);
+        !flag(&operation.directives, keys::GROUP_ASSIGN_CONTEXT_ID)
+            || !matches!(operation.signature.kind, Kind::Group(GroupOperation::Construct, _))
+            || namespaces.all(|namespace| self.is_all_here(namespace))
+    }
+
+    /// What a host would have said of a group of this node's own: its number, and what members gave each other.
+    fn own_results(&mut self, operation: &Operation) -> Vec<Info> {
+        let wants_number = flag(&operation.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
+        let number = wants_number.then(|| self.groups.next_number());
+        let given = operation.directives.iter().filter(|info| info.key.as_str() == keys::GROUP_INFO.name());
+        number.into_iter().chain(given.cloned()).collect()
     }
 
     /// The participants of an operation one by one, in order, without those that were lost here.
@@ -161,6 +192,21 @@ fn is_from_members(info: &Info) -> bool {
     }
 }
 
+/// What a member gives the others, with the member's name at its head, whoever it says it is.
+fn signed(info: Info, proc: &ProcId) -> Info {
+    if info.key.as_str() != keys::GROUP_INFO.name() {
+        return info;
+    }
+    let Value::DataArray(array) = &info.value else { return info };
+    let of_member = |value: &Value| match value {
+        Value::Info(info) if info.key.as_str() != keys::PROCID.name() => Some((**info).clone()),
+        _ => None,
+    };
+    let named = Info::new(Key::from_static(keys::PROCID.name()), proc.clone());
+    let given = [named].into_iter().chain(array.elements.iter().filter_map(of_member)).collect();
+    Info { value: Value::info_array(given), ..info }
+}
+
 /// The end of a construction that members were lost for.
 const ABORTED: Status = Status::GROUP_CONSTRUCT_ABORT;
 
@@ -170,7 +216,12 @@ fn name_of(group: &proto::Group) -> Option<Text> {
 
 /// Whether a group is formed of whoever is left.
 fn tolerates_deaths(directives: &[Info]) -> bool {
-    flag(directives, keys::GROUP_FT_COLLECTIVE) || flag(directives, keys::GROUP_OPTIONAL)
+    is_told_of_deaths(directives) || flag(directives, keys::GROUP_OPTIONAL)
+}
+
+/// Whether those who form a group are told of members that end before they have joined in.
+fn is_told_of_deaths(directives: &[Info]) -> bool {
+    flag(directives, keys::GROUP_FT_COLLECTIVE) || flag(directives, keys::GROUP_NOTIFY_TERMINATION)
 }
 
 /// The members as the host orders them.

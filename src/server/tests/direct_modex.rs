@@ -4,7 +4,9 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Publish};
 use crate::proto::{RankData, Reply};
-use crate::server::{Capabilities, Config, DirectModexRequest, HostCall, HostReply, HostResult, Output, Upcall};
+use crate::server::{
+    Capabilities, Config, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId, Upcall,
+};
 use crate::types::{Info, Key, ProcId, Rank, Scope, Status, Text};
 
 fn ask(rig: &mut Rig, proc: &ProcId, key: Option<Key>) -> Vec<Output> {
@@ -253,4 +255,22 @@ fn the_hosts_request_ends_with_its_timeout() {
     rig.host(HostCall::DirectModexRequest(DirectModexRequest { proc: proc(0), key: None, timeout }));
     assert_eq!(results(&rig.wait(2)), [HostResult::Status(Status::ERR_TIMEOUT)]);
     assert_eq!(rig.server.open_call_count(), 0);
+}
+
+/// Wire-up of a node by a root elsewhere: the other node would be asked once for each process.
+#[test]
+fn all_processes_of_a_node_that_ask_for_one_elsewhere_cost_one_upcall_and_one_publication() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    rig.register("job", Some(65), Some(64));
+    (0..64).for_each(|rank| drop(rig.register_client(&proc(rank))));
+    let peers: Vec<PeerId> = (0..64).map(|rank| rig.join(&proc(rank), SEGMENT)).collect();
+    let asked: Vec<_> =
+        peers.iter().flat_map(|&peer| upcalls(&rig.request(peer, get(&proc(64), Some("a"), &[])))).collect();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    let outputs = rig.complete(asked[0].0, HostReply::DirectModex(vec![kval("a", 1)]));
+    assert_eq!(replies(&outputs).len(), 64);
+    let publications = outputs.iter().filter(|output| matches!(output, Output::Wake(_))).count();
+    assert_eq!(publications, 1);
+    // What is published costs nothing more.
+    assert_eq!(upcalls(&rig.request(peers[0], get(&proc(64), Some("a"), &[]))), []);
 }

@@ -286,6 +286,28 @@ fn a_change_that_only_neighbours_may_see_is_no_change_for_others() {
     assert_eq!(collect(&mut rig, &[peer]).1.blocks, []);
 }
 
+/// A communicator's members fenced in a loop and paid for all data each time.
+#[test]
+fn a_fence_over_any_set_carries_what_changed_since_the_last_of_that_set_and_none_costs_what_a_barrier_does() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(3, 1)[0];
+    let set = [proc(0), proc(2)];
+    let carried = |rig: &mut Rig, directives: &[Info]| {
+        let (id, call) = fence_upcall(&rig.request(peer, fence(&set, directives)));
+        rig.complete(id, fenced(Vec::new()));
+        call.data.blocks
+    };
+    let collects = [flag("pmix.collect")];
+    rig.put(peer, Scope::Global, "a", 1);
+    assert_eq!(carried(&mut rig, &collects), [(proc(0), up_to(1, vec![kval("a", 1)]))]);
+    assert_eq!(carried(&mut rig, &collects), carried(&mut rig, &[]), "nothing new: a barrier");
+    for round in 2..20 {
+        rig.put(peer, Scope::Global, "b", round);
+        let expected = [(proc(0), up_to(u64::from(round), vec![kval("b", round)]))];
+        assert_eq!(carried(&mut rig, &collects), expected, "the k-th costs what the first did");
+    }
+}
+
 #[test]
 fn a_fence_over_another_set_carries_everything() {
     let mut rig = Rig::new(Capabilities::FENCE);

@@ -151,6 +151,7 @@ fn what_needs_the_host_is_not_supported_without_it() {
     let mut rig = Rig::new(Capabilities::CONNECT);
     let peer = rig.job(2, 1)[0];
     for request in [construct("g", &[everybody()], &[]), construct("h", &[proc(0)], &[flag("pmix.grp.actxid")])] {
+        // A number would have to be unique among the groups of the job's other nodes, too.
         assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::ERR_NOT_SUPPORTED)]);
     }
 }
@@ -333,4 +334,111 @@ fn one_process_has_a_share_of_the_groups() {
         [peers[0]],
         "the share is free again"
     );
+}
+
+/// Who hears of which event, and about whom.
+fn told(outputs: &[Output]) -> Vec<(PeerId, Status, ProcId)> {
+    let told = |output: &Output| match output {
+        Output::Notify(peer, event) => {
+            let affected = event.info.iter().find(|info| info.key.as_str() == "pmix.evproc")?;
+            let Value::Proc(affected) = &affected.value else { return None };
+            Some((*peer, event.status, (**affected).clone()))
+        }
+        _ => None,
+    };
+    outputs.iter().filter_map(told).collect()
+}
+
+fn listen(rig: &mut Rig, peers: &[PeerId]) {
+    let codes = vec![Status::GROUP_MEMBER_FAILED, Status::GROUP_LEADER_FAILED, Status::GROUP_LEFT];
+    for &peer in peers {
+        let wish = crate::proto::RegisterEvents { codes: codes.clone(), directives: Vec::new() };
+        assert_eq!(statuses(&rig.request(peer, Request::RegisterEvents(wish))), [(peer, Status::SUCCESS)]);
+    }
+}
+
+#[test]
+fn the_loss_of_a_member_is_told_to_leaders_or_to_all_and_that_of_a_leader_to_all() {
+    let failed = |peer, rank| (peer, Status::GROUP_MEMBER_FAILED, proc(rank));
+    for is_deregistered in [false, true] {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peers = rig.job(4, 4);
+        listen(&mut rig, &peers);
+        let end = |rig: &mut Rig, rank: u32, peer| match is_deregistered {
+            true => rig.host(HostCall::DeregisterClient(proc(rank))),
+            false => rig.lose(peer),
+        };
+        let notify = flag("pmix.grp.notterm");
+        rig.request(peers[0], construct("g", &[everybody()], &[notify.clone(), flag("pmix.grp.ldr")]));
+        rig.request(peers[1], construct("g", &[everybody()], std::slice::from_ref(&notify)));
+        assert_eq!(told(&end(&mut rig, 3, peers[3])), [failed(peers[0], 3)], "the leader alone");
+        let outputs = rig.request(peers[2], construct("g", &[everybody()], std::slice::from_ref(&notify)));
+        assert_eq!(formed(&outputs).1, [0, 1, 2].map(proc), "the others go on");
+        assert_eq!(told(&end(&mut rig, 2, peers[2])), [failed(peers[0], 2), failed(peers[1], 2)]);
+        rig.request(peers[0], construct("h", &[proc(0), proc(1)], &[]));
+        assert_eq!(told(&end(&mut rig, 1, peers[1])), [failed(peers[0], 1)], "of the first group, as promised there");
+    }
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    listen(&mut rig, &peers);
+    rig.request(peers[0], construct("g", &[everybody()], &[flag("pmix.grp.ldr")]));
+    rig.request(peers[1], construct("g", &[everybody()], &[]));
+    assert_eq!(told(&rig.lose(peers[0])), [(peers[1], Status::GROUP_LEADER_FAILED, proc(0))]);
+}
+
+#[test]
+fn who_leaves_is_not_waited_for_at_the_end_of_the_group() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let notify = [flag("pmix.grp.notterm")];
+    peers.iter().for_each(|&peer| drop(rig.request(peer, construct("g", &[everybody()], &notify))));
+    assert_eq!(rig.request(peers[0], destruct("g")), []);
+    let leave = Request::GroupOther(Group { command: 27, ..group("g", &[], &[]) });
+    let outputs = rig.request(peers[1], leave);
+    assert!(statuses(&outputs).contains(&(peers[1], Status::SUCCESS)), "{outputs:?}");
+    assert!(statuses(&outputs).iter().any(|(peer, _)| *peer == peers[0]), "{outputs:?}");
+    assert_eq!(rig.server.collective_count(), 0);
+}
+
+#[test]
+fn members_that_know_of_nobody_else_are_brought_together_by_the_host_one_by_one() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peers = rig.job(3, 3);
+    let leads = Info::new(key("pmix.grp.btstrp"), Value::Size(1));
+    let requests = [construct("g", &[proc(0)], std::slice::from_ref(&leads)), construct("g", &[], &[])];
+    let mut waiting = Vec::new();
+    for (&peer, request) in peers.iter().zip(requests) {
+        let (id, call) = upcall(&rig.request(peer, request));
+        let Upcall::Group(call) = call else { panic!("{call:?}") };
+        waiting.push((peer, id, call.procs));
+    }
+    assert_eq!(waiting.iter().map(|(_, _, procs)| procs.len()).collect::<Vec<_>>(), [1, 0]);
+    let elements = [proc(0), proc(1)].map(Value::from).into();
+    let members = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
+    for (peer, id, _) in waiting.into_iter().rev() {
+        let info = vec![Info::new(key("pmix.grp.mbrs"), members.clone())];
+        let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info });
+        assert_eq!(formed(&outputs), (vec![peer], vec![proc(0), proc(1)], None));
+    }
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let outputs = rig.request(peer, construct("g", &[proc(0)], &[leads]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+}
+
+#[test]
+fn a_group_of_a_job_that_is_all_here_is_numbered_here_and_members_learn_what_each_gives_in_its_own_name() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let given = |claimed: u32, value: u32| {
+        let named = Info::new(key("pmix.procid"), proc(claimed));
+        Info::new(key("pmix.grp.info"), Value::info_array(vec![named, Info::new(key("port"), value)]))
+    };
+    let wish = flag("pmix.grp.actxid");
+    rig.request(peers[0], construct("g", &[everybody()], &[wish.clone(), given(1, 7)]));
+    let outputs = rig.request(peers[1], construct("g", &[everybody()], &[wish, given(1, 8)]));
+    assert_eq!(formed(&outputs).2, Some(1));
+    let Reply::Group { info, .. } = &replies(&outputs)[0].1 else { panic!("{outputs:?}") };
+    let expected: Vec<Info> = info.iter().filter(|info| info.key.as_str() == "pmix.grp.info").cloned().collect();
+    assert_eq!(expected, [given(0, 7), given(1, 8)], "whoever it says it is");
 }

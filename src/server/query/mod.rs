@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::core::Server;
-use super::directives::{Realm, find};
-use super::outputs::Ticket;
-use super::passage::with_status;
-use super::registry::{Client, Job, Presence};
-use super::requests::Requester;
+mod sets;
+
 use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest};
 use crate::keys::{self, TypedKey};
 use crate::proto::Reply;
+use crate::server::core::Server;
+use crate::server::directives::{Realm, find};
+use crate::server::inventory::INVENTORY;
+use crate::server::outputs::Ticket;
+use crate::server::passage::with_status;
+use crate::server::registry::{Client, Job, Presence};
+use crate::server::requests::Requester;
 use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint,
 };
@@ -18,7 +21,7 @@ use crate::types::{
 impl<S: Publish> Server<S> {
     /// Answers each key of each query, in order, once for all that ask the same. Found keys alone are in the answer, one
     /// info each.
-    pub(super) fn answer_queries(&mut self, ticket: Ticket, requester: &Requester, queries: &[Query]) {
+    pub(in crate::server) fn answer_queries(&mut self, ticket: Ticket, requester: &Requester, queries: &[Query]) {
         let reply = match self.answers(requester, queries) {
             Ok((status, found)) => with_status(status, found.is_empty(), Reply::Infos(found)),
             Err(status) => Reply::Status(status),
@@ -37,8 +40,9 @@ impl<S: Publish> Server<S> {
                     continue;
                 }
                 let Ok(key) = Key::from_bytes(name.as_bytes()) else { continue };
-                understood |= OWN_KEYS.contains(&key.as_str());
-                let Some(value) = self.fact(requester, &scope, &key) else { continue };
+                understood |= OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str());
+                let delivered = self.inventory_value(&key, &query.qualifiers);
+                let Some(value) = delivered.or_else(|| self.fact(requester, &scope, &key)) else { continue };
                 let size_bytes = footprint(&value).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 bytes_left = bytes_left.checked_sub(size_bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 found.push(Info { key, flags: 0, value });
@@ -60,10 +64,14 @@ impl<S: Publish> Server<S> {
             return Some(Value::from(names.join(",")));
         }
         if is(keys::QUERY_SUPPORTED_KEYS.name()) {
-            return Some(Value::from(OWN_KEYS.join(",")));
+            let known: Vec<&str> = OWN_KEYS.iter().chain(&sets::KEYS).copied().collect();
+            return Some(Value::from(known.join(",")));
         }
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return Some(Value::from(QUALIFIERS.join(",")));
+        }
+        if let Some(value) = self.fact_about_sets(requester, scope, key) {
+            return Some(value);
         }
         let namespace = &scope.namespace;
         let job = self.registry.job(namespace).filter(|job| self.is_open(requester, job))?;
@@ -93,7 +101,7 @@ impl<S: Publish> Server<S> {
     }
 
     /// Whether a user may ask about everybody's jobs.
-    pub(super) const fn is_trusted(&self, uid: u32) -> bool {
+    pub(in crate::server) const fn is_trusted(&self, uid: u32) -> bool {
         uid == 0 || uid == self.config.tools.own_uid
     }
 
@@ -132,6 +140,11 @@ struct Scope {
     namespace: Namespace,
     rank: Rank,
     realm: Realm,
+    /// A process set.
+    set: Option<Text>,
+    group: Option<Text>,
+    /// Whose hardware is meant, where that is asked for.
+    node: Option<String>,
 }
 
 impl Scope {
@@ -139,7 +152,13 @@ impl Scope {
         let realm = Realm::read(qualifiers);
         let proc = find(qualifiers, keys::PROCID);
         let (namespace, rank) = (find(qualifiers, keys::NSPACE), find(qualifiers, keys::RANK));
-        let scope = |namespace, rank| Ok(Self { namespace, rank, realm });
+        let named = |key| match find(qualifiers, key).map(|info| &info.value) {
+            Some(Value::String(name)) => Some(name.clone()),
+            _ => None,
+        };
+        let (set, group) = (named(keys::PSET_NAME), named(keys::GROUP_ID));
+        let node = find(qualifiers, keys::HOSTNAME).and_then(|info| info.value.as_str()).map(str::to_owned);
+        let scope = |namespace, rank| Ok(Self { namespace, rank, realm, set, group, node });
         match (proc.map(|info| &info.value), namespace.map(|info| &info.value)) {
             // Both styles together are a mistake.
             (Some(_), Some(_)) => Err(Status::ERR_BAD_PARAM),
@@ -184,7 +203,10 @@ const STATE_UNKNOWN: u8 = 0;
 const TABLE_RANKS_MAX: u32 = 1 << 17;
 
 /// Keys that are no job data and that the server answers.
-const OWN_KEYS: [&str; 5] = [
+const OWN_KEYS: [&str; 8] = [
+    INVENTORY,
+    keys::FABRIC_DEVICES.name(),
+    keys::FABRIC_DEVICE.name(),
     keys::QUERY_NAMESPACES.name(),
     keys::QUERY_SUPPORTED_KEYS.name(),
     keys::QUERY_SUPPORTED_QUALIFIERS.name(),
@@ -192,7 +214,8 @@ const OWN_KEYS: [&str; 5] = [
     keys::QUERY_LOCAL_PROC_TABLE.name(),
 ];
 
-const QUALIFIERS: [&str; 7] = [
+const QUALIFIERS: [&str; 10] = [
+    keys::HOSTNAME.name(),
     keys::NSPACE.name(),
     keys::RANK.name(),
     keys::PROCID.name(),
@@ -200,4 +223,6 @@ const QUALIFIERS: [&str; 7] = [
     keys::APP_INFO.name(),
     keys::JOB_INFO.name(),
     keys::SESSION_INFO.name(),
+    keys::PSET_NAME.name(),
+    keys::GROUP_ID.name(),
 ];

@@ -1,0 +1,116 @@
+//! Process sets, and questions about sets and groups.
+
+use super::harness::*;
+use crate::proto::{Group, RegisterEvents, Reply, Request};
+use crate::server::{
+    Capabilities, Credentials, Hello, HostCall, HostResult, Input, Output, PeerId, ProcessSet, RegisterClient, Version,
+};
+use crate::types::{DataArray, DataType, Info, ProcId, Query, Status, Text, Value};
+
+fn server() -> ProcId {
+    ProcId::new(namespace("server"), 0)
+}
+
+fn define(rig: &mut Rig, name: &str, members: &[ProcId]) -> Vec<Output> {
+    let set = ProcessSet { name: Text::from(name), members: members.to_vec(), source: server() };
+    rig.host(HostCall::DefineProcessSet(set))
+}
+
+fn delete(rig: &mut Rig, name: &str) -> Vec<Output> {
+    rig.host(HostCall::DeleteProcessSet { name: Text::from(name), source: server() })
+}
+
+fn result(outputs: &[Output]) -> Status {
+    let status = outputs.iter().find_map(|output| match output {
+        Output::Complete(_, HostResult::Status(status)) => Some(*status),
+        _ => None,
+    });
+    status.unwrap()
+}
+
+fn procs(procs: &[ProcId]) -> Value {
+    let elements = procs.iter().cloned().map(Value::from).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
+}
+
+fn ask(rig: &mut Rig, peer: PeerId, keys: &[&str], qualifiers: &[Info]) -> Result<Vec<Value>, Status> {
+    let query = Query { keys: keys.iter().map(|key| Text::from(*key)).collect(), qualifiers: qualifiers.to_vec() };
+    match replies(&rig.request(peer, Request::Query(vec![query]))).remove(0).1 {
+        Reply::Infos(infos) => Ok(infos.into_iter().map(|info| info.value).collect()),
+        Reply::Status(status) => Err(status),
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+fn named(name: &str) -> [Info; 1] {
+    [Info::new(key("pmix.pset.nm"), name)]
+}
+
+#[test]
+fn processes_are_told_of_sets_and_find_them_until_they_are_deleted() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 2);
+    let codes = vec![Status::PROCESS_SET_DEFINE, Status::PROCESS_SET_DELETE];
+    rig.request(peers[0], Request::RegisterEvents(RegisterEvents { codes, directives: Vec::new() }));
+    let outputs = define(&mut rig, "odd", &[proc(1)]);
+    assert_eq!(result(&outputs), Status::SUCCESS);
+    let told = outputs.iter().find_map(|output| match output {
+        Output::Notify(peer, event) if *peer == peers[0] => {
+            Some((event.status, event.source.clone(), event.info.clone()))
+        }
+        _ => None,
+    });
+    let (status, source, info) = told.unwrap();
+    assert_eq!((status, source), (Status::PROCESS_SET_DEFINE, Some(server())));
+    assert_eq!(info[..2], [Info::new(key("pmix.pset.nm"), "odd"), Info::new(key("pmix.pset.mems"), procs(&[proc(1)]))]);
+    define(&mut rig, "even", &[proc(0), proc(2)]);
+    let both = ["pmix.qry.psetnum", "pmix.qry.psets"];
+    assert_eq!(ask(&mut rig, peers[1], &both, &[]), Ok(vec![Value::Size(2), Value::from("even,odd")]));
+    assert_eq!(ask(&mut rig, peers[1], &["pmix.qry.pmems"], &named("even")), Ok(vec![procs(&[proc(0), proc(2)])]));
+    assert_eq!(ask(&mut rig, peers[1], &["pmix.qry.pmems"], &named("none")), Err(Status::ERR_NOT_FOUND));
+    let outputs = delete(&mut rig, "even");
+    let is_told =
+        |output: &Output| matches!(output, Output::Notify(_, event) if event.status == Status::PROCESS_SET_DELETE);
+    assert!(outputs.iter().any(is_told), "{outputs:?}");
+    assert_eq!(result(&delete(&mut rig, "even")), Status::ERR_NOT_FOUND);
+    assert_eq!(result(&define(&mut rig, "", &[proc(0)])), Status::ERR_BAD_PARAM);
+    assert_eq!(result(&define(&mut rig, "empty", &[])), Status::ERR_BAD_PARAM);
+    rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    let peer = rig.job(1, 1)[0];
+    assert_eq!(ask(&mut rig, peer, &["pmix.qry.psetnum"], &[]), Ok(vec![Value::Size(0)]), "it went with its job");
+}
+
+/// Names of other users' sets and groups are none of one's business.
+#[test]
+fn who_may_know_of_groups_and_sets() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    for &peer in &peers {
+        let group = Group { command: 24, id: Some(Text::from("g")), procs: vec![everybody()], directives: vec![] };
+        rig.request(peer, Request::GroupConstruct(group));
+    }
+    define(&mut rig, "s", &[everybody()]);
+    let stranger = ProcId::new(namespace("other"), 0);
+    rig.register("other", Some(1), Some(1));
+    let credentials = Credentials { uid: 4321, gid: 4321 };
+    let client = RegisterClient { proc: stranger.clone(), uid: 4321, gid: 4321, object: 0 };
+    rig.host(HostCall::RegisterClient(client));
+    let outsider = PeerId(99);
+    let version = Version { major: 5, minor: 0 };
+    rig.input(Input::Connected(
+        outsider,
+        Hello { proc: stranger, credentials, store: SOCKET, version, strangers: std::collections::BTreeSet::new() },
+    ));
+    let keys = ["pmix.qry.pgrpnum", "pmix.qry.pgrp", "pmix.qry.psetnum"];
+    let texts = |texts: &[&str]| {
+        let elements = texts.iter().map(|text| Value::from(*text)).collect();
+        Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }))
+    };
+    let found = ask(&mut rig, peers[0], &keys, &[]);
+    assert_eq!(found, Ok(vec![Value::Size(1), texts(&["g"]), Value::Size(1)]));
+    assert_eq!(ask(&mut rig, outsider, &keys, &[]), Ok(vec![Value::Size(0), texts(&[]), Value::Size(0)]));
+    let of_group = [Info::new(key("pmix.grp.id"), "g")];
+    let membership = ["pmix.qry.pgrpmems"];
+    assert_eq!(ask(&mut rig, peers[0], &membership, &of_group), Ok(vec![procs(&[proc(0), proc(1)])]));
+    assert_eq!(ask(&mut rig, outsider, &membership, &of_group), Err(Status::ERR_NOT_FOUND));
+}
