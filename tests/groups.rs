@@ -108,7 +108,7 @@ fn what_members_give_a_group_is_read_under_their_names() {
     for client in &clients {
         for (rank, port) in [(0, 7), (1, 8)] {
             let value = client.get_value(&proc("job", rank), "port", &GetOptions::new()).unwrap();
-            assert_eq!(value.as_u32(), Some(port));
+            assert_eq!(value.as_u64(), Some(port));
         }
     }
 }
