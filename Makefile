@@ -1,11 +1,11 @@
 # Two commands for users: `make run` and `make test`. Everything else is a part of them or for carriers-on.
 SHELL := /bin/bash
 CARGO ?= cargo
-TARGET := $(or $(CARGO_TARGET_DIR),target)
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_RUNS ?= 5000
 SIM_SEEDS ?= 0..10000
 FUZZ_SEED ?= 1
-FUZZ_TARGETS := frame bfrops regex registration segment server_ops conversation
+FUZZ_TARGETS := frame bfrops regex maps registration retrieval segment server_ops conversation inventory topology
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ libpmix-dev strace valgrind
@@ -17,11 +17,11 @@ BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
-BUILT ?= $(TARGET)/release
+BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit sim consumers consumer-packages loom fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit sim consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -36,8 +36,8 @@ build: packages
 
 lib: packages ## build the C library, target/release/libpmix.so.2
 	$(CARGO) build --profile libpmix --package libpmix
-	install -D -m 755 $(TARGET)/libpmix/libpmix.so $(TARGET)/release/libpmix.so.2
-	ln -sfn libpmix.so.2 $(TARGET)/release/libpmix.so
+	install -D -m 755 $(TARGET_DIR)/libpmix/libpmix.so $(TARGET_DIR)/release/libpmix.so.2
+	ln -sfn libpmix.so.2 $(TARGET_DIR)/release/libpmix.so
 
 install: build lib install-only ## install library, headers, command, man pages, completions (PREFIX=/usr/local DESTDIR=)
 
@@ -67,17 +67,18 @@ features: ## the library alone, as an MPI library would link it
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
 
 unit: lib ## unit, property and integration tests
-	MODEX_LIBPMIX=$(abspath $(TARGET))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
+	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
 
 sim: ## simulated clusters under faults, and defects planted to see that they are found (SIM_SEEDS=A..B)
 	$(CARGO) build --all-features --bin modex
-	$(TARGET)/debug/modex sim --seeds $(SIM_SEEDS) --nodes 3 --ranks 5 --phases 2
-	@status=0; $(TARGET)/debug/modex sim --seeds 0..100 --faults canary || status=$$?; \
+	$(TARGET_DIR)/debug/modex sim --seeds $(SIM_SEEDS) --nodes 3 --ranks 5 --phases 2
+	@status=0; $(TARGET_DIR)/debug/modex sim --seeds 0..100 --faults canary || status=$$?; \
 		[ $$status = 1 ] || { echo "error: a planted defect was not found (status $$status)" >&2; exit 1; }
 
 consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
 	$(CARGO) test --all-features --test consumers
 	$(CARGO) test --all-features --test interop
+	$(CARGO) test --all-features --test retrieval_in_c
 
 docs:
 	$(CARGO) test --all-features --doc
@@ -85,6 +86,9 @@ docs:
 
 loom: ## model-check the publication protocol
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --lib --no-default-features loom_
+
+fuzz: ## search with one fuzz target for a time (TARGET=registration SECONDS=3600); findings stay in fuzz/artifacts
+	scripts/fuzz.sh $(TARGET) $(SECONDS)
 
 fuzz-smoke: ## a short run of each fuzz target over its corpus
 	FUZZ_SEED=$(FUZZ_SEED) scripts/fuzz-smoke.sh $(FUZZ_RUNS) $(FUZZ_TARGETS)

@@ -19,7 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("proto", &["bfrops", "types", "keys"]),
     ("gds", &["shmem", "regex", "types", "keys"]),
     ("events", &["types", "keys"]),
-    ("server", &["events", "gds", "proto", "regex", "types", "keys"]),
+    ("server", &["events", "topo", "gds", "proto", "regex", "types", "keys"]),
     ("client", &["gds", "proto", "types", "keys"]),
     ("ptl", &["proto", "bfrops", "types"]),
     ("runtime", &["server", "client", "events", "ptl", "topo", "gds", "proto", "bfrops", "shmem", "types", "keys"]),

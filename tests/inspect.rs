@@ -14,7 +14,8 @@ use std::process::{Command, Output, Stdio};
 use modex::gds::registration::JobDescription;
 use modex::gds::{Origin, Posted, Publish, Store, StoreOptions};
 use modex::shmem::{BackingKind, Location, SegmentOptions, SegmentWriter};
-use modex::types::{Key, Namespace, Scope, Value};
+use modex::topo::{Inventory, Machine, SharedMachine};
+use modex::types::{Key, Namespace, Scope, Text, Topology, Value};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
@@ -430,4 +431,41 @@ fn field_names(json: &Json, names: &mut Vec<String>) {
         Json::Array(elements) => elements.iter().for_each(|element| field_names(element, names)),
         _ => {}
     }
+}
+
+const MACHINE: &str = "<topology version='2.0'><object type='Machine' cpuset='0x1'><object type='Core' cpuset='0x1'>\
+    <object type='PU' os_index='0' cpuset='0x1'/></object><object type='OSDev' name='eth\u{1b}0' osdev_type='2'/></object></topology>";
+
+/// The segment of a node's topology is no job's, and is shown for what it is.
+#[test]
+fn the_topology_of_a_node_and_an_inventory_are_shown() {
+    let directory = TempDir::new().unwrap();
+    let options = SegmentOptions {
+        backing: BackingKind::File,
+        directory: Some(directory.path().to_owned()),
+        ..SegmentOptions::new("", "server.0")
+    };
+    let topology = Topology { xml: Some(Text::from(MACHINE)), support: Vec::new() };
+    let _shared = SharedMachine::publish(&topology, &options).unwrap();
+    let path = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    let segment = segment(&["--file", utf8(&path), "--topology"]);
+    assert_eq!((&segment["namespace"], &segment["is_layout_ours"]), (&json!("modex.topology"), &json!(true)));
+    let hardware = &segment["hardware"];
+    assert_eq!(
+        (&hardware["cores"], &hardware["object_count"], &hardware["node"]),
+        (&json!(1), &json!(4), &json!(null))
+    );
+    assert_eq!(hardware["devices"][0]["kinds"], json!(["network"]));
+    assert_eq!(hardware["objects"][2]["kind"], json!("PU"));
+    let shown = text(&["--file", utf8(&path), "--topology"]);
+    assert!(shown.contains("Parts") && shown.contains("eth\\u{1b}0"), "{shown}");
+
+    let blob = Inventory::of("n7", &Machine::of_xml(MACHINE).unwrap()).encode().unwrap();
+    let file = directory.path().join("blob");
+    fs::write(&file, &blob).unwrap();
+    let report: Json = serde_json::from_str(&text(&["--inventory", utf8(&file), "--json"])).unwrap();
+    assert_eq!((&report["inventory"]["node"], &report["inventory"]["processors"]), (&json!("n7"), &json!(1)));
+    assert!(text(&["--inventory", utf8(&file)]).contains("n7"));
+    fs::write(&file, &blob[1..]).unwrap();
+    assert!(complaint(&["--inventory", utf8(&file)]).contains("no inventory"));
 }

@@ -1,5 +1,5 @@
 //! The node's topology: read once by the server, on the first question, and shared with every process of every job.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -10,8 +10,8 @@ use std::sync::mpsc;
 
 use modex::gds::AsStatus;
 use modex::gds::registration::JobDescription;
-use modex::topo::{CpuSet, TopologyError};
-use modex::types::{Key, ProcId, Rank, Status, Text, Topology, Value};
+use modex::topo::{CpuSet, Inventory, TopologyError};
+use modex::types::{Info, Key, ProcId, Query, Rank, Status, Text, Topology, Value};
 use modex::{Client, GetOptions, LocalHost, Server, TopologySharing, TopologySource, keys};
 use support::{TestServer, namespace, proc};
 
@@ -200,4 +200,44 @@ fn what_a_process_is_near_to_follows_from_its_processors() {
     let done = move |found: Result<Value, _>| sender.send(found.unwrap()).unwrap();
     client.get_nb(&proc("bound", 1), keys::LOCALITY_STRING.name(), &GetOptions::new(), done).unwrap();
     assert_eq!(receiver.recv().unwrap(), Value::from("hwloc:SK0:CR0:HT0"));
+}
+
+/// What was delivered can be asked for, by queries and by Gets, of one node and of all.
+#[test]
+fn inventories_are_collected_delivered_and_asked_for() {
+    let server = server(Some(Arc::new(Counted::default())), TopologySharing::OnDemand);
+    let own = server.server.collect_inventory().unwrap();
+    assert_eq!((own.node.as_str(), own.packages, own.cores, own.processors, own.devices.len()), ("node0", 2, 2, 2, 1));
+    let other = Inventory { node: "node1".to_owned(), ..own.clone() };
+    let blobs = [&own, &other].map(|inventory| inventory.encode().unwrap());
+    let client = server.connect("one", 0);
+    let hostname = |name: &str| Info::new(Key::from_static(keys::HOSTNAME.name()), name);
+    let ask = |key: &str, qualifiers: Vec<Info>| {
+        client.query(vec![Query { keys: vec![Text::from(key)], qualifiers }]).map(|answered| answered.results)
+    };
+    assert!(ask(Server::INVENTORY, Vec::new()).is_err(), "nothing has been delivered");
+    server.server.deliver_inventory(blobs.to_vec()).unwrap();
+    let refused = server.server.deliver_inventory(vec![b"none".to_vec()]).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
+
+    let found = ask(Server::INVENTORY, vec![hostname("node1")]).unwrap();
+    assert_eq!(found.first().unwrap().value, Value::ByteObject(blobs[1].clone()));
+    let Value::DataArray(all) = ask(Server::INVENTORY, Vec::new()).unwrap().remove(0).value else { panic!("no array") };
+    assert_eq!(all.elements, blobs.map(Value::ByteObject));
+    assert!(ask(Server::INVENTORY, vec![hostname("node2")]).is_err());
+
+    let newer = Inventory { model: "newer".to_owned(), ..other };
+    server.server.deliver_inventory(vec![newer.encode().unwrap()]).unwrap();
+    for client in [client, over_tcp(&server, "one", 1)] {
+        let job = ProcId { rank: Rank::Wildcard, ..proc("one", 0) };
+        let options = GetOptions::new().immediate().info(hostname("node1"));
+        let found = client.get_value(&job, keys::FABRIC_DEVICES.name(), &options).unwrap().into_value().unwrap();
+        let Value::DataArray(devices) = found else { panic!("no devices") };
+        let Some(Value::Info(device)) = devices.elements.first() else { panic!("no device") };
+        let Value::DataArray(facts) = &device.value else { panic!("no facts") };
+        let Some(Value::Info(identity)) = facts.elements.first() else { panic!("no identity") };
+        assert_eq!((identity.key.as_str(), identity.value.as_str()), ("pmix.dev.id", Some("02:00:00:00:00:01")));
+        let named = options.info(Info::new(Key::from_static(keys::FABRIC_DEVICE_NAME.name()), "eth0"));
+        assert!(client.get_value(&job, keys::FABRIC_DEVICE.name(), &named).is_ok());
+    }
 }

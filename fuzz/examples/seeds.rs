@@ -9,6 +9,7 @@ use modex::bfrops::Codec;
 use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect, Role};
 use modex::proto::{Command, Version};
 use modex::regex::{MapLimits, NodeList, RankMap, generate_nodes, generate_ranks};
+use modex::topo::{Inventory, Machine};
 use modex::types::{Namespace, ProcId};
 use modex_fuzz::{PEERS, codec_choice, description, sample};
 
@@ -32,6 +33,23 @@ fn main() {
     registrations();
     segments();
     sessions();
+    machines();
+}
+
+/// A made-up machine, as text and as an inventory, whole and without header and check sum.
+fn machines() {
+    let xml = r#"<topology version="2.0"><object type="Machine" cpuset="0x3"><info name="CPUModel" value="made &amp; up"/>
+      <object type="Package" cpuset="0x1"><object type="NUMANode" os_index="0" cpuset="0x1" local_memory="1024"/>
+        <object type="L2Cache" cpuset="0x1" cache_size="512"><object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object></object>
+        <object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0200 [8086:1572] [8086:0000] 02"><object type="OSDev" name="eth0" osdev_type="2">
+          <info name="Address" value="02:00:00:00:00:01"/></object></object></object>
+      <object type="Group" cpuset="0x2" kind="1" subkind="2"><object type="PU" os_index="1" cpuset="0x2"/></object></object>
+      <distances2 nbobjs="2"><indexes length="4">0 1 </indexes></distances2></topology>"#;
+    seed("topology", "machine", &[], xml.as_bytes());
+    let machine = Machine::of_xml(xml).expect("a machine");
+    let blob = Inventory::of("node0", &machine).encode().expect("a small machine");
+    seed("inventory", "blob", &[], &blob);
+    seed("inventory", "records", &[], &blob[12..blob.len() - 8]);
 }
 
 fn seed(target: &str, name: &str, choices: &[u8], bytes: &[u8]) {

@@ -2,7 +2,7 @@
 
 use modex::bfrops::{Codec, DecodeLimits, Encoding, Reader, Writer};
 use modex::gds::registration::{Description, Given};
-use modex::types::{DataType, Info, Key, Rank, Value};
+use modex::types::{DataArray, DataType, Info, Key, LocalAddress, ProcId, Rank, Timeval, Value};
 
 /// Keys that mean something to a registration, and some that mean nothing.
 pub const KEYS: [&str; 30] = [
@@ -56,6 +56,16 @@ const TEXTS: [&str; 14] = [
     "",
 ];
 
+/// A key: those above, then all of the standard in the order of their names.
+#[must_use]
+pub fn key(choice: u8) -> &'static str {
+    static NAMES: std::sync::OnceLock<Vec<&'static str>> = std::sync::OnceLock::new();
+    let names = NAMES.get_or_init(|| modex::keys::attributes().map(|attribute| attribute.name).collect());
+    let choice = usize::from(choice);
+    // Two in three of the bytes are left for the standard's, spread over all of them.
+    KEYS.get(choice).or_else(|| names.get((choice - KEYS.len()) * names.len() / (256 - KEYS.len()))).copied().unwrap_or("k")
+}
+
 /// Infos one after the other until the bytes are none any more.
 #[must_use]
 pub fn from_wire(bytes: &[u8], codec: Codec) -> Vec<Info> {
@@ -87,13 +97,13 @@ fn infos(bytes: &mut &[u8], count_max: usize, depth_left: u32) -> Vec<Info> {
 }
 
 fn info(bytes: &mut &[u8], depth_left: u32) -> Option<Info> {
-    let key = KEYS[usize::from(byte(bytes)?) % KEYS.len()];
+    let key = key(byte(bytes)?);
     Some(Info::new(Key::from_static(key), value(bytes, depth_left)?))
 }
 
 fn value(bytes: &mut &[u8], depth_left: u32) -> Option<Value> {
     let (kind, parameter) = (byte(bytes)?, byte(bytes)?);
-    Some(match kind % 14 {
+    Some(match kind % 15 {
         0 => Value::Uint32(parameter.into()),
         1 => Value::Uint32(u32::from(parameter) << 24),
         2 => Value::Int(i32::from(parameter.cast_signed())),
@@ -105,9 +115,45 @@ fn value(bytes: &mut &[u8], depth_left: u32) -> Option<Value> {
             [Value::Undefined, Value::NullString, Value::ProcRank(Rank::Wildcard)][usize::from(parameter) % 3].clone()
         }
         11 => Value::Uint16(parameter.into()),
+        14 => odd(parameter),
         _ if depth_left == 0 => Value::Undefined,
         _ => Value::info_array(infos(bytes, usize::from(parameter % 16), depth_left - 1)),
     })
+}
+
+/// Values of the types that hosts rarely use.
+fn odd(choice: u8) -> Value {
+    let array = |element_type, elements| Value::DataArray(Box::new(DataArray { element_type, elements }));
+    let proc = || Value::from(ProcId::new(crate::sample::namespace(), 1));
+    let odd = [
+        Value::Byte(choice),
+        Value::Pid(choice.into()),
+        Value::Int8(choice.cast_signed()),
+        Value::Int64(-1),
+        Value::Uint64(u64::MAX),
+        Value::Float(f32::NAN),
+        Value::Double(-0.0),
+        Value::Timeval(Timeval { seconds: -1, microseconds: i64::MAX }),
+        Value::Time(u64::MAX),
+        Value::Status(-1),
+        Value::Value(Box::new(Value::Bool(true))),
+        proc(),
+        Value::Info(Box::new(Info::new(Key::from_static("k"), 1_u8))),
+        Value::ByteObject(vec![choice; 3]),
+        Value::Pointer(LocalAddress::default()),
+        Value::Scope(choice),
+        Value::CompressedString(vec![choice; 9]),
+        Value::Regex(b"raw:n0,n1\0".to_vec()),
+        Value::Regex(vec![choice; 5]),
+        Value::ProcCpuset(None),
+        Value::ProcNamespace(crate::sample::namespace()),
+        array(DataType::String, vec![Value::from("n1"), Value::NullString]),
+        array(DataType::Uint32, vec![Value::Uint32(choice.into())]),
+        array(DataType::Proc, vec![proc()]),
+        array(DataType::Info, vec![Value::Uint8(1)]),
+        array(DataType::DataArray, vec![array(DataType::Undefined, Vec::new())]),
+    ];
+    odd[usize::from(choice) % odd.len()].clone()
 }
 
 fn byte(bytes: &mut &[u8]) -> Option<u8> {

@@ -31,3 +31,12 @@ pub const PEERS: [Version; 5] =
 pub fn dialect(codec_choice: u8, peer_choice: u8) -> Dialect {
     Dialect { codec: codec(codec_choice), peer: PEERS[usize::from(peer_choice) % PEERS.len()] }
 }
+
+/// An inventory with these records, and a header and a check sum that fit them.
+#[must_use]
+pub fn signed_inventory(records: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(records.len()).unwrap_or(u32::MAX).to_le_bytes();
+    let mut blob = [b"MDXI", &[1, 0, 0, 0][..], &length, records].concat();
+    blob.extend(xxhash_rust::xxh3::xxh3_64(&blob).to_le_bytes());
+    blob
+}

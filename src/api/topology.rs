@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Client, Server, ServerBuilder};
+use super::{Client, Server, ServerBuilder, ServerError};
 use crate::runtime::{TopologySharing, TopologySource};
-use crate::topo::{self, Machine, SharedMachine, TopologyError};
+use crate::server::HostCall;
+use crate::topo::{self, Inventory, Machine, SharedMachine, TopologyError};
 use crate::types::Topology;
 
 /// Reads the machine through hwloc, in this process; needs feature `topology`.
@@ -58,6 +59,43 @@ impl ServerBuilder {
 }
 
 impl Server {
+    /// What hardware this node has, in short. The first question about it reads the topology, and waits for that.
+    ///
+    /// Source: PMIx Standard, `PMIx_server_collect_inventory`.
+    ///
+    /// # Errors
+    /// [`TopologyError`].
+    pub fn collect_inventory(&self) -> Result<Inventory, TopologyError> {
+        Ok(Inventory::of(self.hostname(), self.topology()?.machine()))
+    }
+
+    /// Takes inventories of nodes, as [`Inventory::encode`] wrote them there; that of a node takes the place of its older
+    /// one. All are taken or none. Queries for [`Server::INVENTORY`], `PMIX_FABRIC_DEVICES` and `PMIX_FABRIC_DEVICE`, and
+    /// Gets of these, are answered from them.
+    ///
+    /// Source: PMIx Standard, `PMIx_server_deliver_inventory`.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] for bytes that are no inventory, and for more nodes than are kept.
+    pub fn deliver_inventory(&self, blobs: Vec<Vec<u8>>) -> Result<(), ServerError> {
+        self.status("take the inventories", HostCall::DeliverInventories(blobs))
+    }
+
+    /// As [`Server::deliver_inventory`], without waiting: `callback` gets the result, on the thread of the host's functions.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn deliver_inventory_with(
+        &self,
+        blobs: Vec<Vec<u8>>,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        self.status_with("take the inventories", HostCall::DeliverInventories(blobs), callback)
+    }
+
+    /// The key of inventories: of the node that `PMIX_HOSTNAME` names, or of all that were delivered.
+    pub const INVENTORY: &'static str = crate::server::INVENTORY;
+
     /// The topology of this node. The first question reads it, and waits for that; clients are handed the same.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::client::debugger;
 use super::guard::{Failure, guard, guard_or};
 use super::process::{self, Membership};
 use super::tool_directions::Directives;
@@ -15,7 +16,8 @@ use crate::types::{ProcId, Status};
 /// that started it, else to the only one that can be found; with `PMIX_TOOL_DO_NOT_CONNECT` to none, and with
 /// `PMIX_TOOL_CONNECT_OPTIONAL` it works for itself if there is none. A launcher (`PMIX_LAUNCHER`) is a server, too, which tools
 /// find; `PMIx_tool_set_server_module` gives it a host's functions. One that another tool has started
-/// (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as well. See the standard's function of the same name.
+/// (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as well. Where the job's description says so
+/// (`PMIX_DEBUG_STOP_IN_INIT`), this waits for `PMIX_DEBUGGER_RELEASE`. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -31,17 +33,23 @@ pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_
         let raw = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
         // SAFETY: the caller's contract.
         let place = unsafe { pointer::optional(proc, "place for the process") }?;
-        let _changes = process::begin();
-        let name = match process::member() {
-            Ok(member) => Ok(member.proc()),
+        let changes = process::begin();
+        let joined = match process::member() {
+            Ok(member) => Ok((member.proc(), None)),
             // SAFETY: the caller's contract.
             Err(_) => unsafe { become_tool(&Directives::read(&infos)?, raw) },
         };
         if let Some(place) = place {
-            *place = to_c::optional_proc(name.as_ref().ok());
+            *place = to_c::optional_proc(joined.as_ref().ok().map(|(name, _)| name));
         }
-        name?;
+        let (_, new) = joined?;
         process::change(|state| state.tool_count = state.tool_count.saturating_add(1));
+        drop(changes);
+        // A launcher that a tool has had started waits for what that tool wants of it.
+        if let Some(Err(status)) = new.map(|client| debugger::wait_if_told(&client)) {
+            let _ = PMIx_tool_finalize();
+            return Err(Failure(status));
+        }
         Ok(())
     })
 }
@@ -50,7 +58,7 @@ pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_
 ///
 /// # Safety
 /// P1 for every pointer inside `infos`.
-unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<ProcId, Failure> {
+unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<Joined, Failure> {
     let client = Arc::new(Membership::new(connect(directives)?));
     let name = client.proc().clone();
     process::change(|state| {
@@ -66,8 +74,11 @@ unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<
         return Err(failure);
     }
     parent::watch(&client);
-    Ok(name)
+    Ok((name, Some(client)))
 }
+
+/// A tool's name, and its first connection if that is new.
+type Joined = (ProcId, Option<Arc<Membership>>);
 
 /// A launcher is found by tools, and starts processes of its own.
 ///

@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 
 use crate::notices;
 
-/// PMIx out of shared memory: run, inspect and measure jobs on this machine.
+/// PMIx out of shared memory: run, inspect, ask and measure jobs on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "modex", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {

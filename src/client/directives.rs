@@ -172,7 +172,7 @@ impl GetDirectives {
     }
 
     /// Makes the request one that the server answers from what it has.
-    pub(super) fn demand_immediate(&mut self) {
+    pub(crate) fn demand_immediate(&mut self) {
         if !self.immediate {
             self.immediate = true;
             self.upward.retain(|info| info.key.as_str() != attribute::IMMEDIATE);

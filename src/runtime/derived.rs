@@ -6,8 +6,9 @@
 use std::sync::Weak;
 
 use super::session::{Session, ValueCallback};
-use crate::client::{GetDirectives, GetRequest};
+use crate::client::{Call, GetDirectives, GetRequest, Outcome};
 use crate::keys;
+use crate::proto::{Get, Reply, Request};
 use crate::topo::{CpuSet, DeviceDistance, Machine};
 use crate::types::{self, DataArray, DataType, Key, ProcId, Rank, Text, Value};
 
@@ -24,6 +25,8 @@ enum Derivable {
     Distances,
     /// Which of the processes of its package it is.
     PackageRank,
+    /// What the server was told of the hardware of nodes, which is in no segment.
+    Delivered,
 }
 
 impl Derivable {
@@ -34,6 +37,7 @@ impl Derivable {
             _ if key == keys::LOCALITY_STRING.name() => Some(Self::Locality),
             _ if key == keys::DEVICE_DISTANCES.name() => Some(Self::Distances),
             _ if key == keys::PACKAGE_RANK.name() => Some(Self::PackageRank),
+            _ if key == keys::FABRIC_DEVICES.name() || key == keys::FABRIC_DEVICE.name() => Some(Self::Delivered),
             _ => None,
         }
     }
@@ -70,8 +74,24 @@ impl Session {
                 let (xml, support) = (Some(Text::from(machine.xml())), machine.support().to_vec());
                 Some(Value::Topology(Box::new(types::Topology { xml, support })))
             }
+            Derivable::Delivered => self.delivered(request),
             of_process => self.of_process(of_process, request.proc.rank),
         }
+    }
+
+    /// What the server says without waiting. One that has answered a message of this process's has said so already.
+    fn delivered(&self, request: &GetRequest) -> Option<Value> {
+        if self.is_alone() || !self.reads_segment() {
+            return None;
+        }
+        let mut directives = request.directives.clone();
+        directives.demand_immediate();
+        let get = Get { proc: request.proc.clone(), key: request.key.clone(), directives: directives.upward };
+        let Ok(Outcome::Reply(Reply::Data(data))) = self.link().call(Call::Exchange(Request::Get(get))) else {
+            return None;
+        };
+        let mut entries = data.into_iter().flat_map(|data| data.entries);
+        entries.find(|entry| Some(&entry.key) == request.key.as_ref()).map(|entry| entry.value)
     }
 
     fn of_process(&self, wanted: Derivable, rank: Rank) -> Option<Value> {
@@ -85,7 +105,7 @@ impl Session {
             Derivable::Locality => machine.locality(&processors).map(Value::from),
             Derivable::Distances => Some(distances(&machine, &processors)),
             Derivable::PackageRank => self.package_rank(&machine, rank, &processors).map(Value::Uint16),
-            Derivable::Xml | Derivable::Topology => None,
+            Derivable::Xml | Derivable::Topology | Derivable::Delivered => None,
         }
     }
 

@@ -18,6 +18,7 @@ use super::tools::Tools;
 use super::waiting::Waiting;
 use crate::gds::Publish;
 use crate::proto::{Request, Tag};
+use crate::topo::Inventories;
 use crate::types::{Namespace, Status, Time};
 
 /// The server core over a datastore. See the module's documentation.
@@ -38,6 +39,7 @@ pub struct Server<S: Publish> {
     pub(super) cleanups: Cleanups,
     pub(super) upcalls: PendingUpcalls,
     pub(super) tools: Tools,
+    pub(super) inventories: Inventories,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
 }
@@ -62,6 +64,7 @@ impl<S: Publish> Server<S> {
             cleanups: Cleanups::default(),
             upcalls: PendingUpcalls::default(),
             tools: Tools::default(),
+            inventories: Inventories::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),
         }
@@ -203,6 +206,10 @@ impl<S: Publish> Server<S> {
             }
             HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
             HostCall::Get(get) => return self.get_for_host(now, ticket, get),
+            HostCall::DeliverInventories(blobs) => {
+                let result = self.deliver_inventories(&blobs);
+                return self.outputs.complete(ticket, result);
+            }
         };
         self.outputs.complete(ticket, HostResult::Status(status));
     }

@@ -49,7 +49,10 @@ impl<S: Publish> Server<S> {
             return self.outputs.reply_status(ticket, Status::ERR_NO_PERMISSIONS);
         }
         let wanted = Wanted { proc, key, directives: GetDirectives::read(&directives) };
-        self.ask(now, Asker::Peer(ticket), wanted);
+        let asker = self.answer_from_inventories(Asker::Peer(ticket), &wanted, &directives);
+        if let Some(asker) = asker {
+            self.ask(now, asker, wanted);
+        }
     }
 
     /// Tools read the jobs that they may query: those of their user, unless it is root or the server's own.
@@ -64,7 +67,10 @@ impl<S: Publish> Server<S> {
     pub(super) fn get_for_host(&mut self, now: Time, ticket: CallTicket, get: OwnGet) {
         let OwnGet { proc, directives, key } = get;
         let wanted = Wanted { proc, key, directives: GetDirectives::read(&directives) };
-        self.ask(now, Asker::Own(ticket), wanted);
+        let asker = self.answer_from_inventories(Asker::Own(ticket), &wanted, &directives);
+        if let Some(asker) = asker {
+            self.ask(now, asker, wanted);
+        }
     }
 
     /// Answers a request for data, or holds it until it can be answered. Its time runs from now.

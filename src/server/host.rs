@@ -50,6 +50,8 @@ pub enum HostCall {
     DirectModexRequest(DirectModexRequest),
     /// The server's own process wants data, as a client on this node would.
     Get(OwnGet),
+    /// Hands over inventories of nodes, as blobs. That of a node takes the place of its older one.
+    DeliverInventories(Vec<Vec<u8>>),
     /// Hands over output of a process, for whoever has pulled it. Nobody has: it is kept for a while.
     IofDeliver(IofOutput),
     /// The host has other functions from now on.

@@ -52,6 +52,7 @@ mod get;
 mod group;
 mod host;
 mod interest;
+mod inventory;
 mod io;
 mod namespaces;
 mod outputs;
@@ -79,6 +80,7 @@ pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
     ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
+pub use inventory::INVENTORY;
 pub use io::{
     Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind,
     TopologyQuestion, Version,

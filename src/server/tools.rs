@@ -295,7 +295,7 @@ fn upcall_of(hello: &ToolHello) -> ToolUpcall {
 fn of_one() -> Vec<Info> {
     let mut known = universe_of_one();
     let numbers = [keys::JOB_SIZE, keys::MAX_PROCS, keys::NUM_NODES, keys::LOCAL_SIZE];
-    known.extend(numbers.map(|key| one(key)));
+    known.extend(numbers.map(one));
     known.push(Info::new(Key::from_static(keys::LOCAL_PEERS.name()), "0"));
     known
 }

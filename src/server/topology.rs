@@ -29,8 +29,11 @@ impl<S: Publish> Server<S> {
     pub(super) fn topology_question(&self, asker: &Asker, wanted: &Wanted, verdict: &Verdict) -> Option<Key> {
         let Asker::Peer(ticket) = asker else { return None };
         let key = wanted.key.as_ref().filter(|key| TEXTS.contains(&key.as_str()))?;
-        let is_own_job = self.peers.get(ticket.peer())?.proc.namespace == wanted.proc.namespace;
-        let is_asked = is_own_job && wanted.proc.rank == Rank::Wildcard && self.config.answers_topology;
+        // Of a job that this node knows: its own processes are asked about, by themselves or by a tool.
+        let namespace = &wanted.proc.namespace;
+        let is_own_job = self.peers.get(ticket.peer())?.proc.namespace == *namespace;
+        let is_here = is_own_job || self.registry.registered(namespace).is_some();
+        let is_asked = is_here && wanted.proc.rank == Rank::Wildcard && self.config.answers_topology;
         (is_asked && *verdict != Verdict::Found).then(|| key.clone())
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::faults::Faults;
-use super::process::State;
+use super::process::{Process, State};
 use super::queue::{Event, ServerId, ToClient};
 use super::setup::{STOPPED_FOR, job};
 use super::world::{Node, World};
@@ -171,15 +171,20 @@ impl World {
             self.send_down(peer, ToClient::Closed);
         }
         self.fail_exchanges_with(node);
+        self.retire_all_on(node, comes_again);
         if !comes_again {
-            let there = (0..self.processes.len()).filter_map(|process| u32::try_from(process).ok());
-            let there: Vec<u32> =
-                there.filter(|process| self.process(*process).is_some_and(|of| of.node == node)).collect();
-            there.into_iter().for_each(|process| self.retire(process, State::Ended));
             return;
         }
         let at = self.now + Duration::from_millis(5);
         self.queue.plan(at, Event::Restart(node));
+    }
+
+    /// Nobody on a dead node acts any more, and where a server was killed nobody starts under it any more.
+    fn retire_all_on(&mut self, node: u32, comes_again: bool) {
+        let ends = |of: &&Process| of.node == node && (!comes_again || of.state == State::Away);
+        let number = |of: &Process| self.jobs.get(of.job).map(|job| job.first.saturating_add(of.rank));
+        let ended: Vec<u32> = self.processes.iter().filter(ends).filter_map(number).collect();
+        ended.into_iter().for_each(|process| self.retire(process, State::Ended));
     }
 
     /// A new server knows nothing of the old one; the host starts a new job there.

@@ -260,6 +260,11 @@ impl World {
             }
             return;
         }
+        // A job that is to end is not begun.
+        let is_beginning = matches!(call, HostCall::RegisterNamespace(_) | HostCall::RegisterClient(_));
+        if self.is_ending && is_beginning {
+            return;
+        }
         self.host.last += 1;
         let id = CallId(self.host.last);
         if let Some(asker) = asker {

@@ -26,6 +26,7 @@ mod faults;
 mod gatherings;
 mod host;
 mod invariants;
+mod looking;
 mod process;
 mod program;
 mod queue;

@@ -4,19 +4,40 @@
 
 typedef pmix_status_t set_module_fn(pmix_server_module_t *module);
 
-static atomic_int spawned, published, over;
+static atomic_int spawned, published, over, ready;
 
-static void give_spawn(struct answer *answer) { answer->call.spawn(answer->status, answer->payload, answer->data); }
+static void give_spawn(struct answer *answer)
+{
+    if (answer->count) { /* output that comes before anybody can have asked for it */
+        pmix_proc_t source = proc_of(answer->payload, 0);
+        pmix_byte_object_t text = {.bytes = "hello\n", .size = 6};
+        struct done delivered = DONE;
+        pmix_status_t status =
+            PMIx_server_IOF_deliver(&source, PMIX_FWD_STDOUT_CHANNEL, &text, NULL, 0, op_done, &delivered);
+        CHECK_STATUS(PMIX_SUCCESS, done_result(&delivered, status));
+    }
+    answer->call.spawn(answer->status, answer->payload, answer->data);
+}
+
+static pmix_status_t up_pull(const pmix_proc_t procs[], size_t n, const pmix_info_t info[], size_t ninfo,
+                             pmix_iof_channel_t channels, pmix_op_cbfunc_t callback, void *data)
+{
+    (void)info, (void)ninfo;
+    if (n != 1 || strcmp(procs[0].nspace, "job-of-launcher")) return PMIX_ERR_NOT_FOUND;
+    CHECK_NUMBER(PMIX_FWD_STDOUT_CHANNEL, channels & PMIX_FWD_STDOUT_CHANNEL);
+    return answer_op(callback, data, PMIX_SUCCESS);
+}
 
 static pmix_status_t up_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, const pmix_app_t apps[],
                               size_t napps, pmix_spawn_cbfunc_t callback, void *data)
 {
-    (void)proc, (void)info, (void)ninfo;
+    (void)proc;
     CHECK(napps == 1 && strcmp(apps[0].cmd, "program") == 0);
     atomic_fetch_add(&spawned, 1);
     struct answer *answer = answer_new(give_spawn, data, PMIX_SUCCESS);
     answer->call.spawn = callback;
     answer->payload = getenv("LAUNCHER") ? "job-of-launcher" : "job-of-tool";
+    answer->count = info_of(info, ninfo, PMIX_FWD_STDOUT) != NULL;
     answer_later(answer);
     return PMIX_SUCCESS;
 }
@@ -29,7 +50,19 @@ static pmix_status_t up_publish(const pmix_proc_t *proc, const pmix_info_t info[
     return answer_op(callback, data, PMIX_SUCCESS);
 }
 
-static pmix_server_module_t module = {.publish = up_publish, .spawn = up_spawn};
+static pmix_status_t up_notify(pmix_status_t code, const pmix_proc_t *source, pmix_data_range_t range,
+                               pmix_info_t info[], size_t n, pmix_op_cbfunc_t callback, void *data)
+{
+    (void)range;
+    const pmix_info_t *where = info_of(info, n, "pmix.brkpnt");
+    CHECK_STATUS(-58, code); /* PMIX_READY_FOR_DEBUG */
+    CHECK_TEXT("held", source->nspace);
+    CHECK(where && where->value.type == PMIX_STRING && strcmp(where->value.data.string, "pmix-init") == 0);
+    atomic_fetch_add(&ready, 1);
+    return answer_op(callback, data, PMIX_SUCCESS);
+}
+
+static pmix_server_module_t module = {.publish = up_publish, .spawn = up_spawn, .iof_pull = up_pull, .notify_event = up_notify};
 
 static set_module_fn *set_module(void)
 {
@@ -165,15 +198,75 @@ static void through_a_launcher(const char *file)
     app.cmd = strdup("program");
     app.maxprocs = 1;
     pmix_status_t status;
-    while ((status = PMIx_Spawn(NULL, 0, &app, 1, job)) == PMIX_ERR_NOT_SUPPORTED) usleep(1000);
+    pmix_info_t forward;
+    int output[2], out = dup(1);
+    char said[8] = "";
+    size_t length = 0;
+    ssize_t got;
+    PMIX_INFO_CONSTRUCT(&forward);
+    PMIX_INFO_LOAD(&forward, PMIX_FWD_STDOUT, &yes, PMIX_BOOL);
+    if (pipe(output) != 0) exit(2);
+    fflush(stdout);
+    dup2(output[1], 1);
+    while ((status = PMIx_Spawn(&forward, 1, &app, 1, job)) == PMIX_ERR_NOT_SUPPORTED) usleep(1000);
+    /* The job's output is the tool's own. */
+    while (length < 6 && (got = read(output[0], said + length, 6 - length)) > 0) length += (size_t)got;
+    dup2(out, 1);
+    close(out);
+    close(output[0]);
+    close(output[1]);
     CHECK_STATUS(PMIX_SUCCESS, status);
     CHECK_TEXT("job-of-launcher", job);
+    CHECK_TEXT("hello\n", said);
     PMIX_APP_DESTRUCT(&app);
     close(ends[1]);
     host_wait(pid, 0);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_disconnect(&il));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_set_server(&own, NULL, 0));
     check_spawn("job-of-tool");
+}
+
+/* Started to be held in its initialization, until the tool lets it go; one as a client, the other as a tool. */
+static int held(void)
+{
+    const char *rank = getenv("PMIX_RANK");
+    if (rank && strcmp(rank, "0") == 0) {
+        client_start();
+        return client_end();
+    }
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, NULL, 0));
+    CHECK_TEXT("held", me.nspace);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_finalize());
+    return finish();
+}
+
+static void hold_and_release(void)
+{
+    struct done described = DONE;
+    pmix_nspace_t job = "held";
+    pmix_info_t info[2];
+    pid_t pids[2];
+    uint32_t size = 2;
+    bool yes = true;
+
+    memset(info, 0, sizeof info);
+    PMIX_INFO_LOAD(&info[0], PMIX_JOB_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[1], PMIX_DEBUG_STOP_IN_INIT, &yes, PMIX_BOOL);
+    pmix_status_t status = PMIx_server_register_nspace(job, 2, info, 2, op_done, &described);
+    CHECK_STATUS(PMIX_SUCCESS, done_result(&described, status));
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct done announced = DONE;
+        pmix_proc_t proc = proc_of(job, rank);
+        status = PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, op_done, &announced);
+        CHECK_STATUS(PMIX_SUCCESS, done_result(&announced, status));
+        pids[rank] = host_fork(job, rank, "held");
+    }
+    while (atomic_load(&ready) < 2) usleep(1000);
+    for (uint32_t rank = 0; rank < 2; rank++) CHECK_NUMBER(0, waitpid(pids[rank], NULL, WNOHANG));
+    status = PMIx_Notify_event(-3 /* PMIX_DEBUGGER_RELEASE */, &me, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL);
+    CHECK_EITHER(PMIX_SUCCESS, PMIX_OPERATION_SUCCEEDED, status);
+    for (uint32_t rank = 0; rank < 2; rank++) host_wait(pids[rank], 0);
+    host_forget(job);
 }
 
 static int tool(void)
@@ -196,6 +289,7 @@ static int tool(void)
     host_run("of-tool", 2, 2, "rank");
     CHECK_NUMBER(2, atomic_load(&published));
     host_forget("of-tool");
+    hold_and_release();
     check_spawn("job-of-tool");
     through_a_launcher(file);
     CHECK_NUMBER(2, atomic_load(&spawned));
@@ -214,5 +308,6 @@ int main(int argc, char **argv)
         return finish();
     }
     if (argc == 1) return tool();
+    if (strcmp(argv[1], "held") == 0) return held();
     return strcmp(argv[1], "rank") == 0 ? rank_of_tool() : launcher_of_tool(getenv("LAUNCHER"));
 }

@@ -1,6 +1,6 @@
 //! Random jobs in random shapes, and the questions about them. A case is known by its number.
 
-use modex::types::{DataArray, DataType, Info, Key, Rank, Value};
+use modex::types::{Info, Key, Rank, Value};
 
 use crate::model::Question;
 
@@ -73,8 +73,10 @@ const OF_JOB: [(&str, Kind); 7] = [
     ("pmix.max.size", U32),
     ("pmix.offset", R),
     ("vendor.key", U32),
-    ("pmix.unheard.of", U64),
+    (UNHEARD_OF, U64),
 ];
+/// Reserved, and of no release.
+pub(crate) const UNHEARD_OF: &str = "pmix.unheard.of";
 const OF_APP: [(&str, Kind); 7] = [
     ("pmix.app.size", U32),
     ("pmix.aldr", R),
@@ -383,6 +385,51 @@ impl Case {
     }
 }
 
+impl Case {
+    /// A job in the words that every release understands: one call, containers side by side, everything placed by maps.
+    /// No Get waits.
+    pub(crate) fn plain(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let mut jobs = [Job::random(&mut dice, 7, 0), Job::random(&mut dice, 8, 1)];
+        let mut registrations = Vec::new();
+        for (namespace, job) in ["job", "other"].into_iter().zip(&mut jobs) {
+            (job.has_maps, job.has_ids) = (true, false);
+            let mut infos = job.maps();
+            infos.push(info("pmix.job.size", job.size()));
+            infos.push(info("pmix.job.napps", u32::try_from(job.apps.len()).unwrap()));
+            // 4.2.2 refuses the whole description for a reserved key that it does not know.
+            let known = |info: &Info| info.key.as_str() != UNHEARD_OF;
+            infos.extend(some(&mut dice, &OF_JOB, job.density).into_iter().filter(known));
+            let session =
+                [vec![info("pmix.session.id", job.session)], some(&mut dice, &OF_SESSION, job.density)].concat();
+            infos.push(array("pmix.ssn.arr", session));
+            for &app in &job.apps {
+                let values = [vec![info("pmix.appnum", app)], some(&mut dice, &OF_APP, job.density)].concat();
+                infos.push(array("pmix.app.arr", values));
+            }
+            for (node, name) in job.nodes.iter().enumerate() {
+                let id = u32::try_from(node).unwrap();
+                let names = vec![info("pmix.hname", name.as_str()), info("pmix.nodeid", id)];
+                infos.push(array("pmix.node.arr", [names, some(&mut dice, &OF_NODE, job.density)].concat()));
+            }
+            infos.extend((0..job.size()).map(|rank| job.process_array(&mut dice, rank, true)));
+            let local_count = u32::try_from(job.ranks[0].len()).unwrap();
+            let local_count = if namespace == "job" { local_count } else { 0 };
+            registrations.push(Register { namespace, local_count, infos });
+        }
+        let mut questions = questions(&jobs[0], &jobs[1]);
+        let is_asked = |question: &Question| {
+            question.proc.as_ref().is_some_and(|(name, rank)| name == "job" && *rank != Rank::Undefined)
+        };
+        questions.retain(is_asked);
+        for question in &mut questions {
+            question.qualifiers.retain(|info| info.key.as_str() != "pmix.immediate");
+            question.qualifiers.push(info("pmix.immediate", true));
+        }
+        Self { registrations, questions }
+    }
+}
+
 /// Every key of every process and job with all qualifiers.
 fn questions(job: &Job, other: &Job) -> Vec<Question> {
     let lists = [&OF_SESSION[..], &OF_JOB, &OF_APP, &OF_NODE, &OF_PROCESS];
@@ -445,12 +492,6 @@ fn qualifiers() -> Vec<Vec<Info>> {
         vec![id(0)],
         vec![info("pmix.immediate", true)],
     ]
-}
-
-/// An array of strings.
-pub(crate) fn strings(texts: &[&str]) -> Value {
-    let elements = texts.iter().map(|text| Value::from(*text)).collect();
-    Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }))
 }
 
 /// Said in words, for a reader of a failed test.

@@ -12,7 +12,7 @@ use crate::types::{Info, Key, ProcId, Rank, Status, Value};
 ///
 /// # Errors
 /// The release can't come: a process that shall be held must not run on.
-pub(super) fn wait_if_told(client: &Client) -> Result<(), Status> {
+pub(in crate::capi) fn wait_if_told(client: &Client) -> Result<(), Status> {
     let own = client.proc();
     let told = [Rank::Wildcard, own.rank].into_iter().any(|rank| {
         let found = client.peek_value(rank, keys::DEBUG_STOP_IN_INIT.name());

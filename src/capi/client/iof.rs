@@ -13,8 +13,8 @@ use crate::capi::types::{
     pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t,
 };
 use crate::capi::{from_c, process};
-use crate::types::Status;
 use crate::types::codes::iof_channel;
+use crate::types::{Namespace, ProcId, Rank, Status};
 
 /// Asks for output of processes, which goes to `cbfunc` piece by piece. With `regcbfunc` its number comes there, without
 /// it the call waits and returns it. Without `cbfunc` the library writes the output to its own. See the standard's
@@ -96,6 +96,22 @@ fn handler(cbfunc: Option<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_of:
         // SAFETY: the caller gave the function for this; what it gets lives until it returns.
         unsafe { callback(id, output.channel, &raw mut source, bytes.as_mut_ptr(), first, count) };
     })
+}
+
+/// Has the output of a job written to this process's own; that it can't be had is no error of the job.
+pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t) {
+    let procs = vec![ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }];
+    let handler: OutputHandler = Box::new(|output| write_out(&output));
+    let operation = Operation::IofPull { procs, directives: Vec::new(), channels, handler, id: Arc::default() };
+    let job = namespace.clone();
+    let begun = start_with(operation, move |result| {
+        if let Err(status) = result {
+            tracing::warn!(%job, %status, "the output of a job is not forwarded");
+        }
+    });
+    if let Err(Failure(status)) = begun {
+        tracing::warn!(%namespace, %status, "the output of a job is not forwarded");
+    }
 }
 
 /// Writes to the process's own output. A closed one has nobody who could be told.

@@ -12,7 +12,7 @@
 mod asynchronous;
 pub mod control;
 pub mod data;
-mod debugger;
+pub(super) mod debugger;
 pub mod events;
 pub mod fence;
 pub mod group;

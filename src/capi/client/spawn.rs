@@ -3,19 +3,22 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::asynchronous::{run, start, start_with};
+use super::iof;
 use crate::capi::guard::{Failure, guard};
 use crate::capi::operation::{self, Answer, Operation, Results};
 use crate::capi::pointer::CallerData;
 use crate::capi::types::{
-    c_char, c_void, pmix_app_t, pmix_info_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_spawn_cbfunc_t,
-    pmix_status_t,
+    c_char, c_void, pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t,
+    pmix_spawn_cbfunc_t, pmix_status_t,
 };
 use crate::capi::{from_c, process, to_c};
 use crate::keys;
+use crate::types::codes::iof_channel;
 use crate::types::{App, Info, Namespace, ProcId, Status, Text};
 
-/// Starts a job and waits until its processes have started. `nspace` gets its namespace. See the standard's function of
-/// the same name.
+/// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool
+/// writes the output that the job is to forward (`PMIX_FWD_STDOUT` and its like) to its own. See the standard's function of the
+/// same name.
 ///
 /// Support: passed to the host.
 ///
@@ -32,7 +35,9 @@ pub unsafe extern "C" fn PMIx_Spawn(
     guard(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { job(job_info, ninfo, apps, napps) }?;
+        let channels = forwarded(&operation);
         let namespace = namespace_of(operation::run(operation)?)?;
+        show_output(&namespace, channels);
         if !nspace.is_null() {
             let place = nspace.cast::<pmix_nspace_t>();
             // SAFETY: not null, and with room for it (the caller's contract); an array of bytes has no alignment.
@@ -62,8 +67,9 @@ pub unsafe extern "C" fn PMIx_Spawn_nb(
         let operation = unsafe { job(job_info, ninfo, apps, napps) }?;
         let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let data = CallerData::new(cbdata);
+        let channels = forwarded(&operation);
         start_with(operation, move |result| {
-            let result = result.and_then(namespace_of);
+            let result = result.and_then(namespace_of).inspect(|namespace| show_output(namespace, channels));
             let status = result.as_ref().map_or_else(|status| *status, |_| Status::SUCCESS);
             let mut name = result.ok().map(|namespace| to_c::namespace(&namespace));
             let place = name.as_mut().map_or(std::ptr::null_mut(), |name| name.as_mut_ptr());
@@ -77,6 +83,30 @@ fn namespace_of(answer: Answer) -> Result<Namespace, Status> {
     match answer.results {
         Results::Namespace(namespace) => Ok(namespace),
         _ => Err(Status::ERROR),
+    }
+}
+
+/// The channels whose output a job is to forward to whoever starts it.
+fn forwarded(operation: &Operation) -> pmix_iof_channel_t {
+    let Operation::Spawn { job, apps } = operation else { return 0 };
+    let channels = [
+        (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
+        (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
+        (keys::FWD_STDDIAG, iof_channel::FWD_STDDIAG_CHANNEL),
+    ];
+    let mut wanted = 0;
+    for info in job.iter().chain(apps.iter().flat_map(|app| &app.info)) {
+        let of = channels.iter().filter(|(key, _)| info.key.as_str() == key.name());
+        wanted |= of.filter(|_| info.value.as_bool() == Some(true)).fold(0, |all, (_, channel)| all | channel);
+    }
+    wanted
+}
+
+/// A tool shows the output of what it has started, as its own; an application's is its own launcher's to show.
+fn show_output(namespace: &Namespace, channels: pmix_iof_channel_t) {
+    let is_tool = process::read(|state| state.tool_count > 0);
+    if channels != 0 && is_tool && matches!(process::member(), Ok(process::Member::Client(_))) {
+        iof::show(namespace, channels);
     }
 }
 

@@ -13,6 +13,8 @@ mod completion;
 mod description;
 pub mod dmodex;
 pub mod fork;
+mod harvest;
+pub mod inventory;
 pub mod iof;
 mod knowledge;
 pub mod lifecycle;

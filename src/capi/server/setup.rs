@@ -6,15 +6,18 @@ use crate::capi::types::{
     c_char, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t,
 };
 use crate::capi::{lent, to_c};
+use crate::keys::{self, TypedKey};
 use crate::types::{Info, Status};
 
 use super::completion::perform_at_once;
 use super::fork::Change;
+use super::harvest::harvested;
 use super::state;
 use crate::capi::pointer::CallerData;
 
-/// Collects what the nodes of a job need for `PMIx_server_setup_local_support`: the changes of the environment among
-/// `info`. The array belongs to the library until the callback's release function is called. See the standard's
+/// Collects what the nodes of a job need for `PMIx_server_setup_local_support`: the variables that the user has forwarded
+/// (`PMIX_MCA_forward_envars`), and the changes of the environment among `info`, which come after them; with
+/// `PMIX_SETUP_APP_NONENVARS` alone nothing, since there are no fabrics to prepare here. The array belongs to the library until the callback's release function is called. See the standard's
 /// function of the same name.
 ///
 /// Support: implemented.
@@ -36,7 +39,13 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         unsafe { from_c::namespace(nspace, None) }?;
         // SAFETY: the caller's contract.
         let mut infos = unsafe { from_c::infos(info, ninfo) }?;
-        infos.retain(|info| Change::of(info).is_some());
+        let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
+        let wants_all = asked(keys::SETUP_APP_ALL) || asked(keys::SETUP_APP_ENVARS);
+        let wants_variables = wants_all || !asked(keys::SETUP_APP_NONENVARS);
+        infos.retain(|info| wants_variables && Change::of(info).is_some());
+        if wants_variables {
+            infos.splice(0..0, harvested());
+        }
         let array = to_c::infos(&infos)?;
         let data = CallerData::new(cbdata);
         process.server().defer(move || {
@@ -47,6 +56,10 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         })?;
         Ok(())
     })
+}
+
+fn is_set(info: &Info, key: &str) -> bool {
+    info.key.as_str() == key && info.value.as_bool() == Some(true)
 }
 
 /// Releases what a callback got.

@@ -1,41 +1,10 @@
 //! Functions that do nothing yet, and say so.
 
 use crate::capi::guard::{Failure, guard};
-use crate::capi::types::{
-    c_char, c_void, pmix_data_buffer_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_regex2_t,
-    pmix_status_t,
-};
+use crate::capi::types::{c_char, pmix_data_buffer_t, pmix_info_t, pmix_proc_t, pmix_regex2_t, pmix_status_t};
 use crate::types::Status;
 
 use super::state;
-
-/// Would collect what hardware this node has. See the standard's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_collect_inventory(
-    _directives: *mut pmix_info_t,
-    _ndirs: usize,
-    _cbfunc: Option<pmix_info_cbfunc_t>,
-    _cbdata: *mut c_void,
-) -> pmix_status_t {
-    refuse()
-}
-
-/// Would take what hardware other nodes have. See the standard's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_deliver_inventory(
-    _info: *mut pmix_info_t,
-    _ninfo: usize,
-    _directives: *mut pmix_info_t,
-    _ndirs: usize,
-    _cbfunc: Option<pmix_op_cbfunc_t>,
-    _cbdata: *mut c_void,
-) -> pmix_status_t {
-    refuse()
-}
 
 /// Would pack what servers know of processes. See the reference implementation's function of the same name.
 ///

@@ -65,7 +65,8 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let (status, results) = (answered.status, answered.results);
     let text = if options.json {
         let results: Vec<_> = results.iter().map(answer::json_of).collect();
-        format!("{:#}\n", json!({ "format": FORMAT, "status": status.to_string(), "results": results }))
+        let status = status.name().map_or_else(|| json!(status.to_raw()), |name| json!(name));
+        format!("{:#}\n", json!({ "format": FORMAT, "status": status, "results": results }))
     } else {
         answer::lines(&results)
     };

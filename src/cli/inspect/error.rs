@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::gds::Damage;
 use crate::shmem::{AttachError, HandleError};
+use crate::topo::{InventoryError, MachineError};
 
 /// Why there is nothing to show, or not all of it.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,20 @@ pub(super) enum InspectError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It holds no inventory.
+    #[error(transparent)]
+    Inventory(#[from] InventoryError),
+    /// The segment of a topology is damaged.
+    #[error(transparent)]
+    Topology(MachineError),
     /// The process holds no segment.
     #[error("process {pid} holds no segment of modex; it is no server of modex, or has no namespace yet")]
     NoSegment {

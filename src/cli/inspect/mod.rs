@@ -6,11 +6,14 @@
 //! - [`options`]: the command line
 //! - [`find`] and [`process`]: from a process, a socket or a file to handles of segments
 //! - [`view`], [`detail`] and [`value`]: from a handle to a report, which is what `--json` prints
-//! - [`table`]: the report for people
+//! - [`hardware`]: the same for the topology of a node, and for inventories
+//! - [`table`], [`hardware_table`]: the report for people
 
 mod detail;
 mod error;
 mod find;
+mod hardware;
+mod hardware_table;
 mod options;
 mod process;
 mod table;
@@ -29,8 +32,10 @@ pub(super) use value::to_json;
 
 /// Prints what was asked for. Whatever could not be shown becomes a line on standard error and exit status 1.
 pub(super) fn run(options: &Options) -> Outcome {
-    let found = find::segments(&options.target)?;
-    let report = view::report(found, &options.selection)?;
+    let report = match &options.target.inventory {
+        Some(path) => view::Report::of_inventory(hardware::InventoryReport::of_file(path)?),
+        None => view::report(find::segments(&options.target)?, &options.selection)?,
+    };
     let text = if options.json {
         serde_json::to_string_pretty(&report)? + "\n"
     } else {

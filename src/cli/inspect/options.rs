@@ -29,6 +29,9 @@ pub(super) struct Target {
     /// Segment in a file, or name of one in a POSIX shared-memory object
     #[arg(long, value_name = "PATH")]
     pub(super) file: Option<PathBuf>,
+    /// Inventory of a node in a file: the blob of `PMIx_server_collect_inventory`
+    #[arg(long, value_name = "PATH")]
+    pub(super) inventory: Option<PathBuf>,
 }
 
 /// What to show of each segment besides its summary.
@@ -46,6 +49,9 @@ pub(super) struct Selection {
     /// List what the segment holds of this rank, its blocks newest first
     #[arg(long, value_name = "RANK")]
     pub(super) rank: Option<u32>,
+    /// List every part of the machine in the segment of its topology
+    #[arg(long)]
+    pub(super) topology: bool,
     /// Print posted values too, not just their type and size, and columns in full
     #[arg(long)]
     pub(super) values: bool,
@@ -82,6 +88,11 @@ JSON document (--json):
                             values[]: the first 8, all with --values)
       rank                  with --rank, absent if there is no such rank: rank, values[] of the process realm,
                             blocks[] newest first (offset, entries[] with scope, origin)
+    hardware                null except for the segment of the node's topology: object_count, xml_bytes, packages, cores,
+                            processors, model, memory[] (number, bytes), caches[] (level, count, bytes), devices[] (kinds[],
+                            name, uuid, subtype, bus_address, vendor, model, package, numa_node), with --topology also
+                            objects[] (level, kind, number, os_number, processors, size_bytes, name)
+  inventory   with --inventory, else absent: node, and the same from packages to devices[]
   problems[]  place, message: what could not be shown; exit status 1 if there is any
   Entries of realms and blocks have key, type, size_bytes (null: fits its cell) and value. The value of a posted entry
   is there only with --values. Byte objects are strings of hexadecimal digits; special ranks are their names.";

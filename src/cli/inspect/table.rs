@@ -12,7 +12,9 @@ pub(super) fn render(report: &Report, is_terminal: bool) -> String {
     for segment in &report.segments {
         page.segment(segment);
     }
-    if report.segments.is_empty() && report.problems.is_empty() {
+    if let Some(inventory) = &report.inventory {
+        page.inventory(inventory);
+    } else if report.segments.is_empty() && report.problems.is_empty() {
         page.text.push_str("No server with a namespace is running that this user may look into.\n");
     }
     page.text
@@ -32,17 +34,17 @@ pub(in crate::cli) fn printable(text: &str) -> String {
 }
 
 /// Text in the making: tables one below the other.
-struct Page {
+pub(super) struct Page {
     text: String,
     is_terminal: bool,
 }
 
 /// A column of a table: heading, and whether it holds numbers.
-type Heading = (&'static str, bool);
+pub(super) type Heading = (&'static str, bool);
 
 const KEY: Heading = ("key", false);
 const TYPE: Heading = ("type", false);
-const SIZE: Heading = ("bytes", true);
+pub(super) const SIZE: Heading = ("bytes", true);
 const VALUE: Heading = ("value", false);
 
 /// Longest value in a table, in characters.
@@ -60,6 +62,9 @@ impl Page {
         self.push(&table);
         if let Some(content) = &segment.content {
             self.content(content);
+        }
+        if let Some(hardware) = &segment.hardware {
+            self.hardware(hardware);
         }
     }
 
@@ -135,7 +140,7 @@ impl Page {
     }
 
     /// A table with a title; nothing if it has no rows.
-    fn table(&mut self, title: &str, headings: &[Heading], rows: impl Iterator<Item = Vec<String>>) {
+    pub(super) fn table(&mut self, title: &str, headings: &[Heading], rows: impl Iterator<Item = Vec<String>>) {
         let mut table = self.plain_table();
         table.load_style(UNDERLINED).set_header(headings.iter().map(|(name, _)| self.heading(name)));
         for row in rows {
@@ -271,7 +276,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn nothing() -> String {
+pub(super) fn nothing() -> String {
     "-".to_owned()
 }
 
@@ -282,7 +287,7 @@ fn counted(count: u32, thing: &str) -> String {
 }
 
 /// A number of bytes, also in the unit that suits it.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, shift)| bytes >> shift != 0) {
         Some((unit, shift)) => {

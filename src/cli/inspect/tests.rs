@@ -43,7 +43,8 @@ fn look(bytes: &[u8]) -> usize {
     file.write_all_at(bytes, 0).unwrap();
     let handle = ReaderHandle::from_descriptor(OwnedFd::from(file));
     let found = Found { path: "copy".into(), holder_pid: None, backing: BackingKind::File, handle };
-    let selection = Selection { namespace: None, keys: true, realms: true, rank: Some(1), values: true };
+    let selection =
+        Selection { namespace: None, keys: true, realms: true, rank: Some(1), topology: false, values: true };
     let report = view::report(vec![found], &selection).unwrap();
     assert!(!report.segments.is_empty() || !report.problems.is_empty());
     assert!(!serde_json::to_string(&report).unwrap().is_empty());

@@ -8,10 +8,12 @@ use serde::Serialize;
 use super::detail::{self, KeyReport, RankReport, RealmsReport};
 use super::error::InspectError;
 use super::find::Found;
+use super::hardware::{HardwareReport, InventoryReport};
 use super::options::Selection;
 use crate::gds::walk::JobTables;
 use crate::gds::{Damage, NamespaceReader, Section, Statistics};
 use crate::shmem::{AttachError, ReaderHandle, SegmentReader, SegmentState};
+use crate::topo::{self, Machine};
 
 /// Version of the JSON document.
 const FORMAT: u32 = 1;
@@ -21,6 +23,8 @@ const FORMAT: u32 = 1;
 pub(super) struct Report {
     pub(super) format: u32,
     pub(super) segments: Vec<SegmentReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) inventory: Option<InventoryReport>,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -50,6 +54,7 @@ pub(super) struct SegmentReport {
     pub(super) span_bytes: u64,
     pub(super) reserved_bytes: Option<u64>,
     pub(super) content: Option<Content>,
+    pub(super) hardware: Option<HardwareReport>,
 }
 
 /// What is in a segment.
@@ -98,7 +103,7 @@ pub(super) struct JobReport {
 
 /// Reports on all segments found, as far as they are selected.
 pub(super) fn report(found: Vec<Found>, selection: &Selection) -> Result<Report, InspectError> {
-    let mut report = Report { format: FORMAT, segments: Vec::new(), problems: Vec::new() };
+    let mut report = Report { format: FORMAT, segments: Vec::new(), inventory: None, problems: Vec::new() };
     let mut others = BTreeSet::new();
     for found in found {
         // What can't tell its name is shown whatever the selection: it may be the one that is looked for.
@@ -123,6 +128,11 @@ pub(super) fn report(found: Vec<Found>, selection: &Selection) -> Result<Report,
 }
 
 impl Report {
+    /// On an inventory alone.
+    pub(super) const fn of_inventory(inventory: InventoryReport) -> Self {
+        Self { format: FORMAT, segments: Vec::new(), inventory: Some(inventory), problems: Vec::new() }
+    }
+
     fn push(&mut self, found: Found, selection: &Selection) {
         let place = found.path.display().to_string();
         let mut problems = Vec::new();
@@ -184,7 +194,15 @@ fn segment(
         span_bytes: preamble.span_bytes,
         reserved_bytes: size.and_then(|found| u64::try_from(found.st_size).ok()),
         content: None,
+        hardware: None,
     };
+    if preamble.layout_id == topo::layout_id().get() {
+        match Machine::attach(handle) {
+            Ok(machine) => report.hardware = Some(HardwareReport::new(&machine, selection.topology)),
+            Err(error) => problems.push(InspectError::Topology(error)),
+        }
+        return Ok(report);
+    }
     match NamespaceReader::attach(handle) {
         Ok(reader) => report.content = Some(content(&reader, selection, problems)),
         Err(error) if is_foreign(&error) => {

@@ -9,6 +9,7 @@ use crate::keys::{self, TypedKey};
 use crate::proto::Reply;
 use crate::server::core::Server;
 use crate::server::directives::{Realm, find};
+use crate::server::inventory::INVENTORY;
 use crate::server::outputs::Ticket;
 use crate::server::passage::with_status;
 use crate::server::registry::{Client, Job, Presence};
@@ -40,7 +41,8 @@ impl<S: Publish> Server<S> {
                 }
                 let Ok(key) = Key::from_bytes(name.as_bytes()) else { continue };
                 understood |= OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str());
-                let Some(value) = self.fact(requester, &scope, &key) else { continue };
+                let delivered = self.inventory_value(&key, &query.qualifiers);
+                let Some(value) = delivered.or_else(|| self.fact(requester, &scope, &key)) else { continue };
                 let size_bytes = footprint(&value).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 bytes_left = bytes_left.checked_sub(size_bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 found.push(Info { key, flags: 0, value });
@@ -141,6 +143,8 @@ struct Scope {
     /// A process set.
     set: Option<Text>,
     group: Option<Text>,
+    /// Whose hardware is meant, where that is asked for.
+    node: Option<String>,
 }
 
 impl Scope {
@@ -153,7 +157,8 @@ impl Scope {
             _ => None,
         };
         let (set, group) = (named(keys::PSET_NAME), named(keys::GROUP_ID));
-        let scope = |namespace, rank| Ok(Self { namespace, rank, realm, set, group });
+        let node = find(qualifiers, keys::HOSTNAME).and_then(|info| info.value.as_str()).map(str::to_owned);
+        let scope = |namespace, rank| Ok(Self { namespace, rank, realm, set, group, node });
         match (proc.map(|info| &info.value), namespace.map(|info| &info.value)) {
             // Both styles together are a mistake.
             (Some(_), Some(_)) => Err(Status::ERR_BAD_PARAM),
@@ -198,7 +203,10 @@ const STATE_UNKNOWN: u8 = 0;
 const TABLE_RANKS_MAX: u32 = 1 << 17;
 
 /// Keys that are no job data and that the server answers.
-const OWN_KEYS: [&str; 5] = [
+const OWN_KEYS: [&str; 8] = [
+    INVENTORY,
+    keys::FABRIC_DEVICES.name(),
+    keys::FABRIC_DEVICE.name(),
     keys::QUERY_NAMESPACES.name(),
     keys::QUERY_SUPPORTED_KEYS.name(),
     keys::QUERY_SUPPORTED_QUALIFIERS.name(),
@@ -206,7 +214,8 @@ const OWN_KEYS: [&str; 5] = [
     keys::QUERY_LOCAL_PROC_TABLE.name(),
 ];
 
-const QUALIFIERS: [&str; 9] = [
+const QUALIFIERS: [&str; 10] = [
+    keys::HOSTNAME.name(),
     keys::NSPACE.name(),
     keys::RANK.name(),
     keys::PROCID.name(),

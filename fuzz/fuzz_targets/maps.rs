@@ -1,0 +1,50 @@
+//! Maps that promise much: whatever a map says, reading it costs no more than its limits, even before it is refused.
+//!
+//! Input: one byte that chooses the limits, then a map. Bytes that the allocator is asked for are counted.
+
+#![no_main]
+
+use std::alloc::System;
+
+use libfuzzer_sys::fuzz_target;
+use modex::gds::registration::{Context, Limits, parse};
+use modex::regex::{MapLimits, expand_nodes, expand_ranks};
+use modex::types::{Info, Key, Value};
+use modex_fuzz::sample;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((choice, map)) = input.split_first() else { return };
+    let scale = 1_u32 << (choice % 8);
+    let limits = MapLimits {
+        nodes_max: 16 * scale,
+        ranks_max: 64 * scale,
+        name_bytes_max: 64,
+        names_bytes_max: 256 * usize::try_from(scale).expect("a small number"),
+        inflated_bytes_max: 512 * usize::try_from(scale).expect("a small number"),
+    };
+    within_budget(map, scale, || drop(expand_nodes(map, &limits)));
+    within_budget(map, scale, || drop(expand_ranks(map, &limits)));
+    let context = Context {
+        limits: Limits { nodes_max: 16 * scale, ranks_max: 64 * scale, ..Limits::default() },
+        ..Context::new("n0")
+    };
+    for key in ["pmix.nmap", "pmix.pmap"] {
+        let description = [Info::new(Key::from_static(key), Value::Regex(map.to_vec()))];
+        drop(parse(&sample::namespace(), &context, &description, None));
+    }
+});
+
+/// Reading takes memory in proportion to the map and to the limits. Inflating has a window of its own, whatever is in it.
+fn within_budget(map: &[u8], scale: u32, read: impl FnOnce()) {
+    const WINDOW_BYTES: usize = 512 << 10;
+    let region = Region::new(ALLOCATOR);
+    read();
+    let asked = region.change().bytes_allocated;
+    let scale = usize::try_from(scale).expect("a small number");
+    let budget = WINDOW_BYTES + 64 * map.len() + 16_384 * scale;
+    assert!(asked <= budget, "{asked} bytes for a map of {}, the budget is {budget}", map.len());
+}
