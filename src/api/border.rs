@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::client::{CallError, GetDirectives, GetRequest, StagingError};
 use crate::gds::KeyRef;
-use crate::runtime::{self, Fetched, ToolDirections, ToolError};
+use crate::runtime::{self, Fetched, ToolError};
 use crate::types::{Info, Key, ProcId, Rank, Scope, Value};
 
 use super::client::{Client, GetError, get_error};
@@ -41,7 +41,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ToolError`].
-    pub(crate) fn of_tool(directions: &ToolDirections) -> Result<Self, ToolError> {
+    #[cfg(feature = "capi")]
+    pub(crate) fn of_tool(directions: &runtime::ToolDirections) -> Result<Self, ToolError> {
         Ok(Self::of(Arc::new(runtime::connect_tool(directions, &runtime::environment())?)))
     }
 

@@ -41,6 +41,7 @@ pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
 pub use server::{Server, ServerError};
 pub use server_builder::{BuildError, ServerBuilder};
+#[cfg(feature = "capi")]
 pub(crate) use tool::Roster;
 pub use tool::{AttachError, Tool, ToolBuilder};
 pub use topology::{Hwloc, KnownTopology};
