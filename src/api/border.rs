@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::client::{CallError, GetDirectives, GetRequest, StagingError};
 use crate::gds::KeyRef;
-use crate::runtime::{self, Fetched, ToolError};
+use crate::runtime::{self, Fetched};
 use crate::types::{Info, Key, ProcId, Rank, Scope, Value};
 
 use super::client::{Client, GetError, get_error};
@@ -40,9 +40,9 @@ impl Client {
     /// Connects to the server that the directions lead to; [`Tool`](super::Tool) does this for Rust.
     ///
     /// # Errors
-    /// [`ToolError`].
+    /// [`runtime::ToolError`].
     #[cfg(feature = "capi")]
-    pub(crate) fn of_tool(directions: &runtime::ToolDirections) -> Result<Self, ToolError> {
+    pub(crate) fn of_tool(directions: &runtime::ToolDirections) -> Result<Self, runtime::ToolError> {
         Ok(Self::of(Arc::new(runtime::connect_tool(directions, &runtime::environment())?)))
     }
 
