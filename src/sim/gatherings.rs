@@ -244,13 +244,17 @@ impl Gatherings {
     }
 
     /// An operation that waits although all have come that can.
-    pub(super) fn complete_but_waiting(&self, server: ServerId) -> Option<String> {
-        let first = (server, (Kind::Fence, Rc::from([])));
-        let places = self.places.range(first..).take_while(|((of, _), _)| *of == server);
-        let mut operations = places.flat_map(|(place, operations)| operations.iter().map(move |op| (place, op)));
+    pub(super) fn complete_but_waiting(&mut self, server: ServerId) -> Option<String> {
         let is_done = |op: &Gathering| op.stage == Stage::Gathering && op.is_defined && op.left_out().is_none();
-        let ((_, (kind, procs)), _) = operations.find(|(_, op)| is_done(op))?;
-        Some(format!("{kind:?} {procs:?}"))
+        let mut found = None;
+        for ((kind, procs), operations) in self.on_mut(server) {
+            // One that concerns this node alone, and that nobody waits for any more, ends without a word.
+            operations.retain(|op| !(op.waiting.is_empty() && is_done(op)));
+            if operations.iter().any(is_done) {
+                found = Some(format!("{kind:?} {procs:?}"));
+            }
+        }
+        found
     }
 
     /// The server looked at its deadlines: what nobody waits for any more ended without a word.
