@@ -9,11 +9,14 @@ use crate::keys;
 use crate::proto::Reply;
 use crate::types::{Info, Key, ProcId, Value};
 
-/// By group, member and key. Stands behind everything that a process has posted and that is published: it is looked at
+/// By member and key.
+type Given = BTreeMap<(ProcId, Key), Value>;
+
+/// By group. Stands behind everything that a process has posted and that is published: it is looked at
 /// before the server is asked, never before the segment.
 #[derive(Debug, Default)]
 pub(super) struct Gifts {
-    by_group: Mutex<BTreeMap<Vec<u8>, BTreeMap<(ProcId, Key), Value>>>,
+    by_group: Mutex<BTreeMap<Vec<u8>, Given>>,
     /// Whether there is anything: most processes need no lock.
     is_any: AtomicBool,
 }
@@ -21,7 +24,7 @@ pub(super) struct Gifts {
 impl Gifts {
     /// A group has been formed; whatever was given in an older one of that name is forgotten.
     pub(super) fn take(&self, group: &[u8], reply: &Reply) {
-        let given: BTreeMap<(ProcId, Key), Value> = infos_in(reply).iter().flat_map(given_by_one).take(MAX).collect();
+        let given: Given = infos_in(reply).iter().flat_map(given_by_one).take(MAX).collect();
         let mut by_group = self.by_group.lock();
         by_group.remove(group);
         if !given.is_empty() && by_group.values().map(BTreeMap::len).sum::<usize>() < MAX {

@@ -8,7 +8,7 @@ use super::gifts::Gifts;
 use super::manners::Manners;
 use crate::client::CallError;
 use crate::proto::{Reply, Request};
-use crate::types::{ProcId, Rank, Text};
+use crate::types::{Info, Kval, ProcId, Rank, Text};
 
 /// Members of the groups that this process has helped to form. Releases before 5.0 don't tell the members, those since
 /// want to be told them when a group ends.
@@ -88,6 +88,9 @@ impl Groups {
 
     /// Completes the answer.
     pub(super) fn conclude(&self, step: Step, mut answer: Result<Reply, CallError>) -> Result<Reply, CallError> {
+        if let Ok(reply) = &mut answer {
+            gather_infos(reply);
+        }
         match (step, &mut answer) {
             (Step::Learns(name), Ok(reply)) => self.gifts.take(&name, reply),
             (Step::Forms(name, asked), Ok(reply)) => {
@@ -106,6 +109,20 @@ impl Groups {
             _ => {}
         }
         answer
+    }
+}
+
+/// Our own server says what it has to say of a group in a job without a name.
+fn gather_infos(reply: &mut Reply) {
+    match reply {
+        Reply::Group { info, jobs, .. } => {
+            for (_, entries) in jobs.extract_if(.., |(name, _)| name.as_bytes().is_empty()) {
+                let said = entries.into_iter().map(|Kval { key, value }| Info { key, flags: 0, value });
+                info.extend(said);
+            }
+        }
+        Reply::Partial { results, .. } => gather_infos(results),
+        _ => {}
     }
 }
 

@@ -81,9 +81,9 @@ pub(super) fn gap_around(header: HeaderWords<'_>, start: u64, end: u64) -> Optio
     // Relaxed, here and below: see `Cells::list`.
     let tables_end = header.tables_end().load(Ordering::Relaxed);
     if start >= tables_end {
-        return Some(Gap { start: tables_end, end: u64::MAX });
+        return Some(Gap { start: tables_end, end: u64::MAX, tables_before: usize::MAX });
     }
-    let mut gap = Gap { start: 0, end: u64::MAX };
+    let mut gap = Gap { start: 0, end: u64::MAX, tables_before: 0 };
     for table in listed(header) {
         let offset = table.offset.get();
         if offset >= end {
@@ -93,6 +93,7 @@ pub(super) fn gap_around(header: HeaderWords<'_>, start: u64, end: u64) -> Optio
         let cells = table.cell_count.checked_mul(CELL_BYTES);
         let table_end = cells.and_then(|bytes| offset.checked_add(bytes)).filter(|&table_end| table_end <= start)?;
         gap.start = gap.start.max(table_end);
+        gap.tables_before += 1;
     }
     Some(gap)
 }

@@ -82,10 +82,10 @@ impl SegmentReader {
         let (memory, start, end) = self.readable(offset, len)?;
         let gap = cells::gap_around(self.header(), start, end).ok_or(Corrupt::Cells { offset: start, len })?;
         let reach = self.watermark.readable().min(self.region.first().len());
-        let stretch = Gap { start: gap.start.max(HEADER_BYTES), end: gap.end.min(reach) };
+        let stretch = Gap { start: gap.start.max(HEADER_BYTES), end: gap.end.min(reach), ..gap };
         // SAFETY: published and within the object as far as the watermark reaches (I1, I4), within the first mapping
         // (cut to it), and between the tables there are, or behind the last (I2).
-        unsafe { self.known_stretches.remember(stretch, gap.end == u64::MAX) };
+        unsafe { self.known_stretches.remember(stretch) };
         // SAFETY: `readable` has checked that the bytes are published (I1), within the object (I4) and the mapping;
         // they are no cells (I2, checked).
         Ok(unsafe { memory.bytes(start, len) })

@@ -84,14 +84,19 @@ impl<'a> CellTable<'a> {
 pub(super) struct KnownStretches([AtomicU64; KNOWN_COUNT]);
 
 /// One behind the last table, and some between tables: a reader goes to and fro between what was registered and what was
-/// posted, with the dictionary's larger tables in between.
-const KNOWN_COUNT: usize = 4;
+/// posted, with the dictionary's larger tables in between. Those of eight neighbouring gaps have places of their own.
+const KNOWN_COUNT: usize = 9;
+
+/// Before the third gap hardly anything lies: a writer begins with two tables.
+const FIRST_GAP: usize = 2;
 
 /// Bytes between two tables, or behind the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) start: u64,
     pub(super) end: u64,
+    /// How many tables lie before it; behind the last one as many as can be.
+    pub(super) tables_before: usize,
 }
 
 impl KnownStretches {
@@ -105,7 +110,7 @@ impl KnownStretches {
         self.0.iter().map(|word| {
             // Acquire pairs with the Release in `remember`: another thread of this process may have looked at
             // `published`, and its view is passed on to this thread.
-            let Gap { start, end } = Gap::unpacked(word.load(Ordering::Acquire));
+            let (start, end) = unpacked(word.load(Ordering::Acquire));
             // SAFETY: whoever called `remember` has vouched for these bytes; or the word is zero, and there are none.
             Stretch { start, bytes: unsafe { memory.bytes(start, end - start) } }
         })
@@ -116,18 +121,15 @@ impl KnownStretches {
     /// # Safety
     /// Its bytes are published (I1), no cells (I2), and within the object (I4) and the reader's first mapping.
     #[cold]
-    pub(super) unsafe fn remember(&self, stretch: Gap, is_last: bool) {
-        let between = usize::try_from(stretch.start / TABLE_ALIGN).unwrap_or_default() % (KNOWN_COUNT - 1);
-        let place = self.0.get(if is_last { 0 } else { 1 + between });
+    pub(super) unsafe fn remember(&self, stretch: Gap) {
+        let between = stretch.tables_before.saturating_sub(FIRST_GAP) % (KNOWN_COUNT - 1);
+        let place = self.0.get(if stretch.tables_before == usize::MAX { 0 } else { 1 + between });
         if let (Some(word), Some(packed)) = (place, stretch.packed()) {
             // Release pairs with the Acquire in `all`.
             word.store(packed, Ordering::Release);
         }
     }
 }
-
-/// Tables start and end at multiples of this.
-const TABLE_ALIGN: u64 = 64;
 
 impl Gap {
     /// In one word; `None` for one that is empty or reaches further than a word can say.
@@ -138,12 +140,12 @@ impl Gap {
         let end = words(self.end)?;
         (start < end).then_some(u64::from(end) << u32::BITS | u64::from(start))
     }
+}
 
-    /// What [`Gap::packed`] made, or, of zero, one that is empty. Never ends before it starts.
-    #[inline(always)]
-    fn unpacked(word: u64) -> Self {
-        Self { start: (word & u64::from(u32::MAX)) * CELL_BYTES, end: (word >> u32::BITS) * CELL_BYTES }
-    }
+/// Start and end of what [`Gap::packed`] made, or, of zero, of nothing. Never ends before it starts.
+#[inline(always)]
+fn unpacked(word: u64) -> (u64, u64) {
+    ((word & u64::from(u32::MAX)) * CELL_BYTES, (word >> u32::BITS) * CELL_BYTES)
 }
 
 #[cfg(test)]
@@ -152,14 +154,14 @@ mod tests {
 
     #[test]
     fn a_gap_fits_a_word_and_comes_back_no_larger() {
+        let packed = |start, end| Gap { start, end, tables_before: 0 }.packed();
         for (start, end) in [(4096, 8192), (0, 8), (4097, 8191), (0, u64::from(u32::MAX) * CELL_BYTES)] {
-            let back = Gap::unpacked(Gap { start, end }.packed().unwrap());
-            assert!(start <= back.start && back.start < back.end && back.end <= end, "{start} {end} {back:?}");
-            assert!(back.end - back.start + 2 * CELL_BYTES > end - start);
+            let back = unpacked(packed(start, end).unwrap());
+            assert!(start <= back.0 && back.0 < back.1 && back.1 <= end, "{start} {end} {back:?}");
+            assert!(back.1 - back.0 + 2 * CELL_BYTES > end - start);
         }
-        assert_eq!(Gap { start: 0, end: u64::MAX }.packed(), None);
-        assert_eq!([Gap { start: 9, end: 17 }, Gap { start: 64, end: 32 }].map(Gap::packed), [None; 2]);
-        assert_eq!(Gap::unpacked(0), Gap { start: 0, end: 0 });
+        assert_eq!([packed(0, u64::MAX), packed(9, 17), packed(64, 32)], [None; 3]);
+        assert_eq!(unpacked(0), (0, 0));
     }
 
     #[test]

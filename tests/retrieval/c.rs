@@ -28,7 +28,7 @@ use modex::types::{Info, Namespace, ProcId, Value};
 
 /// Cases that each library is asked everything about.
 const CASES: u64 = 4;
-const STOCK_CASES: u64 = 2;
+const STOCK_CASES: u64 = 6;
 
 fn program() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -79,8 +79,12 @@ fn own() -> ProcId {
     ProcId::new(Namespace::new("job").unwrap(), 0)
 }
 
-/// Every question with the model's answer and the library's.
-fn answers(library: &Library, case: &Case) -> Vec<(Question, String, String)> {
+/// Every question with the model's answer and the library's; `None` if the library refuses a description.
+fn answers(library: &Library, case: &Case) -> Option<Vec<(Question, String, String)>> {
+    let registered: String = case.registrations.iter().map(words::register).collect();
+    if library.is_stock() && run(library, &registered).iter().any(|line| line != "register 0") {
+        return None;
+    }
     let lines: String = case.questions.iter().map(words::question).collect();
     let mut printed = run(library, &script(&case.registrations, &lines)).into_iter();
     let mut model = Model::new("n0");
@@ -91,9 +95,11 @@ fn answers(library: &Library, case: &Case) -> Vec<(Question, String, String)> {
     assert_eq!(printed.next().unwrap(), "client 0");
     let answered: Vec<String> = printed.collect();
     assert_eq!(answered.len(), case.questions.len());
-    let expected =
-        |question| model.get(&own(), question).map_or_else(|| "-46".to_owned(), |v| format!("0 {}", words::value(&v)));
-    case.questions.iter().zip(answered).map(|(question, found)| (question.clone(), expected(question), found)).collect()
+    let expected = |question: &Question| {
+        model.get(&own(), question).map_or_else(|| "-46".to_owned(), |value| format!("0 {}", words::value(&value)))
+    };
+    let pairs = case.questions.iter().zip(answered);
+    Some(pairs.map(|(question, found)| (question.clone(), expected(question), found)).collect())
 }
 
 #[test]
@@ -101,6 +107,7 @@ fn our_c_library_answers_as_the_standard_says() {
     for seed in 0..CASES + STOCK_CASES {
         let case = if seed < CASES { Case::random(seed) } else { Case::plain(seed - CASES) };
         let wrong: Vec<String> = answers(ours(), &case)
+            .unwrap()
             .into_iter()
             .filter(|(_, expected, found)| expected != found)
             .map(|(question, expected, found)| {
@@ -120,10 +127,13 @@ fn our_c_library_answers_as_the_standard_says() {
 #[test]
 fn every_difference_from_openpmix_is_explained() {
     let mut explained: BTreeMap<&str, (usize, String)> = BTreeMap::new();
-    let mut unexplained = Vec::new();
+    let (mut unexplained, mut answered) = (Vec::new(), 0);
     for seed in 0..STOCK_CASES {
         let case = Case::plain(seed);
-        for (question, expected, found) in answers(&Library::stock(), &case) {
+        // It refuses some without need; which, the document says.
+        let Some(answers) = answers(&Library::stock(), &case) else { continue };
+        answered += 1;
+        for (question, expected, found) in answers {
             if expected == found {
                 continue;
             }
@@ -138,6 +148,7 @@ fn every_difference_from_openpmix_is_explained() {
     if let Ok(path) = std::env::var("MODEX_DIFFERENCES") {
         std::fs::write(path, format!("{}\n{explained:#?}", unexplained.join("\n"))).unwrap();
     }
+    assert!(answered >= 2, "4.2.2 has refused all but {answered} cases");
     let shown = &unexplained[..unexplained.len().min(20)];
     assert!(unexplained.is_empty(), "{} unexplained differences:\n{}", unexplained.len(), shown.join("\n"));
     let document = differences::document(&explained);

@@ -497,7 +497,7 @@ fn qualifiers() -> Vec<Vec<Info>> {
 /// Said in words, for a reader of a failed test.
 pub(crate) fn told(case: &Case) -> String {
     let lines = case.registrations.iter().map(|register| {
-        let infos: Vec<String> = register.infos.iter().map(|info| crate::words::info(info)).collect();
+        let infos: Vec<String> = register.infos.iter().map(crate::words::info).collect();
         format!("{} ({} here):\n  {}", register.namespace, register.local_count, infos.join("\n  "))
     });
     lines.collect::<Vec<_>>().join("\n")

@@ -78,9 +78,10 @@ const REASONS: [Reason; 10] = [
     },
     Reason {
         title: "A realm that was named is the only one that is looked into",
-        why: "A directive overrides the realm of a key. 4.2.2 forgets the directive where the realm has no such key, and answers \
+        why: "A directive overrides the realm of a key, and a host name, node number or application number \
+              alone names its realm, too. 4.2.2 ignores numbers and names without a directive, and forgets the directive where the realm has no such key, and answers \
               with a value of the process or of the job: about somebody else than was asked.",
-        fits: |d| d.is_extra() && d.names_realm(),
+        fits: |d| d.found.is_some() && d.names_realm(),
     },
     Reason {
         title: "A process leads to its job",

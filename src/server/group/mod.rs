@@ -21,7 +21,7 @@ use super::requests::GroupOperation;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 /// A group as its members learn of it.
 pub(super) struct Formed {
@@ -161,11 +161,21 @@ impl Formed {
     pub(super) fn reply<'a>(&self, jobs: impl Iterator<Item = &'a RankData>, is_own_client: bool) -> Reply {
         let named = |job: &RankData| (Text::from(job.proc.namespace.as_str()), job.entries.clone());
         let is_understood = |info: &&Info| is_own_client || self.context_id.is_some() && is_from_members(info);
+        // The layout of our own release has no place for infos. A job without a name is none of the reference's.
+        let infos: Vec<Kval> = match is_own_client {
+            true => self
+                .info
+                .iter()
+                .map(|Info { key, value, .. }| Kval { key: key.clone(), value: value.clone() })
+                .collect(),
+            false => Vec::new(),
+        };
+        let nameless = (!infos.is_empty()).then(|| (Text::from(""), infos));
         Reply::Group {
             members: self.members.clone(),
             context_id: self.context_id,
             info: self.info.iter().filter(is_understood).cloned().collect(),
-            jobs: jobs.map(named).collect(),
+            jobs: jobs.map(named).chain(nameless).collect(),
         }
     }
 }
