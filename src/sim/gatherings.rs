@@ -89,7 +89,8 @@ pub(super) struct Gatherings {
 }
 
 impl Gatherings {
-    /// A request arrives. `expected` gives the local participants, `gone` those who can't come.
+    /// A request arrives. Gives the operation's clock, which the first who wants one starts for all: `None` if nobody has.
+    /// `expected` gives the local participants, `gone` those who can't come.
     pub(super) fn arrive(
         &mut self,
         server: ServerId,
@@ -97,13 +98,13 @@ impl Gatherings {
         (peer, tag, process): (PeerId, Tag, u32),
         deadline: Option<Time>,
         expected: impl FnOnce() -> (BTreeSet<u32>, BTreeSet<u32>, bool),
-    ) {
+    ) -> Option<Time> {
         let operations = self.places.entry((server, signature.clone())).or_default();
         let is_free = |op: &&mut Gathering| op.stage == Stage::Gathering && !op.waiting.contains_key(&peer);
-        let number = match operations.iter_mut().find(is_free) {
+        let (number, clock) = match operations.iter_mut().find(is_free) {
             Some(operation) => {
                 operation.join(peer, tag, process, deadline);
-                operation.number
+                (operation.number, operation.deadline)
             }
             None => {
                 self.last += 1;
@@ -121,11 +122,13 @@ impl Gatherings {
                     promise: None,
                 };
                 operation.join(peer, tag, process, deadline);
+                let clock = operation.deadline;
                 operations.push_back(operation);
-                self.last
+                (self.last, clock)
             }
         };
         self.by_request.insert((peer, tag), (server, signature, number));
+        clock
     }
 
     /// The server hands an operation to its host: the oldest that gathers.
