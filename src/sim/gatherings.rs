@@ -89,7 +89,8 @@ pub(super) struct Gatherings {
 }
 
 impl Gatherings {
-    /// A request arrives. `expected` gives the local participants, `gone` those who can't come.
+    /// A request arrives. Gives the operation's clock, which the first who wants one starts for all: `None` if nobody has.
+    /// `expected` gives the local participants, `gone` those who can't come.
     pub(super) fn arrive(
         &mut self,
         server: ServerId,
@@ -97,13 +98,13 @@ impl Gatherings {
         (peer, tag, process): (PeerId, Tag, u32),
         deadline: Option<Time>,
         expected: impl FnOnce() -> (BTreeSet<u32>, BTreeSet<u32>, bool),
-    ) {
+    ) -> Option<Time> {
         let operations = self.places.entry((server, signature.clone())).or_default();
         let is_free = |op: &&mut Gathering| op.stage == Stage::Gathering && !op.waiting.contains_key(&peer);
-        let number = match operations.iter_mut().find(is_free) {
+        let (number, clock) = match operations.iter_mut().find(is_free) {
             Some(operation) => {
                 operation.join(peer, tag, process, deadline);
-                operation.number
+                (operation.number, operation.deadline)
             }
             None => {
                 self.last += 1;
@@ -121,11 +122,13 @@ impl Gatherings {
                     promise: None,
                 };
                 operation.join(peer, tag, process, deadline);
+                let clock = operation.deadline;
                 operations.push_back(operation);
-                self.last
+                (self.last, clock)
             }
         };
         self.by_request.insert((peer, tag), (server, signature, number));
+        clock
     }
 
     /// The server hands an operation to its host: the oldest that gathers.
@@ -244,13 +247,17 @@ impl Gatherings {
     }
 
     /// An operation that waits although all have come that can.
-    pub(super) fn complete_but_waiting(&self, server: ServerId) -> Option<String> {
-        let first = (server, (Kind::Fence, Rc::from([])));
-        let places = self.places.range(first..).take_while(|((of, _), _)| *of == server);
-        let mut operations = places.flat_map(|(place, operations)| operations.iter().map(move |op| (place, op)));
+    pub(super) fn complete_but_waiting(&mut self, server: ServerId) -> Option<String> {
         let is_done = |op: &Gathering| op.stage == Stage::Gathering && op.is_defined && op.left_out().is_none();
-        let ((_, (kind, procs)), _) = operations.find(|(_, op)| is_done(op))?;
-        Some(format!("{kind:?} {procs:?}"))
+        let mut found = None;
+        for ((kind, procs), operations) in self.on_mut(server) {
+            // One that concerns this node alone, and that nobody waits for any more, ends without a word.
+            operations.retain(|op| !(op.waiting.is_empty() && is_done(op)));
+            if operations.iter().any(is_done) {
+                found = Some(format!("{kind:?} {procs:?}"));
+            }
+        }
+        found
     }
 
     /// The server looked at its deadlines: what nobody waits for any more ended without a word.

@@ -20,9 +20,13 @@ impl World {
         let Some(of) = self.process_mut(process) else { return };
         let job = if of.random.one_in(8) { usize::try_from(of.random.below(jobs)).unwrap_or(0) } else { of.job };
         let (key, choice, seconds) = (of.random.below(6), of.random.below(8), of.random.between(1, 20));
-        let mut random = of.random.clone();
+        let (mut random, own_rank) = (of.random.clone(), of.rank);
         let Some(job) = self.jobs.get(job) else { return };
-        let rank = random.below_u32(job.size);
+        // In a large run neighbours: a value of a rank far away would cost its server a page of memory for each.
+        let rank = match self.setup.is_large() {
+            true if job.size > NEAR => (own_rank / NEAR * NEAR + random.below_u32(NEAR)).min(job.size - 1),
+            _ => random.below_u32(job.size),
+        };
         let (proc, whose) = (job.proc(rank), job.first.saturating_add(rank));
         if let Some(of) = self.process_mut(process) {
             of.random = random;
@@ -221,6 +225,8 @@ impl World {
     }
 }
 
+/// How far away, at most, those are whose values are looked for in a large run. On two nodes and more, as a rule.
+const NEAR: u32 = 512;
 /// Participants whose values are looked up at the end of a fence.
 const SAMPLE: usize = 64;
 /// Requests of a process that floods its server, twice.

@@ -56,7 +56,13 @@ impl World {
     /// Notes a request before the server sees it.
     fn accept(&mut self, server: ServerId, peer: PeerId, tag: Tag, process: u32, request: &Request) {
         self.requests += 1;
-        self.rules.accepted(peer, tag, self.deadline_of(server, request));
+        let deadline = match request {
+            Request::Fence(fence) => self.arrive(server, (peer, tag, process), Kind::Fence, fence),
+            Request::Connect(connect) => self.arrive(server, (peer, tag, process), Kind::Connect, connect),
+            Request::Disconnect(connect) => self.arrive(server, (peer, tag, process), Kind::Disconnect, connect),
+            _ => self.deadline_of(server, request),
+        };
+        self.rules.accepted(peer, tag, deadline);
         if let Request::Get(get) = request
             && let Some((whose, key)) = self.value_wanted(server, get)
         {
@@ -65,14 +71,17 @@ impl World {
         if let Request::Finalize = request {
             self.leave(server, process, peer);
         }
-        let (kind, collective) = match request {
-            Request::Fence(fence) => (Kind::Fence, fence),
-            Request::Connect(connect) => (Kind::Connect, connect),
-            Request::Disconnect(disconnect) => (Kind::Disconnect, disconnect),
-            _ => return,
-        };
-        let Collective { procs, directives } = collective;
-        let own = self.process(process).map(|of| of.proc.namespace.clone());
+    }
+
+    /// Notes an arrival at an operation of many. Gives when it must have ended: by the operation's clock, and the host's.
+    fn arrive(
+        &mut self,
+        server: ServerId,
+        request: (PeerId, Tag, u32),
+        kind: Kind,
+        Collective { procs, directives }: &Collective,
+    ) -> Option<Time> {
+        let own = self.process(request.2).map(|of| of.proc.namespace.clone());
         let everybody = own.map(|namespace| vec![ProcId::new(namespace, Rank::Wildcard)]);
         let procs = if procs.is_empty() { everybody.unwrap_or_default() } else { procs.clone() };
         // A fence waits for jobs that are not registered; to everything else they live elsewhere.
@@ -83,7 +92,8 @@ impl World {
         let expected = self.processes_on(server.node, &meant);
         let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
         let is_defined = self.is_defined(server, &meant);
-        self.gatherings.arrive(server, signature, (peer, tag, process), deadline, || (expected, gone, is_defined));
+        let clock = self.gatherings.arrive(server, signature, request, deadline, || (expected, gone, is_defined));
+        clock.map(|clock| clock + HOST_TIMEOUT)
     }
 
     /// The value that a Get is for, if it is one of a process on the same server.
@@ -102,9 +112,6 @@ impl World {
         let now = self.now;
         match request {
             Request::Commit(_) | Request::JobInfo => Some(now),
-            Request::Fence(collective) | Request::Connect(collective) | Request::Disconnect(collective) => {
-                timeout_of(&collective.directives).map(|timeout| now + timeout + HOST_TIMEOUT)
-            }
             Request::GroupConstruct(group) | Request::GroupDestruct(group) => {
                 timeout_of(&group.directives).map(|timeout| now + timeout + HOST_TIMEOUT)
             }

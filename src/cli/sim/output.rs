@@ -121,7 +121,8 @@ pub(super) fn show(verdict: &Verdict, caught: &[Caught], json: bool) -> Result<(
 
 fn in_words(finding: &Finding) -> String {
     let Finding { seed, rule, what, replay, step_count, steps } = finding;
-    let steps: String = steps.iter().map(|step| format!("{step}\n")).collect();
+    let last = steps.iter().skip(steps.len().saturating_sub(LINES_SHOWN));
+    let steps: String = last.map(|step| format!("{step}\n")).collect();
     format!(
         "seed {seed} breaks a rule: {rule}\n  {what}\nits last steps:\n{steps}replay of {step_count} steps:\n  {replay}\n"
     )
@@ -147,6 +148,9 @@ fn summary(verdict: &Verdict, finding: Option<&Finding>, caught: &[Caught]) -> S
         peak_bytes() >> 20,
     )
 }
+
+/// The last lines of a run are shown; `--json` has them all.
+const LINES_SHOWN: usize = 60;
 
 /// The most memory that this process has had; 0 where the kernel does not tell.
 fn peak_bytes() -> u64 {
