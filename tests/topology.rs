@@ -1,5 +1,5 @@
 //! The node's topology: read once by the server, on the first question, and shared with every process of every job.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
