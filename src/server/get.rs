@@ -42,7 +42,9 @@ enum For {
 impl<S: Publish> Server<S> {
     pub(super) fn get(&mut self, now: Time, ticket: Ticket, get: proto::Get) {
         let proto::Get { proc, directives, key } = get;
-        if key.as_ref().is_some_and(|key| key.as_str() == TOPOLOGY) {
+        let is_of_job = proc.rank == Rank::Wildcard
+            && self.peers.get(ticket.peer()).is_some_and(|peer| peer.proc.namespace == proc.namespace);
+        if is_of_job && key.as_ref().is_some_and(|key| key.as_str() == TOPOLOGY) {
             return self.pass_topology_question(ticket, proc, Key::from_static(TOPOLOGY));
         }
         if !self.may_read(ticket.peer(), &proc.namespace) {

@@ -1,7 +1,7 @@
 //! From hwloc's XML to the rows of a topology.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpu_set::{CpuSet, CpuSetError};
 use super::format::{NO_DEPTH, NONE, OBJECTS_MAX, ObjectRow, REMARKS_MAX, RemarkRow, WORDS_MAX};
@@ -228,6 +228,10 @@ impl Builder {
     }
 
     fn finish(mut self) -> Result<Digest, DigestError> {
+        // Each may be a level of its own; machines have two or three.
+        if self.group_kinds.values().collect::<BTreeSet<_>>().len() > GROUP_KINDS_MAX as usize {
+            return Err(DigestError::TooMany { what: "kinds of groups", max: GROUP_KINDS_MAX });
+        }
         self.remarks.sort_by_key(|(object, _)| *object);
         for (position, (object, _)) in (0_u32..).zip(&self.remarks) {
             let Some(row) = self.objects.get_mut(*object as usize) else { continue };
@@ -322,5 +326,7 @@ fn pci_numbers(text: &str) -> Option<u64> {
 
 /// The remark that holds the address of a PCI device or bridge (`0000:3b:00.0`).
 pub(super) const PCI_ADDRESS: &str = "pci_busid";
+/// Kinds of groups: the levels of a machine are found one after the other, each by a look at all that is left.
+const GROUP_KINDS_MAX: u32 = 64;
 /// Elements in elements; machines have some twenty.
 const DEPTH_MAX: usize = 128;

@@ -136,6 +136,9 @@ fn what_is_no_topology_is_refused_with_what_is_wrong() {
     assert!(matches!(refused(&inside("<object os_index='x'/>")), DigestError::Number { attribute: "os_index", .. }));
     assert!(matches!(refused(&inside("<object cpuset='0xf...f'/>")), DigestError::Set(_)));
     assert!(matches!(refused(&inside(&"<object>".repeat(1000))), DigestError::Depth));
+    let groups: String = (0..65).map(|kind| format!("<object type='Group' subkind='{kind}'/>")).collect();
+    let groups = inside(&format!("<object type='Machine'>{groups}</object>"));
+    assert!(matches!(refused(&groups), DigestError::TooMany { what: "kinds of groups", .. }));
     assert!(matches!(refused(&" ".repeat(XML_BYTES_MAX + 1)), DigestError::Xml(XmlError::TooLong { .. })));
     let absent = SharedMachine::publish(&Topology { xml: None, support: Vec::new() }, &SegmentOptions::new("", "s.0"));
     assert!(matches!(absent, Err(ShareError::Absent)));

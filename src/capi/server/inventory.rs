@@ -138,8 +138,8 @@ mod tests {
         let infos = unsafe { from_c::infos(first, count) }.unwrap();
         // SAFETY: the token that came with the function, once.
         unsafe { release.unwrap()(token) };
-        // SAFETY: what the test gave.
-        let sender = unsafe { &*data.cast::<mpsc::Sender<Collected>>() };
+        // SAFETY: what the test gave, to be dropped here: the test goes on before `send` has returned.
+        let sender = unsafe { Box::from_raw(data.cast::<mpsc::Sender<Collected>>()) };
         let status = Status::from_raw(status);
         sender.send(if status == Status::SUCCESS { Ok(infos) } else { Err(status) }).unwrap();
     }
@@ -154,8 +154,8 @@ mod tests {
 
     fn collect() -> Collected {
         let (sender, receiver) = mpsc::channel::<Collected>();
-        let data = (&raw const sender).cast_mut().cast();
-        // SAFETY: no directives; the sender outlives the callback, which is waited for.
+        let data = Box::into_raw(Box::new(sender)).cast();
+        // SAFETY: no directives; the sender is the callback's.
         assert_eq!(unsafe { PMIx_server_collect_inventory(null_mut(), 0, Some(collected), data) }, 0);
         receiver.recv().unwrap()
     }

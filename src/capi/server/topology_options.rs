@@ -24,16 +24,16 @@ impl TopologyOptions {
     /// Takes an option; whether it is one of these.
     ///
     /// # Safety
-    /// P1 for every pointer inside. An object of libhwloc stays as it is while the server runs.
+    /// P1 for every pointer inside; objects of libhwloc are loaded topologies.
     pub(super) unsafe fn take(&mut self, name: &str, value: &pmix_value_t) -> Result<bool, Failure> {
-        // Objects are not converted: that would write the whole topology as text, for a server that is perhaps never
-        // asked about it.
+        // Read here and not when somebody asks: the host's promise for what it passes ends with this call, and it may walk
+        // the object on threads of its own.
         if name == keys::TOPOLOGY2.name() {
             // SAFETY: the caller's contract.
             let object = unsafe { object_of(value) }?;
             self.give(object);
         } else if name == keys::TOPOLOGY.name() {
-            if value.type_ == DataType::Pointer.to_raw() && !matches!(self.given, Given::Object(_)) {
+            if value.type_ == DataType::Pointer.to_raw() && !matches!(self.given, Given::Object(..)) {
                 // SAFETY: the type says which member it is.
                 let object = unsafe { value.data.ptr };
                 self.give((!object.is_null()).then_some(object));
@@ -64,9 +64,9 @@ impl TopologyOptions {
     }
 
     fn give(&mut self, object: Option<*mut c_void>) {
-        if let Some(object) = object {
-            // SAFETY: the caller's contract of `take`.
-            self.given = Given::Object(unsafe { HostObject::new(object) });
+        // SAFETY: the caller's contract of `take`.
+        if let Some(given) = object.and_then(|object| unsafe { HostObject::given(object) }) {
+            self.given = given;
         }
     }
 
@@ -81,7 +81,7 @@ impl TopologyOptions {
     /// What the host gave. That nothing may be read forbids the reading, not what is known already.
     pub(super) fn given(self) -> Given {
         let may_read = self.may_read.unwrap_or_else(|| !is_forbidden());
-        if may_read || matches!(self.given, Given::Object(_)) { self.given } else { Given::Forbidden }
+        if may_read || matches!(self.given, Given::Object(..)) { self.given } else { Given::Forbidden }
     }
 }
 

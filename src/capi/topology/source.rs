@@ -29,8 +29,8 @@ pub enum Given {
     Nothing,
     /// Nothing may be read.
     Forbidden,
-    /// An object of libhwloc, which is the host's: it neither changes nor goes away before the server ends.
-    Object(HostObject),
+    /// An object of libhwloc, which is the host's, and what it said when it was given: the host may change it later.
+    Object(HostObject, Topology),
     /// A file with hwloc's XML.
     File(PathBuf),
 }
@@ -40,11 +40,22 @@ pub enum Given {
 pub struct HostObject(usize);
 
 impl HostObject {
+    /// What a host gives, read at once; `None`, with a warning, if libhwloc can't read it.
+    ///
     /// # Safety
-    /// `topology` is a loaded topology of libhwloc that stays as it is while the result lives.
-    pub unsafe fn new(topology: *mut c_void) -> Self {
-        hwloc::keep_topology(topology);
-        Self(topology.expose_provenance())
+    /// `topology` is a loaded topology of libhwloc.
+    pub unsafe fn given(topology: *mut c_void) -> Option<Given> {
+        // SAFETY: the caller's contract.
+        match unsafe { hwloc::export(topology) } {
+            Ok(exported) => {
+                hwloc::keep_topology(topology);
+                Some(Given::Object(Self(topology.expose_provenance()), exported))
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the host's topology can't be read and is not used");
+                None
+            }
+        }
     }
 
     fn pointer(&self) -> *mut c_void {
@@ -75,7 +86,7 @@ impl HostTopology {
     /// The object that callers are given.
     pub fn object(&self) -> Result<*mut c_void, TopologyError> {
         match &self.given {
-            Given::Object(object) => Ok(object.pointer()),
+            Given::Object(object, _) => Ok(object.pointer()),
             Given::Nothing => discovered(),
             Given::Forbidden => Err(TopologyError::Forbidden),
             Given::File(_) => {
@@ -96,8 +107,7 @@ impl TopologySource for HostTopology {
         let failed = |_| TopologyError::Failed { doing: "export a topology" };
         match &self.given {
             Given::Forbidden => Err(TopologyError::Forbidden),
-            // SAFETY: the host's promise (`HostObject::new`).
-            Given::Object(object) => unsafe { hwloc::export(object.pointer()) }.map_err(failed),
+            Given::Object(_, topology) => Ok(topology.clone()),
             // SAFETY: the library's own, which stays.
             Given::Nothing => unsafe { hwloc::export(discovered()?) }.map_err(failed),
             Given::File(path) => {
