@@ -14,7 +14,7 @@ use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
 
 use super::server_builder::ServerBuilder;
 
-/// A PMIx server: serves the processes of jobs on this node, on behalf of a [`Host`].
+/// A PMIx server: serves the processes of jobs on this node, on behalf of a [`Host`](crate::Host).
 ///
 /// Every function waits for the server's thread and may be called from any thread, the host's functions included.
 /// Dropping the server ends it; see [`Server::shutdown`].
@@ -269,7 +269,7 @@ impl Server {
         self.status_with("deregister the process", HostCall::DeregisterClient(proc.clone()), callback)
     }
 
-    /// The host has other functions from now on: [`Host::capabilities`] was asked when the server started.
+    /// The host has other functions from now on: [`Host::capabilities`](crate::Host::capabilities) was asked when the server started.
     ///
     /// # Errors
     /// [`ServerError::Stopped`].

@@ -11,12 +11,12 @@
 //! ```
 //!
 //! A seed and a [`Setup`] decide everything: there is no clock, thread, socket or environment here. Time is virtual, what
-//! happens is one [`queue`], chance has one stream for each concern ([`random`]), every map is ordered. So a seed replays
+//! happens is one `queue`, chance has one stream for each concern (`random`), every map is ordered. So a seed replays
 //! step for step.
 //!
-//! After every step the rules of [`invariants`] hold, or the run ends with a [`Broken`]. The checker knows nothing of the
-//! cores' insides: it keeps its own account of who asked what, who arrived where ([`gatherings`]), and what was put, and
-//! values say themselves whose they are ([`value`]). That it sees what it should is shown by defects that are planted in
+//! After every step the rules of `invariants` hold, or the run ends with a [`Broken`]. The checker knows nothing of the
+//! cores' insides: it keeps its own account of who asked what, who arrived where (`gatherings`), and what was put, and
+//! values say themselves whose they are (`value`). That it sees what it should is shown by defects that are planted in
 //! this module's wiring ([`Canary`]).
 
 mod acting;
