@@ -255,7 +255,8 @@ fn greet(begun: &[u8]) -> Result<Option<(Hello, Peer)>, ()> {
     let byte = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
     let store = if connect.reads_segments() { StoreOffer::Segment } else { StoreOffer::Socket };
     let version = Version { major: byte(peer.major), minor: byte(peer.minor) };
-    let hello = Hello { proc: proc.clone(), credentials: OWNER, store, version };
+    let hello =
+        Hello { proc: proc.clone(), credentials: OWNER, store, version, strangers: std::collections::BTreeSet::new() };
     let mut inbox = FrameBuffer::new(LIMITS.message_bytes_max);
     inbox.feed(rest);
     let dialect = Dialect { codec, peer };

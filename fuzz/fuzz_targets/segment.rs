@@ -105,9 +105,11 @@ fn read_everything(reader: &NamespaceReader) {
 
 fn walk(reader: &NamespaceReader) {
     let Ok(Some(tables)) = reader.job_tables() else { return };
-    let named = tables.session.iter().chain(&tables.job).chain(tables.apps.iter().flat_map(|(_, values)| values));
+    let parts = || tables.apps.iter().chain(&tables.other_sessions);
+    let named = tables.session.iter().chain(&tables.job).chain(parts().flat_map(|part| &part.values));
     named.for_each(|(_, value)| look_at(value));
-    for column in tables.node_columns.iter().chain(&tables.proc_columns) {
+    let of_parts = parts().flat_map(|part| &part.node_columns);
+    for column in tables.node_columns.iter().chain(&tables.proc_columns).chain(&tables.session_nodes).chain(of_parts) {
         for index in 0..column.count().min(4096) {
             column.value(index).into_iter().flatten().for_each(|value| look_at(&value));
             reader.proc_value(column, index).into_iter().flatten().for_each(|value| look_at(&value));

@@ -15,8 +15,8 @@ use modex::gds::{Publish, Store, StoreLimits, StoreOptions};
 use modex::proto::{self, Abort, Collective, Commit, Get, Notify, Reply, Request, Tag};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
-    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, Server, StoreOffer, ToolAdmission, ToolHello, ToolKind,
-    ToolPolicy, Upcall, UpcallId, Version,
+    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, Server, StoreOffer, ToolAdmission,
+    ToolHello, ToolKind, ToolPolicy, Upcall, UpcallId, Version,
 };
 use modex::shmem::BackingKind;
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
@@ -174,7 +174,10 @@ impl<S: Publish> World<S> {
             Output::Upcall(id, upcall) => {
                 assert!(self.upcalls.insert(id, upcall).is_none(), "{id:?} was used before");
             }
-            Output::AdmitTool(peer, ..) | Output::Admit(peer, _) | Output::SendSegment(peer, _) | Output::Notify(peer, _) => {
+            Output::AdmitTool(peer, ..)
+            | Output::Admit(peer, _)
+            | Output::SendSegment(peer, _)
+            | Output::Notify(peer, _) => {
                 assert!(self.peers.contains(&peer), "{peer:?} has ended");
             }
             _ => {}
@@ -196,7 +199,9 @@ impl<S: Publish> World<S> {
         if known.is_none() {
             self.peers.push(peer);
         }
-        self.input(Input::Connected(peer, Hello { proc, credentials, store, version }));
+        // Connections that hold the name already are now family, now strangers.
+        let strangers = if c & 16 == 0 { BTreeSet::new() } else { self.peers.iter().copied().collect() };
+        self.input(Input::Connected(peer, Hello { proc, credentials, store, version, strangers }));
     }
 
     fn connect_tool(&mut self, proc: ProcId, b: u8, c: u8) {
@@ -217,6 +222,7 @@ impl<S: Publish> World<S> {
             version: Version { major: 3 + c % 4, minor: 1 },
             version_text: "5.0.0".to_owned(),
             info: Vec::new(),
+            strangers: BTreeSet::new(),
         };
         self.input(Input::ToolConnected(peer, hello));
     }

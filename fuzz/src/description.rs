@@ -63,7 +63,10 @@ pub fn key(choice: u8) -> &'static str {
     let names = NAMES.get_or_init(|| modex::keys::attributes().map(|attribute| attribute.name).collect());
     let choice = usize::from(choice);
     // Two in three of the bytes are left for the standard's, spread over all of them.
-    KEYS.get(choice).or_else(|| names.get((choice - KEYS.len()) * names.len() / (256 - KEYS.len()))).copied().unwrap_or("k")
+    KEYS.get(choice)
+        .or_else(|| names.get((choice - KEYS.len()) * names.len() / (256 - KEYS.len())))
+        .copied()
+        .unwrap_or("k")
 }
 
 /// Infos one after the other until the bytes are none any more.

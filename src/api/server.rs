@@ -269,7 +269,8 @@ impl Server {
         self.status_with("deregister the process", HostCall::DeregisterClient(proc.clone()), callback)
     }
 
-    /// The host has other functions from now on: [`Host::capabilities`](crate::Host::capabilities) was asked when the server started.
+    /// The host has other functions from now on: [`Host::capabilities`](crate::Host::capabilities) was asked when the
+    /// server started.
     ///
     /// # Errors
     /// [`ServerError::Stopped`].
