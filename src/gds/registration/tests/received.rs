@@ -74,6 +74,11 @@ proptest! {
         keys.sort();
         keys.dedup();
         for (one, other) in answers(original, &keys).into_iter().zip(answers(copy, &keys)) {
+            // A rank heads what is told of its process, and a process of which nothing else is told leaves nothing. For a
+            // copy that is a miss, and a client with a miss asks the server.
+            if one.0.starts_with("pmix.rank of ") && other.1 == Err(ReadError::NotFound) {
+                continue;
+            }
             prop_assert_eq!(one, other);
         }
     }
