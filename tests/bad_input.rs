@@ -15,7 +15,7 @@ use modex::proto::frame::{self, FrameHeader};
 use modex::proto::handshake::{Connect, Ids, Role, SECURITY_NATIVE, STORE_HASH, native_credential};
 use modex::proto::{Collective, Commit, Dialect, Request, Tag, request};
 use modex::ptl::{Endpoint, ServerAddress};
-use modex::types::{Key, Kval, ProcId, Scope, Text, Value};
+use modex::types::{Info, Key, Kval, ProcId, Scope, Text, Value};
 use modex::{Client, ConnectionLimits, FenceOptions, ForeignClients, LocalHost, Server, SocketAccess, keys};
 use support::{TestServer, description, ids, namespace, proc, role, this_binary};
 
@@ -353,6 +353,33 @@ fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
         stream.set_nonblocking(true).unwrap();
         assert_eq!(stream.read(&mut [0; 8]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "still there");
     }
+}
+
+/// A client chooses how it is spoken to, and each way is another answer: the server kept all of them, and what nobody took
+/// was on no account.
+#[test]
+fn a_rank_that_speaks_in_every_tongue_holds_no_more_than_others() {
+    let node = node(ConnectionLimits { held_bytes_max: 32 << 20, ..Default::default() });
+    let mut described = description(2, &[("node0", "0,1")]);
+    described.push(Info::new(Key::from_static("site.table"), Value::from(vec![0xa5; 6 << 20])));
+    node.server.register_namespace(&namespace("large"), 2, described).unwrap();
+    (0..2).for_each(|rank| node.register_client("large", rank));
+    let mut deaf = Vec::new();
+    for (codec, ask) in [("v3", &[0, 0, 0, 1, 0][..]), ("v4", &[2, 0]), ("v41", &[2, 0]), ("v51", &[2, 0])] {
+        for version in ["4.2.2", "6.1.0"] {
+            let mut connect = introduction(proc("large", 0));
+            (connect.codec, connect.version) = (Text::from(codec), Text::from(version));
+            let mut stream = admitted(address(&node), &connect);
+            stream.write_all(&frame::encode(1, Tag(101), ask).unwrap()).unwrap();
+            deaf.push(stream);
+        }
+    }
+    wait_for_log("more than the limit of 33554432, and those of this process most");
+    let mut other = admitted(address(&node), &introduction(proc("large", 1)));
+    assert!(ask(&mut other, 101, &[2, 0]).len() > 6 << 20);
+    drop(deaf);
+    let mut first = admitted(address(&node), &introduction(proc("job", 0)));
+    others_are_served(&node, &mut first, 101);
 }
 
 #[test]
