@@ -222,7 +222,7 @@ mod tests {
     fn which_answer_was_not_used_for_the_longest_time_goes_first() {
         let (namespace, store) = job(1000);
         let limit = 32 << 20;
-        let one = write(&namespace, (speaking(Generation::V3), limit), &store, None).unwrap().len();
+        let one = write(&namespace, (speaking(Generation::V41), limit), &store, None).unwrap().len();
         let mut answers = JobInfoAnswers::new(one * 5 / 2);
         let mut ask = |generation| answers.payload(&namespace, (speaking(generation), limit), &store, None).unwrap();
         let first = ask(Generation::V4);
