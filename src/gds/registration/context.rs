@@ -34,7 +34,8 @@ pub struct Limits {
     pub apps_max: u32,
     /// Infos in all containers together.
     pub entries_max: u64,
-    /// How deep containers nest.
+    /// How deep containers nest. Bounds the stack that the walk through them takes, as [`crate::types::NESTING_MAX`] does
+    /// where a description is read.
     pub depth_max: u32,
 }
 
@@ -54,7 +55,7 @@ impl Default for Limits {
             aliases_max: 256,
             apps_max: 1 << 16,
             entries_max: 1 << 28,
-            depth_max: 16,
+            depth_max: 64,
         }
     }
 }
