@@ -58,7 +58,8 @@ fn long_lines_of_many_ranks_never_mix() {
 fn a_long_line_whose_rank_waits_for_another_is_broken() {
     let zeros = "head -c 300000 /dev/zero; touch $PMIX_SERVER_TMPDIR/begun";
     let end = "until [ -e $PMIX_SERVER_TMPDIR/done ]; do sleep 0.02; done; printf end";
-    let other = "until [ -e $PMIX_SERVER_TMPDIR/begun ]; do sleep 0.02; done; seq 50000; touch $PMIX_SERVER_TMPDIR/done";
+    let other =
+        "until [ -e $PMIX_SERVER_TMPDIR/begun ]; do sleep 0.02; done; seq 50000; touch $PMIX_SERVER_TMPDIR/done";
     let both = format!("if [ $PMIX_RANK = 0 ]; then {zeros}; {end}; else {other}; fi");
     let out = script(&["-n", "2", "--tag-output"], &both).run().success();
     let lines: Vec<&str> = out.lines().collect();

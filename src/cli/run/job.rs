@@ -27,6 +27,7 @@ use super::verdict::{Action, Cause, Verdict};
 use super::wakeups::{Wakeup, Wakeups};
 use crate::api::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use crate::gds::registration::{JobDescription, RegisterError};
+use crate::remedy::explain;
 use crate::types::{Info, Namespace, ProcId};
 
 /// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
@@ -64,7 +65,8 @@ pub(crate) enum JobError {
     App(#[from] AppError),
     /// No place for the job's files.
     #[error(
-        "the launcher cannot make the job's directory {path}: {reason}; set TMPDIR to a directory that you can write to"
+        "the launcher cannot make the job's directory {path}: {reason}; \
+         set TMPDIR to a directory that you can write to and that has room"
     )]
     Directory {
         /// Its path.
@@ -73,7 +75,7 @@ pub(crate) enum JobError {
         reason: io::Error,
     },
     /// The system refused something the launcher itself needs.
-    #[error("the launcher cannot {doing}: {reason}")]
+    #[error("the launcher cannot {doing}: {}", explain(.reason))]
     System {
         /// What it wanted.
         doing: &'static str,
