@@ -16,15 +16,13 @@ fn launcher(conditions: &str) -> Output {
 
 /// Tries more and more of something until the job runs. Every error has to have these words.
 fn says_what_to_do_until_there_is_enough(condition: impl Fn(u32) -> String, first: u32, words: &str) {
-    let mut failures = 0;
-    for limit in first..first + 100 {
+    for (failures, limit) in (first..first + 100).enumerate() {
         let output = launcher(&condition(limit));
         let said = String::from_utf8(output.stderr).unwrap();
         if output.status.success() {
             assert!(failures >= 3, "{failures} failures tell nothing: {said}");
             return;
         }
-        failures += 1;
         assert!(
             output.status.code() == Some(1) && said.lines().all(|line| line.starts_with("modex: ")),
             "{limit}: {said}"
