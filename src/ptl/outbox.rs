@@ -26,6 +26,8 @@ pub(super) struct Outbox {
     queued_bytes: usize,
     /// Memory of messages that nobody else has.
     own_bytes: usize,
+    /// Memory of messages that others may have, too.
+    shared_bytes: usize,
 }
 
 /// Bytes of one peer, or of many.
@@ -76,7 +78,8 @@ impl Outbox {
 
     fn append(&mut self, bytes: Bytes, descriptor: Option<Arc<OwnedFd>>) {
         if !bytes.as_slice().is_empty() {
-            self.own_bytes = self.own_bytes.saturating_add(bytes.own_bytes());
+            let memory = self.memory_of(&bytes);
+            *memory = memory.saturating_add(bytes.as_slice().len());
             self.messages.push_back(Outgoing { bytes, sent: 0, descriptor });
         }
     }
@@ -87,6 +90,17 @@ impl Outbox {
 
     pub(super) const fn own_bytes(&self) -> usize {
         self.own_bytes
+    }
+
+    pub(super) const fn shared_bytes(&self) -> usize {
+        self.shared_bytes
+    }
+
+    const fn memory_of(&mut self, bytes: &Bytes) -> &mut usize {
+        match bytes {
+            Bytes::Own(_) => &mut self.own_bytes,
+            Bytes::Shared(_) => &mut self.shared_bytes,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -137,20 +151,15 @@ impl Outbox {
                 return;
             }
             sent -= left;
-            self.own_bytes = self.own_bytes.saturating_sub(message.bytes.own_bytes());
-            self.messages.pop_front();
+            if let Some(Outgoing { bytes, .. }) = self.messages.pop_front() {
+                let memory = self.memory_of(&bytes);
+                *memory = memory.saturating_sub(bytes.as_slice().len());
+            }
         }
     }
 }
 
 impl Bytes {
-    const fn own_bytes(&self) -> usize {
-        match self {
-            Self::Own(bytes) => bytes.len(),
-            Self::Shared(_) => 0,
-        }
-    }
-
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes,

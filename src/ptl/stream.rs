@@ -365,6 +365,17 @@ impl Stream {
         self.outbox.own_bytes()
     }
 
+    /// Memory of what waits to be sent and is shared with other streams, in bytes: a message counts whole until all of it was sent.
+    #[must_use]
+    pub const fn shared_bytes(&self) -> usize {
+        self.outbox.shared_bytes()
+    }
+
+    /// Forgets what waits to be sent: nothing more will be.
+    pub fn discard(&mut self) {
+        self.outbox = Outbox::default();
+    }
+
     /// Whether bytes wait to be sent.
     #[must_use]
     pub fn has_queued(&self) -> bool {

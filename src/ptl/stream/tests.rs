@@ -226,8 +226,8 @@ fn what_is_shared_is_held_by_nobody_and_the_rest_until_it_was_sent() {
     let (mut a, mut b) = pair(taking(0));
     a.queue(vec![1; 1000], None).unwrap();
     a.queue_shared(vec![2; 10], vec![3; 5000].into()).unwrap();
-    assert_eq!((a.queued_bytes(), a.held_bytes()), (6010, 1010));
+    assert_eq!((a.queued_bytes(), a.held_bytes(), a.shared_bytes()), (6010, 1010, 5000));
     assert_eq!(a.flush(), Ok(Flushed::All));
-    assert_eq!((a.queued_bytes(), a.held_bytes()), (0, 0));
+    assert_eq!((a.queued_bytes(), a.held_bytes(), a.shared_bytes()), (0, 0, 0));
     assert_eq!(receive_all(&mut b, 6010).len(), 6010);
 }
