@@ -67,7 +67,7 @@ impl Link {
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut LinkState) -> R) -> R {
         let mut state = self.state.lock();
         let result = change(&mut state);
-        self.rouse(&state);
+        self.rouse(state);
         result
     }
 
@@ -92,7 +92,7 @@ impl Link {
     pub(super) fn start(&self, call: Call) -> CallId {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
-        self.rouse(&state);
+        self.rouse(state);
         id
     }
 
@@ -101,7 +101,7 @@ impl Link {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
         state.results.give_to(id, callback);
-        self.rouse(&state);
+        self.rouse(state);
         id
     }
 
@@ -109,21 +109,21 @@ impl Link {
     pub(super) fn settle(&self, id: CallId) {
         let mut state = self.state.lock();
         state.settle(self.clock.now(), id);
-        self.rouse(&state);
+        self.rouse(state);
     }
 
     /// Runs something where callbacks run, after those that are ready.
     pub(super) fn defer(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.state.lock();
         state.results.ready.push_back(Box::new(job));
-        self.rouse(&state);
+        self.rouse(state);
     }
 
     /// Whether the progress thread waits for events when nothing else is due.
     pub(super) fn listen(&self, is_listening: bool) {
         let mut state = self.state.lock();
         state.is_listening = is_listening;
-        self.rouse(&state);
+        self.rouse(state);
     }
 
     /// Makes what ends the progress thread's wait for the socket. Before the thread is started.
@@ -185,8 +185,10 @@ impl Link {
         loop {
             self.advance(&mut state);
             if let Some(job) = state.results.ready.pop_front() {
+                state.is_in_callback = true;
                 // The panic hook has reported it; without this the callbacks after it would never run.
                 let _ = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(job)));
+                state.is_in_callback = false;
             } else if state.is_shut && state.results.callbacks.is_empty() {
                 return;
             } else if state.has_business() {
@@ -197,14 +199,18 @@ impl Link {
         }
     }
 
-    /// Closes the connection; calls still in flight end with an error, callbacks included.
-    pub(super) fn shut(&self) {
+    /// Closes the connection; calls still in flight end with an error, callbacks included. Whether callbacks are left to
+    /// run, or one runs at the moment.
+    pub(super) fn shut(&self) -> bool {
         let mut state = self.state.lock();
-        state.shut(self.clock.now());
-        // Whoever leads waits on this very socket and must see the end.
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        if !state.is_shut {
+            state.shut(self.clock.now());
+            // Whoever leads waits on this very socket and must see the end.
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        }
         self.turn.notify_all();
         self.work.notify_all();
+        state.is_in_callback || !state.results.ready.is_empty() || !state.results.callbacks.is_empty()
     }
 
     fn wait_locked(&self, state: &mut MutexGuard<'_, LinkState>, id: CallId) -> CallResult {
@@ -273,19 +279,25 @@ impl Link {
         self.advance(state);
     }
 
-    /// There is something new to do or to wait for.
-    fn rouse(&self, state: &LinkState) {
+    /// There is something new to do or to wait for. Whoever is woken wants the lock first, so it is given back before that.
+    fn rouse(&self, state: MutexGuard<'_, LinkState>) {
+        let wake = self.announce(&state);
+        drop(state);
+        if let Some(wake) = wake {
+            // Fails only when the counter is full, and then the thread is as awake as it can be.
+            let _ = wake.write(1);
+        }
+    }
+
+    /// Tells those who wait for each other; gives what wakes the progress thread, if it waits for the socket and must look
+    /// again.
+    fn announce(&self, state: &LinkState) -> Option<&EventFd> {
         self.turn.notify_all();
         if !state.results.ready.is_empty() || state.is_shut || state.has_business() {
             self.work.notify_all();
         }
-        if let Some(beside) = &state.beside
-            && let Some(wake) = self.wake.get()
-            && state.concerns(beside)
-        {
-            // Fails only when the counter is full, and then the thread is as awake as it can be.
-            let _ = wake.write(1);
-        }
+        let beside = state.beside.as_ref()?;
+        self.wake.get().filter(|_| state.concerns(beside))
     }
 
     fn poll(&self, flags: PollFlags, deadline: Option<Time>, wake: Option<&EventFd>) {
@@ -300,8 +312,11 @@ impl Link {
     }
 
     fn advance(&self, state: &mut LinkState) {
-        if state.advance(self.clock.now()) {
-            self.rouse(state);
+        if state.advance(self.clock.now())
+            && let Some(wake) = self.announce(state)
+        {
+            // As in `rouse`.
+            let _ = wake.write(1);
         }
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct LinkState {
     /// A thread waits for the socket.
     pub(super) is_led: bool,
     pub(super) is_shut: bool,
+    /// The progress thread runs something, without the lock.
+    pub(super) is_in_callback: bool,
     /// There are event handlers: somebody must read what the server sends unasked.
     pub(super) is_listening: bool,
     /// The progress thread waits for the socket.
@@ -84,6 +86,7 @@ impl LinkState {
             has_unasked: false,
             is_led: false,
             is_shut: false,
+            is_in_callback: false,
             is_listening: false,
             beside: None,
             events: None,
