@@ -306,7 +306,7 @@ impl Stream {
         self.descriptors.pop_front()
     }
 
-    /// Appends a message, with a descriptor on its first byte if given. Nothing is sent before [`Stream::flush`]. Where
+    /// Appends a message, with a descriptor that arrives no later than its first byte, if given. Nothing is sent before [`Stream::flush`]. Where
     /// the transport carries no descriptors the message goes without, as if there had been none to give.
     ///
     /// # Errors
