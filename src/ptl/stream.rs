@@ -306,8 +306,9 @@ impl Stream {
         self.descriptors.pop_front()
     }
 
-    /// Appends a message, with a descriptor on its first byte if given. Nothing is sent before [`Stream::flush`]. Where
-    /// the transport carries no descriptors the message goes without, as if there had been none to give.
+    /// Appends a message, with a descriptor that arrives no later than its first byte, if given. Nothing is sent before
+    /// [`Stream::flush`]. Where the transport carries no descriptors the message goes without, as if there had been none
+    /// to give.
     ///
     /// # Errors
     /// [`QueueFull`]: the peer does not read. Drop it.
