@@ -1,5 +1,3 @@
-use crate::types::NESTING_MAX;
-
 /// What a peer may make this process hold while its bytes are decoded.
 ///
 /// A count is accepted only if at least as many bytes are left as it announces elements, and memory grows with the
@@ -21,7 +19,7 @@ impl DecodeLimits {
     /// Longest message in bytes unless configured otherwise.
     pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
     /// Deepest value that is written, and that is read unless configured otherwise. Bounds the stack.
-    pub const NESTING_MAX: u32 = NESTING_MAX;
+    pub const NESTING_MAX: u32 = 32;
 
     /// For data that servers exchange through their hosts, which are trusted not to flood: 1 GiB of modex data of any
     /// number of processes.

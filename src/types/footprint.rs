@@ -2,13 +2,8 @@
 
 use super::{DataArray, Info, ProcInfo, Text, Value};
 
-/// How deep values may hold values, everywhere: deep enough for what a registration may nest, which is 64 containers of
-/// two levels each, an array and the infos in it, with a value of some levels in the innermost. What is deeper is no value
-/// anybody meant, and would only cost whoever reads it the stack.
-pub const NESTING_MAX: u32 = 132;
-
-/// Deepest nesting that is measured.
-const DEPTH_MAX: usize = NESTING_MAX as usize;
+/// Deepest nesting that is measured; what is deeper is no value anybody meant.
+const DEPTH_MAX: usize = 32;
 
 /// Size of the value in bytes: what it holds plus the fixed part of each value inside. `None` when it is nested deeper
 /// than any peer would decode.

@@ -22,7 +22,7 @@ mod time;
 mod value;
 
 pub use data_type::DataType;
-pub use footprint::{NESTING_MAX, footprint};
+pub use footprint::footprint;
 pub use key::{Key, KeyError};
 pub use local_address::LocalAddress;
 pub use namespace::{Namespace, NamespaceError};

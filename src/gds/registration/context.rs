@@ -34,8 +34,8 @@ pub struct Limits {
     pub apps_max: u32,
     /// Infos in all containers together.
     pub entries_max: u64,
-    /// How deep containers nest. Bounds the stack that the walk through them takes, as [`crate::types::NESTING_MAX`] does
-    /// where a description is read.
+    /// How deep containers nest. A container is two levels, an array and the infos in it, and nothing reads or writes
+    /// values of more than 32: what that recursion may take of a thread's stack is the bound.
     pub depth_max: u32,
 }
 
@@ -55,7 +55,7 @@ impl Default for Limits {
             aliases_max: 256,
             apps_max: 1 << 16,
             entries_max: 1 << 28,
-            depth_max: 64,
+            depth_max: 16,
         }
     }
 }
