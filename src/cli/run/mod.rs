@@ -16,6 +16,7 @@ mod apps;
 mod census;
 mod children;
 mod cores;
+mod floor;
 mod forward;
 mod guardian;
 mod host;
@@ -68,6 +69,10 @@ enum Binding {
     override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
     after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
+                  SIGINT (Ctrl-C) is passed on, with the same to follow after --grace; SIGTERM and SIGHUP reach the\n\
+                  ranks as SIGTERM; a second signal kills them.\n\
+                  Output comes in whole lines. A line over 64 KiB is passed on as it comes while other ranks' output waits; it\n\
+                  is broken only if its rank is silent for five seconds and others wait.\n\
                   PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\
                   MODEX_LOG=off|error|warn|info|debug says what is told of the server; warn if not set."
 )]
@@ -75,7 +80,7 @@ pub(super) struct Options {
     #[command(flatten)]
     first: apps::AppOptions,
 
-    /// Put "[rank,channel] " in front of every line of output
+    /// Put "[rank,channel] " in front of every line of output, once however long it is
     #[arg(long)]
     tag_output: bool,
 
@@ -91,7 +96,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// How long the other ranks get after a failure, in seconds
+    /// How long the ranks get after a failure or signal, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     grace: Duration,
 
