@@ -16,6 +16,7 @@ mod tracer;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitStatus;
+use std::sync::Mutex;
 
 use faults::{Extent, Fault, KINDS, What};
 use nix::sys::signal::Signal;
@@ -26,6 +27,9 @@ use tracer::{Traced, Tracer};
 
 /// Places at which each kind of fault is tried where not all are.
 const SAMPLES: usize = 3;
+
+/// Descriptors of this process are counted: one sweep at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// What was wrong once: an interrupted connect was an error; a directory that could not be opened was
 /// left; an interrupted call for the server's thread was lost, and its caller waited for ever.
@@ -83,6 +87,7 @@ fn sweep(role: &str, kinds: &[(What, [Extent; 2])], run: impl Fn(Fault) -> Trace
 
 #[test]
 fn a_client_to_which_the_kernel_says_no_goes_on_or_says_why() {
+    let _alone = ALONE.lock();
     let node = TestServer::local();
     node.register_local_job("fresh", 1);
     roles::exchange_alone(&node.connect("fresh", 0));
@@ -117,6 +122,7 @@ fn run_client(node: &TestServer, job: &str, fault: Fault) -> Traced {
 
 #[test]
 fn a_server_to_which_the_kernel_says_no_goes_on_or_says_why() {
+    let _alone = ALONE.lock();
     sweep("server", &KINDS, |fault| {
         let directory = tempfile::tempdir().unwrap();
         let mut command = this_binary("host");
