@@ -32,9 +32,9 @@ help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 run: build ## build and run a real 4-process job on the embedded server
-	target/release/modex run -n 4 --report -- target/release/modex demo
+	$(TARGET_DIR)/release/modex run -n 4 --report -- $(TARGET_DIR)/release/modex demo
 
-test: consumer-packages fmt lint features unit sim consumers docs loom fuzz-smoke ## everything CI runs
+test: consumer-packages fmt lint features unit sim consumers docs loom fuzz-smoke run ## everything CI runs
 
 build: packages
 	@mkdir -p $(TARGET_DIR)/absent && rm -f $(TARGET_DIR)/absent/libudev.a && ar rcs $(TARGET_DIR)/absent/libudev.a
