@@ -61,12 +61,16 @@ impl<S: Publish> Server<S> {
     /// Fences over different sets and direct modexes overtake each other on their way through the host. Values older
     /// than those stored are dropped: an update that a fence has brought would be lost for good, because the next fence
     /// does not carry it again.
-    pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<(), Status> {
+    pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<Arrival, Status> {
         let Some(rank) = proc.rank.process() else { return Err(Status::ERR_BAD_PARAM) };
-        let commit = take_commit_number(&mut entries);
+        let number = take_commit_number(&mut entries);
+        let commit = number.map(|number| number & !EVERYTHING);
         let stored = self.registry.job(&proc.namespace).and_then(|job| job.stored.get(&rank)).copied();
-        if entries.is_empty() || commit.is_some_and(|commit| Some(commit) < stored) {
-            return Ok(());
+        if commit.is_some_and(|commit| Some(commit) < stored) {
+            return Ok(Arrival::Overtaken);
+        }
+        if entries.is_empty() {
+            return Ok(Arrival::Changes);
         }
         // Whether the owner said "remote" or "global" is not told, and makes no difference here.
         let posted = |Kval { key, value }| Posted { scope: Scope::Remote, key, value };
@@ -82,7 +86,8 @@ impl<S: Publish> Server<S> {
         if let (Some(commit), Some(job)) = (commit, self.registry.job_mut(&proc.namespace)) {
             job.stored.insert(rank, commit);
         }
-        Ok(())
+        let is_all = number.is_some_and(|number| number & EVERYTHING != 0);
+        Ok(if is_all { Arrival::Everything } else { Arrival::Changes })
     }
 
     /// Tells sleepers that something was published.
@@ -98,6 +103,20 @@ impl<S: Publish> Server<S> {
         }
     }
 }
+
+/// What became of values that a process elsewhere had posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Newer ones were here already.
+    Overtaken,
+    /// They are here now.
+    Changes,
+    /// They are here now, and are all that it had posted until then.
+    Everything,
+}
+
+/// Beside the number of a commit: the values are not only those that changed. Said where somebody may have missed a fence.
+pub(super) const EVERYTHING: u64 = 1 << 63;
 
 /// Says which commit a process's values include, so that whoever gets them twice knows which are newer.
 pub(super) fn add_commit_number(entries: &mut Vec<Kval>, commit: u64) {

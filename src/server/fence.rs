@@ -1,15 +1,13 @@
 //! Fences: what a contribution holds, and what the host's answer brings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::collective::{Kind, OperationId};
-use super::commit::add_commit_number;
+use super::collective::{Kind, Operation, OperationId, Stage};
+use super::commit::{Arrival, EVERYTHING, add_commit_number};
 use super::core::Server;
-use super::directives::flag;
 use super::host::FenceData;
 use super::outputs::Ticket;
 use crate::gds::{AsStatus, Audience, Publish};
-use crate::keys;
 use crate::proto;
 use crate::types::{Kval, Namespace, ProcId, Rank, Status, Time};
 
@@ -36,10 +34,10 @@ impl<S: Publish> Server<S> {
     /// What the local participants contribute, and the commit number of each that it brings up to date.
     ///
     /// A fence carries what changed since the last one of the same participants that succeeded. The first of a set carries
-    /// everything: nobody knows what the others have.
+    /// everything: nobody knows what the others have. So does the first after one that failed here, and says so.
     pub(super) fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(ProcId, u64)>), Status> {
         let Some(operation) = self.collectives.get(id) else { return Err(Status::ERROR) };
-        let mut data = FenceData { collect: flag(&operation.directives, keys::COLLECT_DATA), blocks: Vec::new() };
+        let mut data = FenceData { collect: operation.collects(), blocks: Vec::new() };
         let mut collected = Vec::new();
         if !data.collect {
             return Ok((data, collected));
@@ -47,7 +45,7 @@ impl<S: Publish> Server<S> {
         let before = self.exchanges.of(&operation.signature.procs);
         for proc in &operation.contributed {
             let (Some(client), Some(rank)) = (self.registry.client(proc), proc.rank.process()) else { continue };
-            let since = before.and_then(|commits| commits.get(proc)).copied().unwrap_or(0);
+            let since = before.and_then(|exchanged| exchanged.commits.get(proc)).copied().unwrap_or(0);
             collected.push((proc.clone(), client.commits));
             if client.commits == since {
                 continue;
@@ -56,7 +54,8 @@ impl<S: Publish> Server<S> {
                 self.store.posted(&proc.namespace, rank, Audience::OtherNodes).map_err(|error| error.status())?;
             entries.retain(|entry| client.changes.get(&entry.key).is_none_or(|&commit| commit > since));
             if !entries.is_empty() {
-                add_commit_number(&mut entries, client.commits);
+                let is_repeated = since == 0 && before.is_some_and(|exchanged| exchanged.has_failed);
+                add_commit_number(&mut entries, client.commits | if is_repeated { EVERYTHING } else { 0 });
                 data.blocks.push((proc.clone(), entries));
             }
         }
@@ -64,45 +63,60 @@ impl<S: Publish> Server<S> {
     }
 
     /// What the host has brought with its answer. All data is published before anybody is released. Gives the status
-    /// that this leads to, and whose data came.
+    /// that this leads to, whose data came, and whose data came whole although it may have been here before.
     pub(super) fn take_blocks(
         &mut self,
         id: OperationId,
         mut status: Status,
         blocks: Vec<(ProcId, Vec<Kval>)>,
-    ) -> (Status, Vec<ProcId>) {
-        let mut arrived = Vec::new();
+    ) -> (Status, Vec<ProcId>, BTreeSet<ProcId>) {
+        let (mut arrived, mut whole) = (Vec::new(), BTreeSet::new());
         if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
             match self.publish_blocks(id, blocks) {
-                Ok(procs) => arrived = procs,
+                Ok(procs) => (arrived, whole) = procs,
                 Err(error) => status = error,
             }
         }
         if status == Status::SUCCESS {
             self.note_collected(id);
         }
-        (status, arrived)
+        (status, arrived, whole)
     }
 
     /// Stores the blocks of participants elsewhere; what this server contributed itself comes back and is skipped.
-    fn publish_blocks(&mut self, id: OperationId, blocks: Vec<(ProcId, Vec<Kval>)>) -> Result<Vec<ProcId>, Status> {
-        let mut arrived = Vec::new();
+    fn publish_blocks(
+        &mut self,
+        id: OperationId,
+        blocks: Vec<(ProcId, Vec<Kval>)>,
+    ) -> Result<(Vec<ProcId>, BTreeSet<ProcId>), Status> {
+        let (mut arrived, mut whole) = (Vec::new(), BTreeSet::new());
         for (proc, entries) in blocks {
             let is_local = self.registry.client(&proc).is_some();
             let is_participant = self.collectives.get(id).is_some_and(|op| op.signature.covers(&proc));
             if is_local || !is_participant {
                 continue;
             }
-            self.publish_remote(&proc, entries)?;
+            if self.publish_remote(&proc, entries)? == Arrival::Everything {
+                whole.insert(proc.clone());
+            }
             arrived.push(proc);
         }
-        Ok(arrived)
+        Ok((arrived, whole))
     }
 
     fn note_collected(&mut self, id: OperationId) {
         let Some(operation) = self.collectives.get(id) else { return };
         if !operation.collected.is_empty() {
             self.exchanges.note(&operation.signature.procs, &operation.collected);
+        }
+    }
+
+    /// A fence that the host was asked for has ended. What others have got of it, without this server, nobody knows.
+    pub(super) fn note_missed(&mut self, operation: &Operation, status: Status) {
+        let is_good = matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+        if !is_good && operation.stage != Stage::Gathering && operation.collects() {
+            self.exchanges.note_failed(&operation.signature.procs);
+            self.arrears.note(&operation.signature.procs);
         }
     }
 }
@@ -117,23 +131,42 @@ pub(super) struct Exchanges {
 #[derive(Debug, Default)]
 struct Exchanged {
     commits: BTreeMap<ProcId, u64>,
+    /// The last one failed here: others may have missed something, too.
+    has_failed: bool,
     /// When it was noted last, by the count of notes.
     noted: u64,
 }
 
 impl Exchanges {
-    fn of(&self, procs: &[ProcId]) -> Option<&BTreeMap<ProcId, u64>> {
-        self.sets.get(procs).map(|exchanged| &exchanged.commits)
+    fn of(&self, procs: &[ProcId]) -> Option<&Exchanged> {
+        self.sets.get(procs)
     }
 
     fn note(&mut self, procs: &[ProcId], collected: &[(ProcId, u64)]) {
-        self.last = self.last.saturating_add(1);
-        let exchanged = self.sets.entry(procs.to_vec()).or_default();
-        exchanged.noted = self.last;
+        let exchanged = self.entry(procs);
+        exchanged.has_failed = false;
         for (proc, commit) in collected {
             let newest = exchanged.commits.entry(proc.clone()).or_default();
             *newest = (*commit).max(*newest);
         }
+        self.forget_oldest();
+    }
+
+    fn note_failed(&mut self, procs: &[ProcId]) {
+        let exchanged = self.entry(procs);
+        exchanged.has_failed = true;
+        exchanged.commits.clear();
+        self.forget_oldest();
+    }
+
+    fn entry(&mut self, procs: &[ProcId]) -> &mut Exchanged {
+        self.last = self.last.saturating_add(1);
+        let exchanged = self.sets.entry(procs.to_vec()).or_default();
+        exchanged.noted = self.last;
+        exchanged
+    }
+
+    fn forget_oldest(&mut self) {
         // What is forgotten is exchanged whole once more.
         if self.sets.len() > SETS_MAX
             && let Some(oldest) = self.sets.iter().min_by_key(|(_, exchanged)| exchanged.noted)

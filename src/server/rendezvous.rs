@@ -170,7 +170,11 @@ impl<S: Publish> Server<S> {
 
     /// Ends an operation: everybody who waits gets this status.
     pub(super) fn finish_operation(&mut self, now: Time, id: OperationId, status: Status) {
-        if let Some(signature) = self.release(id, status, Vec::new()) {
+        self.finish_with(now, id, status, Vec::new());
+    }
+
+    pub(super) fn finish_with(&mut self, now: Time, id: OperationId, status: Status, info: Vec<Info>) {
+        if let Some(signature) = self.release(id, status, info) {
             self.settle_answered(now, &signature);
         }
     }
@@ -179,8 +183,10 @@ impl<S: Publish> Server<S> {
     fn settle_answered(&mut self, now: Time, signature: &Signature) {
         while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
             let Answer { status, blocks, info } = answer;
-            let (status, arrived) = self.take_blocks(id, status, blocks);
-            self.release(id, status, info);
+            let (status, arrived, whole) = self.take_blocks(id, status, blocks);
+            if !self.must_catch_up(now, id, status, &whole, &info) {
+                self.release(id, status, info);
+            }
             for proc in arrived {
                 self.review_target(now, &proc);
             }
@@ -196,6 +202,8 @@ impl<S: Publish> Server<S> {
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }
+        self.abandon_catch_up(id);
+        self.note_missed(&operation, status);
         let ending = self.ending(&operation, status, info);
         let (signature, tickets) = operation.into_parts();
         for ticket in tickets {

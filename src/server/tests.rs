@@ -17,5 +17,4 @@ mod passage;
 mod psets;
 mod search;
 mod sessions;
-mod simulation;
 mod tools;

@@ -24,12 +24,14 @@ mod probe;
 mod put;
 mod ranks;
 mod register;
+mod shape;
 mod syscalls;
 mod worker;
 
 use clap::{Args, Subcommand};
 
 use super::Outcome;
+pub(crate) use launch::NOTHING;
 pub(super) use output::progress;
 
 #[derive(Args, Debug)]
