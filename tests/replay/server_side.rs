@@ -43,9 +43,9 @@ fn replay_beside(name: &str, release: Version, (beside, release_of_beside): (&st
     let beside = Session::read(beside, release_of_beside);
     let server = server();
     let environments = [0, 1].map(|rank| server.server.setup_fork(&proc(JOB, rank)).unwrap());
+    let command = |step: &Step| step.request.as_ref().map(Request::command);
+    let is_said = |step: &Step| is_for_two(step) && session.steps.iter().any(|own| command(own) == command(step));
     thread::scope(|scope| {
-        let command = |step: &Step| step.request.as_ref().map(Request::command);
-        let is_said = |step: &Step| is_for_two(step) && session.steps.iter().any(|own| command(own) == command(step));
         let beside = scope.spawn(|| Player::connect(&beside, &proc(JOB, 1), &environments[1]).play(is_said).len());
         let answers = Player::connect(&session, &proc(JOB, 0), &environments[0]).play(|_| true);
         compare(name, &session, release, &answers);
