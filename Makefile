@@ -82,7 +82,7 @@ sim: ## simulated clusters under faults, and defects planted to see that they ar
 	@status=0; $(TARGET_DIR)/debug/modex sim --seeds 0..100 --faults canary || status=$$?; \
 		[ $$status = 1 ] || { echo "error: a planted defect was not found (status $$status)" >&2; exit 1; }
 
-faults: ## errors from the kernel at every system call of a client and a server: all places, some minutes
+faults: ## errors from the kernel at every system call of a client and a server: all places, three minutes on two cores
 	MODEX_FAULTS=all $(CARGO) test --all-features --test errno
 
 consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
