@@ -5,6 +5,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_RUNS ?= 5000
 SIM_SEEDS ?= 0..10000
 FUZZ_SEED ?= 1
+KILLS ?= 200
 FUZZ_TARGETS := frame bfrops regex maps registration retrieval segment server_ops conversation inventory topology
 
 # `modex` without shared libraries: each process of a job begins with an exec, and to find, map and bind libraries takes
@@ -26,7 +27,7 @@ BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit sim faults consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit sim faults kills consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -84,6 +85,9 @@ sim: ## simulated clusters under faults, and defects planted to see that they ar
 
 faults: ## errors from the kernel at every system call of a client and a server: all places, three minutes on two cores
 	MODEX_FAULTS=all $(CARGO) test --all-features --test errno
+
+kills: consumer-packages ## jobs of Open MPI on four hosts with ranks killed at random (KILLS=200)
+	MODEX_KILLS=$(KILLS) $(CARGO) test --all-features --test consumers mpi_kills -- --nocapture
 
 consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
 	$(CARGO) test --all-features --test consumers

@@ -17,6 +17,7 @@ mod bench;
 mod capi;
 mod library;
 mod mpi;
+mod mpi_kills;
 mod pmixbench;
 mod process;
 mod python;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use crate::library::{Library, library, repository, run_compiler, scratch};
 use crate::process::{Consumer, Ended, wait_for};
 
-const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "spawn", "ports", "ends", "stdio", "whose"];
+const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "spawn", "ports", "ends", "stdio", "whose", "killed"];
 
 #[test]
 fn a_ring_of_one_to_sixteen_ranks() {
@@ -233,7 +233,7 @@ const BASE: &[&str] = &["--allow-run-as-root", "--oversubscribe"];
 /// Without fabric probing: what is tested is the start, not the network.
 const QUIET: &[&str] = &["--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp"];
 
-fn mpirun(library: &Library) -> Consumer {
+pub(crate) fn mpirun(library: &Library) -> Consumer {
     let agent = repository().join("tests/mpi/on-node.sh");
     Consumer::new(library, "mpirun").args(BASE).args(QUIET).args(["--mca", "plm_rsh_agent"]).arg(&agent)
 }
@@ -244,7 +244,7 @@ fn run(options: &[&str], name: &str, arguments: &[&str]) -> Ended {
 }
 
 /// The compiled program; all are compiled at the first call.
-fn program(name: &str) -> PathBuf {
+pub(crate) fn program(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let directory = DIRECTORY.get_or_init(|| {
         let directory = scratch().join("mpi");
