@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{Read, Write};
 
 /// Why compressed data cannot be unpacked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +48,16 @@ pub fn inflate(compressed: &[u8], size_bytes_max: usize) -> Result<Vec<u8>, Infl
         return Err(InflateError::Damaged { declared, found: content.len() });
     }
     Ok(content)
+}
+
+/// The form that [`inflate`] reads; `None` if that were not smaller.
+#[must_use]
+#[expect(clippy::host_endian_bytes, reason = "the wire form is the sender's memory; peers share this node's order")]
+pub fn deflate(content: &[u8]) -> Option<Vec<u8>> {
+    let declared = u32::try_from(content.len()).ok()?;
+    let mut encoder = flate2::write::ZlibEncoder::new(declared.to_ne_bytes().to_vec(), flate2::Compression::default());
+    encoder.write_all(content).ok()?;
+    encoder.finish().ok().filter(|compressed| compressed.len() < content.len())
 }
 
 /// The length that the sender of a compressed value declares, and the stream behind it.

@@ -1,7 +1,7 @@
 //! What the server core needs of a datastore, so that it can be driven with real segments or with a plain map.
 
 use super::registration::Description;
-use crate::types::{Info, Key, Kval, Namespace, Rank, Scope, Status, Value};
+use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Scope, Status, Value};
 
 /// Where a block of values came from, which decides whose scope rules apply to readers on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,6 +246,30 @@ pub trait Publish {
         values: &[Posted],
     ) -> Result<bool, Self::Error>;
 
+    /// Takes over what a process elsewhere posted, lent for the length of the call. It counts from the next
+    /// [`Publish::publish_arrivals`] on, or from any other change of this namespace.
+    ///
+    /// # Errors
+    /// As [`Publish::commit`]; what was taken over before stays.
+    fn take_arrival(&mut self, namespace: &Namespace, rank: u32, entries: &[LentEntry<'_>]) -> Result<(), Self::Error> {
+        let posted = |entry: &LentEntry<'_>| Posted {
+            scope: Scope::Remote,
+            key: entry.key.to_key(),
+            value: entry.value.to_value(),
+        };
+        let values: Vec<Posted> = entries.iter().map(posted).collect();
+        self.commit(namespace, rank, Origin::Remote, &values).map(|_| ())
+    }
+
+    /// Publishes what was taken over.
+    ///
+    /// # Errors
+    /// Unknown namespace, or no memory left.
+    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<(), Self::Error> {
+        let _ = namespace;
+        Ok(())
+    }
+
     /// Forgets the namespace. Readers that still map its segment keep a valid mapping. Returns whether it was known.
     fn deregister(&mut self, namespace: &Namespace) -> bool;
 
@@ -262,7 +286,21 @@ pub trait Publish {
     ///
     /// # Errors
     /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
-    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError>;
+    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+        self.posted_under(namespace, rank, audience, &|_| true)
+    }
+
+    /// As [`Publish::posted`], of the keys that are wanted alone: no other value is looked at.
+    ///
+    /// # Errors
+    /// As [`Publish::posted`].
+    fn posted_under(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Kval>, LookupError>;
 
     /// All job-level information in the form peers without segments receive it (wire.md 7.1).
     ///

@@ -13,7 +13,7 @@ use super::statistics::Statistics;
 use super::writer::NamespaceWriter;
 use crate::keys;
 use crate::shmem::{BackingKind, ReaderHandle, SegmentOptions};
-use crate::types::{Info, Key, Kval, Namespace, Rank, Value};
+use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Value};
 
 /// How a [`Store`] keeps its segments.
 #[derive(Clone, Debug)]
@@ -170,6 +170,14 @@ impl Publish for Store {
         writer.append_block(rank, origin, values)
     }
 
+    fn take_arrival(&mut self, namespace: &Namespace, rank: u32, entries: &[LentEntry<'_>]) -> Result<(), StoreError> {
+        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.take_arrival(rank, entries)
+    }
+
+    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<(), StoreError> {
+        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.publish_arrivals()
+    }
+
     fn deregister(&mut self, namespace: &Namespace) -> bool {
         let Some(mut writer) = self.namespaces.remove(namespace) else { return false };
         writer.retire();
@@ -186,7 +194,13 @@ impl Publish for Store {
         value.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
     }
 
-    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+    fn posted_under(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Kval>, LookupError> {
         let reader = self.known_reader(namespace)?;
         let damaged = |reason: &dyn std::fmt::Display| LookupError::Damaged {
             namespace: namespace.clone(),
@@ -194,6 +208,9 @@ impl Publish for Store {
         };
         let mut entries = Vec::new();
         for (name, value) in reader.posted(rank, Some(audience)).map_err(|e| damaged(&e))? {
+            if !is_wanted(name) {
+                continue;
+            }
             let key = Key::new(name.to_owned()).map_err(|e| damaged(&e))?;
             entries.push(Kval { key, value: value.to_value().map_err(|e| damaged(&e))? });
         }

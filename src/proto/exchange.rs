@@ -1,10 +1,11 @@
 //! What a host carries between the servers of a job, as bytes that servers of other libraries read, too.
 
+use std::ops::ControlFlow;
 use std::str::FromStr;
 
-use super::blob::{self, BlobError, Contributor, FenceBlock};
+use super::blob::{self, BlobError, Contributor, FenceBlock, LentBlock};
 use crate::bfrops::{Codec, DecodeError, DecodeLimits, EncodeError, Generation};
-use crate::types::{Kval, Namespace, ProcId, Rank, Status};
+use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
 
 /// For whom the data that servers exchange is written. All servers of a job write the same; what they write is read in
 /// every form.
@@ -127,6 +128,39 @@ pub fn unpack_direct_modex(bytes: &[u8]) -> Result<Vec<Kval>, DecodeError> {
     blob::decode_direct_modex(bytes, &DecodeLimits::EXCHANGE)
 }
 
+/// Whose data in a fence's result it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FenceSource<'a> {
+    /// The job.
+    pub namespace: &'a Namespace,
+    /// The process.
+    pub rank: u32,
+    /// Which of its commits the data includes, if its server said so.
+    pub commit: Option<u64>,
+}
+
+/// As [`unpack_fence`], process by process, with the values where they lie. `take` says whether to go on.
+///
+/// # Errors
+/// [`BlobError`] if a part is in no form. What was in the parts before it has been given out.
+pub fn read_fence(
+    bytes: &[u8],
+    namespaces: &[(Namespace, Option<u32>)],
+    take: &mut dyn FnMut(&FenceSource<'_>, &[LentEntry<'_>]) -> ControlFlow<()>,
+) -> Result<(), BlobError> {
+    blob::read_fence(bytes, &DecodeLimits::EXCHANGE, &mut |LentBlock { contributor, commit, entries }| {
+        let (namespace, rank) = match &contributor {
+            Contributor::Relative(number) => match place_of(*number, namespaces) {
+                Some(place) => place,
+                None => return ControlFlow::Continue(()),
+            },
+            Contributor::Process(ProcId { namespace, rank: Rank::Process(rank) }) => (namespace, *rank),
+            Contributor::Process(_) => return ControlFlow::Continue(()),
+        };
+        take(&FenceSource { namespace, rank, commit }, entries)
+    })
+}
+
 fn named(block: FenceBlock, namespaces: &[(Namespace, Option<u32>)]) -> Option<ProcessData> {
     let proc = match block.contributor {
         Contributor::Relative(number) => proc_of(number, namespaces)?,
@@ -148,12 +182,16 @@ fn number_of(proc: &ProcId, namespaces: &[(Namespace, Option<u32>)]) -> Option<u
 }
 
 fn proc_of(number: u32, namespaces: &[(Namespace, Option<u32>)]) -> Option<ProcId> {
+    place_of(number, namespaces).map(|(namespace, rank)| ProcId::new(namespace.clone(), rank))
+}
+
+fn place_of(number: u32, namespaces: &[(Namespace, Option<u32>)]) -> Option<(&Namespace, u32)> {
     let mut rest = number;
     let last = namespaces.len().checked_sub(1)?;
     for (index, (namespace, size)) in namespaces.iter().enumerate() {
         // Nothing comes behind the last, so its size is of no interest.
         if index == last || size.is_some_and(|size| rest < size) {
-            return Some(ProcId { namespace: namespace.clone(), rank: Rank::Process(rest) });
+            return Some((namespace, rest));
         }
         rest = rest.checked_sub((*size)?)?;
     }
@@ -242,6 +280,36 @@ mod tests {
             let packed = form.pack_fence(Vec::new(), &namespaces).unwrap();
             assert_eq!(unpack_fence(&packed, &namespaces), Ok(Vec::new()), "{form:?}");
         }
+    }
+
+    /// As servers of 6.0 and 6.1 do; the form of those before has no place for it.
+    #[test]
+    fn what_shrinks_is_compressed_for_servers_of_release_6() {
+        let namespaces = namespaces(&[("a", Some(64))]);
+        let noise = |rank: u32| {
+            let mut state = u64::from(rank) + 1;
+            let bytes = std::iter::repeat_with(|| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state.to_le_bytes()[0]
+            });
+            Value::ByteObject(bytes.take(1000).collect())
+        };
+        let of = |value: &dyn Fn(u32) -> Value| -> Vec<ProcessData> {
+            let entry = |rank| Kval { key: Key::from_static("k"), value: value(rank) };
+            (0..20).map(|rank| (proc("a", rank), vec![entry(rank)])).collect()
+        };
+        let plain = of(&|rank| Value::ByteObject(vec![rank.to_le_bytes()[0]; 1000]));
+        for (data, shrinks) in [(plain, true), (of(&noise), false)] {
+            for form in FORMS {
+                let packed = form.pack_fence(data.clone(), &namespaces).unwrap();
+                assert_eq!(packed.len() < 10_000, shrinks && form == ExchangeForm::Release6, "{form:?}");
+                assert_eq!(unpack_fence(&packed, &namespaces), Ok(data.clone()), "{form:?}");
+            }
+        }
+        let small = ExchangeForm::Release6.pack_fence(of(&|_| Value::from("same"))[..2].to_vec(), &namespaces).unwrap();
+        assert_eq!(small.get(2..4), Some(&[2, 0][..]), "not compressed");
     }
 
     #[test]

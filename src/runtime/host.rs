@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::events::Event;
 use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceUpcall, GroupRequest, HostReply,
-    IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn, ToolUpcall,
-    Unpublish, UpcallId, ValidateRequest,
+    IofPull, JobControl, Log, Lookup, Monitor, PackedBytes, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn,
+    ToolUpcall, Unpublish, UpcallId, ValidateRequest,
 };
 use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
@@ -271,6 +271,15 @@ impl<T: Answer> Responder<T> {
         if let Some(commands) = self.commands.take() {
             let _ = commands.send(Command::Completed(self.upcall, reply));
         }
+    }
+}
+
+impl Responder<FenceReply> {
+    /// The fence succeeded; these are the contributions of all servers, one after the other in any order, as
+    /// [`ExchangeForm::pack_fence`](crate::ExchangeForm::pack_fence) has packed them. The bytes are read where they
+    /// lie, and dropped afterwards.
+    pub fn packed(mut self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) {
+        self.answer(HostReply::PackedFence { status: Status::SUCCESS, bytes: PackedBytes::new(bytes) });
     }
 }
 

@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::config::Limits;
 use super::host::UpcallId;
+use super::intake::Gathered;
 use super::io::PeerId;
 use super::outputs::Ticket;
 use super::registry::Presence;
 use super::registry::{Membership, Registry, Remote};
 use super::requests::GroupOperation;
 use super::transitions::{Effect, Happening, Phase, Standing, Table};
-use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Text, Time};
+use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// Names one open operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,7 +118,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: Status,
-    pub(super) blocks: Vec<(ProcId, Vec<Kval>)>,
+    pub(super) gathered: Gathered,
     /// Results of a group operation.
     pub(super) info: Vec<Info>,
 }

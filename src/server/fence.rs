@@ -1,17 +1,18 @@
 //! Fences: what a contribution holds, and what the host's answer brings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::collective::{Kind, OperationId};
 use super::commit::add_commit_number;
 use super::core::Server;
 use super::directives::flag;
 use super::host::FenceData;
+use super::intake::{Gathered, Intake};
 use super::outputs::Ticket;
 use crate::gds::{AsStatus, Audience, Publish};
 use crate::keys;
 use crate::proto;
-use crate::types::{Kval, Namespace, ProcId, Rank, Status, Time};
+use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
 impl<S: Publish> Server<S> {
     /// A participant arrives at a fence.
@@ -52,9 +53,11 @@ impl<S: Publish> Server<S> {
             if client.commits == since {
                 continue;
             }
-            let mut entries =
-                self.store.posted(&proc.namespace, rank, Audience::OtherNodes).map_err(|error| error.status())?;
-            entries.retain(|entry| client.changes.get(&entry.key).is_none_or(|&commit| commit > since));
+            let is_new = |key: &str| client.changes.get(key).is_none_or(|&commit| commit > since);
+            let mut entries = self
+                .store
+                .posted_under(&proc.namespace, rank, Audience::OtherNodes, &is_new)
+                .map_err(|error| error.status())?;
             if !entries.is_empty() {
                 add_commit_number(&mut entries, client.commits);
                 data.blocks.push((proc.clone(), entries));
@@ -64,39 +67,30 @@ impl<S: Publish> Server<S> {
     }
 
     /// What the host has brought with its answer. All data is published before anybody is released. Gives the status
-    /// that this leads to, and whose data came.
-    pub(super) fn take_blocks(
+    /// that this leads to, and the namespaces that data came for.
+    pub(super) fn take_gathered(
         &mut self,
         id: OperationId,
         mut status: Status,
-        blocks: Vec<(ProcId, Vec<Kval>)>,
-    ) -> (Status, Vec<ProcId>) {
-        let mut arrived = Vec::new();
+        gathered: &Gathered,
+    ) -> (Status, BTreeSet<Namespace>) {
+        let mut filled = BTreeSet::new();
         if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
-            match self.publish_blocks(id, blocks) {
-                Ok(procs) => arrived = procs,
-                Err(error) => status = error,
+            let sizes = self.collectives.get(id).map(|operation| self.sizes_of(&operation.signature.procs));
+            if let (Some(sizes), Some(operation)) = (sizes, self.collectives.get(id)) {
+                let intake = Intake::new(&mut self.store, &mut self.registry, &operation.signature);
+                let (namespaces, outcome) = intake.take(gathered, &sizes);
+                filled = namespaces;
+                status = outcome.err().unwrap_or(status);
             }
+        }
+        for namespace in &filled {
+            self.wake(namespace);
         }
         if status == Status::SUCCESS {
             self.note_collected(id);
         }
-        (status, arrived)
-    }
-
-    /// Stores the blocks of participants elsewhere; what this server contributed itself comes back and is skipped.
-    fn publish_blocks(&mut self, id: OperationId, blocks: Vec<(ProcId, Vec<Kval>)>) -> Result<Vec<ProcId>, Status> {
-        let mut arrived = Vec::new();
-        for (proc, entries) in blocks {
-            let is_local = self.registry.client(&proc).is_some();
-            let is_participant = self.collectives.get(id).is_some_and(|op| op.signature.covers(&proc));
-            if is_local || !is_participant {
-                continue;
-            }
-            self.publish_remote(&proc, entries)?;
-            arrived.push(proc);
-        }
-        Ok(arrived)
+        (status, filled)
     }
 
     fn note_collected(&mut self, id: OperationId) {

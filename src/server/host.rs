@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::config::Capabilities;
+use super::intake::PackedBytes;
 use super::io::{Credentials, ToolKind};
 use super::requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup,
@@ -301,6 +302,14 @@ pub enum HostReply {
         status: Status,
         /// Values by process.
         blocks: Vec<(ProcId, Vec<Kval>)>,
+    },
+    /// The same, as servers have packed it (see [`crate::ExchangeForm`]). It is read where it lies and given back
+    /// afterwards.
+    PackedFence {
+        /// Whether it worked, for every participant.
+        status: Status,
+        /// The contributions one after the other.
+        bytes: PackedBytes,
     },
     /// Data fetched; successful.
     DirectModex(Vec<Kval>),

@@ -51,6 +51,7 @@ mod forwarding;
 mod get;
 mod group;
 mod host;
+mod intake;
 mod interest;
 mod inventory;
 mod io;
@@ -80,6 +81,7 @@ pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
     ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
+pub use intake::PackedBytes;
 pub use inventory::INVENTORY;
 pub use io::{
     Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind,

@@ -5,6 +5,7 @@ use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{flag, requires_more_than, timeout};
 use super::host::{FenceUpcall, HostReply, Upcall};
+use super::intake::Gathered;
 use super::outputs::Ticket;
 use super::pending::Purpose;
 use super::registry::{Registry, Remote};
@@ -155,14 +156,18 @@ impl<S: Publish> Server<S> {
     pub(super) fn complete_operation(&mut self, now: Time, id: OperationId, reply: HostReply) {
         let Some(operation) = self.collectives.get(id) else { return };
         let signature = operation.signature.clone();
+        let nothing = || Gathered::Blocks(Vec::new());
         let answer = match (&signature.kind, reply) {
             (Kind::Fence, HostReply::Fence { status, blocks }) => {
-                Answer { status: settled(status), blocks, info: Vec::new() }
+                Answer { status: settled(status), gathered: Gathered::Blocks(blocks), info: Vec::new() }
+            }
+            (Kind::Fence, HostReply::PackedFence { status, bytes }) => {
+                Answer { status: settled(status), gathered: Gathered::Packed(bytes), info: Vec::new() }
             }
             (Kind::Group(..), HostReply::Infos { status, info }) => {
-                Answer { status: settled(status), blocks: Vec::new(), info }
+                Answer { status: settled(status), gathered: nothing(), info }
             }
-            (_, other) => Answer { status: status_of(&other), blocks: Vec::new(), info: Vec::new() },
+            (_, other) => Answer { status: status_of(&other), gathered: nothing(), info: Vec::new() },
         };
         self.collectives.keep_answer(id, answer);
         self.settle_answered(now, &signature);
@@ -178,11 +183,12 @@ impl<S: Publish> Server<S> {
     /// Ends the operations of a signature whose turn has come, in order.
     fn settle_answered(&mut self, now: Time, signature: &Signature) {
         while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
-            let Answer { status, blocks, info } = answer;
-            let (status, arrived) = self.take_blocks(id, status, blocks);
+            let Answer { status, gathered, info } = answer;
+            let (status, filled) = self.take_gathered(id, status, &gathered);
             self.release(id, status, info);
-            for proc in arrived {
-                self.review_target(now, &proc);
+            // Those who wait are bounded; those whose data came are not.
+            for wait in filled.iter().flat_map(|namespace| self.waiting.on_namespace(namespace)).collect::<Vec<_>>() {
+                self.review_wait(now, wait);
             }
         }
     }

@@ -3,8 +3,9 @@ use std::time::Duration;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Publish};
-use crate::server::{Capabilities, Config, FenceData, HostReply, Output};
-use crate::types::{Info, InfoFlags, ProcId, Rank, Scope, Status};
+use crate::proto::exchange::ExchangeForm;
+use crate::server::{Capabilities, Config, FenceData, HostReply, Output, PackedBytes};
+use crate::types::{Info, InfoFlags, Kval, ProcId, Rank, Scope, Status};
 
 const SUCCESS: Status = Status::SUCCESS;
 
@@ -328,6 +329,46 @@ fn the_hosts_error_goes_to_every_local_participant() {
     let outputs = rig.complete(id, reply);
     assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_UNREACH), (peers[1], Status::ERR_UNREACH)]);
     assert_eq!(outputs.len(), 2, "nothing is published");
+}
+
+/// As hosts in C bring it, by servers of every release.
+#[test]
+fn data_as_servers_have_packed_it_is_stored_like_any_other() {
+    for form in [ExchangeForm::Release3, ExchangeForm::Release4, ExchangeForm::Release6] {
+        let mut rig = Rig::new(Capabilities::FENCE);
+        let peers = rig.job(8, 2);
+        let sizes = [(namespace("job"), Some(8))];
+        let packed = |blocks: Vec<(ProcId, Vec<Kval>)>| form.pack_fence(blocks, &sizes).unwrap();
+        rig.put(peers[0], Scope::Global, "a", 1);
+        let (id, data) = collect(&mut rig, &peers);
+        let own = packed(data.blocks);
+        let others = packed(vec![(proc(3), up_to(2, vec![kval("a", 3)])), (proc(7), vec![kval("b", 4)])]);
+        let bytes = PackedBytes::new([others, own].concat());
+        let outputs = rig.complete(id, HostReply::PackedFence { status: SUCCESS, bytes });
+        assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[1], SUCCESS)], "{form:?}");
+        let posted =
+            |rig: &Rig, rank| rig.server.store().posted(&namespace("job"), rank, Audience::OtherNodes).unwrap();
+        assert_eq!([3, 7].map(|rank| posted(&rig, rank)), [vec![kval("a", 3)], vec![kval("b", 4)]], "{form:?}");
+        // What is older than what is there is dropped, however it comes.
+        let (id, _) = collect(&mut rig, &peers);
+        let older = packed(vec![(proc(3), up_to(1, vec![kval("a", 2)]))]);
+        rig.complete(id, HostReply::PackedFence { status: SUCCESS, bytes: PackedBytes::new(older) });
+        assert_eq!(posted(&rig, 3), vec![kval("a", 3)], "{form:?}");
+    }
+}
+
+#[test]
+fn packed_data_that_is_damaged_fails_the_fence() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = collect(&mut rig, &[peer]);
+    let blocks = (1..4).map(|rank| (proc(rank), vec![kval("a", rank)])).collect();
+    let mut bytes = ExchangeForm::Release4.pack_fence(blocks, &[(namespace("job"), Some(4))]).unwrap();
+    bytes.pop();
+    let outputs = rig.complete(id, HostReply::PackedFence { status: SUCCESS, bytes: PackedBytes::new(bytes) });
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_UNPACK_FAILURE)]);
+    let posted = |rank| rig.server.store().posted(&namespace("job"), rank, Audience::OtherNodes).unwrap();
+    assert_eq!((1..4).flat_map(posted).collect::<Vec<_>>(), [], "of a damaged part nothing is believed");
 }
 
 #[test]
