@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::events::EventHub;
@@ -28,8 +29,10 @@ pub(super) struct LinkState {
     buffer: Box<[u8]>,
     next_call: u64,
     loss: Option<LossReason>,
-    /// Segments announced and not mapped yet; `None`: the server said that there is none to be had.
+    /// Segments announced and not mapped yet; `None`: the server said that there is none to be had, or no longer.
     segments: BTreeMap<Namespace, Option<OwnedFd>>,
+    /// Counts announcements.
+    segment_news: Arc<AtomicU64>,
     /// The segment of the node's topology, announced and not taken yet.
     topology: Option<OwnedFd>,
     /// What came over the socket.
@@ -77,6 +80,7 @@ impl LinkState {
             next_call: 0,
             loss: None,
             segments: BTreeMap::new(),
+            segment_news: Arc::default(),
             topology: None,
             received,
             results: Results::default(),
@@ -140,6 +144,17 @@ impl LinkState {
     /// The segment announced for a namespace, to be mapped by the caller.
     pub(super) fn take_segment(&mut self, namespace: &Namespace) -> Option<OwnedFd> {
         self.segments.remove(namespace).flatten()
+    }
+
+    /// What has been announced of other jobs: a segment to be mapped by the caller, or that there is none any more.
+    pub(super) fn take_segments_but(&mut self, own: &Namespace) -> BTreeMap<Namespace, Option<OwnedFd>> {
+        let kept = self.segments.remove_entry(own);
+        std::mem::replace(&mut self.segments, kept.into_iter().collect())
+    }
+
+    /// Grows with each announcement.
+    pub(super) fn segment_news(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.segment_news)
     }
 
     /// The segment of the node's topology, to be mapped by the caller.
@@ -334,6 +349,8 @@ impl LinkState {
             self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
         }
         self.segments.insert(namespace, announced);
+        // Release pairs with the Acquire of those who look for news without the lock.
+        self.segment_news.fetch_add(1, Ordering::Release);
     }
 
     /// In a forked copy every call ends with an error before it touches the socket.

@@ -67,6 +67,7 @@ mod rendezvous;
 mod requests;
 mod resolve;
 mod session;
+mod ties;
 mod timers;
 mod tools;
 mod topology;

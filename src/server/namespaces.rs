@@ -111,6 +111,7 @@ impl<S: Publish> Server<S> {
         for peer in self.peers_of(|other| other == proc) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }
+        self.untie(proc);
         self.clean_up_after(proc);
         self.review_namespace(now, &proc.namespace);
         Status::SUCCESS
@@ -130,6 +131,7 @@ impl<S: Publish> Server<S> {
         for peer in self.peers_of(|proc| proc.namespace == *namespace) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }
+        self.untie_namespace(namespace);
         self.clean_up_after_job(namespace);
         self.forwarding.forget_namespace(namespace);
         self.groups.forget_namespace(namespace);

@@ -115,6 +115,9 @@ impl<S: Publish> Server<S> {
             return self.finish_operation(now, id, failure);
         }
         if !needs_host {
+            if self.collectives.get(id).is_some_and(|op| self.parts_strangers(op)) {
+                return self.finish_operation(now, id, Status::ERR_INVALID_OPERATION);
+            }
             let is_met = is_met && self.can_number(id);
             let status = self.tolerated(id, status);
             return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
@@ -203,6 +206,9 @@ impl<S: Publish> Server<S> {
             self.cancel_upcall(upcall);
         }
         let ending = self.ending(&operation, status, info);
+        if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
+            self.tie(&operation);
+        }
         let (signature, tickets) = operation.into_parts();
         for ticket in tickets {
             let reply = self.reply_at_end(&ending, ticket.peer());

@@ -174,6 +174,7 @@ impl World {
             Output::Admit(..)
             | Output::AdmitTool(..)
             | Output::SendSegment(..)
+            | Output::WithdrawSegment(..)
             | Output::Forward(..)
             | Output::Wake(_)
             | Output::Cleanup(_)
