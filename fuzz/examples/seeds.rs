@@ -31,6 +31,7 @@ fn main() {
     }
     maps();
     registrations();
+    retrievals();
     segments();
     sessions();
     machines();
@@ -170,13 +171,20 @@ fn maps() {
         b"pmix[n[9:0-999999999]]\0",
     ];
     for (number, text) in texts.iter().enumerate() {
-        seed("regex", &format!("text-{number}"), &[], text);
+        map(&format!("text-{number}"), text);
     }
     let limits = MapLimits::default();
     let names = NodeList::from_names((0..900).map(|i| format!("node{i:03}")), &limits).expect("valid names");
-    seed("regex", "blob-nodes", &[], &generate_nodes(&names));
+    map("blob-nodes", &generate_nodes(&names));
     let ranks = RankMap::from_ranks((0..900).map(|i| [i * 2, i * 2 + 1]), &limits).expect("valid ranks");
-    seed("regex", "blob-ranks", &[], &generate_ranks(&ranks));
+    map("blob-ranks", &generate_ranks(&ranks));
+}
+
+/// A map as it is, and under the strictest and the most generous limits.
+fn map(name: &str, text: &[u8]) {
+    seed("regex", name, &[], text);
+    seed("maps", &format!("{name}-strict"), &[0], text);
+    seed("maps", &format!("{name}-generous"), &[7], text);
 }
 
 fn registrations() {
@@ -187,18 +195,33 @@ fn registrations() {
             seed("registration", &format!("job-{codec}-{cut}"), &[4 + codec * 8, cut], &wire);
         }
     }
-    // Key, kind, parameter: see `description`.
-    let short: [&[u8]; 5] = [
-        &[12, 6, 4, 13, 6, 6, 14, 0, 3],
-        &[3, 12, 3, 7, 4, 1, 17, 11, 2, 28, 6, 0, 14, 0, 4],
-        &[4, 12, 3, 10, 6, 1, 9, 0, 5, 18, 6, 5, 0, 12, 2, 5, 0, 1, 21, 0, 9],
-        &[1, 12, 2, 12, 6, 8, 13, 6, 9, 2, 12, 3, 6, 0, 1, 20, 6, 10, 16, 0, 2],
-        &[3, 12, 2, 7, 4, 0, 28, 0, 1, 3, 12, 2, 7, 4, 9, 28, 6, 2, 10, 6, 0],
-    ];
-    for (number, bytes) in short.iter().enumerate() {
+    for (number, bytes) in SHORT_FORMS.iter().enumerate() {
         seed("registration", &format!("short-{number}"), &[0, 2], bytes);
     }
 }
+
+/// Jobs in the short form, and questions about them: two passes over ranks and keys, each with another realm and node.
+fn retrievals() {
+    for (number, bytes) in SHORT_FORMS.iter().enumerate() {
+        let size = u8::try_from(bytes.len()).expect("a short form");
+        let questions: Vec<u8> = (0..30_u8)
+            .flat_map(|key| {
+                [[key % 4, key, key % 5, key, key % 3, key % 3], [0xff - key % 6, key, 0xe0 | key, key, 1, 0]]
+            })
+            .flatten()
+            .collect();
+        seed("retrieval", &format!("short-{number}"), &[size], &[bytes, questions.as_slice()].concat());
+    }
+}
+
+/// Key, kind, parameter: see `description`.
+const SHORT_FORMS: [&[u8]; 5] = [
+    &[12, 6, 4, 13, 6, 6, 14, 0, 3],
+    &[3, 12, 3, 7, 4, 1, 17, 11, 2, 28, 6, 0, 14, 0, 4],
+    &[4, 12, 3, 10, 6, 1, 9, 0, 5, 18, 6, 5, 0, 12, 2, 5, 0, 1, 21, 0, 9],
+    &[1, 12, 2, 12, 6, 8, 13, 6, 9, 2, 12, 3, 6, 0, 1, 20, 6, 10, 16, 0, 2],
+    &[3, 12, 2, 7, 4, 0, 28, 0, 1, 3, 12, 2, 7, 4, 9, 28, 6, 2, 10, 6, 0],
+];
 
 /// A change of each kind in each part of the segment.
 fn segments() {

@@ -13,25 +13,26 @@ use crate::types::Status;
 /// Variable of the standard: a descriptor that the other tool holds the other end of, and that closes with it.
 const KEEPALIVE: &str = "PMIX_KEEPALIVE_PIPE";
 /// Variable of the standard: where the other tool listens.
-const ADDRESS: &std::ffi::CStr = c"PMIX_LAUNCHER_RNDZ_URI";
+const ADDRESS: &str = "PMIX_LAUNCHER_RNDZ_URI";
 
 /// Takes the address out of the environment: what this tool starts is not that tool's child.
 pub(super) fn forget_address() {
     forget(ADDRESS);
 }
 
-/// Takes a variable out of the environment.
-pub(super) fn forget(name: &std::ffi::CStr) {
-    // SAFETY: a NUL-terminated name. No other thread may be looking at the environment meanwhile, which the standard asks of
-    // a program that initializes a tool.
-    unsafe { libc::unsetenv(name.as_ptr()) };
+/// Takes a variable out of the environment. Not with libc's function: this library's own threads read the environment
+/// under the standard library's lock.
+pub(super) fn forget(name: &str) {
+    // SAFETY: no thread of the program's may be looking at the environment meanwhile, which the standard asks of a program
+    // that initializes a tool.
+    unsafe { std::env::remove_var(name) };
 }
 
 /// Raises `PMIX_EVENT_JOB_END` in this process when the other tool is gone, if it left a way to tell.
 #[expect(clippy::disallowed_methods, reason = "a C process is an edge; it has no other configuration")]
 pub(super) fn watch(client: &Arc<Membership>) {
     let Some(number) = std::env::var(KEEPALIVE).ok().and_then(|number| number.parse::<i32>().ok()) else { return };
-    forget(c"PMIX_KEEPALIVE_PIPE");
+    forget(KEEPALIVE);
     // SAFETY: looks at a number.
     if number <= 2 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
         return tracing::warn!(number, "the descriptor in PMIX_KEEPALIVE_PIPE is not open; nobody is watched");

@@ -16,7 +16,10 @@ pub const ARRAY_BYTES_MAX: usize = 1 << 36;
 const FIRST_PAGE_BYTES: usize = 4096;
 
 /// Refuses what can't be the address of a `T`.
-fn check<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
+///
+/// # Errors
+/// When the pointer is NULL or cannot be one; `what` names it.
+pub fn check<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
     if pointer.is_null() {
         return Err(CError::Null { what });
     }

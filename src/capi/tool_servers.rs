@@ -198,7 +198,7 @@ pub unsafe extern "C" fn PMIx_tool_set_server_module(module: *mut pmix_server_mo
     guard(|| {
         let proc = process::member()?.proc();
         // SAFETY: the caller's contract.
-        let module = unsafe { server::copy_module(module) };
+        let module = unsafe { server::copy_module(module) }?;
         let _changes = process::begin();
         if process::read(|state| state.tool_count) == 0 {
             return Err(Failure(Status::ERR_INIT));

@@ -73,11 +73,13 @@ impl NamespaceReader {
         self.visit_processes(&tables, visit)
     }
 
+    /// Of a rank below the number of processes of which nothing is known, not even that it exists, nothing is told.
     /// Values are made once for as many neighbouring ranks as have them: what their node says, and equal strings.
     fn visit_processes(&self, tables: &JobTables<'_>, mut visit: impl FnMut(JobEntry<'_>)) -> Result<(), Damage> {
         let Some(job) = JobView::current(self.memory())? else { return Ok(()) };
-        let is_value = |column: &&StoredColumn<'_>| column.key() != keys::RANK.name();
-        let columns: Vec<&StoredColumn<'_>> = tables.proc_columns.iter().filter(is_value).collect();
+        let is_rank = |column: &&StoredColumn<'_>| column.key() == keys::RANK.name();
+        let ranks = tables.proc_columns.iter().find(is_rank);
+        let columns: Vec<&StoredColumn<'_>> = tables.proc_columns.iter().filter(|column| !is_rank(column)).collect();
         let keys = columns.iter().map(|column| key_of(column.key())).collect::<Result<Vec<_>, _>>()?;
         let mut values = vec![None; columns.len()];
         let mut last_node = None;
@@ -90,7 +92,10 @@ impl NamespaceReader {
                     renew(entry, key, self.proc_value(column, rank)?)?;
                 }
             }
-            visit(JobEntry::Process(rank, &values));
+            let exists = ranks.map_or(Ok(None), |ranks| ranks.value(rank))?.is_some();
+            if exists || values.iter().any(Option::is_some) {
+                visit(JobEntry::Process(rank, &values));
+            }
         }
         Ok(())
     }

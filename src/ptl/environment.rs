@@ -79,8 +79,8 @@ pub enum EnvironmentError {
         /// The namespace the launcher gave.
         namespace: Namespace,
     },
-    /// A variable that belongs to the others is missing.
-    #[error("{variable} is not set although {NAMESPACE} is; the launcher must set both")]
+    /// A variable that belongs to the others is missing, or an address is empty.
+    #[error("{variable} is not set, or empty, although {NAMESPACE} is set; pass on everything that the launcher sets")]
     Missing {
         /// Which.
         variable: &'static str,
@@ -229,7 +229,9 @@ impl ClientEnvironment {
     ///
     /// A server of ours is reached over its UNIX-domain socket, but only if nobody else has started the process since:
     /// a foreign server inside a job of ours writes its own addresses and leaves ours as it was. So the reference's
-    /// variables, where they are set, must hold the address in `MODEX_SERVER_TCP`; else they lead to the server.
+    /// variables, where they are set, must hold the address in `MODEX_SERVER_TCP`; else they lead to the server. Damage
+    /// to our two variables is an error, also where the reference's would lead to the server: over TCP the process
+    /// would go on without the job's memory, and nobody would know why it is slow.
     ///
     /// # Errors
     /// [`EnvironmentError`], which names the variable at fault.
@@ -331,25 +333,27 @@ impl Found {
 
     /// The server to connect to, the encoding to use, and another way to the same server.
     fn server(&self) -> Result<Option<Choice>, EnvironmentError> {
-        let foreign = FOREIGN_URIS.into_iter().find_map(|(name, codec)| Some((name, codec, self.uri(name)?)));
-        let own = self.uri(SERVER_URI);
-        let refused = |variable| move |source| EnvironmentError::Address { variable, source };
-        let Some((variable, codec, foreign)) = foreign else {
-            let own = own.map(|own| own.parse().map_err(refused(SERVER_URI))).transpose()?;
-            return Ok(own.map(|own| (own, Generation::V41, None)));
-        };
-        let foreign: ServerAddress = foreign.parse().map_err(refused(variable))?;
-        let binding = self.uri(SERVER_TCP).and_then(|binding| binding.parse::<ServerAddress>().ok());
+        let foreign = FOREIGN_URIS.into_iter().find_map(|(name, codec)| Some((name, codec, self.address(name)?)));
+        let own = self.address(SERVER_URI).transpose()?;
+        let binding = self.address(SERVER_TCP).transpose()?;
+        let Some((_, codec, foreign)) = foreign else { return Ok(own.map(|own| (own, Generation::V41, None))) };
+        let foreign = foreign?;
+        // Empty says that there is no TCP; a server of ours never says nothing.
+        if own.is_some() && self.text(SERVER_TCP).is_none() {
+            return Err(EnvironmentError::Missing { variable: SERVER_TCP });
+        }
         let is_ours = binding.is_some_and(|binding| binding == foreign || without_dots(binding) == foreign);
-        let own = own.filter(|_| is_ours).and_then(|own| own.parse().ok());
         Ok(Some(match own {
-            Some(own) => (own, Generation::V41, Some(foreign)),
-            None => (foreign, codec, None),
+            Some(own) if is_ours => (own, Generation::V41, Some(foreign)),
+            None if is_ours => return Err(EnvironmentError::Missing { variable: SERVER_URI }),
+            _ => (foreign, codec, None),
         }))
     }
 
-    fn uri(&self, variable: &str) -> Option<&str> {
-        self.0.iter().find(|(name, text)| *name == variable && !text.is_empty()).map(|(_, text)| text.as_str())
+    /// The address in a variable; an empty one is none.
+    fn address(&self, variable: &'static str) -> Option<Result<ServerAddress, EnvironmentError>> {
+        let text = self.text(variable).filter(|text| !text.is_empty())?;
+        Some(text.parse().map_err(|source| EnvironmentError::Address { variable, source }))
     }
 }
 
@@ -413,12 +417,18 @@ mod tests {
             (RANK, "4294967294"),
             (RANK, ""),
             ("PMIX_SERVER_URI41", "srv.0"),
+            (SERVER_URI, "srv.0"),
+            (SERVER_TCP, "srv.0"),
             (SECURITY_MODE, "dummy_handshake"),
         ] {
             let error = ClientEnvironment::parse(with(name, value)).unwrap_err();
             assert!(error.to_string().contains(name), "{name}={value:?}: {error}");
         }
-        assert_eq!(ClientEnvironment::parse(without(RANK)), Err(EnvironmentError::Missing { variable: RANK }));
+        for variable in [RANK, SERVER_URI, SERVER_TCP] {
+            assert_eq!(ClientEnvironment::parse(without(variable)), Err(EnvironmentError::Missing { variable }));
+        }
+        let error = ClientEnvironment::parse(with(SERVER_URI, ""));
+        assert_eq!(error, Err(EnvironmentError::Missing { variable: SERVER_URI }));
     }
 
     #[test]
@@ -474,7 +484,7 @@ mod tests {
     #[test]
     fn what_a_foreign_server_wrote_later_leads_to_it() {
         for other in ["t.0;tcp4://127.0.0.1:1", "s.1;tcp4://127.0.0.1:1", "s.0;tcp4://127.0.0.1:2"] {
-            for binding in [BINDING, (SERVER_TCP, ""), (SERVER_TCP, "garbage")] {
+            for binding in [BINDING, (SERVER_TCP, "")] {
                 let foreign = Ok((other.to_owned(), Generation::V41));
                 assert_eq!(chosen(&[OURS, binding, ("PMIX_SERVER_URI41", other)]), foreign, "{other} {binding:?}");
             }

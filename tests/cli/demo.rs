@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::launch::{MODEX, modex};
+use crate::launch::{MODEX, modex, script};
 
 #[test]
 fn any_number_of_ranks_exchange_and_check_their_values() {
@@ -105,4 +105,16 @@ fn a_garbled_variable_is_named() {
 fn a_missing_variable_is_named() {
     let good = GOOD.map(|(name, value)| (name, OsStr::new(value)));
     assert!(complaint(&[good[0], good[2]]).contains("PMIX_RANK is not set"));
+}
+
+/// The launcher's addresses over TCP stood beside, so ranks took these without a word, and had no shared memory.
+#[test]
+fn a_variable_of_ours_that_is_garbled_or_missing_is_named_although_there_is_another_way() {
+    for name in ["MODEX_SERVER_URI", "MODEX_SERVER_TCP"] {
+        for damage in [format!("export {name}=garbage"), format!("unset {name}")] {
+            let ended = script(&["-n", "1"], &format!("{damage}; exec {MODEX} demo")).run();
+            assert_eq!((ended.code(), ended.out.as_str()), (Some(1), ""), "{damage}: {ended:?}");
+            assert!(ended.err.starts_with(&format!("modex: {name} ")), "{damage}: {ended:?}");
+        }
+    }
 }

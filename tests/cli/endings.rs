@@ -7,9 +7,11 @@ use nix::sys::signal::Signal;
 use crate::launch::{MODEX, ROLE, modex, script};
 
 /// A rank that ignores the request to end and says when it does.
-const STUBBORN: &str = "trap '' TERM; echo ready; exec sleep 1000";
-/// A rank that says when it is asked to end.
-const POLITE: &str = "trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
+const STUBBORN: &str = "trap '' TERM INT; echo ready; exec sleep 1000";
+/// A rank that says how it is asked to end.
+const POLITE: &str = "trap 'echo interrupted; exit 0' INT; trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
+/// A rank that ignores interrupts, and says when it is asked to end.
+const DEAF: &str = "trap '' INT; trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
 
 #[test]
 fn a_job_whose_ranks_succeed_succeeds_silently() {
@@ -64,14 +66,29 @@ fn a_rank_that_ignores_the_request_is_killed_after_the_grace_period() {
 
 #[test]
 fn a_rank_that_is_asked_to_end_can_finish_what_it_does() {
-    for (signal, status) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+    for (signal, status, heard) in
+        [(Signal::SIGINT, 130, "interrupted"), (Signal::SIGTERM, 143, "asked"), (Signal::SIGHUP, 129, "asked")]
+    {
         let mut running = script(&["-n", "2", "--grace", "1000"], POLITE).start();
         assert_eq!((running.line(), running.line()), ("ready\n".to_owned(), "ready\n".to_owned()));
         running.signal(signal);
         let ended = running.finish();
-        assert_eq!((ended.code(), ended.out.as_str()), (Some(status), "asked\nasked\n"), "{ended:?}");
+        assert_eq!((ended.code(), ended.out), (Some(status), format!("{heard}\n{heard}\n")));
         assert_eq!(ended.err, format!("modex: received {signal}; 2 ranks get 1000 s to end\n"));
     }
+}
+
+/// A shell's background jobs ignore interrupts, and what they start inherits that.
+#[test]
+fn a_rank_that_ignores_an_interrupt_is_asked_to_end_before_it_is_killed() {
+    let mut running = script(&["-n", "1"], DEAF).start();
+    assert_eq!(running.line(), "ready\n");
+    running.signal(Signal::SIGINT);
+    let ended = running.finish();
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(130), "asked\n"), "{ended:?}");
+    let said = "modex: received SIGINT; 1 rank gets 2 s to end\n\
+                modex: 1 rank has not ended on SIGINT; SIGTERM, and 2 s more\n";
+    assert_eq!(ended.err, said);
 }
 
 #[test]

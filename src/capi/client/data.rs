@@ -1,6 +1,5 @@
 //! Values: put, commit, get.
 
-use std::ffi::CStr;
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
@@ -174,7 +173,7 @@ unsafe fn peek(
     info: *const pmix_info_t,
     ninfo: usize,
 ) -> Option<*mut pmix_value_t> {
-    if key.is_null() || ninfo > PEEKED_DIRECTIVES_MAX {
+    if ninfo > PEEKED_DIRECTIVES_MAX {
         return None;
     }
     // SAFETY: P1, by the caller's contract.
@@ -189,8 +188,8 @@ unsafe fn peek(
             Effect::Other => return None,
         }
     }
-    // SAFETY: not null, and NUL-terminated (the caller's contract).
-    let key = unsafe { CStr::from_ptr(key) }.to_bytes();
+    // SAFETY: P1, by the caller's contract.
+    let key = unsafe { pointer::text(key, "key") }.ok()??.to_bytes();
     if key.is_empty() || key.len() > Key::SIZE_BYTES_MAX {
         return None;
     }

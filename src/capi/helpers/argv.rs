@@ -2,9 +2,8 @@
 //!
 //! The arrays are libc's blocks, and so is every string in them: callers grow, shorten and free them themselves.
 
-use std::ffi::CStr;
-
-use nix::libc;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::capi::error::CError;
 use crate::capi::form::{Argv, Form};
@@ -206,6 +205,7 @@ pub unsafe extern "C" fn PMIx_Setenv(
         let array = unsafe { pointer::unique(env, WHAT) }?;
         // SAFETY: the variable is libc's; its value is only compared.
         if std::ptr::eq(*array, unsafe { environ }) && !array.is_null() {
+            let (name, value) = (OsStr::from_bytes(name.to_bytes()), OsStr::from_bytes(value.to_bytes()));
             return set_in_process(name, value, overwrite);
         }
         // SAFETY: the caller's contract.
@@ -218,14 +218,16 @@ unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }
 
-fn set_in_process(name: &CStr, value: &CStr, overwrite: bool) -> Result<(), Failure> {
-    // SAFETY: both are strings.
-    if !overwrite && !unsafe { libc::getenv(name.as_ptr()) }.is_null() {
+/// Not with libc's functions: this library's own threads read the environment under the standard library's lock.
+#[expect(clippy::disallowed_methods, reason = "the caller's wish is to change the environment")]
+fn set_in_process(name: &OsStr, value: &OsStr, overwrite: bool) -> Result<(), Failure> {
+    if !overwrite && std::env::var_os(name).is_some() {
         return Err(Failure(Status::ERR_EXISTS));
     }
-    // SAFETY: both are strings.
-    let outcome = unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
-    if outcome == 0 { Ok(()) } else { Err(Failure(Status::ERR_NOMEM)) }
+    // SAFETY: that no other thread of the program's looks at the environment meanwhile is for the caller to see to, as with
+    // `setenv`.
+    unsafe { std::env::set_var(name, value) };
+    Ok(())
 }
 
 /// # Safety

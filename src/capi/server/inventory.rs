@@ -167,9 +167,9 @@ mod tests {
         Status::from_raw(unsafe { PMIx_server_deliver_inventory(first, count, null_mut(), 0, None, null_mut()) })
     }
 
-    /// One test: a process is one server.
     #[test]
     fn an_inventory_is_collected_and_delivered_in_c_and_what_is_none_is_refused() {
+        let _only = state::ONLY_SERVER.lock();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("machine.xml");
         let xml = "<topology version='2.0'><object type='Machine'><object type='Package'/></object></topology>";

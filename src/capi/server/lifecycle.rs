@@ -1,6 +1,5 @@
 //! Initialization and the end of a server.
 
-use std::ffi::CStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +42,7 @@ pub unsafe extern "C" fn PMIx_server_init(
         // SAFETY: the caller's contract.
         let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
         // SAFETY: the caller's contract.
-        let module = unsafe { module::copy(module) };
+        let module = unsafe { module::copy(module) }?;
         let _changes = process::begin();
         if process::read(|state| state.server_count) == 0 {
             spoken::begin();
@@ -285,7 +284,7 @@ fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
 }
 
 /// Variable of the standard: the file in which a launcher is to write where it listens.
-const FILE_VARIABLE: &CStr = c"PMIX_LAUNCHER_RNDZ_FILE";
+const FILE_VARIABLE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
 /// What the reference's servers are told to report their address with.
 const REPORT_VARIABLE: &str = "PMIX_MCA_ptl_base_report_uri";
 
@@ -297,8 +296,7 @@ fn report_of_environment() -> Option<AddressReport> {
 
 #[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
 fn file_of_environment() -> Option<PathBuf> {
-    let name = FILE_VARIABLE.to_str().ok()?;
-    std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
+    std::env::var_os(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 const UNDERSTOOD: [&str; 17] = [

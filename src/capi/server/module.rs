@@ -19,7 +19,9 @@ use std::ops::Range;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
-use super::super::types::{c_void, pmix_server_module_t};
+use crate::capi::error::CError;
+use crate::capi::pointer;
+use crate::capi::types::{c_void, pmix_server_module_t};
 
 /// Size of the part that every release has.
 const COMMON_SIZE_BYTES: usize = 200;
@@ -27,21 +29,25 @@ const TAIL_SIZE_BYTES: usize = size_of::<pmix_server_module_t>() - COMMON_SIZE_B
 
 /// Copies a table; an empty one for NULL.
 ///
+/// # Errors
+/// When the pointer cannot be that of a table.
+///
 /// # Safety
 /// `module` is NULL or points to a table of release 3.0 or later.
-pub(in crate::capi) unsafe fn copy(module: *const pmix_server_module_t) -> pmix_server_module_t {
+pub(in crate::capi) unsafe fn copy(module: *const pmix_server_module_t) -> Result<pmix_server_module_t, CError> {
     let mut copy = pmix_server_module_t::default();
-    if module.is_null() || !module.is_aligned() {
-        return copy;
+    if module.is_null() {
+        return Ok(copy);
     }
+    pointer::check(module, "server module")?;
     // SAFETY: the caller's contract: so many bytes are there; `copy` is longer, and elsewhere.
     unsafe {
         std::ptr::copy_nonoverlapping(module.cast::<u8>(), (&raw mut copy).cast::<u8>(), COMMON_SIZE_BYTES);
     }
     let tail = module.cast::<u8>().wrapping_add(COMMON_SIZE_BYTES);
-    let Some(tail) = read_carefully(tail.cast()) else { return copy };
+    let Some(tail) = read_carefully(tail.cast()) else { return Ok(copy) };
     if tail.iter().all(|&address| address == 0) {
-        return copy;
+        return Ok(copy);
     }
     let code = executable_ranges();
     let [group, fabric, client_connected2] = tail.map(|address| is_code(address, &code).then_some(address));
@@ -53,7 +59,7 @@ pub(in crate::capi) unsafe fn copy(module: *const pmix_server_module_t) -> pmix_
         // SAFETY: as above.
         copy.client_connected2 = unsafe { entry(client_connected2) };
     }
-    copy
+    Ok(copy)
 }
 
 /// The three pointers behind the common part; `None` if nothing can be read there.
@@ -132,14 +138,23 @@ mod tests {
 
     fn copied(module: &pmix_server_module_t) -> pmix_server_module_t {
         // SAFETY: a whole table.
-        unsafe { copy(module) }
+        unsafe { copy(module) }.unwrap()
     }
 
     #[test]
     fn no_table_is_an_empty_one() {
         // SAFETY: NULL is permitted.
-        let module = unsafe { copy(std::ptr::null()) };
+        let module = unsafe { copy(std::ptr::null()) }.unwrap();
         assert!(module.abort.is_none() && module.client_connected2.is_none());
+    }
+
+    #[test]
+    fn what_can_not_be_the_address_of_a_table_is_refused() {
+        for address in [8, 4097] {
+            // SAFETY: refused before it is followed.
+            let refused = unsafe { copy(std::ptr::without_provenance(address)) };
+            assert!(matches!(refused, Err(CError::BadPointer { address: named, .. }) if named == address));
+        }
     }
 
     #[test]
@@ -158,14 +173,14 @@ mod tests {
         room[0] = connected as pmix_server_client_connected_fn_t as usize;
         room[25..].fill(0x1234);
         // SAFETY: 200 bytes and more are there.
-        let module = unsafe { copy(room.as_ptr().cast()) };
+        let module = unsafe { copy(room.as_ptr().cast()) }.unwrap();
         assert!(module.client_connected.is_some());
         assert!(module.group.is_none() && module.fabric.is_none() && module.client_connected2.is_none());
         // Addresses of data are no functions either.
         let address = room.as_ptr().addr();
         room[25..].fill(address);
         // SAFETY: as above.
-        assert!(unsafe { copy(room.as_ptr().cast()) }.group.is_none());
+        assert!(unsafe { copy(room.as_ptr().cast()) }.unwrap().group.is_none());
     }
 
     #[test]
@@ -181,7 +196,7 @@ mod tests {
         // SAFETY: the second page of the mapping above.
         unsafe { nix::sys::mman::mprotect(second, page, nix::sys::mman::ProtFlags::PROT_NONE) }.unwrap();
         // SAFETY: 200 bytes of zeros precede the end.
-        let module = unsafe { copy(end.wrapping_sub(COMMON_SIZE_BYTES).cast()) };
+        let module = unsafe { copy(end.wrapping_sub(COMMON_SIZE_BYTES).cast()) }.unwrap();
         assert!(module.client_connected.is_none() && module.group.is_none());
         // SAFETY: the mapping above, no longer used.
         unsafe { nix::sys::mman::munmap(start, 2 * page) }.unwrap();

@@ -79,6 +79,10 @@ pub(super) fn replace(process: Option<Arc<ServerProcess>>) -> Option<Arc<ServerP
     std::mem::replace(&mut CURRENT.write(), process)
 }
 
+/// For tests that make this process a server, which it can be once: one of them at a time.
+#[cfg(test)]
+pub(super) static ONLY_SERVER: Mutex<()> = Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use super::super::upcall::ModuleHost;
@@ -89,6 +93,7 @@ mod tests {
     /// A child of a host waited for ever for a server's thread that only its parent has.
     #[test]
     fn a_forked_child_is_no_server() {
+        let _only = ONLY_SERVER.lock();
         let directory = tempfile::tempdir().unwrap();
         let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
         let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getpgrp, getpid};
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::census::{self, Traits};
 use super::session;
@@ -91,7 +91,9 @@ impl Orders {
 /// The helper's life: waits for the end of its input and cleans up if nobody else did.
 pub(crate) fn run() -> u8 {
     // The launcher asks the whole group to stop; the guardian stays until the end. A failure leaves it as it was.
-    let _ = signal_hook::flag::register(SIGTERM, Arc::new(AtomicBool::new(false)));
+    for signal in [SIGINT, SIGTERM] {
+        let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
     let orders = Orders::read(io::stdin().lock());
     if orders.done {
         return 0;

@@ -68,6 +68,8 @@ enum Binding {
     override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
     after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
+                  SIGINT (Ctrl-C) is passed on, with the same to follow after --grace; SIGTERM and SIGHUP reach the\n\
+                  ranks as SIGTERM; a second signal kills them.\n\
                   PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\
                   MODEX_LOG=off|error|warn|info|debug says what is told of the server; warn if not set."
 )]
@@ -91,7 +93,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// How long the other ranks get after a failure, in seconds
+    /// How long the ranks get after a failure or signal, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     grace: Duration,
 

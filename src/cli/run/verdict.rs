@@ -4,6 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
 use crate::types::Time;
 
 /// How a rank ended.
@@ -33,7 +35,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(status) => write!(f, "exited with status {status}"),
-            Self::Signaled(signal) => match nix::sys::signal::Signal::try_from(*signal) {
+            Self::Signaled(signal) => match Signal::try_from(*signal) {
                 Ok(name) => write!(f, "was killed by {name}"),
                 Err(_) => write!(f, "was killed by signal {signal}"),
             },
@@ -89,6 +91,14 @@ impl Cause {
             Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
         }
     }
+
+    /// What the ranks are asked to end with: an interrupt reaches them as one, since many programs tell it from the rest.
+    pub(super) fn request(&self) -> Signal {
+        match self {
+            Self::Signal(signal) if *signal == Signal::SIGINT as i32 => Signal::SIGINT,
+            _ => Signal::SIGTERM,
+        }
+    }
 }
 
 impl fmt::Display for Cause {
@@ -108,7 +118,7 @@ impl fmt::Display for Cause {
                 write!(f, "{requester} aborted the job with status {status}: {message}")
             }
             Self::Timeout(limit) => write!(f, "the job exceeded its time limit of {} s", limit.as_secs_f64()),
-            Self::Signal(signal) => match nix::sys::signal::Signal::try_from(*signal) {
+            Self::Signal(signal) => match Signal::try_from(*signal) {
                 Ok(name) => write!(f, "received {name}"),
                 Err(_) => write!(f, "received signal {signal}"),
             },
@@ -123,6 +133,11 @@ pub(super) enum Action {
     Stop {
         /// What happened.
         cause: Cause,
+        /// How many ranks are still running.
+        running: usize,
+    },
+    /// The grace period of an interrupt is over: ask those that ignore it once more, as after a failure.
+    Insist {
         /// How many ranks are still running.
         running: usize,
     },
@@ -146,8 +161,20 @@ pub(super) struct Verdict {
 #[derive(Debug)]
 struct Stopped {
     cause: Cause,
-    kill_at: Time,
-    killed: bool,
+    step: Step,
+    /// When the next step is due.
+    until: Time,
+}
+
+/// How far the ranks' end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// They were sent SIGINT.
+    Interrupted,
+    /// They were sent SIGTERM.
+    Asked,
+    /// They were sent SIGKILL.
+    Killed,
 }
 
 impl Verdict {
@@ -207,11 +234,12 @@ impl Verdict {
         match &mut self.stopped {
             None => {
                 let action = Action::Stop { cause: cause.clone(), running: self.running() };
-                self.stopped = Some(Stopped { cause, kill_at: now + self.grace, killed: false });
+                let step = if cause.request() == Signal::SIGINT { Step::Interrupted } else { Step::Asked };
+                self.stopped = Some(Stopped { cause, step, until: now + self.grace });
                 Some(action)
             }
-            Some(stopped) if matches!(cause, Cause::Signal(_)) && !stopped.killed => {
-                stopped.killed = true;
+            Some(stopped) if matches!(cause, Cause::Signal(_)) && stopped.step != Step::Killed => {
+                stopped.step = Step::Killed;
                 Some(Action::Kill)
             }
             Some(_) => None,
@@ -221,12 +249,19 @@ impl Verdict {
     /// Time has passed.
     #[must_use]
     pub(super) fn tick(&mut self, now: Time) -> Option<Action> {
-        if let Some(stopped) = &mut self.stopped {
-            if !stopped.killed && now >= stopped.kill_at {
-                stopped.killed = true;
-                return Some(Action::Kill);
+        let running = self.running();
+        match &mut self.stopped {
+            Some(stopped) if now < stopped.until => return None,
+            Some(stopped) => {
+                let (step, action) = match stopped.step {
+                    Step::Interrupted => (Step::Asked, Action::Insist { running }),
+                    Step::Asked => (Step::Killed, Action::Kill),
+                    Step::Killed => return None,
+                };
+                (stopped.step, stopped.until) = (step, now + self.grace);
+                return Some(action);
             }
-            return None;
+            None => {}
         }
         match self.time_limit {
             Some((end, limit)) if now >= end => self.stop(now, Cause::Timeout(limit)),
@@ -237,8 +272,8 @@ impl Verdict {
     /// When [`Verdict::tick`] is due.
     pub(super) fn next_tick(&self) -> Option<Time> {
         match &self.stopped {
-            Some(stopped) if stopped.killed => None,
-            Some(stopped) => Some(stopped.kill_at),
+            Some(Stopped { step: Step::Killed, .. }) => None,
+            Some(stopped) => Some(stopped.until),
             None => self.time_limit.map(|(end, _)| end),
         }
     }
@@ -345,6 +380,27 @@ mod tests {
         assert_eq!(verdict.tick(at(4)), None);
         assert!(matches!(verdict.tick(at(5)), Some(Action::Stop { cause: Cause::Timeout(_), running: 1 })));
         assert_eq!(verdict.shell_status(), 124);
+    }
+
+    #[test]
+    fn an_interrupt_is_passed_on_as_one_and_followed_by_what_follows_a_failure() {
+        let mut verdict = Verdict::new(2, GRACE);
+        let cause = Cause::Signal(2);
+        assert_eq!(cause.request(), Signal::SIGINT);
+        assert_eq!(verdict.stop(at(0), cause.clone()), Some(Action::Stop { cause, running: 2 }));
+        assert_eq!(verdict.ended(at(1), 0, Ending::Exited(1)), None);
+        assert_eq!((verdict.tick(at(1)), verdict.next_tick()), (None, Some(at(2))));
+        assert_eq!(verdict.tick(at(2)), Some(Action::Insist { running: 1 }));
+        assert_eq!((verdict.tick(at(3)), verdict.next_tick()), (None, Some(at(4))));
+        assert_eq!(verdict.tick(at(4)), Some(Action::Kill));
+        assert_eq!((verdict.tick(at(6)), verdict.next_tick(), verdict.shell_status()), (None, None, 130));
+    }
+
+    #[test]
+    fn whatever_else_ends_a_job_asks_with_sigterm() {
+        for cause in [Cause::Signal(15), Cause::Signal(1), Cause::Timeout(GRACE)] {
+            assert_eq!(cause.request(), Signal::SIGTERM);
+        }
     }
 
     #[test]

@@ -166,9 +166,14 @@ fn fill_hostnames(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, places: &Pla
 
 /// Values of each process that come from its rank. `ranks` are those that are known to exist.
 pub(super) fn fill_ranks(columns: &mut Columns<'_>, job: &Table, app: Option<u32>, rank_count: u32, ranks: &[u32]) {
-    fill_from(columns, keys::RANK.name(), rank_count, ranks, 0);
+    fill_own_ranks(columns, rank_count, ranks);
     if let Some(app) = app {
-        columns.column(&Key::from_static(keys::APPNUM.name())).fill_constant(Value::Uint32(app));
+        let column = columns.column(&Key::from_static(keys::APPNUM.name()));
+        if count(ranks.len()) == rank_count {
+            column.fill_constant(Value::Uint32(app));
+        } else {
+            column.fill_numbers(ranks.iter().map(|rank| (*rank, u64::from(app))));
+        }
         fill_from(columns, keys::APP_RANK.name(), rank_count, ranks, 0);
     }
     if let Some(Value::ProcRank(Rank::Process(offset))) = job.get(keys::NPROC_OFFSET.name())
@@ -176,6 +181,11 @@ pub(super) fn fill_ranks(columns: &mut Columns<'_>, job: &Table, app: Option<u32
     {
         fill_from(columns, keys::GLOBAL_RANK.name(), rank_count, ranks, *offset);
     }
+}
+
+/// The rank of each process, which tells that there is one.
+pub(super) fn fill_own_ranks(columns: &mut Columns<'_>, rank_count: u32, ranks: &[u32]) {
+    fill_from(columns, keys::RANK.name(), rank_count, ranks, 0);
 }
 
 /// Numbers `ranks` from `offset`.

@@ -136,6 +136,9 @@ fn settle(
         Completion::AsTold => {
             nodes.fill_identities();
             derive::fill_node_ids(&mut facts.procs, &nodes);
+            // A server tells nothing of a process but in an array, which its rank heads.
+            let told = told_ranks(&mut facts);
+            derive::fill_own_ranks(&mut facts.procs, size.rank_count, &told);
         }
     }
     if let (Some(previous), true) = (previous, maps_are_fresh) {
@@ -204,19 +207,31 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_>, maps: &Maps, size: Size) {
     }
     derive::fill_node_ids(&mut facts.procs, nodes);
     let app = only_app(facts, size.rank_count);
-    let mut existing = std::mem::take(&mut facts.ranks);
-    if maps.ranks.is_some() {
-        existing = (0..size.rank_count).collect();
-    } else {
-        // Those that were told of before are among them.
-        if let Some(known) = facts.procs.existing(keys::RANK.name()) {
-            let known = known.numbers(size.rank_count);
-            existing.extend((0..size.rank_count).zip(known).filter_map(|(rank, known)| known.map(|_| rank)));
-        }
-        existing.sort_unstable();
-        existing.dedup();
-    }
+    let existing = existing(facts, size);
     derive::fill_ranks(&mut facts.procs, &facts.job, app, size.rank_count, &existing);
+}
+
+/// The processes that the job has: all, if the host told how many; else those of which it told something, now or before.
+fn existing(facts: &mut Facts<'_>, size: Size) -> Vec<u32> {
+    if size.known.is_some() {
+        return (0..size.rank_count).collect();
+    }
+    let mut existing = told_ranks(facts);
+    if let Some(known) = facts.procs.existing(keys::RANK.name()) {
+        let known = known.numbers(size.rank_count);
+        existing.extend((0..size.rank_count).zip(known).filter_map(|(rank, known)| known.map(|_| rank)));
+    }
+    existing.sort_unstable();
+    existing.dedup();
+    existing
+}
+
+/// The ranks of the process arrays, ascending.
+fn told_ranks(facts: &mut Facts<'_>) -> Vec<u32> {
+    let mut ranks = std::mem::take(&mut facts.ranks);
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
 }
 
 /// The number of the job's application, if it has no more than one.

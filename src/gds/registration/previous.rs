@@ -81,11 +81,12 @@ pub(super) fn fill_columns(
             fill(builder, (0..common_count).filter_map(|rank| Some((rank, Value::Uint32(id(rank)?)))));
             continue;
         }
-        if let (GLOBAL_RANK, Some(offset)) = (column.key.as_str(), earlier_offset) {
+        if let (GLOBAL_RANK, Some(earlier), Some(offset)) = (column.key.as_str(), earlier_offset, offset) {
             // What followed from the earlier offset follows from the new one now.
-            let told = |rank| number(rank).filter(|told| Some(*told) != offset.checked_add(rank));
-            let told = (0..common_count).filter_map(|rank| Some((rank, Value::from(Rank::from(told(rank)?)))));
-            fill(builder, told);
+            let follows = |rank: u32, told| earlier.checked_add(rank) == Some(told);
+            let now =
+                |rank| number(rank).map(|told| if follows(rank, told) { offset.saturating_add(rank) } else { told });
+            fill(builder, (0..common_count).filter_map(|rank| Some((rank, Value::from(Rank::from(now(rank)?))))));
             continue;
         }
         match &column.values {

@@ -201,7 +201,7 @@ fn samples() -> Vec<Value> {
 /// Types that stand for a number.
 fn is_number(data_type: DataType) -> bool {
     use DataType as T;
-    [
+    let counts = [
         T::Byte,
         T::Size,
         T::Pid,
@@ -217,19 +217,8 @@ fn is_number(data_type: DataType) -> bool {
         T::Uint64,
         T::Time,
         T::ProcRank,
-        T::Status,
-        T::Scope,
-        T::DataRange,
-        T::Persistence,
-        T::ProcState,
-        T::LinkState,
-        T::DeviceType,
-        T::StorageMedium,
-        T::StorageAccess,
-        T::StoragePersistence,
-        T::StorageAccessType,
-    ]
-    .contains(&data_type)
+    ];
+    counts.contains(&data_type) || is_code(data_type)
 }
 
 /// What the standard, and the hosts in the field, allow under a key.

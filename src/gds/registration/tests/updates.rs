@@ -136,3 +136,24 @@ fn a_new_process_map_pairs_with_the_earlier_node_map() {
 fn an_update_without_data_leaves_everything_as_it_was() {
     assert_eq!(update(&first(), &[info("pmix.reg.nodata", true), info("pmix.jobid", "lost")]), first());
 }
+
+/// A process was left on the number that its node had before the host numbered the nodes, and so on no node or another.
+#[test]
+fn processes_go_with_nodes_that_are_numbered_anew() {
+    let before = record(&maps("n0,n1", "0;1"));
+    let numbered = |name: &str, id: u32| node(name, vec![info("pmix.nodeid", id)]);
+    let after = update(&before, &[numbered("n0", 10), numbered("n1", 0)]);
+    assert_eq!(proc_value(&after, 0, "pmix.nodeid"), Some(Value::Uint32(10)));
+    assert_eq!(proc_value(&after, 1, "pmix.nodeid"), Some(Value::Uint32(0)));
+    assert_eq!(proc_value(&after, 1, "pmix.hname"), Some(Value::from("n1")));
+}
+
+/// What followed from an offset was kept as if the host had said it.
+#[test]
+fn global_ranks_follow_a_new_offset_unless_they_were_told() {
+    let mut description = maps("n0", "0,1,2");
+    description.extend([info("pmix.offset", Rank::from(10)), process(1, vec![info("pmix.grank", Rank::from(77))])]);
+    let after = update(&record(&description), &[info("pmix.offset", Rank::from(20))]);
+    let global = |rank| proc_value(&after, rank, "pmix.grank").and_then(|value| value.as_u32());
+    assert_eq!([0, 1, 2].map(global), [Some(20), Some(77), Some(22)]);
+}
