@@ -21,14 +21,17 @@ impl DecodeLimits {
     /// Deepest value that is written, and that is read unless configured otherwise. Bounds the stack.
     pub const NESTING_MAX: u32 = 32;
 
-    /// For data that servers exchange through their hosts, which are trusted not to flood: any amount of modex data of any
-    /// number of processes, as it is read where it lies.
+    /// For data that servers exchange through their hosts, which are trusted not to flood: 1 GiB of modex data of any
+    /// number of processes.
     pub const EXCHANGE: Self = Self {
-        message_bytes_max: usize::MAX,
+        message_bytes_max: 1 << 30,
         string_bytes_max: Self::STRING_BYTES_MAX,
         element_count_max: usize::MAX,
         nesting_max: Self::NESTING_MAX,
     };
+
+    /// The same for what is read where it lies: it may be as long as it is.
+    pub const IN_PLACE: Self = Self { message_bytes_max: usize::MAX, ..Self::EXCHANGE };
 
     /// Longest string in bytes unless configured otherwise: a hardware topology of the largest machines takes a few
     /// MiB.

@@ -148,7 +148,7 @@ pub fn read_fence(
     namespaces: &[(Namespace, Option<u32>)],
     take: &mut dyn FnMut(&FenceSource<'_>, &[LentEntry<'_>]) -> ControlFlow<()>,
 ) -> Result<(), BlobError> {
-    blob::read_fence(bytes, &DecodeLimits::EXCHANGE, &mut |LentBlock { contributor, commit, entries }| {
+    blob::read_fence(bytes, &DecodeLimits::IN_PLACE, &mut |LentBlock { contributor, commit, entries }| {
         let (namespace, rank) = match &contributor {
             Contributor::Relative(number) => match place_of(*number, namespaces) {
                 Some(place) => place,

@@ -66,9 +66,7 @@ impl<S: Publish> Server<S> {
         let own = peer.map(|peer| &peer.proc.namespace);
         // The reference's clients expect a fence's status and nothing behind it.
         let is_own_client = peer.is_some_and(|peer| peer.store == StoreOffer::Segment);
-        let is_told = |job: &&RankData| {
-            Some(&job.proc.namespace) != own && !self.has_segment(id, &job.proc.namespace)
-        };
+        let is_told = |job: &&RankData| Some(&job.proc.namespace) != own && !self.has_segment(id, &job.proc.namespace);
         let others = ending.jobs.iter().filter(is_told);
         let results = match &ending.results {
             Results::Nothing => return Reply::Status(ending.status),

@@ -137,8 +137,7 @@ impl<S: Publish> Server<S> {
 
     fn spawned(&mut self, spawner: PeerId, namespace: &Namespace) -> Reply {
         self.tie_spawned(spawner, namespace);
-        let entries =
-            if self.has_segment(spawner, namespace) { Vec::new() } else { self.job_data(namespace) };
+        let entries = if self.has_segment(spawner, namespace) { Vec::new() } else { self.job_data(namespace) };
         Reply::Spawned { namespace: Text::from(namespace.as_str()), entries }
     }
 

@@ -93,9 +93,10 @@ impl<S: Publish> Server<S> {
         let index = self.peers.next_index();
         self.outputs.push(Output::Admit(id, index));
         if store == StoreOffer::Segment {
-            self.outputs.push(Output::SendSegment(id, proc.namespace.clone()));
+            // Whoever has its own has the others, too.
             self.hand_over_reach(id, &proc);
             self.tie_to_parent(&proc);
+            self.outputs.push(Output::SendSegment(id, proc.namespace));
         }
     }
 

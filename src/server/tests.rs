@@ -18,4 +18,5 @@ mod psets;
 mod search;
 mod sessions;
 mod simulation;
+mod ties;
 mod tools;

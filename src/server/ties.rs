@@ -10,6 +10,7 @@ use super::collective::{Kind, Operation};
 use super::core::Server;
 use super::io::{Output, PeerId, StoreOffer};
 use super::peer::Stage;
+use super::registry::Presence;
 use super::requests::GroupOperation;
 use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
 use crate::keys;
@@ -113,7 +114,9 @@ impl<S: Publish> Server<S> {
     pub(super) fn tie(&mut self, operation: &Operation) {
         let procs = &operation.signature.procs;
         let namespaces: BTreeSet<Namespace> = procs.iter().map(|proc| proc.namespace.clone()).collect();
-        let here = &operation.contributed;
+        let is_here =
+            |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence == Presence::Connected);
+        let here = &operation.contributed.iter().filter(is_here).cloned().collect();
         match &operation.signature.kind {
             Kind::Connect => self.bind(Tie::Connection(procs.clone()), namespaces, here),
             Kind::Group(GroupOperation::Construct, id) => {
@@ -180,9 +183,23 @@ impl<S: Publish> Server<S> {
         }
     }
 
+    /// Only who is here is tied to anything, and only to jobs that are or may be known. For tests and simulations.
+    pub(super) fn assert_ties_are_of_the_living(&self) {
+        for (tie, Bond { namespaces, here }) in &self.ties.bonds {
+            assert!(!here.is_empty(), "{tie:?} ties nobody");
+            for proc in here {
+                let presence = self.registry.client(proc).map(|client| client.presence);
+                assert_eq!(presence, Some(Presence::Connected), "{proc} is tied by {tie:?}");
+                assert!(namespaces.contains(&proc.namespace), "{proc} is tied by {tie:?} and no part of it");
+            }
+        }
+    }
+
     fn bind(&mut self, tie: Tie, namespaces: BTreeSet<Namespace>, here: &BTreeSet<ProcId>) {
         let is_full = self.ties.len() >= self.config.limits.groups_max && !self.ties.bonds.contains_key(&tie);
-        if namespaces.len() < 2 || here.is_empty() || is_full {
+        // A connection within one job has no other meaning than that it can be ended.
+        let is_of_others = namespaces.len() > 1 || matches!(tie, Tie::Connection(_));
+        if !is_of_others || here.is_empty() || is_full {
             return;
         }
         let before: Vec<BTreeSet<Namespace>> = here.iter().map(|proc| self.ties.reach(proc)).collect();

@@ -9,7 +9,8 @@ use crate::launch::{MODEX, ROLE, modex, script};
 /// A rank that ignores the request to end and says when it does.
 const STUBBORN: &str = "trap '' TERM INT; echo ready; exec sleep 1000";
 /// A rank that says how it is asked to end.
-const POLITE: &str = "trap 'echo interrupted; exit 0' INT; trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
+const POLITE: &str =
+    "trap 'echo interrupted; exit 0' INT; trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
 /// A rank that ignores interrupts, and says when it is asked to end.
 const DEAF: &str = "trap '' INT; trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
 

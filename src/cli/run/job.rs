@@ -301,7 +301,8 @@ impl Job {
             Some(Action::Insist { running }) => {
                 let ranks = if running == 1 { "rank has" } else { "ranks have" };
                 let grace = self.verdict.grace().as_secs_f64();
-                self.outlet.say(&format!("modex: {running} {ranks} not ended on SIGINT; SIGTERM, and {grace} s more\n"));
+                self.outlet
+                    .say(&format!("modex: {running} {ranks} not ended on SIGINT; SIGTERM, and {grace} s more\n"));
                 self.children.signal(Signal::SIGTERM);
             }
             Some(Action::Kill) => self.children.signal(Signal::SIGKILL),
