@@ -26,6 +26,8 @@ pub(super) struct Arrivals {
     /// For each rank where its newest block will be, by rank.
     links: Vec<(u32, u64)>,
     payload_bytes: u64,
+    /// How often something was taken over since the last publication.
+    count: usize,
     /// The ids of keys, by the place that they had in the block before.
     known: Vec<(String, KeyId)>,
     /// Entries of the block that is being put together.
@@ -33,8 +35,9 @@ pub(super) struct Arrivals {
 }
 
 impl NamespaceWriter {
-    /// Takes over what a process elsewhere posted. It is published with the next piece.
-    pub(crate) fn take_arrival(&mut self, rank: u32, entries: &[LentEntry<'_>]) -> Result<(), StoreError> {
+    /// Takes over what a process elsewhere posted. It is published with the next piece. Returns how many of the last ones
+    /// are not published yet.
+    pub(crate) fn take_arrival(&mut self, rank: u32, entries: &[LentEntry<'_>]) -> Result<usize, StoreError> {
         self.check_block(rank, entries.len())?;
         let ids = self.ids_of(entries)?;
         if self.larger_modex_table(rank.saturating_add(1)).is_some() {
@@ -61,10 +64,12 @@ impl NamespaceWriter {
         }
         let is_full = image.size_bytes() >= PIECE_BYTES;
         self.keep(image);
+        let placed = placed?;
+        self.arrivals.count = if self.arrivals.image.is_some() { self.arrivals.count.saturating_add(1) } else { 0 };
         if is_full {
             self.publish_arrivals()?;
         }
-        if matches!(placed?, Placed::Ambiguous) {
+        if matches!(placed, Placed::Ambiguous) {
             let posted = |entry: &LentEntry<'_>| Posted {
                 scope: Scope::Remote,
                 key: entry.key.to_key(),
@@ -73,12 +78,13 @@ impl NamespaceWriter {
             let values: Vec<Posted> = entries.iter().map(posted).collect();
             self.append_block(rank, Origin::Remote, &values)?;
         }
-        Ok(())
+        Ok(self.arrivals.count)
     }
 
-    /// Publishes what was taken over.
-    pub(crate) fn publish_arrivals(&mut self) -> Result<(), StoreError> {
-        let Some(mut image) = self.arrivals.image.take() else { return Ok(()) };
+    /// Publishes what was taken over. Returns of how many calls that was.
+    pub(crate) fn publish_arrivals(&mut self) -> Result<usize, StoreError> {
+        let count = std::mem::take(&mut self.arrivals.count);
+        let Some(mut image) = self.arrivals.image.take() else { return Ok(0) };
         let payload_bytes = std::mem::take(&mut self.arrivals.payload_bytes);
         let mut links = std::mem::take(&mut self.arrivals.links);
         let published = self.publish_image(&image).and_then(|()| {
@@ -93,7 +99,7 @@ impl NamespaceWriter {
         self.count(Section::Payload, payload_bytes)?;
         self.count(Section::Blocks, size_bytes.saturating_sub(payload_bytes))?;
         self.segment.bump_generation(false);
-        Ok(())
+        Ok(count)
     }
 
     /// The ids of all keys. One that is new needs memory of the segment, in front of what waits for it.

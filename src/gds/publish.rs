@@ -247,27 +247,33 @@ pub trait Publish {
     ) -> Result<bool, Self::Error>;
 
     /// Takes over what a process elsewhere posted, lent for the length of the call. It counts from the next
-    /// [`Publish::publish_arrivals`] on, or from any other change of this namespace.
+    /// [`Publish::publish_arrivals`] on, or from any other change of this namespace. Returns how many of the last ones,
+    /// this one included, are not published yet.
     ///
     /// # Errors
-    /// As [`Publish::commit`]; what was taken over before stays.
-    fn take_arrival(&mut self, namespace: &Namespace, rank: u32, entries: &[LentEntry<'_>]) -> Result<(), Self::Error> {
+    /// As [`Publish::commit`]; what is published stays.
+    fn take_arrival(
+        &mut self,
+        namespace: &Namespace,
+        rank: u32,
+        entries: &[LentEntry<'_>],
+    ) -> Result<usize, Self::Error> {
         let posted = |entry: &LentEntry<'_>| Posted {
             scope: Scope::Remote,
             key: entry.key.to_key(),
             value: entry.value.to_value(),
         };
         let values: Vec<Posted> = entries.iter().map(posted).collect();
-        self.commit(namespace, rank, Origin::Remote, &values).map(|_| ())
+        self.commit(namespace, rank, Origin::Remote, &values).map(|_| 0)
     }
 
-    /// Publishes what was taken over.
+    /// Publishes what was taken over. Returns of how many calls that was.
     ///
     /// # Errors
-    /// Unknown namespace, or no memory left.
-    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<(), Self::Error> {
+    /// Unknown namespace, or no memory left; nothing of it is published then.
+    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<usize, Self::Error> {
         let _ = namespace;
-        Ok(())
+        Ok(0)
     }
 
     /// Forgets the namespace. Readers that still map its segment keep a valid mapping. Returns whether it was known.

@@ -170,11 +170,16 @@ impl Publish for Store {
         writer.append_block(rank, origin, values)
     }
 
-    fn take_arrival(&mut self, namespace: &Namespace, rank: u32, entries: &[LentEntry<'_>]) -> Result<(), StoreError> {
+    fn take_arrival(
+        &mut self,
+        namespace: &Namespace,
+        rank: u32,
+        entries: &[LentEntry<'_>],
+    ) -> Result<usize, StoreError> {
         self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.take_arrival(rank, entries)
     }
 
-    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<(), StoreError> {
+    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<usize, StoreError> {
         self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.publish_arrivals()
     }
 

@@ -1,9 +1,11 @@
 //! What a host carries between the servers of a job, as bytes that servers of other libraries read, too.
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use super::blob::{self, BlobError, Contributor, FenceBlock, LentBlock};
+use super::blob::{self, BlobError, Contributor, FenceBlock, LentBlock, Part};
 use crate::bfrops::{Codec, DecodeError, DecodeLimits, EncodeError, Generation};
 use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
 
@@ -139,26 +141,56 @@ pub struct FenceSource<'a> {
     pub commit: Option<u64>,
 }
 
-/// As [`unpack_fence`], process by process, with the values where they lie. `take` says whether to go on.
-///
-/// # Errors
-/// [`BlobError`] if a part is in no form. What was in the parts before it has been given out.
-pub fn read_fence(
-    bytes: &[u8],
-    namespaces: &[(Namespace, Option<u32>)],
-    take: &mut dyn FnMut(&FenceSource<'_>, &[LentEntry<'_>]) -> ControlFlow<()>,
-) -> Result<(), BlobError> {
-    blob::read_fence(bytes, &DecodeLimits::IN_PLACE, &mut |LentBlock { contributor, commit, entries }| {
-        let (namespace, rank) = match &contributor {
-            Contributor::Relative(number) => match place_of(*number, namespaces) {
-                Some(place) => place,
-                None => return ControlFlow::Continue(()),
-            },
-            Contributor::Process(ProcId { namespace, rank: Rank::Process(rank) }) => (namespace, *rank),
-            Contributor::Process(_) => return ControlFlow::Continue(()),
-        };
-        take(&FenceSource { namespace, rank, commit }, entries)
-    })
+/// What all servers have contributed to a fence, as they have packed it: looked through, and read where it lies. Cheap to
+/// clone.
+#[derive(Clone)]
+pub struct PackedFence {
+    bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    parts: Arc<[Part]>,
+}
+
+impl PackedFence {
+    /// Looks the parts through, which takes about as long as copying them. The bytes are dropped with the last clone.
+    ///
+    /// # Errors
+    /// [`BlobError`] if a part is in no form.
+    pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Self, BlobError> {
+        let parts = blob::look_through(bytes.as_ref(), &DecodeLimits::IN_PLACE)?.into();
+        Ok(Self { bytes: Arc::new(bytes), parts })
+    }
+
+    /// Gives out what is of processes of these namespaces, process by process, with the values where they lie. `take` says
+    /// whether to go on.
+    pub fn read(
+        &self,
+        namespaces: &[(Namespace, Option<u32>)],
+        take: &mut dyn FnMut(&FenceSource<'_>, &[LentEntry<'_>]) -> ControlFlow<()>,
+    ) {
+        blob::read_parts((*self.bytes).as_ref(), &self.parts, &DecodeLimits::IN_PLACE, &mut |block| {
+            let LentBlock { contributor, commit, entries } = block;
+            let (namespace, rank) = match &contributor {
+                Contributor::Relative(number) => match place_of(*number, namespaces) {
+                    Some(place) => place,
+                    None => return ControlFlow::Continue(()),
+                },
+                Contributor::Process(ProcId { namespace, rank: Rank::Process(rank) }) => (namespace, *rank),
+                Contributor::Process(_) => return ControlFlow::Continue(()),
+            };
+            take(&FenceSource { namespace, rank, commit }, entries)
+        });
+    }
+}
+
+impl fmt::Debug for PackedFence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PackedFence({} bytes in {} parts)", (*self.bytes).as_ref().len(), self.parts.len())
+    }
+}
+
+impl PartialEq for PackedFence {
+    fn eq(&self, other: &Self) -> bool {
+        (*self.bytes).as_ref() == (*other.bytes).as_ref()
+    }
 }
 
 fn named(block: FenceBlock, namespaces: &[(Namespace, Option<u32>)]) -> Option<ProcessData> {
@@ -279,6 +311,26 @@ mod tests {
         for form in FORMS {
             let packed = form.pack_fence(Vec::new(), &namespaces).unwrap();
             assert_eq!(unpack_fence(&packed, &namespaces), Ok(Vec::new()), "{form:?}");
+        }
+    }
+
+    #[test]
+    fn of_damaged_data_nothing_is_given_out() {
+        let namespaces = namespaces(&[("a", Some(64))]);
+        for form in FORMS {
+            let part = |rank: u32| form.pack_fence(vec![data(proc("a", rank), 1)], &namespaces).unwrap();
+            let whole = [part(1), part(2), part(3)].concat();
+            let mut found = Vec::new();
+            let packed = PackedFence::new(whole.clone()).unwrap();
+            packed.read(&namespaces, &mut |source, entries| {
+                let mut entries: Vec<Kval> = entries.iter().map(LentEntry::to_kval).collect();
+                entries.push(Kval { key: Key::from_static("pmix.modex.commit"), value: source.commit.unwrap().into() });
+                found.push((ProcId::new(source.namespace.clone(), source.rank), entries));
+                ControlFlow::Continue(())
+            });
+            assert_eq!(found, unpack_fence(&whole, &namespaces).unwrap(), "{form:?}");
+            assert_eq!(found.len(), 3, "{form:?}");
+            assert!(PackedFence::new(whole[..whole.len() - 1].to_vec()).is_err(), "{form:?}");
         }
     }
 

@@ -288,7 +288,7 @@ impl LinkState {
     fn accept(&mut self, now: Time, frame: &Frame<'_>) {
         match frame.header.tag {
             Tag::SEGMENT => self.accept_segment(now, frame),
-            Tag::TOPOLOGY => self.topology = self.stream.take_descriptor(),
+            Tag::TOPOLOGY => self.topology = self.announced(frame).and_then(|(_, descriptor)| descriptor),
             Tag::OUTPUT => self.accept_output(frame),
             Tag::NOTIFICATION => self.accept_event(frame),
             tag => self.accept_reply(now, tag, frame),
@@ -338,13 +338,20 @@ impl LinkState {
         }));
     }
 
+    /// What an announcement says. Only one that names a layout has a descriptor: what else came along is another's.
+    fn announced(&mut self, frame: &Frame<'_>) -> Option<(Namespace, Option<OwnedFd>)> {
+        match self.lines.read_segment(frame) {
+            Ok(notice) if notice.layout_id == 0 => Some((notice.namespace, None)),
+            Ok(notice) => Some((notice.namespace, self.stream.take_descriptor())),
+            Err(error) => {
+                tracing::warn!(%error, "the announcement of a segment can't be read");
+                None
+            }
+        }
+    }
+
     fn accept_segment(&mut self, now: Time, frame: &Frame<'_>) {
-        let notice = match self.lines.read_segment(frame) {
-            Ok(notice) => notice,
-            Err(error) => return tracing::warn!(%error, "the announcement of a segment can't be read"),
-        };
-        let namespace = notice.namespace;
-        let announced = self.stream.take_descriptor();
+        let Some((namespace, announced)) = self.announced(frame) else { return };
         if announced.is_some() {
             self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
         }

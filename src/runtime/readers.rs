@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 
 use super::link::Link;
 use crate::gds::NamespaceReader;
-use crate::shmem::ReaderHandle;
+use crate::shmem::{ReaderHandle, SegmentState};
 use crate::types::Namespace;
 
 /// A segment to read.
@@ -46,8 +46,14 @@ impl ForeignSources {
             self.seen.store(news, Ordering::Release);
         }
         if let Some(source) = self.known.read().get(namespace) {
-            return Some(Arc::clone(source));
+            if !source.is_servers || source.reader.segment().state() != Ok(SegmentState::Retired) {
+                return Some(Arc::clone(source));
+            }
         }
+        // The server has ended that job. Whoever has the name now, the server knows.
+        self.known
+            .write()
+            .retain(|_, source| !source.is_servers || source.reader.segment().state() != Ok(SegmentState::Retired));
         let reader = link.with(|state| state.received.job(namespace))?;
         let source = Arc::new(Source { reader, is_servers: false });
         Some(Arc::clone(self.known.write().entry(namespace.clone()).or_insert(source)))

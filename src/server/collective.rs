@@ -96,6 +96,8 @@ pub(super) struct Operation {
     pub(super) deadline: Option<Time>,
     /// What this operation brings up to date if it succeeds: commit numbers of local processes.
     pub(super) collected: Vec<(ProcId, u64)>,
+    /// The sizes of its namespaces as the host was told them: what servers exchange is numbered by them.
+    pub(super) sizes: Vec<(Namespace, Option<u32>)>,
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
     tickets: BTreeMap<PeerId, Ticket>,
@@ -247,6 +249,7 @@ impl Collectives {
             leaders: BTreeSet::new(),
             deadline: None,
             collected: Vec::new(),
+            sizes: Vec::new(),
             answer: None,
             tickets: BTreeMap::new(),
             members: None,

@@ -34,6 +34,9 @@ const MISSING_NAMED_MAX: usize = 16;
 
 impl<S: Publish> Server<S> {
     pub(super) fn connect_processes(&mut self, now: Time, ticket: Ticket, proc: ProcId, connect: proto::Collective) {
+        if self.ties.count(&proc) >= self.config.limits.ties_per_process_max {
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
         self.arrive(now, ticket, proc, Kind::Connect, connect);
     }
 

@@ -76,10 +76,9 @@ impl<S: Publish> Server<S> {
     ) -> (Status, BTreeSet<Namespace>) {
         let mut filled = BTreeSet::new();
         if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
-            let sizes = self.collectives.get(id).map(|operation| self.sizes_of(&operation.signature.procs));
-            if let (Some(sizes), Some(operation)) = (sizes, self.collectives.get(id)) {
+            if let Some(operation) = self.collectives.get(id) {
                 let intake = Intake::new(&mut self.store, &mut self.registry, &operation.signature);
-                let (namespaces, outcome) = intake.take(gathered, &sizes);
+                let (namespaces, outcome) = intake.take(gathered, &operation.sizes);
                 filled = namespaces;
                 status = outcome.err().unwrap_or(status);
             }

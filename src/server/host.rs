@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use super::config::Capabilities;
-use super::intake::PackedBytes;
 use super::io::{Credentials, ToolKind};
 use super::requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup,
@@ -12,6 +11,7 @@ use super::requests::{
 };
 use crate::events::Event;
 use crate::gds::registration::Description;
+use crate::proto::exchange::PackedFence;
 use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
 /// Names one call of the host; chosen by the caller, given back in [`HostResult`].
@@ -309,7 +309,7 @@ pub enum HostReply {
         /// Whether it worked, for every participant.
         status: Status,
         /// The contributions one after the other.
-        bytes: PackedBytes,
+        packed: PackedFence,
     },
     /// Data fetched; successful.
     DirectModex(Vec<Kval>),

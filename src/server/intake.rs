@@ -1,15 +1,13 @@
 //! What a fence brings: data of any number of processes elsewhere, taken over process by process from where it lies.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use super::collective::Signature;
 use super::registry::Registry;
 use crate::gds::{AsStatus, Publish};
 use crate::proto::blob::COMMIT_NUMBER;
-use crate::proto::exchange::{FenceSource, read_fence};
+use crate::proto::exchange::{FenceSource, PackedFence};
 use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
 
 /// What all servers have contributed to a fence.
@@ -18,36 +16,7 @@ pub(super) enum Gathered {
     /// Values by process.
     Blocks(Vec<(ProcId, Vec<Kval>)>),
     /// As servers have packed them.
-    Packed(PackedBytes),
-}
-
-/// Bytes of a host, which are given back when this is dropped. Cheap to clone.
-#[derive(Clone)]
-pub struct PackedBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
-
-impl PackedBytes {
-    /// Takes bytes in any form.
-    pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(bytes))
-    }
-
-    /// The bytes.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        (*self.0).as_ref()
-    }
-}
-
-impl fmt::Debug for PackedBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PackedBytes({} bytes)", self.bytes().len())
-    }
-}
-
-impl PartialEq for PackedBytes {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes() == other.bytes()
-    }
+    Packed(PackedFence),
 }
 
 /// Stores what comes of participants elsewhere. What this server contributed itself comes back and is passed over.
@@ -57,6 +26,10 @@ pub(super) struct Intake<'s, S> {
     signature: &'s Signature,
     /// The last namespace that was asked about, and whether all its processes take part.
     whole: Option<(Namespace, bool)>,
+    /// The namespace that data came for last.
+    last: Option<Namespace>,
+    /// Its processes whose data is not published yet, with the number of the commit.
+    unpublished: VecDeque<(u32, Option<u64>)>,
     /// Namespaces that data came for.
     filled: BTreeSet<Namespace>,
     failure: Option<Status>,
@@ -64,7 +37,16 @@ pub(super) struct Intake<'s, S> {
 
 impl<'s, S: Publish> Intake<'s, S> {
     pub(super) const fn new(store: &'s mut S, registry: &'s mut Registry, signature: &'s Signature) -> Self {
-        Self { store, registry, signature, whole: None, filled: BTreeSet::new(), failure: None }
+        Self {
+            store,
+            registry,
+            signature,
+            whole: None,
+            last: None,
+            unpublished: VecDeque::new(),
+            filled: BTreeSet::new(),
+            failure: None,
+        }
     }
 
     /// Takes everything over and publishes it. Gives the namespaces that something came for.
@@ -75,14 +57,9 @@ impl<'s, S: Publish> Intake<'s, S> {
     ) -> (BTreeSet<Namespace>, Result<(), Status>) {
         match gathered {
             Gathered::Blocks(blocks) => self.take_blocks(blocks),
-            Gathered::Packed(packed) => self.take_packed(packed.bytes(), sizes),
+            Gathered::Packed(packed) => packed.read(sizes, &mut |source, entries| self.take_block(source, entries)),
         }
-        for namespace in &self.filled {
-            if let Err(error) = self.store.publish_arrivals(namespace) {
-                tracing::warn!(%namespace, %error, "data of processes elsewhere can't be stored");
-                self.failure.get_or_insert(error.status());
-            }
-        }
+        self.publish_last();
         (self.filled, self.failure.map_or(Ok(()), Err))
     }
 
@@ -100,14 +77,6 @@ impl<'s, S: Publish> Intake<'s, S> {
         }
     }
 
-    fn take_packed(&mut self, bytes: &[u8], sizes: &[(Namespace, Option<u32>)]) {
-        let outcome = read_fence(bytes, sizes, &mut |source, entries| self.take_block(source, entries));
-        if let Err(error) = outcome {
-            tracing::warn!(%error, "the data of a fence can't be read");
-            self.failure.get_or_insert(Status::ERR_UNPACK_FAILURE);
-        }
-    }
-
     /// Fences over different sets and direct modexes overtake each other on their way through the host. Values older
     /// than those stored are dropped: an update that a fence has brought would be lost for good, because the next fence
     /// does not carry it again.
@@ -122,18 +91,47 @@ impl<'s, S: Publish> Intake<'s, S> {
                 return ControlFlow::Continue(());
             }
         }
-        if let Err(error) = self.store.take_arrival(namespace, rank, entries) {
-            tracing::warn!(%namespace, rank, %error, "data of a process elsewhere can't be stored");
-            self.failure = Some(error.status());
-            return ControlFlow::Break(());
-        }
-        if let (Some(commit), Some(job)) = (commit, self.registry.job_mut(namespace)) {
-            job.stored.note(rank, commit);
-        }
-        if !self.filled.contains(namespace) {
+        if self.last.as_ref() != Some(namespace) {
+            self.publish_last();
             self.filled.insert(namespace.clone());
+            self.last = Some(namespace.clone());
         }
-        ControlFlow::Continue(())
+        match self.store.take_arrival(namespace, rank, entries) {
+            Ok(unpublished) => {
+                self.unpublished.push_back((rank, commit));
+                let count = self.unpublished.len();
+                self.note(count.saturating_sub(unpublished));
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                tracing::warn!(%namespace, rank, %error, "data of a process elsewhere can't be stored");
+                self.failure = Some(error.status());
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Publishes what was taken over of the last namespace.
+    fn publish_last(&mut self) {
+        let Some(namespace) = &self.last else { return };
+        match self.store.publish_arrivals(namespace) {
+            Ok(count) => self.note(count),
+            Err(error) => {
+                tracing::warn!(%namespace, %error, "data of processes elsewhere can't be stored");
+                self.failure.get_or_insert(error.status());
+            }
+        }
+        self.unpublished.clear();
+    }
+
+    /// So many more of the last namespace's blocks can be read: which of their commits they include is known from now on.
+    fn note(&mut self, count: usize) {
+        let Some(job) = self.last.as_ref().and_then(|namespace| self.registry.job_mut(namespace)) else { return };
+        for (rank, commit) in self.unpublished.drain(..count.min(self.unpublished.len())) {
+            if let Some(commit) = commit {
+                job.stored.note(rank, commit);
+            }
+        }
     }
 
     fn is_participant(&mut self, namespace: &Namespace, rank: u32) -> bool {

@@ -25,13 +25,16 @@ impl<S: Publish> Server<S> {
         if std::mem::take(&mut job.is_of_tools) {
             job.job_size = None;
         }
-        job.is_registered = true;
+        let is_new = !std::mem::replace(&mut job.is_registered, true);
         job.local_count = local_count.or(job.local_count);
         job.job_size = job_size.or(job.job_size);
         tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
         self.registry.touch();
         self.outputs.push(Output::Described(namespace.clone()));
         self.wake(namespace);
+        if is_new {
+            self.hand_over_new(namespace);
+        }
         self.review_namespace(now, namespace);
         HostResult::Status(Status::SUCCESS)
     }

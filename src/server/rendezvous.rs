@@ -133,13 +133,13 @@ impl<S: Publish> Server<S> {
         if status != Status::SUCCESS {
             directives.push(Info::new(LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
         }
-        let mut collected = Vec::new();
+        let (mut collected, mut sizes) = (Vec::new(), Vec::new());
         let upcall = match operation.signature.kind.clone() {
             Kind::Fence => match self.contribution(id) {
                 Ok((data, commits)) => {
                     collected = commits;
-                    let namespaces = self.sizes_of(&procs);
-                    Upcall::Fence(FenceUpcall { procs, directives, data, namespaces })
+                    sizes = self.sizes_of(&procs);
+                    Upcall::Fence(FenceUpcall { procs, directives, data, namespaces: sizes.clone() })
                 }
                 Err(status) => return self.finish_operation(now, id, status),
             },
@@ -149,6 +149,7 @@ impl<S: Publish> Server<S> {
         };
         let Some(operation) = self.collectives.get_mut(id) else { return };
         operation.collected = collected;
+        operation.sizes = sizes;
         let deadline = operation.deadline.take();
         self.timers.disarm(deadline, Timer::Operation(id));
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
@@ -164,8 +165,8 @@ impl<S: Publish> Server<S> {
             (Kind::Fence, HostReply::Fence { status, blocks }) => {
                 Answer { status: settled(status), gathered: Gathered::Blocks(blocks), info: Vec::new() }
             }
-            (Kind::Fence, HostReply::PackedFence { status, bytes }) => {
-                Answer { status: settled(status), gathered: Gathered::Packed(bytes), info: Vec::new() }
+            (Kind::Fence, HostReply::PackedFence { status, packed }) => {
+                Answer { status: settled(status), gathered: Gathered::Packed(packed), info: Vec::new() }
             }
             (Kind::Group(..), HostReply::Infos { status, info }) => {
                 Answer { status: settled(status), gathered: nothing(), info }

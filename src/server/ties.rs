@@ -5,6 +5,7 @@
 //! process is told to forget the segment, and gets it no more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::collective::{Kind, Operation};
 use super::core::Server;
@@ -20,24 +21,20 @@ use crate::types::{Namespace, ProcId, Rank, Text, Value};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tie {
     /// They are connected: the participants as written.
-    Connection(Vec<ProcId>),
+    Connection(Arc<[ProcId]>),
     /// They are in a group of this name. Several groups may have it.
     Group(Text, u64),
     /// A process has started this job.
     Spawn(Namespace),
 }
 
-/// Who is tied to what.
-#[derive(Debug, Default)]
-struct Bond {
-    namespaces: BTreeSet<Namespace>,
-    here: BTreeSet<ProcId>,
-}
+/// Jobs that a tie is about, the process's own included.
+type Jobs = Arc<BTreeSet<Namespace>>;
 
-/// All ties with a process here.
+/// All ties of the processes here.
 #[derive(Debug, Default)]
 pub(super) struct Ties {
-    bonds: BTreeMap<Tie, Bond>,
+    of_process: BTreeMap<ProcId, BTreeMap<Tie, Jobs>>,
     last_group: u64,
 }
 
@@ -45,69 +42,64 @@ pub(super) struct Ties {
 type Lost = Vec<(ProcId, Namespace)>;
 
 impl Ties {
-    fn add(&mut self, tie: Tie, namespaces: BTreeSet<Namespace>, here: impl IntoIterator<Item = ProcId>) {
-        let bond = self.bonds.entry(tie).or_default();
-        bond.namespaces.extend(namespaces);
-        bond.here.extend(here);
+    /// How many a process has.
+    pub(super) fn count(&self, proc: &ProcId) -> usize {
+        self.of_process.get(proc).map_or(0, BTreeMap::len)
+    }
+
+    fn of(&self, proc: &ProcId) -> impl Iterator<Item = (&Tie, &Jobs)> {
+        self.of_process.get(proc).into_iter().flatten()
     }
 
     /// Jobs that a process may read besides its own.
     fn reach(&self, proc: &ProcId) -> BTreeSet<Namespace> {
-        let bonds = self.bonds.values().filter(|bond| bond.here.contains(proc));
-        let others = bonds.flat_map(|bond| &bond.namespaces).filter(|namespace| **namespace != proc.namespace);
-        others.cloned().collect()
+        let jobs = self.of(proc).flat_map(|(_, jobs)| jobs.iter());
+        jobs.filter(|namespace| **namespace != proc.namespace).cloned().collect()
+    }
+
+    fn reaches(&self, proc: &ProcId, namespace: &Namespace) -> bool {
+        *namespace != proc.namespace && self.of(proc).any(|(_, jobs)| jobs.contains(namespace))
     }
 
     /// Takes processes off the ties that are meant.
-    fn part(&mut self, procs: &BTreeSet<ProcId>, is_meant: impl Fn(&Tie, &BTreeSet<Namespace>) -> bool) -> Lost {
-        let before: Vec<(&ProcId, BTreeSet<Namespace>)> = procs.iter().map(|proc| (proc, self.reach(proc))).collect();
-        for (tie, bond) in &mut self.bonds {
-            if is_meant(tie, &bond.namespaces) {
-                bond.here.retain(|proc| !procs.contains(proc));
-            }
-        }
-        self.bonds.retain(|_, bond| !bond.here.is_empty());
+    fn part(&mut self, procs: &BTreeSet<ProcId>, is_meant: impl Fn(&Tie, &Jobs) -> bool) -> Lost {
         let mut lost = Vec::new();
-        for (proc, namespaces) in before {
+        for proc in procs {
+            let before = self.reach(proc);
+            let Some(ties) = self.of_process.get_mut(proc) else { continue };
+            ties.retain(|tie, jobs| !is_meant(tie, jobs));
+            if ties.is_empty() {
+                self.of_process.remove(proc);
+            }
             let after = self.reach(proc);
-            lost.extend(namespaces.into_iter().filter(|name| !after.contains(name)).map(|name| (proc.clone(), name)));
+            lost.extend(before.into_iter().filter(|name| !after.contains(name)).map(|name| (proc.clone(), name)));
         }
         lost
     }
 
-    /// Forgets a job: what it was tied to, and who was tied to it.
-    fn forget_namespace(&mut self, namespace: &Namespace) -> Lost {
-        let mut lost = Vec::new();
-        for bond in self.bonds.values_mut() {
-            bond.here.retain(|proc| proc.namespace != *namespace);
-            if bond.namespaces.remove(namespace) {
-                lost.extend(bond.here.iter().map(|proc| (proc.clone(), namespace.clone())));
-            }
-        }
-        self.bonds.retain(|_, bond| !bond.here.is_empty() && !bond.namespaces.is_empty());
-        lost
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.bonds.len()
+    /// Those who are tied to a job that is not theirs.
+    fn readers_of(&self, namespace: &Namespace) -> Vec<ProcId> {
+        self.of_process.keys().filter(|proc| self.reaches(proc, namespace)).cloned().collect()
     }
 }
 
 impl<S: Publish> Server<S> {
     /// Whether the whole set is connected, as far as is known here.
-    fn is_connected(&self, procs: &[ProcId]) -> bool {
+    fn is_connected(&self, procs: &[ProcId], here: &BTreeSet<ProcId>) -> bool {
         let namespaces: BTreeSet<&Namespace> = procs.iter().map(|proc| &proc.namespace).collect();
-        self.ties.bonds.iter().any(|(tie, bond)| match tie {
-            Tie::Connection(connected) => connected == procs,
+        let is_of_all = |(tie, jobs): (&Tie, &Jobs)| match tie {
+            Tie::Connection(connected) => **connected == *procs,
             // A job is connected with whoever has started it.
-            Tie::Spawn(_) => namespaces.iter().all(|namespace| bond.namespaces.contains(*namespace)),
+            Tie::Spawn(_) => namespaces.iter().all(|namespace| jobs.contains(*namespace)),
             Tie::Group(..) => false,
-        })
+        };
+        here.iter().any(|proc| self.ties.of(proc).any(is_of_all))
     }
 
     /// Whether a set is to be disconnected that is not connected.
     pub(super) fn parts_strangers(&self, operation: &Operation) -> bool {
-        operation.signature.kind == Kind::Disconnect && !self.is_connected(&operation.signature.procs)
+        operation.signature.kind == Kind::Disconnect
+            && !self.is_connected(&operation.signature.procs, &operation.contributed)
     }
 
     /// An operation has ended well: those who took part here read each other's jobs from now on, or no longer.
@@ -118,19 +110,18 @@ impl<S: Publish> Server<S> {
             |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence == Presence::Connected);
         let here = &operation.contributed.iter().filter(is_here).cloned().collect();
         match &operation.signature.kind {
-            Kind::Connect => self.bind(Tie::Connection(procs.clone()), namespaces, here),
+            Kind::Connect => self.bind(&Tie::Connection(procs.as_slice().into()), namespaces, here),
             Kind::Group(GroupOperation::Construct, id) => {
                 self.ties.last_group = self.ties.last_group.saturating_add(1);
                 let members = self.groups.of_procs(id, here).flat_map(|group| &group.members);
                 let namespaces = members.map(|proc| proc.namespace.clone()).chain(namespaces).collect();
-                self.bind(Tie::Group(id.clone(), self.ties.last_group), namespaces, here);
+                self.bind(&Tie::Group(id.clone(), self.ties.last_group), namespaces, here);
             }
             Kind::Disconnect => {
-                let are_among = |inner: &BTreeSet<Namespace>| inner.is_subset(&namespaces);
                 let gone = here.union(&operation.departed).cloned().collect();
-                let lost = self.ties.part(&gone, |tie, inner| match tie {
-                    Tie::Connection(connected) => connected == procs,
-                    Tie::Spawn(_) => are_among(inner),
+                let lost = self.ties.part(&gone, |tie, jobs| match tie {
+                    Tie::Connection(connected) => **connected == **procs,
+                    Tie::Spawn(_) => jobs.is_subset(&namespaces),
                     Tie::Group(..) => false,
                 });
                 self.take_away(lost);
@@ -155,17 +146,34 @@ impl<S: Publish> Server<S> {
         self.take_away(lost);
     }
 
-    /// A job is gone.
+    /// A job is gone: nobody is tied to it, and its own processes are tied to nothing.
     pub(super) fn untie_namespace(&mut self, namespace: &Namespace) {
-        let lost = self.ties.forget_namespace(namespace);
+        let lost = self.ties.readers_of(namespace).into_iter().map(|proc| (proc, namespace.clone())).collect();
         self.take_away(lost);
+        self.ties.of_process.retain(|proc, ties| {
+            let is_other = |jobs: &BTreeSet<Namespace>| jobs.iter().any(|job| *job != proc.namespace);
+            for jobs in ties.values_mut().filter(|jobs| jobs.contains(namespace)) {
+                *jobs = Arc::new(jobs.iter().filter(|job| *job != namespace).cloned().collect());
+            }
+            ties.retain(|_, jobs| is_other(jobs));
+            proc.namespace != *namespace && !ties.is_empty()
+        });
+    }
+
+    /// A job is known here from now on: those who are tied to it already are handed its segment.
+    pub(super) fn hand_over_new(&mut self, namespace: &Namespace) {
+        for proc in self.ties.readers_of(namespace) {
+            for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
+                self.hand_over_segment(peer, namespace);
+            }
+        }
     }
 
     /// A process here has started a job.
     pub(super) fn tie_spawned(&mut self, id: PeerId, child: &Namespace) {
         let Some(spawner) = self.peers.get(id).map(|peer| peer.proc.clone()) else { return };
         let namespaces = BTreeSet::from([child.clone(), spawner.namespace.clone()]);
-        self.bind(Tie::Spawn(child.clone()), namespaces, &BTreeSet::from([spawner]));
+        self.bind(&Tie::Spawn(child.clone()), namespaces, &BTreeSet::from([spawner]));
     }
 
     /// A process here may be of a job that another has started, as its description says. It reads the other's job.
@@ -179,33 +187,32 @@ impl<S: Publish> Server<S> {
         let Ok(Value::Proc(parent)) = self.store.lookup(&proc.namespace, &lookup) else { return };
         if parent.namespace != proc.namespace {
             let namespaces = BTreeSet::from([proc.namespace.clone(), parent.namespace]);
-            self.bind(Tie::Spawn(proc.namespace.clone()), namespaces, &BTreeSet::from([proc.clone()]));
+            self.bind(&Tie::Spawn(proc.namespace.clone()), namespaces, &BTreeSet::from([proc.clone()]));
         }
     }
 
-    /// Only who is here is tied to anything, and only to jobs that are or may be known. For tests and simulations.
+    /// Only who is here is tied to anything. For tests and simulations.
     pub(super) fn assert_ties_are_of_the_living(&self) {
-        for (tie, Bond { namespaces, here }) in &self.ties.bonds {
-            assert!(!here.is_empty(), "{tie:?} ties nobody");
-            for proc in here {
-                let presence = self.registry.client(proc).map(|client| client.presence);
-                assert_eq!(presence, Some(Presence::Connected), "{proc} is tied by {tie:?}");
-                assert!(namespaces.contains(&proc.namespace), "{proc} is tied by {tie:?} and no part of it");
-            }
+        for (proc, ties) in &self.ties.of_process {
+            let presence = self.registry.client(proc).map(|client| client.presence);
+            assert_eq!(presence, Some(Presence::Connected), "{proc} is tied by {ties:?}");
+            assert!(!ties.is_empty() && ties.len() <= self.config.limits.ties_per_process_max, "ties of {proc}");
         }
     }
 
-    fn bind(&mut self, tie: Tie, namespaces: BTreeSet<Namespace>, here: &BTreeSet<ProcId>) {
-        let is_full = self.ties.len() >= self.config.limits.groups_max && !self.ties.bonds.contains_key(&tie);
+    fn bind(&mut self, tie: &Tie, namespaces: BTreeSet<Namespace>, here: &BTreeSet<ProcId>) {
         // A connection within one job has no other meaning than that it can be ended.
-        let is_of_others = namespaces.len() > 1 || matches!(tie, Tie::Connection(_));
-        if !is_of_others || here.is_empty() || is_full {
+        if namespaces.len() < 2 && !matches!(tie, Tie::Connection(_)) {
             return;
         }
-        let before: Vec<BTreeSet<Namespace>> = here.iter().map(|proc| self.ties.reach(proc)).collect();
-        self.ties.add(tie, namespaces, here.iter().cloned());
-        for (proc, before) in here.iter().zip(before) {
-            let news: Vec<Namespace> = self.ties.reach(proc).difference(&before).cloned().collect();
+        let jobs = Arc::new(namespaces);
+        for proc in here {
+            if self.ties.count(proc) >= self.config.limits.ties_per_process_max {
+                continue;
+            }
+            let news: Vec<Namespace> =
+                jobs.iter().filter(|job| **job != proc.namespace && !self.ties.reaches(proc, job)).cloned().collect();
+            self.ties.of_process.entry(proc.clone()).or_default().insert(tie.clone(), Arc::clone(&jobs));
             for peer in self.peers.of_process(proc).collect::<Vec<_>>() {
                 news.iter().for_each(|namespace| self.hand_over_segment(peer, namespace));
             }
@@ -232,7 +239,7 @@ impl<S: Publish> Server<S> {
         reads
             && self.store.is_registered(namespace)
             && self.is_of_user(namespace, peer.credentials.uid, peer.credentials.gid)
-            && self.ties.reach(&peer.proc).contains(namespace)
+            && self.ties.reaches(&peer.proc, namespace)
     }
 
     /// Whether a job's processes here are this user's, and nobody else's. Root, and the server's own user, read what is

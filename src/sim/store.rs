@@ -108,11 +108,16 @@ impl Publish for SimStore {
         self.store.posted_under(namespace, rank, audience, is_wanted)
     }
 
-    fn take_arrival(&mut self, namespace: &Namespace, rank: u32, entries: &[LentEntry<'_>]) -> Result<(), StoreError> {
+    fn take_arrival(
+        &mut self,
+        namespace: &Namespace,
+        rank: u32,
+        entries: &[LentEntry<'_>],
+    ) -> Result<usize, StoreError> {
         self.store.take_arrival(namespace, rank, entries)
     }
 
-    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<(), StoreError> {
+    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<usize, StoreError> {
         self.store.publish_arrivals(namespace)
     }
 

@@ -1,10 +1,10 @@
 //! Reading a fence's result: the parts of any number of servers, in both forms, process by process, with the values
 //! where they lie.
 //!
-//! A part is looked through before any of it is given out. So it is clear which form it has, and nothing comes out of a
-//! part that is damaged.
+//! All parts are looked through before anything is given out. So it is clear which form each has, and nothing comes out of
+//! a result that is damaged. The one who looks need not be the one who reads.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use super::fence::{COLLECTED, HAS_KEYS};
 use super::{BlobError, COMMIT_NUMBER, Contributor, FenceBlock, codec_of, commit_number, newest};
@@ -26,48 +26,84 @@ pub struct LentBlock<'a> {
 /// Takes the data of one process; says whether to go on.
 type TakeBlock<'t> = dyn FnMut(LentBlock<'_>) -> ControlFlow<()> + 't;
 
+/// One server's part of a fence's result that was looked through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it lies.
+    place: Range<usize>,
+    form: Form,
+}
+
+/// How a part is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As releases 3.2 to 5.0 write.
+    Older(Codec),
+    /// As releases 6.0 and 6.1 write: the encoding of the envelope and that of its content.
+    Newer(Codec, Codec),
+}
+
 /// Reads a fence's result whole.
 ///
 /// # Errors
 /// [`BlobError`] if a part is in no known form.
 pub fn decode_fence(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<FenceBlock>, BlobError> {
     let mut blocks = Vec::new();
-    read_fence(blob, limits, &mut |block| {
+    read_parts(blob, &look_through(blob, limits)?, limits, &mut |block| {
         let mut entries = block.entries.iter().map(LentEntry::to_kval).collect();
         commit_number::restore(&mut entries, block.commit);
         blocks.push(FenceBlock { contributor: block.contributor, entries });
         ControlFlow::Continue(())
-    })?;
+    });
     Ok(blocks)
 }
 
-/// Reads a fence's result process by process, until the end or until `take` wants no more.
+/// Looks a fence's result through, to the end: afterwards nothing can be wrong with it.
 ///
 /// # Errors
-/// [`BlobError`] if a part is in no known form. What was in the parts before it has been given out.
-pub fn read_fence(
-    blob: &[u8],
-    limits: &DecodeLimits,
-    take: &mut dyn FnMut(LentBlock<'_>) -> ControlFlow<()>,
-) -> Result<(), BlobError> {
+/// [`BlobError`] if a part is in no known form.
+pub fn look_through(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<Part>, BlobError> {
     let mut reader = Reader::new(blob, codec_of(blob), limits)?;
+    let mut parts = Vec::new();
     while !reader.is_at_end() {
         let codec = codec_of(reader.peek());
         reader.switch_to(codec);
         let part = reader.unpack_object("fence part")?;
+        let end = blob.len().saturating_sub(reader.remaining());
         let mut is_older = |codec| reader.inside(part, codec, |reader| read_part(reader, &mut pass_over));
-        let older = is_older(codec).map(|_| codec);
-        let older = older.or_else(|error| is_older(newest(codec)).map(|_| newest(codec)).map_err(|_| error));
-        let flow = match older {
-            Ok(codec) => reader.inside(part, codec, |reader| read_part(reader, take))?,
+        let older = is_older(codec).map(|_| Form::Older(codec));
+        let older =
+            older.or_else(|error| is_older(newest(codec)).map(|_| Form::Older(newest(codec))).map_err(|_| error));
+        let form = match older {
+            Ok(form) => form,
             // The older form is the likelier one, so its error is the one to report.
-            Err(error) => read_newer_part(part, codec, limits, take)?.ok_or(error)?,
+            Err(error) => newer_form(part, codec, limits)?.ok_or(error)?,
         };
-        if flow.is_break() {
-            break;
+        parts.push(Part { place: end.saturating_sub(part.len())..end, form });
+    }
+    Ok(parts)
+}
+
+/// Gives out what is in parts that were looked through, process by process, until the end or until `take` wants no more.
+pub fn read_parts(
+    blob: &[u8],
+    parts: &[Part],
+    limits: &DecodeLimits,
+    take: &mut dyn FnMut(LentBlock<'_>) -> ControlFlow<()>,
+) {
+    for Part { place, form } in parts {
+        let Some(part) = blob.get(place.clone()) else { return };
+        let flow = match *form {
+            Form::Older(codec) => {
+                Reader::new(part, codec, limits).and_then(|mut reader| read_part(&mut reader, take)).map_err(Into::into)
+            }
+            Form::Newer(envelope, codec) => read_newer_part(part, envelope, codec, limits, take),
+        };
+        // Bytes that have changed since they were looked through end the reading.
+        if !matches!(flow, Ok(Flow::Continue(()))) {
+            return;
         }
     }
-    Ok(())
 }
 
 type Flow = ControlFlow<()>;
@@ -168,25 +204,35 @@ fn relative(reader: &mut Reader<'_>) -> Result<Contributor, DecodeError> {
     }
 }
 
-/// A part of release 6; `None` if the bytes are no such part either.
-fn read_newer_part(
-    part: &[u8],
-    codec: Codec,
-    limits: &DecodeLimits,
-    take: &mut TakeBlock<'_>,
-) -> Result<Option<Flow>, BlobError> {
+/// How a part of release 6 is read; `None` if the bytes are no such part either.
+fn newer_form(part: &[u8], codec: Codec, limits: &DecodeLimits) -> Result<Option<Form>, BlobError> {
     let Some((is_compressed, content)) = open_envelope(part, codec, limits) else { return Ok(None) };
     if !is_compressed {
-        let Ok(codec) = look_through(content, codec, limits) else { return Ok(None) };
-        return Ok(Some(read_newer_content(content, codec, limits, take)?));
+        return Ok(content_codec(content, codec, limits).ok().map(|content| Form::Newer(codec, content)));
     }
     // Behind the length there is a zlib stream, or this never was compressed data.
     if content.get(4) != Some(&ZLIB_FIRST_BYTE) {
         return Ok(None);
     }
     let content = inflate(content, INFLATED_BYTES_MAX.min(limits.message_bytes_max))?;
-    let codec = look_through(&content, codec, limits)?;
-    Ok(Some(read_newer_content(&content, codec, limits, take)?))
+    Ok(Some(Form::Newer(codec, content_codec(&content, codec, limits)?)))
+}
+
+fn read_newer_part(
+    part: &[u8],
+    envelope: Codec,
+    codec: Codec,
+    limits: &DecodeLimits,
+    take: &mut TakeBlock<'_>,
+) -> Result<Flow, BlobError> {
+    match open_envelope(part, envelope, limits) {
+        Some((true, content)) => {
+            let content = inflate(content, INFLATED_BYTES_MAX.min(limits.message_bytes_max))?;
+            Ok(read_newer_content(&content, codec, limits, take)?)
+        }
+        Some((false, content)) => Ok(read_newer_content(content, codec, limits, take)?),
+        None => Ok(Flow::Break(())),
+    }
 }
 
 /// First byte of every zlib stream with the usual window size.
@@ -204,7 +250,7 @@ fn open_envelope<'a>(part: &'a [u8], codec: Codec, limits: &DecodeLimits) -> Opt
 }
 
 /// The encoding in which the content can be read.
-fn look_through(content: &[u8], codec: Codec, limits: &DecodeLimits) -> Result<Codec, DecodeError> {
+fn content_codec(content: &[u8], codec: Codec, limits: &DecodeLimits) -> Result<Codec, DecodeError> {
     let can_read = |codec| read_newer_content(content, codec, limits, &mut pass_over).map(|_| codec);
     can_read(newest(codec)).or_else(|error| can_read(codec).map_err(|_| error))
 }

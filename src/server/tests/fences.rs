@@ -3,8 +3,8 @@ use std::time::Duration;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Publish};
-use crate::proto::exchange::ExchangeForm;
-use crate::server::{Capabilities, Config, FenceData, HostReply, Output, PackedBytes};
+use crate::proto::exchange::{ExchangeForm, PackedFence};
+use crate::server::{Capabilities, Config, FenceData, HostReply, Output};
 use crate::types::{Info, InfoFlags, Kval, ProcId, Rank, Scope, Status};
 
 const SUCCESS: Status = Status::SUCCESS;
@@ -343,8 +343,7 @@ fn data_as_servers_have_packed_it_is_stored_like_any_other() {
         let (id, data) = collect(&mut rig, &peers);
         let own = packed(data.blocks);
         let others = packed(vec![(proc(3), up_to(2, vec![kval("a", 3)])), (proc(7), vec![kval("b", 4)])]);
-        let bytes = PackedBytes::new([others, own].concat());
-        let outputs = rig.complete(id, HostReply::PackedFence { status: SUCCESS, bytes });
+        let outputs = rig.complete(id, packed_fence([others, own].concat()));
         assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[1], SUCCESS)], "{form:?}");
         let posted =
             |rig: &Rig, rank| rig.server.store().posted(&namespace("job"), rank, Audience::OtherNodes).unwrap();
@@ -352,23 +351,29 @@ fn data_as_servers_have_packed_it_is_stored_like_any_other() {
         // What is older than what is there is dropped, however it comes.
         let (id, _) = collect(&mut rig, &peers);
         let older = packed(vec![(proc(3), up_to(1, vec![kval("a", 2)]))]);
-        rig.complete(id, HostReply::PackedFence { status: SUCCESS, bytes: PackedBytes::new(older) });
+        rig.complete(id, packed_fence(older));
         assert_eq!(posted(&rig, 3), vec![kval("a", 3)], "{form:?}");
     }
 }
 
+fn packed_fence(bytes: Vec<u8>) -> HostReply {
+    HostReply::PackedFence { status: SUCCESS, packed: PackedFence::new(bytes).unwrap() }
+}
+
+/// Servers number the processes by the sizes that they know when the fence is handed to the host.
 #[test]
-fn packed_data_that_is_damaged_fails_the_fence() {
+fn ranks_are_numbered_by_the_sizes_that_the_host_was_told() {
     let mut rig = Rig::new(Capabilities::FENCE);
-    let peer = rig.job(4, 1)[0];
-    let (id, _) = collect(&mut rig, &[peer]);
-    let blocks = (1..4).map(|rank| (proc(rank), vec![kval("a", rank)])).collect();
-    let mut bytes = ExchangeForm::Release4.pack_fence(blocks, &[(namespace("job"), Some(4))]).unwrap();
-    bytes.pop();
-    let outputs = rig.complete(id, HostReply::PackedFence { status: SUCCESS, bytes: PackedBytes::new(bytes) });
-    assert_eq!(statuses(&outputs), [(peer, Status::ERR_UNPACK_FAILURE)]);
-    let posted = |rank| rig.server.store().posted(&namespace("job"), rank, Audience::OtherNodes).unwrap();
-    assert_eq!((1..4).flat_map(posted).collect::<Vec<_>>(), [], "of a damaged part nothing is believed");
+    let peer = rig.job(2, 1)[0];
+    rig.register("other", Some(4), Some(0));
+    let other = |rank: u32| ProcId::new(namespace("other"), rank);
+    let procs = [proc(0), proc(1), ProcId { namespace: namespace("other"), rank: Rank::Wildcard }];
+    let (id, upcall) = fence_upcall(&rig.request(peer, fence(&procs, &[flag("pmix.collect")])));
+    let packed = ExchangeForm::Release4.pack_fence(vec![(other(1), vec![kval("a", 1)])], &upcall.namespaces).unwrap();
+    rig.register("job", Some(3), Some(1));
+    rig.complete(id, packed_fence(packed));
+    let posted = |rank| rig.server.store().posted(&namespace("other"), rank, Audience::OtherNodes).unwrap();
+    assert_eq!([0, 1, 2].map(posted), [vec![], vec![kval("a", 1)], vec![]]);
 }
 
 #[test]
