@@ -38,6 +38,7 @@ mod notices;
 pub mod proto;
 pub mod ptl;
 pub mod regex;
+mod remedy;
 pub mod runtime;
 pub mod server;
 #[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use modex::proto::frame::{self, FrameHeader};
 use modex::proto::handshake::{Connect, Ids, Role, SECURITY_NATIVE, STORE_HASH, native_credential};
-use modex::proto::{Collective, Commit, Dialect, Request, Tag, request};
+use modex::proto::{Collective, Commit, Dialect, Get, Request, Tag, request};
 use modex::ptl::{Endpoint, ServerAddress};
-use modex::types::{Key, Kval, ProcId, Scope, Text, Value};
+use modex::types::{Info, Key, Kval, ProcId, Scope, Text, Value};
 use modex::{Client, ConnectionLimits, FenceOptions, ForeignClients, LocalHost, Server, SocketAccess, keys};
 use support::{TestServer, description, ids, namespace, proc, role, this_binary};
 
@@ -309,6 +309,44 @@ fn a_value_that_would_inflate_without_end_is_kept_as_it_is() {
     others_are_served(&node, &mut first, 102);
     let grown = memory_peak() - before;
     assert!(grown < 32 << 10, "{grown} KiB");
+    // Who asks for it gets the rest, and the log tells why.
+    assert_ne!(ask(&mut first, 103, &getting("bomb"))[..2], [2, 0]);
+    wait_for_log("a value that a client compressed is kept from those of other libraries");
+    others_are_served(&node, &mut first, 104);
+}
+
+/// A request for a value of rank 0.
+fn getting(key: &'static str) -> Vec<u8> {
+    let get = Get { proc: proc("job", 0), directives: Vec::new(), key: Some(Key::from_static(key)) };
+    request::encode(&Request::Get(get), Dialect::OWN).unwrap()
+}
+
+#[test]
+fn a_silent_connection_that_was_not_introduced_is_dropped_in_time() {
+    let node = node(ConnectionLimits { handshake_time_max: Duration::from_secs(1), ..Default::default() });
+    let mut first = admitted(address(&node), &introduction(proc("job", 0)));
+    let mut begun = TcpStream::connect(address(&node)).unwrap();
+    begun.write_all(&introduction(proc("job", 0)).encode().unwrap()[..20]).unwrap();
+    for mut silent in [TcpStream::connect(address(&node)).unwrap(), begun] {
+        assert_eq!(silent.read(&mut [0; 8]).unwrap_or(0), 0, "closed");
+    }
+    others_are_served(&node, &mut first, 101);
+}
+
+/// The kernel keeps some answers for it, then the server has to, up to a bound.
+#[test]
+fn a_peer_that_does_not_read_is_dropped_and_the_others_are_served() {
+    let node = node(ConnectionLimits { queued_bytes_max: 70_001, ..Default::default() });
+    let mut first = admitted(address(&node), &introduction(proc("job", 0)));
+    let mut deaf = admitted(address(&node), &introduction(proc("job", 0)));
+    // A tag may be used again only after its answer, so every request has its own.
+    for tag in 101.. {
+        if deaf.write_all(&frame::encode(1, Tag(tag), &[2, 0]).unwrap()).is_err() {
+            break;
+        }
+    }
+    wait_for_log("more exceed the limit of 70001");
+    others_are_served(&node, &mut first, 101);
 }
 
 #[test]
@@ -353,6 +391,33 @@ fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
         stream.set_nonblocking(true).unwrap();
         assert_eq!(stream.read(&mut [0; 8]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "still there");
     }
+}
+
+/// A client chooses how it is spoken to, and each way is another answer: the server kept all of them, and what nobody took
+/// was on no account.
+#[test]
+fn a_rank_that_speaks_in_every_tongue_holds_no_more_than_others() {
+    let node = node(ConnectionLimits { held_bytes_max: 32 << 20, ..Default::default() });
+    let mut described = description(2, &[("node0", "0,1")]);
+    described.push(Info::new(Key::from_static("site.table"), Value::from(vec![0xa5; 6 << 20])));
+    node.server.register_namespace(&namespace("large"), 2, described).unwrap();
+    (0..2).for_each(|rank| node.register_client("large", rank));
+    let mut deaf = Vec::new();
+    for (codec, ask) in [("v3", &[0, 0, 0, 1, 0][..]), ("v4", &[2, 0]), ("v41", &[2, 0]), ("v51", &[2, 0])] {
+        for version in ["4.1.2", "4.2.2"] {
+            let mut connect = introduction(proc("large", 0));
+            (connect.codec, connect.version) = (Text::from(codec), Text::from(version));
+            let mut stream = admitted(address(&node), &connect);
+            stream.write_all(&frame::encode(1, Tag(101), ask).unwrap()).unwrap();
+            deaf.push(stream);
+        }
+    }
+    wait_for_log("more than the limit of 33554432, and those of this process most");
+    let mut other = admitted(address(&node), &introduction(proc("large", 1)));
+    assert!(ask(&mut other, 101, &[2, 0]).len() > 6 << 20);
+    drop(deaf);
+    let mut first = admitted(address(&node), &introduction(proc("job", 0)));
+    others_are_served(&node, &mut first, 101);
 }
 
 #[test]

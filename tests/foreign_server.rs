@@ -187,6 +187,38 @@ fn captured_sessions_of_three_releases_are_conversed_byte_for_byte() {
     }
 }
 
+/// Whatever a server says of its release: later than all known, too large for a number, nonsense or nothing.
+#[test]
+fn a_server_of_unknown_release_is_spoken_to_in_what_its_address_names() {
+    for version in ["9.9.9", "v9.0.0rc1", "4294967296.0.0", "nonsense", "", "4", "..", "-1.2.3"] {
+        for uri in ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4"] {
+            let server = Server::new(|mut stream| {
+                admit(&mut stream);
+                let message = read_message(&mut stream);
+                let header = FrameHeader::decode(message[..FrameHeader::SIZE_BYTES].try_into().unwrap());
+                let Tag(tag) = header.tag;
+                send(&mut stream, tag, &Reply::Status(Status::SUCCESS), Command::Finalize);
+            });
+            let client = Client::builder().env(server.environment(uri, version)).timeout(Duration::from_secs(20));
+            let client = client.connect().unwrap_or_else(|error| panic!("{uri}, {version:?}: {error}"));
+            assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2), "{uri}, {version:?}");
+            client.finalize().unwrap_or_else(|error| panic!("{uri}, {version:?}: {error}"));
+            server.ended();
+        }
+    }
+}
+
+#[test]
+fn a_server_that_offers_only_what_nobody_knows_is_an_error_that_says_what_is_missing() {
+    let server = Server::new(drop);
+    let client =
+        Client::builder().env(server.environment("PMIX_SERVER_URI71", "7.1.0")).timeout(Duration::from_secs(20));
+    let error = client.connect().unwrap_err().to_string();
+    assert!(error.contains("testns") && error.contains("PMIX_SERVER_URI41"), "{error}");
+    drop(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap());
+    server.ended();
+}
+
 fn unreachable(error: ConnectError) -> String {
     match error {
         ConnectError::ServerUnreachable { reason, .. } => reason.to_string(),

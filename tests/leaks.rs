@@ -1,13 +1,46 @@
-//! Nothing stays: descriptors, mappings, threads and files go when what they were for goes.
+//! Nothing stays: memory, descriptors, mappings, threads and files go when what they were for goes.
 //!
 //! One test, because it counts what the whole process holds.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
 
 mod support;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use modex::types::{Rank, Scope};
-use modex::{FenceOptions, keys};
+use modex::{Client, FenceOptions, GetOptions, keys};
 use support::{TestServer, description, descriptors, ids, namespace, proc, role, shared_mappings};
+
+/// The system's allocator with an account of what is in use. It is read while nobody works, so no ordering is needed.
+struct Counting;
+
+static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is forwarded unchanged to the system's allocator, which meets the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        USED_BYTES.fetch_add(layout.size(), Relaxed);
+        // SAFETY: the caller's obligations are those of this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        USED_BYTES.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's obligations are those of this function.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Jobs after which everything that is kept once, or up to a bound, is there.
+const FIRST_JOBS: u32 = 200;
+const JOBS: u32 = 1000;
+/// What the later jobs may leave: less than six bytes for each.
+const GROWTH_BYTES_MAX: usize = 4096;
 
 #[test]
 fn client_process() {
@@ -24,30 +57,64 @@ fn held() -> Held {
     Held { descriptor_count: descriptors().len(), mapping_count: shared_mappings().len() }
 }
 
+/// A job with two clients that use their namespace, one of which goes without a word: one of our own, and one over TCP.
 fn run_a_job(node: &TestServer, name: &str) {
     let (uid, gid) = ids();
-    node.server.register_namespace(&namespace(name), 1, description(1, &[("node0", "0")])).unwrap();
-    node.server.register_client(&proc(name, 0), uid, gid).unwrap();
-    let client = node.connect(name, 0);
-    client.put(Scope::Global, "endpoint", name).unwrap();
-    client.commit().unwrap();
-    client.fence(&FenceOptions::new().collect(true)).unwrap();
-    assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(1));
-    client.finalize().unwrap();
-    node.server.deregister_client(&proc(name, 0)).unwrap();
+    node.server.register_namespace(&namespace(name), 2, description(2, &[("node0", "0,1")])).unwrap();
+    for rank in [0, 1] {
+        node.server.register_client(&proc(name, rank), uid, gid).unwrap();
+    }
+    let clients = [node.connect(name, 0), over_tcp(node, name, 1)];
+    for client in &clients {
+        client.put(Scope::Global, "endpoint", name).unwrap();
+        client.commit().unwrap();
+    }
+    let fence = FenceOptions::new().collect(true);
+    let [first, second] = &clients;
+    let pending = first.fence_nb(&fence).unwrap();
+    second.fence(&fence).unwrap();
+    pending.wait().unwrap();
+    for client in &clients {
+        assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+        for rank in [0, 1] {
+            let endpoint = client.get_value(&proc(name, rank), "endpoint", &GetOptions::new()).unwrap();
+            assert_eq!(endpoint.as_str(), Some(name));
+        }
+        assert!(client.get_value(&proc(name, 0), "nothing", &GetOptions::new().immediate()).is_err());
+    }
+    let [first, second] = clients;
+    first.finalize().unwrap();
+    drop(second);
+    for rank in [0, 1] {
+        node.server.deregister_client(&proc(name, rank)).unwrap();
+    }
     node.server.deregister_namespace(&namespace(name)).unwrap();
+}
+
+/// A client that can't reach its server's socket.
+fn over_tcp(node: &TestServer, name: &str, rank: u32) -> Client {
+    let mut variables = node.server.setup_fork(&proc(name, rank)).unwrap();
+    for (_, value) in variables.iter_mut().filter(|(name, _)| name == "MODEX_SERVER_URI") {
+        *value = value.replace(";unix:/", ";unix:/nowhere/");
+    }
+    let client = Client::builder().env(variables).connect().unwrap();
+    assert!(!client.reads_segment());
+    client
 }
 
 #[test]
 fn a_thousand_jobs_and_the_server_itself_leave_nothing_behind() {
     let before = held();
     let node = TestServer::local();
-    run_a_job(&node, "first");
+    run_a_job(&node, "job");
     let with_server = held_when_quiet(&node);
-    for number in 0..1000 {
-        run_a_job(&node, &format!("job{number}"));
-    }
+    (1..FIRST_JOBS).for_each(|number| run_a_job(&node, &format!("job{number:04}")));
     assert_eq!(held_when_quiet(&node), with_server);
+    let used = USED_BYTES.load(Relaxed);
+    (FIRST_JOBS..JOBS).for_each(|number| run_a_job(&node, &format!("job{number:04}")));
+    assert_eq!(held_when_quiet(&node), with_server);
+    let growth = USED_BYTES.load(Relaxed).saturating_sub(used);
+    assert!(growth <= GROWTH_BYTES_MAX, "{growth} bytes more than after {FIRST_JOBS} jobs");
 
     let directory = node.directory;
     drop(node.server);

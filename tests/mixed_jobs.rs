@@ -146,25 +146,69 @@ fn connect_over_tcp(node: &TestServer) -> Client {
     Client::builder().env(environment.collect::<Vec<_>>()).connect().unwrap()
 }
 
+/// The same as a foreign process: all that it knows is an address, and with its name an encoding, and a release.
+fn connect_as_foreign(node: &TestServer, (uri, release): (&str, &str)) -> Client {
+    let variables = node.server.setup_fork(&proc("job", 0)).unwrap();
+    let address = variables.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap().1.clone();
+    let mut environment: Vec<_> = variables
+        .into_iter()
+        .filter(|(name, _)| !["MODEX_", "PMIX_SERVER_URI", "PMIX_VERSION"].iter().any(|start| name.starts_with(start)))
+        .collect();
+    environment.extend([(uri.to_owned(), address), ("PMIX_VERSION".to_owned(), release.to_owned())]);
+    Client::builder().env(environment).connect().unwrap()
+}
+
+/// An encoding each, with a release that has it.
+const FOREIGN: [(&str, &str); 5] = [
+    ("PMIX_SERVER_URI3", "3.2.5"),
+    ("PMIX_SERVER_URI4", "4.0.0"),
+    ("PMIX_SERVER_URI41", "4.2.2"),
+    ("PMIX_SERVER_URI51", "6.0.0"),
+    ("PMIX_SERVER_URI61", "6.1.1"),
+];
+
 fn answer(client: &Client, whose: &ProcId, key: &str) -> Result<Value, GetError> {
     client.get_value(whose, key, &GetOptions::new().immediate()).map(|found| found.into_value().unwrap())
+}
+
+/// Asks as a process with or without a segment does, and with what realms a qualifier names.
+fn qualified(client: &Client, whose: &ProcId, key: &str, realm: u32) -> Result<Value, GetError> {
+    let info = |key, value: Value| Info::new(Key::from_static(key), value);
+    let options = GetOptions::new().immediate();
+    let options = match realm {
+        0 => options.info(info("pmix.node.info", true.into())).info(info("pmix.nodeid", 0_u32.into())),
+        1 => options.info(info("pmix.node.info", true.into())).info(info("pmix.hname", "node1".into())),
+        2 => options.info(info("pmix.app.info", true.into())).info(info("pmix.appnum", 0_u32.into())),
+        _ => options.info(info("pmix.job.info", true.into())),
+    };
+    client.get_value(whose, key, &options).map(|found| found.into_value().unwrap())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_answer_over_the_socket_equals_the_one_from_the_segment(job in job()) {
+    fn every_answer_over_the_socket_equals_the_one_from_the_segment(job in job(), foreign in prop::sample::select(FOREIGN.to_vec())) {
         let node = TestServer::start("node0", LocalHost);
         job.register(&node);
         let near = node.connect("job", 0);
-        let far = connect_over_tcp(&node);
-        prop_assert!(near.reads_segment() && !far.reads_segment());
+        let far = [connect_over_tcp(&node), connect_as_foreign(&node, foreign)];
+        prop_assert!(near.reads_segment() && !far[0].reads_segment() && !far[1].reads_segment());
         let writers = job.post(&node, &near);
         for rank in (0..=job.size()).map(Rank::from).chain([Rank::Wildcard]) {
             let whose = ProcId { namespace: namespace("job"), rank };
             for key in KEYS.iter().chain(&DERIVED) {
-                prop_assert_eq!(answer(&near, &whose, key), answer(&far, &whose, key), "{} of {}", key, rank);
+                let expected = answer(&near, &whose, key);
+                for far in &far {
+                    prop_assert_eq!(&expected, &answer(far, &whose, key), "{} of {}, {:?}", key, rank, foreign);
+                }
+            }
+        }
+        let whole = ProcId { namespace: namespace("job"), rank: Rank::Wildcard };
+        for (key, realm) in KEYS.iter().chain(&DERIVED).flat_map(|key| (0..4).map(move |realm| (key, realm))) {
+            let expected = qualified(&near, &whole, key, realm);
+            for far in &far {
+                prop_assert_eq!(&expected, &qualified(far, &whole, key, realm), "{} in {}, {:?}", key, realm, foreign);
             }
         }
         drop(writers);

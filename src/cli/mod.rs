@@ -52,6 +52,9 @@ enum Command {
     /// Clean up after a launcher that was killed (started by `modex run`)
     #[command(name = run::GUARDIAN, hide = true)]
     Guardian,
+    /// End at once (what `modex bench launch` compares with)
+    #[command(name = bench::NOTHING, hide = true)]
+    Nothing,
 }
 
 /// `modex demo` with a parser of its own.
@@ -64,10 +67,12 @@ struct Demo {
 }
 
 /// Every rank of a demo job comes through here, and the parser of all subcommands touches more memory than the rest of
-/// a rank's start: the demo gets along without it.
+/// a rank's start: the demo gets along without it, and without options it needs none.
 fn parse(words: Vec<OsString>) -> Command {
     match words.get(1) {
+        Some(word) if word == "demo" && words.len() == 2 => Command::Demo(demo::Options::default()),
         Some(word) if word == "demo" => Command::Demo(Demo::parse_from(words.into_iter().skip(1)).options),
+        Some(word) if word == bench::NOTHING && words.len() == 2 => Command::Nothing,
         _ => Cli::parse_from(words).command,
     }
 }
@@ -99,6 +104,7 @@ pub fn main() -> ExitCode {
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::man(&options),
         Command::Guardian => Ok(run::guardian()),
+        Command::Nothing => Ok(0),
     };
     match outcome {
         Ok(status) => ExitCode::from(status),
@@ -132,3 +138,20 @@ const MISUSE: u8 = 2;
 
 /// What a subcommand gives back: the exit status, or an error to print in one line.
 type Outcome = Result<u8, Box<dyn std::error::Error>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demo_without_options_is_what_the_parser_makes_of_it() {
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect();
+        let Command::Demo(parsed) = Cli::parse_from(["modex", "demo"]).command else { panic!("another subcommand") };
+        let Command::Demo(short) = parse(words(&["modex", "demo"])) else { panic!("another subcommand") };
+        assert_eq!(short, parsed);
+        let Command::Demo(given) = parse(words(&["modex", "demo", "--rounds", "3"])) else {
+            panic!("another subcommand")
+        };
+        assert_eq!(given, demo::Options { rounds: 3, ..parsed });
+    }
+}

@@ -27,9 +27,13 @@ impl JobInfoWriter {
     pub fn new(namespace: &Text, dialect: Dialect, message_bytes_max: usize) -> Result<Self, EncodeError> {
         let mut writer = Writer::new(dialect.codec);
         writer.pack::<CompulsoryString>(namespace)?;
-        // A quarter is left: a process is small, and what follows is none.
-        let full_bytes = message_bytes_max / 4 * 3;
-        Ok(Self { writer, peer: dialect.peer, full_bytes, buffer: Vec::new() })
+        Ok(Self { writer, peer: dialect.peer, full_bytes: full_bytes(message_bytes_max), buffer: Vec::new() })
+    }
+
+    /// Whether nothing was left out of an answer of this size for a peer that takes payloads of that one.
+    #[must_use]
+    pub const fn has_room(size_bytes: usize, message_bytes_max: usize) -> bool {
+        size_bytes < full_bytes(message_bytes_max)
     }
 
     /// Adds an entry, as far as the peer has types for it.
@@ -69,6 +73,11 @@ impl JobInfoWriter {
     pub fn is_same_for(first: Version, second: Version) -> bool {
         reads_session_arrays(first) == reads_session_arrays(second)
     }
+}
+
+/// A quarter is left: a process is small, and what follows is none.
+const fn full_bytes(message_bytes_max: usize) -> usize {
+    message_bytes_max / 4 * 3
 }
 
 /// Whether an entry of a job's information is told. The maps of nodes and processes stay here, as with the reference's

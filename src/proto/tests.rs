@@ -197,6 +197,22 @@ fn compressed_fence_data_of_release_6_is_read() {
     assert!(matches!(decode_fence(&newer_part(&deflated, true), &LIMITS()), Err(BlobError::Inflate(_))));
 }
 
+/// A bomb in another server's part: it is refused before more than a message may have was written to memory, whether it says
+/// how large it is or not.
+#[test]
+fn fence_data_that_inflate_without_end_are_refused() {
+    let limits = DecodeLimits { message_bytes_max: 1 << 20, ..LIMITS() };
+    for declared in [u32::MAX, 16 << 20, 1 << 20, 100] {
+        let mut encoder =
+            flate2::write::ZlibEncoder::new(host_order::to_bytes(declared).to_vec(), flate2::Compression::best());
+        encoder.write_all(&vec![0; 16 << 20]).unwrap();
+        let bomb = newer_part(&encoder.finish().unwrap(), true);
+        assert!(bomb.len() < 64 << 10, "{} bytes", bomb.len());
+        let refused = decode_fence(&bomb, &limits);
+        assert!(matches!(refused, Err(BlobError::Inflate(_))), "{declared}: {refused:?}");
+    }
+}
+
 fn with_dialect<T: std::fmt::Debug, S: Strategy<Value = T>>(
     strategy: impl Fn(Dialect) -> S,
 ) -> impl Strategy<Value = (Dialect, T)> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::socket_directory::SocketDirectory;
 use super::{Credentials, ServerAddress, Stream, StreamLimits};
+use crate::remedy::explain;
 
 /// Which users can reach a server's socket. What they may do there is decided after the kernel said who they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub enum ListenError {
         ours: u32,
     },
     /// The operating system refused a step.
-    #[error("cannot {step} {path}: {source}")]
+    #[error("cannot {step} {path}: {}", explain(.source))]
     Io {
         /// What was tried.
         step: &'static str,

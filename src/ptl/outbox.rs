@@ -19,13 +19,16 @@ pub struct QueueFull {
     pub limit_bytes: usize,
 }
 
-/// Bytes on their way to a peer: whole messages in order, each with at most one descriptor on its first byte.
+/// Bytes on their way to a peer: whole messages in order, each with at most one descriptor, which comes no later than its
+/// first byte.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     messages: VecDeque<Outgoing>,
     queued_bytes: usize,
     /// Memory of messages that nobody else has.
     own_bytes: usize,
+    /// Memory of messages that others may have, too.
+    shared_bytes: usize,
 }
 
 /// Bytes of one peer, or of many.
@@ -40,7 +43,7 @@ struct Outgoing {
     bytes: Bytes,
     /// How many of `bytes` the kernel has.
     sent: usize,
-    /// Taken when the first byte is sent.
+    /// Taken when it was sent, with the first byte or with those before it.
     descriptor: Option<Arc<OwnedFd>>,
 }
 
@@ -76,7 +79,8 @@ impl Outbox {
 
     fn append(&mut self, bytes: Bytes, descriptor: Option<Arc<OwnedFd>>) {
         if !bytes.as_slice().is_empty() {
-            self.own_bytes = self.own_bytes.saturating_add(bytes.own_bytes());
+            let memory = self.memory_of(&bytes);
+            *memory = memory.saturating_add(bytes.as_slice().len());
             self.messages.push_back(Outgoing { bytes, sent: 0, descriptor });
         }
     }
@@ -87,6 +91,17 @@ impl Outbox {
 
     pub(super) const fn own_bytes(&self) -> usize {
         self.own_bytes
+    }
+
+    pub(super) const fn shared_bytes(&self) -> usize {
+        self.shared_bytes
+    }
+
+    const fn memory_of(&mut self, bytes: &Bytes) -> &mut usize {
+        match bytes {
+            Bytes::Own(_) => &mut self.own_bytes,
+            Bytes::Shared(_) => &mut self.shared_bytes,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -100,25 +115,32 @@ impl Outbox {
         let slices = slices.get(..count).unwrap_or_default();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let descriptor = self.messages.front().and_then(|message| message.descriptor.as_ref());
+        let bearer = self.messages.iter().take(count).position(|message| message.descriptor.is_some());
+        let descriptor = bearer.and_then(|bearer| self.messages.get(bearer)?.descriptor.as_ref());
         let descriptors = descriptor.map(|descriptor| [descriptor.as_fd()]);
         if let Some(descriptors) = &descriptors {
             let has_room = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
             debug_assert!(has_room, "the buffer is made for one descriptor");
         }
         let sent = rustix::net::sendmsg(socket, slices, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+        if let Some(message) = bearer.and_then(|bearer| self.messages.get_mut(bearer)) {
+            // It went with the first byte of the call, even if its message has yet to go.
+            message.descriptor = None;
+        }
         self.forget(sent);
         Ok(())
     }
 
-    /// Collects the front of the queue for one system call. A message with a descriptor starts a call of its own, so
-    /// that the kernel attaches the descriptor to that message's first byte.
+    /// Collects the front of the queue for one system call, with at most one descriptor. The kernel attaches that to the
+    /// first byte of the call: it may come before its message, never later, and in order.
     fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES_MAX]) -> usize {
         let mut count = 0;
+        let mut has_descriptor = false;
         for (message, slot) in self.messages.iter().zip(slices) {
-            if count > 0 && message.descriptor.is_some() {
+            if has_descriptor && message.descriptor.is_some() {
                 break;
             }
+            has_descriptor |= message.descriptor.is_some();
             *slot = IoSlice::new(message.bytes.as_slice().get(message.sent..).unwrap_or_default());
             count += 1;
         }
@@ -130,27 +152,21 @@ impl Outbox {
         while sent > 0
             && let Some(message) = self.messages.front_mut()
         {
-            message.descriptor = None;
             let left = message.bytes.as_slice().len() - message.sent;
             if sent < left {
                 message.sent += sent;
                 return;
             }
             sent -= left;
-            self.own_bytes = self.own_bytes.saturating_sub(message.bytes.own_bytes());
-            self.messages.pop_front();
+            if let Some(Outgoing { bytes, .. }) = self.messages.pop_front() {
+                let memory = self.memory_of(&bytes);
+                *memory = memory.saturating_sub(bytes.as_slice().len());
+            }
         }
     }
 }
 
 impl Bytes {
-    const fn own_bytes(&self) -> usize {
-        match self {
-            Self::Own(bytes) => bytes.len(),
-            Self::Shared(_) => 0,
-        }
-    }
-
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes,

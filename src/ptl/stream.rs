@@ -306,8 +306,9 @@ impl Stream {
         self.descriptors.pop_front()
     }
 
-    /// Appends a message, with a descriptor on its first byte if given. Nothing is sent before [`Stream::flush`]. Where
-    /// the transport carries no descriptors the message goes without, as if there had been none to give.
+    /// Appends a message, with a descriptor that arrives no later than its first byte, if given. Nothing is sent before
+    /// [`Stream::flush`]. Where the transport carries no descriptors the message goes without, as if there had been none
+    /// to give.
     ///
     /// # Errors
     /// [`QueueFull`]: the peer does not read. Drop it.
@@ -363,6 +364,17 @@ impl Stream {
     #[must_use]
     pub const fn held_bytes(&self) -> usize {
         self.outbox.own_bytes()
+    }
+
+    /// Memory of what waits to be sent and is shared with other streams, in bytes: a message counts whole until all of it was sent.
+    #[must_use]
+    pub const fn shared_bytes(&self) -> usize {
+        self.outbox.shared_bytes()
+    }
+
+    /// Forgets what waits to be sent: nothing more will be.
+    pub fn discard(&mut self) {
+        self.outbox = Outbox::default();
     }
 
     /// Whether bytes wait to be sent.

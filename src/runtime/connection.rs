@@ -184,6 +184,11 @@ impl Connection {
         received.saturating_add(self.stream.held_bytes())
     }
 
+    /// Of what many get, how much waits here for the peer to take it, in bytes.
+    pub(super) const fn shared_bytes(&self) -> usize {
+        self.stream.shared_bytes()
+    }
+
     /// Whether it has yet to be heard, or was and will not be again.
     pub(super) fn is_greeting(&self) -> bool {
         matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..) | Stage::Refused)
@@ -435,6 +440,11 @@ impl Connection {
     pub(super) fn flush(&mut self) -> Result<bool, Dropped> {
         let flushed = self.stream.flush()?;
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
+    }
+
+    /// Nothing more is written.
+    pub(super) fn discard(&mut self) {
+        self.stream.discard();
     }
 
     /// Ends the connection. A child that was forked meanwhile may hold a copy of the socket, which would keep the peer

@@ -33,7 +33,7 @@ pub struct ConnectionLimits {
     /// exceeds that is lost to the client, which keeps its connection.
     pub queued_bytes_max: usize,
     /// Bytes that all connections together may hold of the server's memory: beginnings of messages, and what waits to be
-    /// sent, unless others get the same. Beyond half of it events and output wait for nobody who does not read; beyond all of
+    /// sent; what many get counts once, job information as long as it is kept for the next (a quarter of this at most, which gives way). Beyond half of it events and output wait for nobody who does not read; beyond all of
     /// it the process that holds most loses the connection that holds most.
     pub held_bytes_max: usize,
     /// Requests of one process that the host has not answered, and events of it that the handlers of the host's process
@@ -101,7 +101,7 @@ impl Connections {
             dirty: BTreeSet::new(),
             ended: Vec::new(),
             inputs: VecDeque::new(),
-            job_info: JobInfoAnswers::default(),
+            job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             refusals: Refusals::default(),
             held: Held::new(limits.held_bytes_max),
@@ -364,10 +364,19 @@ impl Connections {
     /// Notes what a connection holds, and parts with the greediest as long as all hold too much.
     fn weigh(&mut self, id: PeerId) {
         self.held.set(id, self.connections.get(&id).map_or(0, Connection::held_bytes));
-        while let Some(greediest) = self.held.greediest(|id| self.connections.get(&id).map(Connection::account)) {
+        self.held.set_shared(self.job_info.held_bytes());
+        if self.held.is_exceeded() {
+            self.job_info.give_way();
+            self.held.set_shared(self.job_info.held_bytes());
+        }
+        let of_peer = |connections: &BTreeMap<PeerId, Connection>, id| {
+            connections.get(&id).map(|connection| (connection.account(), connection.shared_bytes()))
+        };
+        while let Some(greediest) = self.held.greediest(|id| of_peer(&self.connections, id)) {
             let (bytes, bytes_max) = (self.held.bytes(), self.limits.held_bytes_max);
             self.settle(greediest, Err(Dropped::Greedy { bytes, bytes_max }));
             self.held.set(greediest, 0);
+            self.held.set_shared(self.job_info.held_bytes());
         }
     }
 
@@ -392,7 +401,10 @@ impl Connections {
     }
 
     fn remove(&mut self, id: PeerId) {
-        self.ended.extend(self.connections.remove(&id));
+        if let Some(mut connection) = self.connections.remove(&id) {
+            connection.discard();
+            self.ended.push(connection);
+        }
         self.held.set(id, 0);
         self.greeting.remove(id);
         self.deadlines.retain(|&(_, other)| other != id);
@@ -466,6 +478,8 @@ impl Refusals {
 const REFUSALS_PAUSE: Duration = Duration::from_secs(10);
 /// Numbers below are the poller's own tokens.
 const FIRST_PEER: u64 = 3;
+/// What part of all that may be held is kept of job information, for those who speak as others did.
+const JOB_INFO_SHARE: usize = 4;
 /// Bytes read from one connection per turn.
 const BUFFER_SIZE_BYTES: usize = 64 << 10;
 const ACCEPTS_PER_TURN: usize = 64;

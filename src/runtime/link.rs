@@ -10,12 +10,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::clock::{Clock, wait_ms};
 use super::events::Job;
 use super::link_state::{Beside, LinkState};
+use super::watchers::Watchers;
 use crate::client::{Call, CallError, CallId, Outcome};
 use crate::types::Time;
 
@@ -34,8 +34,8 @@ pub(super) struct Link {
     work: Condvar,
     socket: Arc<OwnedFd>,
     clock: Clock,
-    /// Ends the progress thread's wait for the socket; made with the thread.
-    wake: OnceLock<EventFd>,
+    /// Where leader and progress thread wait; made with the thread. Without it the leader waits by itself.
+    watchers: OnceLock<Watchers>,
 }
 
 /// Results on their way to those who asked.
@@ -55,7 +55,7 @@ impl Link {
     pub(super) fn new(state: LinkState, clock: Clock) -> Self {
         let socket = state.socket();
         let (turn, work) = (Condvar::new(), Condvar::new());
-        Self { state: Mutex::new(state), turn, work, socket, clock, wake: OnceLock::new() }
+        Self { state: Mutex::new(state), turn, work, socket, clock, watchers: OnceLock::new() }
     }
 
     /// Looks at what the conversation brought so far, or changes it.
@@ -67,7 +67,7 @@ impl Link {
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut LinkState) -> R) -> R {
         let mut state = self.state.lock();
         let result = change(&mut state);
-        self.rouse(&state);
+        self.rouse(state);
         result
     }
 
@@ -92,7 +92,7 @@ impl Link {
     pub(super) fn start(&self, call: Call) -> CallId {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
-        self.rouse(&state);
+        self.rouse(state);
         id
     }
 
@@ -101,7 +101,7 @@ impl Link {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
         state.results.give_to(id, callback);
-        self.rouse(&state);
+        self.rouse(state);
         id
     }
 
@@ -109,29 +109,28 @@ impl Link {
     pub(super) fn settle(&self, id: CallId) {
         let mut state = self.state.lock();
         state.settle(self.clock.now(), id);
-        self.rouse(&state);
+        self.rouse(state);
     }
 
     /// Runs something where callbacks run, after those that are ready.
     pub(super) fn defer(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.state.lock();
         state.results.ready.push_back(Box::new(job));
-        self.rouse(&state);
+        self.rouse(state);
     }
 
     /// Whether the progress thread waits for events when nothing else is due.
     pub(super) fn listen(&self, is_listening: bool) {
         let mut state = self.state.lock();
         state.is_listening = is_listening;
-        self.rouse(&state);
+        self.rouse(state);
     }
 
-    /// Makes what ends the progress thread's wait for the socket. Before the thread is started.
+    /// Makes what the progress thread waits with. Before the thread is started.
     pub(super) fn prepare_progress(&self) -> nix::Result<()> {
-        if self.wake.get().is_none() {
-            let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        if self.watchers.get().is_none() {
             // Another thread may have been faster; one is enough.
-            let _ = self.wake.set(wake);
+            let _ = self.watchers.set(Watchers::new(self.socket.as_fd())?);
         }
         Ok(())
     }
@@ -146,6 +145,7 @@ impl Link {
         let mut state = self.state.lock();
         if !state.is_led {
             state.receive(self.clock.now());
+            self.leave(&state);
         }
         self.advance(&mut state);
         state.results.kept.remove(&id)
@@ -185,8 +185,10 @@ impl Link {
         loop {
             self.advance(&mut state);
             if let Some(job) = state.results.ready.pop_front() {
+                state.is_in_callback = true;
                 // The panic hook has reported it; without this the callbacks after it would never run.
                 let _ = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(job)));
+                state.is_in_callback = false;
             } else if state.is_shut && state.results.callbacks.is_empty() {
                 return;
             } else if state.has_business() {
@@ -197,14 +199,18 @@ impl Link {
         }
     }
 
-    /// Closes the connection; calls still in flight end with an error, callbacks included.
-    pub(super) fn shut(&self) {
+    /// Closes the connection; calls still in flight end with an error, callbacks included. Whether callbacks are left to
+    /// run, or one runs at the moment.
+    pub(super) fn shut(&self) -> bool {
         let mut state = self.state.lock();
-        state.shut(self.clock.now());
-        // Whoever leads waits on this very socket and must see the end.
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        if !state.is_shut {
+            state.shut(self.clock.now());
+            // Whoever leads waits on this very socket and must see the end.
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        }
         self.turn.notify_all();
         self.work.notify_all();
+        state.is_in_callback || !state.results.ready.is_empty() || !state.results.callbacks.is_empty()
     }
 
     fn wait_locked(&self, state: &mut MutexGuard<'_, LinkState>, id: CallId) -> CallResult {
@@ -218,10 +224,14 @@ impl Link {
         }
     }
 
-    /// A thread that has what it waited for goes; if it led, somebody else must.
+    /// A thread that has what it waited for goes; if it led, somebody else must. Who sleeps beside it knows nothing of what
+    /// it left unread.
     fn leave(&self, state: &LinkState) {
         if !state.is_led {
             self.turn.notify_all();
+            if let Some(watchers) = self.watchers.get().filter(|_| state.has_unread && state.beside.is_some()) {
+                watchers.wake();
+            }
         }
     }
 
@@ -230,9 +240,11 @@ impl Link {
         let deadline = deadline.into_iter().chain(state.poll_timeout()).min();
         let has_queued = state.has_queued();
         if !state.is_led {
-            let writable = if has_queued { PollFlags::POLLOUT } else { PollFlags::empty() };
             state.is_led = true;
-            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLIN | writable, deadline, None));
+            MutexGuard::unlocked(state, || match self.watchers.get() {
+                Some(watchers) if !has_queued => watchers.wait_as_leader(self.limit_ms(deadline)),
+                _ => self.poll(PollFlags::POLLIN | room(has_queued), deadline, None),
+            });
             state.is_led = false;
             state.receive(self.clock.now());
         } else if has_queued {
@@ -258,13 +270,15 @@ impl Link {
                 None => self.turn.wait(state),
             }
         } else {
-            let writable = if state.has_queued() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            state.beside = Some(Beside { deadline, watches_room: state.has_queued() });
-            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLIN | writable, deadline, self.wake.get()));
-            state.beside = None;
-            if let Some(wake) = self.wake.get() {
-                // Fails when nobody woke this thread.
-                let _ = wake.read();
+            if let Some(watchers) = self.watchers.get().filter(|_| !state.has_unread) {
+                let has_queued = state.has_queued();
+                state.beside = Some(Beside { deadline, watches_room: has_queued });
+                MutexGuard::unlocked(state, || match has_queued {
+                    true => self.poll(PollFlags::POLLIN | PollFlags::POLLOUT, deadline, Some(watchers)),
+                    false => watchers.wait_beside(self.limit_ms(deadline)),
+                });
+                state.beside = None;
+                watchers.calm();
             }
             if !state.is_led {
                 state.receive(self.clock.now());
@@ -273,23 +287,33 @@ impl Link {
         self.advance(state);
     }
 
-    /// There is something new to do or to wait for.
-    fn rouse(&self, state: &LinkState) {
+    /// There is something new to do or to wait for. Whoever is woken wants the lock first, so it is given back before that.
+    fn rouse(&self, state: MutexGuard<'_, LinkState>) {
+        let asleep = self.announce(&state);
+        drop(state);
+        if let Some(watchers) = asleep {
+            watchers.wake();
+        }
+    }
+
+    /// Tells those who wait for each other; gives what wakes the progress thread, if it waits for the socket and must look
+    /// again.
+    fn announce(&self, state: &LinkState) -> Option<&Watchers> {
         self.turn.notify_all();
         if !state.results.ready.is_empty() || state.is_shut || state.has_business() {
             self.work.notify_all();
         }
-        if let Some(beside) = &state.beside
-            && let Some(wake) = self.wake.get()
-            && state.concerns(beside)
-        {
-            // Fails only when the counter is full, and then the thread is as awake as it can be.
-            let _ = wake.write(1);
-        }
+        let beside = state.beside.as_ref()?;
+        self.watchers.get().filter(|_| state.concerns(beside))
     }
 
-    fn poll(&self, flags: PollFlags, deadline: Option<Time>, wake: Option<&EventFd>) {
-        let timeout = PollTimeout::try_from(wait_ms(self.clock.until(deadline))).unwrap_or(PollTimeout::MAX);
+    fn limit_ms(&self, deadline: Option<Time>) -> i32 {
+        wait_ms(self.clock.until(deadline))
+    }
+
+    fn poll(&self, flags: PollFlags, deadline: Option<Time>, watchers: Option<&Watchers>) {
+        let timeout = PollTimeout::try_from(self.limit_ms(deadline)).unwrap_or(PollTimeout::MAX);
+        let wake = watchers.map(Watchers::wake_descriptor);
         let mut watched = [
             PollFd::new(self.socket.as_fd(), flags),
             PollFd::new(wake.map_or(self.socket.as_fd(), AsFd::as_fd), PollFlags::POLLIN),
@@ -300,10 +324,17 @@ impl Link {
     }
 
     fn advance(&self, state: &mut LinkState) {
-        if state.advance(self.clock.now()) {
-            self.rouse(state);
+        if state.advance(self.clock.now())
+            && let Some(watchers) = self.announce(state)
+        {
+            watchers.wake();
         }
     }
+}
+
+/// What a thread that has something to send waits for besides.
+const fn room(has_queued: bool) -> PollFlags {
+    if has_queued { PollFlags::POLLOUT } else { PollFlags::empty() }
 }
 
 impl Results {

@@ -42,9 +42,13 @@ pub(super) struct LinkState {
     pub(super) pulls: Pulls,
     /// Something unasked came since the last [`LinkState::advance`].
     has_unasked: bool,
+    /// The socket may hold more than was read last.
+    pub(super) has_unread: bool,
     /// A thread waits for the socket.
     pub(super) is_led: bool,
     pub(super) is_shut: bool,
+    /// The progress thread runs something, without the lock.
+    pub(super) is_in_callback: bool,
     /// There are event handlers: somebody must read what the server sends unasked.
     pub(super) is_listening: bool,
     /// The progress thread waits for the socket.
@@ -86,8 +90,10 @@ impl LinkState {
             results: Results::default(),
             pulls: Pulls::default(),
             has_unasked: false,
+            has_unread: false,
             is_led: false,
             is_shut: false,
+            is_in_callback: false,
             is_listening: false,
             beside: None,
             events: None,
@@ -197,6 +203,7 @@ impl LinkState {
     /// Reads what has arrived. What the core makes of it is seen by [`LinkState::advance`].
     pub(super) fn receive(&mut self, now: Time) {
         self.notice_fork(now);
+        self.has_unread = false;
         for _ in 0..RECEIVES_PER_TURN {
             if self.loss.is_some() {
                 return;
@@ -214,6 +221,7 @@ impl LinkState {
                 Err(_) => self.lose(now, LossReason::Broken),
             }
         }
+        self.has_unread = true;
     }
 
     /// Lets the core act on what happened: deadlines, then its outputs. Returns whether a call was done, or something came

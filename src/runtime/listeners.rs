@@ -11,6 +11,7 @@ use super::poller::{Poller, Token};
 use crate::ptl::{
     Credentials, ForeignClients, ListenError, Listener, OwnerError, SocketAccess, Stream, StreamLimits, TcpListener,
 };
+use crate::remedy::explain;
 
 /// Where the socket goes when its path would be too long. Its directory is made, locked, swept and removed as elsewhere.
 const SHORT_DIRECTORY: &str = "/tmp";
@@ -35,6 +36,7 @@ impl Listeners {
             bound => bound?,
         };
         let foreign = TcpListener::bind(clients).unwrap_or_else(|error| {
+            let error = explain(&error);
             tracing::warn!(%error, "no TCP socket on the loopback interface: clients of other PMIx libraries can't connect");
             None
         });

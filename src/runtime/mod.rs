@@ -74,6 +74,7 @@ mod tool_support;
 mod topology;
 mod topology_answers;
 mod watch;
+mod watchers;
 mod whereabouts;
 mod witness;
 

@@ -57,11 +57,13 @@ impl Progress {
     }
 
     /// Shuts the link, and waits until the thread has run what was begun: not longer than a second for a callback, and
-    /// not when one is what calls this.
+    /// not when one is what calls this. A thread that has nothing left to run ends by itself: waiting for that would take
+    /// two turns on the processor, and a job's processes end all at once.
     pub(super) fn close(&self, link: &Link) {
         let state = std::mem::replace(&mut *self.0.lock(), State::Closed);
-        link.shut();
+        let has_callbacks = link.shut();
         if let State::Running(Running { thread, ended }) = state
+            && has_callbacks
             && thread.thread().id() != std::thread::current().id()
             && ended.recv_timeout(CALLBACK_TIME_MAX) != Err(RecvTimeoutError::Timeout)
         {

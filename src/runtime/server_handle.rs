@@ -32,6 +32,7 @@ use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
+use crate::remedy::explain;
 use crate::server::{Capabilities, Config, HostCall, HostResult, Server};
 use crate::shmem::SegmentOptions;
 use crate::types::ProcId;
@@ -87,13 +88,13 @@ pub enum StartError {
     #[error("the server has no socket: {0}")]
     Listen(#[from] ListenError),
     /// Nothing to wait with.
-    #[error("the operating system gives the server nothing to wait with: {0}")]
+    #[error("the operating system gives the server nothing to wait with: {}", explain(&(*.0).into()))]
     Poll(#[from] Errno),
     /// No file by which tools find it.
     #[error("tools can't be told of the server: {0}")]
     Rendezvous(#[from] RendezvousError),
     /// No thread.
-    #[error("the server's thread can't be started: {0}")]
+    #[error("the server's thread can't be started: {}", explain(.0))]
     Thread(#[source] io::Error),
     /// A directory that can't be told to clients.
     #[error("{path:?} is not UTF-8 and can't be put into the environment of clients; choose another directory")]

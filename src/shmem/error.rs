@@ -4,6 +4,7 @@ use std::io;
 
 use super::offset::{Offset, RootIndex};
 use super::options::{BackingKind, Location};
+use crate::remedy::explain;
 
 /// Why a segment could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +48,7 @@ pub enum CreateError {
         last: String,
     },
     /// The object behind the segment could not be made.
-    #[error("cannot make a segment in {location}: {step} failed")]
+    #[error("cannot make a segment in {location}: {step} failed: {}", explain(.source))]
     Object {
         /// Where.
         location: Location,
@@ -156,7 +157,7 @@ pub enum WriteError {
 #[non_exhaustive]
 pub enum HandleError {
     /// The object could not be opened (again) for reading.
-    #[error("cannot open {location} for reading")]
+    #[error("cannot open {location} for reading: {}", explain(.source))]
     Open {
         /// What.
         location: Location,
@@ -253,7 +254,7 @@ pub enum AttachError {
         source: io::Error,
     },
     /// A system call failed.
-    #[error("cannot examine a segment: {step} failed")]
+    #[error("cannot examine a segment: {step} failed: {}", explain(.source))]
     System {
         /// Which operation.
         step: &'static str,

@@ -16,6 +16,7 @@ mod info;
 mod launch;
 mod output;
 mod programs;
+mod shortage;
 mod sim;
 mod unread;
 

@@ -31,6 +31,42 @@ fn a_tag_names_rank_and_channel_of_every_line() {
     assert_eq!(lines, ["[0,stderr] wailed", "[1,stderr] wailed"]);
 }
 
+/// A newline was put in every 64 KiB, and with it a tag.
+#[test]
+fn a_long_line_leaves_as_it_came() {
+    const LONG: &str = "head -c 300000 /dev/zero; printf '\\nshort\\n'";
+    let zeros = "\0".repeat(300_000);
+    assert!(script(&["-n", "1"], LONG).run().success() == format!("{zeros}\nshort\n"));
+    let tagged = script(&["-n", "1", "--tag-output"], LONG).run().success();
+    assert!(tagged == format!("[0,stdout] {zeros}\n[0,stdout] short\n"));
+}
+
+#[test]
+fn long_lines_of_many_ranks_never_mix() {
+    let long = "for i in 1 2 3; do head -c 300000 /dev/zero | tr '\\0' $PMIX_RANK; echo; done; echo short";
+    let out = script(&["-n", "4"], long).run().success();
+    let mut lines: Vec<&str> = out.lines().filter(|line| *line != "short").collect();
+    assert_eq!(out.lines().count() - lines.len(), 4);
+    lines.sort_unstable();
+    let expected: Vec<String> = (0..12).map(|line| (line / 3).to_string().repeat(300_000)).collect();
+    assert!(lines == expected, "{:?}", lines.iter().map(|line| line.len()).collect::<Vec<_>>());
+}
+
+/// Rank 0 waits for rank 1 in the middle of a line, and rank 1 for somebody who reads what it says. More than two pipes
+/// and a held line can take: without an end of the line both would wait for ever.
+#[test]
+fn a_long_line_whose_rank_waits_for_another_is_broken() {
+    let zeros = "head -c 300000 /dev/zero; touch $PMIX_SERVER_TMPDIR/begun";
+    let end = "until [ -e $PMIX_SERVER_TMPDIR/done ]; do sleep 0.02; done; printf end";
+    let other =
+        "until [ -e $PMIX_SERVER_TMPDIR/begun ]; do sleep 0.02; done; seq 50000; touch $PMIX_SERVER_TMPDIR/done";
+    let both = format!("if [ $PMIX_RANK = 0 ]; then {zeros}; {end}; else {other}; fi");
+    let out = script(&["-n", "2", "--tag-output"], &both).run().success();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!((lines.len(), lines[50_000], lines[50_001]), (50_002, "[1,stdout] 50000", "[0,stdout] end"));
+    assert!(lines[0] == format!("[0,stdout] {}", "\0".repeat(300_000)));
+}
+
 #[test]
 fn the_two_outputs_stay_apart() {
     let ended = script(&["-n", "1"], "echo to out; echo to err >&2").run();

@@ -29,9 +29,9 @@ pub(crate) struct Headers {
 pub(crate) fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| match std::env::var("MODEX_LIBPMIX_DIR") {
-        Err(_) => in_directory(&build()),
+        Err(_) => Library::in_directory(&build()),
         Ok(name) if name.is_empty() => Library::stock(),
-        Ok(name) => in_directory(Path::new(&name)),
+        Ok(name) => Library::in_directory(Path::new(&name)),
     })
 }
 
@@ -56,6 +56,14 @@ impl Library {
     pub(crate) fn stock() -> Self {
         let file = fs::canonicalize(format!("{DEBIAN}/lib/libpmix.so.2"));
         Self { directory: None, file: file.expect("Debian's library is there: run `make consumer-packages`") }
+    }
+
+    /// A build of some library.
+    pub(crate) fn in_directory(directory: &Path) -> Self {
+        let directory = fs::canonicalize(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        let file = fs::canonicalize(directory.join("libpmix.so.2"))
+            .unwrap_or_else(|error| panic!("no libpmix.so.2 in {}: {error}", directory.display()));
+        Self { directory: Some(directory), file }
     }
 
     pub(crate) fn is_stock(&self) -> bool {
@@ -109,11 +117,4 @@ fn build() -> PathBuf {
     assert!(status.success(), "`make lib` failed: {status}");
     let target = std::env::var("CARGO_TARGET_DIR").map_or_else(|_| repository().join("target"), PathBuf::from);
     target.join("release")
-}
-
-fn in_directory(directory: &Path) -> Library {
-    let directory = fs::canonicalize(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let file = fs::canonicalize(directory.join("libpmix.so.2"))
-        .unwrap_or_else(|error| panic!("no libpmix.so.2 in {}: {error}", directory.display()));
-    Library { directory: Some(directory), file }
 }

@@ -17,5 +17,6 @@ mod bench;
 mod capi;
 mod library;
 mod mpi;
+mod pmixbench;
 mod process;
 mod python;

@@ -1,6 +1,7 @@
 /*
  * Linked into pmixbench with --wrap=posix_spawn: its clients load the PMIx library in the directory CLIENT_LIBRARY (none
- * there: the system's), whatever its servers run on.
+ * there: the system's), whatever its servers run on. With CLIENT_LIBRARY_NOTES each of its processes notes on standard error
+ * which file it has mapped as the PMIx library.
  */
 #define _GNU_SOURCE
 #include <spawn.h>
@@ -35,4 +36,28 @@ int __wrap_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
     int status = __real_posix_spawn(pid, path, actions, attributes, arguments, own);
     free(own);
     return status;
+}
+
+static void note_library(int count, char **arguments, char **environment) __attribute__((constructor));
+
+static void note_library(int count, char **arguments, char **environment)
+{
+    char line[4096];
+    FILE *maps;
+
+    (void)environment;
+    if (NULL == getenv("CLIENT_LIBRARY_NOTES") || NULL == (maps = fopen("/proc/self/maps", "r")))
+        return;
+    const char *role = "driver";
+    for (int i = 1; i < count; i++)
+        if (0 == strncmp(arguments[i], "--role=", 7))
+            role = arguments[i] + 7;
+    while (NULL != fgets(line, sizeof line, maps)) {
+        char *file = strchr(line, '/');
+        if (NULL == file || NULL == strstr(file, "/libpmix.so"))
+            continue;
+        fprintf(stderr, "library of %s %s", role, file);
+        break;
+    }
+    fclose(maps);
 }

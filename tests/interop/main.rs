@@ -10,6 +10,8 @@
 #[expect(dead_code, reason = "shared with the consumers' tests, which use the rest")]
 mod library;
 mod mixed_servers;
+#[path = "../consumers/pmixbench.rs"]
+mod pmixbench;
 #[path = "../consumers/process.rs"]
 #[expect(dead_code, reason = "shared with the consumers' tests, which use the rest")]
 mod process;

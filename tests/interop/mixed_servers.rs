@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::library::{Library, library, repository, scratch};
+use crate::pmixbench::sources;
 use crate::process::{Consumer, Ended};
 
 /// Where the nodes' library is looked for: ours, and the system's.
@@ -83,18 +84,8 @@ fn a_form_that_no_release_has_is_refused() {
 /// `pmixbench` simulates nodes, too; which library a node's server loads is chosen where it starts it.
 #[test]
 fn pmixbench_runs_over_nodes_of_both_kinds() {
-    let given = std::env::var("MODEX_PEER").ok().filter(|name| !name.is_empty()).map(PathBuf::from);
-    let sources = given.unwrap_or_else(|| repository().join("../shared/peer"));
-    if !sources.join("bench.h").exists() {
-        use std::io::Write;
-        let note = b"pmixbench: NOT RUN: its sources are neither in MODEX_PEER nor in ../shared/peer\n";
-        std::io::stderr().write_all(note).unwrap();
-        return;
-    }
     let program = scratch().join("pmixbench_mixed");
-    let mut files: Vec<PathBuf> = ["main.c", "server.c", "client.c", "util.c"].map(|file| sources.join(file)).into();
-    files.push(repository().join("tests/interop/node_library.c"));
-    compile_wrapped(&files, &program);
+    compile_wrapped(&sources("node_library.c"), &program);
     for (scenario, words) in [
         ("dmodex", [ours(), STOCK.into(), ours(), STOCK.into()]),
         ("nodes", [ours(), STOCK.into(), ours(), STOCK.into()]),

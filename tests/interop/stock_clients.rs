@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::library::{library, repository, run_compiler, scratch};
+use crate::library::{Library, library, repository, run_compiler, scratch};
+use crate::pmixbench::run_every_scenario;
 use crate::process::{Consumer, Ended};
 
 /// Where the clients' library is: the system's, or the one to try.
@@ -105,6 +106,39 @@ fn open_mpi_runs_with_our_library_in_the_launcher_only() {
         "parent merged=1 size=4 remote=2",
     ];
     assert_eq!(spawned.sorted(), expected, "{}", spawned.told());
+}
+
+#[test]
+fn every_scenario_of_pmixbench_runs_with_our_library_in_the_server() {
+    let theirs = if peer().is_empty() { Library::stock() } else { Library::in_directory(Path::new(&peer())) };
+    run_every_scenario("pmixbench_server", library(), &theirs);
+}
+
+/// What a user set to configure the other library is not for our server, and it does not lead the clients to what the server
+/// does not have.
+#[test]
+fn settings_of_the_other_library_in_the_servers_environment_do_no_harm() {
+    let source = repository().join("tests/interop/answers.c");
+    let program = compiled("answers", |program| library().headers()[0].compile(&[source], program));
+    let modex = Path::new(env!("CARGO_BIN_EXE_modex"));
+    let answers = |settings: &[(&str, &str)]| {
+        let job = Consumer::new(library(), modex).args(["run", "-n", "2", "--", "sh", "-c"]);
+        let job = job.arg("LD_LIBRARY_PATH=$THEIRS exec $PROGRAM").env("THEIRS", peer()).env("PROGRAM", &program);
+        let ended = settings.iter().fold(job, |job, (name, value)| job.env(name, value)).run().success();
+        assert!(ended.text().lines().count() > 2 * 30, "{}", ended.told());
+        ended.sorted()
+    };
+    let expected = answers(&[]);
+    for setting in [
+        ("PMIX_MCA_gds", "ds21"),
+        ("PMIX_MCA_gds", "shmem2"),
+        ("PMIX_MCA_psec", "munge"),
+        ("PMIX_MCA_psec", "none"),
+        ("PMIX_MCA_bfrops", "v20"),
+        ("PMIX_MCA_ptl", "usock"),
+    ] {
+        assert_eq!(answers(&[setting]), expected, "{setting:?}");
+    }
 }
 
 /// `modex run`, and a process of it on each library: the same answers over the socket as over the segment.

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::library::{Library, library, repository, run_compiler, scratch};
+use crate::pmixbench::run_every_scenario;
 use crate::process::{Consumer, Ended};
 
 fn ours() -> &'static Path {
@@ -193,35 +194,6 @@ fn loaded_one_and_many(ended: &Ended) {
 }
 
 #[test]
-fn every_scenario_of_pmixbench_runs() {
-    let given = std::env::var("MODEX_PEER").ok().filter(|name| !name.is_empty()).map(PathBuf::from);
-    let sources = given.unwrap_or_else(|| repository().join("../shared/peer"));
-    if !sources.join("bench.h").exists() {
-        use std::io::Write;
-        let note = b"pmixbench: NOT RUN: its sources are neither in MODEX_PEER nor in ../shared/peer\n";
-        std::io::stderr().write_all(note).unwrap();
-        return;
-    }
-    let program = scratch().join("pmixbench_clients");
-    let mut files: Vec<PathBuf> = ["main.c", "server.c", "client.c", "util.c"].map(|file| sources.join(file)).into();
-    files.push(repository().join("tests/interop/client_library.c"));
-    library().headers()[0].compile_with(&files, &program, &["-Wl,--wrap=posix_spawn"]);
-    let scenarios: [&[&str]; 7] = [
-        &["--scenario=micro"],
-        &["--scenario=fence", "--clients=8"],
-        &["--scenario=launch", "--clients=2"],
-        &["--scenario=launch", "--clients=16"],
-        &["--scenario=scale", "--ranks=1000"],
-        &["--scenario=dmodex"],
-        &["--scenario=nodes"],
-    ];
-    for scenario in scenarios {
-        let bench = Consumer::new(&Library::stock(), &program).env("CLIENT_LIBRARY", ours());
-        let ended = bench.args(scenario).args(["--iters=20", "--reps=2", "--json"]).run();
-        println!("{scenario:?}\n{}", ended.told());
-        let ended = ended.success();
-        let lines = ended.sorted();
-        assert!(lines.iter().any(|line| line.contains("\"p50\":")), "{scenario:?} measured nothing\n{}", ended.told());
-        assert!(!lines.iter().any(|line| line.contains("\"name\":\"failed\"")), "{scenario:?}\n{}", ended.told());
-    }
+fn every_scenario_of_pmixbench_runs_with_our_library_in_the_clients() {
+    run_every_scenario("pmixbench_clients", &Library::stock(), library());
 }

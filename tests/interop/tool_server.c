@@ -1,5 +1,5 @@
 /* A server for tests/interop/tools.rs that admits tools, with the library it is run with: tells of one job of three
- * processes, keeps what is published, and says what tools do, one line each. Ends when its input does. The words of its
+ * processes, keeps what is published, and says what tools do and which events are raised, one line each. Ends when its input does. The words of its
  * command line are switched on: session, system, mute (no function for tools), silent (no function for queries). */
 #include <pmix.h>
 #include <pmix_server.h>
@@ -98,6 +98,25 @@ static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_inf
     return PMIX_SUCCESS;
 }
 
+static void raised(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                   pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void)handler;
+    (void)info;
+    (void)ninfo;
+    (void)results;
+    (void)nresults;
+    printf("event %d of %s.%u\n", status, source->nspace, source->rank);
+    fflush(stdout);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static void listening(pmix_status_t status, size_t handler, void *data)
+{
+    (void)handler;
+    *(volatile int *)data = status == PMIX_SUCCESS ? 1 : -1;
+}
+
 static void registered(pmix_status_t status, void *data)
 {
     *(volatile int *)data = status == PMIX_SUCCESS ? 1 : -1;
@@ -108,7 +127,7 @@ int main(int argc, char **argv)
     pmix_server_module_t module = {.client_finalized = finalized, .tool_connected = tool_connected, .query = query,
                                    .publish = publish, .lookup = lookup};
     pmix_info_t info[6];
-    volatile int is_registered = 0;
+    volatile int is_registered = 0, is_listening = 0;
     bool yes = true;
     uint32_t size = 3;
     size_t count = 0;
@@ -141,6 +160,10 @@ int main(int argc, char **argv)
     PMIX_INFO_LOAD(&info[0], PMIX_JOB_SIZE, &size, PMIX_UINT32);
     status = PMIx_server_register_nspace(job, 0, info, 1, registered, (void *)&is_registered);
     while (PMIX_SUCCESS == status && !is_registered) {
+        usleep(1000);
+    }
+    PMIx_Register_event_handler(NULL, 0, NULL, 0, raised, listening, (void *)&is_listening);
+    while (!is_listening) {
         usleep(1000);
     }
     printf("ready %d\n", is_registered);

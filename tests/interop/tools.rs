@@ -125,11 +125,23 @@ fn debians_tools_ask_a_job_of_modex_run() {
     let ended = run("pps", &[]).success();
     assert!(ended.told().lines().any(|line| line == format!("Active nspaces: {job}")), "{}", ended.told());
     run("pps", &["--pid", &server.pid().to_string(), "--nodes"]).success();
-    run("pevent", &["--event", "-117", "--range", "6"]).success();
     // What nobody here answers is refused as such.
     let ended = run("pattrs", &["--host", "all"]);
     assert!(ended.told().contains("NOT-SUPPORTED"), "{}", ended.told());
     server.stop();
+}
+
+#[test]
+fn an_event_that_debians_tool_raises_reaches_the_servers_handler() {
+    let server = Server::c(&libraries()[0], place(), &["session"]);
+    let tool = consumer(&Library::stock(), "/usr/bin/pevent", server.path());
+    tool.args(["--event", "-117", "--range", "5"]).run().success();
+    server.running.wait_for_line("event -117 of assigned-1.0");
+    // What the host does not find is not found for the tool.
+    let ended = consumer(&Library::stock(), "/usr/bin/pattrs", server.path()).args(["--server", "all"]).run();
+    assert!(ended.told().contains("NOT-FOUND"), "{}", ended.told());
+    let ended = server.stop();
+    assert!(ended.text().contains("event -117 of assigned-1.0\n"), "{}", ended.told());
 }
 
 /// Two of Debian's tools crash of themselves, at any server: `pquery` before it connects, `plookup` when it is answered.

@@ -58,6 +58,7 @@ impl<'a> Player<'a> {
         let role = match session.connect.role.clone() {
             Role::Tool(_) => Role::Tool(own),
             Role::NamedTool(_, proc) => Role::NamedTool(own, proc),
+            Role::Singleton(_, proc) => Role::Singleton(own, proc),
             role => panic!("{role:?} is no tool"),
         };
         let connect = Connect { credential: native_credential(own), role, ..session.connect.clone() };

@@ -34,11 +34,17 @@ fn server() -> TestServer {
 
 /// Plays a captured session on our server, the same beside it as the job's other process, and compares the answers.
 fn replay(name: &str, release: Version) {
+    replay_beside(name, release, (name, release));
+}
+
+/// The same with another session beside it, as far as that is for two.
+fn replay_beside(name: &str, release: Version, (beside, release_of_beside): (&str, Version)) {
     let session = Session::read(name, release);
+    let beside = Session::read(beside, release_of_beside);
     let server = server();
     let environments = [0, 1].map(|rank| server.server.setup_fork(&proc(JOB, rank)).unwrap());
     thread::scope(|scope| {
-        let beside = scope.spawn(|| Player::connect(&session, &proc(JOB, 1), &environments[1]).play(is_for_two).len());
+        let beside = scope.spawn(|| Player::connect(&beside, &proc(JOB, 1), &environments[1]).play(is_for_two).len());
         let answers = Player::connect(&session, &proc(JOB, 0), &environments[0]).play(|_| true);
         compare(name, &session, release, &answers);
         assert!(beside.join().unwrap() >= 4, "{name}");
@@ -118,6 +124,14 @@ fn clients_of_different_releases_and_encodings_share_a_job() {
             });
         }
     }
+}
+
+/// Groups, connections and fences of one job whose processes are of different releases.
+#[test]
+fn commands_of_clients_of_5_0_and_4_2_meet_in_one_job() {
+    let sessions = [("v5.0_commands", V5_0), ("v4.2.2_commands", V4_2)];
+    replay_beside(sessions[0].0, sessions[0].1, sessions[1]);
+    replay_beside(sessions[1].0, sessions[1].1, sessions[0]);
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use modex::bfrops::DecodeLimits;
-use modex::proto::frame::{Frame, FrameBuffer};
+use modex::proto::frame::{self, Frame, FrameBuffer, FrameHeader};
 use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect};
 use modex::proto::notification::Event;
 use modex::proto::notification::decode_event;
 use modex::proto::{Command, Dialect, Reply, Request, Tag, Version, reply, request};
+use modex::types::Text;
 
 /// What happened on one connection, from the connect message on.
 pub(crate) struct Session {
@@ -57,6 +58,28 @@ impl Session {
         sessions.collect()
     }
 
+    /// The session of a tool as one of another release has it, of which none was captured: the same said in that one's encoding.
+    pub(crate) fn of_tool_of(release: Version, codec: &str) -> Self {
+        let (captured, of_captured) = Self::of_tools().into_iter().find(|(_, release)| *release == V4_2).unwrap();
+        let connect = Connect {
+            version: Text::from(release.to_string().as_str()),
+            codec: Text::from(codec),
+            ..captured.connect.clone()
+        };
+        let before = captured.dialect();
+        let mut session = Self { connect, stray: Vec::new(), ..captured };
+        let after = session.dialect();
+        for step in &mut session.steps {
+            let request = step.request.as_ref().unwrap();
+            let payload = request::encode(request, after).unwrap();
+            let index = FrameHeader::decode(step.frame[..FrameHeader::SIZE_BYTES].try_into().unwrap()).index;
+            step.frame = frame::encode(index, step.tag, &payload).unwrap();
+            let said = read_answer(step.answer.as_ref().unwrap(), request.command(), of_captured, before);
+            step.answer = Some(reply::encode(&said, request.command(), after).unwrap());
+        }
+        session
+    }
+
     fn of(text: &str, server: Version) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.ends_with("EOF"));
         let mut messages = lines.map(|line| (line.starts_with('>'), hex(line.split_whitespace().nth(1).unwrap())));
@@ -104,6 +127,6 @@ pub(crate) fn take_apart(bytes: &[u8]) -> (Tag, Vec<u8>) {
     (header.tag, payload.to_vec())
 }
 
-fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
 }

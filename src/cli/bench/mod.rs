@@ -30,6 +30,7 @@ mod worker;
 use clap::{Args, Subcommand};
 
 use super::Outcome;
+pub(crate) use launch::NOTHING;
 pub(super) use output::progress;
 
 #[derive(Args, Debug)]

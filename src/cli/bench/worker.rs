@@ -24,8 +24,6 @@ enum Task {
     Fence(fence::Task),
     /// Connecting and leaving
     Init(init::Task),
-    /// Nothing at all
-    Nothing,
 }
 
 pub(super) fn run(options: &Options) -> Outcome {
@@ -35,7 +33,6 @@ pub(super) fn run(options: &Options) -> Outcome {
         Task::Put(task) => put::measure(task)?,
         Task::Fence(task) => fence::measure(task)?,
         Task::Init(task) => init::measure(task)?,
-        Task::Nothing => return Ok(0),
     };
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&series)?)?;
     Ok(0)

@@ -16,15 +16,21 @@ use crate::types::{DataType, ProcId, Scope, Status, Value};
 use pattern::Pattern;
 use times::{Phase, PhaseTimes};
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     /// Size of the largest value each rank puts, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
-    size: usize,
+    #[arg(long, value_name = "BYTES", default_value_t = Self::default().size)]
+    pub(super) size: usize,
 
     /// How many times to put, commit, fence and read
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    rounds: u32,
+    #[arg(long, value_name = "N", default_value_t = Self::default().rounds)]
+    pub(super) rounds: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { size: 4096, rounds: 1 }
+    }
 }
 
 /// Runs one rank.

@@ -18,10 +18,11 @@ use super::apps::App;
 use super::strays::Strays;
 use super::verdict::Ending;
 use crate::api::Server;
+use crate::remedy::explain;
 
 /// Why a rank could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("rank {rank}: cannot start {program:?}{}: {reason}", in_directory(.directory.as_deref()))]
+#[error("rank {rank}: cannot start {program:?}{}: {}", in_directory(.directory.as_deref()), explain(.reason))]
 pub(crate) struct SpawnError {
     /// The rank.
     rank: u32,

@@ -56,7 +56,7 @@ impl Stream {
         self.channel
     }
 
-    /// Reads what has arrived and appends whole lines of it to `ready`.
+    /// Reads what has arrived and appends to `ready` whole lines of it, and what is there of a very long one.
     pub(super) fn read(&mut self, ready: &mut Vec<u8>) -> io::Result<Progress> {
         let mut chunk = vec![0u8; READ_BYTES_MAX];
         match nix::unistd::read(&self.source, &mut chunk) {
@@ -77,6 +77,17 @@ impl Stream {
     /// Gives out an unfinished line when nobody of the job writes any more.
     pub(super) fn finish(&mut self, ready: &mut Vec<u8>) {
         self.lines.finish(&self.prefix, ready);
+    }
+
+    /// Whether what was given out last is the beginning of a line that is too long to be kept.
+    pub(super) const fn is_mid_line(&self) -> bool {
+        self.lines.is_mid_line()
+    }
+
+    /// What ends such a line, if there is one.
+    #[must_use]
+    pub(super) fn cut(&mut self) -> &'static str {
+        self.lines.cut()
     }
 }
 

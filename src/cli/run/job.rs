@@ -14,6 +14,7 @@ use super::Input;
 use super::apps::AppError;
 use super::children::{Channel, Children, SpawnError};
 use super::cores::Helper;
+use super::floor::Floor;
 use super::forward::{Progress, Stream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News};
@@ -26,6 +27,7 @@ use super::verdict::{Action, Cause, Verdict};
 use super::wakeups::{Wakeup, Wakeups};
 use crate::api::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use crate::gds::registration::{JobDescription, RegisterError};
+use crate::remedy::explain;
 use crate::types::{Info, Namespace, ProcId};
 
 /// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
@@ -63,7 +65,8 @@ pub(crate) enum JobError {
     App(#[from] AppError),
     /// No place for the job's files.
     #[error(
-        "the launcher cannot make the job's directory {path}: {reason}; set TMPDIR to a directory that you can write to"
+        "the launcher cannot make the job's directory {path}: {reason}; \
+         set TMPDIR to a directory that you can write to and that has room"
     )]
     Directory {
         /// Its path.
@@ -72,7 +75,7 @@ pub(crate) enum JobError {
         reason: io::Error,
     },
     /// The system refused something the launcher itself needs.
-    #[error("the launcher cannot {doing}: {reason}")]
+    #[error("the launcher cannot {doing}: {}", explain(.reason))]
     System {
         /// What it wanted.
         doing: &'static str,
@@ -90,6 +93,7 @@ pub(super) struct Job {
     streams: Vec<Option<Stream>>,
     wakeups: Wakeups,
     outlet: Outlet,
+    floor: Floor,
     /// Whether output is left in the ranks' pipes because the outlet has no room.
     is_paused: bool,
     news: Receiver<News>,
@@ -132,6 +136,7 @@ impl Job {
             streams: Vec::new(),
             wakeups,
             outlet: Outlet::new(bell),
+            floor: Floor::default(),
             is_paused: false,
             news,
             verdict: Verdict::new(rank_count, settings.grace),
@@ -193,11 +198,8 @@ impl Job {
     }
 
     fn watch(&mut self, stream: Stream) -> Result<(), JobError> {
-        self.wakeups
-            .watch(self.streams.len(), stream.fd())
-            .map_err(|reason| JobError::System { doing: "watch a rank's output", reason })?;
         self.streams.push(Some(stream));
-        Ok(())
+        self.listen(self.streams.len() - 1)
     }
 
     /// Waits for the end, leaves nothing behind and returns the exit status.
@@ -218,7 +220,9 @@ impl Job {
 
     fn run(&mut self) -> Result<(), JobError> {
         while self.verdict.running() > 0 {
-            let limit = self.verdict.next_tick().map(|at| at.since(self.clock.now()));
+            let of_floor = if self.is_paused { None } else { self.floor.next_tick() };
+            let next_tick = [self.verdict.next_tick(), of_floor].into_iter().flatten().min();
+            let limit = next_tick.map(|at| at.since(self.clock.now()));
             self.turn(limit)?;
         }
         let end = self.clock.now() + LAST_OUTPUT_TIME;
@@ -244,9 +248,11 @@ impl Job {
                 Wakeup::Stream { index } => self.pump(index)?,
             }
         }
-        let action = self.verdict.tick(self.clock.now());
+        let now = self.clock.now();
+        let action = self.verdict.tick(now);
         self.act(action);
-        Ok(())
+        let silent = if self.is_paused { None } else { self.floor.silent(now) };
+        silent.map_or(Ok(()), |index| self.cut(index))
     }
 
     fn collect_ended(&mut self) {
@@ -289,24 +295,30 @@ impl Job {
     fn act(&mut self, action: Option<Action>) {
         match action {
             None => {}
-            Some(Action::Stop { cause, running: 0 }) => self.outlet.say(&format!("modex: {cause}\n")),
+            Some(Action::Stop { cause, running: 0 }) => self.say(&format!("modex: {cause}\n")),
             Some(Action::Stop { cause, running }) => {
                 let ranks = if running == 1 { "rank gets" } else { "ranks get" };
                 // Only a rank that has ended leaves others.
                 let those = if matches!(cause, Cause::Rank { .. } | Cause::Left { .. }) { "the other " } else { "" };
                 let grace = self.verdict.grace().as_secs_f64();
-                self.outlet.say(&format!("modex: {cause}; {those}{running} {ranks} {grace} s to end\n"));
+                self.say(&format!("modex: {cause}; {those}{running} {ranks} {grace} s to end\n"));
                 self.children.signal(cause.request());
             }
             Some(Action::Insist { running }) => {
                 let ranks = if running == 1 { "rank has" } else { "ranks have" };
                 let grace = self.verdict.grace().as_secs_f64();
-                self.outlet
-                    .say(&format!("modex: {running} {ranks} not ended on SIGINT; SIGTERM, and {grace} s more\n"));
+                self.say(&format!("modex: {running} {ranks} not ended on SIGINT; SIGTERM, and {grace} s more\n"));
                 self.children.signal(Signal::SIGTERM);
             }
             Some(Action::Kill) => self.children.signal(Signal::SIGKILL),
         }
+    }
+
+    /// Tells the user. A rank's long line on standard error is cut for it.
+    fn say(&mut self, text: &str) {
+        let holder = self.floor.holder(Channel::Error).and_then(|index| self.streams.get_mut(index));
+        let line_end = holder.and_then(Option::as_mut).map_or("", Stream::cut);
+        self.outlet.say(&format!("{line_end}{text}"));
     }
 
     /// Passes on what a rank wrote.
@@ -316,27 +328,62 @@ impl Job {
             return Ok(());
         }
         let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
+        let channel = stream.channel();
+        if !self.floor.admits(index, channel) {
+            // One that stays in the poll set would wake the loop again and again.
+            let _ = self.wakeups.forget(stream.fd());
+            return Ok(());
+        }
         let mut lines = Vec::new();
         let progress = stream.read(&mut lines);
-        let channel = stream.channel();
-        if !matches!(progress, Ok(Progress::Open | Progress::Empty)) {
-            self.close(index);
+        let has_ended = !matches!(progress, Ok(Progress::Open | Progress::Empty));
+        if has_ended {
+            lines.extend_from_slice(stream.cut().as_bytes());
         }
-        self.outlet
-            .push(index, channel, lines)
-            .map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })?;
+        let is_mid_line = stream.is_mid_line();
+        self.push(index, channel, lines)?;
+        if has_ended {
+            self.close(index)?;
+        } else {
+            self.hand_on(index, channel, is_mid_line)?;
+        }
         if !self.outlet.has_room() {
             self.pause();
         }
         Ok(())
     }
 
-    fn close(&mut self, index: usize) {
-        let Some(slot) = self.streams.get_mut(index) else { return };
-        if let Some(stream) = slot.take() {
-            // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
-            let _ = self.wakeups.forget(stream.fd());
-        }
+    fn push(&mut self, index: usize, channel: Channel, lines: Vec<u8>) -> Result<(), JobError> {
+        let pushed = self.outlet.push(index, channel, lines);
+        pushed.map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })
+    }
+
+    /// Ends a rank's long line, so that others can write.
+    fn cut(&mut self, index: usize) -> Result<(), JobError> {
+        let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
+        let (channel, line_end) = (stream.channel(), stream.cut());
+        self.push(index, channel, line_end.into())?;
+        self.hand_on(index, channel, false)
+    }
+
+    /// Listens again to those who waited for the end of this rank's line, if it has ended.
+    fn hand_on(&mut self, index: usize, channel: Channel, is_mid_line: bool) -> Result<(), JobError> {
+        let waiting = self.floor.wrote(self.clock.now(), index, channel, is_mid_line);
+        // After a pause all are listened to.
+        if self.is_paused { Ok(()) } else { waiting.into_iter().try_for_each(|index| self.listen(index)) }
+    }
+
+    fn close(&mut self, index: usize) -> Result<(), JobError> {
+        let Some(stream) = self.streams.get_mut(index).and_then(Option::take) else { return Ok(()) };
+        // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
+        let _ = self.wakeups.forget(stream.fd());
+        self.hand_on(index, stream.channel(), false)
+    }
+
+    fn listen(&self, index: usize) -> Result<(), JobError> {
+        let Some(Some(stream)) = self.streams.get(index) else { return Ok(()) };
+        let watched = self.wakeups.watch(index, stream.fd());
+        watched.map_err(|reason| JobError::System { doing: "watch a rank's output", reason })
     }
 
     /// Leaves the output in the ranks' pipes, which makes the ranks wait, until what is queued has been written.
@@ -352,16 +399,12 @@ impl Job {
     /// A rank whose output can't be passed on loses its pipe, as in a shell. The others go on when there is room.
     fn settle_output(&mut self) -> Result<(), JobError> {
         for index in self.outlet.take_failed() {
-            self.close(index);
+            self.close(index)?;
         }
         if self.is_paused && self.outlet.has_room() {
             self.is_paused = false;
-            for (index, stream) in self.streams.iter().enumerate() {
-                let Some(stream) = stream else { continue };
-                self.wakeups
-                    .watch(index, stream.fd())
-                    .map_err(|reason| JobError::System { doing: "watch a rank's output", reason })?;
-            }
+            self.floor.resume(self.clock.now());
+            (0..self.streams.len()).try_for_each(|index| self.listen(index))?;
         }
         Ok(())
     }

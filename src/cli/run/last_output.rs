@@ -51,8 +51,10 @@ impl LastOutput {
     /// Reads the pipes until they are empty, an unfinished line included. Somebody who left the job's process group and
     /// still holds a pipe is not waited for.
     fn empty(&mut self, streams: Vec<Option<Stream>>) -> Result<(), GivenUp> {
-        for (index, stream) in streams.into_iter().enumerate() {
-            let Some(mut stream) = stream else { continue };
+        let mut streams: Vec<_> = streams.into_iter().enumerate().filter_map(|(i, s)| Some((i, s?))).collect();
+        // Who has begun a long line goes on with it before another writes.
+        streams.sort_by_key(|(_, stream)| !stream.is_mid_line());
+        for (index, mut stream) in streams {
             for _ in 0..LAST_TURNS_MAX {
                 self.wait_until(Outlet::has_room)?;
                 let mut lines = Vec::new();

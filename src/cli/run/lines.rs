@@ -1,6 +1,6 @@
 //! Cuts a stream of bytes into whole lines, so that the output of many ranks never mixes within a line.
 
-/// Longest line kept back, in bytes. A longer one is passed on in pieces: a rank that never ends its line must not make
+/// Longest line kept back, in bytes. A longer one is passed on as it comes: a rank that never ends its line must not make
 /// the launcher hold its output for ever.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 
@@ -8,15 +8,20 @@ pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     partial: Vec<u8>,
+    /// Whether the beginning of a line was handed out that has not ended.
+    is_mid_line: bool,
 }
 
 impl LineBuffer {
-    /// Takes bytes as they arrive and hands out every whole line, its newline included, each with `prefix` in front.
+    /// Takes bytes as they arrive and hands out every whole line, its newline included, each with `prefix` in front, and
+    /// of a line that is too long to be kept what is there.
     pub(super) fn feed(&mut self, bytes: &[u8], prefix: &[u8], out: &mut Vec<u8>) {
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
             self.partial.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.partial.len() >= LINE_BYTES_MAX {
+            let is_whole = piece.ends_with(b"\n");
+            if is_whole || self.is_mid_line || self.partial.len() >= LINE_BYTES_MAX {
                 self.emit(prefix, out);
+                self.is_mid_line = !is_whole;
             }
         }
     }
@@ -25,15 +30,27 @@ impl LineBuffer {
     pub(super) fn finish(&mut self, prefix: &[u8], out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             self.emit(prefix, out);
+            self.is_mid_line = true;
         }
+        out.extend_from_slice(self.cut().as_bytes());
+    }
+
+    /// What ends the line whose beginning was handed out, if there is one. What follows of it is a line of its own.
+    #[must_use]
+    pub(super) fn cut(&mut self) -> &'static str {
+        if std::mem::take(&mut self.is_mid_line) { "\n" } else { "" }
+    }
+
+    /// Whether the beginning of a line was handed out that has not ended.
+    pub(super) const fn is_mid_line(&self) -> bool {
+        self.is_mid_line
     }
 
     fn emit(&mut self, prefix: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(prefix);
-        out.append(&mut self.partial);
-        if out.last() != Some(&b'\n') {
-            out.push(b'\n');
+        if !self.is_mid_line {
+            out.extend_from_slice(prefix);
         }
+        out.append(&mut self.partial);
     }
 }
 
@@ -76,8 +93,34 @@ mod tests {
     fn an_endless_line_is_passed_on_in_pieces() {
         let mut lines = LineBuffer::default();
         let mut out = Vec::new();
-        lines.feed(&vec![b'x'; LINE_BYTES_MAX], b"", &mut out);
-        assert_eq!(out.len(), LINE_BYTES_MAX + 1);
-        assert!(lines.partial.is_empty());
+        lines.feed(&vec![b'x'; LINE_BYTES_MAX - 1], b"", &mut out);
+        assert!(out.is_empty() && !lines.is_mid_line());
+        lines.feed(b"yz", b"", &mut out);
+        assert!(out.len() == LINE_BYTES_MAX + 1 && out.ends_with(b"xyz"));
+        assert!(lines.partial.is_empty() && lines.is_mid_line());
+        lines.feed(b"!", b"", &mut out);
+        assert!(out.ends_with(b"xyz!") && lines.partial.is_empty());
+    }
+
+    /// Every 64 KiB a newline was put into what a rank wrote.
+    #[test]
+    fn a_long_line_leaves_as_it_came_with_one_prefix() {
+        let long = [vec![b'x'; 3 * LINE_BYTES_MAX + 5], b"\nnext".to_vec()].concat();
+        let pieces: Vec<&[u8]> = long.chunks(50_000).collect();
+        assert!(fed(&pieces, b"") == [&long[..], b"\n"].concat());
+        let tagged = [&b"[0] "[..], &long[..3 * LINE_BYTES_MAX + 6], b"[0] next\n"].concat();
+        assert!(fed(&pieces, b"[0] ") == tagged);
+    }
+
+    #[test]
+    fn a_long_line_that_is_cut_goes_on_as_one_of_its_own() {
+        let mut lines = LineBuffer::default();
+        let mut out = Vec::new();
+        assert_eq!(lines.cut(), "");
+        lines.feed(&vec![b'x'; LINE_BYTES_MAX], b"[0] ", &mut out);
+        assert_eq!((lines.cut(), lines.cut(), out.len()), ("\n", "", LINE_BYTES_MAX + 4));
+        out.clear();
+        lines.feed(b"rest\n", b"[0] ", &mut out);
+        assert_eq!(out, b"[0] rest\n");
     }
 }

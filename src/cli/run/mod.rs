@@ -16,6 +16,7 @@ mod apps;
 mod census;
 mod children;
 mod cores;
+mod floor;
 mod forward;
 mod guardian;
 mod host;
@@ -70,6 +71,8 @@ enum Binding {
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
                   SIGINT (Ctrl-C) is passed on, with the same to follow after --grace; SIGTERM and SIGHUP reach the\n\
                   ranks as SIGTERM; a second signal kills them.\n\
+                  Output comes in whole lines. A line over 64 KiB is passed on as it comes while other ranks' output waits; it\n\
+                  is broken only if its rank is silent for five seconds and others wait.\n\
                   PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\
                   MODEX_LOG=off|error|warn|info|debug says what is told of the server; warn if not set."
 )]
@@ -77,7 +80,7 @@ pub(super) struct Options {
     #[command(flatten)]
     first: apps::AppOptions,
 
-    /// Put "[rank,channel] " in front of every line of output
+    /// Put "[rank,channel] " in front of every line of output, once however long it is
     #[arg(long)]
     tag_output: bool,
 

@@ -1,6 +1,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::remedy::explain;
+
 /// Why a rendezvous file can't be made or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -75,7 +77,7 @@ pub enum RendezvousError {
         part: String,
     },
     /// The operating system refused a step.
-    #[error("cannot {step} {path}: {source}")]
+    #[error("cannot {step} {path}: {}", explain(.source))]
     Io {
         /// What was tried.
         step: &'static str,

@@ -61,6 +61,40 @@ fn a_descriptor_is_there_with_the_first_byte_of_its_message() {
     assert_eq!(b.take_descriptor().map(mark_of), Some(b"m".to_vec()));
 }
 
+/// An admission and the segment behind it wake the client once.
+#[test]
+fn messages_around_a_descriptor_go_out_together() {
+    let (mut a, mut b) = pair(taking(1));
+    a.queue(b"admission".to_vec(), None).unwrap();
+    a.queue(b"segment".to_vec(), Some(marked(b"m"))).unwrap();
+    a.queue(b"reply".to_vec(), None).unwrap();
+    a.flush().unwrap();
+    let mut buffer = [0; 100];
+    assert_eq!(b.receive(&mut buffer), Ok(Received::Bytes(21)));
+    assert_eq!(&buffer[..21], b"admissionsegmentreply");
+    assert_eq!(b.take_descriptor().map(mark_of), Some(b"m".to_vec()));
+}
+
+/// The kernel takes a part of what is given to it; the descriptor goes with that part and with no other.
+#[test]
+fn a_descriptor_goes_once_when_its_message_has_yet_to_go() {
+    let (mut a, mut b) = pair(taking(3));
+    a.queue(vec![1; 4 << 20], None).unwrap();
+    a.queue(b"segment".to_vec(), Some(marked(b"m"))).unwrap();
+    assert_eq!(a.flush(), Ok(Flushed::Blocked));
+    let mut received = 0;
+    let mut buffer = vec![0; 1 << 20];
+    while received < (4 << 20) + 7 {
+        match b.receive(&mut buffer).unwrap() {
+            Received::Bytes(count) => received += count,
+            Received::Nothing => assert!(a.flush().is_ok()),
+            Received::End => panic!("the other end is open"),
+        }
+    }
+    assert_eq!(b.take_descriptor().map(mark_of), Some(b"m".to_vec()));
+    assert!(b.take_descriptor().is_none());
+}
+
 #[test]
 fn descriptors_beyond_the_limit_are_closed() {
     let (mut a, mut b) = pair(taking(1));
@@ -226,8 +260,8 @@ fn what_is_shared_is_held_by_nobody_and_the_rest_until_it_was_sent() {
     let (mut a, mut b) = pair(taking(0));
     a.queue(vec![1; 1000], None).unwrap();
     a.queue_shared(vec![2; 10], vec![3; 5000].into()).unwrap();
-    assert_eq!((a.queued_bytes(), a.held_bytes()), (6010, 1010));
+    assert_eq!((a.queued_bytes(), a.held_bytes(), a.shared_bytes()), (6010, 1010, 5000));
     assert_eq!(a.flush(), Ok(Flushed::All));
-    assert_eq!((a.queued_bytes(), a.held_bytes()), (0, 0));
+    assert_eq!((a.queued_bytes(), a.held_bytes(), a.shared_bytes()), (0, 0, 0));
     assert_eq!(receive_all(&mut b, 6010).len(), 6010);
 }

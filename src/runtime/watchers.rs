@@ -1,0 +1,112 @@
+//! Two threads that wait for one socket, of which only one is woken.
+//!
+//! The leader waits for an answer; the progress thread, beside it, for what comes unasked. With plain `poll` every answer
+//! would wake both, to no purpose and at the cost of two more switches and a struggle for the lock. Both watch the socket
+//! exclusively: the kernel asks those who watch in the order in which they began, wakes the first who sleeps, and leaves the
+//! others alone. So the progress thread is woken only while nobody leads.
+//!
+//! Hence whoever was woken must read all that is there, or say that something is left: nobody else was told.
+
+use std::os::fd::BorrowedFd;
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// The two places from which one socket is watched.
+#[derive(Debug)]
+pub(super) struct Watchers {
+    leader: Epoll,
+    beside: Epoll,
+    /// Ends the wait beside the leader.
+    wake: EventFd,
+}
+
+impl Watchers {
+    pub(super) fn new(socket: BorrowedFd<'_>) -> nix::Result<Self> {
+        let leader = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let beside = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let exclusively = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE, 0);
+        // The first to watch is the first to be asked.
+        leader.add(socket, exclusively)?;
+        beside.add(socket, exclusively)?;
+        beside.add(&wake, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        Ok(Self { leader, beside, wake })
+    }
+
+    /// Waits until something can be read, for so many milliseconds; -1 is for ever.
+    pub(super) fn wait_as_leader(&self, limit_ms: i32) {
+        wait(&self.leader, limit_ms);
+    }
+
+    /// The same, while nobody leads, or until it is woken.
+    pub(super) fn wait_beside(&self, limit_ms: i32) {
+        wait(&self.beside, limit_ms);
+    }
+
+    /// Ends the wait beside the leader, or the next one.
+    pub(super) fn wake(&self) {
+        // Fails only when the counter is full, and then the thread is as awake as it can be.
+        let _ = self.wake.write(1);
+    }
+
+    /// Forgets past wakes.
+    pub(super) fn calm(&self) {
+        // Fails when nobody woke this thread.
+        let _ = self.wake.read();
+    }
+
+    /// What becomes readable when the thread beside the leader is woken.
+    pub(super) const fn wake_descriptor(&self) -> &EventFd {
+        &self.wake
+    }
+}
+
+/// An interrupted or failed wait is a short one: the caller looks at the socket anyway.
+fn wait(epoll: &Epoll, limit_ms: i32) {
+    let limit = EpollTimeout::try_from(limit_ms).unwrap_or(EpollTimeout::MAX);
+    let _ = epoll.wait(&mut [EpollEvent::empty()], limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::thread::Builder;
+
+    use super::*;
+
+    fn watched() -> (Arc<Watchers>, UnixStream, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (Arc::new(Watchers::new(ours.as_fd()).unwrap()), ours, theirs)
+    }
+
+    /// Were a wake-up lost, one of these waits would not end.
+    #[test]
+    fn bytes_wake_the_leader_if_there_is_one_and_else_the_thread_beside() {
+        let (watchers, mut ours, mut theirs) = watched();
+        let mut byte = [0];
+        for _ in 0..1000 {
+            theirs.write_all(&[1]).unwrap();
+            watchers.wait_beside(-1);
+            ours.read_exact(&mut byte).unwrap();
+        }
+        let beside = Arc::clone(&watchers);
+        let waiting = Builder::new().spawn(move || beside.wait_beside(-1)).unwrap();
+        for _ in 0..1000 {
+            theirs.write_all(&[1]).unwrap();
+            watchers.wait_as_leader(-1);
+            ours.read_exact(&mut byte).unwrap();
+        }
+        watchers.wake();
+        waiting.join().unwrap();
+        watchers.calm();
+        watchers.wait_beside(0);
+        drop(theirs);
+        watchers.wait_beside(-1);
+        watchers.wait_as_leader(-1);
+    }
+}

@@ -1,0 +1,53 @@
+//! A launcher that runs short of something says what, and what to do.
+
+use std::process::{Command, Output};
+
+use crate::launch::MODEX;
+
+/// The launcher under these conditions, made by a shell script that finds it in `$0`; nothing may be left of it.
+fn launcher(conditions: &str) -> Output {
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!("{conditions}; exec \"$0\" run -n 2 true");
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", &script, MODEX]).env("TMPDIR", directory.path()).output().unwrap();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    output
+}
+
+/// Tries more and more of something until the job runs. Every error has to have these words.
+fn says_what_to_do_until_there_is_enough(condition: impl Fn(u32) -> String, first: u32, words: &str) {
+    for (failures, limit) in (first..first + 100).enumerate() {
+        let output = launcher(&condition(limit));
+        let said = String::from_utf8(output.stderr).unwrap();
+        if output.status.success() {
+            assert!(failures >= 3, "{failures} failures tell nothing: {said}");
+            return;
+        }
+        assert!(
+            output.status.code() == Some(1) && said.lines().all(|line| line.starts_with("modex: ")),
+            "{limit}: {said}"
+        );
+        assert!(said.lines().last().is_some_and(|line| line.contains(words)), "{limit}: {said}");
+    }
+    panic!("a hundred more are not enough");
+}
+
+/// Each step of the start met the limit on descriptors, and none named it.
+#[test]
+fn too_few_descriptors() {
+    // With fewer no program can be loaded.
+    says_what_to_do_until_there_is_enough(|limit| format!("ulimit -n {limit}"), 6, "(ulimit -n)");
+}
+
+/// Of a file system that has no room for one more file only "No space left on device" was said.
+#[test]
+fn a_full_temporary_directory() {
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("not applicable: only root can mount a file system that is full");
+    }
+    let full = |files: u32| {
+        let mount = format!("mount -t tmpfs -o size=64k,nr_inodes={files} none \"$TMPDIR\"");
+        format!("exec unshare -m sh -c '{mount} && exec \"$0\" run -n 2 true' \"$0\"")
+    };
+    says_what_to_do_until_there_is_enough(full, 1, "set TMPDIR to a directory that ");
+}
