@@ -20,6 +20,13 @@ pub(super) struct Source {
     pub(super) is_servers: bool,
 }
 
+impl Source {
+    /// Whether nothing will be published in it any more.
+    fn is_of_the_past(&self) -> bool {
+        self.is_servers && self.reader.segment().state() == Ok(SegmentState::Retired)
+    }
+}
+
 /// The segments of other namespaces. Those who read share the lock; it is written only when there is news.
 #[derive(Debug)]
 pub(super) struct ForeignSources {
@@ -45,15 +52,13 @@ impl ForeignSources {
             self.take_news(link);
             self.seen.store(news, Ordering::Release);
         }
-        if let Some(source) = self.known.read().get(namespace) {
-            if !source.is_servers || source.reader.segment().state() != Ok(SegmentState::Retired) {
-                return Some(Arc::clone(source));
-            }
+        let known = self.known.read().get(namespace).map(Arc::clone);
+        match known {
+            // The server has ended that job. Whoever has the name now, the server knows.
+            Some(source) if source.is_of_the_past() => drop(self.known.write().remove(namespace)),
+            Some(source) => return Some(source),
+            None => {}
         }
-        // The server has ended that job. Whoever has the name now, the server knows.
-        self.known
-            .write()
-            .retain(|_, source| !source.is_servers || source.reader.segment().state() != Ok(SegmentState::Retired));
         let reader = link.with(|state| state.received.job(namespace))?;
         let source = Arc::new(Source { reader, is_servers: false });
         Some(Arc::clone(self.known.write().entry(namespace.clone()).or_insert(source)))

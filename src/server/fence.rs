@@ -75,13 +75,13 @@ impl<S: Publish> Server<S> {
         gathered: &Gathered,
     ) -> (Status, BTreeSet<Namespace>) {
         let mut filled = BTreeSet::new();
-        if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
-            if let Some(operation) = self.collectives.get(id) {
-                let intake = Intake::new(&mut self.store, &mut self.registry, &operation.signature);
-                let (namespaces, outcome) = intake.take(gathered, &operation.sizes);
-                filled = namespaces;
-                status = outcome.err().unwrap_or(status);
-            }
+        if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)
+            && let Some(operation) = self.collectives.get(id)
+        {
+            let intake = Intake::new(&mut self.store, &mut self.registry, &operation.signature);
+            let (namespaces, outcome) = intake.take(gathered, &operation.sizes);
+            filled = namespaces;
+            status = outcome.err().unwrap_or(status);
         }
         for namespace in &filled {
             self.wake(namespace);
