@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::config::Limits;
+use super::directives::flag;
 use super::host::UpcallId;
 use super::intake::Gathered;
 use super::io::PeerId;
@@ -19,6 +20,7 @@ use super::registry::Presence;
 use super::registry::{Membership, Registry, Remote};
 use super::requests::GroupOperation;
 use super::transitions::{Effect, Happening, Phase, Standing, Table};
+use crate::keys;
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// Names one open operation.
@@ -114,6 +116,8 @@ pub(super) enum Stage {
     AtHost(UpcallId),
     /// The host has answered, but not yet for an older operation of this signature.
     Answered,
+    /// The host has answered, and what an earlier fence has brought to others is being fetched.
+    CatchingUp,
 }
 
 /// What the host says of an operation.
@@ -130,8 +134,13 @@ impl Operation {
     pub(super) const fn phase(&self) -> Phase {
         match self.stage {
             Stage::Gathering => Phase::Gathering,
-            Stage::AtHost(_) | Stage::Answered => Phase::Closed,
+            Stage::AtHost(_) | Stage::Answered | Stage::CatchingUp => Phase::Closed,
         }
+    }
+
+    /// Whether it is a fence that carries data.
+    pub(super) fn collects(&self) -> bool {
+        self.signature.kind == Kind::Fence && flag(&self.directives, keys::COLLECT_DATA)
     }
 
     /// Where a process stands in it.
@@ -282,6 +291,13 @@ impl Collectives {
         if let Some(operation) = self.operations.get_mut(&id) {
             operation.stage = Stage::Answered;
             operation.answer = Some(answer);
+        }
+    }
+
+    /// The operation waits for what others have got already.
+    pub(super) fn catch_up(&mut self, id: OperationId) {
+        if let Some(operation) = self.operations.get_mut(&id) {
+            operation.stage = Stage::CatchingUp;
         }
     }
 

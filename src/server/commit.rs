@@ -61,12 +61,15 @@ impl<S: Publish> Server<S> {
 
     /// Stores what a process elsewhere posted, unless what is stored is newer (see `intake`). Nothing is published for
     /// nothing.
-    pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<(), Status> {
+    pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<Arrival, Status> {
         let Some(rank) = proc.rank.process() else { return Err(Status::ERR_BAD_PARAM) };
-        let commit = take_commit_number(&mut entries);
+        let (commit, is_all) = split_number(take_commit_number(&mut entries));
         let stored = self.registry.job(&proc.namespace).map_or(0, |job| job.stored.of(rank));
-        if entries.is_empty() || commit.is_some_and(|commit| commit < stored) {
-            return Ok(());
+        if commit.is_some_and(|commit| commit < stored) {
+            return Ok(Arrival::Overtaken);
+        }
+        if entries.is_empty() {
+            return Ok(Arrival::Changes);
         }
         // Whether the owner said "remote" or "global" is not told, and makes no difference here.
         let posted = |Kval { key, value }| Posted { scope: Scope::Remote, key, value };
@@ -82,7 +85,7 @@ impl<S: Publish> Server<S> {
         if let (Some(commit), Some(job)) = (commit, self.registry.job_mut(&proc.namespace)) {
             job.stored.note(rank, commit);
         }
-        Ok(())
+        Ok(if is_all { Arrival::Everything } else { Arrival::Changes })
     }
 
     /// Tells sleepers that something was published.
@@ -98,6 +101,25 @@ impl<S: Publish> Server<S> {
         }
     }
 }
+
+/// Which commit values include, and whether they are all that the process had posted until then.
+pub(super) fn split_number(number: Option<u64>) -> (Option<u64>, bool) {
+    (number.map(|number| number & !EVERYTHING), number.is_some_and(|number| number & EVERYTHING != 0))
+}
+
+/// What became of values that a process elsewhere had posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Newer ones were here already.
+    Overtaken,
+    /// They are here now.
+    Changes,
+    /// They are here now, and are all that it had posted until then.
+    Everything,
+}
+
+/// Beside the number of a commit: the values are not only those that changed. Said where somebody may have missed a fence.
+pub(super) const EVERYTHING: u64 = 1 << 63;
 
 /// Says which commit a process's values include, so that whoever gets them twice knows which are newer.
 pub(super) fn add_commit_number(entries: &mut Vec<Kval>, commit: u64) {

@@ -38,6 +38,7 @@ impl<S: Publish> Server<S> {
             Purpose::ClientConnected(_)
             | Purpose::ToolConnected(_)
             | Purpose::Operation(_)
+            | Purpose::CatchUp(..)
             | Purpose::DirectModex(_)
             | Purpose::RegisterEvents => None,
         });
@@ -76,6 +77,11 @@ impl<S: Publish> Server<S> {
                     gathering.insert(&operation.signature);
                 }
                 Stage::Answered => assert!(!self.collectives.is_oldest(id), "{id:?} is answered and waits for nobody"),
+                Stage::CatchingUp => {
+                    assert!(self.collectives.is_oldest(id), "{id:?} is before its turn");
+                    let asked = self.upcalls.catching_up(id);
+                    assert_eq!(self.arrears.open(id), Some(asked.len()), "{id:?} waits for no upcall");
+                }
                 Stage::AtHost(upcall) => {
                     let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
                     assert!(matches!(purpose, Some(Purpose::Operation(of)) if *of == id), "{id:?} waits for no upcall");

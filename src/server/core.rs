@@ -1,3 +1,4 @@
+use super::catch_up::Arrears;
 use super::cleanup::Cleanups;
 use super::collective::Collectives;
 use super::config::Config;
@@ -34,6 +35,7 @@ pub struct Server<S: Publish> {
     pub(super) groups: Groups,
     pub(super) invitations: Invitations,
     pub(super) exchanges: Exchanges,
+    pub(super) arrears: Arrears,
     pub(super) process_sets: ProcessSets,
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
@@ -60,6 +62,7 @@ impl<S: Publish> Server<S> {
             groups: Groups::default(),
             invitations: Invitations::default(),
             exchanges: Exchanges::default(),
+            arrears: Arrears::default(),
             process_sets: ProcessSets::default(),
             forwarding: Forwarding::default(),
             events: Events::default(),
@@ -230,6 +233,10 @@ impl<S: Publish> Server<S> {
     /// Asks the host. The answer comes with the id given back.
     pub(super) fn ask_host(&mut self, now: Time, purpose: Purpose, upcall: Upcall) -> UpcallId {
         let deadline = self.config.host_timeout.map(|timeout| now + timeout);
+        self.ask_host_until(deadline, purpose, upcall)
+    }
+
+    pub(super) fn ask_host_until(&mut self, deadline: Option<Time>, purpose: Purpose, upcall: Upcall) -> UpcallId {
         let id = self.upcalls.insert(purpose, deadline);
         self.timers.arm(deadline, Timer::Upcall(id));
         self.outputs.push(Output::Upcall(id, upcall));

@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::collective::{Kind, OperationId};
-use super::commit::add_commit_number;
+use super::collective::{Kind, Operation, OperationId, Stage};
+use super::commit::{EVERYTHING, add_commit_number};
 use super::core::Server;
-use super::directives::flag;
 use super::host::FenceData;
 use super::intake::{Gathered, Intake};
 use super::outputs::Ticket;
 use crate::gds::{AsStatus, Audience, Publish};
-use crate::keys;
 use crate::proto;
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
@@ -37,10 +35,10 @@ impl<S: Publish> Server<S> {
     /// What the local participants contribute, and the commit number of each that it brings up to date.
     ///
     /// A fence carries what changed since the last one of the same participants that succeeded. The first of a set carries
-    /// everything: nobody knows what the others have.
+    /// everything: nobody knows what the others have. So does the first after one that failed here, and says so.
     pub(super) fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(ProcId, u64)>), Status> {
         let Some(operation) = self.collectives.get(id) else { return Err(Status::ERROR) };
-        let mut data = FenceData { collect: flag(&operation.directives, keys::COLLECT_DATA), blocks: Vec::new() };
+        let mut data = FenceData { collect: operation.collects(), blocks: Vec::new() };
         let mut collected = Vec::new();
         if !data.collect {
             return Ok((data, collected));
@@ -48,7 +46,7 @@ impl<S: Publish> Server<S> {
         let before = self.exchanges.of(&operation.signature.procs);
         for proc in &operation.contributed {
             let (Some(client), Some(rank)) = (self.registry.client(proc), proc.rank.process()) else { continue };
-            let since = before.and_then(|commits| commits.get(proc)).copied().unwrap_or(0);
+            let since = before.and_then(|exchanged| exchanged.commits.get(proc)).copied().unwrap_or(0);
             collected.push((proc.clone(), client.commits));
             if client.commits == since {
                 continue;
@@ -59,7 +57,8 @@ impl<S: Publish> Server<S> {
                 .posted_under(&proc.namespace, rank, Audience::OtherNodes, &is_new)
                 .map_err(|error| error.status())?;
             if !entries.is_empty() {
-                add_commit_number(&mut entries, client.commits);
+                let is_repeated = since == 0 && before.is_some_and(|exchanged| exchanged.has_failed);
+                add_commit_number(&mut entries, client.commits | if is_repeated { EVERYTHING } else { 0 });
                 data.blocks.push((proc.clone(), entries));
             }
         }
@@ -67,21 +66,23 @@ impl<S: Publish> Server<S> {
     }
 
     /// What the host has brought with its answer. All data is published before anybody is released. Gives the status
-    /// that this leads to, and the namespaces that data came for.
+    /// that this leads to, the namespaces that data came for, and whose data came whole although it may have been here
+    /// before, if that is of interest.
     pub(super) fn take_gathered(
         &mut self,
         id: OperationId,
         mut status: Status,
         gathered: &Gathered,
-    ) -> (Status, BTreeSet<Namespace>) {
-        let mut filled = BTreeSet::new();
+    ) -> (Status, BTreeSet<Namespace>, BTreeSet<ProcId>) {
+        let (mut filled, mut whole) = (BTreeSet::new(), BTreeSet::new());
         if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)
             && let Some(operation) = self.collectives.get(id)
         {
-            let intake = Intake::new(&mut self.store, &mut self.registry, &operation.signature);
-            let (namespaces, outcome) = intake.take(gathered, &operation.sizes);
-            filled = namespaces;
-            status = outcome.err().unwrap_or(status);
+            let has_missed = self.arrears.is_missed(&operation.signature.procs);
+            let intake = Intake::new(&mut self.store, &mut self.registry, &operation.signature, has_missed);
+            let taken = intake.take(gathered, &operation.sizes);
+            (filled, whole) = (taken.filled, taken.whole);
+            status = taken.failure.unwrap_or(status);
         }
         for namespace in &filled {
             self.wake(namespace);
@@ -89,13 +90,22 @@ impl<S: Publish> Server<S> {
         if status == Status::SUCCESS {
             self.note_collected(id);
         }
-        (status, filled)
+        (status, filled, whole)
     }
 
     fn note_collected(&mut self, id: OperationId) {
         let Some(operation) = self.collectives.get(id) else { return };
         if !operation.collected.is_empty() {
             self.exchanges.note(&operation.signature.procs, &operation.collected);
+        }
+    }
+
+    /// A fence that the host was asked for has ended. What others have got of it, without this server, nobody knows.
+    pub(super) fn note_missed(&mut self, operation: &Operation, status: Status) {
+        let is_good = matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+        if !is_good && operation.stage != Stage::Gathering && operation.collects() {
+            self.exchanges.note_failed(&operation.signature.procs);
+            self.arrears.note(&operation.signature.procs);
         }
     }
 }
@@ -110,23 +120,42 @@ pub(super) struct Exchanges {
 #[derive(Debug, Default)]
 struct Exchanged {
     commits: BTreeMap<ProcId, u64>,
+    /// The last one failed here: others may have missed something, too.
+    has_failed: bool,
     /// When it was noted last, by the count of notes.
     noted: u64,
 }
 
 impl Exchanges {
-    fn of(&self, procs: &[ProcId]) -> Option<&BTreeMap<ProcId, u64>> {
-        self.sets.get(procs).map(|exchanged| &exchanged.commits)
+    fn of(&self, procs: &[ProcId]) -> Option<&Exchanged> {
+        self.sets.get(procs)
     }
 
     fn note(&mut self, procs: &[ProcId], collected: &[(ProcId, u64)]) {
-        self.last = self.last.saturating_add(1);
-        let exchanged = self.sets.entry(procs.to_vec()).or_default();
-        exchanged.noted = self.last;
+        let exchanged = self.entry(procs);
+        exchanged.has_failed = false;
         for (proc, commit) in collected {
             let newest = exchanged.commits.entry(proc.clone()).or_default();
             *newest = (*commit).max(*newest);
         }
+        self.forget_oldest();
+    }
+
+    fn note_failed(&mut self, procs: &[ProcId]) {
+        let exchanged = self.entry(procs);
+        exchanged.has_failed = true;
+        exchanged.commits.clear();
+        self.forget_oldest();
+    }
+
+    fn entry(&mut self, procs: &[ProcId]) -> &mut Exchanged {
+        self.last = self.last.saturating_add(1);
+        let exchanged = self.sets.entry(procs.to_vec()).or_default();
+        exchanged.noted = self.last;
+        exchanged
+    }
+
+    fn forget_oldest(&mut self) {
         // What is forgotten is exchanged whole once more.
         if self.sets.len() > SETS_MAX
             && let Some(oldest) = self.sets.iter().min_by_key(|(_, exchanged)| exchanged.noted)

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
 use super::collective::Signature;
+use super::commit::split_number;
 use super::registry::Registry;
 use crate::gds::{AsStatus, Publish};
 use crate::proto::blob::COMMIT_NUMBER;
@@ -28,15 +29,34 @@ pub(super) struct Intake<'s, S> {
     whole: Option<(Namespace, bool)>,
     /// The namespace that data came for last.
     last: Option<Namespace>,
-    /// Its processes whose data is not published yet, with the number of the commit.
-    unpublished: VecDeque<(u32, Option<u64>)>,
+    /// Its processes whose data is not published yet, with the number of the commit, and whether it is
+    /// all that they had posted until then.
+    unpublished: VecDeque<(u32, Option<u64>, bool)>,
     /// Namespaces that data came for.
     filled: BTreeSet<Namespace>,
+    /// Whether it is of interest whose data came whole.
+    has_missed: bool,
+    came_whole: BTreeSet<ProcId>,
     failure: Option<Status>,
 }
 
+/// What became of it.
+pub(super) struct Taken {
+    /// Namespaces that data came for.
+    pub(super) filled: BTreeSet<Namespace>,
+    /// Whose data came whole.
+    pub(super) whole: BTreeSet<ProcId>,
+    /// Why not all of it is stored.
+    pub(super) failure: Option<Status>,
+}
+
 impl<'s, S: Publish> Intake<'s, S> {
-    pub(super) const fn new(store: &'s mut S, registry: &'s mut Registry, signature: &'s Signature) -> Self {
+    pub(super) const fn new(
+        store: &'s mut S,
+        registry: &'s mut Registry,
+        signature: &'s Signature,
+        has_missed: bool,
+    ) -> Self {
         Self {
             store,
             registry,
@@ -45,22 +65,20 @@ impl<'s, S: Publish> Intake<'s, S> {
             last: None,
             unpublished: VecDeque::new(),
             filled: BTreeSet::new(),
+            has_missed,
+            came_whole: BTreeSet::new(),
             failure: None,
         }
     }
 
-    /// Takes everything over and publishes it. Gives the namespaces that something came for.
-    pub(super) fn take(
-        mut self,
-        gathered: &Gathered,
-        sizes: &[(Namespace, Option<u32>)],
-    ) -> (BTreeSet<Namespace>, Result<(), Status>) {
+    /// Takes everything over and publishes it.
+    pub(super) fn take(mut self, gathered: &Gathered, sizes: &[(Namespace, Option<u32>)]) -> Taken {
         match gathered {
             Gathered::Blocks(blocks) => self.take_blocks(blocks),
             Gathered::Packed(packed) => packed.read(sizes, &mut |source, entries| self.take_block(source, entries)),
         }
         self.publish_last();
-        (self.filled, self.failure.map_or(Ok(()), Err))
+        Taken { filled: self.filled, whole: self.came_whole, failure: self.failure }
     }
 
     fn take_blocks(&mut self, blocks: &[(ProcId, Vec<Kval>)]) {
@@ -82,6 +100,7 @@ impl<'s, S: Publish> Intake<'s, S> {
     /// does not carry it again.
     fn take_block(&mut self, source: &FenceSource<'_>, entries: &[LentEntry<'_>]) -> ControlFlow<()> {
         let FenceSource { namespace, rank, commit } = *source;
+        let (commit, is_all) = split_number(commit);
         if entries.is_empty() || !self.is_participant(namespace, rank) {
             return ControlFlow::Continue(());
         }
@@ -98,7 +117,7 @@ impl<'s, S: Publish> Intake<'s, S> {
         }
         match self.store.take_arrival(namespace, rank, entries) {
             Ok(unpublished) => {
-                self.unpublished.push_back((rank, commit));
+                self.unpublished.push_back((rank, commit, is_all));
                 let count = self.unpublished.len();
                 self.note(count.saturating_sub(unpublished));
                 ControlFlow::Continue(())
@@ -126,10 +145,14 @@ impl<'s, S: Publish> Intake<'s, S> {
 
     /// So many more of the last namespace's blocks can be read: which of their commits they include is known from now on.
     fn note(&mut self, count: usize) {
-        let Some(job) = self.last.as_ref().and_then(|namespace| self.registry.job_mut(namespace)) else { return };
-        for (rank, commit) in self.unpublished.drain(..count.min(self.unpublished.len())) {
+        let Some(namespace) = &self.last else { return };
+        let Some(job) = self.registry.job_mut(namespace) else { return };
+        for (rank, commit, is_all) in self.unpublished.drain(..count.min(self.unpublished.len())) {
             if let Some(commit) = commit {
                 job.stored.note(rank, commit);
+            }
+            if self.has_missed && is_all {
+                self.came_whole.insert(ProcId::new(namespace.clone(), rank));
             }
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! The files: `core` dispatches; `session`, `namespaces`, `commit`, `get`, `direct_modex`, `resolve`, `events` and `upcalls`
 //! decide one family of inputs each. `rendezvous` is what all operations of many processes share, `fence`, `connect` and
-//! `group` are what they do not. `passage` takes up to the host what only the host can answer, `requests` is how it looks
+//! `group` are what they do not; `catch_up` is for fences that went by this server. `passage` takes up to the host what only the host can answer, `requests` is how it looks
 //! there, `forwarding` brings output down. `registry`, `waiting`, `collective`, `interest`, `pending`, `timers` and
 //! `outputs` hold state and know no policy.
 //!
@@ -36,6 +36,7 @@
 //! assert!(std::iter::from_fn(|| server.poll_output()).any(|output| output == expected));
 //! ```
 
+mod catch_up;
 mod cleanup;
 mod collective;
 mod commit;

@@ -122,7 +122,8 @@ impl<S: Publish> Server<S> {
 
     /// Forgets a job: whatever is pending on it ends with a status, its connections are closed, its data goes.
     pub(super) fn deregister_namespace(&mut self, now: Time, namespace: &Namespace) -> Status {
-        for operation in self.collectives.with(namespace) {
+        // The youngest first: none is to go on because an older one has ended.
+        for operation in self.collectives.with(namespace).into_iter().rev() {
             self.finish_operation(now, operation, Status::ERR_NOT_FOUND);
         }
         for upcall in self.upcalls.fetches_of(namespace) {
@@ -140,6 +141,7 @@ impl<S: Publish> Server<S> {
         self.groups.forget_namespace(namespace);
         self.process_sets.forget_namespace(namespace);
         self.exchanges.forget_namespace(namespace);
+        self.arrears.forget_namespace(namespace, &self.registry);
         self.invitations.forget_namespace(namespace);
         if self.registry.remove(namespace).is_some() {
             self.registry.touch();

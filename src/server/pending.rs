@@ -20,6 +20,8 @@ pub(super) enum Purpose {
     /// A request passed up as it is.
     Passed(Ticket, Expected),
     Operation(OperationId),
+    /// Values of a process that a fence waits for.
+    CatchUp(OperationId, ProcId),
     DirectModex(Fetch),
 }
 
@@ -112,9 +114,18 @@ impl PendingUpcalls {
             | Purpose::Abort(ticket)
             | Purpose::Passed(ticket, _)
             | Purpose::Notify(ticket) => ticket.peer() == peer,
-            Purpose::Operation(_) | Purpose::DirectModex(_) | Purpose::RegisterEvents => false,
+            Purpose::Operation(_) | Purpose::CatchUp(..) | Purpose::DirectModex(_) | Purpose::RegisterEvents => false,
         };
         self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
+    }
+
+    /// Upcalls that a fence waits for after its own.
+    pub(super) fn catching_up(&self, operation: OperationId) -> Vec<(UpcallId, ProcId)> {
+        let of = |(id, upcall): (&UpcallId, &PendingUpcall)| match &upcall.purpose {
+            Purpose::CatchUp(of, proc) if *of == operation => Some((*id, proc.clone())),
+            _ => None,
+        };
+        self.pending.iter().filter_map(of).collect()
     }
 
     /// Upcalls that fetch data of a namespace.

@@ -36,6 +36,13 @@ impl Commits {
         page.and_then(|page| page.get(Self::place(rank))).copied().unwrap_or_default()
     }
 
+    /// The ranks of which one is known, in order.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = u32> {
+        let pages =
+            self.0.iter().flat_map(|(&page, commits)| (page.saturating_mul(COMMITS_PER_PAGE)..).zip(commits.iter()));
+        pages.filter(|(_, commit)| **commit != 0).map(|(rank, _)| rank)
+    }
+
     pub(super) fn note(&mut self, rank: u32, commit: u64) {
         let page = self.0.entry(rank / COMMITS_PER_PAGE).or_insert_with(|| Box::new([0; COMMITS_PER_PAGE as usize]));
         if let Some(noted) = page.get_mut(Self::place(rank)) {

@@ -179,7 +179,11 @@ impl<S: Publish> Server<S> {
 
     /// Ends an operation: everybody who waits gets this status.
     pub(super) fn finish_operation(&mut self, now: Time, id: OperationId, status: Status) {
-        if let Some(signature) = self.release(id, status, Vec::new()) {
+        self.finish_with(now, id, status, Vec::new());
+    }
+
+    pub(super) fn finish_with(&mut self, now: Time, id: OperationId, status: Status, info: Vec<Info>) {
+        if let Some(signature) = self.release(id, status, info) {
             self.settle_answered(now, &signature);
         }
     }
@@ -188,8 +192,10 @@ impl<S: Publish> Server<S> {
     fn settle_answered(&mut self, now: Time, signature: &Signature) {
         while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
             let Answer { status, gathered, info } = answer;
-            let (status, filled) = self.take_gathered(id, status, &gathered);
-            self.release(id, status, info);
+            let (status, filled, whole) = self.take_gathered(id, status, &gathered);
+            if !self.must_catch_up(now, id, status, &whole, &info) {
+                self.release(id, status, info);
+            }
             // Those who wait are bounded; those whose data came are not.
             for wait in filled.iter().flat_map(|namespace| self.waiting.on_namespace(namespace)).collect::<Vec<_>>() {
                 self.review_wait(now, wait);
@@ -206,6 +212,8 @@ impl<S: Publish> Server<S> {
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }
+        self.abandon_catch_up(id);
+        self.note_missed(&operation, status);
         let ending = self.ending(&operation, status, info);
         if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
             self.tie(&operation);

@@ -230,6 +230,7 @@ impl<S: Publish> Server<S> {
                     Purpose::ClientConnected(_)
                     | Purpose::ToolConnected(_)
                     | Purpose::Operation(_)
+                    | Purpose::CatchUp(..)
                     | Purpose::DirectModex(_)
                     | Purpose::RegisterEvents,
                 )

@@ -17,6 +17,5 @@ mod passage;
 mod psets;
 mod search;
 mod sessions;
-mod simulation;
 mod ties;
 mod tools;

@@ -23,6 +23,7 @@ impl<S: Publish> Server<S> {
             }
             Purpose::RegisterEvents => self.complete_environment(now, id, status_of(&reply)),
             Purpose::Passed(ticket, expected) => self.settle_passed(ticket, expected, reply),
+            Purpose::CatchUp(operation, proc) => self.caught_up(now, operation, proc, reply),
             Purpose::Operation(operation) => self.complete_operation(now, operation, reply),
             Purpose::DirectModex(fetch) => match reply {
                 HostReply::DirectModex(entries) => self.complete_fetch(now, id, &fetch, Ok(entries)),

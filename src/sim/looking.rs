@@ -164,11 +164,15 @@ impl World {
             for put in &promised.committed {
                 let version = put.version_for(promised.node == node);
                 let missed = self.node(node).and_then(|of| of.missed.get(&(promised.process, put.key)));
-                if version == 0 || promised.process == process || missed.is_some_and(|missed| *missed >= version) {
+                if version == 0 || promised.process == process {
+                    continue;
+                }
+                let value = is_mapped.then(|| self.look_up(process, promised.process, put.key)).flatten();
+                // What a lost answer has brought may be missing here, so that a Get asks for it. It is never older.
+                if value.is_none() && missed.is_some_and(|missed| *missed >= version) {
                     continue;
                 }
                 if is_mapped && let Some(reading) = self.reading(process, promised.process, put.key, version) {
-                    let value = self.look_up(process, promised.process, put.key);
                     self.rules.contribution_read(&reading, value.as_ref());
                 }
                 // A child has a cache of its own.

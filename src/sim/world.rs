@@ -45,7 +45,8 @@ pub(super) struct Node {
     pub(super) admitted: BTreeMap<u32, BTreeSet<PeerId>>,
     /// Processes that can't come any more.
     pub(super) gone: BTreeSet<u32>,
-    /// Values that went by this server because the host's answer did not reach it, with their versions.
+    /// Values that went by this server because the host's answer did not reach it, with their versions: nothing, or a
+    /// value at least as new, is what its processes find afterwards.
     pub(super) missed: BTreeMap<(u32, u8), u32>,
 }
 

@@ -7,7 +7,7 @@
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
 use modex::types::{Info, Key, Namespace, ProcId, Value};
@@ -173,6 +173,20 @@ impl Process {
         self.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
         assert!(status.success(), "client ended with {status}:\n{out}\n{err}");
         out
+    }
+
+    /// A process of this binary that was started with a command of its own.
+    pub(crate) const fn of(child: Child) -> Self {
+        Self(child)
+    }
+
+    /// How it ended, and what it wrote, to whichever of its outputs.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        let status = self.0.wait().unwrap();
+        let mut said = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (status, said)
     }
 
     /// Ends its input, for which it waits.

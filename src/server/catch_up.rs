@@ -1,0 +1,205 @@
+//! What this server does that has missed the end of a collecting fence.
+//!
+//! A fence carries what changed since the last one of the same participants. Whose server saw that one succeed does not
+//! send it again, so a server that did not hear of it (the host's answer was lost, came too late, or could not be stored)
+//! would answer with older values for good. It remembers the set instead, and when the next collecting fence of that set
+//! succeeds, it fetches every value that may be outdated before anybody is released: those of processes elsewhere of which
+//! it holds values, except where the fence brought all of them. Servers that saw the fence fail, too, send everything
+//! (see [`super::commit::add_commit_number`]), so a fence that failed for all costs no fetch. Values that are not here at all need no
+//! care: a Get finds nothing and asks.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::collective::OperationId;
+use super::commit::Arrival;
+use super::config::Capabilities;
+use super::core::Server;
+use super::host::{HostReply, Upcall};
+use super::pending::Purpose;
+use super::registry::Registry;
+use super::upcalls::status_of;
+use crate::gds::Publish;
+use crate::types::{Info, Namespace, ProcId, Status, Time};
+
+/// Sets of participants of which this server has missed a fence, and what it does about it.
+#[derive(Debug, Default)]
+pub(super) struct Arrears {
+    sets: BTreeSet<Vec<ProcId>>,
+    /// Jobs in whose name so many sets were missed that any of them may be one.
+    overrun: BTreeSet<Namespace>,
+    running: BTreeMap<OperationId, CatchUp>,
+    /// Whom the host is asked for.
+    asked: BTreeSet<ProcId>,
+}
+
+/// One fence that waits for what an earlier one has brought to others.
+#[derive(Debug)]
+struct CatchUp {
+    /// What the fence ends with.
+    status: Status,
+    info: Vec<Info>,
+    /// Who is yet to be asked for, and whom the host is asked for.
+    left: VecDeque<ProcId>,
+    open: usize,
+    /// How often a fetch may bring something older than what is here by then.
+    patience: usize,
+    /// The host's time for all of it.
+    deadline: Option<Time>,
+}
+
+impl Arrears {
+    pub(super) fn is_missed(&self, procs: &[ProcId]) -> bool {
+        self.sets.contains(procs) || procs.iter().any(|proc| self.overrun.contains(&proc.namespace))
+    }
+
+    pub(super) fn note(&mut self, procs: &[ProcId]) {
+        if self.sets.len() >= SETS_MAX && !self.sets.contains(procs) {
+            self.overrun.extend(procs.iter().map(|proc| proc.namespace.clone()));
+        } else {
+            self.sets.insert(procs.to_vec());
+        }
+    }
+
+    /// Sets of which every job has gone from here.
+    pub(super) fn forget_namespace(&mut self, namespace: &Namespace, registry: &Registry) {
+        let stays = |proc: &ProcId| proc.namespace != *namespace && registry.job(&proc.namespace).is_some();
+        self.sets.retain(|procs| procs.iter().any(stays));
+        self.overrun.remove(namespace);
+    }
+
+    /// For how many processes the host is asked on behalf of a fence.
+    pub(super) fn open(&self, operation: OperationId) -> Option<usize> {
+        self.running.get(&operation).map(|running| running.open)
+    }
+}
+
+impl<S: Publish> Server<S> {
+    /// Starts to fetch what an earlier fence of these participants has brought to others, if one was missed. `whole`:
+    /// whose values this one brought completely. Says whether the fence has to wait for that.
+    pub(super) fn must_catch_up(
+        &mut self,
+        now: Time,
+        id: OperationId,
+        status: Status,
+        whole: &BTreeSet<ProcId>,
+        info: &[Info],
+    ) -> bool {
+        let is_good = matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+        let operation = self.collectives.get(id).filter(|operation| is_good && operation.collects());
+        let Some(operation) = operation.filter(|operation| self.arrears.is_missed(&operation.signature.procs)) else {
+            return false;
+        };
+        let mut left = VecDeque::new();
+        let namespaces: BTreeSet<&Namespace> = operation.signature.procs.iter().map(|proc| &proc.namespace).collect();
+        for namespace in namespaces {
+            let Some(job) = self.registry.job(namespace) else { continue };
+            let known = job.stored.ranks().map(|rank| ProcId::new(namespace.clone(), rank));
+            let is_outdated = |proc: &ProcId| {
+                let is_local = self.registry.client(proc).is_some();
+                !is_local && !whole.contains(proc) && operation.signature.covers(proc)
+            };
+            left.extend(known.filter(is_outdated));
+        }
+        let patience = left.len().saturating_add(PATIENCE);
+        tracing::debug!(operation = id.0, ranks = left.len(), "fetches what an earlier fence has brought to others");
+        let deadline = self.config.host_timeout.map(|timeout| now + timeout);
+        let catch_up = CatchUp { status, info: info.to_vec(), left, open: 0, patience, deadline };
+        self.arrears.running.insert(id, catch_up);
+        self.collectives.catch_up(id);
+        self.go_on_catching_up(now);
+        true
+    }
+
+    /// Asks for more, and ends the fences that have got everything.
+    fn go_on_catching_up(&mut self, now: Time) {
+        let can_ask = self.config.capabilities.contains(Capabilities::DIRECT_MODEX);
+        let mut done = Vec::new();
+        let mut questions = Vec::new();
+        let Arrears { running, asked, .. } = &mut self.arrears;
+        for (&id, running) in running {
+            if running.left.is_empty() && running.open == 0 {
+                done.push((id, running.status));
+            } else if !can_ask {
+                done.push((id, Status::ERR_NOT_SUPPORTED));
+            }
+            // An answer on its way to another fence may be older than this one: nobody is asked for twice at a time.
+            for _ in 0..running.left.len() {
+                if !can_ask || running.open >= OPEN_MAX {
+                    break;
+                }
+                let Some(proc) = running.left.pop_front() else { break };
+                if asked.insert(proc.clone()) {
+                    running.open = running.open.saturating_add(1);
+                    questions.push((id, running.deadline, proc));
+                } else {
+                    running.left.push_back(proc);
+                }
+            }
+        }
+        for (id, deadline, proc) in questions {
+            let upcall = Upcall::DirectModex { proc: proc.clone(), directives: Vec::new() };
+            self.ask_host_until(deadline, Purpose::CatchUp(id, proc), upcall);
+        }
+        for (id, status) in done {
+            self.end_catch_up(now, id, status);
+        }
+    }
+
+    /// The host has fetched a process's values for a fence, or could not.
+    pub(super) fn caught_up(&mut self, now: Time, id: OperationId, proc: ProcId, reply: HostReply) {
+        self.arrears.asked.remove(&proc);
+        let result = match reply {
+            HostReply::DirectModex(_) if self.registry.client(&proc).is_some() => Ok(Arrival::Changes),
+            HostReply::DirectModex(entries) => self.publish_remote(&proc, entries),
+            other => Err(Some(status_of(&other)).filter(|status| *status != Status::SUCCESS).unwrap_or(Status::ERROR)),
+        };
+        self.review_target(now, &proc);
+        let Some(running) = self.arrears.running.get_mut(&id) else { return self.go_on_catching_up(now) };
+        running.open = running.open.saturating_sub(1);
+        match result {
+            Ok(arrival) => {
+                // Something newer has come meanwhile, perhaps only what had changed.
+                if arrival == Arrival::Overtaken {
+                    running.patience = running.patience.saturating_sub(1);
+                    running.left.push_back(proc);
+                }
+                if running.patience == 0 {
+                    self.end_catch_up(now, id, Status::ERR_NOT_AVAILABLE);
+                }
+            }
+            Err(status) => {
+                tracing::warn!(%proc, %status, "what an earlier fence has brought to others can't be had");
+                self.end_catch_up(now, id, status);
+            }
+        }
+        self.go_on_catching_up(now);
+    }
+
+    fn end_catch_up(&mut self, now: Time, id: OperationId, status: Status) {
+        let Some(running) = self.arrears.running.get_mut(&id) else { return };
+        let info = std::mem::take(&mut running.info);
+        let is_complete = running.left.is_empty() && running.open == 0;
+        if is_complete && let Some(operation) = self.collectives.get(id) {
+            self.arrears.sets.remove(&operation.signature.procs);
+        }
+        self.finish_with(now, id, status, info);
+    }
+
+    /// A fence has ended, whatever it waited for.
+    pub(super) fn abandon_catch_up(&mut self, id: OperationId) {
+        if self.arrears.running.remove(&id).is_none() {
+            return;
+        }
+        for (upcall, proc) in self.upcalls.catching_up(id) {
+            self.cancel_upcall(upcall);
+            self.arrears.asked.remove(&proc);
+        }
+    }
+}
+
+/// Sets that are remembered one by one.
+const SETS_MAX: usize = 1024;
+/// Processes whose values one fence asks for at a time.
+const OPEN_MAX: usize = 64;
+/// How many fetches may be overtaken, besides one for each process.
+const PATIENCE: usize = 8;

@@ -1,0 +1,170 @@
+//! What is made to go wrong: which error, at which system calls, how often.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nix::errno::Errno;
+
+/// An error that the kernel is made to give, or a transfer of one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Error(Errno),
+    Short,
+}
+
+/// How often, from the chosen call on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Once,
+    /// A signal, or a full buffer, passes some time.
+    Often,
+    ForGood,
+}
+
+/// One fault: at the `at`-th of the calls that it concerns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) what: What,
+    pub(crate) extent: Extent,
+    pub(crate) at: usize,
+}
+
+/// All kinds, each to its extents. Nobody is interrupted for ever.
+pub(crate) const KINDS: [(What, [Extent; 2]); 7] = [
+    (What::Error(Errno::ENOSPC), [Extent::Once, Extent::ForGood]),
+    (What::Error(Errno::ENOMEM), [Extent::Once, Extent::ForGood]),
+    (What::Error(Errno::EMFILE), [Extent::Once, Extent::ForGood]),
+    (What::Error(Errno::ECONNRESET), [Extent::Once, Extent::ForGood]),
+    (What::Error(Errno::EINTR), [Extent::Once, Extent::Often]),
+    (What::Error(Errno::EAGAIN), [Extent::Once, Extent::Often]),
+    (What::Short, [Extent::Once, Extent::ForGood]),
+];
+
+impl What {
+    /// Whether it must not matter: nothing is lost, the call is to be made again.
+    pub(crate) const fn is_harmless(self) -> bool {
+        matches!(self, Self::Error(Errno::EINTR | Errno::EAGAIN) | Self::Short)
+    }
+
+    /// Whether the kernel gives this error for this call. `leads_to`: what the call's first argument, a descriptor, is.
+    pub(crate) fn fits(self, call: &Call, leads_to: impl FnOnce() -> String) -> bool {
+        use nix::libc::*;
+        let number = call.number;
+        let is = |numbers: &[c_long]| numbers.contains(&number);
+        let transfers =
+            [SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_recvfrom, SYS_sendto, SYS_recvmsg, SYS_sendmsg];
+        match self {
+            Self::Error(Errno::ENOSPC) => {
+                let creates = number == SYS_openat && call.args[2] & 0o100 != 0;
+                creates
+                    || is(&[SYS_fallocate, SYS_ftruncate, SYS_mkdir, SYS_mkdirat, SYS_symlink, SYS_link, SYS_linkat])
+            }
+            Self::Error(Errno::ENOMEM) => is(&[
+                SYS_mmap,
+                SYS_mremap,
+                SYS_mprotect,
+                SYS_memfd_create,
+                SYS_socket,
+                SYS_connect,
+                SYS_sendmsg,
+                SYS_recvmsg,
+                SYS_sendto,
+                SYS_recvfrom,
+                SYS_epoll_create1,
+                SYS_epoll_ctl,
+                SYS_eventfd2,
+                SYS_accept4,
+                SYS_clone,
+                SYS_clone3,
+                SYS_poll,
+                SYS_openat,
+                SYS_bind,
+                SYS_mkdir,
+                SYS_fallocate,
+                SYS_statx,
+                SYS_flock,
+            ]),
+            Self::Error(Errno::EMFILE) => {
+                let copies =
+                    number == SYS_fcntl && matches!(c_int::try_from(call.args[1]), Ok(F_DUPFD | F_DUPFD_CLOEXEC));
+                copies
+                    || is(&[
+                        SYS_openat,
+                        SYS_memfd_create,
+                        SYS_socket,
+                        SYS_accept4,
+                        SYS_epoll_create1,
+                        SYS_eventfd2,
+                        SYS_dup,
+                        SYS_socketpair,
+                        SYS_pipe2,
+                    ])
+            }
+            Self::Error(Errno::EINTR) => {
+                let waits = number == SYS_futex && matches!(call.args[1] & 0x7f, 0 | 9);
+                waits
+                    || is(&transfers)
+                    || is(&[SYS_poll, SYS_ppoll, SYS_epoll_wait, SYS_epoll_pwait, SYS_connect, SYS_accept4, SYS_openat])
+                    || is(&[SYS_flock, SYS_fallocate, SYS_clock_nanosleep, SYS_ftruncate])
+            }
+            Self::Error(Errno::EAGAIN) => {
+                number == SYS_accept4 || (is(&transfers) && leads_to().starts_with("socket:"))
+            }
+            Self::Error(_) => is(&transfers) && leads_to().starts_with("socket:"),
+            // Other descriptors transfer all or nothing.
+            Self::Short => is(&transfers) && leads_to().starts_with("socket:"),
+        }
+    }
+}
+
+/// A system call that is about to be made.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) number: i64,
+    pub(crate) args: [u64; 3],
+}
+
+impl Call {
+    /// Whether failing it may end the process: the allocator asks for memory, and nobody can go on without.
+    pub(crate) fn is_for_the_heap(&self) -> bool {
+        matches!(self.number, nix::libc::SYS_mmap | nix::libc::SYS_mremap | nix::libc::SYS_mprotect)
+    }
+}
+
+impl Extent {
+    pub(crate) const fn times(self) -> usize {
+        match self {
+            Self::Once => 1,
+            Self::Often => 20,
+            Self::ForGood => usize::MAX,
+        }
+    }
+}
+
+/// As `MODEX_FAULT` takes it: `EMFILE:once:17`.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            What::Error(errno) => write!(f, "{errno:?}")?,
+            What::Short => f.write_str("SHORT")?,
+        }
+        let extent = match self.extent {
+            Extent::Once => "once",
+            Extent::Often => "often",
+            Extent::ForGood => "forgood",
+        };
+        write!(f, ":{extent}:{}", self.at)
+    }
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = KINDS.iter().flat_map(|(what, extents)| extents.map(|extent| Self { what: *what, extent, at: 0 }));
+        let (kind, at) = text.rsplit_once(':').ok_or("KIND:EXTENT:AT")?;
+        let at = at.parse().map_err(|_| format!("{at:?} is no number"))?;
+        let mut named = all.filter(|fault| fault.to_string().rsplit_once(':').is_some_and(|(name, _)| name == kind));
+        named.next().map(|fault| Self { at, ..fault }).ok_or_else(|| format!("{kind:?} is no kind of fault"))
+    }
+}

@@ -1,0 +1,205 @@
+//! What the processes do.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use modex::gds::AsStatus;
+use modex::keys::TypedKey;
+use modex::types::{Rank, Scope, Status};
+use modex::{Client, FenceOptions, GetOptions, LocalHost, Server, keys};
+use nix::sys::ptrace;
+use nix::sys::signal::{Signal, raise};
+use nix::unistd::{alarm, getppid, gettid};
+
+use crate::support::{description, descriptors, ids, namespace, proc, shared_mappings, this_binary};
+
+const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
+pub(crate) const VICTIM: u32 = 0;
+pub(crate) const PEERS: std::ops::Range<u32> = 1..3;
+/// How a process tells which of its threads is traced: the harness runs the role on one of its own.
+pub(crate) const THREAD: &str = "traced thread ";
+/// Where the host has its server.
+pub(crate) const DIRECTORY: &str = "MODEX_TEST_DIRECTORY";
+/// What a peer says of its fence.
+pub(crate) const COMPLETE: &str = "fence complete";
+pub(crate) const BROKEN: &str = "fence broken";
+/// What a process says that everything was as if nothing had been.
+pub(crate) const EQUAL: &str = "all answers are equal";
+/// What it says where something went wrong, before it says what.
+pub(crate) const ERROR: &str = "error: ";
+/// After so long whoever has not ended hangs, and is ended by SIGALRM.
+const HANGS_AFTER_S: u32 = 120;
+
+type Outcome = Result<(), String>;
+
+/// Does something while the kernel may say no.
+fn at_risk<R>(act: impl FnOnce() -> R) -> R {
+    getppid();
+    let result = act();
+    getppid();
+    result
+}
+
+/// Lets its parent trace it.
+fn be_traced() {
+    alarm::set(HANGS_AFTER_S);
+    let permission = ptrace::traceme().map_or_else(|errno| errno.to_string(), |()| "granted".to_owned());
+    println!("{THREAD}{}, ptrace {permission}", gettid());
+    raise(Signal::SIGSTOP).unwrap();
+}
+
+/// Says how it went. What the harness does afterwards is not of interest.
+fn tell(outcome: Outcome) -> ! {
+    match outcome {
+        Ok(()) => println!("{EQUAL}"),
+        Err(error) => println!("{ERROR}{error}"),
+    }
+    std::process::exit(0);
+}
+
+pub(crate) fn victim() {
+    be_traced();
+    tell(at_risk(|| whole_life(VICTIM, 0..PEERS.end)));
+}
+
+/// Connects, puts, commits, fences, gets, finalizes.
+fn whole_life(rank: u32, everybody: std::ops::Range<u32>) -> Outcome {
+    let said = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
+    let client =
+        Client::builder().timeout(Duration::from_secs(10)).connect().map_err(|error| said("connect", &error))?;
+    client.put(Scope::Global, ENDPOINT.name(), endpoint(rank)).map_err(|error| said("put", &error))?;
+    client.commit().map_err(|error| said("commit", &error))?;
+    let fence = FenceOptions::new().collect(true).timeout(Duration::from_secs(30));
+    client.fence(&fence).map_err(|error| said("fence", &error))?;
+    for peer in everybody {
+        let found = client.get(peer, ENDPOINT).map_err(|error| said("get", &error))?;
+        assert_eq!(found, endpoint(peer));
+    }
+    client.finalize().map_err(|error| said("finalize", &error))
+}
+
+/// The only process of its job.
+pub(crate) fn exchange_alone(client: &Client) {
+    client.put(Scope::Global, ENDPOINT.name(), endpoint(0)).unwrap();
+    client.commit().unwrap();
+    client.fence(&FenceOptions::new().collect(true)).unwrap();
+    assert_eq!(client.get(0, ENDPOINT).unwrap(), endpoint(0));
+    assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(1));
+}
+
+/// Long enough to make a torn value show.
+fn endpoint(rank: u32) -> String {
+    format!("endpoint of {rank};").repeat(100)
+}
+
+/// A process beside the one to which the kernel says no.
+pub(crate) fn peer() {
+    alarm::set(HANGS_AFTER_S);
+    let client = Client::connect().unwrap();
+    let rank = client.proc().rank.process().unwrap();
+    client.put(Scope::Global, ENDPOINT.name(), endpoint(rank)).unwrap();
+    client.commit().unwrap();
+    match client.fence(&FenceOptions::new().collect(true)).map_err(|error| error.status()) {
+        Ok(()) => {
+            assert_eq!(client.get(VICTIM, ENDPOINT).unwrap(), endpoint(VICTIM));
+            println!("{COMPLETE}");
+        }
+        Err(status) => {
+            assert_eq!(status, Status::ERR_PARTIAL_SUCCESS);
+            let name = proc(client.proc().namespace.as_str(), VICTIM);
+            match client.get_value(&name, ENDPOINT.name(), &GetOptions::new().immediate()) {
+                Ok(found) => assert_eq!(found.into_str().unwrap(), endpoint(VICTIM)),
+                Err(error) => assert_eq!(error.status(), Status::ERR_NOT_FOUND, "{error}"),
+            }
+            println!("{BROKEN}");
+        }
+    }
+    for peer in PEERS {
+        assert_eq!(client.get(peer, ENDPOINT).unwrap(), endpoint(peer));
+    }
+    client.finalize().unwrap();
+}
+
+/// A client of the server to which the kernel says no.
+pub(crate) fn rank() {
+    alarm::set(HANGS_AFTER_S);
+    let rank = Client::launched_as().unwrap().rank.process().unwrap();
+    tell(whole_life(rank, 0..RANKS));
+}
+
+const RANKS: u32 = 2;
+
+/// A server, from its start to its end, and a job on it.
+#[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
+pub(crate) fn host() {
+    let directory = PathBuf::from(std::env::var(DIRECTORY).unwrap());
+    let held = || (descriptors(), shared_mappings(), threads());
+    let before = held();
+    be_traced();
+    let outcome = serve(directory);
+    let after = held();
+    if after != before {
+        println!("left behind: {after:?}, was {before:?} after {outcome:?}");
+        std::process::exit(1);
+    }
+    tell(outcome);
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+fn serve(directory: PathBuf) -> Outcome {
+    let builder = Server::builder().hostname("node0").tmpdir(directory);
+    let server = at_risk(|| builder.start(LocalHost)).map_err(|error| format!("start: {error}"))?;
+    let outcome = serve_a_job(&server);
+    at_risk(|| drop(server));
+    outcome
+}
+
+fn serve_a_job(server: &Server) -> Outcome {
+    let job = namespace("job");
+    let said = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
+    let described = description(RANKS, &[("node0", "0,1")]);
+    at_risk(|| server.register_namespace(&job, RANKS, described)).map_err(|error| said("register", &error))?;
+    let (uid, gid) = ids();
+    let mut clients = Vec::new();
+    for rank in 0..RANKS {
+        let name = proc("job", rank);
+        at_risk(|| server.register_client(&name, uid, gid)).map_err(|error| said("announce", &error))?;
+    }
+    for rank in 0..RANKS {
+        let environment = at_risk(|| server.setup_fork(&proc("job", rank))).map_err(|error| said("setup", &error))?;
+        let mut command = this_binary("rank");
+        clients.push((rank, command.envs(environment).stderr(Stdio::inherit()).spawn().unwrap()));
+    }
+    let mut outcome = Ok(());
+    while !clients.is_empty() {
+        std::thread::sleep(Duration::from_millis(2));
+        let has_ended = |(_, client): &mut (u32, Child)| client.try_wait().unwrap().is_some();
+        let ended: Vec<(u32, Child)> = clients.extract_if(.., has_ended).collect();
+        for (rank, client) in ended {
+            outcome = outcome.and(outcome_of(rank, client));
+            let told = at_risk(|| server.deregister_client(&proc("job", rank)));
+            outcome = outcome.and(told.map_err(|error| said("end of a client", &error)));
+        }
+    }
+    outcome.and(at_risk(|| server.deregister_namespace(&job)).map_err(|error| said("deregister", &error)))
+}
+
+/// What a client made of it. It ends in good order whatever its server does.
+fn outcome_of(rank: u32, mut client: Child) -> Outcome {
+    let status = client.wait().unwrap();
+    let mut out = String::new();
+    client.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    if !status.success() {
+        println!("client {rank} ended with {status}: {out}");
+        std::process::exit(1);
+    }
+    match out.split_once(ERROR) {
+        None => Ok(()),
+        Some((_, error)) => Err(format!("client {rank}: {error}")),
+    }
+}

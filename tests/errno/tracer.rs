@@ -1,0 +1,191 @@
+//! Stands between a process and the kernel, and answers some of its system calls in the kernel's place.
+
+use std::collections::BTreeMap;
+use std::fs::read_link;
+
+use nix::errno::Errno;
+use nix::libc::{SYS_getppid, SYS_readv, SYS_recvmsg, SYS_sendmsg, SYS_writev};
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::unistd::Pid;
+
+use crate::faults::{Call, Fault, What};
+
+/// What has happened.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    /// Calls that the fault concerned.
+    pub(crate) concerned: usize,
+    /// The first call that was answered in the kernel's place, and the last.
+    pub(crate) struck: Option<(i64, Call)>,
+}
+
+/// One thread.
+#[derive(Debug, Default)]
+struct Thread {
+    /// It said that what it does now is not of interest. Threads that say nothing always are.
+    is_exempt: bool,
+    is_inside: bool,
+    on_return: Option<OnReturn>,
+}
+
+/// What to do when a call returns.
+#[derive(Debug)]
+enum OnReturn {
+    Fail(Errno),
+    /// Put back what was there before a transfer was shortened.
+    Restore {
+        address: u64,
+        word: i64,
+        count: Option<(u64, i64)>,
+    },
+}
+
+pub(crate) struct Tracer {
+    leader: Pid,
+    fault: Fault,
+    threads: BTreeMap<Pid, Thread>,
+    traced: Traced,
+}
+
+impl Tracer {
+    /// Takes over a thread that asked for it and has stopped itself. To be called, like everything else, on the thread
+    /// that started the process.
+    pub(crate) fn take(leader: Pid, fault: Fault) -> Self {
+        assert_eq!(waitpid(leader, Some(WaitPidFlag::__WALL)), Ok(WaitStatus::Stopped(leader, Signal::SIGSTOP)));
+        let traced = Traced { concerned: 0, struck: None };
+        let first = Thread { is_exempt: true, ..Thread::default() };
+        Self { leader, fault, threads: BTreeMap::from([(leader, first)]), traced }
+    }
+
+    fn begin(&self, further: ptrace::Options) {
+        let options = ptrace::Options::PTRACE_O_TRACESYSGOOD | ptrace::Options::PTRACE_O_EXITKILL | further;
+        ptrace::setoptions(self.leader, options).unwrap();
+        self.go_on(self.leader, None);
+    }
+
+    /// Until the thread has ended. It starts no others.
+    pub(crate) fn run_alone(mut self) -> Traced {
+        self.begin(ptrace::Options::empty());
+        while let Ok(status) = waitpid(self.leader, Some(WaitPidFlag::__WALL)) {
+            if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+                break;
+            }
+            self.step(status);
+        }
+        self.traced
+    }
+
+    /// Until the process has ended, with all threads that it starts meanwhile. It is left to whoever waits for it, and
+    /// the only child of this thread.
+    pub(crate) fn run(mut self, process: Pid) -> Traced {
+        self.begin(ptrace::Options::PTRACE_O_TRACECLONE);
+        let any = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
+        let looks = any | WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT;
+        while let Ok(status) = waitid(Id::All, looks) {
+            let pid = status.pid().unwrap();
+            if pid == process && matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+                break;
+            }
+            let status = waitpid(pid, Some(any)).unwrap();
+            self.step(status);
+        }
+        self.traced
+    }
+
+    fn step(&mut self, status: WaitStatus) {
+        match status {
+            WaitStatus::PtraceSyscall(thread) => {
+                self.at_the_border(thread);
+                self.go_on(thread, None);
+            }
+            WaitStatus::PtraceEvent(thread, ..) => self.go_on(thread, None),
+            // A new thread's first stop; its parent's event may come later.
+            WaitStatus::Stopped(thread, Signal::SIGSTOP) if !self.threads.contains_key(&thread) => {
+                self.threads.insert(thread, Thread::default());
+                self.go_on(thread, None);
+            }
+            WaitStatus::Stopped(thread, signal) => self.go_on(thread, Some(signal)),
+            _ => {}
+        }
+    }
+
+    /// A thread that was killed meanwhile can't.
+    fn go_on(&self, thread: Pid, signal: Option<Signal>) {
+        match ptrace::syscall(thread, signal) {
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(error) => panic!("{thread}: {error}"),
+        }
+    }
+
+    fn at_the_border(&mut self, id: Pid) {
+        let Ok(mut registers) = ptrace::getregs(id) else { return };
+        let thread = self.threads.entry(id).or_default();
+        thread.is_inside = !thread.is_inside;
+        if !thread.is_inside {
+            match thread.on_return.take() {
+                Some(OnReturn::Fail(errno)) => {
+                    registers.rax = (-i64::from(errno as i32)).cast_unsigned();
+                    ptrace::setregs(id, registers).unwrap();
+                }
+                Some(OnReturn::Restore { address, word, count }) => {
+                    for (address, word) in [(address, word)].into_iter().chain(count) {
+                        ptrace::write(id, address as ptrace::AddressType, word).unwrap();
+                    }
+                }
+                None => {}
+            }
+            return;
+        }
+        let number = registers.orig_rax.cast_signed();
+        if number == SYS_getppid {
+            thread.is_exempt = !thread.is_exempt;
+            return;
+        }
+        let call = Call { number, args: [registers.rdi, registers.rsi, registers.rdx] };
+        let descriptor = format!("/proc/{id}/fd/{}", call.args[0]);
+        let leads_to = || read_link(&descriptor).map_or_else(|_| String::new(), |to| to.display().to_string());
+        if thread.is_exempt || !self.fault.what.fits(&call, leads_to) {
+            return;
+        }
+        let place = self.traced.concerned;
+        self.traced.concerned += 1;
+        if place < self.fault.at || place - self.fault.at >= self.fault.extent.times() {
+            return;
+        }
+        match self.fault.what {
+            What::Error(errno) => {
+                thread.on_return = Some(OnReturn::Fail(errno));
+                registers.orig_rax = u64::MAX;
+                ptrace::setregs(id, registers).unwrap();
+            }
+            What::Short => thread.on_return = shorten(id, &call, registers),
+        }
+        let first = self.traced.struck.as_ref().map_or(number, |(first, _)| *first);
+        self.traced.struck = Some((first, call));
+    }
+}
+
+/// Leaves one byte of a transfer.
+fn shorten(id: Pid, call: &Call, mut registers: nix::libc::user_regs_struct) -> Option<OnReturn> {
+    let read = |address: u64| ptrace::read(id, address as ptrace::AddressType).unwrap();
+    let write = |address: u64, word: i64| ptrace::write(id, address as ptrace::AddressType, word).unwrap();
+    let length_of = |vector: u64| vector + 8;
+    let is = |numbers: &[i64]| numbers.contains(&call.number);
+    let (vector, count) = if is(&[SYS_recvmsg, SYS_sendmsg]) {
+        let (vector, count) = (read(call.args[1] + 16).cast_unsigned(), read(call.args[1] + 24));
+        write(call.args[1] + 24, count.min(1));
+        (vector, Some((call.args[1] + 24, count)))
+    } else {
+        registers.rdx = registers.rdx.min(1);
+        ptrace::setregs(id, registers).unwrap();
+        if !is(&[SYS_readv, SYS_writev]) {
+            return None;
+        }
+        (call.args[1], None)
+    };
+    let word = read(length_of(vector));
+    write(length_of(vector), word.min(1));
+    Some(OnReturn::Restore { address: length_of(vector), word, count })
+}
