@@ -310,7 +310,7 @@ fn a_value_that_would_inflate_without_end_is_kept_as_it_is() {
     let grown = memory_peak() - before;
     assert!(grown < 32 << 10, "{grown} KiB");
     // Who asks for it gets the rest, and the log tells why.
-    assert_ne!(ask(&mut first, 103, &getting("bomb"))[..2], [2, 0]);
+    assert!(ask(&mut first, 103, &getting("bomb")).len() < 1000);
     wait_for_log("a value that a client compressed is kept from those of other libraries");
     others_are_served(&node, &mut first, 104);
 }

@@ -515,11 +515,15 @@ fn values_of_every_size_reach_other_processes() {
 }
 
 #[test]
-fn a_get_without_a_key_gives_all_that_a_process_posted() {
+fn a_get_without_a_key_gives_all_that_a_process_posted_and_all_that_is_registered_for_it() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
-    let nothing = mine.get_all(&proc("job", 1), &GetOptions::new().immediate()).unwrap_err();
+    // Of a process that has posted nothing, and is not waited for.
+    let registered = mine.get_all(&proc("job", 1), &GetOptions::new().immediate()).unwrap();
+    assert!(registered.contains(&Info::new(Key::from_static("pmix.rank"), Rank::from(1))), "{registered:?}");
+    assert!(registered.iter().all(|info| info.key.is_reserved()), "{registered:?}");
+    let nothing = mine.get_all(&proc("job", 1), &GetOptions::new().immediate().scope(Scope::Local)).unwrap_err();
     assert_eq!(nothing, GetError::NothingPosted { proc: proc("job", 1) });
     peer.put(Scope::Local, "near", 1_u32).unwrap();
     peer.put(Scope::Remote, "far", 2_u32).unwrap();
@@ -527,7 +531,9 @@ fn a_get_without_a_key_gives_all_that_a_process_posted() {
     peer.commit().unwrap();
     let mut all = mine.get_all(&proc("job", 1), &GetOptions::new()).unwrap();
     all.sort_by(|a, b| a.key.cmp(&b.key));
-    assert_eq!(all, [("both", 3_u32), ("near", 1)].map(|(key, value)| Info::new(Key::from_static(key), value)));
+    let (told, posted): (Vec<Info>, Vec<Info>) = all.into_iter().partition(|info| info.key.is_reserved());
+    assert_eq!(posted, [("both", 3_u32), ("near", 1)].map(|(key, value)| Info::new(Key::from_static(key), value)));
+    assert_eq!(told, registered);
     let refused = mine.get_all(&ProcId { rank: Rank::Wildcard, ..proc("job", 1) }, &GetOptions::new());
     assert!(matches!(refused, Err(GetError::Refusal(_))));
 }

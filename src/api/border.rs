@@ -65,7 +65,7 @@ impl Client {
     }
 
     /// As [`Client::get_value`], with what may be missing: without a process the caller's job is meant (and its own
-    /// rank where the realm is a node or an application), without a key everything that the process posted.
+    /// rank where the realm is a node or an application), without a key everything of the process.
     ///
     /// # Errors
     /// [`GetError`].

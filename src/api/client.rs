@@ -343,8 +343,9 @@ impl Client {
         self.fetch(proc.clone(), Some(Key::new(key.to_owned())?), GetDirectives::parse(&options.directives)?)
     }
 
-    /// Everything that a process posted and this one may see (a Get without a key). Waits until the process has
-    /// committed something. What this process has put but not committed is not part of it.
+    /// Everything of a process (a Get without a key): what it posted and this one may see, and what the host registered for
+    /// it. Waits until the process has committed something; where the options forbid that, what is registered is all. What
+    /// this process has put but not committed is not part of it.
     ///
     /// # Errors
     /// [`GetError`].

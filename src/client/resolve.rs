@@ -168,6 +168,11 @@ pub trait Stores {
     /// [`Miss`] says why there is no value.
     fn published(&self, question: &Question<'_>) -> Result<Self::Value, Miss>;
 
+    /// All that the host registered for a process, for a question without a key.
+    fn described(&self, _: &Question<'_>) -> Option<Self::Value> {
+        None
+    }
+
     /// What came over the socket. Only asked unqualified questions.
     fn cached(&self, question: &Question<'_>) -> Option<Self::Value>;
 
@@ -220,6 +225,24 @@ pub fn resolve<S: Stores>(request: &GetRequest, own: &ProcId, round: Round<'_>, 
         Round::First if must_refresh(request, rank, own, stores) => return Decision::Ask(aimed_at(rank, request)),
         Round::First => {}
     }
+    let decision = search(request, own, round, stores, rank);
+    match decision {
+        // Of a process that has posted nothing, and is not waited for, the rest is everything.
+        Decision::NotFound(_) if request.key.is_none() && request.directives.scope.is_none() => {
+            stores.described(&question(request, rank)).map_or(decision, Decision::Found)
+        }
+        decision => decision,
+    }
+}
+
+/// Looks into the stores, and decides whether to ask the server if it finds nothing.
+fn search<S: Stores>(
+    request: &GetRequest,
+    own: &ProcId,
+    round: Round<'_>,
+    stores: &S,
+    rank: Rank,
+) -> Decision<S::Value> {
     let miss = match look(request, rank, own, stores) {
         Ok(Seen::Told(_)) if matches!(round, Round::First) && may_be_replaced(request, rank, own, stores) => {
             return Decision::Ask(aimed_at(rank, request));

@@ -209,6 +209,15 @@ impl Publish for MapStore {
         Ok(newest.into_iter().map(|(key, value)| Kval { key, value }).collect())
     }
 
+    fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {
+        let job = self
+            .namespaces
+            .get(namespace)
+            .ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })?;
+        let entries = job.described.get(&rank).into_iter().flatten();
+        Ok(entries.map(|(key, value)| Kval { key: key.clone(), value: value.clone() }).collect())
+    }
+
     fn job_entries(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
         let job = self
             .namespaces

@@ -21,6 +21,19 @@ pub enum Audience {
     OtherNodes,
 }
 
+impl Audience {
+    /// Whose values a Get is about that names a scope (`PMIX_DATA_SCOPE`); `None`: everybody's, as without a scope.
+    /// What is for its process alone is in no store.
+    #[must_use]
+    pub const fn of_scope(scope: Option<Scope>) -> Option<Self> {
+        match scope {
+            None | Some(Scope::Global | Scope::Internal) => None,
+            Some(Scope::Local) => Some(Self::SameNode),
+            Some(Scope::Remote) => Some(Self::OtherNodes),
+        }
+    }
+}
+
 /// One value that a process posted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Posted {
@@ -307,6 +320,12 @@ pub trait Publish {
         audience: Audience,
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<Kval>, LookupError>;
+
+    /// All that the host registered for a process.
+    ///
+    /// # Errors
+    /// [`LookupError`].
+    fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError>;
 
     /// All job-level information in the form peers without segments receive it (wire.md 7.1).
     ///

@@ -10,6 +10,8 @@ use super::publish::{Audience, JobSummary, Lookup, LookupError, Origin, Posted, 
 use super::reader::{NamespaceReader, ReadError};
 use super::registration::{self, Context, Description};
 use super::statistics::Statistics;
+use super::value_ref::ValueRef;
+use super::walk::NamedValues;
 use super::writer::NamespaceWriter;
 use crate::keys;
 use crate::shmem::{BackingKind, ReaderHandle, SegmentOptions};
@@ -206,26 +208,34 @@ impl Publish for Store {
         audience: Audience,
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<Kval>, LookupError> {
-        let reader = self.known_reader(namespace)?;
-        let damaged = |reason: &dyn std::fmt::Display| LookupError::Damaged {
-            namespace: namespace.clone(),
-            reason: reason.to_string(),
-        };
-        let mut entries = Vec::new();
-        for (name, value) in reader.posted(rank, Some(audience)).map_err(|e| damaged(&e))? {
-            if !is_wanted(name) {
-                continue;
-            }
-            let key = Key::new(name.to_owned()).map_err(|e| damaged(&e))?;
-            entries.push(Kval { key, value: value.to_value().map_err(|e| damaged(&e))? });
-        }
-        Ok(entries)
+        let posted = self.known_reader(namespace)?.posted(rank, Some(audience));
+        let mut posted = posted.map_err(|error| damaged(namespace, &error))?;
+        posted.retain(|(name, _)| is_wanted(name));
+        copied(namespace, posted)
+    }
+
+    fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {
+        let described = self.known_reader(namespace)?.described(rank);
+        copied(namespace, described.map_err(|error| damaged(namespace, &error))?)
     }
 
     fn job_entries(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
         let entries = self.known_reader(namespace)?.job_entries();
-        entries.map_err(|reason| LookupError::Damaged { namespace: namespace.clone(), reason: reason.to_string() })
+        entries.map_err(|damage| damaged(namespace, &damage))
     }
+}
+
+/// Values with their keys, out of the segment.
+fn copied(namespace: &Namespace, values: NamedValues<'_>) -> Result<Vec<Kval>, LookupError> {
+    let copy = |(name, value): (&str, ValueRef<'_>)| {
+        let key = Key::new(name.to_owned()).map_err(|error| damaged(namespace, &error))?;
+        Ok(Kval { key, value: value.to_value().map_err(|error| damaged(namespace, &error))? })
+    };
+    values.into_iter().map(copy).collect()
+}
+
+fn damaged(namespace: &Namespace, reason: &dyn std::fmt::Display) -> LookupError {
+    LookupError::Damaged { namespace: namespace.clone(), reason: reason.to_string() }
 }
 
 fn unknown(namespace: &Namespace) -> StoreError {
@@ -237,7 +247,7 @@ fn lookup_error(namespace: &Namespace, key: &str, rank: Rank, error: ReadError) 
     match error {
         ReadError::NotFound => LookupError::NotFound { key, whose },
         ReadError::OutsideScope => LookupError::OutsideScope { key, whose },
-        ReadError::Damaged(damage) => LookupError::Damaged { namespace: namespace.clone(), reason: damage.to_string() },
+        ReadError::Damaged(damage) => damaged(namespace, &damage),
     }
 }
 

@@ -191,6 +191,22 @@ impl NamespaceReader {
         }
     }
 
+    /// All that the host registered for a process, by key.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn described(&self, rank: u32) -> Result<NamedValues<'_>, Damage> {
+        let memory = self.memory();
+        let Some(job) = JobView::current(memory)? else { return Ok(Vec::new()) };
+        let mut values = Vec::new();
+        for column in job.columns(job.head().proc_columns)? {
+            if let Some(value) = job.proc_value(rank, column.key())? {
+                values.push((dictionary::name(memory, column.key())?, value));
+            }
+        }
+        Ok(values)
+    }
+
     /// The blocks of a rank, newest first.
     ///
     /// # Errors

@@ -52,6 +52,16 @@ impl SocketDirectory {
         }
         // `mkdir` fails on anything that exists, a symbolic link included: the directory is new and ours.
         DirBuilder::new().mode(0o700).create(&path).map_err(|e| failed("make directory", &path, e))?;
+        let kept = Self::keep(path.clone(), socket_path);
+        if !matches!(kept, Ok(Some(_))) {
+            // Gone already, if another server took it; nobody else ever draws its name.
+            let _ = fs::remove_dir(&path);
+        }
+        kept
+    }
+
+    /// Locks a new directory. `None` as above.
+    fn keep(path: PathBuf, socket_path: PathBuf) -> Result<Option<Self>, ListenError> {
         let lock = match open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|e| failed("open directory", &path, e))?,

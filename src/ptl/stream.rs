@@ -398,7 +398,9 @@ fn connect_unix(path: &Path, time_max: Duration) -> io::Result<UnixStream> {
         Duration::ZERO => return Err(io::ErrorKind::TimedOut.into()),
         time_max => set_socket_timeout(&socket, Timeout::Send, Some(time_max))?,
     }
-    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+    let address = SocketAddrUnix::new(path)?;
+    // A signal ends the wait of a socket that has a time to send, whatever its handler says. Nothing has begun then.
+    match rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address)) {
         Ok(()) => Ok(socket.into()),
         Err(Errno::AGAIN) => Err(io::ErrorKind::TimedOut.into()),
         Err(errno) => Err(errno.into()),

@@ -1,6 +1,5 @@
 //! Decimal numbers and ranges as maps write them.
 
-use std::fmt::Write as _;
 use std::iter::repeat_n;
 
 use super::error::{Excerpt, MapError};
@@ -20,6 +19,32 @@ pub(super) fn parse_range(text: &str, node: u32) -> Result<(u64, u64), MapError>
     }
     Ok((first, last))
 }
+
+/// Splits `number` or `number-number` off a list with commas, and reads it; returns it and what stands behind its comma.
+/// A map of a million ranks is a million of these: a short plain number is read as it is found. `node` is for the error.
+///
+/// # Errors
+/// As [`parse_range`].
+pub(super) fn split_range(list: &str, node: u32) -> Result<((u64, u64), Option<&str>), MapError> {
+    let digits = list.bytes().take(SHORT_DIGITS_MAX).take_while(u8::is_ascii_digit);
+    let (number, len) = digits.fold((0_u64, 0_usize), |(number, len), digit| {
+        // So few digits fit.
+        (number.wrapping_mul(10).wrapping_add(u64::from(digit & 0xF)), len + 1)
+    });
+    match list.as_bytes().get(len) {
+        None if len > 0 => return Ok(((number, number), None)),
+        Some(b',') if len > 0 => return Ok(((number, number), list.get(len + 1..))),
+        _ => {}
+    }
+    let (range, rest) = match list.split_once(',') {
+        Some((range, rest)) => (range, Some(rest)),
+        None => (list, None),
+    };
+    Ok((parse_range(range, node)?, rest))
+}
+
+/// Digits of a number that certainly fits 64 bits.
+const SHORT_DIGITS_MAX: usize = 18;
 
 /// Reads a number of decimal digits only; `node` is for the error.
 ///
@@ -41,11 +66,24 @@ pub(super) fn push_padded(out: &mut String, number: u64, width: u32) {
     push_number(out, number);
 }
 
-/// Appends `number`.
-pub(super) fn push_number(out: &mut String, number: u64) {
-    // Writing into a String cannot fail: there is no error to hand on.
-    let _ = write!(out, "{number}");
+/// Appends `number`. The lists of all nodes' ranks are a million of these: its digits are put together by hand.
+pub(super) fn push_number(out: &mut String, mut number: u64) {
+    let mut digits = [0_u8; DIGITS_MAX];
+    let mut first = DIGITS_MAX;
+    for (at, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        first = at;
+        if number == 0 {
+            break;
+        }
+    }
+    // Digits are text.
+    out.push_str(digits.get(first..).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default());
 }
+
+/// Digits of the largest number.
+const DIGITS_MAX: usize = 20;
 
 /// Appends `first-last`, or `first` alone if they are equal.
 pub(super) fn push_range(out: &mut String, first: u64, last: u64) {
@@ -53,5 +91,29 @@ pub(super) fn push_range(out: &mut String, first: u64, last: u64) {
     if last != first {
         out.push('-');
         push_number(out, last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_written_as_everywhere(number in prop_oneof![any::<u64>(), 0_u64..1000, Just(u64::MAX)]) {
+            let mut text = String::from("a");
+            push_number(&mut text, number);
+            prop_assert_eq!(text, format!("a{number}"));
+        }
+
+        #[test]
+        fn a_range_is_split_off_as_if_the_list_were_split_first(
+            list in prop_oneof!["[0-9]{0,21}([,-][0-9x]{0,3}){0,4}", "[0-9,;x-]{0,30}"],
+        ) {
+            let (range, rest) = list.split_once(',').map_or((list.as_str(), None), |(range, rest)| (range, Some(rest)));
+            let expected = parse_range(range, 7).map(|range| (range, rest));
+            prop_assert_eq!(split_range(&list, 7), expected);
+        }
     }
 }

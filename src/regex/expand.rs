@@ -53,10 +53,11 @@ pub fn expand_ranks(map: &[u8], limits: &MapLimits) -> Result<RankMap, MapError>
     let mut ranks = RankMapBuilder::new(limits);
     for field in list.split(';') {
         // An empty field holds no rank; an empty rank between two commas is an error.
-        let ranges = (!field.is_empty()).then(|| field.split(','));
-        for range in ranges.into_iter().flatten() {
-            let (first, last) = decimal::parse_range(range, ranks.node())?;
+        let mut ranges = (!field.is_empty()).then_some(field);
+        while let Some(list) = ranges {
+            let ((first, last), rest) = decimal::split_range(list, ranks.node())?;
             ranks.push_range(first, last)?;
+            ranges = rest;
         }
         ranks.end_node()?;
     }

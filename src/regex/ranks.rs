@@ -104,6 +104,7 @@ impl RankMap {
     /// Appends the ranks of the node at index `node` to `text`, with a comma between them: the value of the local
     /// peers key.
     pub fn text_of(&self, node: usize, text: &mut String) {
+        text.reserve(usize::try_from(self.rank_count_of(node)).unwrap_or_default().saturating_mul(TEXT_BYTES));
         for (index, rank) in self.ranks_of(node).enumerate() {
             if index > 0 {
                 text.push(',');
@@ -114,11 +115,14 @@ impl RankMap {
 
     /// Confirms that no rank is hosted twice, on one node or on two.
     ///
-    /// Costs a sorted copy of the runs.
+    /// Costs a bit for each rank up to the largest, or, where that is far above their number, a sorted copy of the runs.
     ///
     /// # Errors
     /// [`MapError::DuplicateRank`] with the smallest such rank.
     pub fn check_distinct(&self) -> Result<(), MapError> {
+        if self.ascends() || self.is_seen_to_be_distinct() {
+            return Ok(());
+        }
         let mut runs = self.runs.clone();
         runs.sort_unstable_by_key(|run| run.first);
         let neighbours = runs.iter().zip(runs.iter().skip(1));
@@ -128,7 +132,36 @@ impl RankMap {
             None => Ok(()),
         }
     }
+
+    /// Whether each run begins above the one before, as in blocks.
+    fn ascends(&self) -> bool {
+        self.runs.iter().zip(self.runs.iter().skip(1)).all(|(run, next)| run.last < next.first)
+    }
+
+    /// Whether no rank is met twice, looking at one after the other; `false` if that is not worth its memory, too.
+    fn is_seen_to_be_distinct(&self) -> bool {
+        let highest = self.runs.iter().map(|run| run.last).max().unwrap_or_default();
+        if highest / BITS_A_RANK_MAX > self.rank_count {
+            return false;
+        }
+        let mut seen = vec![0_u64; usize::try_from(highest / u64::BITS).unwrap_or_default() + 1];
+        self.runs.iter().flat_map(|run| run.first..=run.last).all(|rank| {
+            let word = usize::try_from(rank / u64::BITS).ok().and_then(|at| seen.get_mut(at));
+            word.is_some_and(|word| {
+                let bit = 1 << (rank % u64::BITS);
+                let is_new = *word & bit == 0;
+                *word |= bit;
+                is_new
+            })
+        })
+    }
 }
+
+/// Bytes of a rank of a large job, and of the comma behind it.
+const TEXT_BYTES: usize = 8;
+
+/// Bits for each rank of a map in a table of all ranks; a sorted copy of the runs takes as much.
+const BITS_A_RANK_MAX: u32 = 64;
 
 /// Collects ranks node by node, within limits.
 pub(super) struct RankMapBuilder<'a> {

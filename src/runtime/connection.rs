@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::burdens::Account;
 use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Introduced, Origin, Rejected, Unproven};
+use super::held::Part;
 use super::job_info::JobInfoError;
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
 use super::poller::{Poller, Token};
@@ -175,18 +176,13 @@ impl Connection {
     }
 
     /// Memory of what came and is no whole message, and of what waits to be sent.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(super) fn held(&self) -> Part {
         let received = match &self.stage {
             Stage::Greeting(greeting) => greeting.size_bytes(),
             Stage::Known(known) => known.inbox.pending(),
             Stage::Proving(..) | Stage::Refused | Stage::Closing => 0,
         };
-        received.saturating_add(self.stream.held_bytes())
-    }
-
-    /// Of what many get, how much waits here for the peer to take it, in bytes.
-    pub(super) const fn shared_bytes(&self) -> usize {
-        self.stream.shared_bytes()
+        Part { own: received.saturating_add(self.stream.held_bytes()), shared: self.stream.shared_bytes() }
     }
 
     /// Whether it has yet to be heard, or was and will not be again.

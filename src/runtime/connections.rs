@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::burdens::BurdenLimits;
 use super::connection::{Connection, Dropped};
-use super::held::Held;
+use super::held::{Held, Part};
 use super::job_info::JobInfoAnswers;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
@@ -363,19 +363,16 @@ impl Connections {
 
     /// Notes what a connection holds, and parts with the greediest as long as all hold too much.
     fn weigh(&mut self, id: PeerId) {
-        self.held.set(id, self.connections.get(&id).map_or(0, Connection::held_bytes));
+        self.held.set(id, self.connections.get(&id).map_or_else(Part::default, Connection::held));
         self.held.set_shared(self.job_info.held_bytes());
         if self.held.is_exceeded() {
             self.job_info.give_way();
             self.held.set_shared(self.job_info.held_bytes());
         }
-        let of_peer = |connections: &BTreeMap<PeerId, Connection>, id| {
-            connections.get(&id).map(|connection| (connection.account(), connection.shared_bytes()))
-        };
-        while let Some(greediest) = self.held.greediest(|id| of_peer(&self.connections, id)) {
+        while let Some(greediest) = self.held.greediest(|id| self.connections.get(&id).map(Connection::account)) {
             let (bytes, bytes_max) = (self.held.bytes(), self.limits.held_bytes_max);
             self.settle(greediest, Err(Dropped::Greedy { bytes, bytes_max }));
-            self.held.set(greediest, 0);
+            self.held.set(greediest, Part::default());
             self.held.set_shared(self.job_info.held_bytes());
         }
     }
@@ -405,7 +402,7 @@ impl Connections {
             connection.discard();
             self.ended.push(connection);
         }
-        self.held.set(id, 0);
+        self.held.set(id, Part::default());
         self.greeting.remove(id);
         self.deadlines.retain(|&(_, other)| other != id);
     }

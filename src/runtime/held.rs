@@ -12,9 +12,18 @@ pub(super) struct Held {
     bytes_max: usize,
     /// What each has for itself.
     bytes: usize,
-    of_peers: BTreeMap<PeerId, usize>,
+    of_peers: BTreeMap<PeerId, Part>,
     /// What many get.
     shared_bytes: usize,
+}
+
+/// What is held for one connection, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    /// For it alone.
+    pub(super) own: usize,
+    /// Of what many get, as long as it has yet to take it.
+    pub(super) shared: usize,
 }
 
 impl Held {
@@ -23,9 +32,12 @@ impl Held {
     }
 
     /// Notes what a connection holds now.
-    pub(super) fn set(&mut self, id: PeerId, bytes: usize) {
-        let before = if bytes == 0 { self.of_peers.remove(&id) } else { self.of_peers.insert(id, bytes) };
-        self.bytes = self.bytes.saturating_sub(before.unwrap_or(0)).saturating_add(bytes);
+    pub(super) fn set(&mut self, id: PeerId, part: Part) {
+        let before = match part {
+            Part { own: 0, shared: 0 } => self.of_peers.remove(&id),
+            _ => self.of_peers.insert(id, part),
+        };
+        self.bytes = self.bytes.saturating_sub(before.unwrap_or_default().own).saturating_add(part.own);
     }
 
     /// Notes what is held of answers that many get.
@@ -46,19 +58,17 @@ impl Held {
         self.bytes() > self.bytes_max / 2
     }
 
-    /// The connection to part with, as long as too much is held: of whoever holds most, the one that holds most. Who answers for
-    /// a connection, and what it has yet to take of what is shared, is asked of the caller; the latter counts where the
-    /// former alone would not be too much.
-    pub(super) fn greediest(&self, of_peer: impl Fn(PeerId) -> Option<(Account, usize)>) -> Option<PeerId> {
+    /// The connection to part with, as long as too much is held: of whoever holds most, the one that holds most. What it has yet
+    /// to take of what is shared counts where all that each has for itself would not be too much.
+    pub(super) fn greediest(&self, account_of: impl Fn(PeerId) -> Option<Account>) -> Option<PeerId> {
         if !self.is_exceeded() {
             return None;
         }
         let counts_shared = self.bytes <= self.bytes_max;
         let mut accounts: BTreeMap<Option<Account>, Share> = BTreeMap::new();
-        for (&id, &bytes) in &self.of_peers {
-            let (account, shared_bytes) = of_peer(id).map_or((None, 0), |(account, bytes)| (Some(account), bytes));
-            let bytes = bytes.saturating_add(if counts_shared { shared_bytes } else { 0 });
-            let share = accounts.entry(account).or_default();
+        for (&id, part) in &self.of_peers {
+            let bytes = part.own.saturating_add(if counts_shared { part.shared } else { 0 });
+            let share = accounts.entry(account_of(id)).or_default();
             share.bytes = share.bytes.saturating_add(bytes);
             share.largest = share.largest.max(Some((bytes, id)));
         }
@@ -79,46 +89,55 @@ struct Share {
 mod tests {
     use super::*;
 
-    fn account_of(id: PeerId) -> Option<(Account, usize)> {
-        Some((Account::Tools(u32::try_from(id.0 / 10).unwrap()), 0))
+    fn account_of(id: PeerId) -> Option<Account> {
+        Some(Account::Tools(u32::try_from(id.0 / 10).unwrap()))
+    }
+
+    fn own(own: usize) -> Part {
+        Part { own, shared: 0 }
     }
 
     #[test]
     fn at_the_bound_nobody_goes_and_beyond_it_the_largest_of_the_greediest() {
         let mut held = Held::new(100);
-        held.set(PeerId(10), 40);
-        held.set(PeerId(20), 25);
-        held.set(PeerId(21), 35);
+        held.set(PeerId(10), own(40));
+        held.set(PeerId(20), own(25));
+        held.set(PeerId(21), own(35));
         assert_eq!((held.bytes(), held.greediest(account_of)), (100, None));
-        held.set(PeerId(10), 41);
+        held.set(PeerId(10), own(41));
         assert_eq!(held.greediest(account_of), Some(PeerId(21)), "60 in two parts are more than 41 in one");
-        held.set(PeerId(21), 0);
+        held.set(PeerId(21), own(0));
         assert_eq!((held.bytes(), held.greediest(account_of)), (66, None));
-        held.set(PeerId(20), 90);
+        held.set(PeerId(20), own(90));
         assert_eq!(held.greediest(account_of), Some(PeerId(20)));
     }
 
     #[test]
     fn half_of_it_is_for_what_was_asked_for() {
         let mut held = Held::new(100);
-        held.set(PeerId(10), 50);
+        held.set(PeerId(10), own(50));
         assert!(!held.is_scarce());
-        held.set(PeerId(11), 1);
+        held.set(PeerId(11), own(1));
         assert!(held.is_scarce());
     }
 
+    /// Who had got the head of an answer and took no more held nothing of its own, and another lost its connection.
     #[test]
     fn what_is_shared_counts_once_and_falls_to_who_does_not_take_it() {
-        let taking = |id: PeerId| account_of(id).map(|(account, _)| (account, if id.0 >= 20 { 50 } else { 0 }));
         let mut held = Held::new(100);
-        held.set(PeerId(10), 45);
-        held.set(PeerId(20), 1);
-        held.set(PeerId(21), 1);
+        held.set(PeerId(10), own(45));
+        held.set(PeerId(20), Part { own: 0, shared: 50 });
+        held.set(PeerId(21), Part { own: 1, shared: 50 });
+        held.set(PeerId(30), Part { own: 16, shared: 50 });
+        held.set_shared(38);
+        assert_eq!((held.bytes(), held.greediest(account_of)), (100, None));
         held.set_shared(50);
-        assert_eq!((held.bytes(), held.greediest(taking)), (97, None));
+        assert_eq!(held.greediest(account_of), Some(PeerId(21)));
+        held.set(PeerId(21), Part::default());
+        held.set(PeerId(30), Part::default());
         held.set_shared(60);
-        assert_eq!(held.greediest(taking), Some(PeerId(21)));
-        held.set(PeerId(10), 99);
-        assert_eq!(held.greediest(taking), Some(PeerId(10)), "their own alone is too much");
+        assert_eq!(held.greediest(account_of), Some(PeerId(20)));
+        held.set(PeerId(10), own(101));
+        assert_eq!(held.greediest(account_of), Some(PeerId(10)), "their own alone is too much");
     }
 }

@@ -98,7 +98,7 @@ impl Waker {
         // what this wrote, and so sees what was queued.
         if !self.0.is_rung.swap(true, Ordering::AcqRel) {
             // Fails only when the counter is full, and then the poller is as awake as it can be.
-            let _ = self.0.event.write(1);
+            while self.0.event.write(1) == Err(Errno::EINTR) {}
         }
     }
 

@@ -4,7 +4,7 @@ use super::fetched::Fetched;
 use super::readers::Source;
 use super::session::Session;
 use crate::client::{Miss, Question, Stores};
-use crate::gds::{Audience, Lookup, NamespaceReader, ReadError};
+use crate::gds::{Audience, Lookup, NamespaceReader, ReadError, ValueRef};
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Scope, Value};
 
 /// The places of a session where a Get looks without asking the server.
@@ -30,7 +30,8 @@ impl<'a> Stores for SessionStores<'a> {
             let reader = &source.reader;
             if question.key.is_none() && question.scope.is_none() && question.rank == own.rank {
                 // No scope excludes a process from what it posted itself.
-                let all = read_all(reader, own.rank, &[Some(Audience::SameNode), Some(Audience::OtherNodes)]);
+                let audiences = [Some(Audience::SameNode), Some(Audience::OtherNodes)];
+                let all = gather(reader, own.rank, &audiences, IfNothingPosted::Nothing);
                 return all.map_err(|miss| final_or_not(miss, source));
             }
             return read(reader, question).map_err(|miss| final_or_not(miss, source));
@@ -40,6 +41,15 @@ impl<'a> Stores for SessionStores<'a> {
         // The mapping of another namespace is not tied to the session's life, so its values are copied.
         let value = found.into_value().map_err(|_| Miss::Damaged)?;
         Ok(Fetched::owned(value))
+    }
+
+    fn described(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
+        let own = self.0.proc();
+        let read = |reader: &NamespaceReader| gather(reader, question.rank, &[], IfNothingPosted::Described).ok();
+        if question.namespace == &own.namespace {
+            return read(&self.0.own_source()?.reader);
+        }
+        read(&self.0.foreign_source(question.namespace)?.reader)
     }
 
     fn cached(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
@@ -70,21 +80,59 @@ const fn final_or_not(miss: Miss, source: &Source) -> Miss {
 }
 
 fn read<'a>(reader: &'a NamespaceReader, question: &Question<'_>) -> Result<Fetched<'a>, Miss> {
-    let audience = match question.scope {
-        None | Some(Scope::Global) => None,
-        Some(Scope::Local) => Some(Audience::SameNode),
-        Some(Scope::Remote) => Some(Audience::OtherNodes),
-        // Never leaves the process that put it, so no segment holds it.
-        Some(Scope::Internal) => return Err(Miss::NotFound),
+    // What is internal never leaves the process that put it, so no segment holds it.
+    if question.scope == Some(Scope::Internal) {
+        return Err(Miss::NotFound);
+    }
+    let audience = Audience::of_scope(question.scope);
+    let Some(key) = question.key else {
+        return match question.scope {
+            None => gather(reader, question.rank, &[None], IfNothingPosted::Nothing),
+            // What the host registered has no scope.
+            Some(_) => infos(posted(reader, question.rank, &[audience])?),
+        };
     };
-    let Some(key) = question.key else { return read_all(reader, question.rank, &[audience]) };
     let lookup = Lookup { rank: question.rank, key, realm: question.realm, audience };
     reader.get(&lookup).map(Fetched::published).map_err(miss)
 }
 
-/// Everything a process posted to one of the audiences, as an array of infos; of a key with a value for each of them
-/// the one for the first.
-fn read_all<'a>(reader: &NamespaceReader, rank: Rank, audiences: &[Option<Audience>]) -> Result<Fetched<'a>, Miss> {
+/// What everything of a process is that has posted nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IfNothingPosted {
+    /// Nothing: it may post yet.
+    Nothing,
+    /// What the host registered for it.
+    Described,
+}
+
+/// Values by key.
+type Values<'r> = BTreeMap<&'r str, ValueRef<'r>>;
+
+/// Everything of a process as an array of infos: what it posted to one of the audiences, and what the host registered for
+/// it. As in a Get of one key, of a reserved key the host's value counts, of others that of the process.
+fn gather<'a>(
+    reader: &NamespaceReader,
+    rank: Rank,
+    audiences: &[Option<Audience>],
+    if_nothing: IfNothingPosted,
+) -> Result<Fetched<'a>, Miss> {
+    let mut values = posted(reader, rank, audiences)?;
+    if values.is_empty() && if_nothing == IfNothingPosted::Nothing {
+        return Err(Miss::NotFound);
+    }
+    let rank = rank.process().ok_or(Miss::NotFound)?;
+    for (name, value) in reader.described(rank).map_err(|_| Miss::Damaged)? {
+        if Key::is_reserved_name(name) {
+            values.insert(name, value);
+        } else {
+            values.entry(name).or_insert(value);
+        }
+    }
+    infos(values)
+}
+
+/// What a process posted to one of the audiences; of a key with a value for each of them the one for the first.
+fn posted<'r>(reader: &'r NamespaceReader, rank: Rank, audiences: &[Option<Audience>]) -> Result<Values<'r>, Miss> {
     let rank = rank.process().ok_or(Miss::NotFound)?;
     let mut values = BTreeMap::new();
     for audience in audiences {
@@ -92,6 +140,10 @@ fn read_all<'a>(reader: &NamespaceReader, rank: Rank, audiences: &[Option<Audien
             values.entry(name).or_insert(value);
         }
     }
+    Ok(values)
+}
+
+fn infos<'a>(values: Values<'_>) -> Result<Fetched<'a>, Miss> {
     let mut entries = Vec::with_capacity(values.len());
     for (name, value) in values {
         let key = Key::new(name.to_owned()).map_err(|_| Miss::Damaged)?;

@@ -9,6 +9,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -47,7 +48,7 @@ impl Watchers {
     /// Ends the wait beside the leader, or the next one.
     pub(super) fn wake(&self) {
         // Fails only when the counter is full, and then the thread is as awake as it can be.
-        let _ = self.wake.write(1);
+        while self.wake.write(1) == Err(Errno::EINTR) {}
     }
 
     /// Forgets past wakes.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::gds::{RealmName, RealmQualifiers, RealmRequest};
 use crate::keys::{self, TypedKey};
-use crate::types::{Info, InfoFlags};
+use crate::types::{Info, InfoFlags, Scope, Value};
 
 /// Whether a yes-or-no directive is given and not false.
 pub(super) fn flag(directives: &[Info], key: TypedKey<bool>) -> bool {
@@ -37,6 +37,8 @@ pub(super) struct GetDirectives {
     pub(super) timeout: Option<Duration>,
     /// Asks for no bound at all: a timeout of 0.
     pub(super) is_patient: bool,
+    /// Only what was posted with this scope.
+    pub(super) scope: Option<Scope>,
     pub(super) realm: Realm,
 }
 
@@ -48,6 +50,10 @@ impl GetDirectives {
             refresh: flag(directives, keys::GET_REFRESH_CACHE),
             timeout: timeout(directives),
             is_patient: find(directives, keys::TIMEOUT).is_some_and(|info| info.value.as_u64() == Some(0)),
+            scope: find(directives, keys::DATA_SCOPE).and_then(|info| match info.value {
+                Value::Scope(raw) => Scope::from_raw(raw),
+                _ => None,
+            }),
             realm: Realm::read(directives),
         }
     }

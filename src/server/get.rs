@@ -17,7 +17,7 @@ use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
+use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
 /// What can be done about a request for data now.
 #[derive(Debug, PartialEq, Eq)]
@@ -225,12 +225,14 @@ impl<S: Publish> Server<S> {
     fn entries(&self, wanted: &Wanted, reader: For) -> Result<Vec<Kval>, LookupError> {
         let Wanted { proc, key, .. } = wanted;
         match (key, proc.rank) {
-            (None, Rank::Process(rank)) if wanted.directives.realm.is_default() => self.posted(proc, rank, reader),
+            (None, Rank::Process(rank)) if wanted.directives.realm.is_default() => {
+                self.everything(wanted, rank, reader)
+            }
             (None, _) => self.store.job_entries(&proc.namespace),
             (Some(_), Rank::Wildcard) if reader == For::Host => self.store.job_entries(&proc.namespace),
-            (Some(_), Rank::Process(rank)) if reader == For::Host => self.posted(proc, rank, reader),
-            (Some(key), Rank::Process(rank)) if !wanted.is_static() => {
-                let mut entries = self.posted(proc, rank, reader)?;
+            (Some(_), Rank::Process(rank)) if reader == For::Host => self.posted(wanted, rank, reader),
+            (Some(key), Rank::Process(rank)) if !wanted.is_static() && wanted.directives.scope.is_none() => {
+                let mut entries = self.posted(wanted, rank, reader)?;
                 if size_bytes(&entries) > self.config.limits.reply_bytes_max {
                     entries.retain(|kval| kval.key == *key);
                 }
@@ -243,10 +245,42 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    fn posted(&self, proc: &ProcId, rank: u32, reader: For) -> Result<Vec<Kval>, LookupError> {
+    fn posted(&self, wanted: &Wanted, rank: u32, reader: For) -> Result<Vec<Kval>, LookupError> {
+        let Wanted { proc, directives, .. } = wanted;
         let is_neighbour = reader == For::Peer && self.registry.client(proc).is_some();
-        let audience = if is_neighbour { Audience::SameNode } else { Audience::OtherNodes };
-        self.store.posted(&proc.namespace, rank, audience)
+        let implied = if is_neighbour { Audience::SameNode } else { Audience::OtherNodes };
+        let named = Audience::of_scope(directives.scope).filter(|_| reader == For::Peer);
+        self.store.posted(&proc.namespace, rank, named.unwrap_or(implied))
+    }
+
+    /// What a process posted, and to peers also what the host registered for it, which has no scope. As in a Get of one key,
+    /// of a reserved key the host's value counts, of others that of the process.
+    fn everything(&self, wanted: &Wanted, rank: u32, reader: For) -> Result<Vec<Kval>, LookupError> {
+        let mut entries = self.posted(wanted, rank, reader)?;
+        if reader == For::Host || wanted.directives.scope.is_some() {
+            return Ok(entries);
+        }
+        for told in self.told_process(wanted, rank)? {
+            match entries.iter_mut().find(|entry| entry.key == told.key) {
+                Some(entry) if told.key.is_reserved() => *entry = told,
+                Some(_) => {}
+                None => entries.push(told),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The description of a process as peers get it.
+    fn told_process(&self, wanted: &Wanted, rank: u32) -> Result<Vec<Kval>, LookupError> {
+        let mut entries = self.store.described(&wanted.proc.namespace, rank)?;
+        entries.retain(proto::is_told);
+        Ok(entries)
+    }
+
+    /// Whether something is registered for a process of which everything is wanted.
+    fn is_described(&self, wanted: &Wanted, rank: u32) -> bool {
+        let is_of_everything = wanted.key.is_none() && wanted.directives.scope.is_none();
+        is_of_everything && self.told_process(wanted, rank).is_ok_and(|entries| !entries.is_empty())
     }
 
     fn find(&self, wanted: &Wanted, key: &Key, reader: For) -> Result<Value, LookupError> {
@@ -254,8 +288,16 @@ impl<S: Publish> Server<S> {
             rank: wanted.proc.rank,
             key: KeyRef::new(key.as_str()),
             realm: wanted.directives.realm.as_request(),
-            audience: (reader == For::Host && !wanted.is_static()).then_some(Audience::OtherNodes),
+            audience: match reader {
+                For::Host => (!wanted.is_static()).then_some(Audience::OtherNodes),
+                For::Peer => Audience::of_scope(wanted.directives.scope),
+            },
         };
+        if reader == For::Peer && wanted.directives.scope == Some(Scope::Internal) {
+            // It never leaves the process that put it.
+            let (key, whose) = (key.as_str().to_owned(), wanted.proc.to_string());
+            return Err(LookupError::NotFound { key, whose });
+        }
         let found = self.store.lookup(&wanted.proc.namespace, &lookup);
         match found {
             Err(LookupError::NotFound { .. }) if reader == For::Peer && wanted.directives.realm.is_of_session() => {
@@ -294,7 +336,18 @@ impl<S: Publish> Server<S> {
             };
         }
         match (wanted.proc.rank, &wanted.key) {
-            (Rank::Process(rank), _) => self.judge_process(job, rank, wanted, reader),
+            (Rank::Process(rank), _) => match self.judge_process(job, rank, wanted, reader) {
+                // Of a process that has posted nothing, and is not waited for, the rest is everything.
+                Verdict::Refused(Status::ERR_NOT_FOUND) if reader == For::Peer && self.is_described(wanted, rank) => {
+                    Verdict::Found
+                }
+                Verdict::Hold | Verdict::Fetch(_)
+                    if wanted.directives.immediate && reader == For::Peer && self.is_described(wanted, rank) =>
+                {
+                    Verdict::Found
+                }
+                verdict => verdict,
+            },
             (Rank::Undefined, Some(key)) => match self.find(wanted, key, reader) {
                 Err(LookupError::NotFound { .. }) => Verdict::Hold,
                 found => found.map_or_else(refused, |_| Verdict::Found),
@@ -332,7 +385,7 @@ impl<S: Publish> Server<S> {
             },
             None => match client {
                 Some(client) => client.commits > 0,
-                None => self.posted(&wanted.proc, rank, reader).is_ok_and(|entries| !entries.is_empty()),
+                None => self.posted(wanted, rank, reader).is_ok_and(|entries| !entries.is_empty()),
             },
         };
         match client.map(|client| client.presence) {

@@ -237,6 +237,7 @@ impl World {
     fn fetch(&mut self, server: ServerId, upcall: UpcallId, proc: ProcId, directives: &[Info]) -> Option<Input> {
         let key = directives.iter().find(|info| info.key.as_str() == keys::REQUIRED_KEY.name());
         let key = key.and_then(|info| Key::new(info.value.as_str()?.to_owned()).ok());
+        self.note_fetches_awaited(server);
         self.rules.fetching(server, &proc, key.as_ref(), upcall);
         if self.setup.canary == Some(Canary::FetchTwice) {
             self.rules.fetching(server, &proc, key.as_ref(), upcall);

@@ -212,6 +212,10 @@ impl World {
             Some(Forget::Expired) => self.gatherings.expired(server, self.now),
             None => {}
         }
+        self.note_fetches_awaited(server);
+    }
+
+    pub(super) fn note_fetches_awaited(&mut self, server: ServerId) {
         let Self { rules, nodes, .. } = self;
         let core = usize::try_from(server.node).ok().and_then(|node| nodes.get(node)?.server.as_ref());
         if let Some(core) = core {

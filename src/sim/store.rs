@@ -121,6 +121,10 @@ impl Publish for SimStore {
         self.store.publish_arrivals(namespace)
     }
 
+    fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {
+        self.store.described(namespace, rank)
+    }
+
     fn job_entries(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
         self.store.job_entries(namespace)
     }

@@ -113,7 +113,13 @@ impl Key {
     /// Whether only the host and the library may set this key.
     #[must_use]
     pub fn is_reserved(&self) -> bool {
-        self.0.starts_with("pmix")
+        Self::is_reserved_name(&self.0)
+    }
+
+    /// Whether a key of this name is a reserved one.
+    #[must_use]
+    pub fn is_reserved_name(name: &str) -> bool {
+        name.starts_with("pmix")
     }
 }
 

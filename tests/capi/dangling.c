@@ -2,8 +2,6 @@
  * follows them, so all of it is for ours alone. */
 #include "host.h"
 
-#include <pmix_tool.h>
-
 /* In the first page, and at no value's place. Not constants: compilers know too much about these. */
 static void *volatile low = (void *)8, *volatile odd;
 static volatile size_t all = SIZE_MAX, half = SIZE_MAX / 2;
@@ -91,13 +89,15 @@ static void requests(void)
 
 static void helpers(void)
 {
-    pmix_data_buffer_t *buffer = PMIx_Data_buffer_create();
+    pmix_data_buffer_t *buffer;
     int32_t number = 1;
 
+    PMIX_DATA_BUFFER_CREATE(buffer);
     REFUSED(PMIx_Data_pack(NULL, low, &number, 1, PMIX_INT32));
     REFUSED(PMIx_Data_pack(NULL, buffer, &number, -1, PMIX_INT32));
     REFUSED(PMIx_Data_pack(NULL, buffer, low, 1, PMIX_INFO));
     REFUSED(PMIx_Data_pack(NULL, buffer, odd, 1, PMIX_INFO));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_pack(NULL, buffer, &number, 1, PMIX_INT32));
     REFUSED(PMIx_Data_unpack(NULL, buffer, low, &number, PMIX_INT32));
     REFUSED(PMIx_Data_unpack(NULL, buffer, &number, low, PMIX_INT32));
     REFUSED(PMIx_Data_copy((void **)&results, low, PMIX_INFO));
@@ -108,7 +108,7 @@ static void helpers(void)
     REFUSED(PMIx_generate_ppn("1;2", low));
     REFUSED(PMIx_Init(low, NULL, 0));
     REFUSED(PMIx_Init(&proc, &info, all));
-    PMIx_Data_buffer_release(buffer);
+    PMIX_DATA_BUFFER_RELEASE(buffer);
 }
 
 static int client(void)
@@ -137,7 +137,6 @@ static void serving(void)
     REFUSED(PMIx_server_init(low, NULL, 0));
     REFUSED(PMIx_server_init(odd, NULL, 0));
     REFUSED(PMIx_server_init(NULL, &info, all));
-    REFUSED(PMIx_tool_set_server_module(low));
     REFUSED(PMIx_server_register_nspace("job", 1, &info, all, NULL, NULL));
     REFUSED(PMIx_server_register_nspace("job", 1, low, 1, NULL, NULL));
     REFUSED(PMIx_server_register_client(low, 0, 0, NULL, NULL, NULL));

@@ -4,14 +4,14 @@ use std::thread;
 
 use modex::bfrops::DecodeLimits;
 use modex::proto::notification::decode_event;
-use modex::proto::{Command, Dialect, Version};
+use modex::proto::{Command, Dialect, Request, Version};
 use modex::types::{Info, Key, Value};
 
 use crate::host::CapturedHost;
 use crate::meaning::{Meaning, meaning};
 use crate::player::{Player, is_for_two};
 use crate::support::{TestServer, description, namespace, proc};
-use crate::vectors::{Session, V3_2, V4_2, V5_0, V6_1, read_answer};
+use crate::vectors::{Session, Step, V3_2, V4_2, V5_0, V6_1, read_answer};
 
 const JOB: &str = "testns";
 
@@ -37,14 +37,16 @@ fn replay(name: &str, release: Version) {
     replay_beside(name, release, (name, release));
 }
 
-/// The same with another session beside it, as far as that is for two.
+/// The same with another session beside it, as far as that is for two and the captured one says it, too.
 fn replay_beside(name: &str, release: Version, (beside, release_of_beside): (&str, Version)) {
     let session = Session::read(name, release);
     let beside = Session::read(beside, release_of_beside);
     let server = server();
     let environments = [0, 1].map(|rank| server.server.setup_fork(&proc(JOB, rank)).unwrap());
+    let command = |step: &Step| step.request.as_ref().map(Request::command);
+    let is_said = |step: &Step| is_for_two(step) && session.steps.iter().any(|own| command(own) == command(step));
     thread::scope(|scope| {
-        let beside = scope.spawn(|| Player::connect(&beside, &proc(JOB, 1), &environments[1]).play(is_for_two).len());
+        let beside = scope.spawn(|| Player::connect(&beside, &proc(JOB, 1), &environments[1]).play(is_said).len());
         let answers = Player::connect(&session, &proc(JOB, 0), &environments[0]).play(|_| true);
         compare(name, &session, release, &answers);
         assert!(beside.join().unwrap() >= 4, "{name}");
@@ -52,7 +54,7 @@ fn replay_beside(name: &str, release: Version, (beside, release_of_beside): (&st
 }
 
 /// Every answer says what the captured server's said; where that is said in one way only, in the same bytes.
-pub(crate) fn compare(name: &str, session: &Session, release: Version, answers: &[(&crate::vectors::Step, Vec<u8>)]) {
+pub(crate) fn compare(name: &str, session: &Session, release: Version, answers: &[(&Step, Vec<u8>)]) {
     let asked = session.steps.iter().filter_map(|step| step.request.as_ref());
     assert_eq!(answers.len(), asked.filter(|request| request.command().expects_reply()).count(), "{name}");
     for (step, answer) in answers {
@@ -126,12 +128,10 @@ fn clients_of_different_releases_and_encodings_share_a_job() {
     }
 }
 
-/// Groups, connections and fences of one job whose processes are of different releases.
+/// A group, a connection and fences of two processes. (The one of 4.2 dissolved its group, the one of 5.0 did not.)
 #[test]
 fn commands_of_clients_of_5_0_and_4_2_meet_in_one_job() {
-    let sessions = [("v5.0_commands", V5_0), ("v4.2.2_commands", V4_2)];
-    replay_beside(sessions[0].0, sessions[0].1, sessions[1]);
-    replay_beside(sessions[1].0, sessions[1].1, sessions[0]);
+    replay_beside("v5.0_commands", V5_0, ("v4.2.2_commands", V4_2));
 }
 
 #[test]

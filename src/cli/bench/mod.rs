@@ -24,6 +24,7 @@ mod probe;
 mod put;
 mod ranks;
 mod register;
+mod shape;
 mod syscalls;
 mod worker;
 

@@ -10,6 +10,8 @@ struct Fake {
     miss: Miss,
     is_connected: bool,
     asked: RefCell<Vec<Place>>,
+    /// Whether the host registered anything for anybody.
+    is_described: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +19,12 @@ enum Place {
     Staged,
     Published,
     Cached,
+    Described,
 }
 
 impl Fake {
     fn new(miss: Miss) -> Self {
-        Self { values: Vec::new(), miss, is_connected: true, asked: RefCell::default() }
+        Self { values: Vec::new(), miss, is_connected: true, asked: RefCell::default(), is_described: false }
     }
 
     fn with(mut self, place: Place, proc: ProcId, key: &'static str) -> Self {
@@ -48,6 +51,10 @@ impl Stores for Fake {
 
     fn published(&self, question: &Question<'_>) -> Result<Place, Miss> {
         self.find(Place::Published, question).ok_or(self.miss)
+    }
+
+    fn described(&self, _: &Question<'_>) -> Option<Place> {
+        self.is_described.then_some(Place::Described)
     }
 
     fn cached(&self, question: &Question<'_>) -> Option<Place> {
@@ -99,6 +106,22 @@ fn asked(decision: Decision<Place>) -> GetRequest {
         Decision::Ask(request) => request,
         other => panic!("not asked but {other:?}"),
     }
+}
+
+#[test]
+fn everything_of_a_process_that_posted_nothing_is_what_is_registered_for_it() {
+    let everything = |directives| GetRequest::new(Some(proc("mine", 1)), None, directives, &own()).unwrap();
+    let stores = Fake { is_described: true, ..Fake::new(Miss::NotFound) };
+    let plain = everything(GetDirectives::default());
+    asked(first(&plain, &stores));
+    assert_eq!(resolve(&plain, &own(), Round::Answered(&[]), &stores), Decision::Found(Place::Described));
+    for name in [attribute::OPTIONAL, attribute::IMMEDIATE] {
+        assert_eq!(first(&everything(flagged(name)), &stores), Decision::Found(Place::Described), "{name}");
+    }
+    // What is registered has no scope.
+    let scoped =
+        everything(directives(&[(attribute::DATA_SCOPE, Value::Scope(1)), (attribute::OPTIONAL, true.into())]));
+    assert_eq!(first(&scoped, &stores), NOT_FOUND);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::gds::error::{RecordError, StoreError};
 use crate::gds::format::{Array, ColumnHead, Entry, function, meaning};
 use crate::gds::image::Image;
 use crate::gds::job_record::{Column, ColumnValues};
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Rank, Value};
 
 /// A column whose key is present for at most one of this many indexes is stored sparsely.
 const SPARSE_ADVANTAGE: usize = 8;
@@ -61,7 +61,7 @@ impl<'a> ColumnWriter<'a> {
     }
 
     fn numbers(&mut self, data_type: DataType, numbers: &[u64]) -> Result<ColumnHead, StoreError> {
-        if let Some(&number) = numbers.iter().find(|&&number| value_of_scalar(data_type, number).is_none()) {
+        if let Some(number) = misfit(data_type, numbers) {
             return Err(RecordError::Number { key: self.column.key.clone(), data_type, number }.into());
         }
         let head = self.planned(Plan::of(numbers), numbers)?;
@@ -185,6 +185,22 @@ fn scalars(values: &[Option<Encoded<'_>>]) -> Option<(DataType, Vec<u64>)> {
         numbers.push(*bits);
     }
     Some((common?, numbers))
+}
+
+/// A number that no value of the type has.
+fn misfit(data_type: DataType, numbers: &[u64]) -> Option<u64> {
+    let is_misfit = |number: u64| value_of_scalar(data_type, number).is_none();
+    let highest = numbers.iter().copied().max()?;
+    // Of these types everything below the highest fits, too. Ranks beyond those of processes have gaps.
+    let fits_below = match data_type {
+        DataType::Uint16 | DataType::Uint32 | DataType::Uint64 => true,
+        DataType::ProcRank => highest <= u64::from(Rank::PROCESS_MAX),
+        _ => false,
+    };
+    if fits_below && !is_misfit(highest) {
+        return None;
+    }
+    numbers.iter().copied().find(|number| is_misfit(*number))
 }
 
 fn push_narrow(image: &mut Image, numbers: &[u64], base: u64, width: u16) -> Result<Array, StoreError> {

@@ -61,6 +61,12 @@ impl Rule {
 
     /// Checks a host's value and converts numbers to the type of the attribute.
     pub(super) fn check<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
+        // Of a million processes nearly every value is this one.
+        if let (Some(number_type), Some((data_type, number))) = (self.number_type, number_of(value))
+            && data_type == number_type
+        {
+            return Ok(Cell::Number(number));
+        }
         if let Some(cell) = self.special.accept(value) {
             return Ok(cell);
         }
@@ -118,6 +124,26 @@ impl Cell<'_> {
             Self::Number(number) => rule.number_type.map(|data_type| (data_type, *number)),
             Self::Borrowed(value) => number_of(value),
             Self::Owned(value) => number_of(value),
+        }
+    }
+
+    /// Whether the value is this text.
+    pub(super) fn is_text(&self, wanted: &str) -> bool {
+        let is_text = |value: &Value| matches!(value, Value::String(text) if text.as_bytes() == wanted.as_bytes());
+        match self {
+            Self::Number(_) => false,
+            Self::Borrowed(value) => is_text(value),
+            Self::Owned(value) => is_text(value),
+        }
+    }
+
+    /// Whether the value is of a type of which equal values are the same: floating point numbers may differ in their sign.
+    pub(super) fn is_exact(&self) -> bool {
+        let is_exact = |value: &Value| matches!(value, Value::Bool(_) | Value::String(_));
+        match self {
+            Self::Number(_) => true,
+            Self::Borrowed(value) => is_exact(value),
+            Self::Owned(value) => is_exact(value),
         }
     }
 

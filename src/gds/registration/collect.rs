@@ -189,24 +189,26 @@ impl<'a> Walk<'a> {
         self.proc_count += 1;
         self.count_entries(infos.len())?;
         self.facts.ranks.push(rank);
-        let mut has_app = false;
-        for (position, info) in (0..).zip(infos.iter()).skip(1) {
-            has_app |= info.key.as_str() == keys::APPNUM.name();
-            self.process_entry(rank, info, scope, depth).map_err(|error| error.in_entry(info, position))?;
+        for (position, info) in infos.iter().enumerate().skip(1) {
+            let filed = match self.facts.procs.existing_at(position, info.key.as_str()) {
+                Some(column) => column.insert(rank, &info.value),
+                None => self.process_entry(rank, info, scope, depth),
+            };
+            filed.map_err(|error| error.in_entry(info, u64::try_from(position).unwrap_or(u64::MAX)))?;
         }
-        if let (Scope::App(number), false) = (scope, has_app) {
+        if let Scope::App(number) = scope
+            && infos.with_key(keys::APPNUM.name()).next().is_none()
+        {
             let column = self.facts.procs.column(&Key::from_static(keys::APPNUM.name()));
             column.set_number(rank, u64::from(number));
         }
         Ok(())
     }
 
-    #[inline]
+    /// Files what is no value of a key that some process had before.
     fn process_entry(&mut self, rank: u32, info: &'a Info, scope: Scope, depth: u32) -> Result<(), RegisterError> {
         let key = info.key.as_str();
-        if let Some(column) = self.facts.procs.existing(key) {
-            column.insert(rank, &info.value)
-        } else if let Some(container) = Container::of(key) {
+        if let Some(container) = Container::of(key) {
             self.container(container, info, scope, depth)
         } else if key == keys::RANK.name() {
             Err(RegisterError::Twice { key: "PMIX_RANK", place: "one process array" })
@@ -308,7 +310,11 @@ impl<'a> Walk<'a> {
         };
         let Some(first) = infos.iter().next() else { return Err(unidentified) };
         let key = first.key.as_str();
-        let rank = if key == keys::RANK.name() {
+        let rank = if key == keys::RANK.name()
+            && let Value::ProcRank(rank) = &first.value
+        {
+            *rank
+        } else if key == keys::RANK.name() {
             match Rule::of(key).value(Rule::of(key).check(key, &first.value)?) {
                 Value::ProcRank(rank) => rank,
                 _ => return Err(unidentified),

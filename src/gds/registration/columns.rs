@@ -17,7 +17,15 @@ use super::processes::TableColumn;
 pub(super) struct Columns<'a> {
     columns: Vec<ColumnBuilder<'a>>,
     positions: FxHashMap<Key, usize>,
+    /// The column of what stood at each place of the arrays before: as a rule all arrays have the same keys in the same
+    /// order.
+    places: Vec<usize>,
 }
+
+/// Places of an array whose columns are remembered.
+const PLACES_MAX: usize = 256;
+/// The position of no column.
+const NO_COLUMN: usize = usize::MAX;
 
 /// One column.
 #[derive(Debug)]
@@ -27,11 +35,51 @@ pub(super) struct ColumnBuilder<'a> {
     entries: Vec<(u32, Cell<'a>)>,
     /// Whether the indexes ascend strictly.
     ascends: bool,
-    /// Numbers of the key's own type for the indexes from zero, told before all entries: where there is an entry, that
-    /// counts.
-    dense: Vec<u64>,
+    /// What was told of the indexes from zero, before all entries: where there is an entry, that counts.
+    front: Front<'a>,
     /// What the entries leave out.
     rest: Rest<'a>,
+}
+
+/// The values of the first indexes, in little memory.
+#[derive(Debug)]
+enum Front<'a> {
+    /// Numbers of the key's own type.
+    Numbers(Vec<u64>),
+    /// One value for so many.
+    Same(Cell<'a>, u32),
+}
+
+impl<'a> Front<'a> {
+    const fn empty() -> Self {
+        Self::Numbers(Vec::new())
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Same(_, count) => usize::try_from(*count).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Takes the value of the next index; gives it back if it does not go with the others.
+    fn take(&mut self, cell: Cell<'a>) -> Result<(), Cell<'a>> {
+        match (self, cell) {
+            (Self::Numbers(numbers), Cell::Number(number)) => numbers.push(number),
+            (front @ Self::Numbers(_), cell) if front.len() == 0 && cell.is_exact() => *front = Self::Same(cell, 1),
+            (Self::Same(same, count), cell) if *same == cell => *count += 1,
+            (_, cell) => return Err(cell),
+        }
+        Ok(())
+    }
+
+    /// Index and value of each.
+    fn into_entries(self) -> Vec<(u32, Cell<'a>)> {
+        match self {
+            Self::Numbers(numbers) => (0..).zip(numbers.into_iter().map(Cell::Number)).collect(),
+            Self::Same(cell, count) => (0..count).map(|index| (index, cell.clone())).collect(),
+        }
+    }
 }
 
 /// The values of all indexes without an entry.
@@ -51,6 +99,33 @@ impl<'a> Columns<'a> {
     /// The column of a key that some value was given for already.
     pub(super) fn existing(&mut self, key: &str) -> Option<&mut ColumnBuilder<'a>> {
         self.positions.get(key).and_then(|&position| self.columns.get_mut(position))
+    }
+
+    /// The same for the key at a place of an array.
+    #[inline]
+    pub(super) fn existing_at(&mut self, place: usize, key: &str) -> Option<&mut ColumnBuilder<'a>> {
+        let is_of_key = |column: &ColumnBuilder<'a>| column.key.as_str() == key;
+        let expected = self.places.get(place).copied();
+        let position = match expected.filter(|&position| self.columns.get(position).is_some_and(is_of_key)) {
+            Some(position) => position,
+            None => self.find_at(place, key)?,
+        };
+        self.columns.get_mut(position)
+    }
+
+    /// The column of a key, to be expected at this place from now on.
+    #[inline(never)]
+    fn find_at(&mut self, place: usize, key: &str) -> Option<usize> {
+        let position = self.positions.get(key).copied()?;
+        match self.places.get_mut(place) {
+            Some(at) => *at = position,
+            None if place < PLACES_MAX => {
+                self.places.resize(place, NO_COLUMN);
+                self.places.push(position);
+            }
+            None => {}
+        }
+        Some(position)
     }
 
     /// The column of a key.
@@ -77,7 +152,7 @@ impl<'a> Columns<'a> {
 impl<'a> ColumnBuilder<'a> {
     fn new(key: Key) -> Self {
         let rule = Rule::of(key.as_str());
-        Self { key, rule, entries: Vec::new(), ascends: true, dense: Vec::new(), rest: Rest::Absent }
+        Self { key, rule, entries: Vec::new(), ascends: true, front: Front::empty(), rest: Rest::Absent }
     }
 
     /// Checks the host's value and stores it; it replaces an earlier one of the same index.
@@ -89,9 +164,9 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Stores the values of a table's column, which were checked when they were filed there.
     pub(super) fn extend(&mut self, column: &'a TableColumn) {
-        if self.entries.is_empty() && self.dense.is_empty() {
-            self.dense = column.numbers_from_zero();
-            if !self.dense.is_empty() {
+        if self.entries.is_empty() && self.front.len() == 0 {
+            self.front = Front::Numbers(column.numbers_from_zero());
+            if self.front.len() > 0 {
                 return;
             }
         }
@@ -113,8 +188,8 @@ impl<'a> ColumnBuilder<'a> {
     /// Adds values where there is none yet. `weaker` must ascend strictly.
     pub(super) fn fill(&mut self, weaker: impl IntoIterator<Item = (u32, Cell<'a>)>) {
         if self.is_open() {
-            let dense_count = self.dense.len();
-            let is_missing = |index: u32| usize::try_from(index).is_ok_and(|index| index >= dense_count);
+            let front_count = self.front.len();
+            let is_missing = |index: u32| usize::try_from(index).is_ok_and(|index| index >= front_count);
             self.merge(weaker.into_iter().filter(move |(index, _)| is_missing(*index)));
         }
     }
@@ -168,13 +243,18 @@ impl<'a> ColumnBuilder<'a> {
     pub(super) fn is_complete(&mut self, count: u32) -> bool {
         self.sort();
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        self.dense.len() >= count || self.entries.len() >= count
+        self.front.len() >= count || self.entries.len() >= count
+    }
+
+    /// Whether some index was given a value.
+    pub(super) fn is_told(&self) -> bool {
+        !self.entries.is_empty() || self.front.len() > 0 || !self.is_open()
     }
 
     /// Makes the column one that repeats the node column of the same key.
     pub(super) fn set_of_node(&mut self) {
         self.entries = Vec::new();
-        self.dense = Vec::new();
+        self.front = Front::empty();
         self.rest = Rest::OfNode;
     }
 
@@ -209,7 +289,13 @@ impl<'a> ColumnBuilder<'a> {
             Rest::Constant(cell) => vec![cell.number(&rule).map(|(_, number)| number); count],
             Rest::Absent | Rest::OfNode => vec![None; count],
         };
-        numbers.iter_mut().zip(&self.dense).for_each(|(slot, number)| *slot = Some(*number));
+        match &self.front {
+            Front::Numbers(front) => numbers.iter_mut().zip(front).for_each(|(slot, number)| *slot = Some(*number)),
+            Front::Same(cell, _) => {
+                let number = cell.number(&rule).map(|(_, number)| number);
+                numbers.iter_mut().take(self.front.len()).for_each(|slot| *slot = number);
+            }
+        }
         for (index, cell) in &self.entries {
             if let Some(slot) = usize::try_from(*index).ok().and_then(|index| numbers.get_mut(index)) {
                 *slot = cell.number(&rule).map(|(_, number)| number);
@@ -218,7 +304,17 @@ impl<'a> ColumnBuilder<'a> {
         numbers
     }
 
+    #[inline]
     fn push(&mut self, index: u32, cell: Cell<'a>) {
+        let is_next = self.entries.is_empty() && usize::try_from(index) == Ok(self.front.len());
+        let cell = match if is_next { self.front.take(cell) } else { Err(cell) } {
+            Ok(()) => return,
+            Err(cell) => cell,
+        };
+        if is_next {
+            // It would be merged in the end, anyway.
+            self.entries = std::mem::replace(&mut self.front, Front::empty()).into_entries();
+        }
         self.ascends &= self.entries.last().is_none_or(|(last, _)| *last < index);
         self.entries.push((index, cell));
     }
@@ -236,14 +332,19 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Makes entries of all that was told.
     fn list(&mut self) {
-        let dense = std::mem::take(&mut self.dense);
-        self.merge((0..).zip(dense).map(|(index, number)| (index, Cell::Number(number))));
+        let front = std::mem::replace(&mut self.front, Front::empty());
+        self.merge(front.into_entries().into_iter());
     }
 
     fn finish(mut self, count: u32) -> Option<Column> {
-        if self.entries.is_empty() && !self.dense.is_empty() && self.is_complete(count) {
-            let numbers = std::mem::take(&mut self.dense);
-            return self.finish_numbers(numbers);
+        if self.entries.is_empty() && self.front.len() > 0 && self.is_complete(count) {
+            match std::mem::replace(&mut self.front, Front::empty()) {
+                Front::Numbers(numbers) => return self.finish_numbers(numbers),
+                Front::Same(cell, _) => {
+                    let values = ColumnValues::Constant(self.rule.value(cell));
+                    return Some(Column { key: self.key, values });
+                }
+            }
         }
         self.list();
         match std::mem::replace(&mut self.rest, Rest::Absent) {

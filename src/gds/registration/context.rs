@@ -34,7 +34,8 @@ pub struct Limits {
     pub apps_max: u32,
     /// Infos in all containers together.
     pub entries_max: u64,
-    /// How deep containers nest.
+    /// How deep containers nest. A container is two levels, an array and the infos in it, and nothing reads or writes
+    /// values of more than 32: what that recursion may take of a thread's stack is the bound.
     pub depth_max: u32,
 }
 

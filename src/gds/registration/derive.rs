@@ -118,7 +118,9 @@ pub(super) fn fill_nodes(columns: &mut Columns<'_>, ranks: &RankMap) {
 /// Values of each process that come from its place in the process map.
 pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, ranks: &RankMap, rank_count: u32) {
     let places = Places::of(ranks, rank_count);
-    let id_of = |rank: u32| nodes.id(places.node(rank)?).map(u64::from);
+    let ids: Vec<Option<u32>> = (0..nodes.count()).map(|node| nodes.id(node)).collect();
+    let id_of = |rank: u32| ids.get(usize::try_from(places.node(rank)?).ok()?).copied().flatten().map(u64::from);
+    let are_told = columns.existing(keys::NODEID.name()).is_some_and(|column| column.is_told());
     fill(columns, keys::NODEID.name(), rank_count, id_of);
     // Both are 16 bits wide: a node with more processes than that has no such numbers.
     if places.local_rank_max <= u32::from(u16::MAX) {
@@ -126,7 +128,13 @@ pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, rank
             fill(columns, key, rank_count, |rank| places.local_rank(rank).map(u64::from));
         }
     }
-    fill_hostnames(columns, nodes, &places, rank_count);
+    let leads_to_node = if are_told {
+        let told = columns.column(&Key::from_static(keys::NODEID.name())).numbers(rank_count);
+        (0..rank_count).zip(told).all(|(rank, told)| told.is_some() && told == id_of(rank))
+    } else {
+        (0..rank_count).all(|rank| id_of(rank).is_some())
+    };
+    fill_hostnames(columns, nodes, &places, rank_count, leads_to_node);
 }
 
 /// The node's number of each process that the maps don't place and of which the host gave the node's name: without the
@@ -145,18 +153,21 @@ pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_>) {
     }
 }
 
-/// The host name of each process: a reference to its node if that says the same, else spelled out.
-fn fill_hostnames(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, places: &Places, rank_count: u32) {
+/// The host name of each process: a reference to its node if that says the same, else spelled out. `leads_to_node`: each
+/// process has the number of the node that the map places it on.
+fn fill_hostnames(
+    columns: &mut Columns<'_>,
+    nodes: &mut Nodes<'_>,
+    places: &Places,
+    rank_count: u32,
+    leads_to_node: bool,
+) {
     let names = nodes.hostnames();
     let name_of = |rank: u32| names.get(usize::try_from(places.node(rank)?).ok()?)?.as_deref();
-    let ids = columns.column(&Key::from_static(keys::NODEID.name())).numbers(rank_count);
-    let leads_to_node = |rank: u32, id: Option<u64>| {
-        let node = places.node(rank);
-        node.is_some() && node.and_then(|node| nodes.id(node)).map(u64::from) == id && id.is_some()
-    };
     let column = columns.column(&Key::from_static(keys::HOSTNAME.name()));
-    let is_as_given = column.entries().iter().all(|(rank, cell)| cell.as_str() == name_of(*rank));
-    if is_as_given && (0..rank_count).zip(ids).all(|(rank, id)| leads_to_node(rank, id)) && column.is_open() {
+    let mut is_as_given =
+        || column.entries().iter().all(|(rank, cell)| name_of(*rank).is_some_and(|name| cell.is_text(name)));
+    if leads_to_node && is_as_given() && column.is_open() {
         column.set_of_node();
     } else {
         let names = (0..rank_count).filter_map(|rank| Some((rank, name_of(rank)?)));
@@ -208,9 +219,12 @@ fn fill(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, number_of
     if column.is_complete(rank_count) {
         return;
     }
-    match (0..rank_count).map(&number_of).collect::<Option<Vec<u64>>>() {
-        Some(numbers) => column.fill_every_number(numbers),
-        None => column.fill_numbers((0..rank_count).filter_map(|rank| Some((rank, number_of(rank)?)))),
+    let mut numbers = Vec::with_capacity(usize::try_from(rank_count).unwrap_or_default());
+    numbers.extend((0..rank_count).map_while(&number_of));
+    if count(numbers.len()) == rank_count {
+        column.fill_every_number(numbers);
+    } else {
+        column.fill_numbers((0..rank_count).filter_map(|rank| Some((rank, number_of(rank)?))));
     }
 }
 

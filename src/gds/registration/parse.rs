@@ -101,7 +101,8 @@ fn settle(
         previous::fill_tables(&mut facts, previous, &fresh_maps);
     }
     // One new map alone pairs with the earlier other one.
-    let maps = if maps_are_fresh { Maps::read(&facts.job, &context.limits)? } else { fresh_maps };
+    let is_half = fresh_maps.nodes.is_some() != fresh_maps.ranks.is_some();
+    let maps = if is_half && previous.is_some() { Maps::read(&facts.job, &context.limits)? } else { fresh_maps };
 
     let mut nodes = Nodes::new(&context.limits);
     match (&maps.nodes, previous) {

@@ -138,6 +138,45 @@ fn a_get_of_everything_waits_for_the_first_commit() {
     assert!(matches!(&replies(&outputs)[1], (_, Reply::Data(data)) if data[0].entries == [kval("a", 1)]));
 }
 
+/// What the host had registered was left out, and what a process posted was found whatever scope was named.
+#[test]
+fn everything_is_what_a_process_posted_and_what_is_registered_for_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let infos = |rank: u32| {
+        let own = [("pmix.hname", "node7"), ("vendor", "registered"), ("both", "registered")];
+        let own = own.map(|(name, text)| Info::new(key(name), text));
+        let infos = std::iter::once(Info::new(key("pmix.rank"), Rank::Process(rank))).chain(own).collect();
+        Info::new(key("pmix.pdata"), Value::info_array(infos))
+    };
+    rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
+        namespace: namespace("job"),
+        local_count: None,
+        description: vec![infos(0), infos(1)].into(),
+        nodata: false,
+    }));
+    let everything = |rig: &mut Rig, directives: &[Info]| {
+        let mut all = data(&rig.request(peers[1], get(&proc(0), None, directives)));
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        all
+    };
+    let immediate = Info::new(key("pmix.immediate"), true);
+    let registered = everything(&mut rig, &[immediate]);
+    let keys: Vec<&str> = registered.iter().map(|entry| entry.key.as_str()).collect();
+    assert_eq!(keys, ["both", "pmix.hname", "pmix.rank", "vendor"], "nothing posted, and not waited for");
+    assert_eq!(rig.request(peers[1], get(&proc(0), None, &[timeout(9)])), [], "it may post yet");
+    rig.put(peers[0], Scope::Global, "both", 5);
+    rig.put(peers[0], Scope::Remote, "far", 6);
+    let mut expected = registered;
+    expected[0] = kval("both", 5);
+    assert_eq!(everything(&mut rig, &[]), expected);
+    let scope = |scope: Scope| Info::new(key("pmix.scope"), Value::Scope(scope.to_raw()));
+    assert_eq!(everything(&mut rig, &[scope(Scope::Remote)]).len(), 2, "both and far, and nothing registered");
+    let one = |rig: &mut Rig, name, of| rig.request(peers[1], get(&proc(0), Some(name), &[scope(of)]));
+    assert_eq!(data(&one(&mut rig, "far", Scope::Remote)), [kval("far", 6)]);
+    assert_eq!(statuses(&one(&mut rig, "far", Scope::Local)), [(peers[1], Status::ERR_EXISTS_OUTSIDE_SCOPE)]);
+}
+
 #[test]
 fn a_segment_reader_is_told_to_look_again_in_its_own_namespace_only() {
     let mut rig = Rig::new(Capabilities::empty());

@@ -106,6 +106,9 @@ fn names_are_not_empty_and_may_be_long() {
 #[test]
 fn depth_is_bounded_and_its_place_can_be_read() {
     let nested = |levels: u32| (0..levels).fold(info("pmix.jobid", "x"), |inner, _| job(vec![inner]));
+    let at_the_bound = job_value(&record(&[nested(16)]), "pmix.jobid");
+    assert_eq!(at_the_bound, Some(Value::from("x")));
+    assert!(said(&[nested(17)]).contains("levels of containers"), "{}", said(&[nested(17)]));
     let said = said(&[nested(1000)]);
     assert!(said.starts_with("job.arr[0].job.arr[0].job.arr[0]."), "{said}");
     assert!(said.contains(" and 9 deeper: "), "{said}");

@@ -1,0 +1,175 @@
+//! What ought to happen, from the standard's words.
+
+use std::collections::BTreeSet;
+
+use super::{Pair, RANKS, REPEATS_MAX, Step};
+use crate::types::Status;
+
+/// What a request is answered with: by whom it was made, and its number.
+pub(super) type Told = BTreeSet<(u32, u32, i32)>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Life {
+    Here,
+    Away,
+    Dead,
+    Ended,
+}
+
+#[derive(Clone, Debug, Hash)]
+pub(super) struct ModelOperation {
+    pub(super) kind: usize,
+    pub(super) came: BTreeSet<u32>,
+    lost: BTreeSet<u32>,
+    pub(super) waiting: Vec<(u32, u32)>,
+    pub(super) deadline: Option<u64>,
+    pub(super) is_up: bool,
+    answer: Option<i32>,
+}
+
+/// What ought to happen.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Model {
+    goes_up: [bool; 2],
+    lives: [Life; RANKS as usize],
+    /// Oldest first.
+    pub(super) operations: Vec<ModelOperation>,
+    pub(super) now: u64,
+    /// Statuses that local participants are missing with, of upcalls, in order.
+    pub(super) upcalls: Vec<i32>,
+}
+
+impl Model {
+    pub(super) fn new(pair: Pair) -> Self {
+        let goes_up = [0, 1].map(|operation| pair.goes_up(operation));
+        Self { goes_up, lives: [Life::Here; 3], operations: Vec::new(), now: 0, upcalls: Vec::new() }
+    }
+
+    fn life(&mut self, rank: u32) -> &mut Life {
+        &mut self.lives[rank as usize]
+    }
+
+    fn open_requests(&self, rank: u32, kind: usize) -> usize {
+        let of_kind = self.operations.iter().filter(|operation| operation.kind == kind);
+        of_kind.flat_map(|operation| &operation.waiting).filter(|(who, _)| *who == rank).count()
+    }
+
+    fn ups(&self) -> usize {
+        self.operations.iter().filter(|operation| operation.is_up && operation.answer.is_none()).count()
+    }
+
+    pub(super) fn is_possible(&self, step: Step) -> bool {
+        let life = |rank: u32| self.lives[rank as usize];
+        match step {
+            Step::Arrive(rank, kind) => life(rank) == Life::Here && self.open_requests(rank, kind) < REPEATS_MAX,
+            Step::Finalize(rank) | Step::Die(rank) => life(rank) == Life::Here,
+            Step::Return(rank) => life(rank) == Life::Away,
+            Step::Deregister(rank) => matches!(life(rank), Life::Away | Life::Dead),
+            Step::TimeOut => self.operations.iter().any(|operation| operation.deadline.is_some() && !operation.is_up),
+            Step::Answer { oldest, .. } => self.ups() >= if oldest { 1 } else { 2 },
+        }
+    }
+
+    pub(super) fn apply(&mut self, step: Step, number: u32) -> Told {
+        let mut told = Told::new();
+        match step {
+            Step::Arrive(rank, kind) => self.arrive(rank, kind, number),
+            Step::Finalize(rank) => {
+                *self.life(rank) = Life::Away;
+                self.operations.iter_mut().for_each(|operation| operation.waiting.retain(|(who, _)| *who != rank));
+            }
+            Step::Return(rank) => *self.life(rank) = Life::Here,
+            Step::Die(rank) => {
+                *self.life(rank) = Life::Dead;
+                self.operations.iter_mut().for_each(|operation| operation.waiting.retain(|(who, _)| *who != rank));
+            }
+            Step::Deregister(rank) => *self.life(rank) = Life::Ended,
+            Step::TimeOut => {
+                self.now += 5;
+                let now = self.now;
+                let is_over = |op: &mut ModelOperation| !op.is_up && op.deadline.is_some_and(|at| at <= now);
+                for operation in self.operations.extract_if(.., is_over) {
+                    tell(&mut told, &operation, Status::ERR_TIMEOUT);
+                }
+            }
+            Step::Answer { oldest, well } => {
+                let status = if well { Status::SUCCESS } else { Status::ERR_UNREACH };
+                let mut up = self.operations.iter_mut().filter(|op| op.is_up && op.answer.is_none());
+                let answered = if oldest { up.next() } else { up.next_back() };
+                answered.unwrap().answer = Some(status.to_raw());
+            }
+        }
+        self.settle(&mut told);
+        told
+    }
+
+    fn arrive(&mut self, rank: u32, kind: usize, number: u32) {
+        let waits = |operation: &ModelOperation| operation.waiting.iter().any(|(who, _)| *who == rank);
+        let open = self.operations.iter_mut().find(|op| op.kind == kind && !op.is_up && !waits(op));
+        let index = match open {
+            Some(operation) => {
+                let address = std::ptr::from_ref(operation);
+                self.operations.iter().position(|other| std::ptr::eq(other, address)).unwrap()
+            }
+            None => {
+                self.operations.push(ModelOperation {
+                    kind,
+                    came: BTreeSet::new(),
+                    lost: BTreeSet::new(),
+                    waiting: Vec::new(),
+                    deadline: Pair::time_limit(kind).map(|limit| self.now + limit),
+                    is_up: false,
+                    answer: None,
+                });
+                self.operations.len() - 1
+            }
+        };
+        let operation = &mut self.operations[index];
+        operation.came.insert(rank);
+        operation.lost.remove(&rank);
+        operation.waiting.push((rank, number));
+    }
+
+    /// Operations whose participants have all come or ended go up or end; those answered end, in order.
+    fn settle(&mut self, told: &mut Told) {
+        for index in 0..self.operations.len() {
+            let lives = self.lives;
+            let operation = &mut self.operations[index];
+            if operation.is_up {
+                continue;
+            }
+            for rank in (0..RANKS).filter(|&rank| matches!(lives[rank as usize], Life::Dead | Life::Ended)) {
+                if !operation.came.contains(&rank) {
+                    operation.lost.insert(rank);
+                }
+            }
+            if operation.came.len() + operation.lost.len() < RANKS as usize {
+                continue;
+            }
+            let survives = operation.came.iter().any(|&rank| matches!(lives[rank as usize], Life::Here | Life::Away));
+            let status = match (operation.lost.is_empty(), survives) {
+                (true, _) => Status::SUCCESS,
+                (false, true) => Status::ERR_PARTIAL_SUCCESS,
+                (false, false) => Status::ERR_LOST_CONNECTION,
+            };
+            operation.is_up = true;
+            operation.deadline = None;
+            if self.goes_up[operation.kind] {
+                self.upcalls.push(status.to_raw());
+            } else {
+                operation.answer = Some(status.to_raw());
+            }
+        }
+        for kind in [0, 1] {
+            while let Some(index) = self.operations.iter().position(|operation| operation.kind == kind) {
+                let Some(status) = self.operations[index].answer else { break };
+                let operation = self.operations.remove(index);
+                tell(told, &operation, Status::from_raw(status));
+            }
+        }
+    }
+}
+
+fn tell(told: &mut Told, operation: &ModelOperation, status: Status) {
+    told.extend(operation.waiting.iter().map(|(rank, number)| (*rank, *number, status.to_raw())));
+}

@@ -1,0 +1,195 @@
+//! The core beside the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::model::{Model, ModelOperation, Told};
+use super::{Pair, RANKS, Step};
+use crate::gds::model::MapStore;
+use crate::proto::{Reply, Request, Tag};
+use crate::server::tests::harness::*;
+use crate::server::transitions::Table;
+use crate::server::{CallId, RegisterClient, RegisterNamespace, UpcallId};
+use crate::server::{Config, Hello, HostCall, HostReply, Input, Output, PeerId, Server, Upcall, Version};
+use crate::types::{Info, Status, Time};
+
+/// The core, with what it was asked and has answered.
+pub(super) struct World {
+    pair: Pair,
+    pub(super) server: Server<MapStore>,
+    pub(super) model: Model,
+    now: Time,
+    peers: [PeerId; RANKS as usize],
+    last_peer: u64,
+    number: u32,
+    open: BTreeMap<Tag, (u32, u32)>,
+    upcalls: Vec<UpcallId>,
+    seen_upcalls: Vec<i32>,
+}
+
+impl World {
+    pub(super) fn new(pair: Pair, table: Table) -> Self {
+        let config = Config { capabilities: pair.capabilities(), ..Config::default() };
+        let mut server = Server::new(config, MapStore::new());
+        server.collectives.table = table;
+        let mut world = Self {
+            pair,
+            server,
+            model: Model::new(pair),
+            now: Time::ZERO,
+            peers: [PeerId(0); 3],
+            last_peer: 0,
+            number: 0,
+            open: BTreeMap::new(),
+            upcalls: Vec::new(),
+            seen_upcalls: Vec::new(),
+        };
+        let description = vec![Info::new(JOB_SIZE, pair.job_size())].into();
+        let (namespace, local_count) = (namespace("job"), Some(RANKS));
+        let job = RegisterNamespace { namespace, local_count, description, nodata: false };
+        world.host(HostCall::RegisterNamespace(job));
+        for rank in 0..RANKS {
+            let client = RegisterClient { proc: proc(rank), uid: OWNER.uid, gid: OWNER.gid, object: 0 };
+            world.host(HostCall::RegisterClient(client));
+        }
+        (0..RANKS).for_each(|rank| world.connect(rank));
+        world
+    }
+
+    fn host(&mut self, call: HostCall) {
+        self.server.handle(self.now, Input::Host(CallId(0), call));
+        while self.server.poll_output().is_some() {}
+    }
+
+    fn connect(&mut self, rank: u32) {
+        self.last_peer += 1;
+        let id = PeerId(self.last_peer);
+        self.peers[rank as usize] = id;
+        let version = Version { major: 5, minor: 0 };
+        let hello = Hello { proc: proc(rank), credentials: OWNER, store: SOCKET, version, strangers: BTreeSet::new() };
+        self.server.handle(self.now, Input::Connected(id, hello));
+        while self.server.poll_output().is_some() {}
+    }
+
+    /// Does one step with the core and the model; what they disagree on.
+    pub(super) fn step(&mut self, step: Step) -> Result<(), String> {
+        self.number += 1;
+        let number = self.number;
+        self.perform(step, number);
+        let told = self.told()?;
+        let expected = self.model.apply(step, number);
+        if told != expected {
+            return Err(format!("told {told:?}, expected {expected:?}"));
+        }
+        if self.seen_upcalls != self.model.upcalls {
+            return Err(format!("went up {:?}, expected {:?}", self.seen_upcalls, self.model.upcalls));
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, step: Step, number: u32) {
+        let peer = |rank: u32| self.peers[rank as usize];
+        let inputs = match step {
+            Step::Arrive(rank, operation) => {
+                self.open.insert(Tag(number), (rank, number));
+                vec![Input::Request(peer(rank), Tag(number), self.pair.request(operation))]
+            }
+            Step::Finalize(rank) => {
+                let peer = peer(rank);
+                self.open.retain(|_, (who, _)| *who != rank);
+                self.server.handle(self.now, Input::Request(peer, Tag(1_000_000 + number), Request::Finalize));
+                vec![Input::Lost(peer)]
+            }
+            Step::Die(rank) => {
+                self.open.retain(|_, (who, _)| *who != rank);
+                vec![Input::Lost(peer(rank))]
+            }
+            Step::Return(rank) => return self.connect(rank),
+            Step::Deregister(rank) => vec![Input::Host(CallId(0), HostCall::DeregisterClient(proc(rank)))],
+            Step::TimeOut => {
+                self.now = self.now + Duration::from_secs(5);
+                vec![Input::Timeout]
+            }
+            Step::Answer { oldest, well } => {
+                let upcall = if oldest { self.upcalls.remove(0) } else { self.upcalls.pop().unwrap() };
+                let status = if well { Status::SUCCESS } else { Status::ERR_UNREACH };
+                vec![Input::Completed(upcall, HostReply::Fence { status, blocks: Vec::new() })]
+            }
+        };
+        inputs.into_iter().for_each(|input| self.server.handle(self.now, input));
+    }
+
+    /// Who was told what since the last look.
+    fn told(&mut self) -> Result<Told, String> {
+        let mut told = Told::new();
+        while let Some(output) = self.server.poll_output() {
+            match output {
+                Output::Reply(_, tag, reply) if tag.0 < 1_000_000 => {
+                    let Some((rank, number)) = self.open.remove(&tag) else {
+                        return Err(format!("{tag:?} is answered twice, or nobody asked: {reply:?}"));
+                    };
+                    let status = match reply {
+                        Reply::Status(status) | Reply::Partial { status, .. } => status,
+                        _ => Status::SUCCESS,
+                    };
+                    told.insert((rank, number, status.to_raw()));
+                }
+                Output::Upcall(id, Upcall::Fence(fence)) => {
+                    self.upcalls.push(id);
+                    let missing = fence.directives.iter().find(|info| info.key.as_str() == "pmix.loc.col.st");
+                    let missing = missing.and_then(|info| match info.value {
+                        crate::types::Value::Status(status) => Some(status),
+                        _ => None,
+                    });
+                    self.seen_upcalls.push(missing.unwrap_or(0));
+                }
+                _ => {}
+            }
+        }
+        Ok(told)
+    }
+
+    /// Whoever is missing comes, and the host answers: then nobody waits.
+    pub(super) fn everybody_comes(&mut self) -> Result<(), String> {
+        for _ in 0..8 {
+            for rank in 0..RANKS {
+                if self.model.is_possible(Step::Return(rank)) {
+                    self.step(Step::Return(rank))?;
+                }
+                for kind in [0, 1] {
+                    let is_missed = |op: &ModelOperation| op.kind == kind && !op.is_up && !op.came.contains(&rank);
+                    let is_missed = self.model.operations.iter().any(is_missed);
+                    if is_missed && self.model.is_possible(Step::Arrive(rank, kind)) {
+                        self.step(Step::Arrive(rank, kind))?;
+                    }
+                }
+            }
+            while self.model.is_possible(Step::Answer { oldest: true, well: true }) {
+                self.step(Step::Answer { oldest: true, well: true })?;
+            }
+        }
+        if !self.open.is_empty() || self.server.open_request_count() != 0 {
+            return Err(format!("everybody came, and {:?} wait", self.open));
+        }
+        Ok(())
+    }
+
+    /// Everybody ends, and the host answers: then nothing is left.
+    pub(super) fn everybody_ends(&mut self) -> Result<(), String> {
+        for rank in 0..RANKS {
+            for step in [Step::Die(rank), Step::Deregister(rank)] {
+                if self.model.is_possible(step) {
+                    self.step(step)?;
+                }
+            }
+        }
+        while self.model.is_possible(Step::Answer { oldest: true, well: true }) {
+            self.step(Step::Answer { oldest: true, well: true })?;
+        }
+        let left = (self.server.collective_count(), self.server.open_request_count(), self.server.upcall_count());
+        if left != (0, 0, 0) || self.server.poll_timeout().is_some() {
+            return Err(format!("all have gone and {left:?} operations, requests, upcalls are left"));
+        }
+        Ok(())
+    }
+}
