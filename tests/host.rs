@@ -11,7 +11,8 @@ use modex::keys::TypedKey;
 use modex::types::{Info, Key, Kval, ProcId, Rank, Scope, Status, Value};
 use modex::{
     AbortUpcall, Capabilities, Client, ClientConnected, ClientFinalized, ConnectError, ConnectionLimits, DirectModex,
-    FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Log, Moment, Responder, Server, ServerError, keys,
+    ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Log, Moment, Responder, Server, ServerError,
+    keys,
 };
 use support::{Process, TestServer, description, namespace, proc, role};
 
@@ -56,6 +57,16 @@ fn exchange(collect: bool) {
 struct Network {
     servers: OnceLock<Vec<(Weak<Server>, Range<u32>)>>,
     fences: Mutex<Vec<Arrival>>,
+    /// Whether data of fences goes as servers of all releases pack it.
+    packs: bool,
+}
+
+struct Bytes(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 struct Arrival {
@@ -77,8 +88,17 @@ impl Host for NetworkHost {
             let arrivals = std::mem::take(&mut *waiting);
             let blocks: Vec<(ProcId, Vec<Kval>)> =
                 arrivals.iter().flat_map(|arrival| arrival.request.data.blocks.clone()).collect();
+            let namespaces = arrivals.first().unwrap().request.namespaces.clone();
+            let parts = arrivals.iter().map(|arrival| {
+                ExchangeForm::default().pack_fence(arrival.request.data.blocks.clone(), &namespaces).unwrap()
+            });
+            let packed = Arc::new(parts.collect::<Vec<_>>().concat());
             for arrival in arrivals {
-                arrival.reply.succeed(FenceReply { blocks: blocks.clone() });
+                if self.0.packs {
+                    arrival.reply.packed(Bytes(packed.clone()));
+                } else {
+                    arrival.reply.succeed(FenceReply { blocks: blocks.clone() });
+                }
             }
         }
     }
@@ -98,7 +118,11 @@ impl Host for NetworkHost {
 
 /// Two servers of one job with two ranks each.
 fn two_nodes() -> [TestServer; 2] {
-    let network = Arc::new(Network::default());
+    two_nodes_on(Network::default())
+}
+
+fn two_nodes_on(network: Network) -> [TestServer; 2] {
+    let network = Arc::new(network);
     let nodes = ["node0", "node1"].map(|name| TestServer::start(name, NetworkHost(network.clone())));
     let ranks = [0..2, 2..4];
     let servers = nodes.iter().map(|node| Arc::downgrade(&node.server)).zip(ranks.clone()).collect();
@@ -114,7 +138,10 @@ fn two_nodes() -> [TestServer; 2] {
 }
 
 fn run_on_two_nodes(role: &str) {
-    let [near, far] = two_nodes();
+    run_on(two_nodes(), role);
+}
+
+fn run_on([near, far]: [TestServer; 2], role: &str) {
     let placed = [(&near, 0), (&near, 1), (&far, 2), (&far, 3)];
     let clients: Vec<Process> = placed.into_iter().map(|(node, rank)| node.spawn("job", rank, role)).collect();
     clients.into_iter().for_each(Process::succeed);
@@ -123,6 +150,11 @@ fn run_on_two_nodes(role: &str) {
 #[test]
 fn a_collecting_fence_brings_every_node_the_data_of_all() {
     run_on_two_nodes("exchange");
+}
+
+#[test]
+fn data_that_servers_have_packed_is_read_where_it_lies() {
+    run_on(two_nodes_on(Network { packs: true, ..Network::default() }), "exchange");
 }
 
 #[test]

@@ -3,11 +3,19 @@
 
 use super::text::{read_compulsory_string, write_string};
 use super::{DecodeError, EncodeError, Encoding, Reader, Writer};
-use crate::types::{DataType, Key, Kval, Value};
+use crate::types::{DataType, Key, Kval, LentKey, Value};
 
 /// A key and what is behind it; nothing is a plain key.
 #[derive(Debug)]
 pub struct AnnotatedKey;
+
+/// Reads a key that stays where it is, and what is behind it.
+pub(super) fn read_lent_key<'a>(reader: &mut Reader<'a>) -> Result<(LentKey<'a>, &'a [u8]), DecodeError> {
+    let bytes = read_compulsory_string(reader)?;
+    let mut parts = bytes.splitn(2, |&byte| byte == 0);
+    let key = LentKey::new(parts.next().unwrap_or_default()).map_err(|error| reader.error(error))?;
+    Ok((key, parts.next().unwrap_or_default()))
+}
 
 /// An entry whose key may have something behind it.
 #[derive(Debug)]
@@ -23,10 +31,8 @@ impl Encoding for AnnotatedKey {
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<(Key, Vec<u8>), DecodeError> {
-        let bytes = read_compulsory_string(reader)?;
-        let mut parts = bytes.splitn(2, |&byte| byte == 0);
-        let key = Key::from_bytes(parts.next().unwrap_or_default()).map_err(|error| reader.error(error))?;
-        Ok((key, parts.next().unwrap_or_default().to_vec()))
+        let (key, note) = read_lent_key(reader)?;
+        Ok((key.to_key(), note.to_vec()))
     }
 }
 

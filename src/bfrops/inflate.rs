@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{Read, Write};
 
 /// Why compressed data cannot be unpacked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +49,23 @@ pub fn inflate(compressed: &[u8], size_bytes_max: usize) -> Result<Vec<u8>, Infl
     }
     Ok(content)
 }
+
+/// The form that [`inflate`] reads; `None` if that were not smaller. The beginning shows whether it is worth trying; what
+/// is larger than a server should spend its time on is left as it is.
+#[must_use]
+#[expect(clippy::host_endian_bytes, reason = "the wire form is the sender's memory; peers share this node's order")]
+pub fn deflate(content: &[u8]) -> Option<Vec<u8>> {
+    let declared = u32::try_from(content.len()).ok().filter(|_| content.len() <= DEFLATED_BYTES_MAX)?;
+    if let Some(beginning) = content.get(..TRIAL_BYTES).filter(|beginning| beginning.len() < content.len()) {
+        deflate(beginning)?;
+    }
+    let mut encoder = flate2::write::ZlibEncoder::new(declared.to_ne_bytes().to_vec(), flate2::Compression::fast());
+    encoder.write_all(content).ok()?;
+    encoder.finish().ok().filter(|compressed| compressed.len() < content.len())
+}
+
+const TRIAL_BYTES: usize = 64 << 10;
+const DEFLATED_BYTES_MAX: usize = 64 << 20;
 
 /// The length that the sender of a compressed value declares, and the stream behind it.
 #[must_use]

@@ -30,6 +30,9 @@ impl DecodeLimits {
         nesting_max: Self::NESTING_MAX,
     };
 
+    /// The same for what is read where it lies: it may be as long as it is.
+    pub const IN_PLACE: Self = Self { message_bytes_max: usize::MAX, ..Self::EXCHANGE };
+
     /// Longest string in bytes unless configured otherwise: a hardware topology of the largest machines takes a few
     /// MiB.
     const STRING_BYTES_MAX: usize = 16 << 20;

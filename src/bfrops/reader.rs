@@ -1,8 +1,10 @@
+use super::annotated::read_lent_key;
 use super::array::read_elements;
 use super::integer::Integer;
+use super::value::read_lent;
 use super::wire::{DataTypeNumber, Int32, Size};
 use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
-use crate::types::{DataType, Value};
+use crate::types::{DataType, LentEntry, LentKey, LentValue, Value};
 
 /// Takes pack operations from a message. The only place that compares a foreign length with what is there.
 #[derive(Debug)]
@@ -139,18 +141,55 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
+    /// One pack operation with one value, whose bytes stay where they are if it has many.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such an operation.
+    pub fn unpack_lent_value(&mut self, field: &'static str) -> Result<LentValue<'a>, DecodeError> {
+        self.enter(field);
+        self.begin_operation(DataType::Value, 1)?;
+        read_lent(self)
+    }
+
+    /// One pack operation with keys that stay where they are, each with what is behind it.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such an operation.
+    pub fn unpack_lent_keys(
+        &mut self,
+        field: &'static str,
+        count: u64,
+    ) -> Result<Vec<(LentKey<'a>, &'a [u8])>, DecodeError> {
+        self.enter(field);
+        let count = self.count(count)?;
+        self.begin_operation(DataType::String, count)?;
+        self.list(count, read_lent_key)
+    }
+
+    /// One pack operation with an entry that stays where it is, and what is behind its key.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such an operation.
+    pub fn unpack_lent_entry(&mut self, field: &'static str) -> Result<(LentEntry<'a>, &'a [u8]), DecodeError> {
+        self.enter(field);
+        self.begin_operation(DataType::Kval, 1)?;
+        let (key, note) = read_lent_key(self)?;
+        Ok((LentEntry { key, value: read_lent(self)? }, note))
+    }
+
     /// Reads the bytes just taken as a message of their own. What it holds counts against the same limits.
     ///
     /// # Errors
     /// Those of `read`.
-    pub fn inside<T>(
+    pub fn inside<'o, T>(
         &mut self,
-        object: &[u8],
+        object: &'o [u8],
         codec: Codec,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<T, DecodeError>,
+        read: impl FnOnce(&mut Reader<'o>) -> Result<T, DecodeError>,
     ) -> Result<T, DecodeError> {
         let position = self.position.saturating_sub(object.len());
-        let mut inner = Reader { bytes: object, position, codec, ..*self };
+        let Self { limits, elements_left, depth, field, .. } = *self;
+        let mut inner = Reader { bytes: object, position, codec, limits, elements_left, depth, field };
         let outcome = read(&mut inner);
         self.elements_left = inner.elements_left;
         outcome

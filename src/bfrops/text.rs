@@ -134,7 +134,7 @@ pub(super) fn write_string(writer: &mut Writer, text: &[u8]) -> Result<(), Encod
 }
 
 /// The bytes before the terminating NUL; `None` for NULL.
-fn read_string<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, DecodeError> {
+pub(super) fn read_string<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, DecodeError> {
     let declared: i32 = reader.integer()?;
     if declared == 0 {
         return Ok(None);

@@ -1,5 +1,8 @@
 //! Values whose type is said beside them.
 
+use std::borrow::Cow;
+
+use super::text::read_string;
 use super::wire::{
     Bool, Byte, ByteObject, Cpuset, DataTypeNumber, Double, Float, Int, Int8, Int16, Int32, Int64, Pid, Size, String,
     Time, Topology, Uint, Uint16, Uint32, Uint64,
@@ -8,8 +11,8 @@ use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
 use crate::regex::framed_length;
 use crate::types::{
     App, Buffer, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Kval,
-    LocalAddress, Namespace, NetStats, NodePid, NodeStats, Pdata, ProcId, ProcInfo, ProcStats, Query, Rank, Regattr,
-    Regex2, ResourceUnit, Timeval, Value,
+    LentText, LentValue, LocalAddress, Namespace, NetStats, NodePid, NodeStats, Pdata, ProcId, ProcInfo, ProcStats,
+    Query, Rank, Regattr, Regex2, ResourceUnit, Timeval, Value,
 };
 
 /// A value: its type, then its content.
@@ -37,6 +40,22 @@ pub(super) fn write_content(writer: &mut Writer, value: &Value) -> Result<(), En
 /// Reads a value of a type that the encoding has.
 pub(super) fn read_content(reader: &mut Reader<'_>, data_type: DataType) -> Result<Value, DecodeError> {
     reader.deeper(|reader| read_variant(reader, data_type))
+}
+
+/// Reads a value whose bytes, if it is a string or a byte object, stay where they are.
+pub(super) fn read_lent<'a>(reader: &mut Reader<'a>) -> Result<LentValue<'a>, DecodeError> {
+    match reader.data_type()? {
+        DataType::String => match read_string(reader)? {
+            Some(bytes) => LentText::new(bytes).map(LentValue::String).map_err(|error| reader.error(error)),
+            None => Ok(LentValue::Value(Cow::Owned(Value::NullString))),
+        },
+        DataType::ByteObject => {
+            let declared = Size::read(reader)?;
+            let length = reader.length(declared)?;
+            Ok(LentValue::ByteObject(reader.take(length)?))
+        }
+        data_type => Ok(LentValue::Value(Cow::Owned(read_content(reader, data_type)?))),
+    }
 }
 
 /// Says how the content of each variant is sent. Three types are not a matter of one encoding: nothing is sent for an

@@ -9,7 +9,7 @@ use rkyv::rancor;
 use rkyv::util::AlignedVec;
 
 use super::error::ValueError;
-use crate::types::{DataType, LocalAddress, Namespace, Rank, Text, Value};
+use crate::types::{DataType, LentValue, LocalAddress, Namespace, Rank, Text, Value};
 
 /// Longest chain of out-of-line parts that an archive may have: bounds the stack its validation needs. Each level of
 /// nested arrays of infos takes three.
@@ -34,8 +34,25 @@ impl<'v> Encoded<'v> {
     /// # Errors
     /// [`ValueError`] if the value is larger than `size_bytes_max` or nested too deeply to be validated.
     pub(crate) fn new(value: &'v Value, size_bytes_max: u32) -> Result<Self, ValueError> {
+        Self::of(value)?.within(size_bytes_max)
+    }
+
+    /// As [`Encoded::new`], of a value that may lie elsewhere.
+    ///
+    /// # Errors
+    /// As [`Encoded::new`].
+    pub(crate) fn lent(value: &'v LentValue<'_>, size_bytes_max: u32) -> Result<Self, ValueError> {
+        let bytes = |data_type, bytes, is_text| Self::Bytes { data_type, bytes: Cow::Borrowed(bytes), is_text };
+        match value {
+            LentValue::String(text) => bytes(DataType::String, text.as_bytes(), true).within(size_bytes_max),
+            LentValue::ByteObject(object) => bytes(DataType::ByteObject, object, false).within(size_bytes_max),
+            LentValue::Value(value) => Self::new(value, size_bytes_max),
+        }
+    }
+
+    fn of(value: &'v Value) -> Result<Self, ValueError> {
         let data_type = value.data_type();
-        let encoded = if let Some(bits) = scalar_of(value) {
+        Ok(if let Some(bits) = scalar_of(value) {
             Self::Scalar { data_type, bits }
         } else if let Some((bytes, is_text)) = bytes_of(value) {
             bytes.map_or(Self::Null { data_type }, |bytes| Self::Bytes {
@@ -45,10 +62,13 @@ impl<'v> Encoded<'v> {
             })
         } else {
             Self::Archive { data_type, bytes: archive(value)? }
-        };
-        let size = encoded.bytes().len();
+        })
+    }
+
+    fn within(self, size_bytes_max: u32) -> Result<Self, ValueError> {
+        let size = self.bytes().len();
         match u32::try_from(size) {
-            Ok(size) if size <= size_bytes_max => Ok(encoded),
+            Ok(size) if size <= size_bytes_max => Ok(self),
             _ => Err(ValueError::TooLarge { size_bytes: size, size_bytes_max }),
         }
     }

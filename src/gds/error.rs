@@ -44,7 +44,7 @@ pub enum StoreError {
     #[error("key {key} would be the namespace's key number {}, one too many; reuse keys", .keys_max + 1)]
     TooManyKeys {
         /// The key that is too many.
-        key: Key,
+        key: String,
         /// The limit.
         keys_max: u32,
     },

@@ -26,9 +26,28 @@ impl Image {
         Self { base, bytes: Vec::new(), size_bytes_max }
     }
 
+    /// Begins anew at another place, in the memory that the image has.
+    pub(crate) fn restart(&mut self, base: u64) {
+        self.base = base;
+        self.bytes.clear();
+        if self.bytes.capacity() > KEPT_BYTES_MAX {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Takes back what was pushed since the image had this size.
+    pub(crate) fn truncate(&mut self, size_bytes: u64) {
+        self.bytes.truncate(usize::try_from(size_bytes).unwrap_or(usize::MAX));
+    }
+
     /// The bytes so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Where it will be placed.
+    pub(crate) const fn base(&self) -> u64 {
+        self.base
     }
 
     /// Whether the image was made for this place.
@@ -109,6 +128,9 @@ impl Image {
         })
     }
 }
+
+/// Memory that an image keeps when it begins anew.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Up to seven bytes as the payload of a cell, zeros after them.
 fn inline(bytes: &[u8]) -> u64 {

@@ -13,6 +13,7 @@
 //! one release store. A call that fails leaves no trace but perhaps an interned key. Readers take no lock, make no
 //! system call and believe no offset, length or code they read.
 
+mod arrivals;
 mod block;
 mod cell;
 mod column;

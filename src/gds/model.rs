@@ -188,7 +188,13 @@ impl Publish for MapStore {
         }
     }
 
-    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+    fn posted_under(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Kval>, LookupError> {
         let job = self
             .namespaces
             .get(namespace)
@@ -199,6 +205,7 @@ impl Publish for MapStore {
                 newest.insert(posted.key.clone(), posted.value.clone());
             }
         }
+        newest.retain(|key: &Key, _| is_wanted(key.as_str()));
         Ok(newest.into_iter().map(|(key, value)| Kval { key, value }).collect())
     }
 

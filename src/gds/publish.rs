@@ -1,7 +1,7 @@
 //! What the server core needs of a datastore, so that it can be driven with real segments or with a plain map.
 
 use super::registration::Description;
-use crate::types::{Info, Key, Kval, Namespace, Rank, Scope, Status, Value};
+use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Scope, Status, Value};
 
 /// Where a block of values came from, which decides whose scope rules apply to readers on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,6 +259,36 @@ pub trait Publish {
         values: &[Posted],
     ) -> Result<bool, Self::Error>;
 
+    /// Takes over what a process elsewhere posted, lent for the length of the call. It counts from the next
+    /// [`Publish::publish_arrivals`] on, or from any other change of this namespace. Returns how many of the last ones,
+    /// this one included, are not published yet.
+    ///
+    /// # Errors
+    /// As [`Publish::commit`]; what is published stays.
+    fn take_arrival(
+        &mut self,
+        namespace: &Namespace,
+        rank: u32,
+        entries: &[LentEntry<'_>],
+    ) -> Result<usize, Self::Error> {
+        let posted = |entry: &LentEntry<'_>| Posted {
+            scope: Scope::Remote,
+            key: entry.key.to_key(),
+            value: entry.value.to_value(),
+        };
+        let values: Vec<Posted> = entries.iter().map(posted).collect();
+        self.commit(namespace, rank, Origin::Remote, &values).map(|_| 0)
+    }
+
+    /// Publishes what was taken over. Returns of how many calls that was.
+    ///
+    /// # Errors
+    /// Unknown namespace, or no memory left; nothing of it is published then.
+    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<usize, Self::Error> {
+        let _ = namespace;
+        Ok(0)
+    }
+
     /// Forgets the namespace. Readers that still map its segment keep a valid mapping. Returns whether it was known.
     fn deregister(&mut self, namespace: &Namespace) -> bool;
 
@@ -275,7 +305,21 @@ pub trait Publish {
     ///
     /// # Errors
     /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
-    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError>;
+    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+        self.posted_under(namespace, rank, audience, &|_| true)
+    }
+
+    /// As [`Publish::posted`], of the keys that are wanted alone: no other value is looked at.
+    ///
+    /// # Errors
+    /// As [`Publish::posted`].
+    fn posted_under(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Kval>, LookupError>;
 
     /// All that the host registered for a process.
     ///

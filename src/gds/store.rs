@@ -15,7 +15,7 @@ use super::walk::NamedValues;
 use super::writer::NamespaceWriter;
 use crate::keys;
 use crate::shmem::{BackingKind, ReaderHandle, SegmentOptions};
-use crate::types::{Info, Key, Kval, Namespace, Rank, Value};
+use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Value};
 
 /// How a [`Store`] keeps its segments.
 #[derive(Clone, Debug)]
@@ -172,6 +172,19 @@ impl Publish for Store {
         writer.append_block(rank, origin, values)
     }
 
+    fn take_arrival(
+        &mut self,
+        namespace: &Namespace,
+        rank: u32,
+        entries: &[LentEntry<'_>],
+    ) -> Result<usize, StoreError> {
+        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.take_arrival(rank, entries)
+    }
+
+    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<usize, StoreError> {
+        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.publish_arrivals()
+    }
+
     fn deregister(&mut self, namespace: &Namespace) -> bool {
         let Some(mut writer) = self.namespaces.remove(namespace) else { return false };
         writer.retire();
@@ -188,9 +201,17 @@ impl Publish for Store {
         value.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
     }
 
-    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+    fn posted_under(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Kval>, LookupError> {
         let posted = self.known_reader(namespace)?.posted(rank, Some(audience));
-        copied(namespace, posted.map_err(|error| damaged(namespace, &error))?)
+        let mut posted = posted.map_err(|error| damaged(namespace, &error))?;
+        posted.retain(|(name, _)| is_wanted(name));
+        copied(namespace, posted)
     }
 
     fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {

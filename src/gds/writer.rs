@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::arrivals::Arrivals;
 use super::block::{self, Chain, Posting};
 use super::cell::Encoded;
 use super::dictionary::{self, KeyId};
@@ -17,21 +18,23 @@ use super::record::{self, KeyIds};
 use super::statistics::{STATISTICS_CELLS, Section, Statistics};
 use crate::keys;
 use crate::shmem::{Align, Offset, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
-use crate::types::{Key, Scope, Value};
+use crate::types::{Scope, Value};
 
 /// Writes one namespace. It reads what it wrote through a mapping like everyone else's, so that the server's answers
 /// and those of its clients come from the same code.
 #[derive(Debug)]
 pub(crate) struct NamespaceWriter {
-    segment: SegmentWriter,
+    pub(super) segment: SegmentWriter,
     reader: NamespaceReader,
-    limits: StoreLimits,
+    pub(super) limits: StoreLimits,
     statistics: TableRef,
     keys: TableRef,
     key_count: u32,
     modex: Option<TableRef>,
     /// Number of processes of the job, if the host said so or its maps tell.
     job_size: Option<u32>,
+    /// What has been taken over and is not published yet. Nothing else is allocated while there is something.
+    pub(super) arrivals: Arrivals,
 }
 
 /// Slots of a new key dictionary: enough for the keys of a usual registration.
@@ -47,7 +50,17 @@ impl NamespaceWriter {
         segment.publish();
         segment.set_root(root::STATISTICS, statistics.offset())?;
         segment.set_root(root::KEYS, keys.offset())?;
-        let mut writer = Self { segment, reader, limits, statistics, keys, key_count: 0, modex: None, job_size: None };
+        let mut writer = Self {
+            segment,
+            reader,
+            limits,
+            statistics,
+            keys,
+            key_count: 0,
+            modex: None,
+            job_size: None,
+            arrivals: Arrivals::default(),
+        };
         writer.count(Section::Dictionary, table_bytes(keys))?;
         Ok(writer)
     }
@@ -81,10 +94,11 @@ impl NamespaceWriter {
     /// Puts a new job record in the place of the one before, if any.
     pub(crate) fn write_record(&mut self, job: &JobRecord) -> Result<(), StoreError> {
         record::check(job, &self.limits)?;
+        self.publish_arrivals()?;
         let mut ids = KeyIds::default();
         for key in record::keys(job) {
             if !ids.contains_key(key.as_str()) {
-                ids.insert(key.as_str(), self.intern(key)?);
+                ids.insert(key.as_str(), self.intern(key.as_str())?);
             }
         }
         let mut image = self.image();
@@ -104,6 +118,7 @@ impl NamespaceWriter {
     /// Publishes what a rank committed. Returns whether anything was new.
     pub(crate) fn append_block(&mut self, rank: u32, origin: Origin, values: &[Posted]) -> Result<bool, StoreError> {
         self.check_commit(rank, values)?;
+        self.publish_arrivals()?;
         let news = self.news(rank, origin, values)?;
         if news.is_empty() {
             return Ok(false);
@@ -122,7 +137,7 @@ impl NamespaceWriter {
         }
         drop(news);
         let payload_bytes = image.size_bytes();
-        let offset = self.push_block(&mut image, rank, entries)?;
+        let offset = self.push_block(&mut image, rank, &mut entries)?;
         self.publish_image(&image)?;
         self.segment.store(table, rank.into(), offset)?;
         self.count(Section::Payload, payload_bytes)?;
@@ -132,6 +147,15 @@ impl NamespaceWriter {
     }
 
     fn check_commit(&self, rank: u32, values: &[Posted]) -> Result<(), StoreError> {
+        self.check_block(rank, values.len())?;
+        match values.iter().find(|posted| posted.scope == Scope::Internal) {
+            Some(posted) => Err(StoreError::InternalScope { key: posted.key.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a rank may post so many values at once.
+    pub(super) fn check_block(&self, rank: u32, entry_count: usize) -> Result<(), StoreError> {
         let StoreLimits { ranks_max, commit_entries_max, .. } = self.limits;
         if rank >= ranks_max {
             return Err(StoreError::RankOutOfRange { rank, ranks_max });
@@ -139,13 +163,10 @@ impl NamespaceWriter {
         if let Some(job_size) = self.job_size.filter(|&job_size| rank >= job_size) {
             return Err(StoreError::RankOutsideJob { rank, job_size });
         }
-        if u32::try_from(values.len()).map_or(true, |found| found > commit_entries_max) {
-            return Err(StoreError::TooManyEntries { found: values.len(), entries_max: commit_entries_max });
+        if u32::try_from(entry_count).map_or(true, |found| found > commit_entries_max) {
+            return Err(StoreError::TooManyEntries { found: entry_count, entries_max: commit_entries_max });
         }
-        match values.iter().find(|posted| posted.scope == Scope::Internal) {
-            Some(posted) => Err(StoreError::InternalScope { key: posted.key.clone() }),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// What of a commit differs from what is stored. Of a key given twice the later value counts, in the scopes both
@@ -167,7 +188,7 @@ impl NamespaceWriter {
                 Some(new) => new.scope |= scope,
                 None if scope != 0 => {
                     of_key.push(news.len());
-                    news.push(New { key: &posted.key, scope, value });
+                    news.push(New { key: posted.key.as_str(), scope, value });
                 }
                 None => {}
             }
@@ -182,9 +203,9 @@ impl NamespaceWriter {
     }
 
     /// Whether everyone for whom the value is meant would find this very value already.
-    fn is_stored(&self, rank: u32, origin: Origin, new: &New<'_>) -> Result<bool, StoreError> {
+    pub(super) fn is_stored(&self, rank: u32, origin: Origin, new: &New<'_>) -> Result<bool, StoreError> {
         let memory = self.memory();
-        let Some(key) = dictionary::find(memory, &KeyRef::new(new.key.as_str()))? else { return Ok(false) };
+        let Some(key) = dictionary::find(memory, &KeyRef::new(new.key))? else { return Ok(false) };
         let scope = new.scope;
         let entry = Entry { scope, origin: block::stored_origin(origin), ..Entry::default() };
         for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
@@ -200,7 +221,7 @@ impl NamespaceWriter {
     }
 
     /// Adds a block that also holds what is worth absorbing of those before it; returns where it will be.
-    fn push_block(&self, image: &mut Image, rank: u32, mut entries: Vec<Entry>) -> Result<u64, StoreError> {
+    pub(super) fn push_block(&self, image: &mut Image, rank: u32, entries: &mut Vec<Entry>) -> Result<u64, StoreError> {
         entries.sort_by_key(|entry| entry.id);
         let mut previous = 0;
         for older in Chain::of_rank(self.memory(), rank)? {
@@ -209,24 +230,24 @@ impl NamespaceWriter {
                 previous = older.offset;
                 break;
             }
-            block::absorb(&mut entries, older.entries);
+            block::absorb(entries, older.entries);
         }
         let entry_count = u32::try_from(entries.len());
         let entry_count =
             entry_count.map_err(|_| StoreError::TooManyEntries { found: entries.len(), entries_max: u32::MAX })?;
         let offset = image.push_record(&BlockHead { previous, entry_count, reserved: 0 })?;
-        image.push_array(&entries)?;
+        image.push_array(entries)?;
         Ok(offset)
     }
 
     /// The id of a key, which is added to the dictionary if need be.
-    fn intern(&mut self, key: &Key) -> Result<KeyId, StoreError> {
-        let wanted = KeyRef::new(key.as_str());
+    pub(super) fn intern(&mut self, key: &str) -> Result<KeyId, StoreError> {
+        let wanted = KeyRef::new(key);
         if let Some(known) = dictionary::find(self.memory(), &wanted)? {
             return Ok(known.id);
         }
         if self.key_count >= self.limits.keys_max {
-            return Err(StoreError::TooManyKeys { key: key.clone(), keys_max: self.limits.keys_max });
+            return Err(StoreError::TooManyKeys { key: key.to_owned(), keys_max: self.limits.keys_max });
         }
         if u64::from(self.key_count).saturating_mul(2) >= self.keys.cell_count() {
             self.grow_dictionary()?;
@@ -264,7 +285,7 @@ impl NamespaceWriter {
     }
 
     /// A modex table with room for `rank_count` ranks: the present one, or a larger one in its place.
-    fn ensure_modex_table(&mut self, rank_count: u32) -> Result<TableRef, StoreError> {
+    pub(super) fn ensure_modex_table(&mut self, rank_count: u32) -> Result<TableRef, StoreError> {
         let larger = match (self.modex, self.larger_modex_table(rank_count)) {
             (Some(table), None) => return Ok(table),
             (_, size) => self.new_table(size.unwrap_or(rank_count.into()))?,
@@ -282,7 +303,7 @@ impl NamespaceWriter {
     }
 
     /// How many cells a new modex table for so many ranks has; `None` if the present one is large enough.
-    fn larger_modex_table(&self, rank_count: u32) -> Option<u64> {
+    pub(super) fn larger_modex_table(&self, rank_count: u32) -> Option<u64> {
         let wanted = u64::from(rank_count);
         match self.modex {
             Some(table) if table.cell_count() >= wanted => None,
@@ -316,13 +337,13 @@ impl NamespaceWriter {
     }
 
     /// An image for the place where the next bytes will be allocated.
-    fn image(&self) -> Image {
+    pub(super) fn image(&self) -> Image {
         let base = self.segment.allocated_bytes().next_multiple_of(Image::ALIGN);
         Image::new(base, self.limits.segment_bytes_max)
     }
 
     /// Copies an image to the place it was made for, and lets readers read it.
-    fn publish_image(&mut self, image: &Image) -> Result<(), StoreError> {
+    pub(super) fn publish_image(&mut self, image: &Image) -> Result<(), StoreError> {
         let offset = self.segment.append(image.bytes(), Align::Sixteen)?;
         assert!(image.is_at(offset.get()), "an image must be written before anything else is allocated");
         // Readers remember in whole words what they may read. Should there be no room, they look the last bytes up.
@@ -339,22 +360,22 @@ impl NamespaceWriter {
     }
 
     /// Adds to a counter.
-    fn count(&mut self, section: Section, bytes: u64) -> Result<(), StoreError> {
+    pub(super) fn count(&mut self, section: Section, bytes: u64) -> Result<(), StoreError> {
         let before = self.segment.load(self.statistics, section.cell())?;
         Ok(self.segment.store(self.statistics, section.cell(), before.saturating_add(bytes))?)
     }
 
-    const fn memory(&self) -> Memory<'_> {
+    pub(super) const fn memory(&self) -> Memory<'_> {
         self.reader.memory()
     }
 }
 
 /// A value to be published.
-struct New<'v> {
-    key: &'v Key,
+pub(super) struct New<'v> {
+    pub(super) key: &'v str,
     /// Bit set of scopes.
-    scope: u8,
-    value: Encoded<'v>,
+    pub(super) scope: u8,
+    pub(super) value: Encoded<'v>,
 }
 
 fn table_bytes(table: TableRef) -> u64 {

@@ -1,10 +1,13 @@
 //! What a host carries between the servers of a job, as bytes that servers of other libraries read, too.
 
+use std::fmt;
+use std::ops::ControlFlow;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use super::blob::{self, BlobError, Contributor, FenceBlock};
+use super::blob::{self, BlobError, Contributor, FenceBlock, LentBlock, Part};
 use crate::bfrops::{Codec, DecodeError, DecodeLimits, EncodeError, Generation};
-use crate::types::{Kval, Namespace, ProcId, Rank, Status};
+use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
 
 /// For whom the data that servers exchange is written. All servers of a job write the same; what they write is read in
 /// every form.
@@ -127,6 +130,69 @@ pub fn unpack_direct_modex(bytes: &[u8]) -> Result<Vec<Kval>, DecodeError> {
     blob::decode_direct_modex(bytes, &DecodeLimits::EXCHANGE)
 }
 
+/// Whose data in a fence's result it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FenceSource<'a> {
+    /// The job.
+    pub namespace: &'a Namespace,
+    /// The process.
+    pub rank: u32,
+    /// Which of its commits the data includes, if its server said so.
+    pub commit: Option<u64>,
+}
+
+/// What all servers have contributed to a fence, as they have packed it: looked through, and read where it lies. Cheap to
+/// clone.
+#[derive(Clone)]
+pub struct PackedFence {
+    bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    parts: Arc<[Part]>,
+}
+
+impl PackedFence {
+    /// Looks the parts through, which takes about as long as copying them. The bytes are dropped with the last clone.
+    ///
+    /// # Errors
+    /// [`BlobError`] if a part is in no form.
+    pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Self, BlobError> {
+        let parts = blob::look_through(bytes.as_ref(), &DecodeLimits::IN_PLACE)?.into();
+        Ok(Self { bytes: Arc::new(bytes), parts })
+    }
+
+    /// Gives out what is of processes of these namespaces, process by process, with the values where they lie. `take` says
+    /// whether to go on.
+    pub fn read(
+        &self,
+        namespaces: &[(Namespace, Option<u32>)],
+        take: &mut dyn FnMut(&FenceSource<'_>, &[LentEntry<'_>]) -> ControlFlow<()>,
+    ) {
+        blob::read_parts((*self.bytes).as_ref(), &self.parts, &DecodeLimits::IN_PLACE, &mut |block| {
+            let LentBlock { contributor, commit, entries } = block;
+            let (namespace, rank) = match &contributor {
+                Contributor::Relative(number) => match place_of(*number, namespaces) {
+                    Some(place) => place,
+                    None => return ControlFlow::Continue(()),
+                },
+                Contributor::Process(ProcId { namespace, rank: Rank::Process(rank) }) => (namespace, *rank),
+                Contributor::Process(_) => return ControlFlow::Continue(()),
+            };
+            take(&FenceSource { namespace, rank, commit }, entries)
+        });
+    }
+}
+
+impl fmt::Debug for PackedFence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PackedFence({} bytes in {} parts)", (*self.bytes).as_ref().len(), self.parts.len())
+    }
+}
+
+impl PartialEq for PackedFence {
+    fn eq(&self, other: &Self) -> bool {
+        (*self.bytes).as_ref() == (*other.bytes).as_ref()
+    }
+}
+
 fn named(block: FenceBlock, namespaces: &[(Namespace, Option<u32>)]) -> Option<ProcessData> {
     let proc = match block.contributor {
         Contributor::Relative(number) => proc_of(number, namespaces)?,
@@ -148,12 +214,16 @@ fn number_of(proc: &ProcId, namespaces: &[(Namespace, Option<u32>)]) -> Option<u
 }
 
 fn proc_of(number: u32, namespaces: &[(Namespace, Option<u32>)]) -> Option<ProcId> {
+    place_of(number, namespaces).map(|(namespace, rank)| ProcId::new(namespace.clone(), rank))
+}
+
+fn place_of(number: u32, namespaces: &[(Namespace, Option<u32>)]) -> Option<(&Namespace, u32)> {
     let mut rest = number;
     let last = namespaces.len().checked_sub(1)?;
     for (index, (namespace, size)) in namespaces.iter().enumerate() {
         // Nothing comes behind the last, so its size is of no interest.
         if index == last || size.is_some_and(|size| rest < size) {
-            return Some(ProcId { namespace: namespace.clone(), rank: Rank::Process(rest) });
+            return Some((namespace, rest));
         }
         rest = rest.checked_sub((*size)?)?;
     }
@@ -242,6 +312,56 @@ mod tests {
             let packed = form.pack_fence(Vec::new(), &namespaces).unwrap();
             assert_eq!(unpack_fence(&packed, &namespaces), Ok(Vec::new()), "{form:?}");
         }
+    }
+
+    #[test]
+    fn of_damaged_data_nothing_is_given_out() {
+        let namespaces = namespaces(&[("a", Some(64))]);
+        for form in FORMS {
+            let part = |rank: u32| form.pack_fence(vec![data(proc("a", rank), 1)], &namespaces).unwrap();
+            let whole = [part(1), part(2), part(3)].concat();
+            let mut found = Vec::new();
+            let packed = PackedFence::new(whole.clone()).unwrap();
+            packed.read(&namespaces, &mut |source, entries| {
+                let mut entries: Vec<Kval> = entries.iter().map(LentEntry::to_kval).collect();
+                entries.push(Kval { key: Key::from_static("pmix.modex.commit"), value: source.commit.unwrap().into() });
+                found.push((ProcId::new(source.namespace.clone(), source.rank), entries));
+                ControlFlow::Continue(())
+            });
+            assert_eq!(found, unpack_fence(&whole, &namespaces).unwrap(), "{form:?}");
+            assert_eq!(found.len(), 3, "{form:?}");
+            assert!(PackedFence::new(whole[..whole.len() - 1].to_vec()).is_err(), "{form:?}");
+        }
+    }
+
+    /// As servers of 6.0 and 6.1 do; the form of those before has no place for it.
+    #[test]
+    fn what_shrinks_is_compressed_for_servers_of_release_6() {
+        let namespaces = namespaces(&[("a", Some(64))]);
+        let noise = |rank: u32| {
+            let mut state = u64::from(rank) + 1;
+            let bytes = std::iter::repeat_with(|| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state.to_le_bytes()[0]
+            });
+            Value::ByteObject(bytes.take(1000).collect())
+        };
+        let of = |value: &dyn Fn(u32) -> Value| -> Vec<ProcessData> {
+            let entry = |rank| Kval { key: Key::from_static("k"), value: value(rank) };
+            (0..20).map(|rank| (proc("a", rank), vec![entry(rank)])).collect()
+        };
+        let plain = of(&|rank| Value::ByteObject(vec![rank.to_le_bytes()[0]; 1000]));
+        for (data, shrinks) in [(plain, true), (of(&noise), false)] {
+            for form in FORMS {
+                let packed = form.pack_fence(data.clone(), &namespaces).unwrap();
+                assert_eq!(packed.len() < 10_000, shrinks && form == ExchangeForm::Release6, "{form:?}");
+                assert_eq!(unpack_fence(&packed, &namespaces), Ok(data.clone()), "{form:?}");
+            }
+        }
+        let small = ExchangeForm::Release6.pack_fence(of(&|_| Value::from("same"))[..2].to_vec(), &namespaces).unwrap();
+        assert_eq!(small.get(2..4), Some(&[2, 0][..]), "not compressed");
     }
 
     #[test]

@@ -377,7 +377,8 @@ impl Connection {
         }
     }
 
-    /// Announces a segment, under the tag of its kind; without a descriptor it says that there is none to be had.
+    /// Announces a segment, under the tag of its kind; without a descriptor it says that there is none to be had, with 0
+    /// for the layout: so the receiver knows whose the next descriptor is.
     pub(super) fn send_segment(
         &mut self,
         tag: Tag,
@@ -385,7 +386,9 @@ impl Connection {
         descriptor: Option<OwnedFd>,
     ) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
-        Ok(self.stream.queue(known.lines.write_segment(tag, notice)?, descriptor.map(Arc::new))?)
+        let layout_id = if descriptor.is_some() { notice.layout_id } else { 0 };
+        let notice = SegmentNotice { layout_id, ..notice.clone() };
+        Ok(self.stream.queue(known.lines.write_segment(tag, &notice)?, descriptor.map(Arc::new))?)
     }
 
     /// Forwards output. What the peer could not take is lost to it.

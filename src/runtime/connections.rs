@@ -301,6 +301,12 @@ impl Connections {
         self.write(id, |connection| connection.send_segment(Tag::SEGMENT, &notice, descriptor));
     }
 
+    /// Has a client forget the segment of a job that is not its own: none is to be had any more.
+    pub(super) fn withdraw_segment(&mut self, id: PeerId, namespace: Namespace) {
+        let notice = SegmentNotice { namespace, layout_id: 0 };
+        self.write(id, |connection| connection.send_segment(Tag::SEGMENT, &notice, None));
+    }
+
     /// Hands over the segment of the node's topology.
     pub(super) fn send_topology(&mut self, id: PeerId, namespace: &Namespace, shared: &SharedMachine) {
         let descriptor = shared.handle().map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {

@@ -3,6 +3,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::events::Event;
+use crate::proto::exchange::PackedFence;
 use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceUpcall, GroupRequest, HostReply,
     IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn, ToolUpcall,
@@ -271,6 +272,44 @@ impl<T: Answer> Responder<T> {
         if let Some(commands) = self.commands.take() {
             let _ = commands.send(Command::Completed(self.upcall, reply));
         }
+    }
+}
+
+impl Responder<FenceReply> {
+    /// The fence succeeded; these are the contributions of all servers, one after the other in any order, as
+    /// [`ExchangeForm::pack_fence`](crate::ExchangeForm::pack_fence) has packed them. They are looked through here:
+    /// damaged, they fail the fence. The server reads them where they lie, and they are dropped afterwards where the
+    /// functions of the host are called.
+    pub fn packed(mut self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) {
+        let Some(commands) = self.commands.clone() else { return };
+        match PackedFence::new(GivenBack { bytes: Some(bytes), commands }) {
+            Ok(packed) => self.answer(HostReply::PackedFence { status: Status::SUCCESS, packed }),
+            Err(error) => {
+                tracing::warn!(%error, "the data of a fence can't be read");
+                self.answer(failure(Status::ERR_UNPACK_FAILURE));
+            }
+        }
+    }
+}
+
+/// Bytes of a host. What it does when it gets them back is its own: it may call the server, or take its time, and so it
+/// is not the server's thread that drops them.
+struct GivenBack<B: Send + 'static> {
+    bytes: Option<B>,
+    commands: CommandSender,
+}
+
+impl<B: AsRef<[u8]> + Send + 'static> AsRef<[u8]> for GivenBack<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref().map_or(&[], AsRef::as_ref)
+    }
+}
+
+impl<B: Send + 'static> Drop for GivenBack<B> {
+    fn drop(&mut self) {
+        let bytes = self.bytes.take();
+        // A server that has ended gives them back here.
+        let _ = self.commands.give(Command::Run(Box::new(move || drop(bytes))));
     }
 }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::events::EventHub;
@@ -28,8 +29,10 @@ pub(super) struct LinkState {
     buffer: Box<[u8]>,
     next_call: u64,
     loss: Option<LossReason>,
-    /// Segments announced and not mapped yet; `None`: the server said that there is none to be had.
+    /// Segments announced and not mapped yet; `None`: the server said that there is none to be had, or no longer.
     segments: BTreeMap<Namespace, Option<OwnedFd>>,
+    /// Counts announcements.
+    segment_news: Arc<AtomicU64>,
     /// The segment of the node's topology, announced and not taken yet.
     topology: Option<OwnedFd>,
     /// What came over the socket.
@@ -81,6 +84,7 @@ impl LinkState {
             next_call: 0,
             loss: None,
             segments: BTreeMap::new(),
+            segment_news: Arc::default(),
             topology: None,
             received,
             results: Results::default(),
@@ -146,6 +150,17 @@ impl LinkState {
     /// The segment announced for a namespace, to be mapped by the caller.
     pub(super) fn take_segment(&mut self, namespace: &Namespace) -> Option<OwnedFd> {
         self.segments.remove(namespace).flatten()
+    }
+
+    /// What has been announced of other jobs: a segment to be mapped by the caller, or that there is none any more.
+    pub(super) fn take_segments_but(&mut self, own: &Namespace) -> BTreeMap<Namespace, Option<OwnedFd>> {
+        let kept = self.segments.remove_entry(own);
+        std::mem::replace(&mut self.segments, kept.into_iter().collect())
+    }
+
+    /// Grows with each announcement.
+    pub(super) fn segment_news(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.segment_news)
     }
 
     /// The segment of the node's topology, to be mapped by the caller.
@@ -281,7 +296,7 @@ impl LinkState {
     fn accept(&mut self, now: Time, frame: &Frame<'_>) {
         match frame.header.tag {
             Tag::SEGMENT => self.accept_segment(now, frame),
-            Tag::TOPOLOGY => self.topology = self.stream.take_descriptor(),
+            Tag::TOPOLOGY => self.topology = self.announced(frame).and_then(|(_, descriptor)| descriptor),
             Tag::OUTPUT => self.accept_output(frame),
             Tag::NOTIFICATION => self.accept_event(frame),
             tag => self.accept_reply(now, tag, frame),
@@ -331,17 +346,26 @@ impl LinkState {
         }));
     }
 
+    /// What an announcement says. Only one that names a layout has a descriptor: what else came along is another's.
+    fn announced(&mut self, frame: &Frame<'_>) -> Option<(Namespace, Option<OwnedFd>)> {
+        match self.lines.read_segment(frame) {
+            Ok(notice) if notice.layout_id == 0 => Some((notice.namespace, None)),
+            Ok(notice) => Some((notice.namespace, self.stream.take_descriptor())),
+            Err(error) => {
+                tracing::warn!(%error, "the announcement of a segment can't be read");
+                None
+            }
+        }
+    }
+
     fn accept_segment(&mut self, now: Time, frame: &Frame<'_>) {
-        let notice = match self.lines.read_segment(frame) {
-            Ok(notice) => notice,
-            Err(error) => return tracing::warn!(%error, "the announcement of a segment can't be read"),
-        };
-        let namespace = notice.namespace;
-        let announced = self.stream.take_descriptor();
+        let Some((namespace, announced)) = self.announced(frame) else { return };
         if announced.is_some() {
             self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
         }
         self.segments.insert(namespace, announced);
+        // Release pairs with the Acquire of those who look for news without the lock.
+        self.segment_news.fetch_add(1, Ordering::Release);
     }
 
     /// In a forked copy every call ends with an error before it touches the socket.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 
 use super::link::Link;
 use crate::gds::NamespaceReader;
-use crate::shmem::ReaderHandle;
+use crate::shmem::{ReaderHandle, SegmentState};
 use crate::types::Namespace;
 
 /// A segment to read.
@@ -19,24 +20,59 @@ pub(super) struct Source {
     pub(super) is_servers: bool,
 }
 
-/// The segments of other namespaces.
-#[derive(Debug, Default)]
-pub(super) struct ForeignSources(Mutex<BTreeMap<Namespace, Arc<Source>>>);
+impl Source {
+    /// Whether nothing will be published in it any more.
+    fn is_of_the_past(&self) -> bool {
+        self.is_servers && self.reader.segment().state() == Ok(SegmentState::Retired)
+    }
+}
+
+/// The segments of other namespaces. Those who read share the lock; it is written only when there is news.
+#[derive(Debug)]
+pub(super) struct ForeignSources {
+    own: Namespace,
+    known: RwLock<BTreeMap<Namespace, Arc<Source>>>,
+    /// What the server has announced, and how much of it has been looked at.
+    news: Arc<AtomicU64>,
+    seen: AtomicU64,
+}
 
 impl ForeignSources {
-    /// The segment of another namespace, if the server handed it over or told of the namespace.
+    pub(super) fn new(own: Namespace, link: &Link) -> Self {
+        let news = link.with(|state| state.segment_news());
+        Self { own, known: RwLock::default(), news, seen: AtomicU64::new(0) }
+    }
+
+    /// The segment of another namespace, if the server handed it over or told of the namespace. One that it has taken back
+    /// is let go: mapped as long as somebody reads, and no longer.
     pub(super) fn source(&self, namespace: &Namespace, link: &Link) -> Option<Arc<Source>> {
-        let mut known = self.0.lock();
-        if let Some(descriptor) = link.with(|state| state.take_segment(namespace)) {
-            let source = map_segment(namespace, descriptor).map(|reader| Source { reader, is_servers: true });
-            known.extend(source.map(|source| (namespace.clone(), Arc::new(source))));
+        // Acquire pairs with the Release of who announces; what was announced is behind the link's lock.
+        let news = self.news.load(Ordering::Acquire);
+        if news != self.seen.load(Ordering::Acquire) {
+            self.take_news(link);
+            self.seen.store(news, Ordering::Release);
         }
-        if !known.contains_key(namespace) {
-            let told = link.with(|state| state.received.job(namespace));
-            let source = told.map(|reader| Source { reader, is_servers: false });
-            known.extend(source.map(|source| (namespace.clone(), Arc::new(source))));
+        let known = self.known.read().get(namespace).map(Arc::clone);
+        match known {
+            // The server has ended that job. Whoever has the name now, the server knows.
+            Some(source) if source.is_of_the_past() => drop(self.known.write().remove(namespace)),
+            Some(source) => return Some(source),
+            None => {}
         }
-        known.get(namespace).map(Arc::clone)
+        let reader = link.with(|state| state.received.job(namespace))?;
+        let source = Arc::new(Source { reader, is_servers: false });
+        Some(Arc::clone(self.known.write().entry(namespace.clone()).or_insert(source)))
+    }
+
+    fn take_news(&self, link: &Link) {
+        // Under the lock: who finds nothing new must find what is new here.
+        let mut known = self.known.write();
+        for (namespace, announced) in link.with(|state| state.take_segments_but(&self.own)) {
+            match announced.and_then(|descriptor| map_segment(&namespace, descriptor)) {
+                Some(reader) => drop(known.insert(namespace, Arc::new(Source { reader, is_servers: true }))),
+                None => drop(known.remove(&namespace)),
+            }
+        }
     }
 }
 

@@ -209,6 +209,7 @@ impl ServerLoop {
             Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
             Output::Described(namespace) => self.connections.forget_job_info(&namespace),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
+            Output::WithdrawSegment(peer, namespace) => self.connections.withdraw_segment(peer, namespace),
             Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
             Output::Close(peer, reason) => {
                 self.witness.forget(peer);

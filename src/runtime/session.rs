@@ -101,6 +101,7 @@ impl Session {
     /// `server` is the server's own name.
     pub(super) fn new(proc: ProcId, server: ProcId, hostname: Option<String>, own: Option<Source>, link: Link) -> Self {
         let manners = link.with(|state| state.manners());
+        let foreign = ForeignSources::new(proc.namespace.clone(), &link);
         let link = Arc::new(link);
         let events = session_events::hub(&proc, server.clone(), &link);
         Self {
@@ -110,7 +111,7 @@ impl Session {
             server,
             hostname,
             own,
-            foreign: ForeignSources::default(),
+            foreign,
             manners,
             groups: Arc::default(),
             topology: KnownTopology::default(),

@@ -48,7 +48,7 @@ struct CatchUp {
 }
 
 impl Arrears {
-    fn is_missed(&self, procs: &[ProcId]) -> bool {
+    pub(super) fn is_missed(&self, procs: &[ProcId]) -> bool {
         self.sets.contains(procs) || procs.iter().any(|proc| self.overrun.contains(&proc.namespace))
     }
 
@@ -93,7 +93,7 @@ impl<S: Publish> Server<S> {
         let namespaces: BTreeSet<&Namespace> = operation.signature.procs.iter().map(|proc| &proc.namespace).collect();
         for namespace in namespaces {
             let Some(job) = self.registry.job(namespace) else { continue };
-            let known = job.stored.keys().map(|&rank| ProcId::new(namespace.clone(), rank));
+            let known = job.stored.ranks().map(|rank| ProcId::new(namespace.clone(), rank));
             let is_outdated = |proc: &ProcId| {
                 let is_local = self.registry.client(proc).is_some();
                 !is_local && !whole.contains(proc) && operation.signature.covers(proc)

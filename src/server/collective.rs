@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::config::Limits;
 use super::directives::flag;
 use super::host::UpcallId;
+use super::intake::Gathered;
 use super::io::PeerId;
 use super::outputs::Ticket;
 use super::registry::Presence;
@@ -20,7 +21,7 @@ use super::registry::{Membership, Registry, Remote};
 use super::requests::GroupOperation;
 use super::transitions::{Effect, Happening, Phase, Standing, Table};
 use crate::keys;
-use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Text, Time};
+use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// Names one open operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +98,8 @@ pub(super) struct Operation {
     pub(super) deadline: Option<Time>,
     /// What this operation brings up to date if it succeeds: commit numbers of local processes.
     pub(super) collected: Vec<(ProcId, u64)>,
+    /// The sizes of its namespaces as the host was told them: what servers exchange is numbered by them.
+    pub(super) sizes: Vec<(Namespace, Option<u32>)>,
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
     tickets: BTreeMap<PeerId, Ticket>,
@@ -121,7 +124,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: Status,
-    pub(super) blocks: Vec<(ProcId, Vec<Kval>)>,
+    pub(super) gathered: Gathered,
     /// Results of a group operation.
     pub(super) info: Vec<Info>,
 }
@@ -255,6 +258,7 @@ impl Collectives {
             leaders: BTreeSet::new(),
             deadline: None,
             collected: Vec::new(),
+            sizes: Vec::new(),
             answer: None,
             tickets: BTreeMap::new(),
             members: None,

@@ -1,6 +1,6 @@
 //! Commits of local processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::core::Server;
 use super::io::Output;
@@ -45,8 +45,11 @@ impl<S: Publish> Server<S> {
     /// Older libraries repeat everything they ever put in each commit; fences must not carry it again each time.
     fn keys_new_to_others(&self, proc: &ProcId, rank: u32, values: &[Posted]) -> Vec<Key> {
         let has_committed = self.registry.client(proc).is_some_and(|client| client.commits > 0);
+        let keys: BTreeSet<&str> = values.iter().map(|posted| posted.key.as_str()).collect();
+        let is_given = |key: &str| keys.contains(key);
         let stored = if has_committed {
-            self.store.posted(&proc.namespace, rank, Audience::OtherNodes).unwrap_or_default()
+            let (namespace, audience) = (&proc.namespace, Audience::OtherNodes);
+            self.store.posted_under(namespace, rank, audience, &is_given).unwrap_or_default()
         } else {
             Vec::new()
         };
@@ -56,17 +59,13 @@ impl<S: Publish> Server<S> {
         values.iter().filter(is_new).map(|posted| posted.key.clone()).collect()
     }
 
-    /// Stores what a process elsewhere posted. Nothing is published for nothing.
-    ///
-    /// Fences over different sets and direct modexes overtake each other on their way through the host. Values older
-    /// than those stored are dropped: an update that a fence has brought would be lost for good, because the next fence
-    /// does not carry it again.
+    /// Stores what a process elsewhere posted, unless what is stored is newer (see `intake`). Nothing is published for
+    /// nothing.
     pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<Arrival, Status> {
         let Some(rank) = proc.rank.process() else { return Err(Status::ERR_BAD_PARAM) };
-        let number = take_commit_number(&mut entries);
-        let commit = number.map(|number| number & !EVERYTHING);
-        let stored = self.registry.job(&proc.namespace).and_then(|job| job.stored.get(&rank)).copied();
-        if commit.is_some_and(|commit| Some(commit) < stored) {
+        let (commit, is_all) = split_number(take_commit_number(&mut entries));
+        let stored = self.registry.job(&proc.namespace).map_or(0, |job| job.stored.of(rank));
+        if commit.is_some_and(|commit| commit < stored) {
             return Ok(Arrival::Overtaken);
         }
         if entries.is_empty() {
@@ -84,9 +83,8 @@ impl<S: Publish> Server<S> {
             }
         }
         if let (Some(commit), Some(job)) = (commit, self.registry.job_mut(&proc.namespace)) {
-            job.stored.insert(rank, commit);
+            job.stored.note(rank, commit);
         }
-        let is_all = number.is_some_and(|number| number & EVERYTHING != 0);
         Ok(if is_all { Arrival::Everything } else { Arrival::Changes })
     }
 
@@ -102,6 +100,11 @@ impl<S: Publish> Server<S> {
             self.review_wait(now, wait);
         }
     }
+}
+
+/// Which commit values include, and whether they are all that the process had posted until then.
+pub(super) fn split_number(number: Option<u64>) -> (Option<u64>, bool) {
+    (number.map(|number| number & !EVERYTHING), number.is_some_and(|number| number & EVERYTHING != 0))
 }
 
 /// What became of values that a process elsewhere had posted.

@@ -130,6 +130,9 @@ pub struct Limits {
     pub groups_max: usize,
     /// Those that one process took part in forming.
     pub groups_per_process_max: usize,
+    /// Sets that one process is connected with, jobs that it has started, and groups with other jobs that it is in, at a
+    /// time.
+    pub ties_per_process_max: usize,
     /// Standing requests for forwarded output.
     pub pulls_max: usize,
     /// Those of one process.
@@ -171,6 +174,7 @@ impl Default for Limits {
             host_requests_max: 65_536,
             groups_max: 65_536,
             groups_per_process_max: 4096,
+            ties_per_process_max: 4096,
             pulls_max: 65_536,
             pulls_per_process_max: 1024,
             kept_output_bytes_max: 1 << 20,

@@ -34,6 +34,9 @@ const MISSING_NAMED_MAX: usize = 16;
 
 impl<S: Publish> Server<S> {
     pub(super) fn connect_processes(&mut self, now: Time, ticket: Ticket, proc: ProcId, connect: proto::Collective) {
+        if self.ties.count(&proc) >= self.config.limits.ties_per_process_max {
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
         self.arrive(now, ticket, proc, Kind::Connect, connect);
     }
 
@@ -60,13 +63,14 @@ impl<S: Publish> Server<S> {
         Ending { status, results, jobs }
     }
 
-    /// The same in the words for one participant: its own job it knows.
-    pub(super) fn reply_at_end(&self, ending: &Ending, peer: PeerId) -> Reply {
-        let peer = self.peers.get(peer);
+    /// The same in the words for one participant: its own job it knows, and others whose segment it has.
+    pub(super) fn reply_at_end(&self, ending: &Ending, id: PeerId) -> Reply {
+        let peer = self.peers.get(id);
         let own = peer.map(|peer| &peer.proc.namespace);
         // The reference's clients expect a fence's status and nothing behind it.
         let is_own_client = peer.is_some_and(|peer| peer.store == StoreOffer::Segment);
-        let others = ending.jobs.iter().filter(|job| Some(&job.proc.namespace) != own);
+        let is_told = |job: &&RankData| Some(&job.proc.namespace) != own && !self.has_segment(id, &job.proc.namespace);
+        let others = ending.jobs.iter().filter(is_told);
         let results = match &ending.results {
             Results::Nothing => return Reply::Status(ending.status),
             Results::Missing(_) if !is_own_client => return Reply::Status(ending.status),

@@ -21,6 +21,7 @@ impl<S: Publish> Server<S> {
         self.assert_operations_lack_somebody();
         self.assert_timers_belong();
         self.assert_connections_agree();
+        self.assert_ties_are_of_the_living();
     }
 
     fn assert_tickets_are_held(&self) {

@@ -14,6 +14,7 @@ use super::peer::{Peers, Stage};
 use super::pending::{PendingUpcalls, Purpose};
 use super::psets::ProcessSets;
 use super::registry::Registry;
+use super::ties::Ties;
 use super::timers::{Timer, Timers};
 use super::tools::Tools;
 use super::waiting::Waiting;
@@ -41,6 +42,7 @@ pub struct Server<S: Publish> {
     pub(super) cleanups: Cleanups,
     pub(super) upcalls: PendingUpcalls,
     pub(super) tools: Tools,
+    pub(super) ties: Ties,
     pub(super) inventories: Inventories,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
@@ -67,6 +69,7 @@ impl<S: Publish> Server<S> {
             cleanups: Cleanups::default(),
             upcalls: PendingUpcalls::default(),
             tools: Tools::default(),
+            ties: Ties::default(),
             inventories: Inventories::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::collective::{Kind, Operation, OperationId, Stage};
-use super::commit::{Arrival, EVERYTHING, add_commit_number};
+use super::commit::{EVERYTHING, add_commit_number};
 use super::core::Server;
 use super::host::FenceData;
+use super::intake::{Gathered, Intake};
 use super::outputs::Ticket;
 use crate::gds::{AsStatus, Audience, Publish};
 use crate::proto;
-use crate::types::{Kval, Namespace, ProcId, Rank, Status, Time};
+use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
 impl<S: Publish> Server<S> {
     /// A participant arrives at a fence.
@@ -50,9 +51,11 @@ impl<S: Publish> Server<S> {
             if client.commits == since {
                 continue;
             }
-            let mut entries =
-                self.store.posted(&proc.namespace, rank, Audience::OtherNodes).map_err(|error| error.status())?;
-            entries.retain(|entry| client.changes.get(&entry.key).is_none_or(|&commit| commit > since));
+            let is_new = |key: &str| client.changes.get(key).is_none_or(|&commit| commit > since);
+            let mut entries = self
+                .store
+                .posted_under(&proc.namespace, rank, Audience::OtherNodes, &is_new)
+                .map_err(|error| error.status())?;
             if !entries.is_empty() {
                 let is_repeated = since == 0 && before.is_some_and(|exchanged| exchanged.has_failed);
                 add_commit_number(&mut entries, client.commits | if is_repeated { EVERYTHING } else { 0 });
@@ -63,45 +66,31 @@ impl<S: Publish> Server<S> {
     }
 
     /// What the host has brought with its answer. All data is published before anybody is released. Gives the status
-    /// that this leads to, whose data came, and whose data came whole although it may have been here before.
-    pub(super) fn take_blocks(
+    /// that this leads to, the namespaces that data came for, and whose data came whole although it may have been here
+    /// before, if that is of interest.
+    pub(super) fn take_gathered(
         &mut self,
         id: OperationId,
         mut status: Status,
-        blocks: Vec<(ProcId, Vec<Kval>)>,
-    ) -> (Status, Vec<ProcId>, BTreeSet<ProcId>) {
-        let (mut arrived, mut whole) = (Vec::new(), BTreeSet::new());
-        if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
-            match self.publish_blocks(id, blocks) {
-                Ok(procs) => (arrived, whole) = procs,
-                Err(error) => status = error,
-            }
+        gathered: &Gathered,
+    ) -> (Status, BTreeSet<Namespace>, BTreeSet<ProcId>) {
+        let (mut filled, mut whole) = (BTreeSet::new(), BTreeSet::new());
+        if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)
+            && let Some(operation) = self.collectives.get(id)
+        {
+            let has_missed = self.arrears.is_missed(&operation.signature.procs);
+            let intake = Intake::new(&mut self.store, &mut self.registry, &operation.signature, has_missed);
+            let taken = intake.take(gathered, &operation.sizes);
+            (filled, whole) = (taken.filled, taken.whole);
+            status = taken.failure.unwrap_or(status);
+        }
+        for namespace in &filled {
+            self.wake(namespace);
         }
         if status == Status::SUCCESS {
             self.note_collected(id);
         }
-        (status, arrived, whole)
-    }
-
-    /// Stores the blocks of participants elsewhere; what this server contributed itself comes back and is skipped.
-    fn publish_blocks(
-        &mut self,
-        id: OperationId,
-        blocks: Vec<(ProcId, Vec<Kval>)>,
-    ) -> Result<(Vec<ProcId>, BTreeSet<ProcId>), Status> {
-        let (mut arrived, mut whole) = (Vec::new(), BTreeSet::new());
-        for (proc, entries) in blocks {
-            let is_local = self.registry.client(&proc).is_some();
-            let is_participant = self.collectives.get(id).is_some_and(|op| op.signature.covers(&proc));
-            if is_local || !is_participant {
-                continue;
-            }
-            if self.publish_remote(&proc, entries)? == Arrival::Everything {
-                whole.insert(proc.clone());
-            }
-            arrived.push(proc);
-        }
-        Ok((arrived, whole))
+        (status, filled, whole)
     }
 
     fn note_collected(&mut self, id: OperationId) {

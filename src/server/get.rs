@@ -206,7 +206,7 @@ impl<S: Publish> Server<S> {
             return Ok(vec![RankData { proc: job, entries: self.told_job(&wanted.proc.namespace)? }]);
         }
         let mut data = Vec::new();
-        if !is_own && !wanted.is_static() {
+        if !is_own && !wanted.is_static() && !self.has_segment(id, &wanted.proc.namespace) {
             data.push(RankData { proc: job, entries: self.told_job(&wanted.proc.namespace)? });
         }
         data.push(RankData { proc: wanted.proc.clone(), entries: self.entries(wanted, For::Peer)? });

@@ -11,6 +11,7 @@ use super::requests::{
 };
 use crate::events::Event;
 use crate::gds::registration::Description;
+use crate::proto::exchange::PackedFence;
 use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
 /// Names one call of the host; chosen by the caller, given back in [`HostResult`].
@@ -301,6 +302,14 @@ pub enum HostReply {
         status: Status,
         /// Values by process.
         blocks: Vec<(ProcId, Vec<Kval>)>,
+    },
+    /// The same, as servers have packed it (see [`crate::ExchangeForm`]). It is read where it lies and given back
+    /// afterwards.
+    PackedFence {
+        /// Whether it worked, for every participant.
+        status: Status,
+        /// The contributions one after the other.
+        packed: PackedFence,
     },
     /// Data fetched; successful.
     DirectModex(Vec<Kval>),

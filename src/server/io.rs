@@ -56,6 +56,8 @@ pub enum Output {
     Forward(PeerId, Forwarded),
     /// Hand over the descriptor of a namespace's segment.
     SendSegment(PeerId, Namespace),
+    /// Have a process forget the segment of another job's: nothing ties it to that any more.
+    WithdrawSegment(PeerId, Namespace),
     /// Close the connection after everything before this has been written.
     Close(PeerId, Reason),
     /// Ask the host.

@@ -25,13 +25,16 @@ impl<S: Publish> Server<S> {
         if std::mem::take(&mut job.is_of_tools) {
             job.job_size = None;
         }
-        job.is_registered = true;
+        let is_new = !std::mem::replace(&mut job.is_registered, true);
         job.local_count = local_count.or(job.local_count);
         job.job_size = job_size.or(job.job_size);
         tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
         self.registry.touch();
         self.outputs.push(Output::Described(namespace.clone()));
         self.wake(namespace);
+        if is_new {
+            self.hand_over_new(namespace);
+        }
         self.review_namespace(now, namespace);
         HostResult::Status(Status::SUCCESS)
     }
@@ -111,6 +114,7 @@ impl<S: Publish> Server<S> {
         for peer in self.peers_of(|other| other == proc) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }
+        self.untie(proc);
         self.clean_up_after(proc);
         self.review_namespace(now, &proc.namespace);
         Status::SUCCESS
@@ -131,6 +135,7 @@ impl<S: Publish> Server<S> {
         for peer in self.peers_of(|proc| proc.namespace == *namespace) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }
+        self.untie_namespace(namespace);
         self.clean_up_after_job(namespace);
         self.forwarding.forget_namespace(namespace);
         self.groups.forget_namespace(namespace);

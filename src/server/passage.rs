@@ -117,7 +117,7 @@ impl<S: Publish> Server<S> {
             (Expected::Infos | Expected::Answers(_), HostReply::Infos { status, info }) => {
                 with_status(settled(status), info.is_empty(), Reply::Infos(info))
             }
-            (Expected::Namespace, HostReply::Spawned(namespace)) => self.spawned(&namespace),
+            (Expected::Namespace, HostReply::Spawned(namespace)) => self.spawned(ticket.peer(), &namespace),
             (Expected::Credential, HostReply::Credential(requests::Credential { bytes, info })) => {
                 Reply::Credential { credential: bytes, info }
             }
@@ -135,8 +135,10 @@ impl<S: Publish> Server<S> {
         self.outputs.reply(ticket, reply);
     }
 
-    fn spawned(&self, namespace: &Namespace) -> Reply {
-        Reply::Spawned { namespace: Text::from(namespace.as_str()), entries: self.job_data(namespace) }
+    fn spawned(&mut self, spawner: PeerId, namespace: &Namespace) -> Reply {
+        self.tie_spawned(spawner, namespace);
+        let entries = if self.has_segment(spawner, namespace) { Vec::new() } else { self.job_data(namespace) };
+        Reply::Spawned { namespace: Text::from(namespace.as_str()), entries }
     }
 
     /// What is known here of a job, for a reply about something else. Nothing if it is more than a message should carry:

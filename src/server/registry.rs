@@ -21,7 +21,38 @@ pub(super) struct Job {
     pub(super) job_size: Option<u32>,
     pub(super) clients: BTreeMap<u32, Client>,
     /// For each rank elsewhere the newest of its commits that is stored here, where its server said so.
-    pub(super) stored: BTreeMap<u32, u64>,
+    pub(super) stored: Commits,
+}
+
+/// A number of a commit for each rank, 0 where none is known: in pages, because there may be very many of them.
+#[derive(Debug, Default)]
+pub(super) struct Commits(BTreeMap<u32, Box<[u64; COMMITS_PER_PAGE as usize]>>);
+
+const COMMITS_PER_PAGE: u32 = 512;
+
+impl Commits {
+    pub(super) fn of(&self, rank: u32) -> u64 {
+        let page = self.0.get(&(rank / COMMITS_PER_PAGE));
+        page.and_then(|page| page.get(Self::place(rank))).copied().unwrap_or_default()
+    }
+
+    /// The ranks of which one is known, in order.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = u32> {
+        let pages =
+            self.0.iter().flat_map(|(&page, commits)| (page.saturating_mul(COMMITS_PER_PAGE)..).zip(commits.iter()));
+        pages.filter(|(_, commit)| **commit != 0).map(|(rank, _)| rank)
+    }
+
+    pub(super) fn note(&mut self, rank: u32, commit: u64) {
+        let page = self.0.entry(rank / COMMITS_PER_PAGE).or_insert_with(|| Box::new([0; COMMITS_PER_PAGE as usize]));
+        if let Some(noted) = page.get_mut(Self::place(rank)) {
+            *noted = commit;
+        }
+    }
+
+    fn place(rank: u32) -> usize {
+        usize::try_from(rank % COMMITS_PER_PAGE).unwrap_or(usize::MAX)
+    }
 }
 
 /// One local process.

@@ -5,6 +5,7 @@ use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{flag, requires_more_than, timeout};
 use super::host::{FenceUpcall, HostReply, Upcall};
+use super::intake::Gathered;
 use super::outputs::Ticket;
 use super::pending::Purpose;
 use super::registry::{Registry, Remote};
@@ -114,6 +115,9 @@ impl<S: Publish> Server<S> {
             return self.finish_operation(now, id, failure);
         }
         if !needs_host {
+            if self.collectives.get(id).is_some_and(|op| self.parts_strangers(op)) {
+                return self.finish_operation(now, id, Status::ERR_INVALID_OPERATION);
+            }
             let is_met = is_met && self.can_number(id);
             let status = self.tolerated(id, status);
             return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
@@ -129,13 +133,13 @@ impl<S: Publish> Server<S> {
         if status != Status::SUCCESS {
             directives.push(Info::new(LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
         }
-        let mut collected = Vec::new();
+        let (mut collected, mut sizes) = (Vec::new(), Vec::new());
         let upcall = match operation.signature.kind.clone() {
             Kind::Fence => match self.contribution(id) {
                 Ok((data, commits)) => {
                     collected = commits;
-                    let namespaces = self.sizes_of(&procs);
-                    Upcall::Fence(FenceUpcall { procs, directives, data, namespaces })
+                    sizes = self.sizes_of(&procs);
+                    Upcall::Fence(FenceUpcall { procs, directives, data, namespaces: sizes.clone() })
                 }
                 Err(status) => return self.finish_operation(now, id, status),
             },
@@ -145,6 +149,7 @@ impl<S: Publish> Server<S> {
         };
         let Some(operation) = self.collectives.get_mut(id) else { return };
         operation.collected = collected;
+        operation.sizes = sizes;
         let deadline = operation.deadline.take();
         self.timers.disarm(deadline, Timer::Operation(id));
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
@@ -155,14 +160,18 @@ impl<S: Publish> Server<S> {
     pub(super) fn complete_operation(&mut self, now: Time, id: OperationId, reply: HostReply) {
         let Some(operation) = self.collectives.get(id) else { return };
         let signature = operation.signature.clone();
+        let nothing = || Gathered::Blocks(Vec::new());
         let answer = match (&signature.kind, reply) {
             (Kind::Fence, HostReply::Fence { status, blocks }) => {
-                Answer { status: settled(status), blocks, info: Vec::new() }
+                Answer { status: settled(status), gathered: Gathered::Blocks(blocks), info: Vec::new() }
+            }
+            (Kind::Fence, HostReply::PackedFence { status, packed }) => {
+                Answer { status: settled(status), gathered: Gathered::Packed(packed), info: Vec::new() }
             }
             (Kind::Group(..), HostReply::Infos { status, info }) => {
-                Answer { status: settled(status), blocks: Vec::new(), info }
+                Answer { status: settled(status), gathered: nothing(), info }
             }
-            (_, other) => Answer { status: status_of(&other), blocks: Vec::new(), info: Vec::new() },
+            (_, other) => Answer { status: status_of(&other), gathered: nothing(), info: Vec::new() },
         };
         self.collectives.keep_answer(id, answer);
         self.settle_answered(now, &signature);
@@ -182,13 +191,14 @@ impl<S: Publish> Server<S> {
     /// Ends the operations of a signature whose turn has come, in order.
     fn settle_answered(&mut self, now: Time, signature: &Signature) {
         while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
-            let Answer { status, blocks, info } = answer;
-            let (status, arrived, whole) = self.take_blocks(id, status, blocks);
+            let Answer { status, gathered, info } = answer;
+            let (status, filled, whole) = self.take_gathered(id, status, &gathered);
             if !self.must_catch_up(now, id, status, &whole, &info) {
                 self.release(id, status, info);
             }
-            for proc in arrived {
-                self.review_target(now, &proc);
+            // Those who wait are bounded; those whose data came are not.
+            for wait in filled.iter().flat_map(|namespace| self.waiting.on_namespace(namespace)).collect::<Vec<_>>() {
+                self.review_wait(now, wait);
             }
         }
     }
@@ -205,6 +215,9 @@ impl<S: Publish> Server<S> {
         self.abandon_catch_up(id);
         self.note_missed(&operation, status);
         let ending = self.ending(&operation, status, info);
+        if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
+            self.tie(&operation);
+        }
         let (signature, tickets) = operation.into_parts();
         for ticket in tickets {
             let reply = self.reply_at_end(&ending, ticket.peer());

@@ -93,6 +93,9 @@ impl<S: Publish> Server<S> {
         let index = self.peers.next_index();
         self.outputs.push(Output::Admit(id, index));
         if store == StoreOffer::Segment {
+            // Whoever has its own has the others, too.
+            self.hand_over_reach(id, &proc);
+            self.tie_to_parent(&proc);
             self.outputs.push(Output::SendSegment(id, proc.namespace));
         }
     }
@@ -146,6 +149,7 @@ impl<S: Publish> Server<S> {
         }
         if self.registry.client(proc).is_some_and(|client| client.presence == Presence::Finalized) {
             self.end_invitations_of(now, proc);
+            self.untie(proc);
         }
         self.review_target(now, proc);
     }
@@ -181,6 +185,7 @@ impl<S: Publish> Server<S> {
             self.clean_up_after(proc);
             self.raise_lost_connection(proc);
             self.mourn(now, proc);
+            self.untie(proc);
             self.registry.touch();
             self.review_namespace(now, &proc.namespace);
         }

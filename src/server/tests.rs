@@ -17,4 +17,5 @@ mod passage;
 mod psets;
 mod search;
 mod sessions;
+mod ties;
 mod tools;

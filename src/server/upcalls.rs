@@ -64,6 +64,7 @@ pub(super) fn status_of(reply: &HostReply) -> Status {
     match reply {
         HostReply::Status(status) => settled(*status),
         HostReply::Fence { .. }
+        | HostReply::PackedFence { .. }
         | HostReply::DirectModex(_)
         | HostReply::Lookup { .. }
         | HostReply::Spawned(_)

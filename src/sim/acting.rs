@@ -85,6 +85,11 @@ impl World {
         match message {
             ToClient::Admitted => self.admitted(peer, process),
             ToClient::Segment(namespace) => self.map(peer, process, &namespace),
+            ToClient::Withdrawn(namespace) => {
+                if let Some(connection) = self.connections.get_mut(&peer) {
+                    connection.foreign.remove(&namespace);
+                }
+            }
             ToClient::Reply(tag, reply, promise) => {
                 let before = self.meetings_of(peer);
                 self.client_input(peer, Input::Reply(tag, reply));
@@ -137,6 +142,12 @@ impl World {
         let Some(mapped) = mapped else { return };
         if let Some(node) = self.node_mut(server.node).filter(|node| node.epoch == server.epoch) {
             node.mapped.insert(namespace.clone(), mapped.clone());
+        }
+        if self.process(process).is_some_and(|of| of.proc.namespace != *namespace) {
+            if let Some(connection) = self.connections.get_mut(&peer) {
+                connection.foreign.insert(namespace.clone(), mapped);
+            }
+            return;
         }
         if let Some(connection) = self.connections.get_mut(&peer) {
             connection.reader = Some(mapped.clone());

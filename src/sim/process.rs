@@ -190,6 +190,8 @@ pub(super) struct Connection {
     pub(super) staging: Staging,
     pub(super) cache: Cache,
     pub(super) reader: Option<Arc<NamespaceReader>>,
+    /// Segments of other jobs that it is tied to.
+    pub(super) foreign: BTreeMap<Namespace, Arc<NamespaceReader>>,
     pub(super) calls: BTreeMap<CallId, Asked>,
     pub(super) last_call: u64,
     /// When the last message of each direction arrives: none overtakes it.
@@ -214,6 +216,7 @@ impl Connection {
             staging: Staging::new(proc.clone(), StagingLimits::default()),
             cache: Cache::new(CacheLimits::default()),
             reader: None,
+            foreign: BTreeMap::new(),
             calls: BTreeMap::new(),
             last_call: 0,
             up: Time::ZERO,
@@ -236,10 +239,8 @@ impl Stores for Connection {
     }
 
     fn published(&self, question: &Question<'_>) -> Result<Value, Miss> {
-        let Some(reader) = self.reader.as_ref().filter(|reader| reader.namespace() == question.namespace.as_str())
-        else {
-            return Err(Miss::NotMapped);
-        };
+        let own = self.reader.as_ref().filter(|reader| reader.namespace() == question.namespace.as_str());
+        let Some(reader) = own.or_else(|| self.foreign.get(question.namespace)) else { return Err(Miss::NotMapped) };
         let audience = match question.scope {
             None | Some(Scope::Global) => None,
             Some(Scope::Local) => Some(Audience::SameNode),
@@ -262,7 +263,8 @@ impl Stores for Connection {
     }
 
     fn is_mapped(&self, namespace: &Namespace) -> bool {
-        self.reader.as_ref().is_some_and(|reader| reader.namespace() == namespace.as_str())
+        let is_own = self.reader.as_ref().is_some_and(|reader| reader.namespace() == namespace.as_str());
+        is_own || self.foreign.contains_key(namespace)
     }
 
     fn is_connected(&self) -> bool {

@@ -60,6 +60,8 @@ pub(super) enum ToClient {
     Admitted,
     Refused,
     Segment(Namespace),
+    /// Nothing ties it to this job any more.
+    Withdrawn(Namespace),
     /// With what the end of a fence promises.
     Reply(Tag, Reply, Option<Rc<Promise>>),
     /// The server closed the connection, or is gone.

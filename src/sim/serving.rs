@@ -270,6 +270,7 @@ impl World {
                 self.reply(server, peer, tag, Reply::Status(Status::ERR_NOT_SUPPORTED));
             }
             Output::SendSegment(peer, namespace) => self.send_down(peer, ToClient::Segment(namespace)),
+            Output::WithdrawSegment(peer, namespace) => self.send_down(peer, ToClient::Withdrawn(namespace)),
             Output::Upcall(id, upcall) => return self.upcall(server, id, upcall),
             Output::Complete(call, result) => self.completed(server, call, result),
             Output::AdmitTool(..)

@@ -9,7 +9,7 @@ use crate::gds::{
     Audience, JobSummary, Lookup, LookupError, NamespaceReader, Origin, Posted, Publish, Store, StoreError,
     StoreOptions,
 };
-use crate::types::{Info, Kval, Namespace, Scope, Value};
+use crate::types::{Info, Kval, LentEntry, Namespace, Scope, Value};
 
 #[derive(Debug)]
 pub(super) struct SimStore {
@@ -98,8 +98,27 @@ impl Publish for SimStore {
         self.store.lookup(namespace, lookup)
     }
 
-    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
-        self.store.posted(namespace, rank, audience)
+    fn posted_under(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Kval>, LookupError> {
+        self.store.posted_under(namespace, rank, audience, is_wanted)
+    }
+
+    fn take_arrival(
+        &mut self,
+        namespace: &Namespace,
+        rank: u32,
+        entries: &[LentEntry<'_>],
+    ) -> Result<usize, StoreError> {
+        self.store.take_arrival(namespace, rank, entries)
+    }
+
+    fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<usize, StoreError> {
+        self.store.publish_arrivals(namespace)
     }
 
     fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {

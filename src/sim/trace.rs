@@ -85,6 +85,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::Described(_) => [6, 0, 0, 0],
         Output::Forward(peer, _) => [7, peer.0, 0, 0],
         Output::SendSegment(peer, _) => [8, peer.0, 0, 0],
+        Output::WithdrawSegment(peer, _) => [17, peer.0, 0, 0],
         Output::Close(peer, _) => [9, peer.0, 0, 0],
         Output::Upcall(upcall, _) => [10, upcall.0, 0, 0],
         Output::Notify(peer, _) => [11, peer.0, 0, 0],

@@ -49,6 +49,11 @@ impl Key {
     /// [`KeyError`] when empty, too long, or holding a NUL.
     pub fn new(key: impl Into<Cow<'static, str>>) -> Result<Self, KeyError> {
         let key = key.into();
+        Self::check(&key).map(|()| Self(key))
+    }
+
+    /// Whether a text can be a key.
+    pub(super) fn check(key: &str) -> Result<(), KeyError> {
         if key.is_empty() {
             return Err(KeyError::Empty);
         }
@@ -57,8 +62,13 @@ impl Key {
         }
         match key.bytes().position(|b| b == 0) {
             Some(position) => Err(KeyError::InvalidByte { position }),
-            None => Ok(Self(key)),
+            None => Ok(()),
         }
+    }
+
+    /// Takes a key that [`Key::check`] has admitted.
+    pub(super) const fn of_checked(key: String) -> Self {
+        Self(Cow::Owned(key))
     }
 
     /// Checks and takes a key given as bytes.

@@ -1,5 +1,6 @@
 //! Tests of the datastore as a whole.
 
+mod arrivals;
 mod behaviour;
 mod columns;
 mod damage;

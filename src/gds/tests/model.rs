@@ -1,5 +1,6 @@
 //! The store against a plain model: maps of values, searched in the order the contract states.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ use super::*;
 use crate::gds::job_record::AppRecord;
 use crate::gds::{NodeSelector, Origin, Publish, StoreError};
 use crate::keys::{DefaultRealm, default_realm};
-use crate::types::{DataType, Info, ProcId, Timeval};
+use crate::types::{DataType, Info, LentEntry, LentKey, LentText, LentValue, ProcId, Timeval};
 
 const KEYS: [&str; 12] = [
     "pmix.hname",
@@ -29,7 +30,13 @@ const RANKS_MAX: u32 = 9;
 #[derive(Clone, Debug)]
 enum Operation {
     Register(JobRecord),
-    Commit { rank: u32, origin: Origin, values: BTreeMap<&'static str, (Scope, Value)> },
+    Commit {
+        rank: u32,
+        origin: Origin,
+        values: BTreeMap<&'static str, (Scope, Value)>,
+    },
+    /// Of several ranks elsewhere at once.
+    Arrive(Vec<(u32, BTreeMap<&'static str, Value>)>),
     Deregister,
 }
 
@@ -325,9 +332,11 @@ fn any_operation() -> impl Strategy<Value = Operation> {
     let scope = prop::sample::select(vec![Scope::Local, Scope::Remote, Scope::Global]);
     let values = prop::collection::btree_map(prop::sample::select(&KEYS[..]), (scope, any_value()), 0..5);
     let origin = prop::sample::select(vec![Origin::Local, Origin::Remote]);
+    let arriving = prop::collection::btree_map(prop::sample::select(&KEYS[..]), any_value(), 0..5);
     prop_oneof![
         2 => any_record().prop_map(Operation::Register),
         12 => (0..RANKS_MAX, origin, values).prop_map(|(rank, origin, values)| Operation::Commit { rank, origin, values }),
+        4 => prop::collection::vec((0..RANKS_MAX, arriving), 0..6).prop_map(Operation::Arrive),
         1 => Just(Operation::Deregister),
     ]
 }
@@ -377,6 +386,40 @@ fn compare(model: &Model, early: &NamespaceReader, store: &Store) -> Result<(), 
     Ok(())
 }
 
+/// Values of a process elsewhere, strings and byte objects where they lie.
+fn arrive(
+    store: &mut Store,
+    model: Option<&mut Model>,
+    rank: u32,
+    values: &BTreeMap<&'static str, Value>,
+) -> Result<(), TestCaseError> {
+    fn lent(value: &Value) -> LentValue<'_> {
+        match value {
+            Value::String(text) => LentValue::String(LentText::new(text.as_bytes()).unwrap()),
+            Value::ByteObject(bytes) => LentValue::ByteObject(bytes),
+            value => LentValue::Value(Cow::Borrowed(value)),
+        }
+    }
+    let entry = |(name, value): (&&'static str, _)| LentEntry {
+        key: LentKey::new(name.as_bytes()).unwrap(),
+        value: lent(value),
+    };
+    let entries: Vec<LentEntry<'_>> = values.iter().map(entry).collect();
+    let result = store.take_arrival(&namespace(), rank, &entries);
+    match model {
+        Some(model) if model.job_size().is_some_and(|job_size| rank >= job_size) => {
+            prop_assert!(matches!(result, Err(StoreError::RankOutsideJob { .. })), "rank {rank}");
+        }
+        Some(model) => {
+            let values = values.iter().map(|(name, value)| (*name, (Scope::Remote, value.clone()))).collect();
+            model.commit(rank, Origin::Remote, &values);
+            prop_assert!(result.is_ok(), "{result:?}");
+        }
+        None => prop_assert!(result.is_err()),
+    }
+    Ok(())
+}
+
 fn run(backing: BackingKind, operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let mut store = store(backing);
     let mut state: Option<(Model, NamespaceReader)> = None;
@@ -401,6 +444,12 @@ fn run(backing: BackingKind, operations: Vec<Operation>) -> Result<(), TestCaseE
                     Some((model, _)) => prop_assert_eq!(result.unwrap(), model.commit(rank, origin, &values)),
                     None => prop_assert!(result.is_err()),
                 }
+            }
+            Operation::Arrive(blocks) => {
+                for (rank, values) in &blocks {
+                    arrive(&mut store, state.as_mut().map(|(model, _)| model), *rank, values)?;
+                }
+                prop_assert_eq!(store.publish_arrivals(&namespace()).is_ok(), state.is_some());
             }
             Operation::Deregister => {
                 prop_assert_eq!(store.deregister(&namespace()), state.take().is_some());

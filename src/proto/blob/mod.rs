@@ -16,13 +16,15 @@
 
 mod commit_number;
 mod fence;
+mod received;
 
 use crate::bfrops::wire::{AnnotatedKval, Kval};
 use crate::bfrops::{Codec, DecodeError, DecodeLimits, EncodeError, Generation, InflateError, Reader, Writer};
 use crate::types::ProcId;
 
 pub use commit_number::COMMIT_NUMBER;
-pub use fence::{decode_fence, encode_fence, encode_fence_of_release_6};
+pub use fence::{encode_fence, encode_fence_of_release_6};
+pub use received::{LentBlock, Part, decode_fence, look_through, read_parts};
 
 /// Data of one process in a fence's result.
 #[derive(Clone, Debug, PartialEq)]

@@ -84,6 +84,16 @@ impl Groups {
         groups.filter(move |group| group.consists_of(members))
     }
 
+    /// Those with this name that any of these processes here are in.
+    pub(in crate::server) fn of_procs<'a>(
+        &'a self,
+        id: &Text,
+        procs: &'a BTreeSet<ProcId>,
+    ) -> impl Iterator<Item = &'a Group> {
+        let groups = self.groups.get(id).into_iter().flatten();
+        groups.filter(move |group| !group.here.is_disjoint(procs))
+    }
+
     /// The group of this name that a process here is in.
     pub(super) fn of_member(&self, id: &Text, proc: &ProcId) -> Option<&Group> {
         self.groups.get(id)?.iter().find(|group| group.here.contains(proc))

@@ -1,5 +1,7 @@
 //! What becomes of groups: those who come by invitation, those who leave, those who end.
 
+use std::collections::BTreeSet;
+
 use super::invitations::Invited;
 use super::{Groups, is_told_of_deaths, name_of};
 use crate::events::Event;
@@ -75,6 +77,7 @@ impl<S: Publish> Server<S> {
         let Some(others) = self.groups.leave(&id, proc) else { return Status::ERR_NOT_FOUND };
         self.tell_of(now, Status::GROUP_LEFT, proc, &id, others, directives);
         self.go_on_without(now, &id, proc);
+        self.untie_group(&id, &BTreeSet::from([proc.clone()]));
         Status::SUCCESS
     }
 

@@ -3,8 +3,9 @@ use std::time::Duration;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Publish};
+use crate::proto::exchange::{ExchangeForm, PackedFence};
 use crate::server::{Capabilities, Config, FenceData, HostCall, HostReply, Output, Upcall};
-use crate::types::{Info, InfoFlags, ProcId, Rank, Scope, Status};
+use crate::types::{Info, InfoFlags, Kval, ProcId, Rank, Scope, Status};
 
 const SUCCESS: Status = Status::SUCCESS;
 
@@ -328,6 +329,76 @@ fn the_hosts_error_goes_to_every_local_participant() {
     let outputs = rig.complete(id, reply);
     assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_UNREACH), (peers[1], Status::ERR_UNREACH)]);
     assert_eq!(outputs.len(), 2, "nothing is published");
+}
+
+/// As hosts in C bring it, by servers of every release.
+#[test]
+fn data_as_servers_have_packed_it_is_stored_like_any_other() {
+    for form in [ExchangeForm::Release3, ExchangeForm::Release4, ExchangeForm::Release6] {
+        let mut rig = Rig::new(Capabilities::FENCE);
+        let peers = rig.job(8, 2);
+        let sizes = [(namespace("job"), Some(8))];
+        let packed = |blocks: Vec<(ProcId, Vec<Kval>)>| form.pack_fence(blocks, &sizes).unwrap();
+        rig.put(peers[0], Scope::Global, "a", 1);
+        let (id, data) = collect(&mut rig, &peers);
+        let own = packed(data.blocks);
+        let others = packed(vec![(proc(3), up_to(2, vec![kval("a", 3)])), (proc(7), vec![kval("b", 4)])]);
+        let outputs = rig.complete(id, packed_fence([others, own].concat()));
+        assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[1], SUCCESS)], "{form:?}");
+        let posted =
+            |rig: &Rig, rank| rig.server.store().posted(&namespace("job"), rank, Audience::OtherNodes).unwrap();
+        assert_eq!([3, 7].map(|rank| posted(&rig, rank)), [vec![kval("a", 3)], vec![kval("b", 4)]], "{form:?}");
+        // What is older than what is there is dropped, however it comes.
+        let (id, _) = collect(&mut rig, &peers);
+        let older = packed(vec![(proc(3), up_to(1, vec![kval("a", 2)]))]);
+        rig.complete(id, packed_fence(older));
+        assert_eq!(posted(&rig, 3), vec![kval("a", 3)], "{form:?}");
+    }
+}
+
+fn packed_fence(bytes: Vec<u8>) -> HostReply {
+    HostReply::PackedFence { status: SUCCESS, packed: PackedFence::new(bytes).unwrap() }
+}
+
+/// The mark of what is whole is no part of the number: what comes after it is newer all the same.
+#[test]
+fn changes_count_after_what_was_said_to_be_everything() {
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peer = rig.job(2, 1)[0];
+    let sizes = [(namespace("job"), Some(2))];
+    let mut bring = |number: u64, value: u32, is_packed: bool| {
+        let (id, _) = collect(&mut rig, &[peer]);
+        let blocks = vec![(proc(1), up_to(number, vec![kval("a", value)]))];
+        let packed = || packed_fence(ExchangeForm::Release4.pack_fence(blocks.clone(), &sizes).unwrap());
+        rig.complete(id, if is_packed { packed() } else { fenced(blocks.clone()) });
+        rig.server.store().posted(&namespace("job"), 1, Audience::OtherNodes).unwrap()
+    };
+    for (number, value) in [(3, 0), (9, 4)] {
+        assert_eq!(bring(number | 1 << 63, value, value > 0), [kval("a", value)]);
+        for is_packed in [false, true] {
+            let next = number + 1 + u64::from(is_packed);
+            assert_eq!(
+                bring(next, value + 1 + u32::from(is_packed), is_packed),
+                [kval("a", value + 1 + u32::from(is_packed))]
+            );
+        }
+    }
+}
+
+/// Servers number the processes by the sizes that they know when the fence is handed to the host.
+#[test]
+fn ranks_are_numbered_by_the_sizes_that_the_host_was_told() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    rig.register("other", Some(4), Some(0));
+    let other = |rank: u32| ProcId::new(namespace("other"), rank);
+    let procs = [proc(0), proc(1), ProcId { namespace: namespace("other"), rank: Rank::Wildcard }];
+    let (id, upcall) = fence_upcall(&rig.request(peer, fence(&procs, &[flag("pmix.collect")])));
+    let packed = ExchangeForm::Release4.pack_fence(vec![(other(1), vec![kval("a", 1)])], &upcall.namespaces).unwrap();
+    rig.register("job", Some(3), Some(1));
+    rig.complete(id, packed_fence(packed));
+    let posted = |rank| rig.server.store().posted(&namespace("other"), rank, Audience::OtherNodes).unwrap();
+    assert_eq!([0, 1, 2].map(posted), [vec![], vec![kval("a", 1)], vec![]]);
 }
 
 #[test]

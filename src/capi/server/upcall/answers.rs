@@ -4,6 +4,7 @@
 //! promise (P1 of `pointer`).
 
 use super::due::{Due, answered};
+use super::host_bytes::HostBytes;
 use crate::api::Credential;
 use crate::capi::error::CError;
 use crate::capi::guard::guard_or;
@@ -31,18 +32,26 @@ pub(super) unsafe extern "C" fn blob(
     data: *const c_char,
     size_bytes: usize,
     cbdata: *mut c_void,
-    release: Option<pmix_release_cbfunc_t>,
+    mut release: Option<pmix_release_cbfunc_t>,
     release_cbdata: *mut c_void,
 ) {
     guard_or((), || {
         let Some((due, _rest)) = answered(cbdata) else { return };
-        let Due::Blob(answer) = due else { return mistaken(due) };
         // SAFETY: the host's promise: so many bytes, until it is told to release them.
         let bytes = unsafe { pointer::slice(data.cast::<u8>(), size_bytes, "data of other servers") };
-        match (settled(status), bytes) {
-            (Status::SUCCESS, Ok(bytes)) => answer(Ok(bytes)),
-            (Status::SUCCESS, Err(error)) => answer(Err(refused(&error))),
-            (failure, _) => answer(Err(failure)),
+        let bytes = match (settled(status), bytes) {
+            (Status::SUCCESS, bytes) => bytes.map_err(|error| refused(&error)),
+            (failure, _) => Err(failure),
+        };
+        match (due, bytes, release) {
+            (Due::Blob(answer), bytes, _) => answer(bytes),
+            (Due::Fence(answer), Ok(bytes), Some(function)) => {
+                release = None;
+                // SAFETY: the host's promise, as above.
+                answer(Ok(unsafe { HostBytes::lent(bytes, function, release_cbdata) }));
+            }
+            (Due::Fence(answer), bytes, _) => answer(bytes.map(HostBytes::copied)),
+            (other, ..) => mistaken(other),
         }
     });
     if let Some(release) = release {

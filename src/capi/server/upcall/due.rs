@@ -4,6 +4,7 @@ use std::any::Any;
 
 use parking_lot::Mutex;
 
+use super::host_bytes::HostBytes;
 use crate::api::Credential;
 use crate::capi::error::CError;
 use crate::capi::slots::{Slots, Token};
@@ -17,6 +18,8 @@ pub(in crate::capi::server) enum Due {
     Status(Box<dyn FnOnce(Status) + Send>),
     /// Bytes of another server.
     Blob(BlobTaker),
+    /// Bytes of all servers.
+    Fence(FenceTaker),
     /// Published data.
     Found(Box<dyn FnOnce(Status, Vec<Pdata>) + Send>),
     /// The name of a new job.
@@ -31,6 +34,9 @@ pub(in crate::capi::server) enum Due {
 
 /// Takes bytes that are the host's, and are not kept.
 type BlobTaker = Box<dyn FnOnce(Result<&[u8], Status>) + Send>;
+
+/// Takes bytes that are given back to the host when they are dropped.
+type FenceTaker = Box<dyn FnOnce(Result<HostBytes, Status>) + Send>;
 
 impl Due {
     /// Facts are there, and nobody need be asked.
@@ -58,6 +64,7 @@ impl Due {
         match self {
             Self::Status(answer) => answer(status),
             Self::Blob(answer) => answer(Err(status)),
+            Self::Fence(answer) => answer(Err(status)),
             Self::Found(answer) => answer(status, Vec::new()),
             Self::Namespace(answer) => answer(Err(status)),
             Self::Infos(answer) => answer(status, Vec::new()),
@@ -71,6 +78,7 @@ impl Due {
         match self {
             Self::Status(answer) => answer(Status::SUCCESS),
             Self::Blob(answer) => answer(Ok(&[])),
+            Self::Fence(answer) => answer(Ok(HostBytes::copied(&[]))),
             Self::Found(answer) => answer(Status::SUCCESS, Vec::new()),
             // A job without a name is none.
             Self::Namespace(answer) => answer(Err(Status::ERROR)),

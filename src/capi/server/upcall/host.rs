@@ -11,7 +11,7 @@ use crate::api::{
     PartialAnswer, Publish, PushStdin, QueryRequest, RegisterEvents, Responder, Spawn, ToolUpcall, Unpublish,
     ValidateRequest,
 };
-use crate::proto::exchange::{self, ProcessData};
+use crate::proto::exchange;
 use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
 /// A host behind a C table.
@@ -87,9 +87,9 @@ impl Host for ModuleHost {
                 return reply.fail(error.status());
             }
         };
-        let due = Due::Blob(Box::new(move |result| match result.map(|bytes| unpack_fence(bytes, &namespaces)) {
-            Ok(Ok(blocks)) => reply.succeed(FenceReply { blocks }),
-            Ok(Err(failure)) | Err(failure) => reply.fail(failure),
+        let due = Due::Fence(Box::new(move |result| match result {
+            Ok(bytes) => reply.packed(bytes),
+            Err(failure) => reply.fail(failure),
         }));
         self.bridge.fence(PackedFence { procs, directives, contribution }, due);
     }
@@ -208,13 +208,6 @@ fn infos(reply: Responder<Vec<Info>>) -> Due {
 
 fn settle<T: PartialAnswer>(reply: Responder<T>, status: Status, results: T) {
     reply.partial(status, results);
-}
-
-fn unpack_fence(bytes: &[u8], namespaces: &[(Namespace, Option<u32>)]) -> Result<Vec<ProcessData>, Status> {
-    exchange::unpack_fence(bytes, namespaces).map_err(|error| {
-        tracing::warn!(%error, "the data of a fence can't be read");
-        Status::ERR_UNPACK_FAILURE
-    })
 }
 
 fn unpack_direct_modex(bytes: &[u8]) -> Result<Vec<Kval>, Status> {

@@ -16,6 +16,7 @@ mod answers;
 mod calls;
 mod due;
 mod host;
+mod host_bytes;
 
 pub(super) use calls::Bridge;
 pub(super) use due::{Due, abandon_all};

@@ -1,0 +1,204 @@
+//! Data that a fence brings from other nodes: beside two copies of the same bytes, and beside a barrier.
+
+mod support;
+
+use std::convert::identity;
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
+use modex::gds::Publish;
+use modex::gds::registration::JobDescription;
+use modex::proto::exchange::PackedFence;
+use modex::types::{Key, Kval, Namespace, ProcId, Scope, Value};
+use modex::{Capabilities, Client, ExchangeForm, FenceOptions, FenceReply, FenceUpcall, Host, Responder, Server};
+use support::{Failure, describe, namespace, registered};
+
+/// Ranks, and bytes of each.
+const RANKS: u32 = 1_000_000;
+const VALUE_BYTES: usize = 128;
+/// Ranks of one server's part.
+const RANKS_PER_PART: u32 = 100;
+
+fn main() -> Result<(), Failure> {
+    let mut criterion = Criterion::default().sample_size(10).configure_from_args();
+    receive(&mut criterion)?;
+    fence(&mut criterion)?;
+    exchange(&mut criterion)?;
+    criterion.final_summary();
+    Ok(())
+}
+
+/// What a fence of all ranks brings, as hosts get it.
+fn blob(namespace: &Namespace, ranks: u32, value_bytes: usize) -> Result<Vec<u8>, Failure> {
+    let sizes = [(namespace.clone(), Some(ranks))];
+    let mut bytes = Vec::new();
+    for first in (0..ranks).step_by(usize::try_from(RANKS_PER_PART)?) {
+        let data = |rank: u32| {
+            let [low, ..] = rank.to_le_bytes();
+            let value = Value::ByteObject(vec![low; value_bytes]);
+            let commit = Kval { key: Key::from_static("pmix.modex.commit"), value: 1_u64.into() };
+            (ProcId::new(namespace.clone(), rank), vec![Kval { key: Key::from_static("bench.modex"), value }, commit])
+        };
+        let data = (first..ranks.min(first + RANKS_PER_PART)).map(data).collect();
+        bytes.extend(ExchangeForm::default().pack_fence(data, &sizes)?);
+    }
+    Ok(bytes)
+}
+
+/// From the host's bytes into the segment.
+fn receive(criterion: &mut Criterion) -> Result<(), Failure> {
+    let job = namespace()?;
+    let (bytes, description) = (Arc::new(blob(&job, RANKS, VALUE_BYTES)?), describe(RANKS)?);
+    let packed = PackedFence::new(Bytes(Arc::clone(&bytes)))?;
+    let sizes = [(job.clone(), Some(RANKS))];
+    let mut group = criterion.benchmark_group("receive/1000000 x 128 B");
+    group.throughput(Throughput::Bytes(u64::try_from(bytes.len())?)).warm_up_time(Duration::from_millis(1));
+    group.bench_function("copy twice", |bench| {
+        bench.iter(|| black_box(Vec::clone(black_box(&Vec::clone(&bytes)))));
+    });
+    group.bench_function("read", |bench| {
+        bench.iter(|| {
+            let mut count = 0;
+            packed.read(&sizes, &mut |_, entries| {
+                count += entries.len();
+                ControlFlow::Continue(())
+            });
+            count
+        });
+    });
+    group.bench_function("store", |bench| {
+        bench.iter_batched_ref(
+            || registered(&description),
+            |store| -> Result<(), Failure> {
+                let store = store.as_mut().map_err(|error| error.to_string())?;
+                let mut failure = None;
+                PackedFence::new(Bytes(Arc::clone(&bytes)))?.read(&sizes, &mut |source, entries| {
+                    failure = store.take_arrival(source.namespace, source.rank, entries).err();
+                    if failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                failure.map_or(Ok(()), Err)?;
+                store.publish_arrivals(&job)?;
+                Ok(())
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    group.finish();
+    Ok(())
+}
+
+/// A host that answers every fence with the same bytes, or with what it was given.
+struct Echo(Option<Arc<Vec<u8>>>);
+
+struct Bytes(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Host for Echo {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FENCE
+    }
+
+    fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
+        match &self.0 {
+            Some(bytes) => reply.packed(Bytes(Arc::clone(bytes))),
+            None if !request.data.collect => reply.packed(Vec::new()),
+            None => match ExchangeForm::default().pack_fence(request.data.blocks, &request.namespaces) {
+                Ok(bytes) => reply.packed(moved(bytes, &request.namespaces)),
+                Err(error) => reply.fail(error.status()),
+            },
+        }
+    }
+}
+
+/// The same as the contribution of another node: its one process is the next one.
+fn moved(bytes: Vec<u8>, namespaces: &[(Namespace, Option<u32>)]) -> Vec<u8> {
+    let Ok(data) = modex::unpack_fence(&bytes, namespaces) else { return bytes };
+    let next = |rank: u32| rank + 1;
+    let data = data
+        .into_iter()
+        .filter_map(|(proc, entries)| Some((ProcId::new(proc.namespace.clone(), next(proc.rank.process()?)), entries)));
+    let other = ExchangeForm::default().pack_fence(data.collect(), namespaces).map_or_else(|_| Vec::new(), identity);
+    [bytes, other].concat()
+}
+
+/// A server with one process of a job whose others are elsewhere.
+fn node(job: &str, ranks: u32, bytes: Option<Arc<Vec<u8>>>) -> Result<(Client, Server), Failure> {
+    let server = Server::builder().hostname("node0").start(Echo(bytes))?;
+    let job = Namespace::new(job)?;
+    let description = JobDescription::new(&job).nodes(["node0", "node1"]).ranks_by_node([0..1, 1..ranks]);
+    server.register_namespace(&job, 1, description.build()?)?;
+    let proc = ProcId::new(job, 0);
+    server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())?;
+    let client = Client::builder().env(server.setup_fork(&proc)?).connect()?;
+    Ok((client, server))
+}
+
+/// The same through a server: from the last arrival until the client is released.
+fn fence(criterion: &mut Criterion) -> Result<(), Failure> {
+    let bytes = Arc::new(blob(&namespace()?, RANKS, VALUE_BYTES)?);
+    let mut group = criterion.benchmark_group("receive/1000000 x 128 B");
+    group.throughput(Throughput::Bytes(u64::try_from(bytes.len())?)).warm_up_time(Duration::from_millis(1));
+    group.bench_function("fence", |bench| {
+        bench.iter_batched_ref(
+            || node("bench-job", RANKS, Some(Arc::clone(&bytes))),
+            |node| -> Result<(), Failure> {
+                let (client, _server) = node.as_ref().map_err(|error| error.to_string())?;
+                Ok(client.fence(&FenceOptions::new().collect(true))?)
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    group.finish();
+    Ok(())
+}
+
+/// Put, commit and fence of one process with one elsewhere: the n-th time, beside a barrier.
+fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
+    let mut group = criterion.benchmark_group("exchange");
+    for value_bytes in [1, 64, 4 << 10, 64 << 10] {
+        for repetition in [1, 20] {
+            group.bench_with_input(
+                BenchmarkId::new(format!("{value_bytes} B"), repetition),
+                &repetition,
+                |bench, _| {
+                    bench.iter_batched_ref(
+                        || ready(value_bytes, repetition),
+                        |node| -> Result<(), Failure> {
+                            let (client, _server) = node.as_ref().map_err(|error| error.to_string())?;
+                            Ok(client.fence(&FenceOptions::new().collect(true))?)
+                        },
+                        BatchSize::PerIteration,
+                    );
+                },
+            );
+        }
+    }
+    let (client, _server) = ready(1, 20)?;
+    for (name, options) in [("barrier", FenceOptions::new()), ("nothing new", FenceOptions::new().collect(true))] {
+        client.fence(&options)?;
+        group.bench_function(name, |bench| bench.iter(|| client.fence(&options)));
+    }
+    group.finish();
+    Ok(())
+}
+
+/// A node whose process has exchanged so many times but one, each time a new key, and has committed the last.
+fn ready(value_bytes: usize, repetitions: u32) -> Result<(Client, Server), Failure> {
+    let (client, server) = node("bench-job", 2, None)?;
+    for repetition in 1..=repetitions {
+        client.put(Scope::Global, &format!("bench.{repetition}"), vec![7_u8; value_bytes])?;
+        client.commit()?;
+        if repetition < repetitions {
+            client.fence(&FenceOptions::new().collect(true))?;
+        }
+    }
+    Ok((client, server))
+}

@@ -1,0 +1,195 @@
+//! Values of processes elsewhere, as a fence brings them: of very many processes, a few of each. They are put together in
+//! pieces, so that what one process costs is little more than the bytes that it posted.
+//!
+//! A piece is an image with the blocks of many ranks. Its memory is bounded and used again, so receiving any amount of data
+//! takes no second copy of it in ordinary memory. Within a piece each rank has one block at most.
+
+use super::block;
+use super::cell::Encoded;
+use super::dictionary::{self, KeyId};
+use super::error::StoreError;
+use super::format::Entry;
+use super::image::Image;
+use super::memory::root;
+use super::publish::{KeyRef, Origin, Posted};
+use super::statistics::Section;
+use super::writer::{NamespaceWriter, New};
+use crate::types::{LentEntry, Scope};
+
+/// What has been taken over and is not published yet.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    /// `None`: nothing.
+    image: Option<Image>,
+    /// The memory of the last image.
+    spare: Option<Image>,
+    /// For each rank where its newest block will be, by rank.
+    links: Vec<(u32, u64)>,
+    payload_bytes: u64,
+    /// How often something was taken over since the last publication.
+    count: usize,
+    /// The ids of keys, by the place that they had in the block before.
+    known: Vec<(String, KeyId)>,
+    /// Entries of the block that is being put together.
+    entries: Vec<Entry>,
+}
+
+impl NamespaceWriter {
+    /// Takes over what a process elsewhere posted. It is published with the next piece. Returns how many of the last ones
+    /// are not published yet.
+    pub(crate) fn take_arrival(&mut self, rank: u32, entries: &[LentEntry<'_>]) -> Result<usize, StoreError> {
+        self.check_block(rank, entries.len())?;
+        let ids = self.ids_of(entries)?;
+        if self.larger_modex_table(rank.saturating_add(1)).is_some() {
+            self.publish_arrivals()?;
+            self.ensure_modex_table(rank.saturating_add(1))?;
+        }
+        // A block leads to the one before, which must have been linked.
+        if self.arrivals.links.last().is_some_and(|&(last, _)| rank <= last) {
+            self.publish_arrivals()?;
+        }
+        let mut image = self.arrivals.image.take().unwrap_or_else(|| self.next_image());
+        let before_bytes = image.size_bytes();
+        let mut block = std::mem::take(&mut self.arrivals.entries);
+        block.clear();
+        let placed = self.place_block(&mut image, &mut block, rank, entries, &ids);
+        self.arrivals.known = ids;
+        self.arrivals.entries = block;
+        match placed {
+            Ok(Placed::At { offset, payload_bytes }) => {
+                self.arrivals.links.push((rank, offset));
+                self.arrivals.payload_bytes = self.arrivals.payload_bytes.saturating_add(payload_bytes);
+            }
+            Ok(Placed::Nothing | Placed::Ambiguous) | Err(_) => image.truncate(before_bytes),
+        }
+        let is_full = image.size_bytes() >= PIECE_BYTES;
+        self.keep(image);
+        let placed = placed?;
+        self.arrivals.count = if self.arrivals.image.is_some() { self.arrivals.count.saturating_add(1) } else { 0 };
+        if is_full {
+            self.publish_arrivals()?;
+        }
+        if matches!(placed, Placed::Ambiguous) {
+            let posted = |entry: &LentEntry<'_>| Posted {
+                scope: Scope::Remote,
+                key: entry.key.to_key(),
+                value: entry.value.to_value(),
+            };
+            let values: Vec<Posted> = entries.iter().map(posted).collect();
+            self.append_block(rank, Origin::Remote, &values)?;
+        }
+        Ok(self.arrivals.count)
+    }
+
+    /// Publishes what was taken over. Returns of how many calls that was.
+    pub(crate) fn publish_arrivals(&mut self) -> Result<usize, StoreError> {
+        let count = std::mem::take(&mut self.arrivals.count);
+        let Some(mut image) = self.arrivals.image.take() else { return Ok(0) };
+        let payload_bytes = std::mem::take(&mut self.arrivals.payload_bytes);
+        let mut links = std::mem::take(&mut self.arrivals.links);
+        let published = self.publish_image(&image).and_then(|()| {
+            let table = self.ensure_modex_table(0)?;
+            links.iter().try_for_each(|&(rank, offset)| Ok(self.segment.store(table, rank.into(), offset)?))
+        });
+        let size_bytes = image.size_bytes();
+        image.restart(0);
+        links.clear();
+        (self.arrivals.spare, self.arrivals.links) = (Some(image), links);
+        published?;
+        self.count(Section::Payload, payload_bytes)?;
+        self.count(Section::Blocks, size_bytes.saturating_sub(payload_bytes))?;
+        self.segment.bump_generation(false);
+        Ok(count)
+    }
+
+    /// The ids of all keys. One that is new needs memory of the segment, in front of what waits for it.
+    fn ids_of(&mut self, entries: &[LentEntry<'_>]) -> Result<Vec<(String, KeyId)>, StoreError> {
+        let mut known = std::mem::take(&mut self.arrivals.known);
+        for (place, entry) in entries.iter().enumerate() {
+            let key = entry.key.as_str();
+            if known.get(place).is_some_and(|(name, _)| name == key) {
+                continue;
+            }
+            let found = dictionary::find(self.memory(), &KeyRef::new(key))?.map(|found| found.id);
+            let id = match found {
+                Some(id) => id,
+                None => {
+                    self.publish_arrivals()?;
+                    self.intern(key)?
+                }
+            };
+            let here = (key.to_owned(), id);
+            match known.get_mut(place) {
+                Some(other) => *other = here,
+                None => known.push(here),
+            }
+        }
+        Ok(known)
+    }
+
+    /// Adds a rank's block to the image: what readers would not find yet.
+    fn place_block(
+        &self,
+        image: &mut Image,
+        block: &mut Vec<Entry>,
+        rank: u32,
+        entries: &[LentEntry<'_>],
+        ids: &[(String, KeyId)],
+    ) -> Result<Placed, StoreError> {
+        let (before_bytes, scope) = (image.size_bytes(), Scope::Remote.to_raw());
+        let table = self.memory().root_cells(root::MODEX)?;
+        let is_first = table.and_then(|table| table.load(rank.into())).unwrap_or_default() == 0;
+        for (entry, &(_, id)) in entries.iter().zip(ids) {
+            let value = Encoded::lent(&entry.value, self.limits.value_bytes_max)
+                .map_err(|reason| StoreError::Value { key: entry.key.to_key(), reason })?;
+            let new = New { key: entry.key.as_str(), scope, value };
+            if is_first || !self.is_stored(rank, Origin::Remote, &new)? {
+                let cell = image.push_value(&new.value)?;
+                let origin = block::stored_origin(Origin::Remote);
+                block.push(Entry { id: id.0, scope, origin, reserved: 0, cell });
+            }
+        }
+        block.sort_unstable_by_key(|entry| entry.id);
+        if block.windows(2).any(|pair| matches!(pair, [one, next] if one.id == next.id)) {
+            return Ok(Placed::Ambiguous);
+        }
+        if block.is_empty() {
+            return Ok(Placed::Nothing);
+        }
+        let payload_bytes = image.size_bytes().saturating_sub(before_bytes);
+        Ok(Placed::At { offset: self.push_block(image, rank, block)?, payload_bytes })
+    }
+
+    /// An image in memory that was used before.
+    fn next_image(&mut self) -> Image {
+        let mut image = self.image();
+        if let Some(mut spare) = self.arrivals.spare.take() {
+            spare.restart(image.base());
+            image = spare;
+        }
+        image
+    }
+
+    /// Keeps the image if there is anything in it.
+    fn keep(&mut self, image: Image) {
+        if image.size_bytes() == 0 {
+            self.arrivals.spare = Some(image);
+        } else {
+            self.arrivals.image = Some(image);
+        }
+    }
+}
+
+/// What became of a rank's values.
+enum Placed {
+    /// Its block will be here.
+    At { offset: u64, payload_bytes: u64 },
+    /// Readers find all of them already.
+    Nothing,
+    /// A key was given twice.
+    Ambiguous,
+}
+
+/// Bytes of a piece from which on it is published: what fits a processor's cache, so that the way through ordinary memory
+/// costs little.
+const PIECE_BYTES: u64 = 256 << 10;

@@ -1,0 +1,172 @@
+//! What a fence brings: data of any number of processes elsewhere, taken over process by process from where it lies.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+
+use super::collective::Signature;
+use super::commit::split_number;
+use super::registry::Registry;
+use crate::gds::{AsStatus, Publish};
+use crate::proto::blob::COMMIT_NUMBER;
+use crate::proto::exchange::{FenceSource, PackedFence};
+use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
+
+/// What all servers have contributed to a fence.
+#[derive(Debug)]
+pub(super) enum Gathered {
+    /// Values by process.
+    Blocks(Vec<(ProcId, Vec<Kval>)>),
+    /// As servers have packed them.
+    Packed(PackedFence),
+}
+
+/// Stores what comes of participants elsewhere. What this server contributed itself comes back and is passed over.
+pub(super) struct Intake<'s, S> {
+    store: &'s mut S,
+    registry: &'s mut Registry,
+    signature: &'s Signature,
+    /// The last namespace that was asked about, and whether all its processes take part.
+    whole: Option<(Namespace, bool)>,
+    /// The namespace that data came for last.
+    last: Option<Namespace>,
+    /// Its processes whose data is not published yet, with the number of the commit, and whether it is
+    /// all that they had posted until then.
+    unpublished: VecDeque<(u32, Option<u64>, bool)>,
+    /// Namespaces that data came for.
+    filled: BTreeSet<Namespace>,
+    /// Whether it is of interest whose data came whole.
+    has_missed: bool,
+    came_whole: BTreeSet<ProcId>,
+    failure: Option<Status>,
+}
+
+/// What became of it.
+pub(super) struct Taken {
+    /// Namespaces that data came for.
+    pub(super) filled: BTreeSet<Namespace>,
+    /// Whose data came whole.
+    pub(super) whole: BTreeSet<ProcId>,
+    /// Why not all of it is stored.
+    pub(super) failure: Option<Status>,
+}
+
+impl<'s, S: Publish> Intake<'s, S> {
+    pub(super) const fn new(
+        store: &'s mut S,
+        registry: &'s mut Registry,
+        signature: &'s Signature,
+        has_missed: bool,
+    ) -> Self {
+        Self {
+            store,
+            registry,
+            signature,
+            whole: None,
+            last: None,
+            unpublished: VecDeque::new(),
+            filled: BTreeSet::new(),
+            has_missed,
+            came_whole: BTreeSet::new(),
+            failure: None,
+        }
+    }
+
+    /// Takes everything over and publishes it.
+    pub(super) fn take(mut self, gathered: &Gathered, sizes: &[(Namespace, Option<u32>)]) -> Taken {
+        match gathered {
+            Gathered::Blocks(blocks) => self.take_blocks(blocks),
+            Gathered::Packed(packed) => packed.read(sizes, &mut |source, entries| self.take_block(source, entries)),
+        }
+        self.publish_last();
+        Taken { filled: self.filled, whole: self.came_whole, failure: self.failure }
+    }
+
+    fn take_blocks(&mut self, blocks: &[(ProcId, Vec<Kval>)]) {
+        for (proc, values) in blocks {
+            let Rank::Process(rank) = proc.rank else { continue };
+            let is_number = |entry: &&Kval| entry.key == COMMIT_NUMBER;
+            let commit = values.iter().find(is_number).and_then(|entry| entry.value.as_u64());
+            let entries: Vec<LentEntry<'_>> =
+                values.iter().filter(|entry| !is_number(entry)).map(LentEntry::from).collect();
+            let source = FenceSource { namespace: &proc.namespace, rank, commit };
+            if self.take_block(&source, &entries).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// Fences over different sets and direct modexes overtake each other on their way through the host. Values older
+    /// than those stored are dropped: an update that a fence has brought would be lost for good, because the next fence
+    /// does not carry it again.
+    fn take_block(&mut self, source: &FenceSource<'_>, entries: &[LentEntry<'_>]) -> ControlFlow<()> {
+        let FenceSource { namespace, rank, commit } = *source;
+        let (commit, is_all) = split_number(commit);
+        if entries.is_empty() || !self.is_participant(namespace, rank) {
+            return ControlFlow::Continue(());
+        }
+        if let Some(job) = self.registry.job_mut(namespace) {
+            let is_here = job.clients.contains_key(&rank);
+            if is_here || commit.is_some_and(|commit| commit < job.stored.of(rank)) {
+                return ControlFlow::Continue(());
+            }
+        }
+        if self.last.as_ref() != Some(namespace) {
+            self.publish_last();
+            self.filled.insert(namespace.clone());
+            self.last = Some(namespace.clone());
+        }
+        match self.store.take_arrival(namespace, rank, entries) {
+            Ok(unpublished) => {
+                self.unpublished.push_back((rank, commit, is_all));
+                let count = self.unpublished.len();
+                self.note(count.saturating_sub(unpublished));
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                tracing::warn!(%namespace, rank, %error, "data of a process elsewhere can't be stored");
+                self.failure = Some(error.status());
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Publishes what was taken over of the last namespace.
+    fn publish_last(&mut self) {
+        let Some(namespace) = &self.last else { return };
+        match self.store.publish_arrivals(namespace) {
+            Ok(count) => self.note(count),
+            Err(error) => {
+                tracing::warn!(%namespace, %error, "data of processes elsewhere can't be stored");
+                self.failure.get_or_insert(error.status());
+            }
+        }
+        self.unpublished.clear();
+    }
+
+    /// So many more of the last namespace's blocks can be read: which of their commits they include is known from now on.
+    fn note(&mut self, count: usize) {
+        let Some(namespace) = &self.last else { return };
+        let Some(job) = self.registry.job_mut(namespace) else { return };
+        for (rank, commit, is_all) in self.unpublished.drain(..count.min(self.unpublished.len())) {
+            if let Some(commit) = commit {
+                job.stored.note(rank, commit);
+            }
+            if self.has_missed && is_all {
+                self.came_whole.insert(ProcId::new(namespace.clone(), rank));
+            }
+        }
+    }
+
+    fn is_participant(&mut self, namespace: &Namespace, rank: u32) -> bool {
+        let is_whole = match &self.whole {
+            Some((last, is_whole)) if last == namespace => *is_whole,
+            _ => {
+                let anybody = ProcId { namespace: namespace.clone(), rank: Rank::Undefined };
+                let is_whole = self.signature.covers(&anybody);
+                self.whole = Some((namespace.clone(), is_whole));
+                is_whole
+            }
+        };
+        is_whole || self.signature.procs.binary_search(&ProcId::new(namespace.clone(), rank)).is_ok()
+    }
+}

@@ -1,0 +1,181 @@
+//! Whose segments processes of other jobs are handed, and when these are taken back.
+
+use super::harness::*;
+use crate::proto::{Collective, Group, Reply, Request, Spawn};
+use crate::server::{Capabilities, HostCall, HostReply, Output, PeerId, RegisterClient, RegisterNamespace};
+use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Value};
+
+const SUCCESS: Status = Status::SUCCESS;
+
+fn of(name: &str, rank: impl Into<Rank>) -> ProcId {
+    ProcId::new(namespace(name), rank)
+}
+
+fn all_of(names: &[&str]) -> Vec<ProcId> {
+    names.iter().map(|name| of(name, Rank::Wildcard)).collect()
+}
+
+fn collective(names: &[&str]) -> Collective {
+    Collective { procs: all_of(names), directives: Vec::new() }
+}
+
+/// Jobs of one process each, all of them here, which map segments.
+fn jobs(rig: &mut Rig, names: &[&str]) -> Vec<PeerId> {
+    for name in names {
+        rig.register(name, Some(1), Some(1));
+        rig.register_client(&of(name, 0));
+    }
+    names.iter().map(|name| rig.join(&of(name, 0), SEGMENT)).collect()
+}
+
+/// Segments handed over and taken back, in order.
+fn segments(outputs: &[Output]) -> Vec<(PeerId, &'static str, String)> {
+    let segment = |output: &Output| match output {
+        Output::SendSegment(peer, namespace) => Some((*peer, "sent", namespace.to_string())),
+        Output::WithdrawSegment(peer, namespace) => Some((*peer, "withdrawn", namespace.to_string())),
+        _ => None,
+    };
+    outputs.iter().filter_map(segment).collect()
+}
+
+fn sent(peer: PeerId, name: &str) -> (PeerId, &'static str, String) {
+    (peer, "sent", name.to_owned())
+}
+
+fn withdrawn(peer: PeerId, name: &str) -> (PeerId, &'static str, String) {
+    (peer, "withdrawn", name.to_owned())
+}
+
+fn all(rig: &mut Rig, peers: &[PeerId], request: &dyn Fn() -> Request) -> Vec<Output> {
+    peers.iter().flat_map(|&peer| rig.request(peer, request())).collect()
+}
+
+#[test]
+fn those_who_are_connected_are_handed_each_others_segments_before_they_are_told() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = jobs(&mut rig, &["a", "b"]);
+    let outputs = all(&mut rig, &peers, &|| Request::Connect(collective(&["a", "b"])));
+    assert_eq!(segments(&outputs), [sent(peers[0], "b"), sent(peers[1], "a")]);
+    let is_segment = |output: &Output| matches!(output, Output::SendSegment(..));
+    assert!(outputs[..2].iter().all(is_segment), "{outputs:?}");
+    let nothing = || Reply::Data(Vec::new());
+    assert_eq!(replies(&outputs), [(peers[0], nothing()), (peers[1], nothing())], "they need no copies");
+}
+
+#[test]
+fn a_segment_is_taken_back_with_the_last_tie() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = jobs(&mut rig, &["a", "b", "c"]);
+    all(&mut rig, &peers[..2], &|| Request::Connect(collective(&["a", "b"])));
+    let outputs = all(&mut rig, &peers, &|| Request::Connect(collective(&["a", "b", "c"])));
+    let expected = [(0, "c"), (1, "c"), (2, "a"), (2, "b")].map(|(peer, name)| sent(peers[peer], name));
+    assert_eq!(segments(&outputs), expected);
+    let outputs = all(&mut rig, &peers, &|| Request::Disconnect(collective(&["c", "b", "a"])));
+    let expected = [(0, "c"), (1, "c"), (2, "a"), (2, "b")].map(|(peer, name)| withdrawn(peers[peer], name));
+    assert_eq!(segments(&outputs), expected);
+    let outputs = all(&mut rig, &peers[..2], &|| Request::Disconnect(collective(&["a", "b"])));
+    assert_eq!(segments(&outputs), [withdrawn(peers[0], "b"), withdrawn(peers[1], "a")]);
+    assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[1], SUCCESS)]);
+    let outputs = all(&mut rig, &peers[..2], &|| Request::Disconnect(collective(&["a", "b"])));
+    let never = Status::ERR_INVALID_OPERATION;
+    assert_eq!(statuses(&outputs), [(peers[0], never), (peers[1], never)], "they are not connected");
+}
+
+#[test]
+fn a_group_ties_jobs_together_until_it_ends_or_one_leaves() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = jobs(&mut rig, &["a", "b"]);
+    let group =
+        |command| Group { command, id: Some(Text::from("g")), procs: all_of(&["a", "b"]), directives: Vec::new() };
+    let construct = || Request::GroupConstruct(group(crate::proto::Command::GroupConstruct.to_raw()));
+    let outputs = all(&mut rig, &peers, &construct);
+    assert_eq!(segments(&outputs), [sent(peers[0], "b"), sent(peers[1], "a")]);
+    let leave = Request::GroupOther(group(crate::proto::Command::GroupLeave.to_raw()));
+    let outputs = rig.request(peers[0], leave);
+    assert_eq!(segments(&outputs), [withdrawn(peers[0], "b")]);
+    let destruct = || Request::GroupDestruct(group(crate::proto::Command::GroupDestruct.to_raw()));
+    let outputs = rig.request(peers[1], destruct());
+    assert_eq!(segments(&outputs), [withdrawn(peers[1], "a")]);
+}
+
+#[test]
+fn who_maps_nothing_or_is_of_another_user_gets_copies() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let here = jobs(&mut rig, &["a"])[0];
+    for (name, uid) in [("b", OWNER.uid), ("c", OWNER.uid + 1)] {
+        rig.register(name, Some(1), Some(1));
+        rig.host(HostCall::RegisterClient(RegisterClient { proc: of(name, 0), uid, gid: OWNER.gid, object: 0 }));
+    }
+    let socket = rig.join(&of("b", 0), SOCKET);
+    let outputs = all(&mut rig, &[here, socket], &|| Request::Connect(collective(&["a", "b"])));
+    assert_eq!(segments(&outputs), [sent(here, "b")]);
+    let told = |reply: &Reply| matches!(reply, Reply::Data(jobs) if jobs.len() == 1);
+    assert_eq!(replies(&outputs).iter().map(|(_, reply)| told(reply)).collect::<Vec<_>>(), [false, true]);
+
+    // Nobody of the stranger's is connected; it departs, and what the host says goes.
+    let mut rig = Rig::new(Capabilities::CONNECT);
+    let here = jobs(&mut rig, &["a"])[0];
+    rig.register("c", Some(2), Some(1));
+    let stranger = RegisterClient { proc: of("c", 0), uid: OWNER.uid + 1, gid: OWNER.gid, object: 0 };
+    rig.host(HostCall::RegisterClient(stranger));
+    let request = Collective { procs: vec![of("a", 0), of("c", 1)], directives: Vec::new() };
+    let (id, _) = upcall(&rig.request(here, Request::Connect(request)));
+    let outputs = rig.complete(id, HostReply::Status(SUCCESS));
+    assert_eq!(segments(&outputs), [], "a job of another user's");
+    assert!(told(&replies(&outputs)[0].1), "{outputs:?}");
+}
+
+#[test]
+fn who_ends_or_whose_job_ends_is_tied_to_nothing() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = jobs(&mut rig, &["a", "b", "c"]);
+    all(&mut rig, &peers, &|| Request::Connect(collective(&["a", "b", "c"])));
+    let outputs = rig.host(HostCall::DeregisterNamespace(namespace("c")));
+    assert_eq!(segments(&outputs), [withdrawn(peers[0], "c"), withdrawn(peers[1], "c")]);
+    rig.request(peers[1], Request::Finalize);
+    let again = rig.connect(&of("b", 0), SEGMENT);
+    assert_eq!(segments(&again.1), [sent(again.0, "b")], "its own job alone");
+    rig.lose(peers[0]);
+    rig.host(HostCall::DeregisterNamespace(namespace("a")));
+    let outputs = rig.host(HostCall::DeregisterNamespace(namespace("b")));
+    assert_eq!(segments(&outputs), []);
+}
+
+fn register_child(rig: &mut Rig, name: &str, parent: &ProcId) -> Namespace {
+    let description = vec![Info::new(JOB_SIZE, 1_u32), Info::new(key("pmix.parent"), Value::from(parent.clone()))];
+    let (namespace, description) = (namespace(name), description.into());
+    let registration =
+        RegisterNamespace { namespace: namespace.clone(), local_count: Some(1), description, nodata: false };
+    rig.host(HostCall::RegisterNamespace(registration));
+    rig.register_client(&of(name, 0));
+    namespace
+}
+
+#[test]
+fn a_job_and_whoever_has_started_it_read_each_other() {
+    let mut rig = Rig::new(Capabilities::SPAWN);
+    let parent = jobs(&mut rig, &["a"])[0];
+    let (id, _) = upcall(&rig.request(parent, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
+    let child = register_child(&mut rig, "child", &of("a", 0));
+    let (peer, outputs) = rig.connect(&of("child", 0), SEGMENT);
+    assert_eq!(segments(&outputs), [sent(peer, "a"), sent(peer, "child")], "the child reads its parent's job");
+    let outputs = rig.complete(id, HostReply::Spawned(child));
+    assert_eq!(segments(&outputs), [sent(parent, "child")]);
+    let expected = Reply::Spawned { namespace: Text::from("child"), entries: Vec::new() };
+    assert_eq!(replies(&outputs), [(parent, expected)]);
+    // A second connection of the child's, as a forked process makes it.
+    let (clone, outputs) = rig.connect(&of("child", 0), SEGMENT);
+    assert_eq!(segments(&outputs), [sent(clone, "a"), sent(clone, "child")]);
+    let asked = rig.request(peer, get(&everybody_of("child"), Some("pmix.parent"), &[]));
+    assert_eq!(replies(&asked).len(), 1);
+    let outputs = all(&mut rig, &[parent, peer], &|| {
+        Request::Disconnect(Collective { procs: vec![of("a", 0), of("child", 0)], directives: Vec::new() })
+    });
+    let expected = [(parent, "child"), (peer, "a"), (clone, "a")].map(|(peer, name)| withdrawn(peer, name));
+    assert_eq!(segments(&outputs), expected);
+    assert_eq!(statuses(&outputs), [(parent, SUCCESS), (peer, SUCCESS)]);
+}
+
+fn everybody_of(name: &str) -> ProcId {
+    of(name, Rank::Wildcard)
+}

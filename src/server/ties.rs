@@ -1,0 +1,265 @@
+//! Who reads whose job: processes that are connected, in one group, or of jobs of which one has started the other. They are
+//! handed the segments of each other's jobs, and read them as they read their own.
+//!
+//! A segment goes only to a process whose user is the one whose processes these are. When the last tie to a job ends, the
+//! process is told to forget the segment, and gets it no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::collective::{Kind, Operation};
+use super::core::Server;
+use super::io::{Output, PeerId, StoreOffer};
+use super::peer::Stage;
+use super::registry::Presence;
+use super::requests::GroupOperation;
+use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
+use crate::keys;
+use crate::types::{Namespace, ProcId, Rank, Text, Value};
+
+/// What ties processes of several jobs together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tie {
+    /// They are connected: the participants as written.
+    Connection(Arc<[ProcId]>),
+    /// They are in a group of this name. Several groups may have it.
+    Group(Text, u64),
+    /// A process has started this job.
+    Spawn(Namespace),
+}
+
+/// Jobs that a tie is about, the process's own included.
+type Jobs = Arc<BTreeSet<Namespace>>;
+
+/// All ties of the processes here.
+#[derive(Debug, Default)]
+pub(super) struct Ties {
+    of_process: BTreeMap<ProcId, BTreeMap<Tie, Jobs>>,
+    last_group: u64,
+}
+
+/// What a process here may no longer read.
+type Lost = Vec<(ProcId, Namespace)>;
+
+impl Ties {
+    /// How many a process has.
+    pub(super) fn count(&self, proc: &ProcId) -> usize {
+        self.of_process.get(proc).map_or(0, BTreeMap::len)
+    }
+
+    fn of(&self, proc: &ProcId) -> impl Iterator<Item = (&Tie, &Jobs)> {
+        self.of_process.get(proc).into_iter().flatten()
+    }
+
+    /// Jobs that a process may read besides its own.
+    fn reach(&self, proc: &ProcId) -> BTreeSet<Namespace> {
+        let jobs = self.of(proc).flat_map(|(_, jobs)| jobs.iter());
+        jobs.filter(|namespace| **namespace != proc.namespace).cloned().collect()
+    }
+
+    fn reaches(&self, proc: &ProcId, namespace: &Namespace) -> bool {
+        *namespace != proc.namespace && self.of(proc).any(|(_, jobs)| jobs.contains(namespace))
+    }
+
+    /// Takes processes off the ties that are meant.
+    fn part(&mut self, procs: &BTreeSet<ProcId>, is_meant: impl Fn(&Tie, &Jobs) -> bool) -> Lost {
+        let mut lost = Vec::new();
+        for proc in procs {
+            let before = self.reach(proc);
+            let Some(ties) = self.of_process.get_mut(proc) else { continue };
+            ties.retain(|tie, jobs| !is_meant(tie, jobs));
+            if ties.is_empty() {
+                self.of_process.remove(proc);
+            }
+            let after = self.reach(proc);
+            lost.extend(before.into_iter().filter(|name| !after.contains(name)).map(|name| (proc.clone(), name)));
+        }
+        lost
+    }
+
+    /// Those who are tied to a job that is not theirs.
+    fn readers_of(&self, namespace: &Namespace) -> Vec<ProcId> {
+        self.of_process.keys().filter(|proc| self.reaches(proc, namespace)).cloned().collect()
+    }
+}
+
+impl<S: Publish> Server<S> {
+    /// Whether the whole set is connected, as far as is known here.
+    fn is_connected(&self, procs: &[ProcId], here: &BTreeSet<ProcId>) -> bool {
+        let namespaces: BTreeSet<&Namespace> = procs.iter().map(|proc| &proc.namespace).collect();
+        let is_of_all = |(tie, jobs): (&Tie, &Jobs)| match tie {
+            Tie::Connection(connected) => **connected == *procs,
+            // A job is connected with whoever has started it.
+            Tie::Spawn(_) => namespaces.iter().all(|namespace| jobs.contains(*namespace)),
+            Tie::Group(..) => false,
+        };
+        here.iter().any(|proc| self.ties.of(proc).any(is_of_all))
+    }
+
+    /// Whether a set is to be disconnected that is not connected.
+    pub(super) fn parts_strangers(&self, operation: &Operation) -> bool {
+        operation.signature.kind == Kind::Disconnect
+            && !self.is_connected(&operation.signature.procs, &operation.contributed)
+    }
+
+    /// An operation has ended well: those who took part here read each other's jobs from now on, or no longer.
+    pub(super) fn tie(&mut self, operation: &Operation) {
+        let procs = &operation.signature.procs;
+        let namespaces: BTreeSet<Namespace> = procs.iter().map(|proc| proc.namespace.clone()).collect();
+        let is_here =
+            |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence == Presence::Connected);
+        let here = &operation.contributed.iter().filter(is_here).cloned().collect();
+        match &operation.signature.kind {
+            Kind::Connect => self.bind(&Tie::Connection(procs.as_slice().into()), namespaces, here),
+            Kind::Group(GroupOperation::Construct, id) => {
+                self.ties.last_group = self.ties.last_group.saturating_add(1);
+                let members = self.groups.of_procs(id, here).flat_map(|group| &group.members);
+                let namespaces = members.map(|proc| proc.namespace.clone()).chain(namespaces).collect();
+                self.bind(&Tie::Group(id.clone(), self.ties.last_group), namespaces, here);
+            }
+            Kind::Disconnect => {
+                let gone = here.union(&operation.departed).cloned().collect();
+                let lost = self.ties.part(&gone, |tie, jobs| match tie {
+                    Tie::Connection(connected) => **connected == **procs,
+                    Tie::Spawn(_) => jobs.is_subset(&namespaces),
+                    Tie::Group(..) => false,
+                });
+                self.take_away(lost);
+            }
+            Kind::Group(GroupOperation::Destruct, id) => {
+                let gone = here.union(&operation.departed).cloned().collect();
+                self.untie_group(id, &gone);
+            }
+            Kind::Fence => {}
+        }
+    }
+
+    /// Processes here are no longer in their group of this name.
+    pub(super) fn untie_group(&mut self, id: &Text, procs: &BTreeSet<ProcId>) {
+        let lost = self.ties.part(procs, |tie, _| matches!(tie, Tie::Group(name, _) if name == id));
+        self.take_away(lost);
+    }
+
+    /// A process has ended, or has left: what tied it to others is gone.
+    pub(super) fn untie(&mut self, proc: &ProcId) {
+        let lost = self.ties.part(&BTreeSet::from([proc.clone()]), |_, _| true);
+        self.take_away(lost);
+    }
+
+    /// A job is gone: nobody is tied to it, and its own processes are tied to nothing.
+    pub(super) fn untie_namespace(&mut self, namespace: &Namespace) {
+        let lost = self.ties.readers_of(namespace).into_iter().map(|proc| (proc, namespace.clone())).collect();
+        self.take_away(lost);
+        self.ties.of_process.retain(|proc, ties| {
+            let is_other = |jobs: &BTreeSet<Namespace>| jobs.iter().any(|job| *job != proc.namespace);
+            for jobs in ties.values_mut().filter(|jobs| jobs.contains(namespace)) {
+                *jobs = Arc::new(jobs.iter().filter(|job| *job != namespace).cloned().collect());
+            }
+            ties.retain(|_, jobs| is_other(jobs));
+            proc.namespace != *namespace && !ties.is_empty()
+        });
+    }
+
+    /// A job is known here from now on: those who are tied to it already are handed its segment.
+    pub(super) fn hand_over_new(&mut self, namespace: &Namespace) {
+        for proc in self.ties.readers_of(namespace) {
+            for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
+                self.hand_over_segment(peer, namespace);
+            }
+        }
+    }
+
+    /// A process here has started a job.
+    pub(super) fn tie_spawned(&mut self, id: PeerId, child: &Namespace) {
+        let Some(spawner) = self.peers.get(id).map(|peer| peer.proc.clone()) else { return };
+        let namespaces = BTreeSet::from([child.clone(), spawner.namespace.clone()]);
+        self.bind(&Tie::Spawn(child.clone()), namespaces, &BTreeSet::from([spawner]));
+    }
+
+    /// A process here may be of a job that another has started, as its description says. It reads the other's job.
+    pub(super) fn tie_to_parent(&mut self, proc: &ProcId) {
+        let lookup = Lookup {
+            rank: Rank::Wildcard,
+            key: KeyRef::new(keys::PARENT_ID.name()),
+            realm: RealmRequest::Default,
+            audience: None,
+        };
+        let Ok(Value::Proc(parent)) = self.store.lookup(&proc.namespace, &lookup) else { return };
+        if parent.namespace != proc.namespace {
+            let namespaces = BTreeSet::from([proc.namespace.clone(), parent.namespace]);
+            self.bind(&Tie::Spawn(proc.namespace.clone()), namespaces, &BTreeSet::from([proc.clone()]));
+        }
+    }
+
+    /// Only who is here is tied to anything. For tests and simulations.
+    pub(super) fn assert_ties_are_of_the_living(&self) {
+        for (proc, ties) in &self.ties.of_process {
+            let presence = self.registry.client(proc).map(|client| client.presence);
+            assert_eq!(presence, Some(Presence::Connected), "{proc} is tied by {ties:?}");
+            assert!(!ties.is_empty() && ties.len() <= self.config.limits.ties_per_process_max, "ties of {proc}");
+        }
+    }
+
+    fn bind(&mut self, tie: &Tie, namespaces: BTreeSet<Namespace>, here: &BTreeSet<ProcId>) {
+        // A connection within one job has no other meaning than that it can be ended.
+        if namespaces.len() < 2 && !matches!(tie, Tie::Connection(_)) {
+            return;
+        }
+        let jobs = Arc::new(namespaces);
+        for proc in here {
+            if self.ties.count(proc) >= self.config.limits.ties_per_process_max {
+                continue;
+            }
+            let news: Vec<Namespace> =
+                jobs.iter().filter(|job| **job != proc.namespace && !self.ties.reaches(proc, job)).cloned().collect();
+            self.ties.of_process.entry(proc.clone()).or_default().insert(tie.clone(), Arc::clone(&jobs));
+            for peer in self.peers.of_process(proc).collect::<Vec<_>>() {
+                news.iter().for_each(|namespace| self.hand_over_segment(peer, namespace));
+            }
+        }
+    }
+
+    /// Hands over the segments of all jobs that a process is tied to: it has come (again).
+    pub(super) fn hand_over_reach(&mut self, id: PeerId, proc: &ProcId) {
+        for namespace in self.ties.reach(proc) {
+            self.hand_over_segment(id, &namespace);
+        }
+    }
+
+    fn hand_over_segment(&mut self, id: PeerId, namespace: &Namespace) {
+        if self.has_segment(id, namespace) {
+            self.outputs.push(Output::SendSegment(id, namespace.clone()));
+        }
+    }
+
+    /// Whether a connection has been handed the segment of another job.
+    pub(super) fn has_segment(&self, id: PeerId, namespace: &Namespace) -> bool {
+        let Some(peer) = self.peers.get(id) else { return false };
+        let reads = peer.store == StoreOffer::Segment && peer.stage == Stage::Admitted;
+        reads
+            && self.store.is_registered(namespace)
+            && self.is_of_user(namespace, peer.credentials.uid, peer.credentials.gid)
+            && self.ties.reaches(&peer.proc, namespace)
+    }
+
+    /// Whether a job's processes here are this user's, and nobody else's. Root, and the server's own user, read what is
+    /// nobody's here.
+    fn is_of_user(&self, namespace: &Namespace, uid: u32, gid: u32) -> bool {
+        let Some(job) = self.registry.registered(namespace) else { return false };
+        let mut owners = job.clients.values().map(|client| client.credentials).peekable();
+        match owners.peek() {
+            None => self.is_trusted(uid),
+            Some(_) => owners.all(|owner| owner.uid == uid && owner.gid == gid),
+        }
+    }
+
+    fn take_away(&mut self, lost: Lost) {
+        for (proc, namespace) in lost {
+            for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
+                if self.peers.get(peer).is_some_and(|peer| peer.store == StoreOffer::Segment) {
+                    self.outputs.push(Output::WithdrawSegment(peer, namespace.clone()));
+                }
+            }
+        }
+    }
+}
