@@ -24,7 +24,7 @@ pub fn encode_fence(blocks: &[(u32, Vec<Kval>)], codec: Codec) -> Result<Vec<u8>
 }
 
 /// One server's part of a fence for servers of 6.0 and 6.1: the entries of its processes by name. Compressed as these
-/// servers compress: from [`COMPRESSED_FROM_BYTES`] on, if that makes it smaller.
+/// servers compress: from 4 KiB on, if that makes it smaller.
 ///
 /// # Errors
 /// [`EncodeError`] if the encoding cannot carry a value.
