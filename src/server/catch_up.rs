@@ -71,6 +71,13 @@ impl Arrears {
     pub(super) fn open(&self, operation: OperationId) -> Option<usize> {
         self.running.get(&operation).map(|running| running.open)
     }
+
+    /// Whether a fence has yet to ask for somebody, and nothing is under way that would have it go on.
+    pub(super) fn is_stuck(&self, operation: OperationId) -> bool {
+        let is_stuck =
+            |running: &CatchUp| running.open == 0 && running.left.iter().all(|proc| !self.asked.contains(proc));
+        self.running.get(&operation).is_some_and(is_stuck)
+    }
 }
 
 impl<S: Publish> Server<S> {
@@ -111,7 +118,7 @@ impl<S: Publish> Server<S> {
     }
 
     /// Asks for more, and ends the fences that have got everything.
-    fn go_on_catching_up(&mut self, now: Time) {
+    pub(super) fn go_on_catching_up(&mut self, now: Time) {
         let can_ask = self.config.capabilities.contains(Capabilities::DIRECT_MODEX);
         let mut done = Vec::new();
         let mut questions = Vec::new();

@@ -81,6 +81,7 @@ impl<S: Publish> Server<S> {
                     assert!(self.collectives.is_oldest(id), "{id:?} is before its turn");
                     let asked = self.upcalls.catching_up(id);
                     assert_eq!(self.arrears.open(id), Some(asked.len()), "{id:?} waits for no upcall");
+                    assert!(!self.arrears.is_stuck(id), "{id:?} waits for nothing at all");
                 }
                 Stage::AtHost(upcall) => {
                     let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);

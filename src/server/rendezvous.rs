@@ -186,6 +186,8 @@ impl<S: Publish> Server<S> {
         if let Some(signature) = self.release(id, status, info) {
             self.settle_answered(now, &signature);
         }
+        // Others may have waited for what this one had asked for.
+        self.go_on_catching_up(now);
     }
 
     /// Ends the operations of a signature whose turn has come, in order.

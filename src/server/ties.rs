@@ -151,11 +151,13 @@ impl<S: Publish> Server<S> {
         let lost = self.ties.readers_of(namespace).into_iter().map(|proc| (proc, namespace.clone())).collect();
         self.take_away(lost);
         self.ties.of_process.retain(|proc, ties| {
-            let is_other = |jobs: &BTreeSet<Namespace>| jobs.iter().any(|job| *job != proc.namespace);
-            for jobs in ties.values_mut().filter(|jobs| jobs.contains(namespace)) {
+            ties.retain(|_, jobs| {
+                if !jobs.contains(namespace) {
+                    return true;
+                }
                 *jobs = Arc::new(jobs.iter().filter(|job| *job != namespace).cloned().collect());
-            }
-            ties.retain(|_, jobs| is_other(jobs));
+                jobs.iter().any(|job| *job != proc.namespace)
+            });
             proc.namespace != *namespace && !ties.is_empty()
         });
     }
@@ -172,6 +174,10 @@ impl<S: Publish> Server<S> {
     /// A process here has started a job.
     pub(super) fn tie_spawned(&mut self, id: PeerId, child: &Namespace) {
         let Some(spawner) = self.peers.get(id).map(|peer| peer.proc.clone()) else { return };
+        // It may have left since it asked.
+        if self.registry.client(&spawner).is_none_or(|client| client.presence != Presence::Connected) {
+            return;
+        }
         let namespaces = BTreeSet::from([child.clone(), spawner.namespace.clone()]);
         self.bind(&Tie::Spawn(child.clone()), namespaces, &BTreeSet::from([spawner]));
     }

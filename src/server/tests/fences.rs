@@ -587,3 +587,29 @@ fn a_job_that_goes_takes_the_fence_along_that_fetches_its_values() {
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
     assert_eq!((rig.server.upcall_count(), rig.server.collective_count()), (0, 0));
 }
+
+/// Two fences were missed that cover one process. The one that had asked for it ended with its other job, and the other one
+/// waited for an answer that was nobody's any more.
+#[test]
+fn a_fence_asks_itself_when_the_one_that_had_asked_is_gone() {
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peer = rig.job(2, 1)[0];
+    let with = |name: &str| [everybody(), ProcId::new(namespace(name), Rank::Wildcard)];
+    let bring = |rig: &mut Rig, name: &str, reply: HostReply| {
+        let (id, _) = fence_upcall(&rig.request(peer, fence(&with(name), &[flag("pmix.collect")])));
+        rig.complete(id, reply)
+    };
+    for name in ["y", "z"] {
+        rig.register(name, Some(1), Some(0));
+        bring(&mut rig, name, fenced(vec![(proc(1), up_to(1, vec![kval("a", 1)]))]));
+        bring(&mut rig, name, HostReply::Status(Status::ERR_TIMEOUT));
+    }
+    let (_, asked) = upcall(&bring(&mut rig, "y", fenced(Vec::new())));
+    assert_eq!(upcalls(&bring(&mut rig, "z", fenced(Vec::new()))), [], "nobody is asked for twice at a time");
+    let outputs = rig.host(HostCall::DeregisterNamespace(namespace("y")));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+    let (fetch, again) = upcall(&outputs);
+    assert_eq!(again, asked);
+    let outputs = rig.complete(fetch, HostReply::DirectModex(up_to(2, vec![kval("a", 2)])));
+    assert_eq!(statuses(&outputs), [(peer, SUCCESS)]);
+}

@@ -141,6 +141,29 @@ fn who_ends_or_whose_job_ends_is_tied_to_nothing() {
     assert_eq!(segments(&outputs), []);
 }
 
+/// A job of others that ended took along every connection of processes of one job.
+#[test]
+fn a_connection_within_a_job_outlasts_other_jobs() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = jobs(&mut rig, &["a", "c"]);
+    rig.request(peers[0], Request::Connect(collective(&["a"])));
+    rig.host(HostCall::DeregisterNamespace(namespace("c")));
+    let outputs = rig.request(peers[0], Request::Disconnect(collective(&["a"])));
+    assert_eq!(statuses(&outputs), [(peers[0], SUCCESS)]);
+}
+
+/// The host's answer to a spawn tied a process to the new job that had left in between.
+#[test]
+fn who_has_left_is_not_tied_to_the_job_that_it_had_started() {
+    let mut rig = Rig::new(Capabilities::SPAWN);
+    let parent = jobs(&mut rig, &["a"])[0];
+    let (id, _) = upcall(&rig.request(parent, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
+    let child = register_child(&mut rig, "child", &of("a", 0));
+    rig.request(parent, Request::Finalize);
+    let outputs = rig.complete(id, HostReply::Spawned(child));
+    assert_eq!(segments(&outputs), []);
+}
+
 fn register_child(rig: &mut Rig, name: &str, parent: &ProcId) -> Namespace {
     let description = vec![Info::new(JOB_SIZE, 1_u32), Info::new(key("pmix.parent"), Value::from(parent.clone()))];
     let (namespace, description) = (namespace(name), description.into());
