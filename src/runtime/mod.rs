@@ -29,6 +29,7 @@ mod cleaner;
 mod clock;
 mod commands;
 mod connection;
+mod connection_limits;
 mod connections;
 mod derived;
 mod event_error;
@@ -80,7 +81,7 @@ mod witness;
 
 pub use alone::{alone, alone_as};
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
-pub use connections::ConnectionLimits;
+pub use connection_limits::ConnectionLimits;
 pub use event_error::EventError;
 pub use events::{Completion, EventCall, Handler};
 pub use fetched::{Borrowed, Fetched};

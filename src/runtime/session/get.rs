@@ -1,0 +1,227 @@
+//! How a Get finds its value: where it lies, among what this process put, or at the server.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::Session;
+use crate::client::{Call, CallError, Decision, GetRequest, Outcome, Round, resolve};
+use crate::gds::{KeyRef, Lookup, RealmRequest};
+use crate::proto::{Command, RankData};
+use crate::runtime::derived;
+use crate::runtime::fetched::Fetched;
+use crate::runtime::inflated::{inflated, inflated_entries};
+use crate::runtime::link::CallResult;
+use crate::runtime::stores::SessionStores;
+use crate::types::{DataType, ProcId, Rank, Status, Time, Value};
+
+/// Why a Get gave no value.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// There is none, or none that this process may see.
+    #[error("no value: {status}")]
+    NotFound {
+        /// Not found, or posted with a scope that excludes this process.
+        status: Status,
+    },
+    /// The server could not be asked, or refused.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The stored bytes are damaged.
+    #[error("the stored bytes are damaged")]
+    Damaged,
+    /// The session was dropped before the value came.
+    #[error("the client was dropped before the value came")]
+    Dropped,
+}
+
+impl FetchError {
+    /// Whether there simply is no value.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Self::NotFound { status } | Self::Call(CallError::Refused { status, .. }) => {
+                *status == Status::ERR_NOT_FOUND
+            }
+            _ => false,
+        }
+    }
+
+    /// What a lookup that ended with this status means.
+    const fn of(status: Status) -> Self {
+        match status {
+            Status::ERROR => Self::Damaged,
+            status => Self::NotFound { status },
+        }
+    }
+}
+
+impl Session {
+    /// As [`Session::peek`], for what is found without a detour; `None`: ask that.
+    #[must_use]
+    #[inline(always)]
+    pub fn quick(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        if self.may_be_staged(rank) { None } else { self.quick_published(rank, key) }
+    }
+
+    #[inline(always)]
+    fn quick_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        self.own.as_ref()?.reader.quick(rank, key).map(Fetched::published)
+    }
+
+    /// A value straight from the segment of the own namespace, which [`Session::quick`] has not found: no lock, no system
+    /// call, no allocation. `None` when it is not there, or something this process stored itself might stand before it;
+    /// [`Session::get`] then knows more.
+    #[must_use]
+    pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        if self.may_be_staged(rank) {
+            return self.peek_behind_staging(rank, key);
+        }
+        self.peek_published(rank, key)
+    }
+
+    /// What this process stored itself stands before what is published; without a rank only [`Session::get`] knows
+    /// whose is meant.
+    fn peek_behind_staging(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        rank.process()?;
+        let proc = ProcId { namespace: self.proc.namespace.clone(), rank };
+        let staged = self.staging.lock().find(&proc, key.name, None).cloned();
+        match staged {
+            Some(value) => Some(Fetched::shared(value)),
+            None => self.quick_published(rank, key).or_else(|| self.peek_published(rank, key)),
+        }
+    }
+
+    fn peek_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
+        let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
+        match self.own.as_ref()?.reader.search(&lookup) {
+            // What was compressed must be unpacked, which is not for here.
+            Ok(value) if value.data_type() != DataType::CompressedString => Some(Fetched::published(value)),
+            _ => None,
+        }
+    }
+
+    /// A value from wherever it is; waits for it if the request lets it.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub fn get(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
+        match self.look_up(request) {
+            Err(error) if error.is_not_found() => self.derived(request).map(Fetched::owned).ok_or(error),
+            outcome => outcome,
+        }
+    }
+
+    /// As [`Session::get`], of what somebody registered or put.
+    pub(in crate::runtime) fn look_up(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
+        let begun = request.directives.timeout.map(|_| self.link.now());
+        let mut answer: Option<Arc<[RankData]>> = None;
+        loop {
+            let ask = match self.look(request, begun, answer.as_deref()) {
+                ControlFlow::Break(outcome) => return outcome,
+                ControlFlow::Continue(ask) => ask,
+            };
+            answer = match self.link.call(Call::Get(ask))? {
+                Outcome::Answered(data) => Some(data),
+                Outcome::LookAgain | Outcome::Complete | Outcome::Reply(_) => None,
+            };
+        }
+    }
+
+    /// One round of a Get: how it ends, or what the server is to be asked for before the next.
+    fn look(
+        &self,
+        request: &GetRequest,
+        begun: Option<Time>,
+        answer: Option<&[RankData]>,
+    ) -> ControlFlow<Result<Fetched<'_>, FetchError>, GetRequest> {
+        let decision = resolve(request, &self.proc, answer.map_or(Round::First, Round::Answered), &SessionStores(self));
+        if matches!(decision, Decision::Ask(_) | Decision::NotFound(_))
+            && let Some(value) = self.given(request)
+        {
+            return ControlFlow::Break(as_put(Fetched::owned(value), request));
+        }
+        match decision {
+            Decision::Found(value) => ControlFlow::Break(as_put(value, request)),
+            Decision::Known(value) => ControlFlow::Break(as_put(Fetched::owned(value), request)),
+            Decision::NotFound(status) => ControlFlow::Break(Err(FetchError::of(status))),
+            Decision::Ask(ask) => match self.in_time(ask, begun) {
+                Ok(ask) => ControlFlow::Continue(ask),
+                Err(error) => ControlFlow::Break(Err(FetchError::Call(error))),
+            },
+        }
+    }
+
+    /// As [`Session::get`]; the value, copied, goes to `callback`, on the progress thread, also if it is there already.
+    ///
+    /// # Errors
+    /// The thread could not be started; the callback will not run.
+    pub fn get_with(
+        self: &Arc<Self>,
+        request: GetRequest,
+        callback: impl FnOnce(Result<Value, FetchError>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let session = Arc::downgrade(self);
+        let begun = request.directives.timeout.map(|_| self.link.now());
+        let callback: ValueCallback = match derived::may_follow(&request) {
+            true => derived::or_derived(&session, &request, Box::new(callback)),
+            false => Box::new(callback),
+        };
+        let asked = Asked { request, begun };
+        self.later(move || continue_get(&session, asked, None, callback))
+    }
+
+    /// What the process asked about gave a group that this one is in too.
+    fn given(&self, request: &GetRequest) -> Option<Value> {
+        let key = request.key.as_ref().filter(|_| request.directives.is_unqualified())?;
+        self.groups.gifts.find(&request.proc, key)
+    }
+
+    /// The request with what is left of its time; each round of a Get takes from the same.
+    fn in_time(&self, mut request: GetRequest, begun: Option<Time>) -> Result<GetRequest, CallError> {
+        let spent = begun.map_or(Duration::ZERO, |begun| self.link.now().since(begun));
+        if request.directives.spend(spent) { Ok(request) } else { Err(CallError::TimedOut { command: Command::Get }) }
+    }
+}
+
+/// Takes the value of a Get once it is there.
+pub(in crate::runtime) type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
+
+/// A Get with callback.
+struct Asked {
+    request: GetRequest,
+    /// When its time limit began to run, if it has one.
+    begun: Option<Time>,
+}
+
+/// One round of a Get with callback. The session is held for the round only: one that was dropped meanwhile has ended
+/// its calls.
+fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankData]>>, callback: ValueCallback) {
+    let Some(held) = session.upgrade() else {
+        return callback(Err(FetchError::Dropped));
+    };
+    let ask = match held.look(&asked.request, asked.begun, answer.as_deref()) {
+        ControlFlow::Break(outcome) => return callback(outcome.and_then(owned)),
+        ControlFlow::Continue(ask) => ask,
+    };
+    let session = Weak::clone(session);
+    let go_on = Box::new(move |result: CallResult| match result {
+        Ok(Outcome::Answered(data)) => continue_get(&session, asked, Some(data), callback),
+        Ok(_) => continue_get(&session, asked, None, callback),
+        Err(error) => callback(Err(FetchError::Call(error))),
+    });
+    held.link.start_with(Call::Get(ask), go_on);
+}
+
+/// One value, or everything about a process, without compression.
+fn as_put<'a>(found: Fetched<'a>, request: &GetRequest) -> Result<Fetched<'a>, FetchError> {
+    match request.key {
+        Some(_) => inflated(found),
+        None => Ok(Fetched::owned(inflated_entries(found.into_value().map_err(|_| FetchError::Damaged)?))),
+    }
+}
+
+fn owned(value: Fetched<'_>) -> Result<Value, FetchError> {
+    value.into_value().map_err(|_| FetchError::Damaged)
+}

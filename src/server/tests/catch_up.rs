@@ -1,0 +1,143 @@
+//! Fences that went by a server, and what it does before the next one of these participants succeeds.
+
+use super::harness::*;
+use crate::server::{Capabilities, HostCall, HostReply, Upcall};
+use crate::types::{ProcId, Rank, Scope, Status};
+
+const SUCCESS: Status = Status::SUCCESS;
+
+/// Found by simulation: a host's answer that was lost on its way to one server took what the fence had brought with it.
+/// The owners' servers, where it had arrived, never sent that again, and the one that had missed it went on to answer with
+/// older values. It fetches what may be outdated before the next fence of these participants succeeds.
+#[test]
+fn who_has_missed_a_fence_fetches_what_may_be_outdated_before_the_next_succeeds() {
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peer = rig.job(4, 1)[0];
+    let (id, _) = collect(&mut rig, &[peer]);
+    rig.complete(id, fenced(vec![(proc(1), up_to(1, vec![kval("a", 1)])), (proc(2), up_to(1, vec![kval("a", 1)]))]));
+    let (missed, _) = collect(&mut rig, &[peer]);
+    rig.complete(missed, HostReply::Status(Status::ERR_TIMEOUT));
+    let (id, _) = collect(&mut rig, &[peer]);
+    let outputs = rig.complete(id, fenced(vec![(proc(2), up_to(3, vec![kval("b", 3)]))]));
+    assert_eq!(replies(&outputs), []);
+    let fetches = upcalls(&outputs);
+    let asked: Vec<Upcall> = fetches.iter().map(|(_, upcall)| upcall.clone()).collect();
+    let whole = |rank| Upcall::DirectModex { proc: proc(rank), directives: Vec::new() };
+    assert_eq!(asked, [whole(1), whole(2)], "nothing is known of rank 3: a Get asks");
+    let first = rig.complete(fetches[0].0, HostReply::DirectModex(up_to(2, vec![kval("a", 2)])));
+    assert_eq!(replies(&first), []);
+    let last = rig.complete(fetches[1].0, HostReply::DirectModex(up_to(3, vec![kval("a", 2), kval("b", 3)])));
+    assert_eq!(statuses(&last), [(peer, SUCCESS)]);
+    for rank in [1, 2] {
+        assert_eq!(data(&rig.request(peer, get(&proc(rank), Some("a"), &[])))[0], kval("a", 2));
+    }
+    let (id, _) = collect(&mut rig, &[peer]);
+    assert_eq!(statuses(&rig.complete(id, fenced(Vec::new()))), [(peer, SUCCESS)], "that was once for all");
+}
+
+#[test]
+fn a_fence_that_cannot_fetch_what_another_has_brought_to_others_fails_and_so_does_the_next() {
+    for (capabilities, failure) in [
+        (Capabilities::FENCE, Status::ERR_NOT_SUPPORTED),
+        (Capabilities::FENCE | Capabilities::DIRECT_MODEX, Status::ERR_UNREACH),
+    ] {
+        let mut rig = Rig::new(capabilities);
+        let peer = rig.job(2, 1)[0];
+        let (id, _) = collect(&mut rig, &[peer]);
+        rig.complete(id, fenced(vec![(proc(1), up_to(1, vec![kval("a", 1)]))]));
+        let (missed, _) = collect(&mut rig, &[peer]);
+        rig.complete(missed, HostReply::Status(Status::ERR_TIMEOUT));
+        for _ in 0..2 {
+            let (id, _) = collect(&mut rig, &[peer]);
+            let mut outputs = rig.complete(id, fenced(Vec::new()));
+            for (fetch, _) in upcalls(&outputs) {
+                outputs = rig.complete(fetch, HostReply::Status(Status::ERR_UNREACH));
+            }
+            assert_eq!(statuses(&outputs), [(peer, failure)]);
+        }
+    }
+}
+
+/// Where the fence failed for all, all send everything again: nobody needs to ask.
+#[test]
+fn after_a_fence_that_failed_everything_is_sent_and_said_to_be_everything() {
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peer = rig.job(2, 1)[0];
+    let everything = |commit: u64, entries| up_to(commit | 1 << 63, entries);
+    rig.put(peer, Scope::Global, "a", 1);
+    let (id, data) = collect(&mut rig, &[peer]);
+    assert_eq!(data.blocks, [(proc(0), up_to(1, vec![kval("a", 1)]))], "nobody can have missed anything");
+    rig.complete(id, fenced(vec![(proc(1), up_to(1, vec![kval("a", 1)]))]));
+    let (missed, _) = collect(&mut rig, &[peer]);
+    rig.complete(missed, HostReply::Status(Status::ERR_TIMEOUT));
+    let (id, data) = collect(&mut rig, &[peer]);
+    assert_eq!(data.blocks, [(proc(0), everything(1, vec![kval("a", 1)]))]);
+    let outputs = rig.complete(id, fenced(vec![(proc(1), everything(2, vec![kval("a", 2)]))]));
+    assert_eq!((statuses(&outputs), upcalls(&outputs)), (vec![(peer, SUCCESS)], Vec::new()));
+    rig.put(peer, Scope::Global, "b", 1);
+    assert_eq!(collect(&mut rig, &[peer]).1.blocks, [(proc(0), up_to(2, vec![kval("b", 1)]))]);
+}
+
+/// The answer for one fence may be older than what another has brought meanwhile, which was only what had changed.
+#[test]
+fn what_is_fetched_for_a_fence_and_overtaken_is_fetched_again() {
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peer = rig.job(2, 1)[0];
+    let both = [proc(0), proc(1)];
+    let bring = |rig: &mut Rig, procs: &[ProcId], reply| {
+        let (id, _) = fence_upcall(&rig.request(peer, fence(procs, &[flag("pmix.collect")])));
+        rig.complete(id, reply)
+    };
+    bring(&mut rig, &[everybody()], fenced(vec![(proc(1), up_to(1, vec![kval("a", 1)]))]));
+    bring(&mut rig, &[everybody()], HostReply::Status(Status::ERR_TIMEOUT));
+    let (fetch, _) = upcall(&bring(&mut rig, &[everybody()], fenced(Vec::new())));
+    bring(&mut rig, &both, fenced(vec![(proc(1), up_to(3, vec![kval("b", 3)]))]));
+    let outputs = rig.complete(fetch, HostReply::DirectModex(up_to(2, vec![kval("a", 2)])));
+    let (again, _) = upcall(&outputs);
+    assert_eq!(replies(&outputs), []);
+    let outputs = rig.complete(again, HostReply::DirectModex(up_to(3, vec![kval("a", 2), kval("b", 3)])));
+    assert_eq!(statuses(&outputs), [(peer, SUCCESS)]);
+    assert_eq!(data(&rig.request(peer, get(&proc(1), Some("a"), &[])))[0], kval("a", 2));
+}
+
+#[test]
+fn a_job_that_goes_takes_the_fence_along_that_fetches_its_values() {
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peer = rig.job(2, 1)[0];
+    let (id, _) = collect(&mut rig, &[peer]);
+    rig.complete(id, fenced(vec![(proc(1), up_to(1, vec![kval("a", 1)]))]));
+    let (missed, _) = collect(&mut rig, &[peer]);
+    rig.complete(missed, HostReply::Status(Status::ERR_TIMEOUT));
+    let (id, _) = collect(&mut rig, &[peer]);
+    assert_eq!(rig.server.upcall_count(), 1);
+    rig.complete(id, fenced(Vec::new()));
+    let outputs = rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+    assert_eq!((rig.server.upcall_count(), rig.server.collective_count()), (0, 0));
+}
+
+/// Two fences were missed that cover one process. The one that had asked for it ended with its other job, and the other one
+/// waited for an answer that was nobody's any more.
+#[test]
+fn a_fence_asks_itself_when_the_one_that_had_asked_is_gone() {
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peer = rig.job(2, 1)[0];
+    let with = |name: &str| [everybody(), ProcId::new(namespace(name), Rank::Wildcard)];
+    let bring = |rig: &mut Rig, name: &str, reply: HostReply| {
+        let (id, _) = fence_upcall(&rig.request(peer, fence(&with(name), &[flag("pmix.collect")])));
+        rig.complete(id, reply)
+    };
+    for name in ["y", "z"] {
+        rig.register(name, Some(1), Some(0));
+        bring(&mut rig, name, fenced(vec![(proc(1), up_to(1, vec![kval("a", 1)]))]));
+        bring(&mut rig, name, HostReply::Status(Status::ERR_TIMEOUT));
+    }
+    let (_, asked) = upcall(&bring(&mut rig, "y", fenced(Vec::new())));
+    assert_eq!(upcalls(&bring(&mut rig, "z", fenced(Vec::new()))), [], "nobody is asked for twice at a time");
+    let outputs = rig.host(HostCall::DeregisterNamespace(namespace("y")));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+    let (fetch, again) = upcall(&outputs);
+    assert_eq!(again, asked);
+    let outputs = rig.complete(fetch, HostReply::DirectModex(up_to(2, vec![kval("a", 2)])));
+    assert_eq!(statuses(&outputs), [(peer, SUCCESS)]);
+}
