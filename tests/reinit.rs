@@ -48,15 +48,22 @@ fn descriptors_of(kind: &str) -> Vec<usize> {
     paths.map(|path| usize::try_from(std::fs::metadata(path).unwrap().len()).unwrap()).collect()
 }
 
-/// Everything a short-lived session does: it puts what it has put before, meets itself at a fence, and reads its neighbour.
-fn live(client: Client) {
+/// Everything a short-lived session does: it reads its neighbour, and now and then puts what it has put before and meets
+/// itself at a fence.
+fn live(client: Client, number: usize) {
+    let neighbour = client.get_value(&proc("job", 1), "neighbour", &GetOptions::new()).unwrap();
+    assert_eq!(neighbour.as_str(), Some("stays"));
+    if number.is_multiple_of(8) {
+        exchange(&client);
+    }
+    client.finalize().unwrap();
+}
+
+fn exchange(client: &Client) {
     client.put(Scope::Global, "endpoint", "the same each time").unwrap();
     client.commit().unwrap();
     client.fence(&FenceOptions::new().procs(vec![client.proc().clone()]).collect(true)).unwrap();
     assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
-    let neighbour = client.get_value(&proc("job", 1), "neighbour", &GetOptions::new()).unwrap();
-    assert_eq!(neighbour.as_str(), Some("stays"));
-    client.finalize().unwrap();
 }
 
 fn over_tcp(node: &TestServer) -> Client {
@@ -84,10 +91,10 @@ fn ten_thousand_lives_of_one_process_leave_nothing_behind() {
         (LIVES, Box::new(|| node.connect("job", 0)) as Box<dyn Fn() -> Client>),
         (TCP_LIVES + FIRST_LIVES, Box::new(|| over_tcp(&node))),
     ] {
-        (0..FIRST_LIVES).for_each(|_| live(connect()));
+        (0..FIRST_LIVES).for_each(|number| live(connect(), number));
         endpoint();
         let (before, used) = (held(&node), counting::used_bytes());
-        (FIRST_LIVES..lives).for_each(|_| live(connect()));
+        (FIRST_LIVES..lives).for_each(|number| live(connect(), number));
         endpoint();
         assert_eq!(held(&node), before);
         let growth = counting::used_bytes().saturating_sub(used);
