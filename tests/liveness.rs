@@ -7,6 +7,8 @@ mod counting;
 mod support;
 
 use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+use std::sync::Mutex;
 
 use modex::gds::AsStatus;
 use modex::keys::TypedKey;
@@ -21,6 +23,8 @@ const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
 /// A code of applications.
 const NEWS: Status = Status::from_raw(-3000);
 const VICTIM: u32 = 0;
+/// What this process has allocated is counted: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 const OTHERS: std::ops::Range<u32> = 1..3;
 
 #[test]
@@ -34,7 +38,9 @@ fn client_process() {
             println!("\nfirst");
             let mut line = String::new();
             std::io::stdin().read_line(&mut line).unwrap();
-            panic!("not replaced: {}", this_binary("is another program").stdin(std::process::Stdio::inherit()).exec());
+            let mut other = this_binary("is another program");
+            other.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+            panic!("not replaced: {}", other.exec());
         }
         Some("is another program") => {
             let client = Client::connect().unwrap();
@@ -81,7 +87,8 @@ fn wait_until_stopped(process: &Process) {
 fn a_stopped_process_holds_up_who_waits_for_it_and_nobody_else() {
     const HELD_MAX: usize = 8 << 20;
     const NEWS_BYTES: usize = 64 << 10;
-    const NEWS_COUNT: usize = 1000;
+    const NEWS_COUNT: usize = 300;
+    let _alone = ALONE.lock();
     let limits = ConnectionLimits { queued_bytes_max: 2 << 20, ..ConnectionLimits::default() };
     let node = TestServer::with_limits_and_host(limits, LocalHost);
     node.register_local_job("job", OTHERS.end);
@@ -117,6 +124,7 @@ fn a_stopped_process_holds_up_who_waits_for_it_and_nobody_else() {
 /// Its connection ends with the first program; the second one comes as the same process, and finds what that had put.
 #[test]
 fn a_process_that_becomes_another_program_comes_again() {
+    let _alone = ALONE.lock();
     let node = TestServer::local();
     node.register_local_job("job", OTHERS.end);
     let mut victim = node.spawn_waiting("job", VICTIM, "becomes another program");
@@ -138,6 +146,7 @@ fn a_process_that_becomes_another_program_comes_again() {
 /// ended.
 #[test]
 fn a_process_that_is_killed_while_a_copy_of_it_lives_is_no_longer_waited_for_once_the_host_says_so() {
+    let _alone = ALONE.lock();
     let node = TestServer::local();
     node.register_local_job("job", OTHERS.end);
     let mut victim = node.spawn("job", VICTIM, "leaves a copy");

@@ -13,7 +13,6 @@ mod roles;
 mod support;
 #[expect(dead_code, reason = "the server is not traced")]
 mod sweep;
-#[expect(dead_code, reason = "the server is not traced")]
 mod tracer;
 
 use std::path::PathBuf;

@@ -4,6 +4,7 @@
 #include <pmix.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,13 +80,13 @@ static bool live(void)
     return good("finalize", PMIx_Finalize(NULL, 0));
 }
 
-int main(void)
+/* On a thread of its own: the parent waits for the process, the tracer for the thread. */
+static void *traced_life(void *unused)
 {
     bool lived;
-    setvbuf(stdout, NULL, _IOLBF, 4096);
-    alarm(120);
+    (void)unused;
     long permission = ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    printf("traced thread %d, ptrace %s\n", (int)getpid(), permission == 0 ? "granted" : strerror(errno));
+    printf("traced thread %d, ptrace %s\n", (int)gettid(), permission == 0 ? "granted" : strerror(errno));
     raise(SIGSTOP);
     getppid();
     lived = live();
@@ -94,4 +95,14 @@ int main(void)
     else printf("error: %s: %s\n", failed_at, PMIx_Error_string(failure));
     fflush(stdout);
     _exit(0);
+}
+
+int main(void)
+{
+    pthread_t thread;
+    setvbuf(stdout, NULL, _IOLBF, 4096);
+    alarm(120);
+    if (pthread_create(&thread, NULL, traced_life, NULL) != 0) return 2;
+    pthread_join(thread, NULL);
+    return 2;
 }
