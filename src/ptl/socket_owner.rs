@@ -113,7 +113,12 @@ impl SocketOwners {
 fn is_open(socket: impl AsFd) -> bool {
     let wanted = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
     let mut watched = [PollFd::new(socket.as_fd(), wanted)];
-    poll(&mut watched, PollTimeout::ZERO) == Ok(0)
+    loop {
+        match poll(&mut watched, PollTimeout::ZERO) {
+            Err(nix::errno::Errno::EINTR) => {}
+            result => return result == Ok(0),
+        }
+    }
 }
 
 /// `None` where every user has a number of its own (user_namespaces(7)).

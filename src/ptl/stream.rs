@@ -195,7 +195,13 @@ impl Stream {
         let socket = match time_max {
             Duration::MAX => TcpStream::connect(address)?,
             Duration::ZERO => return Err(io::ErrorKind::TimedOut.into()),
-            time_max => TcpStream::connect_timeout(&address, time_max)?,
+            // A signal may end it before anything has begun.
+            time_max => loop {
+                match TcpStream::connect_timeout(&address, time_max) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    result => break result?,
+                }
+            },
         };
         Self::over_tcp(socket, limits)
     }

@@ -146,7 +146,8 @@ impl<S: Publish> Server<S> {
             Some(_) => return Err((ticket, Status::ERR_BAD_PARAM)),
         };
         let is_somebody = |entry: &ProcId| matches!(entry.rank, Rank::Process(_) | Rank::Wildcard);
-        if count.is_none() && !request.procs.is_empty() || !request.procs.iter().all(is_somebody) {
+        let names_others = count.is_none() && !request.procs.is_empty();
+        if names_others || !request.procs.iter().all(is_somebody) {
             return Err((ticket, Status::ERR_BAD_PARAM));
         }
         let (held, own) = self.bootstraps.counts(&proc);
