@@ -383,12 +383,12 @@ impl Connection {
         &mut self,
         tag: Tag,
         notice: &SegmentNotice,
-        descriptor: Option<OwnedFd>,
+        descriptor: Option<Arc<OwnedFd>>,
     ) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         let layout_id = if descriptor.is_some() { notice.layout_id } else { 0 };
         let notice = SegmentNotice { layout_id, ..notice.clone() };
-        Ok(self.stream.queue(known.lines.write_segment(tag, &notice)?, descriptor.map(Arc::new))?)
+        Ok(self.stream.queue(known.lines.write_segment(tag, &notice)?, descriptor)?)
     }
 
     /// Forwards output. What the peer could not take is lost to it.
