@@ -73,8 +73,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     }
 
     times.put(&client)?;
-    client.commit()?;
-    client.fence(&FenceOptions::new().collect(true))?;
+    client.commit_and_fence(&FenceOptions::new().collect(true))?;
     if own_rank == 0 {
         writeln!(io::stdout(), "{}", times::table(&client, &own.namespace, rank_count)?)?;
     }
