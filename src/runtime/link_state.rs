@@ -82,7 +82,7 @@ impl LinkState {
             lines: Lines::to_server(&manners, index),
             inbox: FrameBuffer::new(manners.limits.message_bytes_max),
             manners,
-            buffer: vec![0; BUFFER_SIZE_BYTES].into(),
+            buffer: vec![0; BUFFER_SIZE_FIRST_BYTES].into(),
             next_call: 0,
             loss: None,
             segments: BTreeMap::new(),
@@ -234,6 +234,9 @@ impl LinkState {
                     self.digest(now);
                     if is_last {
                         return;
+                    }
+                    if count == self.buffer.len() && count < BUFFER_SIZE_BYTES {
+                        self.buffer = vec![0; BUFFER_SIZE_BYTES].into();
                     }
                 }
                 Ok(Received::Nothing) => return,
@@ -427,8 +430,11 @@ fn event_of(notification: Notification) -> Event {
     Event { status, source, range: range.unwrap_or(range::RANGE_UNDEF), info }
 }
 
-/// Bytes read per system call. A reply of ours is mostly a few bytes; values travel in segments.
+/// Bytes read per system call, once that many have come at once.
 const BUFFER_SIZE_BYTES: usize = 16 << 10;
+/// Bytes read per system call until then. A reply of ours is mostly a few bytes; values travel in segments, and a page that
+/// is never touched costs a process that starts nothing.
+const BUFFER_SIZE_FIRST_BYTES: usize = 2 << 10;
 /// Receives before other threads get a chance to look at what came.
 const RECEIVES_PER_TURN: usize = 64;
 
@@ -448,8 +454,8 @@ mod tests {
         let limits = StreamLimits { descriptors_max: 1, ..StreamLimits::default() };
         let received = ReceivedData::new("node0".to_owned(), Dialect::OWN);
         let own = ProcId::new(Namespace::new("job").unwrap(), 0);
-        let mut state = LinkState::new(Stream::new(ours, limits).unwrap(), own, 0, Manners::ours(), received);
-        let mut theirs = Stream::new(theirs, StreamLimits::default()).unwrap();
+        let mut state = LinkState::new(Stream::new(ours, limits), own, 0, Manners::ours(), received);
+        let mut theirs = Stream::new(theirs, StreamLimits::default());
         theirs.queue(vec![0; 4], Some(Arc::new(pipe().unwrap().0.into()))).unwrap();
         theirs.flush().unwrap();
         theirs.queue(vec![0; 4], None).unwrap();
