@@ -40,7 +40,7 @@ test: consumer-packages fmt lint features unit sim consumers docs loom fuzz-smok
 build: packages
 	@mkdir -p $(TARGET_DIR)/absent && rm -f $(TARGET_DIR)/absent/libudev.a && ar rcs $(TARGET_DIR)/absent/libudev.a
 	$(CARGO) build --release --bin modex-topology
-	$(CARGO) rustc --release --bin modex -- $(STANDALONE) -C linker=$(CURDIR)/scripts/link-in-order.sh
+	$(CARGO) rustc --release --bin modex -- $(STANDALONE) -C linker="$(CURDIR)/scripts/link-in-order.sh"
 
 hot-functions: build test-packages ## measure anew which functions `make build` puts next to each other
 	scripts/hot-functions.sh $(TARGET_DIR)/release/modex
