@@ -206,6 +206,7 @@ impl<'a> Reader<'a> {
         self.field = field;
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, size_bytes: usize) -> Result<&'a [u8], DecodeError> {
         let Some((taken, rest)) = self.bytes.split_at_checked(size_bytes) else {
             return Err(self.error(DecodeProblem::EndOfMessage { needed: size_bytes, left: self.bytes.len() }));
@@ -215,6 +216,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    #[inline]
     pub(crate) fn take_array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let Some((taken, rest)) = self.bytes.split_first_chunk::<N>() else {
             return Err(self.error(DecodeProblem::EndOfMessage { needed: N, left: self.bytes.len() }));
@@ -224,6 +226,7 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
+    #[inline]
     pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
         self.take_array::<1>().map(|[byte]| byte)
     }
@@ -242,6 +245,7 @@ impl<'a> Reader<'a> {
         self.bytes
     }
 
+    #[inline]
     pub(super) fn integer<I: Integer>(&mut self) -> Result<I, DecodeError> {
         I::read(self)
     }
@@ -320,6 +324,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    #[inline]
     fn begin_operation(&mut self, expected: DataType, count: usize) -> Result<(), DecodeError> {
         self.require(expected)?;
         if self.codec.described {
@@ -343,6 +348,7 @@ impl<'a> Reader<'a> {
         Err(self.error(DecodeProblem::UnregisteredType { data_type, generation }))
     }
 
+    #[inline(never)]
     fn expect_type(&mut self, expected: DataType) -> Result<(), DecodeError> {
         let found = DataTypeNumber::read(self)?;
         if found == expected.to_raw() {

@@ -253,6 +253,12 @@ fn numbers(column: &Column, count: u32) -> Vec<NodeId> {
         let pairs = (0..count).zip(values);
         return pairs.filter_map(|(node, &id)| Some(NodeId { id: id.try_into().ok()?, node })).collect();
     }
+    if let ColumnValues::Counting { first, .. } = &column.values {
+        return (*first..)
+            .zip(0..count)
+            .filter_map(|(id, node)| Some(NodeId { id: id.try_into().ok()?, node }))
+            .collect();
+    }
     let pairs = values(column, count).into_iter();
     pairs.filter_map(|(node, value)| Some(NodeId { id: value.as_u32()?, node })).collect()
 }
@@ -264,6 +270,6 @@ fn values(column: &Column, count: u32) -> Vec<(u32, &Value)> {
             (0..count).zip(values).filter_map(|(index, value)| Some((index, value.as_ref()?))).collect()
         }
         ColumnValues::Sparse(values) => values.iter().map(|(index, value)| (*index, value)).collect(),
-        ColumnValues::Numbers { .. } | ColumnValues::OfNode => Vec::new(),
+        ColumnValues::Numbers { .. } | ColumnValues::Counting { .. } | ColumnValues::OfNode => Vec::new(),
     }
 }

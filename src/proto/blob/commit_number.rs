@@ -35,9 +35,9 @@ pub(super) fn note<'a>(processes: impl Iterator<Item = &'a [Kval]>) -> Vec<u8> {
 }
 
 /// The numbers that a note holds, by process. What is behind a key and none of ours says nothing.
-pub(super) fn read_note(note: &[u8]) -> Vec<Option<u64>> {
-    let Some(texts) = note.strip_prefix(MARK) else { return Vec::new() };
-    texts.split(|&byte| byte == b',').map(|text| std::str::from_utf8(text).ok()?.parse().ok()).collect()
+pub(super) fn read_note(note: &[u8]) -> impl Iterator<Item = Option<u64>> {
+    let texts = note.strip_prefix(MARK).map(|texts| texts.split(|&byte| byte == b','));
+    texts.into_iter().flatten().map(|text| std::str::from_utf8(text).ok()?.parse().ok())
 }
 
 /// Puts a number back among the entries of its process.
