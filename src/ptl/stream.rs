@@ -301,6 +301,12 @@ impl Stream {
         Ok(if count == 0 { Received::End } else { Received::Bytes(count) })
     }
 
+    /// Whether there is a descriptor received and not yet taken. The kernel gives no more at once than up to the first that it
+    /// meets, so that more may be there even if less came than there was room for.
+    pub fn has_descriptor(&self) -> bool {
+        !self.descriptors.is_empty()
+    }
+
     /// The oldest descriptor received and not yet taken.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptors.pop_front()

@@ -210,9 +210,10 @@ impl LinkState {
             }
             match self.stream.receive(&mut self.buffer) {
                 Ok(Received::Bytes(count)) => {
+                    let is_last = count < self.buffer.len() && !self.stream.has_descriptor();
                     self.inbox.feed(self.buffer.get(..count).unwrap_or_default());
                     self.digest(now);
-                    if count < self.buffer.len() {
+                    if is_last {
                         return;
                     }
                 }
@@ -402,3 +403,31 @@ fn event_of(notification: Notification) -> Event {
 const BUFFER_SIZE_BYTES: usize = 16 << 10;
 /// Receives before other threads get a chance to look at what came.
 const RECEIVES_PER_TURN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::io::pipe;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::proto::Dialect;
+    use crate::ptl::StreamLimits;
+
+    /// The kernel stops at a descriptor. Who sleeps beside the leader is not told of what is behind it.
+    #[test]
+    fn what_came_behind_a_descriptor_is_read_with_it() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let limits = StreamLimits { descriptors_max: 1, ..StreamLimits::default() };
+        let received = ReceivedData::new("node0".to_owned(), Dialect::OWN);
+        let own = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let mut state = LinkState::new(Stream::new(ours, limits).unwrap(), own, 0, Manners::ours(), received);
+        let mut theirs = Stream::new(theirs, StreamLimits::default()).unwrap();
+        theirs.queue(vec![0; 4], Some(Arc::new(pipe().unwrap().0.into()))).unwrap();
+        theirs.flush().unwrap();
+        theirs.queue(vec![0; 4], None).unwrap();
+        theirs.flush().unwrap();
+        state.receive(Time::ZERO);
+        assert!(!state.has_unread);
+        assert_eq!(state.stream.receive(&mut [0; 8]), Ok(Received::Nothing));
+    }
+}

@@ -33,7 +33,7 @@ use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
-use crate::remedy::explain;
+use crate::remedy::{explain, explain_start};
 use crate::server::{Capabilities, Config, HostCall, HostResult, Server};
 use crate::shmem::SegmentOptions;
 use crate::types::ProcId;
@@ -95,7 +95,7 @@ pub enum StartError {
     #[error("tools can't be told of the server: {0}")]
     Rendezvous(#[from] RendezvousError),
     /// No thread.
-    #[error("the server's thread can't be started: {}", explain(.0))]
+    #[error("the server's thread can't be started: {}", explain_start(.0))]
     Thread(#[source] io::Error),
     /// A directory that can't be told to clients.
     #[error("{path:?} is not UTF-8 and can't be put into the environment of clients; choose another directory")]
