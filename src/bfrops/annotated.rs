@@ -13,10 +13,19 @@ pub struct AnnotatedKey;
 
 /// Reads a key that stays where it is, and what is behind it.
 pub(super) fn read_lent_key<'a>(reader: &mut Reader<'a>) -> Result<(LentKey<'a>, &'a [u8]), DecodeError> {
+    read_likely_key(reader, None)
+}
+
+/// As [`read_lent_key`], of a key that is likely to be this one.
+pub(super) fn read_likely_key<'a>(
+    reader: &mut Reader<'a>,
+    likely: Option<LentKey<'a>>,
+) -> Result<(LentKey<'a>, &'a [u8]), DecodeError> {
     let bytes = read_compulsory_string(reader)?;
     let key = CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes);
     let note = bytes.get(key.len() + 1..).unwrap_or_default();
-    Ok((LentKey::new(key).map_err(|error| reader.error(error))?, note))
+    let key = likely.map_or_else(|| LentKey::new(key), |likely| likely.or_new(key));
+    Ok((key.map_err(|error| reader.error(error))?, note))
 }
 
 /// An entry whose key may have something behind it.

@@ -1,4 +1,4 @@
-use super::annotated::read_lent_key;
+use super::annotated::{read_lent_key, read_likely_key};
 use super::array::read_elements;
 use super::integer::Integer;
 use super::value::read_lent;
@@ -166,14 +166,18 @@ impl<'a> Reader<'a> {
         self.list(count, read_lent_key)
     }
 
-    /// One pack operation with an entry that stays where it is, and what is behind its key.
+    /// One pack operation with an entry that stays where it is, and what is behind its key, which is likely to be this one.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
-    pub fn unpack_lent_entry(&mut self, field: &'static str) -> Result<(LentEntry<'a>, &'a [u8]), DecodeError> {
+    pub fn unpack_lent_entry(
+        &mut self,
+        field: &'static str,
+        likely: Option<LentKey<'a>>,
+    ) -> Result<(LentEntry<'a>, &'a [u8]), DecodeError> {
         self.enter(field);
         self.begin_operation(DataType::Kval, 1)?;
-        let (key, note) = read_lent_key(self)?;
+        let (key, note) = read_likely_key(self, likely)?;
         Ok((LentEntry { key, value: read_lent(self)? }, note))
     }
 

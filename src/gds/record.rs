@@ -207,7 +207,9 @@ impl RecordWriter<'_> {
                 continue;
             }
             for (node, text) in texts(column, record.node_count) {
-                let parts = text.split(if is_alias { ',' } else { '\0' }).filter(|name| !name.is_empty());
+                // Of a name alone nothing is looked for.
+                let (one, many) = if is_alias { (None, Some(text.split(','))) } else { (Some(text), None) };
+                let parts = one.into_iter().chain(many.into_iter().flatten()).filter(|name| !name.is_empty());
                 names.extend(parts.map(|name| (xxhash_rust::xxh3::xxh3_64(name.as_bytes()), node, name)));
             }
         }

@@ -135,7 +135,7 @@ fn looks_framed(list: &[u8]) -> bool {
     let begins_with_letter = list.first().is_some_and(u8::is_ascii_alphabetic);
     let has_identifier = begins_with_letter && list.get(identifier) == Some(&b':');
     // A piece at a time, which processors compare as a whole.
-    let has_bracket = |piece: &[u8]| piece.iter().fold(false, |found, byte| found | b"[]".contains(byte));
+    let has_bracket = |piece: &[u8]| piece.iter().fold(false, |found, byte| found | matches!(byte, b'[' | b']'));
     has_identifier || list.chunks(PIECE_BYTES).any(has_bracket)
 }
 

@@ -138,6 +138,8 @@ fn read_entries<'a>(
 ) -> Result<Flow, DecodeError> {
     let codec = reader.codec();
     let mut entries = Vec::new();
+    // The first key of the process before: as a rule it is that of the next, too.
+    let mut first_key = None;
     while !reader.is_at_end() {
         let object = reader.unpack_object("fence values")?;
         entries.clear();
@@ -145,7 +147,9 @@ fn read_entries<'a>(
             let contributor = who(reader)?;
             let mut commit = None;
             while !reader.is_at_end() {
-                let (entry, note) = reader.unpack_lent_entry("fence entries")?;
+                let (entry, note) =
+                    reader.unpack_lent_entry("fence entries", first_key.filter(|_| entries.is_empty()))?;
+                first_key = entries.is_empty().then_some(entry.key).or(first_key);
                 commit = commit.or_else(|| commit_number::read_note(note).next().flatten());
                 keep(&mut entries, entry);
             }
