@@ -86,8 +86,9 @@ sim: ## simulated clusters under faults, and defects planted to see that they ar
 	@status=0; $(TARGET_DIR)/debug/modex sim --seeds 0..100 --faults canary || status=$$?; \
 		[ $$status = 1 ] || { echo "error: a planted defect was not found (status $$status)" >&2; exit 1; }
 
-faults: ## errors from the kernel at every system call of a client and a server: all places, three minutes on two cores
+faults: consumer-packages ## errors from the kernel at every system call of a client, in Rust and in C, and of a server, over both sockets: all places
 	MODEX_FAULTS=all $(CARGO) test --all-features --test errno
+	MODEX_FAULTS=all $(CARGO) test --all-features --test errno_in_c
 
 kills: consumer-packages ## jobs of Open MPI on four hosts with ranks killed at random (KILLS=200)
 	MODEX_KILLS=$(KILLS) $(CARGO) test --all-features --test consumers mpi_kills -- --nocapture
@@ -96,6 +97,7 @@ consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on li
 	$(CARGO) test --all-features --test consumers
 	$(CARGO) test --all-features --test interop
 	$(CARGO) test --all-features --test retrieval_in_c
+	$(CARGO) test --all-features --test errno_in_c
 
 docs:
 	$(CARGO) test --all-features --doc

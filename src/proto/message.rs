@@ -346,6 +346,10 @@ body! {
         bytes: Vec<u8>,
     }
 }
+/// Under which key a client of ours tells a server of ours, in a [`Group`] with the command of an invitation, what its event
+/// handlers have decided about the end of a member: success, an abort, or that it leads from now on.
+pub const GROUP_VERDICT: &str = "modex.group.verdict";
+
 body! {
     /// A group operation.
     Group {
