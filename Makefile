@@ -27,7 +27,7 @@ BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit sim faults kills consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit sim faults kills consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -40,7 +40,10 @@ test: consumer-packages fmt lint features unit sim consumers docs loom fuzz-smok
 build: packages
 	@mkdir -p $(TARGET_DIR)/absent && rm -f $(TARGET_DIR)/absent/libudev.a && ar rcs $(TARGET_DIR)/absent/libudev.a
 	$(CARGO) build --release --bin modex-topology
-	$(CARGO) rustc --release --bin modex -- $(STANDALONE)
+	$(CARGO) rustc --release --bin modex -- $(STANDALONE) -C linker="$(CURDIR)/scripts/link-in-order.sh"
+
+hot-functions: build test-packages ## measure anew which functions `make build` puts next to each other
+	scripts/hot-functions.sh $(TARGET_DIR)/release/modex
 
 lib: packages ## build the C library, target/release/libpmix.so.2
 	$(CARGO) build --profile libpmix --package libpmix

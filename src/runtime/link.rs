@@ -88,6 +88,15 @@ impl Link {
         self.wait_locked(&mut state, id)
     }
 
+    /// Makes two calls at once, and waits for both results. They go out together; the server takes them in this order.
+    pub(super) fn call_both(&self, first: Call, second: Call) -> (CallResult, CallResult) {
+        let mut state = self.state.lock();
+        let now = self.clock.now();
+        let first = state.prepare(now, first);
+        let second = state.begin(now, second);
+        (self.wait_locked(&mut state, first), self.wait_locked(&mut state, second))
+    }
+
     /// Makes a call whose result is picked up later, with [`Link::wait`] or [`Link::try_take`].
     pub(super) fn start(&self, call: Call) -> CallId {
         let mut state = self.state.lock();
