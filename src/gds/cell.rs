@@ -117,6 +117,12 @@ impl<'e> Identity<'e> {
         Self { data_type, bits: Some(bits), bytes: &[] }
     }
 
+    /// The same as bytes.
+    pub(crate) fn hash_bytes(&self) -> Vec<u8> {
+        let bits = self.bits.map_or([0; 8], u64::to_le_bytes);
+        [&bits[..], self.bytes].concat()
+    }
+
     /// Of stored bytes or an archive.
     pub(crate) const fn of_bytes(data_type: DataType, bytes: &'e [u8]) -> Self {
         Self { data_type, bits: None, bytes }

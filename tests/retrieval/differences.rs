@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use modex::types::Rank;
 
-use crate::model::Question;
+use crate::infos::Question;
 
 /// An explanation, and which differences it is about. The first that fits counts.
 struct Reason {

@@ -215,7 +215,7 @@ impl<'a> Walk<'a> {
         } else if key == keys::PROCID.name() {
             self.check_process(rank, info)
         } else {
-            self.facts.procs.column(&info.key).insert(rank, &info.value)
+            self.facts.procs.insert(rank, info)
         }
     }
 
