@@ -371,7 +371,9 @@ impl Client {
     pub fn get_all(&self, proc: &ProcId, options: &GetOptions) -> Result<Vec<Info>, GetError> {
         let directives = GetDirectives::parse(&options.directives)?;
         match self.fetch(proc.clone(), None, directives)?.into_value() {
-            Ok(Value::DataArray(array)) => Ok(array.elements.into_iter().filter_map(into_info).collect()),
+            Ok(Value::DataArray(mut array)) => {
+                Ok(std::mem::take(&mut array.elements).into_iter().filter_map(into_info).collect())
+            }
             Ok(_) | Err(_) => Err(GetError::Damaged { key: Cow::Borrowed(""), proc: proc.clone() }),
         }
     }

@@ -386,7 +386,8 @@ fn in_answer(request: &GetRequest, rank: Rank, data: &[RankData]) -> Option<Valu
         of.proc.namespace == request.proc.namespace && (of.proc.rank == rank || rank == Rank::Undefined)
     };
     let Some(key) = &request.key else {
-        let entries: Vec<Info> = data.iter().filter(is_wanted).flat_map(|of| &of.entries).map(to_info).collect();
+        let mut entries: Vec<Info> = data.iter().filter(is_wanted).flat_map(|of| &of.entries).map(to_info).collect();
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
         return (!entries.is_empty()).then(|| Value::info_array(entries));
     };
     // The newest value of a key comes last.

@@ -247,13 +247,13 @@ impl Staging {
     }
 
     /// What this process holds for a key of a process; with a scope, only what that scope's audience sees. The global one
-    /// excludes nothing.
+    /// excludes nothing that the process has put itself.
     #[must_use]
     pub fn find(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
         let slot = match scope {
             _ if *proc == self.own => self.entries.get(key)?.find(scope),
-            None | Some(Scope::Internal | Scope::Global) => self.others.get(proc)?.get(key),
-            Some(Scope::Local | Scope::Remote) => None,
+            None | Some(Scope::Internal) => self.others.get(proc)?.get(key),
+            Some(Scope::Local | Scope::Remote | Scope::Global) => None,
         };
         slot.map(|slot| &slot.value)
     }

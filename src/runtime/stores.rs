@@ -181,6 +181,7 @@ fn infos<'a>(values: BTreeMap<String, Value>) -> Result<Fetched<'a>, Miss> {
     for (name, value) in values {
         entries.push(Info::new(qualified::told(Key::new(name).map_err(|_| Miss::Damaged)?), value));
     }
+    entries.sort_by(|a, b| a.key.cmp(&b.key));
     if entries.is_empty() { Err(Miss::NotFound) } else { Ok(Fetched::owned(Value::info_array(entries))) }
 }
 

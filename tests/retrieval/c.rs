@@ -296,13 +296,17 @@ fn values_that_differ_in_their_qualifiers_come_back_separately() {
                 u\tseveral\t14\t100\nw\tseveral\t14\t103\t!number\t14\t2\t!colour\t3\tblue\nc\n";
     let gets = |rank: u32| {
         let get = |qualifiers: &str| format!("g\tjob\t{rank}\tseveral{qualifiers}\tpmix.immediate\t1\t1\n");
-        let asked = ["", "\t!number\t14\t1", "\t!colour\t3\tred", "\t!number\t14\t2\t!colour\t3\tblue", "\t!number\t14\t3"];
+        let asked =
+            ["", "\t!number\t14\t1", "\t!colour\t3\tred", "\t!number\t14\t2\t!colour\t3\tblue", "\t!number\t14\t3"];
         asked.map(get).concat()
     };
     let expected = ["0 14:100", "0 14:101", "0 14:102", "0 14:103", "-46"];
     let register = job(vec![info("pmix.local.size", 2_u32)]);
-    let register = Register { infos: vec![info("pmix.nmap", "n0"), info("pmix.pmap", "0,1")], local_count: 2, ..register };
-    for library in [ours(), &Library::stock()] {
+    let register =
+        Register { infos: vec![info("pmix.nmap", "n0"), info("pmix.pmap", "0,1")], local_count: 2, ..register };
+    // 4.2.2 takes them and finds none of them again; 5.0.11 and 6.1 answer as ours (tried by hand, 2026-11-22).
+    let lost = ["0 14:100", "-46", "-46", "-46", "-46"];
+    for (library, expected) in [(ours(), expected), (&Library::stock(), lost)] {
         let before = format!("client\tjob\t1\nask\tjob\t1\n{puts}{}end\n", gets(1));
         let printed = run(library, &script(std::slice::from_ref(&register), &before, &gets(1)));
         assert_eq!(printed[..2], ["register 0", "client 0"]);

@@ -183,7 +183,9 @@ static void get(char *rest)
     pmix_value_t *value = NULL;
     pmix_status_t status = PMIx_Get(name ? &proc : NULL, key, count ? infos : NULL, count, &value);
     printf("%d", status);
-    if (status == PMIX_SUCCESS) {
+    if (status == PMIX_SUCCESS && !value) {
+        printf(" (none)");
+    } else if (status == PMIX_SUCCESS) {
         printf(" ");
         show(value);
         PMIX_VALUE_RELEASE(value);

@@ -232,6 +232,30 @@ fn a_value_for_others_does_not_hide_what_the_host_registered() {
     assert_eq!(seen(Some(Audience::Nobody)), Value::Uint32(1), "what is registered has no scope");
 }
 
+/// What is nested deep is stored and found, whatever stack the reader has.
+#[test]
+fn deep_values_are_stored_and_read_on_a_small_stack() {
+    let test = || {
+        let nested = (0..1024).fold(Value::Bool(true), |inner, _| Value::info_array(vec![Info::new(key("k"), inner)]));
+        let mut store = store(BackingKind::Heap);
+        store
+            .register(
+                &namespace(),
+                &[Info::new(key("pmix.job.size"), 1_u32), Info::new(key("own.key"), nested.clone())],
+            )
+            .unwrap();
+        store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Global, "deep", nested.clone())]).unwrap();
+        let reader = attached(&store);
+        let seen = |rank, name| read(&reader, rank, name, RealmRequest::Default, None).unwrap();
+        assert!(seen(Rank::from(0), "deep") == nested && seen(Rank::Wildcard, "own.key") == nested);
+        let deeper = Value::info_array(vec![Info::new(key("k"), nested)]);
+        let refused = store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Global, "deeper", deeper)]);
+        assert!(refused.unwrap_err().to_string().contains("nested"));
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(test);
+    thread.unwrap().join().unwrap();
+}
+
 #[test]
 fn of_a_key_given_twice_in_a_commit_the_later_value_counts() {
     let mut store = store(BackingKind::Heap);
