@@ -27,7 +27,7 @@ BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build lib install uninstall install-only uninstall-only fmt lint docs unit sim faults kills consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit sim faults kills consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -40,7 +40,10 @@ test: consumer-packages fmt lint features unit sim consumers docs loom fuzz-smok
 build: packages
 	@mkdir -p $(TARGET_DIR)/absent && rm -f $(TARGET_DIR)/absent/libudev.a && ar rcs $(TARGET_DIR)/absent/libudev.a
 	$(CARGO) build --release --bin modex-topology
-	$(CARGO) rustc --release --bin modex -- $(STANDALONE)
+	$(CARGO) rustc --release --bin modex -- $(STANDALONE) -C linker="$(CURDIR)/scripts/link-in-order.sh"
+
+hot-functions: build test-packages ## measure anew which functions `make build` puts next to each other
+	scripts/hot-functions.sh $(TARGET_DIR)/release/modex
 
 lib: packages ## build the C library, target/release/libpmix.so.2
 	$(CARGO) build --profile libpmix --package libpmix
@@ -83,8 +86,9 @@ sim: ## simulated clusters under faults, and defects planted to see that they ar
 	@status=0; $(TARGET_DIR)/debug/modex sim --seeds 0..100 --faults canary || status=$$?; \
 		[ $$status = 1 ] || { echo "error: a planted defect was not found (status $$status)" >&2; exit 1; }
 
-faults: ## errors from the kernel at every system call of a client and a server: all places, three minutes on two cores
+faults: consumer-packages ## errors from the kernel at every system call of a client, in Rust and in C, and of a server, over both sockets: all places
 	MODEX_FAULTS=all $(CARGO) test --all-features --test errno
+	MODEX_FAULTS=all $(CARGO) test --all-features --test errno_in_c
 
 kills: consumer-packages ## jobs of Open MPI on four hosts with ranks killed at random (KILLS=200)
 	MODEX_KILLS=$(KILLS) $(CARGO) test --all-features --test consumers mpi_kills -- --nocapture
@@ -93,6 +97,7 @@ consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on li
 	$(CARGO) test --all-features --test consumers
 	$(CARGO) test --all-features --test interop
 	$(CARGO) test --all-features --test retrieval_in_c
+	$(CARGO) test --all-features --test errno_in_c
 
 docs:
 	$(CARGO) test --all-features --doc

@@ -190,9 +190,11 @@ fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node whose process has exchanged so many times but one, each time a new key, and has committed the last.
+/// A node whose process has exchanged so many times but one, each time a new key, and has committed the last. There was a
+/// barrier before: the first thing that a server asks its host starts a thread.
 fn ready(value_bytes: usize, repetitions: u32) -> Result<(Client, Server), Failure> {
     let (client, server) = node("bench-job", 2, None)?;
+    client.fence(&FenceOptions::new())?;
     for repetition in 1..=repetitions {
         client.put(Scope::Global, &format!("bench.{repetition}"), vec![7_u8; value_bytes])?;
         client.commit()?;

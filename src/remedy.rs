@@ -12,6 +12,15 @@ pub(crate) fn explain(reason: &io::Error) -> String {
     }
 }
 
+/// As [`explain`], where a process or thread was to be started: there the system means a limit by what is else a wish to be
+/// asked again.
+pub(crate) fn explain_start(reason: &io::Error) -> String {
+    match reason.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EAGAIN) => format!("{reason}; raise the limit on processes and threads (ulimit -u)"),
+        _ => explain(reason),
+    }
+}
+
 const fn remedy(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::EMFILE => Some("raise the limit on open files (ulimit -n)"),
@@ -20,7 +29,6 @@ const fn remedy(errno: Errno) -> Option<&'static str> {
         }
         Errno::ENOSPC | Errno::EDQUOT => Some("make room there, or set TMPDIR to a directory that has room"),
         Errno::ENOMEM => Some("free memory, or raise the limit on address space (ulimit -v)"),
-        Errno::EAGAIN => Some("raise the limit on processes and threads (ulimit -u)"),
         _ => None,
     }
 }
@@ -34,13 +42,22 @@ mod tests {
         let explained = |errno: Errno| explain(&io::Error::from(errno));
         for (errno, limit) in [
             (Errno::EMFILE, "(ulimit -n)"),
+            (Errno::ENFILE, "fs.file-max"),
             (Errno::ENOSPC, "TMPDIR"),
             (Errno::EDQUOT, "TMPDIR"),
-            (Errno::EAGAIN, "(ulimit -u)"),
+            (Errno::ENOMEM, "(ulimit -v)"),
         ] {
             let text = explained(errno);
             assert!(text.starts_with(&io::Error::from(errno).to_string()) && text.contains(limit), "{text}");
+            assert_eq!(explain_start(&io::Error::from(errno)), text);
         }
+    }
+
+    #[test]
+    fn only_what_can_be_started_is_limited_in_number() {
+        let again = io::Error::from(Errno::EAGAIN);
+        assert_eq!(explain_start(&again), format!("{again}; raise the limit on processes and threads (ulimit -u)"));
+        assert_eq!(explain(&again), again.to_string());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -408,6 +409,38 @@ fn a_value_that_was_replaced_is_asked_for_again_after_a_fence() {
     drop(client);
     server.ended();
 }
+
+/// One thread waited for its answer and watched only for that; what another had begun without waiting, and did not fit the
+/// socket, was never sent to its end. Here the first answer depends on it.
+#[test]
+fn what_does_not_fit_the_socket_is_sent_while_another_thread_waits() {
+    let (asked, is_asked) = mpsc::channel();
+    let server = Server::new(move |mut stream| {
+        admit(&mut stream);
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        read_message(&mut stream);
+        asked.send(()).unwrap();
+        assert!(read_message(&mut stream).len() > LARGE_BYTES);
+        send(&mut stream, 103, &Reply::Status(Status::SUCCESS), Command::Publish);
+        send(&mut stream, 102, &Reply::Status(Status::SUCCESS), Command::Fence);
+        await_end(&mut stream);
+    });
+    let client = server.client().connect().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| client.fence(&FenceOptions::new()));
+        is_asked.recv().unwrap();
+        let (done, is_done) = mpsc::channel();
+        let large = vec![Info::new(Key::from_static("large"), Value::ByteObject(vec![7; LARGE_BYTES]))];
+        client.publish_with(large, move |result| done.send(result).unwrap()).unwrap();
+        is_done.recv().unwrap().unwrap();
+        waiting.join().unwrap().unwrap();
+    });
+    drop(client);
+    server.ended();
+}
+
+/// More than the buffers of two sockets hold, and less than a message may have.
+const LARGE_BYTES: usize = 15 << 20;
 
 /// What is too long for one commit goes in two; what no message takes is refused, and costs nothing else.
 #[test]

@@ -188,6 +188,130 @@ fn an_invitation_to_nobody_is_a_mistake_and_one_to_oneself_a_group() {
     assert_eq!(clients[0].group_leave("g", Vec::new()).unwrap_err(), GroupError::NotAMember { id: "g".into() });
 }
 
+/// A handler for the end of a leader or a member that answers with this.
+fn deciding(client: &Client, code: Status, status: Status, results: Vec<Info>) {
+    let decide = move |call: modex::EventCall| call.complete(status, results.clone());
+    client.register_event_handler(&[code], &[], decide).unwrap();
+}
+
+/// Whoever forms a group without its leader, which is killed once it has come.
+fn without_leader(clients: &[Arc<Client>], node: &TestServer) -> Vec<Result<Vec<ProcId>, Status>> {
+    let mut leader = node.spawn("job", 0, "leads");
+    leader.wait_for_line("leading");
+    let (tell, outcome) = mpsc::channel();
+    for client in clients {
+        let tell = tell.clone();
+        let formed = move |result: Result<modex::Answered<modex::Group>, _>| {
+            let result = result.map(|formed| formed.results.members);
+            tell.send(result.map_err(|error: modex::RequestError| error.status())).unwrap();
+        };
+        client.group_construct_with("g", everybody(3), Vec::new(), formed).unwrap();
+        // Answered after the server has taken in the other.
+        client.resolve_peers(None, None).unwrap();
+    }
+    leader.kill();
+    node.server.deregister_client(&proc("job", 0)).unwrap();
+    clients.iter().map(|_| outcome.recv().unwrap()).collect()
+}
+
+#[test]
+fn one_that_volunteers_leads_when_the_leader_is_killed_and_all_are_told() {
+    let node = TestServer::local();
+    node.register_local_job("job", 4);
+    let clients: Vec<Arc<Client>> = [1, 2].map(|rank| Arc::new(node.connect("job", rank))).into();
+    let heard: Vec<_> = clients.iter().map(|client| hearing(client, &[Status::GROUP_LEADER_SELECTED])).collect();
+    let volunteers = vec![info(keys::GROUP_LEADER.name(), true)];
+    deciding(&clients[0], Status::GROUP_LEADER_FAILED, Status::SUCCESS, Vec::new());
+    deciding(&clients[1], Status::GROUP_LEADER_FAILED, Status::EVENT_ACTION_COMPLETE, volunteers);
+    let mut leader = node.spawn("job", 0, "leads four");
+    leader.wait_for_line("leading");
+    let (tell, outcome) = mpsc::channel();
+    for client in &clients {
+        let tell = tell.clone();
+        let formed = move |result: Result<modex::Answered<modex::Group>, _>| {
+            tell.send(result.unwrap().results.members).unwrap();
+        };
+        client.group_construct_with("g", everybody(4), Vec::new(), formed).unwrap();
+        client.resolve_peers(None, None).unwrap();
+    }
+    leader.kill();
+    for heard in heard {
+        assert_eq!(heard.recv().unwrap(), (Status::GROUP_LEADER_SELECTED, Some(proc("job", 2))));
+    }
+    let last = node.connect("job", 3);
+    last.group_construct("g", everybody(4), Vec::new()).unwrap();
+    for _ in &clients {
+        assert_eq!(outcome.recv().unwrap(), everybody(4), "what the leader had said before it ended counts");
+    }
+}
+
+#[test]
+fn a_handler_can_give_up_a_group_whose_leader_is_killed() {
+    let node = TestServer::local();
+    node.register_local_job("job", 3);
+    let clients: Vec<Arc<Client>> = vec![Arc::new(node.connect("job", 1))];
+    deciding(&clients[0], Status::GROUP_LEADER_FAILED, Status::GROUP_CONSTRUCT_ABORT, Vec::new());
+    assert_eq!(without_leader(&clients, &node), [Err(Status::GROUP_CONSTRUCT_ABORT)]);
+}
+
+#[test]
+fn leaders_who_do_not_know_each_other_and_whom_they_add_form_a_group() {
+    let (_node, clients) = job(3);
+    let leads =
+        |more: Option<Info>| [info(keys::GROUP_BOOTSTRAP.name(), Value::Size(2))].into_iter().chain(more).collect();
+    let added = Value::DataArray(Box::new(modex::types::DataArray {
+        element_type: modex::types::DataType::Proc,
+        elements: vec![Value::from(proc("job", 2))],
+    }));
+    let adds = info(keys::GROUP_ADD_MEMBERS.name(), added);
+    let calls: [(Vec<ProcId>, Vec<Info>); 3] =
+        [(vec![proc("job", 0)], leads(Some(adds))), (vec![proc("job", 1)], leads(None)), (Vec::new(), Vec::new())];
+    thread::scope(|scope| {
+        for (client, (procs, directives)) in clients.iter().zip(calls) {
+            scope.spawn(move || {
+                let formed = client.group_construct("g", procs, directives).unwrap();
+                assert_eq!(formed.results.members, everybody(3));
+            });
+        }
+    });
+}
+
+/// Without a fence, and told apart by the group.
+#[test]
+fn members_read_each_others_own_numbers_and_the_groups_by_its_name() {
+    let (_node, clients) = job(2);
+    for (group, first) in [("g", 10), ("h", 20)] {
+        thread::scope(|scope| {
+            for (number, client) in (first..).zip(&clients) {
+                let own = info(keys::GROUP_LOCAL_CID.name(), Value::Size(number));
+                let wish = info(keys::GROUP_ASSIGN_CONTEXT_ID.name(), true);
+                scope.spawn(move || client.group_construct(group, everybody(2), vec![own, wish]).unwrap());
+            }
+        });
+    }
+    for client in &clients {
+        for (group, first) in [("g", 10), ("h", 20)] {
+            let named = || GetOptions::new().info(info(keys::GROUP_ID.name(), group));
+            for rank in 0..2 {
+                let number = client.get_value(&proc("job", rank), keys::GROUP_LOCAL_CID.name(), &named()).unwrap();
+                assert_eq!(number.as_u64(), Some(first + u64::from(rank)), "{group}");
+            }
+            let number = client.get_value(client.proc(), keys::GROUP_CONTEXT_ID.name(), &named()).unwrap();
+            assert_eq!(number.as_u64(), Some(if group == "g" { 1 } else { 2 }));
+        }
+        let names = client.get_value(&proc("job", 1), keys::GROUP_NAMES.name(), &GetOptions::new()).unwrap();
+        assert_eq!(names.into_value().unwrap(), texts(&["g", "h"]));
+    }
+    clients[1].group_leave("h", Vec::new()).unwrap();
+    let names = clients[0].get_value(&proc("job", 1), keys::GROUP_NAMES.name(), &GetOptions::new()).unwrap();
+    assert_eq!(names.into_value().unwrap(), texts(&["g"]), "asked again, not remembered");
+}
+
+fn texts(texts: &[&str]) -> Value {
+    let elements = texts.iter().map(|text| Value::from(*text)).collect();
+    Value::DataArray(Box::new(modex::types::DataArray { element_type: modex::types::DataType::String, elements }))
+}
+
 /// Plays a role in a child; nothing in the parent.
 #[test]
 fn client_process() {
@@ -198,6 +322,18 @@ fn client_process() {
             println!("\nlistening");
             heard.recv().unwrap();
             println!("\ninvited");
+            loop {
+                thread::park();
+            }
+        }
+        Some(role @ ("leads" | "leads four")) => {
+            let client = Client::connect().unwrap();
+            let size = if role == "leads" { 3 } else { 4 };
+            let leads = vec![info(keys::GROUP_LEADER.name(), true)];
+            client.group_construct_with("g", everybody(size), leads, |_| {}).unwrap();
+            // Answered after the server has taken in the other.
+            client.resolve_peers(None, None).unwrap();
+            println!("\nleading");
             loop {
                 thread::park();
             }

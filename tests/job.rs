@@ -7,11 +7,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use modex::client::{CallError, LossReason};
-use modex::gds::AsStatus;
+use modex::gds::{AsStatus, StoreLimits};
 use modex::keys::{TypedKey, marker};
+use modex::proto::Command;
 use modex::types::{DataType, Info, Key, ProcId, Rank, Scope, Status, Value};
 use modex::{
-    BackingKind, Client, ConnectError, FenceError, FenceOptions, GetError, GetOptions, LocalHost, ServerError, keys,
+    BackingKind, Client, ConnectError, FenceError, FenceOptions, GetError, GetOptions, LocalHost, Server, ServerError,
+    keys,
 };
 use support::{Process, TestServer, namespace, proc, role};
 
@@ -350,6 +352,52 @@ fn a_fence_under_way_lets_the_process_go_on() {
     assert_eq!(first.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
     second.fence(&FenceOptions::new().collect(true)).unwrap();
     pending.wait().unwrap();
+}
+
+#[test]
+fn a_commit_and_a_fence_may_be_one_wait() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (first, second) = (node.connect("job", 0), node.connect("job", 1));
+    for round in 0..3_u64 {
+        first.put(Scope::Global, "square", round).unwrap();
+        std::thread::scope(|scope| {
+            let exchange = scope.spawn(|| first.commit_and_fence(&FenceOptions::new().collect(true)));
+            // Answers to others of this process do not wait for the fence.
+            first.put(Scope::Global, "endpoint", format!("of round {round}")).unwrap();
+            first.commit().unwrap();
+            second.fence(&FenceOptions::new().collect(true)).unwrap();
+            exchange.join().unwrap().unwrap();
+        });
+        assert_eq!(second.get(0, SQUARE), Ok(round));
+        assert_eq!(second.get(0, ENDPOINT).unwrap(), format!("of round {round}"));
+    }
+    // Nothing new to commit.
+    std::thread::scope(|scope| {
+        let exchange = scope.spawn(|| first.commit_and_fence(&FenceOptions::new()));
+        second.commit_and_fence(&FenceOptions::new()).unwrap();
+        exchange.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_commit_that_fails_keeps_nobody_from_the_fence_behind_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let limits = StoreLimits { commit_entries_max: 1, ..StoreLimits::default() };
+    let builder = Server::builder().hostname("node0").tmpdir(directory.path()).store_limits(limits);
+    let node = TestServer { server: std::sync::Arc::new(builder.start(LocalHost).unwrap()), directory };
+    node.register_local_job("job", 2);
+    let (first, second) = (node.connect("job", 0), node.connect("job", 1));
+    first.put(Scope::Global, "endpoint", "one").unwrap();
+    first.put(Scope::Global, "square", 2_u64).unwrap();
+    std::thread::scope(|scope| {
+        let exchange = scope.spawn(|| first.commit_and_fence(&FenceOptions::new()));
+        second.fence(&FenceOptions::new()).unwrap();
+        let refused = exchange.join().unwrap().unwrap_err();
+        assert!(matches!(&refused, FenceError::Call(CallError::Refused { command: Command::Commit, .. })), "{refused}");
+    });
+    // The values are part of the next commit, as after any that failed.
+    assert!(first.commit().is_err());
 }
 
 #[test]

@@ -2,39 +2,14 @@
 //!
 //! One test, because it counts what the whole process holds.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
 
+#[path = "support/counting.rs"]
+mod counting;
 mod support;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use modex::types::{Rank, Scope};
 use modex::{Client, FenceOptions, GetOptions, keys};
 use support::{TestServer, description, descriptors, ids, namespace, proc, role, shared_mappings};
-
-/// The system's allocator with an account of what is in use. It is read while nobody works, so no ordering is needed.
-struct Counting;
-
-static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is forwarded unchanged to the system's allocator, which meets the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        USED_BYTES.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller's obligations are those of this function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        USED_BYTES.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's obligations are those of this function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Jobs after which everything that is kept once, or up to a bound, is there.
 const FIRST_JOBS: u32 = 200;
@@ -110,10 +85,10 @@ fn a_thousand_jobs_and_the_server_itself_leave_nothing_behind() {
     let with_server = held_when_quiet(&node);
     (1..FIRST_JOBS).for_each(|number| run_a_job(&node, &format!("job{number:04}")));
     assert_eq!(held_when_quiet(&node), with_server);
-    let used = USED_BYTES.load(Relaxed);
+    let used = counting::used_bytes();
     (FIRST_JOBS..JOBS).for_each(|number| run_a_job(&node, &format!("job{number:04}")));
     assert_eq!(held_when_quiet(&node), with_server);
-    let growth = USED_BYTES.load(Relaxed).saturating_sub(used);
+    let growth = counting::used_bytes().saturating_sub(used);
     assert!(growth <= GROWTH_BYTES_MAX, "{growth} bytes more than after {FIRST_JOBS} jobs");
 
     let directory = node.directory;

@@ -103,8 +103,8 @@ impl Node {
     }
 }
 
-/// How many descriptors the server may open beyond those it has when it starts: one connection, and one more while a
-/// segment is handed over.
+/// How many descriptors the server may open beyond those it has when it starts: two connections. None is for a segment that
+/// is handed over: all clients get the one that the server has.
 const SPARE: usize = 2;
 
 fn serve_with_few_descriptors() {
@@ -138,7 +138,7 @@ fn a_server_out_of_descriptors_serves_those_it_has_and_takes_the_others_later() 
     let connect = |rank: usize| Client::builder().env(variables[rank].clone()).connect().unwrap();
 
     let first = connect(0);
-    assert!(first.reads_segment(), "there was a descriptor to hand over");
+    assert!(first.reads_segment(), "there is a descriptor to hand over");
     let (_, uri) = variables[0].iter().find(|(name, _)| name == "MODEX_SERVER_URI").unwrap();
     let Endpoint::Unix(path) = uri.parse::<ServerAddress>().unwrap().endpoint else { panic!("{uri}") };
     let stranger = UnixStream::connect(path).unwrap();
@@ -155,7 +155,7 @@ fn a_server_out_of_descriptors_serves_those_it_has_and_takes_the_others_later() 
         assert!(!second.is_finished(), "the server had no descriptor for this client");
         drop(stranger);
         let second = second.join().unwrap();
-        assert!(!second.reads_segment(), "there was no descriptor to hand over");
+        assert!(second.reads_segment(), "to hand over a segment takes no other descriptor");
         let other = scope.spawn(|| exchange(&first));
         exchange(&second);
         other.join().unwrap();

@@ -281,6 +281,16 @@ impl Client {
         Ok(self.session.fence(options.procs.clone(), directives)?)
     }
 
+    /// [`Client::commit`] and then [`Client::fence`], with one wait for the server's answers instead of two. If the commit fails
+    /// the fence takes place all the same, before this returns.
+    ///
+    /// # Errors
+    /// [`FenceError`]: of the commit if that failed, else of the fence.
+    pub fn commit_and_fence(&self, options: &FenceOptions) -> Result<(), FenceError> {
+        let directives = FenceDirectives::parse(&options.directives)?;
+        Ok(self.session.commit_and_fence(options.procs.clone(), directives)?)
+    }
+
     /// Begins a fence; the result is picked up later.
     ///
     /// # Errors

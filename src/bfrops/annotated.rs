@@ -1,6 +1,8 @@
 //! Keys with something behind the NUL that ends them: the length on the wire carries it, and whoever takes the string
 //! for a C string, as every release of OpenPMIx does, does not see it.
 
+use std::ffi::CStr;
+
 use super::text::{read_compulsory_string, write_string};
 use super::{DecodeError, EncodeError, Encoding, Reader, Writer};
 use crate::types::{DataType, Key, Kval, LentKey, Value};
@@ -11,10 +13,19 @@ pub struct AnnotatedKey;
 
 /// Reads a key that stays where it is, and what is behind it.
 pub(super) fn read_lent_key<'a>(reader: &mut Reader<'a>) -> Result<(LentKey<'a>, &'a [u8]), DecodeError> {
+    read_likely_key(reader, None)
+}
+
+/// As [`read_lent_key`], of a key that is likely to be this one.
+pub(super) fn read_likely_key<'a>(
+    reader: &mut Reader<'a>,
+    likely: Option<LentKey<'a>>,
+) -> Result<(LentKey<'a>, &'a [u8]), DecodeError> {
     let bytes = read_compulsory_string(reader)?;
-    let mut parts = bytes.splitn(2, |&byte| byte == 0);
-    let key = LentKey::new(parts.next().unwrap_or_default()).map_err(|error| reader.error(error))?;
-    Ok((key, parts.next().unwrap_or_default()))
+    let key = CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes);
+    let note = bytes.get(key.len() + 1..).unwrap_or_default();
+    let key = likely.map_or_else(|| LentKey::new(key), |likely| likely.or_new(key));
+    Ok((key.map_err(|error| reader.error(error))?, note))
 }
 
 /// An entry whose key may have something behind it.

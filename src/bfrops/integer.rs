@@ -20,6 +20,7 @@ macro_rules! integers {
                 }
             }
 
+            #[inline]
             fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
                 if reader.codec().generation.has_fixed_integers() {
                     return reader.take_array().map(Self::from_be_bytes);
@@ -68,7 +69,17 @@ fn write_groups(writer: &mut Writer, mut bits: u64) {
     writer.byte(rest);
 }
 
+/// Nearly every number is small: its one byte is read in place.
+#[inline]
 fn read_groups(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    match reader.peek().first() {
+        Some(&byte) if byte & MORE_FOLLOW == 0 => reader.byte().map(u64::from),
+        _ => read_many_groups(reader),
+    }
+}
+
+#[inline(never)]
+fn read_many_groups(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     let mut bits = 0;
     for index in 0..GROUP_COUNT_MAX {
         let byte = reader.byte()?;

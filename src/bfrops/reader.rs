@@ -1,4 +1,4 @@
-use super::annotated::read_lent_key;
+use super::annotated::{read_lent_key, read_likely_key};
 use super::array::read_elements;
 use super::integer::Integer;
 use super::value::read_lent;
@@ -169,14 +169,18 @@ impl<'a> Reader<'a> {
         self.list(count, read_lent_key)
     }
 
-    /// One pack operation with an entry that stays where it is, and what is behind its key.
+    /// One pack operation with an entry that stays where it is, and what is behind its key, which is likely to be this one.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
-    pub fn unpack_lent_entry(&mut self, field: &'static str) -> Result<(LentEntry<'a>, &'a [u8]), DecodeError> {
+    pub fn unpack_lent_entry(
+        &mut self,
+        field: &'static str,
+        likely: Option<LentKey<'a>>,
+    ) -> Result<(LentEntry<'a>, &'a [u8]), DecodeError> {
         self.enter(field);
         self.begin_operation(DataType::Kval, 1)?;
-        let (key, note) = read_lent_key(self)?;
+        let (key, note) = read_likely_key(self, likely)?;
         Ok((LentEntry { key, value: read_lent(self)? }, note))
     }
 
@@ -209,6 +213,7 @@ impl<'a> Reader<'a> {
         self.field = field;
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, size_bytes: usize) -> Result<&'a [u8], DecodeError> {
         let Some((taken, rest)) = self.bytes.split_at_checked(size_bytes) else {
             return Err(self.error(DecodeProblem::EndOfMessage { needed: size_bytes, left: self.bytes.len() }));
@@ -218,6 +223,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    #[inline]
     pub(crate) fn take_array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let Some((taken, rest)) = self.bytes.split_first_chunk::<N>() else {
             return Err(self.error(DecodeProblem::EndOfMessage { needed: N, left: self.bytes.len() }));
@@ -227,6 +233,7 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
+    #[inline]
     pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
         self.take_array::<1>().map(|[byte]| byte)
     }
@@ -245,6 +252,7 @@ impl<'a> Reader<'a> {
         self.bytes
     }
 
+    #[inline]
     pub(super) fn integer<I: Integer>(&mut self) -> Result<I, DecodeError> {
         I::read(self)
     }
@@ -327,6 +335,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    #[inline]
     fn begin_operation(&mut self, expected: DataType, count: usize) -> Result<(), DecodeError> {
         self.require(expected)?;
         if self.codec.described {
@@ -350,6 +359,7 @@ impl<'a> Reader<'a> {
         Err(self.error(DecodeProblem::UnregisteredType { data_type, generation }))
     }
 
+    #[inline(never)]
     fn expect_type(&mut self, expected: DataType) -> Result<(), DecodeError> {
         let found = DataTypeNumber::read(self)?;
         if found == expected.to_raw() {

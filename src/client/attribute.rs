@@ -34,6 +34,12 @@ pub(super) const NODE_ID: &str = keys::NODEID.name();
 pub(super) const APP_NUMBER: &str = keys::APPNUM.name();
 /// Number of a session.
 pub(super) const SESSION_ID: &str = keys::SESSION_ID.name();
+/// Names of the process sets that a process is in.
+pub(super) const PSET_NAMES: &str = keys::PSET_NAMES.name();
+/// Names of the groups that a process is in.
+pub(super) const GROUP_NAMES: &str = keys::GROUP_NAMES.name();
+/// The number that the host gave a group.
+pub(super) const GROUP_CONTEXT_ID: &str = keys::GROUP_CONTEXT_ID.name();
 /// A fence also exchanges committed data.
 pub(super) const COLLECT_DATA: &str = keys::COLLECT_DATA.name();
 /// A fence also spreads job data that servers computed.

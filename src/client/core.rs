@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
 use super::gets::{Gets, Placement};
-use super::resolve::GetRequest;
+use super::resolve::{GetRequest, is_of_sets};
 use super::tags::Tags;
 use crate::proto::{Collective, Command, Get, RankData, Reply, Request, Tag};
 use crate::types::{Kval, Namespace, ProcId, Rank, Status, Text, Time};
@@ -267,6 +267,7 @@ impl Client {
         if let Ok(data) = &answer
             && !data.is_empty()
             && sent.request.directives.is_unqualified()
+            && !sent.request.key.as_ref().is_some_and(is_of_sets)
         {
             self.outputs.push_back(Output::Received(Arc::clone(data)));
         }

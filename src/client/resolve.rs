@@ -360,8 +360,10 @@ fn ask<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S, mi
     if directives.optional || !stores.is_connected() {
         return not_found;
     }
-    // What other jobs were told of a session is in no segment of this one.
-    let is_segment_complete = miss == Miss::NotFound && !request.is_of_session();
+    // What other jobs were told of a session is in no segment of this one, and what comes and goes with sets and groups in
+    // none at all.
+    let is_elsewhere = request.is_of_session() || request.key.as_ref().is_some_and(is_of_sets);
+    let is_segment_complete = miss == Miss::NotFound && !is_elsewhere;
     let is_own_namespace = request.proc.namespace == own.namespace;
     let mut request = aimed_at(rank, request);
     // What is for its process alone comes from nobody else: what the host registered is all that there may be.
@@ -378,6 +380,11 @@ fn ask<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S, mi
         return not_found;
     }
     Decision::Ask(request)
+}
+
+/// Whether the answer changes with process sets and groups: the server alone knows it, and the next may be another.
+pub(super) fn is_of_sets(key: &Key) -> bool {
+    matches!(key.as_str(), attribute::PSET_NAMES | attribute::GROUP_NAMES | attribute::GROUP_CONTEXT_ID)
 }
 
 /// Finds what was asked for in the server's answer.

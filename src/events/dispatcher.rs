@@ -19,6 +19,8 @@ pub struct Dispatcher<H> {
     last_chain: u64,
     /// Chains whose next call can be made.
     ready: VecDeque<ChainId>,
+    /// How chains have ended that were asked for a decision.
+    decisions: VecDeque<Decision>,
     /// Whether an event may be had by later handlers, too; one that may not is kept only while a registration is under
     /// way.
     recent: Cache<Keeping>,
@@ -56,6 +58,15 @@ pub struct HandlerCall<H> {
     pub ended: Option<Vec<Status>>,
 }
 
+/// What the handlers of one event have said together.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// What had happened.
+    pub event: Arc<Event>,
+    /// For each of them its status under its name, then its results.
+    pub results: Vec<Info>,
+}
+
 /// One event on its way through its handlers.
 #[derive(Debug)]
 struct Chain {
@@ -89,6 +100,7 @@ impl<H: Clone> Dispatcher<H> {
             chains: BTreeMap::new(),
             last_chain: 0,
             ready: VecDeque::new(),
+            decisions: VecDeque::new(),
             recent: Cache::new(EventCacheLimits::default()),
         }
     }
@@ -200,21 +212,27 @@ impl<H: Clone> Dispatcher<H> {
         let Some(chain) = self.chains.get_mut(&id).filter(|chain| chain.current == Some(step)) else { return false };
         chain.current = None;
         if let Some(signature) = chain.signature.take() {
-            if status == Status::EVENT_ACTION_COMPLETE {
-                self.chains.remove(&id);
-                return false;
-            }
             chain.results.push(Info::new(signature, Value::Status(status.to_raw())));
             chain.results.extend(results);
+            if status == Status::EVENT_ACTION_COMPLETE {
+                self.end(id);
+                return false;
+            }
         }
         if chain.rest.is_empty() {
-            self.chains.remove(&id);
+            self.end(id);
             return false;
         }
         if !chain.is_apart {
             self.ready.push_back(id);
         }
         true
+    }
+
+    /// What handlers have decided, each once, about events that ask them to.
+    #[must_use]
+    pub fn poll_decision(&mut self) -> Option<Decision> {
+        self.decisions.pop_front()
     }
 
     fn enter(&mut self, now: Time, event: Event, is_apart: bool) -> Option<ChainId> {
@@ -259,8 +277,15 @@ impl<H: Clone> Dispatcher<H> {
             }
             return Some(call);
         }
-        self.chains.remove(&id);
+        self.end(id);
         None
+    }
+
+    /// A chain has ended.
+    fn end(&mut self, id: ChainId) {
+        if let Some(Chain { event, results, .. }) = self.chains.remove(&id).filter(|chain| asks(chain.event.status)) {
+            self.decisions.push_back(Decision { event, results });
+        }
     }
 
     fn is_registering(&self) -> bool {
@@ -272,6 +297,11 @@ impl<H: Clone> Dispatcher<H> {
             self.recent.retain(|kept| kept.origin == Keeping::Anyone);
         }
     }
+}
+
+/// Whether the handlers decide about what has happened: the end of somebody with whom a group is being formed.
+const fn asks(status: Status) -> bool {
+    matches!(status, Status::GROUP_MEMBER_FAILED | Status::GROUP_LEADER_FAILED)
 }
 
 impl Chain {

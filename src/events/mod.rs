@@ -29,7 +29,7 @@ mod registration;
 mod table;
 
 pub use cache::{Cache, EventCacheLimits, Kept};
-pub use dispatcher::{CallToken, ChainId, Dispatcher, HandlerCall};
+pub use dispatcher::{CallToken, ChainId, Decision, Dispatcher, HandlerCall};
 pub use event::{DEFAULT_HANDLER, Event};
 pub use registration::{Registration, RegistrationError, is_of_environment, is_system};
 

@@ -10,10 +10,9 @@ use super::dictionary::{self, KeyId};
 use super::error::StoreError;
 use super::format::Entry;
 use super::image::Image;
-use super::memory::root;
 use super::publish::{KeyRef, Origin, Posted};
 use super::statistics::Section;
-use super::writer::{NamespaceWriter, New};
+use super::writer::{NO_BLOCK, NamespaceWriter, New, push_block};
 use crate::types::{LentEntry, Scope};
 
 /// What has been taken over and is not published yet.
@@ -137,8 +136,9 @@ impl NamespaceWriter {
         ids: &[(String, KeyId)],
     ) -> Result<Placed, StoreError> {
         let (before_bytes, scope) = (image.size_bytes(), Scope::Remote.to_raw());
-        let table = self.memory().root_cells(root::MODEX)?;
-        let is_first = table.and_then(|table| table.load(rank.into())).unwrap_or_default() == 0;
+        let table = self.modex.filter(|table| u64::from(rank) < table.cell_count());
+        let newest = table.map(|table| self.segment.load(table, rank.into())).transpose()?;
+        let is_first = newest.unwrap_or(NO_BLOCK) == NO_BLOCK;
         for (entry, &(_, id)) in entries.iter().zip(ids) {
             let value = Encoded::lent(&entry.value, self.limits.value_bytes_max)
                 .map_err(|reason| StoreError::Value { key: entry.key.to_key(), reason })?;
@@ -157,7 +157,8 @@ impl NamespaceWriter {
             return Ok(Placed::Nothing);
         }
         let payload_bytes = image.size_bytes().saturating_sub(before_bytes);
-        Ok(Placed::At { offset: self.push_block(image, rank, block)?, payload_bytes })
+        let offset = if is_first { push_block(image, NO_BLOCK, block)? } else { self.push_block(image, rank, block)? };
+        Ok(Placed::At { offset, payload_bytes })
     }
 
     /// An image in memory that was used before.

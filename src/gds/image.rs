@@ -62,14 +62,22 @@ impl Image {
 
     /// Appends bytes at a multiple of `align` (a power of two up to [`Image::ALIGN`]); returns where they will be.
     pub(crate) fn push(&mut self, align: usize, bytes: &[u8]) -> Result<u64, StoreError> {
+        let offset = self.start(align, bytes.len())?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(offset)
+    }
+
+    /// Goes to where so many bytes can follow; returns where they will be.
+    fn start(&mut self, align: usize, len: usize) -> Result<u64, StoreError> {
         let start = self.bytes.len().next_multiple_of(align);
-        let need = start.saturating_add(bytes.len());
+        let need = start.saturating_add(len);
         let need = self.base.saturating_add(u64::try_from(need).unwrap_or(u64::MAX));
         if need > self.size_bytes_max {
             return Err(StoreError::SegmentFull { need_bytes: need, bytes_max: self.size_bytes_max });
         }
-        self.bytes.resize(start, 0);
-        self.bytes.extend_from_slice(bytes);
+        if start > self.bytes.len() {
+            self.bytes.resize(start, 0);
+        }
         Ok(self.base.saturating_add(u64::try_from(start).unwrap_or(u64::MAX)))
     }
 
@@ -100,9 +108,8 @@ impl Image {
     pub(crate) fn fill_array<T: IntoBytes + Immutable>(&mut self, room: Array, elements: &[T]) {
         assert!(room.count == u64::try_from(elements.len()).unwrap_or(u64::MAX), "an array must fill its room");
         let start = usize::try_from(room.offset.saturating_sub(self.base)).unwrap_or(usize::MAX);
-        for (to, from) in self.bytes.iter_mut().skip(start).zip(elements.as_bytes()) {
-            *to = *from;
-        }
+        let room = self.bytes.get_mut(start..).unwrap_or_default();
+        room.iter_mut().zip(elements.as_bytes()).for_each(|(to, from)| *to = *from);
     }
 
     /// Stores what a value needs besides its cell; returns the cell.
@@ -120,8 +127,9 @@ impl Image {
             }
             Encoded::Bytes { bytes, is_text, .. } => {
                 // Byte objects are aligned like words: C programs look at them through structures.
-                let offset = self.push(if *is_text { 1 } else { 8 }, bytes)?;
-                self.push(1, &[0])?;
+                let offset = self.start(if *is_text { 1 } else { 8 }, bytes.len().saturating_add(1))?;
+                self.bytes.extend_from_slice(bytes);
+                self.bytes.push(0);
                 cell(form::BYTES, bytes.len(), offset)
             }
             Encoded::Archive { bytes, .. } => cell(form::ARCHIVE, bytes.len(), self.push(16, bytes)?),

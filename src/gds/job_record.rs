@@ -75,6 +75,13 @@ pub enum ColumnValues {
         /// The numbers, each within the type's range.
         values: Vec<u64>,
     },
+    /// Unsigned numbers (or ranks) of one type that count up by one.
+    Counting {
+        /// Type of each value, as of numbers.
+        data_type: DataType,
+        /// The number of the first rank or node.
+        first: u64,
+    },
     /// Any values; `None` where the key is absent. As long as the column.
     Values(Vec<Option<Value>>),
     /// Few of many: index and value, ascending.

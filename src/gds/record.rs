@@ -207,7 +207,9 @@ impl RecordWriter<'_> {
                 continue;
             }
             for (node, text) in texts(column, record.node_count) {
-                let parts = text.split(if is_alias { ',' } else { '\0' }).filter(|name| !name.is_empty());
+                // Of a name alone nothing is looked for.
+                let (one, many) = if is_alias { (None, Some(text.split(','))) } else { (Some(text), None) };
+                let parts = one.into_iter().chain(many.into_iter().flatten()).filter(|name| !name.is_empty());
                 names.extend(parts.map(|name| (xxhash_rust::xxh3::xxh3_64(name.as_bytes()), node, name)));
             }
         }
@@ -253,6 +255,12 @@ fn numbers(column: &Column, count: u32) -> Vec<NodeId> {
         let pairs = (0..count).zip(values);
         return pairs.filter_map(|(node, &id)| Some(NodeId { id: id.try_into().ok()?, node })).collect();
     }
+    if let ColumnValues::Counting { first, .. } = &column.values {
+        return (*first..)
+            .zip(0..count)
+            .filter_map(|(id, node)| Some(NodeId { id: id.try_into().ok()?, node }))
+            .collect();
+    }
     let pairs = values(column, count).into_iter();
     pairs.filter_map(|(node, value)| Some(NodeId { id: value.as_u32()?, node })).collect()
 }
@@ -264,6 +272,6 @@ fn values(column: &Column, count: u32) -> Vec<(u32, &Value)> {
             (0..count).zip(values).filter_map(|(index, value)| Some((index, value.as_ref()?))).collect()
         }
         ColumnValues::Sparse(values) => values.iter().map(|(index, value)| (*index, value)).collect(),
-        ColumnValues::Numbers { .. } | ColumnValues::OfNode => Vec::new(),
+        ColumnValues::Numbers { .. } | ColumnValues::Counting { .. } | ColumnValues::OfNode => Vec::new(),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct NamespaceWriter {
     statistics: TableRef,
     keys: TableRef,
     key_count: u32,
-    modex: Option<TableRef>,
+    pub(super) modex: Option<TableRef>,
     /// Number of processes of the job, if the host said so or its maps tell.
     job_size: Option<u32>,
     /// What has been taken over and is not published yet. Nothing else is allocated while there is something.
@@ -223,7 +223,7 @@ impl NamespaceWriter {
     /// Adds a block that also holds what is worth absorbing of those before it; returns where it will be.
     pub(super) fn push_block(&self, image: &mut Image, rank: u32, entries: &mut Vec<Entry>) -> Result<u64, StoreError> {
         entries.sort_by_key(|entry| entry.id);
-        let mut previous = 0;
+        let mut previous = NO_BLOCK;
         for older in Chain::of_rank(self.memory(), rank)? {
             let older = older?;
             if !block::is_worth_absorbing(entries.len(), older.entries.len()) {
@@ -232,12 +232,7 @@ impl NamespaceWriter {
             }
             block::absorb(entries, older.entries);
         }
-        let entry_count = u32::try_from(entries.len());
-        let entry_count =
-            entry_count.map_err(|_| StoreError::TooManyEntries { found: entries.len(), entries_max: u32::MAX })?;
-        let offset = image.push_record(&BlockHead { previous, entry_count, reserved: 0 })?;
-        image.push_array(entries)?;
-        Ok(offset)
+        push_block(image, previous, entries)
     }
 
     /// The id of a key, which is added to the dictionary if need be.
@@ -369,6 +364,19 @@ impl NamespaceWriter {
         self.reader.memory()
     }
 }
+
+/// Adds a block of these entries, which are sorted; returns where it will be.
+pub(super) fn push_block(image: &mut Image, previous: u64, entries: &[Entry]) -> Result<u64, StoreError> {
+    let entry_count = u32::try_from(entries.len());
+    let entry_count =
+        entry_count.map_err(|_| StoreError::TooManyEntries { found: entries.len(), entries_max: u32::MAX })?;
+    let offset = image.push_record(&BlockHead { previous, entry_count, reserved: 0 })?;
+    image.push_array(entries)?;
+    Ok(offset)
+}
+
+/// Before a rank's first block.
+pub(super) const NO_BLOCK: u64 = 0;
 
 /// A value to be published.
 pub(super) struct New<'v> {

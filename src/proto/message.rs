@@ -28,7 +28,29 @@ impl Tag {
     pub const DYNAMIC_FIRST: Self = Self(101);
     /// The connect message.
     pub const CONNECT: Self = Self(u32::MAX);
+
+    /// The tag of a request whose answer may wait until another one goes to the same peer, if another is due: who asks both
+    /// at once has to read once. Our own peers only; nobody hands out numbers in this range.
+    #[must_use]
+    pub const fn patient(self) -> Self {
+        if self.0 < !PATIENT { Self(self.0 | PATIENT) } else { self }
+    }
+
+    /// Whether it is one of those.
+    #[must_use]
+    pub const fn is_patient(self) -> bool {
+        self.0 >= PATIENT && self.0 < u32::MAX
+    }
+
+    /// The tag that [`Tag::patient`] was made from.
+    #[must_use]
+    pub const fn plain(self) -> Self {
+        if self.is_patient() { Self(self.0 & !PATIENT) } else { self }
+    }
 }
+
+/// Marks patient tags.
+const PATIENT: u32 = 0xC000_0000;
 
 /// Announces a segment whose read-only descriptor travels with this message.
 #[derive(Clone, Debug, PartialEq)]
@@ -324,6 +346,10 @@ body! {
         bytes: Vec<u8>,
     }
 }
+/// Under which key a client of ours tells a server of ours, in a [`Group`] with the command of an invitation, what its event
+/// handlers have decided about the end of a member: success, an abort, or that it leads from now on.
+pub const GROUP_VERDICT: &str = "modex.group.verdict";
+
 body! {
     /// A group operation.
     Group {

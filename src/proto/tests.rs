@@ -307,3 +307,16 @@ fn global_values_are_committed_once_for_each_audience() {
     let commit = Commit { parts: vec![(Scope::Local, vec![kval("l")])] };
     assert_eq!(commit.clone().by_audience(1 << 20), [commit]);
 }
+
+#[test]
+fn a_patient_tag_is_made_from_a_plain_one_and_back() {
+    for tag in [Tag::DYNAMIC_FIRST, Tag(0x3FFF_FFFE)] {
+        assert!(!tag.is_patient() && tag.patient().is_patient());
+        assert_eq!((tag.plain(), tag.patient().plain()), (tag, tag));
+    }
+    // What has no patient form stays what it is.
+    for tag in [Tag(0x3FFF_FFFF), Tag(0x4000_0000), Tag(0x8000_0031), Tag::CONNECT] {
+        assert!(!tag.patient().is_patient());
+        assert_eq!((tag.patient(), tag.plain()), (tag, tag));
+    }
+}

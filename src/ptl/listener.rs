@@ -106,7 +106,7 @@ impl Listener {
                 Err(e) => return Err(e),
             };
             let credentials = Credentials::of_peer(&socket)?;
-            return Ok(Some((Stream::new(socket, limits)?, credentials)));
+            return Ok(Some((Stream::new(socket, limits), credentials)));
         }
     }
 }

@@ -34,8 +34,8 @@ impl Default for StreamLimits {
     }
 }
 
-/// A connected, non-blocking socket: bytes in order, in both directions, and descriptors where the transport carries
-/// them.
+/// A connected socket: bytes in order, in both directions, and descriptors where the transport carries them. No operation
+/// blocks, each says so itself: what the socket is set to, others who share it may change.
 #[derive(Debug)]
 pub struct Stream {
     socket: Arc<OwnedFd>,
@@ -185,7 +185,7 @@ impl Stream {
             Endpoint::Unix(path) => {
                 let socket = connect_unix(path, time_max).map_err(unreachable)?;
                 check_server(endpoint, Credentials::of_peer(&socket).map_err(unreachable)?.uid, trust)?;
-                Self::new(socket, limits).map_err(unreachable)
+                Ok(Self::new(socket, limits))
             }
             Endpoint::Tcp(address) => Self::connect_tcp(*address, limits, time_max).map_err(unreachable),
         }
@@ -241,21 +241,17 @@ impl Stream {
         inode.map_or(PeerEnd::Unknown, |inode| PeerEnd::Socket { inode, uid: credentials.uid })
     }
 
-    /// Takes a connected UNIX-domain socket and makes it non-blocking.
-    ///
-    /// # Errors
-    /// The operating system refuses.
-    pub fn new(socket: UnixStream, limits: StreamLimits) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        Ok(Self::of(socket.into(), true, limits))
+    /// Takes a connected UNIX-domain socket.
+    #[must_use]
+    pub fn new(socket: UnixStream, limits: StreamLimits) -> Self {
+        Self::of(socket.into(), true, limits)
     }
 
-    /// Takes a connected TCP socket and makes it non-blocking. Small messages go out at once.
+    /// Takes a connected TCP socket. Small messages go out at once.
     ///
     /// # Errors
     /// The operating system refuses.
     pub fn over_tcp(socket: TcpStream, limits: StreamLimits) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         Ok(Self::of(socket.into(), false, limits))
     }
@@ -299,6 +295,12 @@ impl Stream {
             }
         }
         Ok(if count == 0 { Received::End } else { Received::Bytes(count) })
+    }
+
+    /// Whether there is a descriptor received and not yet taken. The kernel gives no more at once than up to the first that it
+    /// meets, so that more may be there even if less came than there was room for.
+    pub fn has_descriptor(&self) -> bool {
+        !self.descriptors.is_empty()
     }
 
     /// The oldest descriptor received and not yet taken.

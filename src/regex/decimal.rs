@@ -66,20 +66,48 @@ pub(super) fn push_padded(out: &mut String, number: u64, width: u32) {
     push_number(out, number);
 }
 
-/// Appends `number`. The lists of all nodes' ranks are a million of these: its digits are put together by hand.
-pub(super) fn push_number(out: &mut String, mut number: u64) {
-    let mut digits = [0_u8; DIGITS_MAX];
-    let mut first = DIGITS_MAX;
-    for (at, digit) in digits.iter_mut().enumerate().rev() {
-        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
-        number /= 10;
-        first = at;
-        if number == 0 {
-            break;
+/// Appends `number`.
+pub(super) fn push_number(out: &mut String, number: u64) {
+    // Digits are text.
+    out.push_str(std::str::from_utf8(Digits::of(number).as_bytes()).unwrap_or_default());
+}
+
+/// The digits of a number. The lists of all nodes' ranks are a million of these: they are put together by hand, and count
+/// up in place.
+pub(super) struct Digits {
+    digits: [u8; DIGITS_MAX],
+    first: usize,
+}
+
+impl Digits {
+    pub(super) fn of(mut number: u64) -> Self {
+        let (mut digits, mut first) = ([b'0'; DIGITS_MAX], DIGITS_MAX);
+        for (at, digit) in digits.iter_mut().enumerate().rev() {
+            *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
+            number /= 10;
+            first = at;
+            if number == 0 {
+                break;
+            }
+        }
+        Self { digits, first }
+    }
+
+    /// Goes on to the next number.
+    pub(super) fn count_up(&mut self) {
+        for (at, digit) in self.digits.iter_mut().enumerate().rev() {
+            if *digit != b'9' {
+                *digit += 1;
+                self.first = self.first.min(at);
+                return;
+            }
+            *digit = b'0';
         }
     }
-    // Digits are text.
-    out.push_str(digits.get(first..).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default());
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.digits.get(self.first..).unwrap_or_default()
+    }
 }
 
 /// Digits of the largest number.
@@ -105,6 +133,16 @@ mod tests {
             let mut text = String::from("a");
             push_number(&mut text, number);
             prop_assert_eq!(text, format!("a{number}"));
+        }
+
+        #[test]
+        fn digits_count_as_numbers_do(
+            number in prop_oneof![0..u64::MAX, 0_u64..1000, (0_u32..19).prop_map(|zeros| 10_u64.pow(zeros) - 1)],
+        ) {
+            let mut digits = Digits::of(number);
+            digits.count_up();
+            let next = (number + 1).to_string();
+            prop_assert_eq!(digits.as_bytes(), next.as_bytes());
         }
 
         #[test]

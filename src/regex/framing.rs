@@ -5,6 +5,7 @@
 //! way: a list is never empty in practice, and this module never writes an empty one in that form.
 
 use std::borrow::Cow;
+use std::ffi::CStr;
 
 use super::blob;
 use super::error::{Excerpt, MapError};
@@ -98,12 +99,12 @@ impl<'a> Frame<'a> {
     /// The text from `start` to the first NUL behind it, or to the end of the buffer.
     fn up_to_nul(bytes: &'a [u8], start: usize, body: fn(&'a [u8]) -> Body<'a>) -> Self {
         let rest = bytes.get(start..).unwrap_or_default();
-        match rest.iter().position(|&byte| byte == 0) {
-            Some(nul) => {
-                let text = rest.get(..nul).unwrap_or_default();
-                Self { body: body(text), length: start + nul + 1, is_terminated: true }
+        match CStr::from_bytes_until_nul(rest) {
+            Ok(text) => {
+                let text = text.to_bytes();
+                Self { body: body(text), length: start + text.len() + 1, is_terminated: true }
             }
-            None => Self { body: body(rest), length: bytes.len(), is_terminated: false },
+            Err(_) => Self { body: body(rest), length: bytes.len(), is_terminated: false },
         }
     }
 
@@ -133,7 +134,9 @@ fn looks_framed(list: &[u8]) -> bool {
     let identifier = list.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)).count();
     let begins_with_letter = list.first().is_some_and(u8::is_ascii_alphabetic);
     let has_identifier = begins_with_letter && list.get(identifier) == Some(&b':');
-    has_identifier || list.iter().any(|byte| b"[]".contains(byte))
+    // A piece at a time, which processors compare as a whole.
+    let has_bracket = |piece: &[u8]| piece.iter().fold(false, |found, byte| found | matches!(byte, b'[' | b']'));
+    has_identifier || list.chunks(PIECE_BYTES).any(has_bracket)
 }
 
 fn as_text(bytes: &[u8]) -> Result<&str, MapError> {
@@ -147,6 +150,8 @@ fn not_utf8(error: std::str::Utf8Error) -> MapError {
 fn widen(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
+
+const PIECE_BYTES: usize = 256;
 
 const RAW: &[u8] = b"raw:";
 const PMIX: &[u8] = b"pmix:";

@@ -1,6 +1,6 @@
 //! The expanded process map.
 
-use super::decimal;
+use super::decimal::Digits;
 use super::error::MapError;
 use super::limits::{MapLimits, within};
 
@@ -104,13 +104,21 @@ impl RankMap {
     /// Appends the ranks of the node at index `node` to `text`, with a comma between them: the value of the local
     /// peers key.
     pub fn text_of(&self, node: usize, text: &mut String) {
-        text.reserve(usize::try_from(self.rank_count_of(node)).unwrap_or_default().saturating_mul(TEXT_BYTES));
-        for (index, rank) in self.ranks_of(node).enumerate() {
-            if index > 0 {
-                text.push(',');
+        let mut bytes = std::mem::take(text).into_bytes();
+        bytes.reserve(usize::try_from(self.rank_count_of(node)).unwrap_or_default().saturating_mul(TEXT_BYTES));
+        let start = bytes.len();
+        for run in self.runs_of(node) {
+            let mut digits = Digits::of(u64::from(run.first));
+            for _ in run.first..=run.last {
+                bytes.extend_from_slice(digits.as_bytes());
+                bytes.push(b',');
+                digits.count_up();
             }
-            decimal::push_number(text, u64::from(rank));
         }
+        // No comma behind the last.
+        bytes.truncate(bytes.len().saturating_sub(1).max(start));
+        // It was text, and digits are.
+        *text = String::from_utf8(bytes).unwrap_or_default();
     }
 
     /// Confirms that no rank is hosted twice, on one node or on two.

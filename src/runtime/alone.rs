@@ -38,7 +38,7 @@ pub fn alone_as(proc: ProcId) -> io::Result<Session> {
     let host = hostname();
     // The other end is closed when this returns; nothing is ever sent.
     let (socket, _) = UnixStream::pair()?;
-    let stream = Stream::new(socket, StreamLimits::default())?;
+    let stream = Stream::new(socket, StreamLimits::default());
     let mut received = ReceivedData::new(host.clone(), Dialect::OWN);
     received.receive(&job_of_one(&proc, &host));
     let state = LinkState::new(stream, proc.clone(), 0, Manners::ours(), received);

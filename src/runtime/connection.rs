@@ -36,6 +36,8 @@ pub(super) struct Connection {
     is_write_watched: bool,
     /// Messages of others that it did not get because it did not read those before.
     missed_count: u64,
+    /// Bytes of answers that wait for the next one. More is queued: nothing waits any more.
+    patient_bytes: usize,
 }
 
 enum Stage {
@@ -147,6 +149,7 @@ impl Connection {
             owed_until: None,
             is_write_watched: false,
             missed_count: 0,
+            patient_bytes: 0,
         }
     }
 
@@ -338,7 +341,20 @@ impl Connection {
     pub(super) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<(), Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         let Some(command) = known.open.close(tag) else { return Ok(()) };
-        Ok(self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?)
+        let before_bytes = self.stream.queued_bytes();
+        self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?;
+        // Peers of other libraries may have any number for a tag.
+        if tag.is_patient() && self.stream.carries_descriptors() && before_bytes == self.patient_bytes {
+            self.patient_bytes = self.stream.queued_bytes();
+        }
+        Ok(())
+    }
+
+    /// Whether all that is queued waits for an answer that is due.
+    fn is_patient(&self) -> bool {
+        self.patient_bytes > 0
+            && self.patient_bytes == self.stream.queued_bytes()
+            && matches!(&self.stage, Stage::Known(known) if known.open.is_any_open())
     }
 
     /// How the peer is spoken to, once it has introduced itself, and the largest payload that it takes.
@@ -383,12 +399,12 @@ impl Connection {
         &mut self,
         tag: Tag,
         notice: &SegmentNotice,
-        descriptor: Option<OwnedFd>,
+        descriptor: Option<Arc<OwnedFd>>,
     ) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         let layout_id = if descriptor.is_some() { notice.layout_id } else { 0 };
         let notice = SegmentNotice { layout_id, ..notice.clone() };
-        Ok(self.stream.queue(known.lines.write_segment(tag, &notice)?, descriptor.map(Arc::new))?)
+        Ok(self.stream.queue(known.lines.write_segment(tag, &notice)?, descriptor)?)
     }
 
     /// Forwards output. What the peer could not take is lost to it.
@@ -434,6 +450,10 @@ impl Connection {
 
     /// Writes what is queued. Returns whether the connection is finished.
     pub(super) fn flush(&mut self) -> Result<bool, Dropped> {
+        if self.is_patient() {
+            return Ok(false);
+        }
+        self.patient_bytes = 0;
         let flushed = self.stream.flush()?;
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
     }
@@ -453,7 +473,7 @@ impl Connection {
 
     /// Has the poller report room exactly while something waits for it.
     pub(super) fn watch(&mut self, poller: &Poller, token: Token) -> Result<(), Errno> {
-        let is_wanted = self.stream.has_queued();
+        let is_wanted = self.stream.has_queued() && !self.is_patient();
         if is_wanted != self.is_write_watched {
             poller.watch_writable(&self.stream, token, is_wanted)?;
             self.is_write_watched = is_wanted;
@@ -465,4 +485,88 @@ impl Connection {
 /// A lone status looks the same whatever was asked.
 fn answer_to(error: &RequestError) -> Option<Reply> {
     error.expects_reply().then(|| Reply::Status(error.status()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::super::lines::message_buffer;
+    use super::*;
+    use crate::bfrops::DecodeLimits;
+    use crate::ptl::StreamLimits;
+
+    const COMMIT: Tag = Tag(101).patient();
+    const FENCE: Tag = Tag(102);
+
+    /// A client that was admitted, and its end of the connection.
+    fn admitted() -> (Connection, Stream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let credentials = Credentials::of_peer(&ours).unwrap();
+        let [ours, theirs] = [ours, theirs].map(|socket| Stream::new(socket, StreamLimits::default()));
+        let known = Known {
+            lines: Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true),
+            expects: Expects::Index,
+            wants_refusal: false,
+            inbox: message_buffer(),
+            open: OpenRequests::default(),
+            account: Account::Tools(0),
+        };
+        (Connection { stage: Stage::Known(known), ..Connection::new(ours, credentials, false) }, theirs)
+    }
+
+    fn open(connection: &mut Connection, tag: Tag, command: Command) {
+        let Stage::Known(known) = &mut connection.stage else { panic!("it was admitted") };
+        known.open.open(tag, command, 0).unwrap();
+    }
+
+    /// The tags of what the client can read now.
+    fn tags_sent(client: &mut Stream) -> Vec<Tag> {
+        let (mut inbox, mut buffer) = (message_buffer(), [0; 256]);
+        while let Received::Bytes(count) = client.receive(&mut buffer).unwrap() {
+            inbox.feed(&buffer[..count]);
+        }
+        let mut tags = Vec::new();
+        while let Some(frame) = inbox.next_frame().unwrap() {
+            tags.push(frame.header.tag);
+        }
+        tags
+    }
+
+    #[test]
+    fn an_answer_that_may_wait_goes_out_with_the_next_one() {
+        let (mut connection, mut client) = admitted();
+        let success = Reply::Status(Status::SUCCESS);
+        let poller = Poller::new().unwrap();
+        poller.watch(&connection.stream, Token(9)).unwrap();
+        open(&mut connection, COMMIT, Command::Commit);
+        open(&mut connection, FENCE, Command::Fence);
+        connection.reply(COMMIT, &success).unwrap();
+        assert!(!connection.flush().unwrap());
+        // Nor does the poller report room all the time.
+        connection.watch(&poller, Token(9)).unwrap();
+        assert!(!connection.is_write_watched);
+        assert_eq!(tags_sent(&mut client), []);
+        connection.reply(FENCE, &success).unwrap();
+        connection.flush().unwrap();
+        assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
+    }
+
+    #[test]
+    fn an_answer_that_nothing_is_to_follow_does_not_wait() {
+        let (mut connection, mut client) = admitted();
+        let success = Reply::Status(Status::SUCCESS);
+        open(&mut connection, COMMIT, Command::Commit);
+        connection.reply(COMMIT, &success).unwrap();
+        connection.flush().unwrap();
+        assert_eq!(tags_sent(&mut client), [COMMIT]);
+        // What somebody else of the process asked for takes it along.
+        for (tag, command) in [(COMMIT, Command::Commit), (FENCE, Command::Fence), (Tag(103), Command::Commit)] {
+            open(&mut connection, tag, command);
+        }
+        connection.reply(COMMIT, &success).unwrap();
+        connection.reply(Tag(103), &success).unwrap();
+        connection.flush().unwrap();
+        assert_eq!(tags_sent(&mut client), [COMMIT, Tag(103)]);
+    }
 }

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::connection::{Connection, Dropped};
@@ -8,7 +9,7 @@ use super::job_info::JobInfoAnswers;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
 use super::prover::{ProofError, Proofs};
-use crate::gds::Store;
+use crate::gds::{NamespaceReader, Store};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
@@ -248,11 +249,13 @@ impl Connections {
 
     /// Hands over a namespace's segment. A client that gets none is told so and asks over the socket.
     pub(super) fn send_segment(&mut self, id: PeerId, namespace: &Namespace, store: &Store) {
-        let descriptor = store.handle(namespace).map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {
-            tracing::warn!(%namespace, %error, "a segment can't be handed over; its client will ask for each value");
-            None
-        });
-        let layout_id = store.reader(namespace).map_or(0, |reader| reader.segment().info().layout_id.get());
+        let segment = store.reader(namespace).map(NamespaceReader::segment);
+        // All get the descriptor that the server itself reads through: to open another one costs more than to send it.
+        let descriptor = segment.and_then(|segment| segment.handle().share_descriptor());
+        if segment.is_none() {
+            tracing::warn!(%namespace, "there is no segment to be handed over; its client will ask for each value");
+        }
+        let layout_id = segment.map_or(0, |segment| segment.info().layout_id.get());
         let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
         self.write(id, |connection| connection.send_segment(Tag::SEGMENT, &notice, descriptor));
     }
@@ -270,7 +273,7 @@ impl Connections {
             None
         });
         let notice = SegmentNotice { namespace: namespace.clone(), layout_id: topo::layout_id().get() };
-        self.write(id, |connection| connection.send_segment(Tag::TOPOLOGY, &notice, descriptor));
+        self.write(id, |connection| connection.send_segment(Tag::TOPOLOGY, &notice, descriptor.map(Arc::new)));
     }
 
     /// Forwards output to a client.

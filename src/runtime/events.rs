@@ -10,7 +10,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::clock::Clock;
-use crate::events::{CallToken, DEFAULT_HANDLER, Dispatcher, Event, HandlerCall, Registration, RegistrationError};
+use crate::events::{
+    CallToken, DEFAULT_HANDLER, Decision, Dispatcher, Event, HandlerCall, Registration, RegistrationError,
+};
 use crate::types::{Info, ProcId, Status};
 
 /// What a process does about an event.
@@ -97,6 +99,8 @@ pub(super) trait Outside: Send + Sync {
     fn deregister(&self, codes: Vec<Status>);
     /// Whether there are handlers.
     fn listen(&self, is_listening: bool);
+    /// The handlers have decided about an event that asks them to.
+    fn decided(&self, _: &Decision) {}
 }
 
 /// The handlers of a process, and the calls under way.
@@ -283,7 +287,14 @@ impl EventHub {
     fn complete(self: &Arc<Self>, token: CallToken, status: Status, results: Vec<Info>) {
         let mut state = self.state.lock();
         state.dispatcher.complete(token, status, results);
+        self.tell_decisions(&mut state);
         self.schedule(&state);
+    }
+
+    fn tell_decisions(&self, state: &mut HubState) {
+        while let Some(decision) = state.dispatcher.poll_decision() {
+            self.outside.decided(&decision);
+        }
     }
 
     /// Has the calls that can be made be made on the thread of the handlers, unless it is about to.
@@ -302,6 +313,7 @@ impl EventHub {
         while let Some(call) = state.dispatcher.poll_call() {
             self.make(&mut state, call);
         }
+        self.tell_decisions(&mut state);
         state.is_pumping = false;
     }
 

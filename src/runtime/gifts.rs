@@ -39,13 +39,17 @@ impl Gifts {
         self.by_group.lock().remove(group);
     }
 
-    /// What a member gave under a key, in any of the groups.
-    pub(super) fn find(&self, proc: &ProcId, key: &Key) -> Option<Value> {
+    /// What a member gave under a key, in the group of this name or in any.
+    pub(super) fn find(&self, group: Option<&[u8]>, proc: &ProcId, key: &Key) -> Option<Value> {
         if !self.is_any.load(Ordering::Acquire) {
             return None;
         }
         let wanted = (proc.clone(), key.clone());
-        self.by_group.lock().values().find_map(|given| given.get(&wanted)).cloned()
+        let by_group = self.by_group.lock();
+        match group {
+            Some(name) => by_group.get(name)?.get(&wanted).cloned(),
+            None => by_group.values().find_map(|given| given.get(&wanted)).cloned(),
+        }
     }
 }
 
@@ -73,7 +77,8 @@ fn given_by_one(info: &Info) -> Vec<((ProcId, Key), Value)> {
 fn bundle<'a>(mut infos: impl Iterator<Item = &'a Info>) -> Vec<((ProcId, Key), Value)> {
     let Some(first) = infos.next().filter(|info| info.key.as_str() == keys::PROCID.name()) else { return Vec::new() };
     let Value::Proc(proc) = &first.value else { return Vec::new() };
-    let given = infos.filter(|info| !info.key.is_reserved());
+    let is_theirs = |key: &Key| !key.is_reserved() || key.as_str() == keys::GROUP_LOCAL_CID.name();
+    let given = infos.filter(|info| is_theirs(&info.key));
     given.map(|info| (((**proc).clone(), info.key.clone()), info.value.clone())).collect()
 }
 
@@ -105,14 +110,16 @@ mod tests {
         ];
         let reply = Reply::Group { members: vec![proc(0), proc(1)], context_id: None, info: bundles, jobs: Vec::new() };
         let gifts = Gifts::default();
-        assert_eq!(gifts.find(&proc(0), &port), None);
+        assert_eq!(gifts.find(None, &proc(0), &port), None);
         gifts.take(b"g", &reply);
         assert_eq!(
-            [0, 1, 2].map(|rank| gifts.find(&proc(rank), &port).and_then(|value| value.as_u32())),
+            [0, 1, 2].map(|rank| gifts.find(None, &proc(rank), &port).and_then(|value| value.as_u32())),
             [Some(7), Some(8), None]
         );
-        assert_eq!(gifts.find(&proc(0), &host_name), None, "the host's to say");
+        assert_eq!(gifts.find(None, &proc(0), &host_name), None, "the host's to say");
+        let [here, elsewhere] = [&b"g"[..], b"h"].map(|group| gifts.find(Some(group), &proc(1), &port));
+        assert_eq!((here.and_then(|value| value.as_u32()), elsewhere), (Some(8), None));
         gifts.forget(b"g");
-        assert_eq!(gifts.find(&proc(0), &port), None);
+        assert_eq!(gifts.find(None, &proc(0), &port), None);
     }
 }

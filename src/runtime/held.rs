@@ -1,5 +1,6 @@
-//! What the connections of a server hold of its memory, all together: beginnings of messages and what waits to be sent, and the
-//! answers that many of them get. Each has a bound of its own; many that each stay below it would still be too much.
+//! What the connections of a server hold of its memory, all together: beginnings of messages and what waits to be sent,
+//! and the answers that many of them get. Each has a bound of its own; many that each stay below it would still be too
+//! much.
 
 use std::collections::BTreeMap;
 

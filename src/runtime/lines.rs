@@ -158,6 +158,11 @@ impl OpenRequests {
     pub(super) fn close(&mut self, tag: Tag) -> Option<Command> {
         self.0.remove(&tag).map(|open| open.command)
     }
+
+    /// Whether an answer is due.
+    pub(super) fn is_any_open(&self) -> bool {
+        !self.0.is_empty()
+    }
 }
 
 /// A peer used the tag of a request that is not answered yet.

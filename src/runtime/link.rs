@@ -88,6 +88,15 @@ impl Link {
         self.wait_locked(&mut state, id)
     }
 
+    /// Makes two calls at once, and waits for both results. They go out together; the server takes them in this order.
+    pub(super) fn call_both(&self, first: Call, second: Call) -> (CallResult, CallResult) {
+        let mut state = self.state.lock();
+        let now = self.clock.now();
+        let first = state.prepare(now, first);
+        let second = state.begin(now, second);
+        (self.wait_locked(&mut state, first), self.wait_locked(&mut state, second))
+    }
+
     /// Makes a call whose result is picked up later, with [`Link::wait`] or [`Link::try_take`].
     pub(super) fn start(&self, call: Call) -> CallId {
         let mut state = self.state.lock();
@@ -248,30 +257,32 @@ impl Link {
             state.is_led = false;
             state.receive(self.clock.now());
         } else if has_queued {
-            // The leader may not know that there is something to send; whoever queued it waits for room.
-            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLOUT, deadline, None));
+            // The leader may not know that there is something to send; whoever queued it waits for room. And for what comes:
+            // the leader reads it, unless it has left.
+            MutexGuard::unlocked(state, || self.poll(PollFlags::POLLIN | PollFlags::POLLOUT, deadline, None));
         } else {
-            match deadline.and_then(|deadline| self.clock.instant_of(deadline)) {
-                Some(deadline) => drop(self.turn.wait_until(state, deadline)),
-                None => self.turn.wait(state),
-            }
+            self.wait_for_turn(state, deadline);
         }
         self.advance(state);
     }
 
+    fn wait_for_turn(&self, state: &mut MutexGuard<'_, LinkState>, deadline: Option<Time>) {
+        match deadline.and_then(|deadline| self.clock.instant_of(deadline)) {
+            Some(deadline) => drop(self.turn.wait_until(state, deadline)),
+            None => self.turn.wait(state),
+        }
+    }
+
     /// As [`Link::step`], for the progress thread, which has all the time in the world. It watches the socket, too, but
     /// leaves what comes to a thread that leads: that one waits for an answer, and should not have to wait for this
-    /// thread to pass it on.
+    /// thread to pass it on. What calls without a wait could not send at once nobody else sends.
     fn step_beside(&self, state: &mut MutexGuard<'_, LinkState>) {
         let deadline = state.poll_timeout();
-        if state.is_led {
-            match deadline.and_then(|deadline| self.clock.instant_of(deadline)) {
-                Some(deadline) => drop(self.turn.wait_until(state, deadline)),
-                None => self.turn.wait(state),
-            }
+        let has_queued = state.has_queued();
+        if state.is_led && !has_queued {
+            self.wait_for_turn(state, deadline);
         } else {
-            if let Some(watchers) = self.watchers.get().filter(|_| !state.has_unread) {
-                let has_queued = state.has_queued();
+            if let Some(watchers) = self.watchers.get().filter(|_| state.is_led || !state.has_unread) {
                 state.beside = Some(Beside { deadline, watches_room: has_queued });
                 MutexGuard::unlocked(state, || match has_queued {
                     true => self.poll(PollFlags::POLLIN | PollFlags::POLLOUT, deadline, Some(watchers)),

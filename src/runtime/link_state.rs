@@ -55,6 +55,8 @@ pub(super) struct LinkState {
     pub(super) beside: Option<Beside>,
     events: Option<EventSink>,
     is_leaving: bool,
+    /// Whether the answers to what is sent now may wait for the next one.
+    is_patient: bool,
     /// A fork copies all of this, but not the conversation: what the copy read or wrote its parent would miss.
     owner_pid: u32,
 }
@@ -80,7 +82,7 @@ impl LinkState {
             lines: Lines::to_server(&manners, index),
             inbox: FrameBuffer::new(manners.limits.message_bytes_max),
             manners,
-            buffer: vec![0; BUFFER_SIZE_BYTES].into(),
+            buffer: vec![0; BUFFER_SIZE_FIRST_BYTES].into(),
             next_call: 0,
             loss: None,
             segments: BTreeMap::new(),
@@ -98,6 +100,7 @@ impl LinkState {
             beside: None,
             events: None,
             is_leaving: false,
+            is_patient: false,
             owner_pid: process::id(),
         }
     }
@@ -173,12 +176,28 @@ impl LinkState {
     }
 
     pub(super) fn begin(&mut self, now: Time, call: Call) -> CallId {
+        let id = self.enter(now, call);
+        self.advance(now);
+        id
+    }
+
+    /// As [`LinkState::begin`], for one that another follows at once: both go out with that one, and both answers may come
+    /// with the last. Only our own servers know how.
+    pub(super) fn prepare(&mut self, now: Time, call: Call) -> CallId {
+        let id = self.enter(now, call);
+        self.is_patient = self.manners.is_ours;
+        // Who waits for what is done now is told when the other one begins.
+        self.has_unasked |= self.obey(now);
+        self.is_patient = false;
+        id
+    }
+
+    fn enter(&mut self, now: Time, call: Call) -> CallId {
         self.notice_fork(now);
         self.is_leaving |= matches!(call, Call::Finalize);
         let id = CallId(self.next_call);
         self.next_call += 1;
         self.core.handle(now, Input::Call(id, call));
-        self.advance(now);
         id
     }
 
@@ -210,10 +229,14 @@ impl LinkState {
             }
             match self.stream.receive(&mut self.buffer) {
                 Ok(Received::Bytes(count)) => {
+                    let is_last = count < self.buffer.len() && !self.stream.has_descriptor();
                     self.inbox.feed(self.buffer.get(..count).unwrap_or_default());
                     self.digest(now);
-                    if count < self.buffer.len() {
+                    if is_last {
                         return;
+                    }
+                    if count == self.buffer.len() && count < BUFFER_SIZE_BYTES {
+                        self.buffer = vec![0; BUFFER_SIZE_BYTES].into();
                     }
                 }
                 Ok(Received::Nothing) => return,
@@ -233,15 +256,22 @@ impl LinkState {
         }
         let mut is_any_done = std::mem::take(&mut self.has_unasked);
         loop {
-            while let Some(output) = self.core.poll_output() {
-                is_any_done |= matches!(output, Output::Done(..));
-                self.execute(now, output);
-            }
+            is_any_done |= self.obey(now);
             if self.loss.is_some() || self.stream.flush().is_ok() {
                 return is_any_done;
             }
             self.lose(now, LossReason::Broken);
         }
+    }
+
+    /// Does what the core wants. Returns whether a call was done.
+    fn obey(&mut self, now: Time) -> bool {
+        let mut is_any_done = false;
+        while let Some(output) = self.core.poll_output() {
+            is_any_done |= matches!(output, Output::Done(..));
+            self.execute(now, output);
+        }
+        is_any_done
     }
 
     fn execute(&mut self, now: Time, output: Output) {
@@ -260,7 +290,8 @@ impl LinkState {
             return;
         }
         self.manners.complete(&mut request);
-        let bytes = match self.lines.write_request(tag, &request) {
+        let sent_as = if self.is_patient { tag.patient() } else { tag };
+        let bytes = match self.lines.write_request(sent_as, &request) {
             Ok(bytes) => bytes,
             Err(WriteError::Frame(FrameError { declared: size_bytes, limit })) => {
                 return self.core.handle(now, Input::NotSent(tag, Unsendable::TooLarge { size_bytes, limit }));
@@ -304,6 +335,7 @@ impl LinkState {
     }
 
     fn accept_reply(&mut self, now: Time, tag: Tag, frame: &Frame<'_>) {
+        let tag = tag.plain();
         let read = self.core.command_of(tag).map(|command| self.lines.read_reply(frame, command));
         match read {
             None => tracing::warn!(tag = tag.0, "a reply to nothing that was asked"),
@@ -398,7 +430,38 @@ fn event_of(notification: Notification) -> Event {
     Event { status, source, range: range.unwrap_or(range::RANGE_UNDEF), info }
 }
 
-/// Bytes read per system call. A reply of ours is mostly a few bytes; values travel in segments.
+/// Bytes read per system call, once that many have come at once.
 const BUFFER_SIZE_BYTES: usize = 16 << 10;
+/// Bytes read per system call until then. A reply of ours is mostly a few bytes; values travel in segments, and a page that
+/// is never touched costs a process that starts nothing.
+const BUFFER_SIZE_FIRST_BYTES: usize = 2 << 10;
 /// Receives before other threads get a chance to look at what came.
 const RECEIVES_PER_TURN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::io::pipe;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::proto::Dialect;
+    use crate::ptl::StreamLimits;
+
+    /// The kernel stops at a descriptor. Who sleeps beside the leader is not told of what is behind it.
+    #[test]
+    fn what_came_behind_a_descriptor_is_read_with_it() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let limits = StreamLimits { descriptors_max: 1, ..StreamLimits::default() };
+        let received = ReceivedData::new("node0".to_owned(), Dialect::OWN);
+        let own = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let mut state = LinkState::new(Stream::new(ours, limits), own, 0, Manners::ours(), received);
+        let mut theirs = Stream::new(theirs, StreamLimits::default());
+        theirs.queue(vec![0; 4], Some(Arc::new(pipe().unwrap().0.into()))).unwrap();
+        theirs.flush().unwrap();
+        theirs.queue(vec![0; 4], None).unwrap();
+        theirs.flush().unwrap();
+        state.receive(Time::ZERO);
+        assert!(!state.has_unread);
+        assert_eq!(state.stream.receive(&mut [0; 8]), Ok(Received::Nothing));
+    }
+}

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::burdens::Burdens;
 use super::claims::Claims;
 use super::cleaner::Cleaner;
-use super::clock::Clock;
+use super::clock::{Clock, calendar_time};
 use super::commands::{Callback, Command, CommandSender, Completion};
 use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
@@ -33,7 +33,7 @@ use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
-use crate::remedy::explain;
+use crate::remedy::{explain, explain_start};
 use crate::server::{Capabilities, Config, HostCall, HostResult, Server};
 use crate::shmem::SegmentOptions;
 use crate::types::ProcId;
@@ -95,7 +95,7 @@ pub enum StartError {
     #[error("tools can't be told of the server: {0}")]
     Rendezvous(#[from] RendezvousError),
     /// No thread.
-    #[error("the server's thread can't be started: {}", explain(.0))]
+    #[error("the server's thread can't be started: {}", explain_start(.0))]
     Thread(#[source] io::Error),
     /// A directory that can't be told to clients.
     #[error("{path:?} is not UTF-8 and can't be put into the environment of clients; choose another directory")]
@@ -163,7 +163,9 @@ impl ServerHandle {
         let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
         let answers_topology = topology.is_for_clients();
-        let core = Config { capabilities: host.capabilities(), tools, answers_topology, ..core };
+        // Room for 2^30 commits of a process in a second; the highest bit has another meaning.
+        let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
+        let core = Config { capabilities: host.capabilities(), tools, answers_topology, commit_base, ..core };
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let server_loop = ServerLoop {
             core: Server::new(core, Store::new(store)),

@@ -211,6 +211,26 @@ impl Session {
         self.link.call(Call::Fence { procs: self.groups.spell_out(procs), directives }).map(drop)
     }
 
+    /// [`Session::commit`] and then [`Session::fence`], with one wait instead of two where the server is ours. When the commit
+    /// fails the fence has been begun all the same, and has ended.
+    ///
+    /// # Errors
+    /// [`CallError`], that of the commit first.
+    pub fn commit_and_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Result<(), CallError> {
+        if self.is_alone || !self.manners.is_ours {
+            self.commit()?;
+            return self.fence(procs, directives);
+        }
+        let Some(staged) = self.take_staged() else { return self.fence(procs, directives) };
+        let fence = Call::Fence { procs: self.groups.spell_out(procs), directives };
+        let (committed, fenced) = self.link.call_both(Call::Commit(staged.commit), fence);
+        if let Err(error) = committed {
+            self.staging.lock().put_back(staged.mark);
+            return Err(error);
+        }
+        fenced.map(drop)
+    }
+
     /// As [`Session::fence`], without waiting.
     pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Pending {
         if self.is_everyone(&procs) {

@@ -8,40 +8,75 @@ use super::handler_calls::{Answer, Conversation, Wanted};
 use super::link::{CallResult, Link};
 use super::session::Session;
 use crate::client::{Call, CallError, CallId};
-use crate::events::Event;
-use crate::proto::{Notify, RegisterEvents, Request};
+use crate::events::{Decision, Event};
+use crate::keys;
+use crate::proto::{Command, GROUP_VERDICT, Group, Notify, RegisterEvents, Request};
 use crate::types::codes::range;
-use crate::types::{ProcId, Status};
+use crate::types::{Info, Key, ProcId, Status, Value};
 
 /// The conversation, for the handlers. It outlives them, except while the session is dropped.
-struct Talk(Weak<Link>);
+struct Talk {
+    link: Weak<Link>,
+    /// Whether the server is one of ours, which asks what handlers decide.
+    is_ours: bool,
+}
 
 /// The handlers of a client, connected with its conversation.
 pub(super) fn hub(proc: &ProcId, server: ProcId, link: &Arc<Link>) -> Arc<EventHub> {
-    let hub = EventHub::new(proc.clone(), FIRST_HANDLER, link.clock(), Box::new(Talk(Arc::downgrade(link))));
+    let is_ours = link.with(|state| state.manners()).is_ours;
+    let talk = Talk { link: Arc::downgrade(link), is_ours };
+    let hub = EventHub::new(proc.clone(), FIRST_HANDLER, link.clock(), Box::new(talk));
     link.with(|state| state.set_events(Arc::downgrade(&hub), server));
     hub
 }
 
 impl Outside for Talk {
     fn defer(&self, job: Job) -> Result<(), Job> {
-        let Some(link) = self.0.upgrade() else { return Err(job) };
+        let Some(link) = self.link.upgrade() else { return Err(job) };
         link.defer(job);
         Ok(())
     }
 
     fn deregister(&self, codes: Vec<Status>) {
-        if let Some(link) = self.0.upgrade() {
+        if let Some(link) = self.link.upgrade() {
             // There is no answer.
             link.abandon(link.start(Call::Exchange(Request::DeregisterEvents(codes))));
         }
     }
 
     fn listen(&self, is_listening: bool) {
-        if let Some(link) = self.0.upgrade() {
+        if let Some(link) = self.link.upgrade() {
             link.listen(is_listening);
         }
     }
+
+    fn decided(&self, decision: &Decision) {
+        if let Some(link) = self.link.upgrade().filter(|_| self.is_ours)
+            && let Some(verdict) = verdict(decision)
+        {
+            // Nothing follows from the answer.
+            link.abandon(link.start(Call::Exchange(verdict)));
+        }
+    }
+}
+
+/// What the handlers of a member say to the end of another: one of them gives the group up, or leads it from now on, or
+/// nothing of the kind.
+fn verdict(decision: &Decision) -> Option<Request> {
+    let Decision { event, results } = decision;
+    let find = |key: &str| event.info.iter().find(|info| info.key.as_str() == key);
+    let Some(Value::String(id)) = find(keys::GROUP_ID.name()).map(|info| &info.value) else { return None };
+    let is_abort = |info: &Info| info.value == Value::Status(Status::GROUP_CONSTRUCT_ABORT.to_raw());
+    let leads = |info: &Info| info.key.as_str() == keys::GROUP_LEADER.name() && info.value.as_bool().unwrap_or(true);
+    let verdict = match event.status {
+        _ if results.iter().any(is_abort) => Status::GROUP_CONSTRUCT_ABORT,
+        Status::GROUP_LEADER_FAILED if results.iter().any(leads) => Status::GROUP_LEADER_SELECTED,
+        _ => Status::SUCCESS,
+    };
+    let verdict = Info::new(Key::from_static(GROUP_VERDICT), Value::Status(verdict.to_raw()));
+    let directives = [verdict].into_iter().chain(find(keys::EVENT_AFFECTED_PROC.name()).cloned()).collect();
+    let command = Command::GroupInvite.to_raw();
+    Some(Request::GroupOther(Group { command, id: Some(id.clone()), procs: Vec::new(), directives }))
 }
 
 impl Conversation for Session {

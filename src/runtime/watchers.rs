@@ -75,7 +75,10 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
-    use std::thread::Builder;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread::{Builder, JoinHandle};
+
+    use nix::unistd::{Pid, gettid};
 
     use super::*;
 
@@ -83,6 +86,28 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         (Arc::new(Watchers::new(ours.as_fd()).unwrap()), ours, theirs)
+    }
+
+    /// A thread that waits beside, asleep already, and whether it has been woken.
+    fn sleeper(watchers: &Arc<Watchers>) -> (JoinHandle<()>, Arc<AtomicBool>) {
+        let (beside, is_awake) = (Arc::clone(watchers), Arc::<AtomicBool>::default());
+        let woken = Arc::clone(&is_awake);
+        let (name, ready) = std::sync::mpsc::channel();
+        let waiting = Builder::new().spawn(move || {
+            name.send(gettid()).unwrap();
+            beside.wait_beside(-1);
+            woken.store(true, Ordering::SeqCst);
+        });
+        until_asleep(ready.recv().unwrap());
+        (waiting.unwrap(), is_awake)
+    }
+
+    /// Waits until a thread that will do nothing but wait for the socket does so.
+    fn until_asleep(thread: Pid) {
+        let stat = format!("/proc/self/task/{thread}/stat");
+        while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+            std::thread::yield_now();
+        }
     }
 
     /// Were a wake-up lost, one of these waits would not end.
@@ -95,13 +120,23 @@ mod tests {
             watchers.wait_beside(-1);
             ours.read_exact(&mut byte).unwrap();
         }
-        let beside = Arc::clone(&watchers);
-        let waiting = Builder::new().spawn(move || beside.wait_beside(-1)).unwrap();
-        for _ in 0..1000 {
-            theirs.write_all(&[1]).unwrap();
-            watchers.wait_as_leader(-1);
+        let (waiting, is_awake) = sleeper(&watchers);
+        let waiters = &watchers;
+        for _ in 0..100 {
+            let leader = std::thread::scope(|scope| {
+                let (name, ready) = std::sync::mpsc::channel();
+                let leader = scope.spawn(move || {
+                    name.send(gettid()).unwrap();
+                    waiters.wait_as_leader(-1);
+                });
+                until_asleep(ready.recv().unwrap());
+                theirs.write_all(&[1]).unwrap();
+                leader.join()
+            });
+            leader.unwrap();
             ours.read_exact(&mut byte).unwrap();
         }
+        assert!(!is_awake.load(Ordering::SeqCst), "the thread beside was woken for what a leader waited for");
         watchers.wake();
         waiting.join().unwrap();
         watchers.calm();

@@ -48,6 +48,11 @@ struct CatchUp {
 }
 
 impl Arrears {
+    pub(super) fn len(&self) -> usize {
+        let Self { sets, overrun, running, asked } = self;
+        [sets.len(), overrun.len(), running.len(), asked.len()].into_iter().fold(0, usize::saturating_add)
+    }
+
     pub(super) fn is_missed(&self, procs: &[ProcId]) -> bool {
         self.sets.contains(procs) || procs.iter().any(|proc| self.overrun.contains(&proc.namespace))
     }

@@ -151,6 +151,10 @@ impl<S: Publish> Server<S> {
 }
 
 impl Cleanups {
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len().saturating_add(self.of_processes.len())
+    }
+
     /// What a process's request for so many targets may still register for each.
     fn room(&self, limits: &Limits, requester: &ProcId, target_count: usize) -> Usage {
         let all = Usage { paths: limits.cleanup_paths_max, bytes: limits.cleanup_bytes_max };

@@ -94,6 +94,14 @@ pub(super) struct Operation {
     pub(super) written: Option<Vec<ProcId>>,
     /// Those who said that they lead the construction of a group.
     pub(super) leaders: BTreeSet<ProcId>,
+    /// Its only leader has ended, and nobody has taken its place.
+    pub(super) is_leaderless: bool,
+    /// How many decisions connections owe about members that have ended.
+    pub(super) verdicts: BTreeMap<PeerId, usize>,
+    /// Bounds the wait for them.
+    pub(super) verdicts_until: Option<Time>,
+    /// It has failed here, whatever the host says: the host is told for the sake of those elsewhere.
+    pub(super) failure: Option<Status>,
     /// Bounds the local phase.
     pub(super) deadline: Option<Time>,
     /// What this operation brings up to date if it succeeds: commit numbers of local processes.
@@ -256,6 +264,10 @@ impl Collectives {
             departed: BTreeSet::new(),
             written: None,
             leaders: BTreeSet::new(),
+            is_leaderless: false,
+            verdicts: BTreeMap::new(),
+            verdicts_until: None,
+            failure: None,
             deadline: None,
             collected: Vec::new(),
             sizes: Vec::new(),
@@ -342,6 +354,16 @@ impl Collectives {
     pub(super) fn is_ended_by_time(&self, id: OperationId) -> bool {
         let phase = self.operations.get(&id).map(Operation::phase);
         phase.is_some_and(|phase| (self.table.0)(phase, Standing::Expected, Happening::TimeOut) == Effect::End)
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Operation> {
+        self.operations.values_mut()
+    }
+
+    /// Whether an operation of this kind gathers that is to have this process.
+    pub(super) fn is_gathering(&self, kind: &Kind, proc: &ProcId) -> bool {
+        let is_meant = |op: &Operation| op.signature.kind == *kind && op.signature.covers(proc);
+        self.operations.values().any(|op| op.stage == Stage::Gathering && is_meant(op))
     }
 
     /// Operations that still gather, are about this group, and may wait for this process.

@@ -36,7 +36,7 @@ impl<S: Publish> Server<S> {
         }
         if let Some(client) = self.registry.client_mut(proc) {
             client.commits = client.commits.saturating_add(1);
-            let commit = client.commits;
+            let commit = client.last_commit();
             client.changes.extend(changed_keys.into_iter().map(|key| (key, commit)));
         }
         Status::SUCCESS

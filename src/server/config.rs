@@ -74,6 +74,9 @@ pub struct Config {
     pub limits: Limits,
     /// How long the host may take to answer an upcall; then whoever waits gets a timeout status. `None`: for ever.
     pub host_timeout: Option<Duration>,
+    /// What the numbers of commits begin behind. Other nodes keep the newest number of each process, so those of a server
+    /// that takes the place of another should be larger.
+    pub commit_base: u64,
     /// Whether whoever runs this server has the node's topology and answers [`Output::ReplyTopology`].
     ///
     /// [`Output::ReplyTopology`]: super::Output::ReplyTopology

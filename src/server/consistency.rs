@@ -43,6 +43,7 @@ impl<S: Publish> Server<S> {
             | Purpose::RegisterEvents => None,
         });
         let mut held = 0usize;
+        let gathering = gathering.chain(self.bootstraps.waiting_peers());
         for peer in waiting.chain(gathering).chain(upcalls).chain(self.events.waiting_peers()) {
             assert!(self.peers.get(peer).is_some(), "{peer:?} has ended but a request of it is held");
             held = held.saturating_add(1);
@@ -92,6 +93,9 @@ impl<S: Publish> Server<S> {
     }
 
     fn lacks_somebody(&self, operation: &Operation) -> bool {
+        if !operation.verdicts.is_empty() {
+            return operation.verdicts.keys().all(|peer| self.peers.get(*peer).is_some());
+        }
         let Some(members) = operation.signature.membership(&self.registry) else { return true };
         let has_come = |proc| operation.contributed.contains(proc) || operation.departed.contains(proc);
         !members.local.iter().all(|proc| has_come(proc) || self.registry.is_gone(proc))
@@ -103,13 +107,17 @@ impl<S: Publish> Server<S> {
                 Timer::Wait(id) => self.waiting.get(id).and_then(|waiter| waiter.deadline),
                 Timer::Operation(id) => self.collectives.get(id).and_then(|operation| operation.deadline),
                 Timer::Upcall(id) => self.upcalls.get(id).and_then(|upcall| upcall.deadline),
+                Timer::Verdicts(id) => self.collectives.get(id).and_then(|operation| operation.verdicts_until),
+                Timer::Bootstrap(id) => self.bootstraps.deadline(id),
             };
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
         }
         let waits = self.waiting.iter().filter(|(_, waiter)| waiter.deadline.is_some()).count();
         let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline.is_some()).count();
         let upcalls = self.upcalls.iter().filter(|(_, upcall)| upcall.deadline.is_some()).count();
-        let deadlines = waits.saturating_add(operations).saturating_add(upcalls);
+        let verdicts = self.collectives.iter().filter(|(_, operation)| operation.verdicts_until.is_some()).count();
+        let deadlines =
+            [operations, upcalls, verdicts, self.bootstraps.len()].into_iter().fold(waits, usize::saturating_add);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
     }
 

@@ -5,7 +5,7 @@ use super::config::Config;
 use super::events::Events;
 use super::fence::Exchanges;
 use super::forwarding::Forwarding;
-use super::group::{Groups, Invitations};
+use super::group::{Bootstraps, Groups, Invitations, Vacancies};
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
 use super::interest::Listener;
 use super::io::{Input, Output, PeerId, Reason};
@@ -34,6 +34,8 @@ pub struct Server<S: Publish> {
     pub(super) collectives: Collectives,
     pub(super) groups: Groups,
     pub(super) invitations: Invitations,
+    pub(super) bootstraps: Bootstraps,
+    pub(super) vacancies: Vacancies,
     pub(super) exchanges: Exchanges,
     pub(super) arrears: Arrears,
     pub(super) process_sets: ProcessSets,
@@ -53,14 +55,16 @@ impl<S: Publish> Server<S> {
     #[must_use]
     pub fn new(config: Config, store: S) -> Self {
         Self {
+            registry: Registry::new(config.commit_base),
             config,
             store,
-            registry: Registry::default(),
             peers: Peers::default(),
             waiting: Waiting::default(),
             collectives: Collectives::default(),
             groups: Groups::default(),
             invitations: Invitations::default(),
+            bootstraps: Bootstraps::default(),
+            vacancies: Vacancies::default(),
             exchanges: Exchanges::default(),
             arrears: Arrears::default(),
             process_sets: ProcessSets::default(),
@@ -226,6 +230,8 @@ impl<S: Publish> Server<S> {
                 Timer::Wait(wait) => self.expire_wait(wait),
                 Timer::Operation(operation) => self.expire_operation(now, operation),
                 Timer::Upcall(upcall) => self.expire_upcall(now, upcall),
+                Timer::Verdicts(operation) => self.expire_verdicts(now, operation),
+                Timer::Bootstrap(bootstrap) => self.expire_bootstrap(bootstrap),
             }
         }
     }

@@ -274,6 +274,16 @@ impl<S: Publish> Server<S> {
         }
     }
 
+    /// Connections that an event which is distributed now reaches.
+    pub(super) fn hearers_of(&self, event: &Event) -> Vec<PeerId> {
+        let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
+        let peers = wanting.filter_map(|(listener, _)| match listener {
+            Listener::Peer(id) => Some(*id),
+            Listener::Host => None,
+        });
+        peers.filter(|id| self.peers.get(*id).is_some_and(|peer| event.is_meant_for(&peer.proc))).collect()
+    }
+
     fn deliver(
         &mut self,
         listener: Listener,
@@ -297,6 +307,12 @@ impl<S: Publish> Server<S> {
 }
 
 impl Events {
+    /// What is wanted, by whom, and what is asked for; not what is kept.
+    pub(super) fn len(&self) -> usize {
+        let of_peers = self.interests.keys().filter(|listener| **listener != Listener::Host).count();
+        of_peers.saturating_add(self.pending.len())
+    }
+
     /// What a listener has missed of these codes, in order of arrival.
     fn missed(&self, listener: Listener, proc: Option<&ProcId>, codes: &Codes) -> Vec<(u64, Arc<Event>)> {
         let interest = self.interests.get(&listener);

@@ -47,8 +47,9 @@ impl<S: Publish> Server<S> {
         for proc in &operation.contributed {
             let (Some(client), Some(rank)) = (self.registry.client(proc), proc.rank.process()) else { continue };
             let since = before.and_then(|exchanged| exchanged.commits.get(proc)).copied().unwrap_or(0);
-            collected.push((proc.clone(), client.commits));
-            if client.commits == since {
+            let last = client.last_commit();
+            collected.push((proc.clone(), last));
+            if last == since {
                 continue;
             }
             let is_new = |key: &str| client.changes.get(key).is_none_or(|&commit| commit > since);
@@ -58,7 +59,7 @@ impl<S: Publish> Server<S> {
                 .map_err(|error| error.status())?;
             if !entries.is_empty() {
                 let is_repeated = since == 0 && before.is_some_and(|exchanged| exchanged.has_failed);
-                add_commit_number(&mut entries, client.commits | if is_repeated { EVERYTHING } else { 0 });
+                add_commit_number(&mut entries, last | if is_repeated { EVERYTHING } else { 0 });
                 data.blocks.push((proc.clone(), entries));
             }
         }
@@ -127,6 +128,10 @@ struct Exchanged {
 }
 
 impl Exchanges {
+    pub(super) fn len(&self) -> usize {
+        self.sets.len()
+    }
+
     fn of(&self, procs: &[ProcId]) -> Option<&Exchanged> {
         self.sets.get(procs)
     }

@@ -173,6 +173,10 @@ impl Pull {
 }
 
 impl Forwarding {
+    pub(super) fn len(&self) -> usize {
+        self.granted.len().saturating_add(self.wanted.len()).saturating_add(self.kept.len())
+    }
+
     /// Forgets output of a job that is gone.
     pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.kept.retain(|output| output.source.namespace != *namespace);

@@ -51,6 +51,7 @@ impl<S: Publish> Server<S> {
         if !self.may_read(ticket.peer(), &proc.namespace) {
             return self.outputs.reply_status(ticket, Status::ERR_NO_PERMISSIONS);
         }
+        let Some(ticket) = self.answer_about_sets(ticket, &proc, key.as_ref(), &directives) else { return };
         let wanted = Wanted { proc, key, directives: GetDirectives::read(&directives) };
         let asker = self.answer_from_inventories(Asker::Peer(ticket), &wanted, &directives);
         if let Some(asker) = asker {
@@ -178,7 +179,7 @@ impl<S: Publish> Server<S> {
                 let result = match self.entries(wanted, For::Host) {
                     Ok(mut entries) => {
                         if let Some(client) = self.registry.client(&wanted.proc) {
-                            add_commit_number(&mut entries, client.commits);
+                            add_commit_number(&mut entries, client.last_commit());
                         }
                         HostResult::Entries(entries)
                     }

@@ -51,6 +51,7 @@ mod fence;
 mod forwarding;
 mod get;
 mod group;
+mod holdings;
 mod host;
 mod intake;
 mod interest;

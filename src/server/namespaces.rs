@@ -35,6 +35,7 @@ impl<S: Publish> Server<S> {
         if is_new {
             self.hand_over_new(namespace);
         }
+        self.tie_children_here(namespace);
         self.review_namespace(now, namespace);
         HostResult::Status(Status::SUCCESS)
     }
@@ -78,8 +79,10 @@ impl<S: Publish> Server<S> {
         if self.registry.client(proc).is_some_and(|client| client.credentials != credentials) {
             self.deregister_client(now, proc);
         }
+        let readers = self.readers_now(&proc.namespace);
+        let commit_base = self.registry.commit_base();
         let job = self.registry.job_or_insert(&proc.namespace);
-        let client = job.clients.entry(rank).or_insert_with(|| Client::expected(credentials, *object));
+        let client = job.clients.entry(rank).or_insert_with(|| Client::expected(credentials, *object, commit_base));
         client.is_guest = false;
         client.credentials = credentials;
         client.object = *object;
@@ -87,6 +90,8 @@ impl<S: Publish> Server<S> {
             client.presence = Presence::Expected;
         }
         self.registry.touch();
+        // Whose processes these are decides who may map their segment.
+        self.review_readers(&proc.namespace, &readers);
         self.review_namespace(now, &proc.namespace);
         Status::SUCCESS
     }
@@ -143,6 +148,7 @@ impl<S: Publish> Server<S> {
         self.exchanges.forget_namespace(namespace);
         self.arrears.forget_namespace(namespace, &self.registry);
         self.invitations.forget_namespace(namespace);
+        self.vacancies.forget_namespace(namespace);
         if self.registry.remove(namespace).is_some() {
             self.registry.touch();
         }

@@ -90,7 +90,7 @@ impl<S: Publish> Server<S> {
     }
 
     /// Who holds a ticket, in the kernel's words.
-    fn requester(&self, ticket: &Ticket, proc: ProcId) -> Option<Requester> {
+    pub(super) fn requester(&self, ticket: &Ticket, proc: ProcId) -> Option<Requester> {
         let credentials = self.peers.get(ticket.peer())?.credentials;
         let object = self.registry.client(&proc).map_or(0, |client| client.object);
         Some(Requester { proc, object, uid: credentials.uid, gid: credentials.gid })

@@ -8,6 +8,9 @@ use crate::types::{Key, Namespace, ProcId, Rank, Text};
 pub(super) struct Registry {
     jobs: BTreeMap<Namespace, Job>,
     revision: u64,
+    /// The commits of processes announced from now on have larger numbers. Other nodes keep the number of the newest that
+    /// they have, and may not learn that a job was registered anew here.
+    commit_base: u64,
 }
 
 /// One namespace.
@@ -71,6 +74,8 @@ pub(super) struct Client {
     pub(super) presence: Presence,
     /// Connections that are admitted and have not finalized.
     pub(super) connections: BTreeSet<PeerId>,
+    /// What the numbers of its commits begin behind.
+    pub(super) commit_base: u64,
     /// How many commits were applied.
     pub(super) commits: u64,
     /// For each key that may leave the node the commit that changed it last.
@@ -94,7 +99,7 @@ pub(super) enum Presence {
 
 impl Client {
     /// A process that the host announced, not seen yet.
-    pub(super) fn expected(credentials: Credentials, object: u64) -> Self {
+    pub(super) fn expected(credentials: Credentials, object: u64, commit_base: u64) -> Self {
         Self {
             credentials,
             object,
@@ -104,14 +109,20 @@ impl Client {
             executable: None,
             presence: Presence::Expected,
             connections: BTreeSet::new(),
+            commit_base,
             commits: 0,
             changes: BTreeMap::new(),
         }
     }
 
     /// A tool that it did not announce.
-    pub(super) fn guest(credentials: Credentials) -> Self {
-        Self { is_guest: true, ..Self::expected(credentials, 0) }
+    pub(super) fn guest(credentials: Credentials, commit_base: u64) -> Self {
+        Self { is_guest: true, ..Self::expected(credentials, 0, commit_base) }
+    }
+
+    /// The number of its last commit; 0: there was none.
+    pub(super) const fn last_commit(&self) -> u64 {
+        if self.commits == 0 { 0 } else { self.commit_base.saturating_add(self.commits) }
     }
 }
 
@@ -170,6 +181,11 @@ impl Job {
 }
 
 impl Registry {
+    /// Knows nobody yet.
+    pub(super) fn new(commit_base: u64) -> Self {
+        Self { commit_base, ..Self::default() }
+    }
+
     /// Grows whenever the set of local processes has changed, or one of them has gone.
     pub(super) const fn revision(&self) -> u64 {
         self.revision
@@ -197,7 +213,14 @@ impl Registry {
     }
 
     pub(super) fn remove(&mut self, namespace: &Namespace) -> Option<Job> {
-        self.jobs.remove(namespace)
+        let job = self.jobs.remove(namespace)?;
+        let last = job.clients.values().map(Client::last_commit).max();
+        self.commit_base = self.commit_base.max(last.unwrap_or_default());
+        Some(job)
+    }
+
+    pub(super) const fn commit_base(&self) -> u64 {
+        self.commit_base
     }
 
     pub(super) fn client(&self, proc: &ProcId) -> Option<&Client> {

@@ -105,14 +105,14 @@ impl<S: Publish> Server<S> {
             // Whoever else arrives can't change that.
             return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
-        if !is_complete {
+        if !is_complete || !operation.verdicts.is_empty() {
             return;
         }
         let status = local_status(operation, &self.registry);
         let understood = operation.signature.kind.understood();
         let is_met = !requires_more_than(&operation.directives, understood);
         if let Some(failure) = self.intolerable(id, status) {
-            return self.finish_operation(now, id, failure);
+            return self.give_up(now, id, failure);
         }
         if !needs_host {
             if self.collectives.get(id).is_some_and(|op| self.parts_strangers(op)) {
@@ -123,6 +123,17 @@ impl<S: Publish> Server<S> {
             return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
         }
         self.hand_over(now, id, status);
+    }
+
+    /// An operation has failed here. Its participants elsewhere learn of that from the host.
+    pub(super) fn give_up(&mut self, now: Time, id: OperationId, failure: Status) {
+        let Some(operation) = self.collectives.get_mut(id) else { return };
+        let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
+        if !has_host || operation.remote() == Remote::None {
+            return self.finish_operation(now, id, failure);
+        }
+        operation.failure = Some(failure);
+        self.hand_over(now, id, failure);
     }
 
     /// Hands the local contribution to the host. From here on losses change nothing and nobody can join.
@@ -151,7 +162,10 @@ impl<S: Publish> Server<S> {
         operation.collected = collected;
         operation.sizes = sizes;
         let deadline = operation.deadline.take();
+        operation.verdicts.clear();
+        let until = operation.verdicts_until.take();
         self.timers.disarm(deadline, Timer::Operation(id));
+        self.timers.disarm(until, Timer::Verdicts(id));
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
         self.collectives.hand_to_host(id, upcall);
     }
@@ -172,6 +186,10 @@ impl<S: Publish> Server<S> {
                 Answer { status: settled(status), gathered: nothing(), info }
             }
             (_, other) => Answer { status: status_of(&other), gathered: nothing(), info: Vec::new() },
+        };
+        let answer = match self.collectives.get(id).and_then(|operation| operation.failure) {
+            Some(status) => Answer { status, gathered: nothing(), info: Vec::new() },
+            None => answer,
         };
         self.collectives.keep_answer(id, answer);
         self.settle_answered(now, &signature);
@@ -211,6 +229,7 @@ impl<S: Publish> Server<S> {
         let signature = &operation.signature;
         tracing::debug!(operation = id.0, kind = ?signature.kind, procs = ?signature.procs, %status, "operation ended");
         self.timers.disarm(operation.deadline, Timer::Operation(id));
+        self.timers.disarm(operation.verdicts_until, Timer::Verdicts(id));
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }
@@ -276,7 +295,7 @@ const MERGED_DIRECTIVES_MAX: usize = 256;
 const UNDERSTOOD_OF_FENCES: [&str; 3] =
     [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
 const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
-const UNDERSTOOD_OF_GROUPS: [&str; 8] = [
+const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
     keys::TIMEOUT.name(),
     keys::GROUP_LOCAL_ONLY.name(),
     keys::GROUP_OPTIONAL.name(),
@@ -285,6 +304,8 @@ const UNDERSTOOD_OF_GROUPS: [&str; 8] = [
     keys::GROUP_ASSIGN_CONTEXT_ID.name(),
     keys::GROUP_LEADER.name(),
     keys::GROUP_INFO.name(),
+    keys::GROUP_BOOTSTRAP.name(),
+    keys::GROUP_ADD_MEMBERS.name(),
 ];
 
 /// What the local phase has to say: whether participants are missing, and whether any is left.

@@ -169,6 +169,7 @@ impl<S: Publish> Server<S> {
         if peer.stage == Stage::Admitted {
             self.part(now, id, &peer.proc);
         }
+        self.go_on_without_verdicts_of(now, id);
         if peer.is_tool {
             self.vacate(now, &peer.proc);
         }
@@ -219,6 +220,7 @@ impl<S: Publish> Server<S> {
             }
         }
         tickets.extend(self.collectives.withdraw(id).into_iter().map(|ticket| (ticket, false)));
+        tickets.extend(self.withdraw_from_bootstraps(id).into_iter().map(|ticket| (ticket, false)));
         tickets.extend(self.events.withdraw(id).into_iter().map(|ticket| (ticket, false)));
         for upcall in self.upcalls.of_peer(id) {
             match self.cancel_upcall(upcall) {

@@ -1,5 +1,6 @@
 //! Each file drives the core through its doors only; invariants are checked after every input.
 
+mod bootstrap;
 mod catch_up;
 mod cleanup;
 mod commits;
@@ -20,3 +21,4 @@ mod search;
 mod sessions;
 mod ties;
 mod tools;
+mod verdicts;

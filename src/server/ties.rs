@@ -42,6 +42,11 @@ pub(super) struct Ties {
 type Lost = Vec<(ProcId, Namespace)>;
 
 impl Ties {
+    /// How many processes have some.
+    pub(super) fn len(&self) -> usize {
+        self.of_process.len()
+    }
+
     /// How many a process has.
     pub(super) fn count(&self, proc: &ProcId) -> usize {
         self.of_process.get(proc).map_or(0, BTreeMap::len)
@@ -169,6 +174,41 @@ impl<S: Publish> Server<S> {
                 self.hand_over_segment(peer, namespace);
             }
         }
+    }
+
+    /// Connections that have been handed the segment of a job that is not theirs.
+    pub(super) fn readers_now(&self, namespace: &Namespace) -> BTreeSet<PeerId> {
+        let readers = self.ties.readers_of(namespace);
+        let peers = readers.iter().flat_map(|proc| self.peers.of_process(proc));
+        peers.filter(|peer| self.has_segment(*peer, namespace)).collect()
+    }
+
+    /// The processes of a job here are other ones than before: some may map its segment now, or no longer.
+    pub(super) fn review_readers(&mut self, namespace: &Namespace, before: &BTreeSet<PeerId>) {
+        let now = self.readers_now(namespace);
+        for peer in now.difference(before) {
+            self.outputs.push(Output::SendSegment(*peer, namespace.clone()));
+        }
+        for peer in before.difference(&now) {
+            self.outputs.push(Output::WithdrawSegment(*peer, namespace.clone()));
+        }
+    }
+
+    /// A job was described, perhaps once more: its processes that are here already may learn who has started them.
+    pub(super) fn tie_children_here(&mut self, namespace: &Namespace) {
+        let readers = self.peers.iter().filter(|(_, peer)| {
+            peer.proc.namespace == *namespace && peer.store == StoreOffer::Segment && peer.stage == Stage::Admitted
+        });
+        for proc in readers.map(|(_, peer)| peer.proc.clone()).collect::<BTreeSet<_>>() {
+            self.tie_to_parent(&proc);
+        }
+    }
+
+    /// A process here has joined a group that was formed by invitation.
+    pub(super) fn tie_joined(&mut self, id: &Text, proc: &ProcId, members: &[ProcId]) {
+        let namespaces = members.iter().map(|member| member.namespace.clone()).collect();
+        self.ties.last_group = self.ties.last_group.saturating_add(1);
+        self.bind(&Tie::Group(id.clone(), self.ties.last_group), namespaces, &BTreeSet::from([proc.clone()]));
     }
 
     /// A process here has started a job.

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::collective::OperationId;
+use super::group::BootstrapId;
 use super::host::UpcallId;
 use super::waiting::WaitId;
 use crate::types::Time;
@@ -11,6 +12,10 @@ pub(super) enum Timer {
     Wait(WaitId),
     Operation(OperationId),
     Upcall(UpcallId),
+    /// The wait for what handlers say.
+    Verdicts(OperationId),
+    /// The wait for leaders.
+    Bootstrap(BootstrapId),
 }
 
 /// Deadlines in order. Whoever owns one keeps its moment, so that it can be taken out again.

@@ -22,6 +22,12 @@ pub(super) struct Tools {
     last_name: u64,
 }
 
+impl Tools {
+    pub(super) fn len(&self) -> usize {
+        self.arriving.len()
+    }
+}
+
 impl<S: Publish> Server<S> {
     pub(super) fn connect_tool(&mut self, now: Time, id: PeerId, hello: ToolHello) {
         if let Err(refusal) = self.examine_tool(id, &hello) {
@@ -170,8 +176,9 @@ impl<S: Publish> Server<S> {
             }
         }
         self.make_namespace(proc, rank, hello.kind)?;
+        let commit_base = self.registry.commit_base();
         let job = self.registry.job_or_insert(&proc.namespace);
-        let client = job.clients.entry(rank).or_insert_with(|| Client::guest(credentials));
+        let client = job.clients.entry(rank).or_insert_with(|| Client::guest(credentials, commit_base));
         client.connections.insert(id);
         client.presence = Presence::Connected;
         let strangers = BTreeSet::new();

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use memmap2::MmapRaw;
+use memmap2::{Advice, MmapRaw};
 
 use super::header;
 use super::offset::RootIndex;
@@ -13,13 +13,13 @@ use super::sync::memory::{AtomicU32, AtomicU64};
 pub(crate) struct Memory {
     base: NonNull<u8>,
     len: u64,
-    _keeper: Keeper,
+    keeper: Keeper,
 }
 
 /// What unmaps the memory when it is dropped.
 pub(crate) enum Keeper {
     /// A mapping of our own.
-    Map { _map: MmapRaw },
+    Map { map: MmapRaw },
     /// A mapping shared by the writer and the readers of one process.
     Heap { _map: Arc<MmapRaw> },
     /// A mapping made by crate `shared_memory`.
@@ -44,7 +44,7 @@ impl Memory {
     /// Takes over a mapping. `None` if it is empty, at a null address or not page aligned, which no mapping is.
     pub(crate) fn from_map(map: MmapRaw) -> Option<Self> {
         let (base, len) = (map.as_mut_ptr(), map.len());
-        Self::new(base, len, Keeper::Map { _map: map })
+        Self::new(base, len, Keeper::Map { map })
     }
 
     /// Shares a mapping inside this process.
@@ -64,13 +64,23 @@ impl Memory {
         let base = NonNull::new(base)?;
         let len = u64::try_from(len).ok().filter(|&len| len >= header::HEADER_BYTES)?;
         // I5: everything below relies on the alignment of the base.
-        base.as_ptr().addr().is_multiple_of(64).then_some(Self { base, len, _keeper: keeper })
+        base.as_ptr().addr().is_multiple_of(64).then_some(Self { base, len, keeper })
     }
 
     /// Length of the mapping in bytes.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Maps the bytes from `start` to `end`, which are within the object, writable at once instead of page by page as they
+    /// are touched. That is a matter of time alone, so whatever the kernel says is fine.
+    pub(crate) fn populate(&self, start: u64, end: u64) {
+        if let (Keeper::Map { map }, Ok(start), Ok(len)) =
+            (&self.keeper, usize::try_from(start), usize::try_from(end.saturating_sub(start)))
+        {
+            let _ = map.advise_range(Advice::PopulateWrite, start, len);
+        }
     }
 
     /// The address of a byte. Meaningful only for `offset <= len`.

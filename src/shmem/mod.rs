@@ -47,6 +47,7 @@
 mod backing;
 mod cells;
 mod error;
+mod fetch;
 mod futex;
 mod header;
 mod memory;
@@ -68,6 +69,7 @@ mod tests;
 
 pub use backing::ReaderHandle;
 pub use error::{AttachError, Corrupt, CreateError, GrowError, HandleError, WriteError};
+pub use fetch::fetch;
 pub use header::{
     HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, Preamble, ROOT_COUNT, SegmentInfo, TABLE_COUNT_MAX,
 };

@@ -48,6 +48,12 @@ impl SegmentReader {
         Ok(reader)
     }
 
+    /// For another reader, in this or another process: it shares this one's descriptor.
+    #[must_use]
+    pub fn handle(&self) -> ReaderHandle {
+        ReaderHandle::again(self.region.source())
+    }
+
     /// What a segment says about itself, whatever its layout above this module. For tools.
     pub fn peek(handle: &ReaderHandle) -> Result<SegmentInfo, AttachError> {
         examine(handle.source(), None).map(|(info, _)| info)

@@ -42,10 +42,20 @@ pub(super) struct Gathering {
     pub(super) departed: BTreeSet<u32>,
     /// Whether it is known who must come: all jobs and processes are registered.
     is_defined: bool,
-    waiting: BTreeMap<PeerId, (Tag, u32)>,
+    waiting: BTreeMap<PeerId, Arrival>,
     deadline: Option<Time>,
     /// Set when the host has answered with success.
     pub(super) promise: Option<Rc<Promise>>,
+}
+
+/// A request that has joined an operation, and what it would leave if the server took it back.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    tag: Tag,
+    process: u32,
+    /// Another of the process's requests had come before; perhaps in an earlier life of it.
+    had_contributed: bool,
+    had_departed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,10 +179,8 @@ impl Gatherings {
             return Ended::Nothing;
         }
         if is_new && REFUSALS.contains(&status) {
-            let process = left.map(|(_, process)| process);
-            let has_another = operation.waiting.values().any(|(_, other)| Some(*other) == process);
-            if let Some(process) = process.filter(|_| !has_another) {
-                operation.contributed.remove(&process);
+            if let Some(arrival) = left {
+                operation.take_back(arrival);
             }
             if operation.contributed.is_empty() && operation.waiting.is_empty() {
                 operations.remove(place);
@@ -204,7 +212,7 @@ impl Gatherings {
         let places = self.places.range(first..).take_while(|((of, _), _)| *of == server);
         let mut operations = places.flat_map(|(_, operations)| operations);
         let operation = operations.find(|op| op.left_out().is_some() && !op.waiting.is_empty())?;
-        operation.waiting.iter().next().map(|(peer, (tag, _))| (*peer, *tag))
+        operation.waiting.iter().next().map(|(peer, arrival)| (*peer, arrival.tag))
     }
 
     /// A connection ended: it waits no more, what it contributed stays.
@@ -302,13 +310,48 @@ impl Gatherings {
 
 impl Gathering {
     fn join(&mut self, peer: PeerId, tag: Tag, process: u32, deadline: Option<Time>) {
-        self.waiting.insert(peer, (tag, process));
-        self.contributed.insert(process);
-        self.departed.remove(&process);
+        let had_contributed = !self.contributed.insert(process);
+        let had_departed = self.departed.remove(&process);
+        self.waiting.insert(peer, Arrival { tag, process, had_contributed, had_departed });
         self.deadline = self.deadline.or(deadline);
+    }
+
+    fn take_back(&mut self, arrival: Arrival) {
+        if !arrival.had_contributed {
+            self.contributed.remove(&arrival.process);
+        }
+        if arrival.had_departed {
+            self.departed.insert(arrival.process);
+        }
     }
 }
 
 /// What a server says of a request that it never makes part of an operation.
 const REFUSALS: [Status; 4] =
     [Status::ERR_OUT_OF_RESOURCE, Status::ERR_BAD_PARAM, Status::ERR_NOT_A_MEMBER, Status::ERR_INVALID_OPERATION];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVER: ServerId = ServerId { node: 0, epoch: 0 };
+
+    /// Seed 44230: a process that had arrived started another program, whose own arrival was refused.
+    #[test]
+    fn a_refusal_takes_back_no_more_than_what_was_refused() {
+        let mut all = Gatherings::default();
+        let fence = signature(Kind::Fence, &[]);
+        let [first, second] = [PeerId(1), PeerId(2)];
+        let both = || (BTreeSet::from([0, 1]), BTreeSet::new(), true);
+        all.arrive(SERVER, fence.clone(), (first, Tag(1), 1), None, both);
+        all.connection_ended(first);
+        all.departed(SERVER, 1);
+        for _ in 0..2 {
+            all.arrive(SERVER, fence.clone(), (second, Tag(1), 1), None, both);
+            all.replied(second, Tag(1), Status::ERR_OUT_OF_RESOURCE, true);
+        }
+        let operation = all.handed_over(SERVER, &fence, UpcallId(1)).unwrap();
+        assert_eq!(operation.missing(), BTreeSet::from([0]));
+        assert_eq!(operation.departed, BTreeSet::from([1]));
+    }
+}

@@ -142,7 +142,10 @@ impl World {
         let number = self.job_named(namespace).map(|(number, _)| number);
         let node = self.node(connection.server.node);
         let is_held = node.zip(number).is_some_and(|(node, number)| node.registered.contains(&number));
-        is_word && is_held && !directives.optional && !connection.is_client_gone && !self.is_ending
+        // Its time may have run out before it could ask.
+        let was_stopped = self.process(connection.process).is_some_and(|of| of.stopped_until > sought.begun);
+        let is_late = status == Status::ERR_TIMEOUT && was_stopped;
+        is_word && is_held && !is_late && !directives.optional && !connection.is_client_gone && !self.is_ending
     }
 
     pub(super) fn reading(&self, reader: u32, whose: u32, key: u8, floor: u32) -> Option<Reading> {

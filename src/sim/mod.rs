@@ -18,6 +18,11 @@
 //! cores' insides: it keeps its own account of who asked what, who arrived where (`gatherings`), and what was put, and
 //! values say themselves whose they are (`value`). That it sees what it should is shown by defects that are planted in
 //! this module's wiring ([`Canary`]).
+//!
+//! What is not here, and which tests have it: system calls, threads, and what a client does when its server is gone (`tests/errno`,
+//! `tests/liveness.rs`, `runtime/link.rs`); ten thousand lives of one process and what they leave (`tests/reinit.rs`); invitations to
+//! groups, which clients settle by events (`client/invitation.rs`, `server/tests/invitations.rs`, `tests/groups.rs`); bytes (`proto`,
+//! `fuzz`); tools and clients of other libraries.
 
 mod acting;
 mod dice;

@@ -21,6 +21,17 @@ fn small_worlds_with_all_faults_keep_all_rules() {
     }
 }
 
+/// The checker's own mistakes, found by many seeds: a refusal took back what an earlier life had contributed; a process whose
+/// time was over when it was let go on had not asked, so that its server had not failed it.
+#[test]
+fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
+    let refused = Faults::DELAY | Faults::REFUSE | Faults::FLOOD | Faults::EXEC;
+    for (seed, nodes, faults, faults_max) in [(44230, 3, refused, 18), (48469, 2, Faults::STOP, 3)] {
+        let setup = Setup { nodes, ranks: 5, phases: 2, faults, faults_max, canary: None };
+        assert_eq!(broken(&run_twice(seed, &setup)), "");
+    }
+}
+
 /// What no run can find is no rule. Each planted defect is found, by the rule that it breaks.
 #[test]
 fn every_planted_defect_is_found() {

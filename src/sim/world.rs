@@ -386,13 +386,9 @@ impl World {
         for node in &self.nodes {
             let Some(server) = &node.server else { continue };
             let rules = &mut self.rules;
-            rules.remains("open request", server.open_request_count());
-            rules.remains("open call of the host", server.open_call_count());
-            rules.remains("collective", server.collective_count());
-            rules.remains("connection", server.peer_count());
-            rules.remains("upcall", server.upcall_count());
-            rules.remains("deadline", usize::from(server.poll_timeout().is_some()));
-            rules.remains("namespace known to a server", server.namespaces().count());
+            for (what, count) in server.holdings() {
+                rules.remains(what, count);
+            }
             rules.remains("namespace in a store", usize::from(!server.store().is_empty()));
         }
         let alive = self.connections.values().filter(|connection| {

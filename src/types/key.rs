@@ -60,7 +60,7 @@ impl Key {
         if key.len() > Self::SIZE_BYTES_MAX {
             return Err(KeyError::TooLong { size_bytes: key.len() });
         }
-        match key.bytes().position(|b| b == 0) {
+        match key.find('\0') {
             Some(position) => Err(KeyError::InvalidByte { position }),
             None => Ok(()),
         }

@@ -41,6 +41,14 @@ impl<'a> LentKey<'a> {
         Ok(Self(text))
     }
 
+    /// Checks a key that is likely to be this one.
+    ///
+    /// # Errors
+    /// As [`LentKey::new`].
+    pub fn or_new(self, key: &'a [u8]) -> Result<Self, KeyError> {
+        if self.0.as_bytes() == key { Ok(self) } else { Self::new(key) }
+    }
+
     /// The key's text.
     #[must_use]
     pub const fn as_str(self) -> &'a str {

@@ -22,6 +22,17 @@ static int thread_count(void)
     return count;
 }
 
+/* The kernel counts a thread that was joined for a moment longer. */
+static int thread_count_when_joined(void)
+{
+    int count = thread_count();
+    for (int i = 0; count > 1 && i < 1000; i++) {
+        usleep(1000);
+        count = thread_count();
+    }
+    return count;
+}
+
 static pmix_info_t flag_info(const char *key)
 {
     pmix_info_t info;
@@ -299,7 +310,7 @@ static int rank(bool measure)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
     CHECK_NUMBER(1, never.count);
     CHECK(never.status != PMIX_SUCCESS);
-    CHECK_NUMBER(1, thread_count());
+    CHECK_NUMBER(1, thread_count_when_joined());
     before_and_after();
     for (int life = 0; life < 3; life++) {
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Init(&me, NULL, 0));

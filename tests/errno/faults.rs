@@ -5,11 +5,12 @@ use std::str::FromStr;
 
 use nix::errno::Errno;
 
-/// An error that the kernel is made to give, or a transfer of one byte.
+/// An error that the kernel is made to give, a transfer of one byte, or the end of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Error(Errno),
     Short,
+    Kill,
 }
 
 /// How often, from the chosen call on.
@@ -29,15 +30,19 @@ pub(crate) struct Fault {
     pub(crate) at: usize,
 }
 
-/// All kinds, each to its extents. Nobody is interrupted for ever.
-pub(crate) const KINDS: [(What, [Extent; 2]); 7] = [
-    (What::Error(Errno::ENOSPC), [Extent::Once, Extent::ForGood]),
-    (What::Error(Errno::ENOMEM), [Extent::Once, Extent::ForGood]),
-    (What::Error(Errno::EMFILE), [Extent::Once, Extent::ForGood]),
-    (What::Error(Errno::ECONNRESET), [Extent::Once, Extent::ForGood]),
-    (What::Error(Errno::EINTR), [Extent::Once, Extent::Often]),
-    (What::Error(Errno::EAGAIN), [Extent::Once, Extent::Often]),
-    (What::Short, [Extent::Once, Extent::ForGood]),
+/// A kind of fault, and to which extents it is tried.
+pub(crate) type Kind = (What, &'static [Extent]);
+
+/// All kinds. Nobody is interrupted for ever. That a process creates nothing, which the first is about, leaves the others.
+pub(crate) const KINDS: [Kind; 8] = [
+    (What::Error(Errno::ENOSPC), &[Extent::Once, Extent::ForGood]),
+    (What::Error(Errno::ENOMEM), &[Extent::Once, Extent::ForGood]),
+    (What::Error(Errno::EMFILE), &[Extent::Once, Extent::ForGood]),
+    (What::Error(Errno::ECONNRESET), &[Extent::Once, Extent::ForGood]),
+    (What::Error(Errno::EINTR), &[Extent::Once, Extent::Often]),
+    (What::Error(Errno::EAGAIN), &[Extent::Once, Extent::Often]),
+    (What::Short, &[Extent::Once, Extent::ForGood]),
+    (What::Kill, &[Extent::Once]),
 ];
 
 impl What {
@@ -111,6 +116,7 @@ impl What {
                 number == SYS_accept4 || (is(&transfers) && leads_to().starts_with("socket:"))
             }
             Self::Error(_) => is(&transfers) && leads_to().starts_with("socket:"),
+            Self::Kill => true,
             // Other descriptors transfer all or nothing.
             Self::Short => is(&transfers) && leads_to().starts_with("socket:"),
         }
@@ -147,6 +153,7 @@ impl fmt::Display for Fault {
         match self.what {
             What::Error(errno) => write!(f, "{errno:?}")?,
             What::Short => f.write_str("SHORT")?,
+            What::Kill => f.write_str("KILL")?,
         }
         let extent = match self.extent {
             Extent::Once => "once",
@@ -161,7 +168,11 @@ impl FromStr for Fault {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let all = KINDS.iter().flat_map(|(what, extents)| extents.map(|extent| Self { what: *what, extent, at: 0 }));
+        let of_kind = |(what, extents): &Kind| {
+            let what = *what;
+            extents.iter().map(move |extent| Self { what, extent: *extent, at: 0 })
+        };
+        let all = KINDS.iter().flat_map(of_kind);
         let (kind, at) = text.rsplit_once(':').ok_or("KIND:EXTENT:AT")?;
         let at = at.parse().map_err(|_| format!("{at:?} is no number"))?;
         let mut named = all.filter(|fault| fault.to_string().rsplit_once(':').is_some_and(|(name, _)| name == kind));

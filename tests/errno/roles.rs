@@ -1,7 +1,7 @@
 //! What the processes do.
 
-use std::io::Read;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -20,8 +20,11 @@ pub(crate) const VICTIM: u32 = 0;
 pub(crate) const PEERS: std::ops::Range<u32> = 1..3;
 /// How a process tells which of its threads is traced: the harness runs the role on one of its own.
 pub(crate) const THREAD: &str = "traced thread ";
-/// Where the host has its server.
+/// Where the host has its server, in a directory of its own, and what its clients say.
 pub(crate) const DIRECTORY: &str = "MODEX_TEST_DIRECTORY";
+pub(crate) const SESSION: &str = "session";
+/// Says that the host's clients know it as a server of the reference, over TCP.
+pub(crate) const OVER_TCP: &str = "MODEX_TEST_OVER_TCP";
 /// What a peer says of its fence.
 pub(crate) const COMPLETE: &str = "fence complete";
 pub(crate) const BROKEN: &str = "fence broken";
@@ -129,16 +132,21 @@ pub(crate) fn rank() {
     tell(whole_life(rank, 0..RANKS));
 }
 
-const RANKS: u32 = 2;
+pub(crate) const RANKS: u32 = 2;
 
 /// A server, from its start to its end, and a job on it.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 pub(crate) fn host() {
     let directory = PathBuf::from(std::env::var(DIRECTORY).unwrap());
+    let is_over_tcp = std::env::var(OVER_TCP).is_ok();
     let held = || (descriptors(), shared_mappings(), threads());
     let before = held();
     be_traced();
-    let outcome = serve(directory);
+    let outcome = serve(&directory, is_over_tcp);
+    // The kernel lists a joined thread for a moment longer. One that stays is seen as one that hangs.
+    while threads() != before.2 {
+        std::thread::yield_now();
+    }
     let after = held();
     if after != before {
         println!("left behind: {after:?}, was {before:?} after {outcome:?}");
@@ -151,15 +159,25 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-fn serve(directory: PathBuf) -> Outcome {
-    let builder = Server::builder().hostname("node0").tmpdir(directory);
+fn serve(directory: &Path, is_over_tcp: bool) -> Outcome {
+    let builder = Server::builder().hostname("node0").tmpdir(directory.join(SESSION));
     let server = at_risk(|| builder.start(LocalHost)).map_err(|error| format!("start: {error}"))?;
-    let outcome = serve_a_job(&server);
+    let outcome = serve_a_job(&server, directory, is_over_tcp);
     at_risk(|| drop(server));
     outcome
 }
 
-fn serve_a_job(server: &Server) -> Outcome {
+/// Where a client of the host says how it went: the host may be gone by then.
+pub(crate) fn words_of(directory: &Path, rank: u32) -> PathBuf {
+    directory.join(format!("rank{rank}"))
+}
+
+/// What tells a process where its server is, without what only our own clients understand.
+pub(crate) fn as_of_the_reference(environment: Vec<(String, String)>) -> Vec<(String, String)> {
+    environment.into_iter().filter(|(name, _)| !name.starts_with("MODEX_")).collect()
+}
+
+fn serve_a_job(server: &Server, directory: &Path, is_over_tcp: bool) -> Outcome {
     let job = namespace("job");
     let said = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let described = description(RANKS, &[("node0", "0,1")]);
@@ -172,8 +190,10 @@ fn serve_a_job(server: &Server) -> Outcome {
     }
     for rank in 0..RANKS {
         let environment = at_risk(|| server.setup_fork(&proc("job", rank))).map_err(|error| said("setup", &error))?;
+        let environment = if is_over_tcp { as_of_the_reference(environment) } else { environment };
+        let words = File::create(words_of(directory, rank)).unwrap();
         let mut command = this_binary("rank");
-        clients.push((rank, command.envs(environment).stderr(Stdio::inherit()).spawn().unwrap()));
+        clients.push((rank, command.envs(environment).stdout(words).stderr(Stdio::inherit()).spawn().unwrap()));
     }
     let mut outcome = Ok(());
     while !clients.is_empty() {
@@ -181,7 +201,7 @@ fn serve_a_job(server: &Server) -> Outcome {
         let has_ended = |(_, client): &mut (u32, Child)| client.try_wait().unwrap().is_some();
         let ended: Vec<(u32, Child)> = clients.extract_if(.., has_ended).collect();
         for (rank, client) in ended {
-            outcome = outcome.and(outcome_of(rank, client));
+            outcome = outcome.and(outcome_of(rank, client, &words_of(directory, rank)));
             let told = at_risk(|| server.deregister_client(&proc("job", rank)));
             outcome = outcome.and(told.map_err(|error| said("end of a client", &error)));
         }
@@ -190,10 +210,9 @@ fn serve_a_job(server: &Server) -> Outcome {
 }
 
 /// What a client made of it. It ends in good order whatever its server does.
-fn outcome_of(rank: u32, mut client: Child) -> Outcome {
+fn outcome_of(rank: u32, mut client: Child, words: &Path) -> Outcome {
     let status = client.wait().unwrap();
-    let mut out = String::new();
-    client.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    let out = std::fs::read_to_string(words).unwrap();
     if !status.success() {
         println!("client {rank} ended with {status}: {out}");
         std::process::exit(1);

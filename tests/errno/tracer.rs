@@ -6,7 +6,7 @@ use std::fs::read_link;
 use nix::errno::Errno;
 use nix::libc::{SYS_getppid, SYS_readv, SYS_recvmsg, SYS_sendmsg, SYS_writev};
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
@@ -161,6 +161,8 @@ impl Tracer {
                 ptrace::setregs(id, registers).unwrap();
             }
             What::Short => thread.on_return = shorten(id, &call, registers),
+            // With all its threads; the call is not made.
+            What::Kill => drop(kill(id, Signal::SIGKILL)),
         }
         let first = self.traced.struck.as_ref().map_or(number, |(first, _)| *first);
         self.traced.struck = Some((first, call));

@@ -5,7 +5,7 @@
 
 #![expect(dead_code, reason = "each test file uses its part of this")]
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -193,6 +193,11 @@ impl Process {
     pub(crate) fn release(mut self) {
         drop(self.0.stdin.take());
         self.succeed();
+    }
+
+    /// Gives it a line to read.
+    pub(crate) fn tell_line(&mut self) {
+        self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -36,7 +36,9 @@ pub(super) unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<Des
     Ok(description)
 }
 
-/// How far ahead of the info that is read the array of a later one is fetched, ...
+/// How far ahead of the info that is read a later one is fetched, ...
+const LOOK_AHEAD: usize = 20;
+/// ... how far ahead its array, ...
 const FIND_AHEAD: usize = 12;
 /// ... and how far ahead the entries of an array.
 const FETCH_AHEAD: usize = 4;
@@ -58,6 +60,10 @@ unsafe fn fetch_ahead(infos: &[pmix_info_t], position: usize) {
         // SAFETY: the type says which member it is, and any bytes are a pointer.
         Some(unsafe { value.data.darray })
     };
+    if let Some(info) = infos.get(position + LOOK_AHEAD) {
+        pointer::fetch(info);
+        pointer::fetch(&raw const info.value);
+    }
     if let Some(array) = array_at(FIND_AHEAD) {
         pointer::fetch(array);
     }

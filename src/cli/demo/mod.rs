@@ -13,7 +13,7 @@ use crate::api::{Client, FenceOptions, Fetched, GetOptions};
 use crate::gds::AsStatus;
 use crate::keys;
 use crate::types::{DataType, ProcId, Scope, Status, Value};
-use pattern::Pattern;
+use pattern::{Content, Pattern, VALUE_COUNT};
 use times::{Phase, PhaseTimes};
 
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +49,11 @@ pub(super) fn run(options: &Options) -> Outcome {
     let rank_count = client.get(crate::types::Rank::Wildcard, keys::JOB_SIZE)?;
     let own_rank = own.rank.process().ok_or("the server gave this process no rank")?;
 
+    let own_node = client.get(own.rank, keys::NODEID)?;
     for round in 0..options.rounds {
-        for (scope, key, value) in Pattern::of(own_rank, round, options.size).entries() {
-            client.put(scope, key, value)?;
+        let pattern = Pattern::of(own_rank, round, options.size);
+        for (scope, key, content) in pattern.entries() {
+            client.put(scope, key, pattern.value(content))?;
         }
         lap(&mut times, Phase::Put);
         client.commit()?;
@@ -59,7 +61,8 @@ pub(super) fn run(options: &Options) -> Outcome {
         client.fence(&FenceOptions::new().collect(true))?;
         lap(&mut times, Phase::Fence);
         for rank in 0..rank_count {
-            check_peer(&client, &ProcId::new(own.namespace.clone(), rank), round, options.size)?;
+            let peer = ProcId::new(own.namespace.clone(), rank);
+            check_peer(&client, own_node, &peer, round, options.size)?;
         }
         lap(&mut times, Phase::Read);
         if round + 1 < options.rounds {
@@ -70,30 +73,35 @@ pub(super) fn run(options: &Options) -> Outcome {
     }
 
     times.put(&client)?;
-    client.commit()?;
-    client.fence(&FenceOptions::new().collect(true))?;
+    client.commit_and_fence(&FenceOptions::new().collect(true))?;
     if own_rank == 0 {
         writeln!(io::stdout(), "{}", times::table(&client, &own.namespace, rank_count)?)?;
     }
     client.finalize()?;
     if own_rank == 0 {
-        let values = Pattern::of(0, 0, options.size).entries().len();
-        let (rounds, size) = (options.rounds, options.size);
+        let (values, rounds, size) = (VALUE_COUNT, options.rounds, options.size);
         writeln!(io::stdout(), "demo ok ranks={rank_count} rounds={rounds} values={values} bytes={size}")?;
     }
     Ok(0)
 }
 
 /// Reads everything a peer put and compares it with what it must have put.
-fn check_peer(client: &Client, peer: &ProcId, round: u32, size: usize) -> Result<(), Box<dyn std::error::Error>> {
+fn check_peer(
+    client: &Client,
+    own_node: u32,
+    peer: &ProcId,
+    round: u32,
+    size: usize,
+) -> Result<(), Box<dyn std::error::Error>> {
     let rank = peer.rank.process().ok_or("a peer without rank")?;
-    let is_local = is_on_this_node(client, peer)?;
-    for (scope, key, expected) in Pattern::of(rank, round, size).entries() {
-        let visible = rank == client.proc().rank.process().unwrap_or(u32::MAX)
-            || if is_local { scope.is_visible_locally() } else { scope.is_visible_remotely() };
+    let is_own = peer.rank == client.proc().rank;
+    let is_local = client.get(peer.rank, keys::NODEID)? == own_node;
+    let pattern = Pattern::of(rank, round, size);
+    for (scope, key, expected) in pattern.entries() {
+        let is_visible = is_own || if is_local { scope.is_visible_locally() } else { scope.is_visible_remotely() };
         let found = client.get_value(peer, key, &GetOptions::new());
-        if visible {
-            if let Some(found) = difference(found?, &expected)? {
+        if is_visible {
+            if let Some(found) = difference(found?, &pattern, &expected)? {
                 return Err(format!("{peer} put {key} = {expected:?} in round {round}, not {found:?}").into());
             }
         } else if !found.as_ref().is_err_and(|error| error.status() == Status::ERR_EXISTS_OUTSIDE_SCOPE) {
@@ -103,20 +111,24 @@ fn check_peer(client: &Client, peer: &ProcId, round: u32, size: usize) -> Result
     Ok(())
 }
 
-/// What a value is, if it is not what it should be. Copies nothing large when it is.
-fn difference(found: Fetched<'_>, expected: &Value) -> Result<Option<Value>, Box<dyn std::error::Error>> {
-    if let Value::ByteObject(bytes) = expected
-        && found.data_type() == DataType::ByteObject
-        && found.as_bytes() == Some(bytes.as_slice())
-    {
-        return Ok(None);
-    }
-    let found = found.into_value()?;
-    Ok((found != *expected).then_some(found))
-}
-
-fn is_on_this_node(client: &Client, peer: &ProcId) -> Result<bool, Box<dyn std::error::Error>> {
-    Ok(client.get(peer.rank, keys::NODEID)? == client.get(client.proc().rank, keys::NODEID)?)
+/// What a value is, if it is not what it should be. What is right is not copied, unless it is nested.
+fn difference(
+    found: Fetched<'_>,
+    pattern: &Pattern,
+    expected: &Content,
+) -> Result<Option<Value>, Box<dyn std::error::Error>> {
+    let is_right = match expected {
+        Content::Text(text) => found.data_type() == DataType::String && found.as_str() == Some(text.as_str()),
+        Content::Bytes(count) => {
+            found.data_type() == DataType::ByteObject
+                && found.as_bytes().is_some_and(|found| pattern.has_bytes(*count, found))
+        }
+        Content::Is(expected) => {
+            let found = found.into_value()?;
+            return Ok((found != *expected).then_some(found));
+        }
+    };
+    if is_right { Ok(None) } else { Ok(Some(found.into_value()?)) }
 }
 
 /// Scopes a rank uses; `Internal` would never leave it.

@@ -18,11 +18,11 @@ use super::apps::App;
 use super::strays::Strays;
 use super::verdict::Ending;
 use crate::api::Server;
-use crate::remedy::explain;
+use crate::remedy::explain_start;
 
 /// Why a rank could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("rank {rank}: cannot start {program:?}{}: {}", in_directory(.directory.as_deref()), explain(.reason))]
+#[error("rank {rank}: cannot start {program:?}{}: {}", in_directory(.directory.as_deref()), explain_start(.reason))]
 pub(crate) struct SpawnError {
     /// The rank.
     rank: u32,

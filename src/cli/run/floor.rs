@@ -69,7 +69,7 @@ impl Floor {
         }
     }
 
-    /// Those who must end their line, because they are silent and others wait.
+    /// Who must end its line, because it is silent and others wait; one at a time.
     pub(super) fn silent(&self, now: Time) -> Option<usize> {
         let due = |place: &Place| place.due().filter(|(_, at)| *at <= now).map(|(stream, _)| stream);
         due(&self.out).or_else(|| due(&self.error))

@@ -27,7 +27,7 @@ use super::verdict::{Action, Cause, Verdict};
 use super::wakeups::{Wakeup, Wakeups};
 use crate::api::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use crate::gds::registration::{JobDescription, RegisterError};
-use crate::remedy::explain;
+use crate::remedy::explain_start;
 use crate::types::{Info, Namespace, ProcId};
 
 /// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
@@ -75,7 +75,7 @@ pub(crate) enum JobError {
         reason: io::Error,
     },
     /// The system refused something the launcher itself needs.
-    #[error("the launcher cannot {doing}: {}", explain(.reason))]
+    #[error("the launcher cannot {doing}: {}", explain_start(.reason))]
     System {
         /// What it wanted.
         doing: &'static str,

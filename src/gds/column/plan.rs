@@ -48,6 +48,11 @@ impl Stride {
         Self { base, div: 1, modulo: 1, factor: 0 }
     }
 
+    /// The index and a number.
+    pub(crate) const fn counting(base: u64) -> Self {
+        Self { base, div: 1, modulo: u64::MAX, factor: 1 }
+    }
+
     /// The number at an index; `None` if `div` or `modulo` is zero, which no column has.
     pub(crate) fn at(self, index: u64) -> Option<u64> {
         let step = index.checked_div(self.div)?.checked_rem(self.modulo)?;
@@ -69,15 +74,21 @@ impl Stride {
     /// Whether these are the numbers from index 0; `div` is the stride's. Counts along: a million divisions take longer
     /// than all else that is done to a column.
     fn yields(self, numbers: &[u64], div: usize) -> bool {
-        let (mut step, mut expected) = (0, self.base);
-        numbers.chunks(div.max(1)).all(|block| {
-            let fits = block.iter().all(|&number| number == expected);
-            step += 1;
-            expected = expected.wrapping_add(self.factor);
+        let (mut step, mut next) = (0, self.base);
+        let mut expected = || {
+            let expected = next;
+            (step, next) = (step + 1, next.wrapping_add(self.factor));
             if step == self.modulo {
-                (step, expected) = (0, self.base);
+                (step, next) = (0, self.base);
             }
-            fits
+            expected
+        };
+        if div <= 1 {
+            return numbers.iter().all(|&number| number == expected());
+        }
+        numbers.chunks(div).all(|block| {
+            let expected = expected();
+            block.iter().all(|&number| number == expected)
         })
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn push_column(
             writer.check_length(values.len())?;
             writer.numbers(*data_type, values)
         }
+        ColumnValues::Counting { data_type, first } => writer.counting(*data_type, *first),
         ColumnValues::Values(values) => {
             writer.check_length(values.len())?;
             writer.values(values)
@@ -61,11 +62,28 @@ impl<'a> ColumnWriter<'a> {
     }
 
     fn numbers(&mut self, data_type: DataType, numbers: &[u64]) -> Result<ColumnHead, StoreError> {
-        if let Some(number) = misfit(data_type, numbers) {
-            return Err(RecordError::Number { key: self.column.key.clone(), data_type, number }.into());
-        }
+        self.check_fits(data_type, numbers)?;
         let head = self.planned(Plan::of(numbers), numbers)?;
         Ok(ColumnHead { data_type: data_type.to_raw(), meaning: meaning::SCALAR, ..head })
+    }
+
+    fn counting(&mut self, data_type: DataType, first: u64) -> Result<ColumnHead, StoreError> {
+        let last = first.saturating_add(u64::from(self.count).saturating_sub(1));
+        if last > u64::from(Rank::PROCESS_MAX) {
+            // More than any job has: ranks beyond have gaps.
+            let numbers: Vec<u64> = (0..u64::from(self.count)).map(|index| first.wrapping_add(index)).collect();
+            return self.numbers(data_type, &numbers);
+        }
+        self.check_fits(data_type, &[first, last])?;
+        let head = self.planned(Plan::Stride(Stride::counting(first)), &[])?;
+        Ok(ColumnHead { data_type: data_type.to_raw(), meaning: meaning::SCALAR, ..head })
+    }
+
+    fn check_fits(&self, data_type: DataType, numbers: &[u64]) -> Result<(), StoreError> {
+        match misfit(data_type, numbers) {
+            Some(number) => Err(RecordError::Number { key: self.column.key.clone(), data_type, number }.into()),
+            None => Ok(()),
+        }
     }
 
     fn values(&mut self, values: &[Option<Value>]) -> Result<ColumnHead, StoreError> {

@@ -218,15 +218,18 @@ pub(super) fn record_key(key: &Key) -> Key {
 
 /// Type and number of a value that can stand in a column of numbers.
 pub(super) fn number_of(value: &Value) -> Option<(DataType, u64)> {
-    let number = match value {
-        Value::Byte(v) | Value::Uint8(v) => u64::from(*v),
-        Value::Uint16(v) => u64::from(*v),
-        Value::Uint(v) | Value::Uint32(v) | Value::Pid(v) => u64::from(*v),
-        Value::Uint64(v) | Value::Size(v) => *v,
-        Value::ProcRank(rank) => u64::from(rank.to_raw()),
+    Some(match value {
+        Value::Byte(v) => (DataType::Byte, (*v).into()),
+        Value::Uint8(v) => (DataType::Uint8, (*v).into()),
+        Value::Uint16(v) => (DataType::Uint16, (*v).into()),
+        Value::Uint(v) => (DataType::Uint, (*v).into()),
+        Value::Uint32(v) => (DataType::Uint32, (*v).into()),
+        Value::Pid(v) => (DataType::Pid, (*v).into()),
+        Value::Uint64(v) => (DataType::Uint64, *v),
+        Value::Size(v) => (DataType::Size, *v),
+        Value::ProcRank(rank) => (DataType::ProcRank, rank.to_raw().into()),
         _ => return None,
-    };
-    Some((value.data_type(), number))
+    })
 }
 
 /// Whether a column of numbers holds values of this type.

@@ -165,7 +165,10 @@ impl<'a> Walk<'a> {
     }
 
     fn entries(&mut self, infos: Infos<'a>, scope: Scope, depth: u32) -> Result<(), RegisterError> {
-        (0..).zip(infos.iter()).try_for_each(|(position, info)| self.entry_at(position, info, scope, depth))
+        infos.iter().enumerate().try_for_each(|(position, info)| {
+            infos.fetch_ahead(position);
+            self.entry_at(u64::try_from(position).unwrap_or(u64::MAX), info, scope, depth)
+        })
     }
 
     /// A value outside session, application, process and node arrays: the key's default realm decides.
@@ -199,11 +202,11 @@ impl<'a> Walk<'a> {
         self.count_entries(infos.len())?;
         self.facts.ranks.push(rank);
         for (position, info) in infos.iter().enumerate().skip(1) {
-            let filed = match self.facts.procs.existing_at(position, info.key.as_str()) {
-                Some(column) => column.insert(rank, &info.value),
-                None => self.process_entry(rank, info, scope, depth),
-            };
-            filed.map_err(|error| error.in_entry(info, u64::try_from(position).unwrap_or(u64::MAX)))?;
+            let column = self.facts.procs.existing_at(position, info.key.as_str());
+            if !column.is_some_and(|column| column.continues(rank, &info.value)) {
+                let filed = self.process_entry(rank, info, scope, depth);
+                filed.map_err(|error| error.in_entry(info, u64::try_from(position).unwrap_or(u64::MAX)))?;
+            }
         }
         if let Scope::App(number) = scope
             && infos.with_key(keys::APPNUM.name()).next().is_none()
@@ -214,10 +217,13 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Files what is no value of a key that some process had before.
+    /// Files what is not one more value like those before it.
+    #[inline(never)]
     fn process_entry(&mut self, rank: u32, info: &'a Info, scope: Scope, depth: u32) -> Result<(), RegisterError> {
         let key = info.key.as_str();
-        if let Some(container) = Container::of(key) {
+        if let Some(column) = self.facts.procs.existing(key) {
+            column.insert(rank, &info.value)
+        } else if let Some(container) = Container::of(key) {
             self.container(container, info, scope, depth)
         } else if key == keys::RANK.name() {
             Err(RegisterError::Twice { key: "PMIX_RANK", place: "one process array" })

@@ -9,7 +9,7 @@ use crate::gds::job_record::{Column, ColumnValues};
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::types::{DataType, Info, Key, Value};
 
-use super::coerce::{Cell, Rule, number_value, record_key};
+use super::coerce::{Cell, Rule, number_of, number_value, record_key};
 use super::container::qualified;
 use super::error::RegisterError;
 use super::processes::TableColumn;
@@ -93,6 +93,8 @@ enum Rest<'a> {
     Constant(Cell<'a>),
     /// A number for each index of the column, with or without an entry.
     Numbers(Vec<u64>),
+    /// The index and this number.
+    Counting(u64),
     /// What the node has under the same key. Only in columns without entries.
     OfNode,
 }
@@ -176,6 +178,23 @@ impl<'a> ColumnBuilder<'a> {
         Ok(())
     }
 
+    /// Stores a value that continues the front, as nearly every one of a million processes does. Returns whether it does.
+    #[inline]
+    pub(super) fn continues(&mut self, index: u32, value: &Value) -> bool {
+        if !self.entries.is_empty() || usize::try_from(index) != Ok(self.front.len()) {
+            return false;
+        }
+        match &mut self.front {
+            Front::Numbers(numbers) => match number_of(value) {
+                Some((data_type, number)) if self.rule.number_type() == Some(data_type) => numbers.push(number),
+                _ => return false,
+            },
+            Front::Same(Cell::Borrowed(same), count) if *same == value => *count += 1,
+            Front::Same(..) => return false,
+        }
+        true
+    }
+
     /// Stores the values of a table's column, which were checked when they were filed there.
     pub(super) fn extend(&mut self, column: &'a TableColumn) {
         if self.entries.is_empty() && self.front.len() == 0 {
@@ -253,11 +272,37 @@ impl<'a> ColumnBuilder<'a> {
         }
     }
 
+    /// Gives every index without a value a number, of the key's own type, that counts up from `first`.
+    pub(super) fn fill_counting(&mut self, first: u64) {
+        if self.is_open() {
+            self.rest = Rest::Counting(first);
+        }
+    }
+
     /// Whether each index below `count` was told a value. Every index must be.
     pub(super) fn is_complete(&mut self, count: u32) -> bool {
         self.sort();
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         self.front.len() >= count || self.entries.len() >= count
+    }
+
+    /// Whether every number that was given is this one. Every index must be below `count`.
+    pub(super) fn is_throughout(&mut self, number: u64, count: u32) -> bool {
+        match &self.front {
+            Front::Numbers(front) if self.is_open() && self.entries.is_empty() => front.iter().all(|at| *at == number),
+            _ => self.numbers(count).iter().flatten().all(|at| *at == number),
+        }
+    }
+
+    /// Whether every index has the number that stands here for it.
+    pub(super) fn is(&mut self, numbers: &[u64]) -> bool {
+        match &self.front {
+            Front::Numbers(front) if self.entries.is_empty() && front.len() == numbers.len() => front == numbers,
+            _ => {
+                let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+                self.numbers(count).iter().zip(numbers).all(|(told, number)| *told == Some(*number))
+            }
+        }
     }
 
     /// Whether some index was given a value.
@@ -300,6 +345,7 @@ impl<'a> ColumnBuilder<'a> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let mut numbers = match &self.rest {
             Rest::Numbers(numbers) => numbers.iter().copied().map(Some).collect(),
+            Rest::Counting(first) => (*first..).map(Some).take(count).collect(),
             Rest::Constant(cell) => vec![cell.number(&rule).map(|(_, number)| number); count],
             Rest::Absent | Rest::OfNode => vec![None; count],
         };
@@ -365,6 +411,11 @@ impl<'a> ColumnBuilder<'a> {
             Rest::OfNode => return Some(Column { key: self.key, values: ColumnValues::OfNode }),
             Rest::Numbers(values) if self.entries.is_empty() => return self.finish_numbers(values),
             Rest::Numbers(values) => self.fill_numbers((0..count).zip(values)),
+            Rest::Counting(first) if self.entries.is_empty() && count > 1 => {
+                let data_type = self.rule.number_type().unwrap_or(DataType::Uint64);
+                return Some(Column { key: self.key, values: ColumnValues::Counting { data_type, first } });
+            }
+            Rest::Counting(first) => self.fill_numbers((0..count).zip(first..)),
             Rest::Constant(cell) if count > 0 && self.entries.iter().all(|(_, entry)| *entry == cell) => {
                 let values = ColumnValues::Constant(self.rule.value(cell));
                 return Some(Column { key: self.key, values });
@@ -437,6 +488,9 @@ pub(super) fn value_at(values: &ColumnValues, index: u32) -> Option<Value> {
         ColumnValues::Constant(value) => Some(value.clone()),
         ColumnValues::Numbers { data_type, values } => {
             values.get(position()?).map(|number| number_value(*data_type, *number))
+        }
+        ColumnValues::Counting { data_type, first } => {
+            Some(number_value(*data_type, first.saturating_add(index.into())))
         }
         ColumnValues::Values(values) => values.get(position()?)?.clone(),
         ColumnValues::Sparse(values) => {

@@ -2,6 +2,7 @@
 
 use crate::gds::qualified::Qualified;
 use crate::keys;
+use crate::shmem::fetch;
 use crate::types::{DataType, Info, Value};
 
 use super::error::RegisterError;
@@ -76,8 +77,42 @@ impl<'a> Infos<'a> {
         self.iter().filter(move |info| info.key.as_str() == key)
     }
 
+    /// Gets memory moving. A large description is larger than any cache, and its parts lie about: most of the time to read
+    /// it would be spent waiting, for one entry after the other.
+    pub(super) fn fetch_ahead(self, position: usize) {
+        let array_at = |ahead: usize| match self.0.get(position + ahead) {
+            Some(Value::Info(info)) => match &info.value {
+                Value::DataArray(array) => Some(&**array),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(Value::Info(info)) = self.0.get(position + 4 * FETCH_STEP) {
+            fetch(&**info);
+        }
+        if let Some(array) = array_at(3 * FETCH_STEP) {
+            fetch(array);
+        }
+        if let Some(array) = array_at(2 * FETCH_STEP) {
+            array.elements.iter().step_by(2).take(FETCHED_MAX).for_each(fetch);
+        }
+        if let Some(array) = array_at(FETCH_STEP) {
+            for element in array.elements.iter().take(FETCHED_MAX) {
+                if let Value::Info(info) = element {
+                    fetch(&**info);
+                }
+            }
+        }
+    }
+
     /// How many entries there are.
     pub(super) fn len(self) -> u64 {
         u64::try_from(self.0.len()).unwrap_or(u64::MAX)
     }
 }
+
+/// Arrays between those of which the next part is fetched.
+const FETCH_STEP: usize = 2;
+
+/// Most entries of an array that are fetched ahead.
+const FETCHED_MAX: usize = 16;

@@ -117,23 +117,36 @@ pub(super) fn fill_nodes(columns: &mut Columns<'_>, ranks: &RankMap) {
 
 /// Values of each process that come from its place in the process map.
 pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, ranks: &RankMap, rank_count: u32) {
-    let places = Places::of(ranks, rank_count);
-    let ids: Vec<Option<u32>> = (0..nodes.count()).map(|node| nodes.id(node)).collect();
-    let id_of = |rank: u32| ids.get(usize::try_from(places.node(rank)?).ok()?).copied().flatten().map(u64::from);
-    let are_told = columns.existing(keys::NODEID.name()).is_some_and(|column| column.is_told());
-    fill(columns, keys::NODEID.name(), rank_count, id_of);
-    // Both are 16 bits wide: a node with more processes than that has no such numbers.
-    if places.local_rank_max <= u32::from(u16::MAX) {
-        for key in [keys::LOCAL_RANK.name(), keys::NODE_RANK.name()] {
-            fill(columns, key, rank_count, |rank| places.local_rank(rank).map(u64::from));
+    let mut places = Places::of(ranks, rank_count);
+    let ids: Vec<Option<u64>> = (0..nodes.count()).map(|node| nodes.id(node).map(u64::from)).collect();
+    let id_of = |node: Option<u32>| ids.get(usize::try_from(node?).ok()?).copied().flatten();
+    let every_id = places.is_complete.then(|| places.nodes.iter().map_while(|&node| id_of(Some(node))).collect());
+    let every_id: Option<Vec<u64>> = every_id.filter(|ids: &Vec<u64>| ids.len() == places.nodes.len());
+
+    let column = columns.column(&Key::from_static(keys::NODEID.name()));
+    let leads_to_node = match every_id {
+        Some(ids) if column.is_told() => {
+            if !column.is_complete(rank_count) {
+                column.fill_every_number(ids.clone());
+            }
+            column.is(&ids)
         }
-    }
-    let leads_to_node = if are_told {
-        let told = columns.column(&Key::from_static(keys::NODEID.name())).numbers(rank_count);
-        (0..rank_count).zip(told).all(|(rank, told)| told.is_some() && told == id_of(rank))
-    } else {
-        (0..rank_count).all(|rank| id_of(rank).is_some())
+        Some(ids) => {
+            column.fill_every_number(ids);
+            true
+        }
+        None => {
+            column.fill_numbers((0..rank_count).filter_map(|rank| Some((rank, id_of(places.node(rank))?))));
+            false
+        }
     };
+    // Both are 16 bits wide: a node with more processes than that has no such numbers.
+    if places.local_rank_max <= u64::from(u16::MAX) {
+        let local_ranks = places.local_ranks.clone();
+        places.fill_local_ranks(columns.column(&Key::from_static(keys::NODE_RANK.name())), local_ranks);
+        let local_ranks = std::mem::take(&mut places.local_ranks);
+        places.fill_local_ranks(columns.column(&Key::from_static(keys::LOCAL_RANK.name())), local_ranks);
+    }
     fill_hostnames(columns, nodes, &places, rank_count, leads_to_node);
 }
 
@@ -163,7 +176,7 @@ fn fill_hostnames(
     leads_to_node: bool,
 ) {
     let names = nodes.hostnames();
-    let name_of = |rank: u32| names.get(usize::try_from(places.node(rank)?).ok()?)?.as_deref();
+    let name_of = |rank: u32| names.get(usize::try_from(places.node(rank)?).ok()?).copied().flatten();
     let column = columns.column(&Key::from_static(keys::HOSTNAME.name()));
     let mut is_as_given =
         || column.entries().iter().all(|(rank, cell)| name_of(*rank).is_some_and(|name| cell.is_text(name)));
@@ -175,15 +188,20 @@ fn fill_hostnames(
     }
 }
 
-/// Values of each process that come from its rank. `ranks` are those that are known to exist.
-pub(super) fn fill_ranks(columns: &mut Columns<'_>, job: &Table, app: Option<u32>, rank_count: u32, ranks: &[u32]) {
+/// Values of each process that come from its rank. `ranks` are those that are known to exist; `None`: all.
+pub(super) fn fill_ranks(
+    columns: &mut Columns<'_>,
+    job: &Table,
+    app: Option<u32>,
+    rank_count: u32,
+    ranks: Option<&[u32]>,
+) {
     fill_own_ranks(columns, rank_count, ranks);
     if let Some(app) = app {
         let column = columns.column(&Key::from_static(keys::APPNUM.name()));
-        if count(ranks.len()) == rank_count {
-            column.fill_constant(Value::Uint32(app));
-        } else {
-            column.fill_numbers(ranks.iter().map(|rank| (*rank, u64::from(app))));
+        match some_of(ranks, rank_count) {
+            Some(ranks) => column.fill_numbers(ranks.iter().map(|rank| (*rank, u64::from(app)))),
+            None => column.fill_constant(Value::Uint32(app)),
         }
         fill_from(columns, keys::APP_RANK.name(), rank_count, ranks, 0);
     }
@@ -195,58 +213,52 @@ pub(super) fn fill_ranks(columns: &mut Columns<'_>, job: &Table, app: Option<u32
 }
 
 /// The rank of each process, which tells that there is one.
-pub(super) fn fill_own_ranks(columns: &mut Columns<'_>, rank_count: u32, ranks: &[u32]) {
+pub(super) fn fill_own_ranks(columns: &mut Columns<'_>, rank_count: u32, ranks: Option<&[u32]>) {
     fill_from(columns, keys::RANK.name(), rank_count, ranks, 0);
 }
 
 /// Numbers `ranks` from `offset`.
-fn fill_from(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, ranks: &[u32], offset: u32) {
-    let number_of = |rank: u32| u64::from(rank) + u64::from(offset);
+fn fill_from(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, ranks: Option<&[u32]>, offset: u32) {
     let column = columns.column(&Key::from_static(key));
     if column.is_complete(rank_count) {
         return;
     }
-    if count(ranks.len()) == rank_count {
-        column.fill_every_number((0..rank_count).map(number_of).collect());
-    } else {
-        column.fill_numbers(ranks.iter().map(|rank| (*rank, number_of(*rank))));
+    match some_of(ranks, rank_count) {
+        Some(ranks) => column.fill_numbers(ranks.iter().map(|rank| (*rank, u64::from(*rank) + u64::from(offset)))),
+        None => column.fill_counting(offset.into()),
     }
 }
 
-/// Fills a column of numbers: densely if every rank has one.
-fn fill(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, number_of: impl Fn(u32) -> Option<u64>) {
-    let column = columns.column(&Key::from_static(key));
-    if column.is_complete(rank_count) {
-        return;
-    }
-    let mut numbers = Vec::with_capacity(usize::try_from(rank_count).unwrap_or_default());
-    numbers.extend((0..rank_count).map_while(&number_of));
-    if count(numbers.len()) == rank_count {
-        column.fill_every_number(numbers);
-    } else {
-        column.fill_numbers((0..rank_count).filter_map(|rank| Some((rank, number_of(rank)?))));
-    }
+/// These ranks, if there are others; `None`: all.
+fn some_of(ranks: Option<&[u32]>, rank_count: u32) -> Option<&[u32]> {
+    ranks.filter(|ranks| count(ranks.len()) != rank_count)
 }
 
-/// The node of each rank and its position there.
+/// The node of each rank and its position there. No rank has two.
 struct Places {
     nodes: Vec<u32>,
-    local_ranks: Vec<u32>,
-    local_rank_max: u32,
+    local_ranks: Vec<u64>,
+    local_rank_max: u64,
+    /// Whether every rank is somewhere.
+    is_complete: bool,
 }
 
 impl Places {
     fn of(map: &RankMap, rank_count: u32) -> Self {
-        let rank_count = usize::try_from(rank_count).unwrap_or(usize::MAX);
-        let mut places = Self { nodes: vec![NOWHERE; rank_count], local_ranks: vec![0; rank_count], local_rank_max: 0 };
+        let length = usize::try_from(rank_count).unwrap_or(usize::MAX);
+        let is_complete = map.rank_count() == rank_count;
+        let (nodes, local_ranks) = (vec![NOWHERE; length], vec![0; length]);
+        let mut places = Self { nodes, local_ranks, local_rank_max: 0, is_complete };
         for (index, node) in (0_u32..).zip(0..map.node_count()) {
-            for (local_rank, rank) in (0_u32..).zip(map.ranks_of(node)) {
-                let Ok(rank) = usize::try_from(rank) else { continue };
-                if let (Some(node), Some(local)) = (places.nodes.get_mut(rank), places.local_ranks.get_mut(rank)) {
-                    (*node, *local) = (index, local_rank);
-                    places.local_rank_max = places.local_rank_max.max(local_rank);
-                }
+            let mut next = 0_u64;
+            for run in map.runs_of(node) {
+                let [first, last] = [run.first(), run.last()].map(|rank| usize::try_from(rank).unwrap_or(usize::MAX));
+                places.nodes.get_mut(first..=last).unwrap_or_default().fill(index);
+                let local_ranks = places.local_ranks.get_mut(first..=last).unwrap_or_default();
+                local_ranks.iter_mut().zip(next..).for_each(|(local_rank, number)| *local_rank = number);
+                next += u64::from(run.count());
             }
+            places.local_rank_max = places.local_rank_max.max(next.saturating_sub(1));
         }
         places
     }
@@ -255,9 +267,17 @@ impl Places {
         self.nodes.get(usize::try_from(rank).ok()?).copied().filter(|node| *node != NOWHERE)
     }
 
-    fn local_rank(&self, rank: u32) -> Option<u32> {
-        self.node(rank)?;
-        self.local_ranks.get(usize::try_from(rank).ok()?).copied()
+    /// Fills a column of which the numbers are these.
+    fn fill_local_ranks(&self, column: &mut ColumnBuilder<'_>, local_ranks: Vec<u64>) {
+        if column.is_complete(count(self.nodes.len())) {
+            return;
+        }
+        if self.is_complete {
+            column.fill_every_number(local_ranks);
+        } else {
+            let placed = (0..).zip(local_ranks).filter(|(rank, _)| self.node(*rank).is_some());
+            column.fill_numbers(placed);
+        }
     }
 }
 

@@ -63,12 +63,12 @@ impl<'a> Nodes<'a> {
 
     /// Takes the nodes of the map. Must come first.
     pub(super) fn add_map(&mut self, map: &NodeList) -> Result<(), RegisterError> {
+        self.by_hostname.reserve(map.len());
         for name in map.iter() {
             let index = self.add()?;
-            if let Some(&first) = self.by_hostname.get(name) {
+            if let Some(first) = self.by_hostname.insert(name.to_owned(), index) {
                 return Err(RegisterError::NodeTwice { name: name.to_owned(), first, second: index });
             }
-            self.by_hostname.insert(name.to_owned(), index);
             self.node_mut(index, |node| node.map_name = Some(name.to_owned()));
         }
         self.mapped_count = self.count();
@@ -187,12 +187,12 @@ impl<'a> Nodes<'a> {
     }
 
     /// The host name of each node as clients will see it. Complete after [`Self::fill_identities`].
-    pub(super) fn hostnames(&mut self) -> Vec<Option<String>> {
+    pub(super) fn hostnames(&mut self) -> Vec<Option<&str>> {
         let mut names = vec![None; self.nodes.len()];
         let column = self.columns.column(&Key::from_static(keys::HOSTNAME.name()));
         for (index, cell) in column.entries() {
             if let Some(slot) = usize::try_from(*index).ok().and_then(|index| names.get_mut(index)) {
-                *slot = cell.as_str().map(str::to_owned);
+                *slot = cell.as_str();
             }
         }
         names

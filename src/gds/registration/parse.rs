@@ -139,7 +139,7 @@ fn settle(
             derive::fill_node_ids(&mut facts.procs, &nodes);
             // A server tells nothing of a process but in an array, which its rank heads.
             let told = told_ranks(&mut facts);
-            derive::fill_own_ranks(&mut facts.procs, size.rank_count, &told);
+            derive::fill_own_ranks(&mut facts.procs, size.rank_count, Some(&told));
         }
     }
     if let (Some(previous), true) = (previous, maps_are_fresh) {
@@ -209,13 +209,14 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_>, maps: &Maps, size: Size) {
     derive::fill_node_ids(&mut facts.procs, nodes);
     let app = only_app(facts, size.rank_count);
     let existing = existing(facts, size);
-    derive::fill_ranks(&mut facts.procs, &facts.job, app, size.rank_count, &existing);
+    derive::fill_ranks(&mut facts.procs, &facts.job, app, size.rank_count, existing.as_deref());
 }
 
-/// The processes that the job has: all, if the host told how many; else those of which it told something, now or before.
-fn existing(facts: &mut Facts<'_>, size: Size) -> Vec<u32> {
+/// The processes that the job has: all (`None`), if the host told how many; else those of which it told something, now or
+/// before.
+fn existing(facts: &mut Facts<'_>, size: Size) -> Option<Vec<u32>> {
     if size.known.is_some() {
-        return (0..size.rank_count).collect();
+        return None;
     }
     let mut existing = told_ranks(facts);
     if let Some(known) = facts.procs.existing(keys::RANK.name()) {
@@ -224,7 +225,7 @@ fn existing(facts: &mut Facts<'_>, size: Size) -> Vec<u32> {
     }
     existing.sort_unstable();
     existing.dedup();
-    existing
+    Some(existing)
 }
 
 /// The ranks of the process arrays, ascending.
@@ -244,7 +245,7 @@ fn only_app(facts: &mut Facts<'_>, rank_count: u32) -> Option<u32> {
     let number = facts.apps.keys().next().copied().unwrap_or(0);
     let is_only = match facts.procs.existing(keys::APPNUM.name()) {
         None => true,
-        Some(column) => column.numbers(rank_count).iter().flatten().all(|app| *app == u64::from(number)),
+        Some(column) => column.is_throughout(number.into(), rank_count),
     };
     is_only.then_some(number)
 }

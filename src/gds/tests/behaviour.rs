@@ -87,6 +87,18 @@ fn a_refused_registration_leaves_the_old_data_readable() {
             proc_columns: vec![column("x", ColumnValues::Numbers { data_type: DataType::Uint8, values: vec![256; 8] })],
             ..block_job(2, 4)
         },
+        JobRecord {
+            proc_columns: vec![column("x", ColumnValues::Counting { data_type: DataType::Uint8, first: 249 })],
+            ..block_job(2, 4)
+        },
+        JobRecord {
+            // The last would be one of those with a meaning, the others are no ranks at all.
+            proc_columns: vec![column(
+                "x",
+                ColumnValues::Counting { data_type: DataType::ProcRank, first: u64::from(u32::MAX) - 8 },
+            )],
+            ..block_job(2, 4)
+        },
         JobRecord { rank_count: u32::MAX, ..JobRecord::default() },
     ];
     for record in refused {

@@ -19,6 +19,9 @@ fn stored(values: ColumnValues, rank_count: u32) -> &'static str {
             ColumnValues::Numbers { data_type, values } => {
                 Some(crate::gds::cell::value_of_scalar(*data_type, values[index]).unwrap())
             }
+            ColumnValues::Counting { data_type, first } => {
+                Some(crate::gds::cell::value_of_scalar(*data_type, first + u64::from(rank)).unwrap())
+            }
             ColumnValues::Values(values) => values[index].clone(),
             ColumnValues::Sparse(values) => values.iter().find(|(at, _)| *at == rank).map(|(_, value)| value.clone()),
             ColumnValues::OfNode => None,
@@ -46,6 +49,8 @@ fn regular_numbers_are_computed() {
     assert_eq!(encoding_of(numbers(Uint16, (0..1000).map(|rank| rank % 7))), "stride");
     assert_eq!(encoding_of(numbers(Uint16, (0..1000).map(|rank| rank / 4 % 7))), "stride");
     assert_eq!(encoding_of(numbers(Uint64, [u64::MAX; 9])), "constant");
+    assert_eq!(stored(ColumnValues::Counting { data_type: ProcRank, first: 7 }, 1000), "stride");
+    assert_eq!(stored(ColumnValues::Counting { data_type: Uint64, first: u64::MAX - 2 }, 3), "stride");
     assert_eq!(stored(ColumnValues::Constant(Value::Bool(true)), 3), "constant");
     assert_eq!(stored(ColumnValues::Constant("text beyond a cell".into()), 3), "constant");
     assert_eq!(encoding_of(numbers(Uint8, [])), "constant");

@@ -245,6 +245,7 @@ fn expand(
             let value = match &column.values {
                 ColumnValues::Constant(value) => Some(value.clone()),
                 ColumnValues::Numbers { values, .. } => Some(Value::Uint32(values[index as usize].try_into().unwrap())),
+                ColumnValues::Counting { first, .. } => Some(Value::Uint32(u32::try_from(*first).unwrap() + index)),
                 ColumnValues::Values(values) => values[index as usize].clone(),
                 ColumnValues::Sparse(values) => values.iter().find(|(at, _)| *at == index).map(|(_, v)| v.clone()),
                 ColumnValues::OfNode => of_node(index, column.key.as_str()),
@@ -284,8 +285,10 @@ fn any_column(name: &'static str, count: u32, may_be_of_node: bool) -> impl Stra
         .prop_map(|values| ColumnValues::Numbers { data_type: DataType::Uint32, values });
     let sparse = prop::collection::btree_map(0..count.max(1), any_value(), 0..4)
         .prop_map(move |values| ColumnValues::Sparse(values.into_iter().filter(|(index, _)| *index < count).collect()));
+    let counting = (0_u64..9).prop_map(|first| ColumnValues::Counting { data_type: DataType::Uint32, first });
     let values = prop_oneof![
         any_value().prop_map(ColumnValues::Constant),
+        counting,
         numbers.clone(),
         prop::collection::vec(prop::option::of(any_value()), length).prop_map(ColumnValues::Values),
         sparse,

@@ -35,9 +35,17 @@ pub(super) fn note<'a>(processes: impl Iterator<Item = &'a [Kval]>) -> Vec<u8> {
 }
 
 /// The numbers that a note holds, by process. What is behind a key and none of ours says nothing.
-pub(super) fn read_note(note: &[u8]) -> Vec<Option<u64>> {
-    let Some(texts) = note.strip_prefix(MARK) else { return Vec::new() };
-    texts.split(|&byte| byte == b',').map(|text| std::str::from_utf8(text).ok()?.parse().ok()).collect()
+pub(super) fn read_note(note: &[u8]) -> impl Iterator<Item = Option<u64>> {
+    let texts = note.strip_prefix(MARK).map(|texts| texts.split(|&byte| byte == b','));
+    texts.into_iter().flatten().map(number_in)
+}
+
+fn number_in(text: &[u8]) -> Option<u64> {
+    let digits = (!text.is_empty()).then(|| text.iter())?;
+    digits.copied().try_fold(0_u64, |number, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
 }
 
 /// Puts a number back among the entries of its process.

@@ -112,7 +112,7 @@ fn unpack_values(reader: &mut Reader<'_>, field: &'static str) -> Result<Vec<Kva
     let mut number = None;
     let mut entries = Vec::new();
     for (entry, note) in reader.unpack_rest::<AnnotatedKval>(field)? {
-        number = number.or_else(|| commit_number::read_note(&note).first().copied().flatten());
+        number = number.or_else(|| commit_number::read_note(&note).next().flatten());
         entries.push(entry);
     }
     commit_number::restore(&mut entries, number);

@@ -126,8 +126,8 @@ fn read_part(reader: &mut Reader<'_>, take: &mut TakeBlock<'_>) -> Result<Flow, 
         0 => Vec::new(),
         count => reader.unpack_lent_keys("fence keys", count.into())?,
     };
-    let numbers = keys.first().map(|(_, note)| commit_number::read_note(note)).unwrap_or_default();
-    read_values(reader, &keys, &numbers, take)
+    let note = keys.first().map_or(&[][..], |(_, note)| note);
+    read_values(reader, &keys, note, take)
 }
 
 /// One object for each process up to the end of the part: who, then entries.
@@ -138,6 +138,8 @@ fn read_entries<'a>(
 ) -> Result<Flow, DecodeError> {
     let codec = reader.codec();
     let mut entries = Vec::new();
+    // The first key of the process before: as a rule it is that of the next, too.
+    let mut first_key = None;
     while !reader.is_at_end() {
         let object = reader.unpack_object("fence values")?;
         entries.clear();
@@ -145,8 +147,10 @@ fn read_entries<'a>(
             let contributor = who(reader)?;
             let mut commit = None;
             while !reader.is_at_end() {
-                let (entry, note) = reader.unpack_lent_entry("fence entries")?;
-                commit = commit.or_else(|| commit_number::read_note(note).first().copied().flatten());
+                let (entry, note) =
+                    reader.unpack_lent_entry("fence entries", first_key.filter(|_| entries.is_empty()))?;
+                first_key = entries.is_empty().then_some(entry.key).or(first_key);
+                commit = commit.or_else(|| commit_number::read_note(note).next().flatten());
                 keep(&mut entries, entry);
             }
             Ok((contributor, commit))
@@ -162,12 +166,12 @@ fn read_entries<'a>(
 fn read_values<'a>(
     reader: &mut Reader<'a>,
     keys: &[(LentKey<'a>, &'a [u8])],
-    numbers: &[Option<u64>],
+    note: &[u8],
     take: &mut TakeBlock<'_>,
 ) -> Result<Flow, DecodeError> {
     let codec = reader.codec();
     let mut entries = Vec::new();
-    let mut numbers = numbers.iter().copied();
+    let mut numbers = commit_number::read_note(note);
     while !reader.is_at_end() {
         let object = reader.unpack_object("fence values")?;
         entries.clear();

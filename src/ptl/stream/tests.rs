@@ -5,7 +5,7 @@ use super::*;
 
 fn pair(limits: StreamLimits) -> (Stream, Stream) {
     let (a, b) = UnixStream::pair().unwrap();
-    (Stream::new(a, limits).unwrap(), Stream::new(b, limits).unwrap())
+    (Stream::new(a, limits), Stream::new(b, limits))
 }
 
 fn taking(descriptors_max: usize) -> StreamLimits {

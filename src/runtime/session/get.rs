@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Session;
 use crate::client::{Call, CallError, Decision, GetRequest, Outcome, Round, resolve};
 use crate::gds::{KeyRef, Lookup, RealmRequest};
+use crate::keys;
 use crate::proto::{Command, RankData};
 use crate::runtime::derived;
 use crate::runtime::fetched::Fetched;
@@ -174,8 +175,15 @@ impl Session {
 
     /// What the process asked about gave a group that this one is in too.
     fn given(&self, request: &GetRequest) -> Option<Value> {
-        let key = request.key.as_ref().filter(|_| request.directives.is_unqualified())?;
-        self.groups.gifts.find(&request.proc, key)
+        let key = request.key.as_ref()?;
+        let upward = request.directives.upward.iter();
+        let mut groups = upward.filter(|info| info.key.as_str() == keys::GROUP_ID.name());
+        match groups.next().map(|info| &info.value) {
+            Some(Value::String(group)) => self.groups.gifts.find(Some(group.as_bytes()), &request.proc, key),
+            Some(_) => None,
+            None if request.directives.is_unqualified() => self.groups.gifts.find(None, &request.proc, key),
+            None => None,
+        }
     }
 
     /// The request with what is left of its time; each round of a Get takes from the same.

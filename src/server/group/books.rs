@@ -27,6 +27,8 @@ pub(in crate::server) struct Group {
     pub(in crate::server) users: BTreeSet<u32>,
     /// The processes here that formed it or joined it. It is nobody else's here, whoever is named among the members.
     pub(in crate::server) here: BTreeSet<ProcId>,
+    /// The number that the host, or this server, has given it.
+    pub(in crate::server) context_id: Option<u64>,
     /// Members were promised an event for each that dies: a death does not spoil the end of the group.
     pub(in crate::server) survives_deaths: bool,
 }
@@ -66,6 +68,10 @@ impl Groups {
     pub(super) fn next_number(&mut self) -> Info {
         self.last_number = self.last_number.saturating_add(1);
         Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(self.last_number))
+    }
+
+    pub(in crate::server) fn len(&self) -> usize {
+        self.count.max(self.of_process.len())
     }
 
     /// How many there are, and in how many a process is.
@@ -111,7 +117,13 @@ impl Groups {
     }
 
     /// A process here, of this user, is in the group of these members from now on.
-    pub(super) fn join(&mut self, id: &Text, proc: &ProcId, user: u32, members: Vec<ProcId>) {
+    pub(super) fn join(
+        &mut self,
+        id: &Text,
+        proc: &ProcId,
+        user: u32,
+        (members, context_id): (Vec<ProcId>, Option<u64>),
+    ) {
         self.abandon(id, proc);
         let groups = self.groups.entry(id.clone()).or_default();
         match groups.iter_mut().find(|group| group.members == members && group.users.contains(&user)) {
@@ -120,6 +132,7 @@ impl Groups {
                 members,
                 users: BTreeSet::from([user]),
                 here: BTreeSet::from([proc.clone()]),
+                context_id,
                 survives_deaths: false,
             }),
         }

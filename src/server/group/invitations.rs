@@ -27,6 +27,8 @@ pub(super) struct Bereaved {
     pub(super) id: Text,
     /// Who must know.
     pub(super) targets: Vec<ProcId>,
+    /// It was the leader.
+    pub(super) is_leaderless: bool,
 }
 
 impl Invitations {
@@ -35,6 +37,10 @@ impl Invitations {
         let own_answer = |proc: &ProcId| (*proc == leader).then_some(true);
         let answers = invited.into_iter().map(|proc| (proc.clone(), own_answer(&proc))).collect();
         self.open.insert((leader, id), Invited { answers, is_told_here });
+    }
+
+    pub(in crate::server) fn len(&self) -> usize {
+        self.open.len()
     }
 
     /// How many there are, and how many of this leader.
@@ -76,13 +82,13 @@ impl Invitations {
         let mut bereaved = Vec::new();
         for ((_, id), invited) in self.open.extract_if(.., |(leader, _), _| leader == proc) {
             let targets = invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != proc).collect();
-            bereaved.push(Bereaved { id, targets });
+            bereaved.push(Bereaved { id, targets, is_leaderless: true });
         }
         for ((leader, id), invited) in &mut self.open {
             let mut answers = invited.answers.iter_mut();
             if let Some((_, answer)) = answers.find(|(asked, answer)| asked == proc && *answer != Some(false)) {
                 *answer = Some(false);
-                bereaved.push(Bereaved { id: id.clone(), targets: vec![leader.clone()] });
+                bereaved.push(Bereaved { id: id.clone(), targets: vec![leader.clone()], is_leaderless: false });
             }
         }
         bereaved

@@ -27,6 +27,10 @@ impl<S: Publish> Server<S> {
         let status = match Command::from_raw(group.command) {
             Some(Command::GroupJoin) => self.join_group(&ticket, proc, id, &group.directives),
             Some(Command::GroupLeave) => self.leave_group(now, proc, id, &group.directives),
+            // Nobody else sends a server invitations.
+            Some(Command::GroupInvite) => {
+                self.take_verdict(now, ticket.peer(), proc, group).unwrap_or(Status::ERR_NOT_SUPPORTED)
+            }
             _ => Status::ERR_NOT_SUPPORTED,
         };
         self.outputs.reply_status(ticket, status);
@@ -68,7 +72,11 @@ impl<S: Publish> Server<S> {
             return Status::ERR_OUT_OF_RESOURCE;
         }
         let Some(peer) = self.peers.get(ticket.peer()) else { return Status::ERR_NOT_AVAILABLE };
-        self.groups.join(&id, proc, peer.credentials.uid, members);
+        let context_id = find(directives, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
+        let user = peer.credentials.uid;
+        self.untie_group(&id, &BTreeSet::from([proc.clone()]));
+        self.tie_joined(&id, proc, &members);
+        self.groups.join(&id, proc, user, (members, context_id));
         Status::SUCCESS
     }
 
@@ -101,15 +109,24 @@ impl<S: Publish> Server<S> {
         id: &Text,
         targets: Vec<ProcId>,
         more: &[Info],
-    ) {
+    ) -> Option<Event> {
         if targets.is_empty() {
-            return;
+            return None;
         }
         let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), about.clone());
-        self.tell(now, status, about, id, targets, [affected].into_iter().chain(more.iter().cloned()).collect());
+        let more = [affected].into_iter().chain(more.iter().cloned()).collect();
+        Some(self.tell(now, status, about, id, targets, more))
     }
 
-    fn tell(&mut self, now: Time, status: Status, source: &ProcId, id: &Text, targets: Vec<ProcId>, more: Vec<Info>) {
+    fn tell(
+        &mut self,
+        now: Time,
+        status: Status,
+        source: &ProcId,
+        id: &Text,
+        targets: Vec<ProcId>,
+        more: Vec<Info>,
+    ) -> Event {
         let is_elsewhere = |target: &ProcId| self.registry.client(target).is_none();
         let goes_up = targets.iter().any(is_elsewhere) && self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
         let mut info = vec![
@@ -122,8 +139,9 @@ impl<S: Publish> Server<S> {
         self.distribute(now, &event, None);
         if goes_up {
             let id = self.upcalls.unawaited();
-            self.outputs.push(crate::server::io::Output::Upcall(id, Upcall::NotifyEvent(event)));
+            self.outputs.push(crate::server::io::Output::Upcall(id, Upcall::NotifyEvent(event.clone())));
         }
+        event
     }
 
     /// An event passes by, from a connection here or from elsewhere, that may be about a group.
@@ -147,6 +165,7 @@ impl<S: Publish> Server<S> {
             (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT, Some(id)) => {
                 self.invitations.close(source, &id);
             }
+            (Status::GROUP_LEADER_SELECTED, Some(id)) if event.affected() == [source] => self.note_leader(&id, source),
             // Whoever is here says so to its server, which then tells everybody; others are believed about themselves.
             (Status::GROUP_LEFT, Some(id)) if event.affected() == [source] => {
                 let was_here = self.groups.leave(&id, source).is_some();
@@ -197,7 +216,8 @@ impl<S: Publish> Server<S> {
     fn tell_end(&mut self, now: Time, leader: &ProcId, id: &Text, invited: Invited) {
         let asked: Vec<ProcId> = invited.answers.iter().map(|(proc, _)| proc.clone()).collect();
         if invited.answers.iter().any(|(_, answer)| *answer != Some(true)) {
-            return self.tell(now, Status::GROUP_CONSTRUCT_ABORT, leader, id, asked, Vec::new());
+            self.tell(now, Status::GROUP_CONSTRUCT_ABORT, leader, id, asked, Vec::new());
+            return;
         }
         let membership = Info::new(Key::from_static(keys::GROUP_MEMBERSHIP.name()), processes(asked.clone()));
         self.tell(now, Status::GROUP_CONSTRUCT_COMPLETE, leader, id, asked, vec![membership]);
@@ -206,6 +226,10 @@ impl<S: Publish> Server<S> {
     /// A process here has left without a word to anybody, or in order: those who wait for its word are told.
     pub(in crate::server) fn end_invitations_of(&mut self, now: Time, proc: &ProcId) {
         for bereaved in self.invitations.bereaved_of(proc) {
+            if bereaved.is_leaderless {
+                let vacancies_max = self.config.limits.groups_max;
+                self.vacancies.open(proc.clone(), bereaved.id.clone(), bereaved.targets.clone(), vacancies_max);
+            }
             self.tell_of(now, Status::PROC_TERMINATED, proc, &bereaved.id, bereaved.targets, &[]);
         }
     }
@@ -232,14 +256,21 @@ impl<S: Publish> Server<S> {
         let name = name.clone();
         let was_leader = operation.leaders.contains(proc);
         let leaders: Vec<ProcId> = operation.leaders.iter().filter(|leader| *leader != proc).cloned().collect();
-        let everybody = || operation.contributed.iter().filter(|member| *member != proc).cloned().collect();
-        if was_leader {
-            let everybody = everybody();
-            return self.tell_of(now, Status::GROUP_LEADER_FAILED, proc, &name, everybody, &[]);
+        if !was_leader && !is_told_of_deaths(&operation.directives) {
+            return;
         }
-        if is_told_of_deaths(&operation.directives) {
-            let targets = if leaders.is_empty() { everybody() } else { leaders };
-            self.tell_of(now, Status::GROUP_MEMBER_FAILED, proc, &name, targets, &[]);
+        let others = || self.all_who_form(id).into_iter().filter(|member| member != proc).collect();
+        let (status, targets) = match was_leader {
+            true => (Status::GROUP_LEADER_FAILED, others()),
+            false if leaders.is_empty() => (Status::GROUP_MEMBER_FAILED, others()),
+            false => (Status::GROUP_MEMBER_FAILED, leaders),
+        };
+        if let Some(operation) = self.collectives.get_mut(id).filter(|_| was_leader) {
+            operation.leaders.remove(proc);
+            operation.is_leaderless = operation.leaders.is_empty();
+        }
+        if let Some(event) = self.tell_of(now, status, proc, &name, targets, &[]) {
+            self.await_verdicts(now, id, &event);
         }
     }
 }

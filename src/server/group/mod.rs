@@ -4,12 +4,15 @@
 use std::collections::BTreeSet;
 
 mod books;
+mod bootstrap;
 mod invitations;
 mod life;
+mod verdicts;
 
-use books::Group;
-pub(super) use books::Groups;
+pub(super) use books::{Group, Groups};
+pub(super) use bootstrap::{BootstrapId, Bootstraps};
 pub(super) use invitations::Invitations;
+pub(super) use verdicts::Vacancies;
 
 use super::collective::{Kind, Operation, OperationId, Stage};
 use super::config::Capabilities;
@@ -41,16 +44,17 @@ impl<S: Publish> Server<S> {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let directives: Vec<Info> = group.directives.into_iter().map(|info| signed(info, &proc)).collect();
-        let kind = Kind::Group(GroupOperation::Construct, id);
         let is_bootstrap = group.procs.is_empty() || find(&directives, keys::GROUP_BOOTSTRAP).is_some();
-        if is_bootstrap && self.config.capabilities.contains(Capabilities::GROUP) {
-            return self.bootstrap(now, ticket, proc, kind, proto::Collective { procs: group.procs, directives });
+        let request = proto::Collective { procs: group.procs, directives };
+        let has_host = self.config.capabilities.contains(Capabilities::GROUP);
+        if is_bootstrap && !has_host {
+            return self.gather_bootstrap(now, ticket, proc, id, request);
         }
-        if is_bootstrap && !group.procs.is_empty() {
-            // Who else leads only a host can find out.
-            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        let kind = Kind::Group(GroupOperation::Construct, id);
+        match is_bootstrap {
+            true => self.bootstrap(now, ticket, proc, kind, request),
+            false => self.arrive(now, ticket, proc, kind, request),
         }
-        self.arrive(now, ticket, proc, kind, proto::Collective { procs: group.procs, directives });
     }
 
     /// Older peers do not repeat the members, so those of the group's beginning count. A group that was not formed here
@@ -116,7 +120,7 @@ impl<S: Publish> Server<S> {
             info.extend(self.own_results(operation));
         }
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
-        self.groups.insert(id, Group { members: members.clone(), users, here, survives_deaths });
+        self.groups.insert(id, Group { members: members.clone(), users, here, context_id, survives_deaths });
         Results::Group(Formed { members, context_id, info })
     }
 
@@ -202,8 +206,14 @@ fn is_from_members(info: &Info) -> bool {
     }
 }
 
-/// What a member gives the others, with the member's name at its head, whoever it says it is.
+/// What a member gives the others, with the member's name at its head, whoever it says it is. Its own number for the group is
+/// such a thing.
 fn signed(info: Info, proc: &ProcId) -> Info {
+    if info.key.as_str() == keys::GROUP_LOCAL_CID.name() {
+        let number = Info { flags: 0, ..info };
+        let named = Info::new(Key::from_static(keys::PROCID.name()), proc.clone());
+        return Info::new(Key::from_static(keys::GROUP_INFO.name()), Value::info_array(vec![named, number]));
+    }
     if info.key.as_str() != keys::GROUP_INFO.name() {
         return info;
     }
@@ -236,7 +246,11 @@ fn is_told_of_deaths(directives: &[Info]) -> bool {
 
 /// The members as the host orders them.
 fn membership(info: &[Info]) -> Option<Vec<ProcId>> {
-    let Value::DataArray(array) = &find(info, keys::GROUP_MEMBERSHIP)?.value else { return None };
+    membership_in(&find(info, keys::GROUP_MEMBERSHIP)?.value)
+}
+
+fn membership_in(value: &Value) -> Option<Vec<ProcId>> {
+    let Value::DataArray(array) = value else { return None };
     let member = |value: &Value| match value {
         Value::Proc(proc) => Some((**proc).clone()),
         _ => None,

@@ -1,21 +1,31 @@
-//! Questions about process sets and groups.
+//! Questions about process sets and groups, by queries and by Gets.
 
 use super::{Scope, Server};
-use crate::gds::Publish;
+use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
 use crate::keys;
+use crate::proto::{RankData, Reply};
+use crate::server::directives::find;
+use crate::server::group::Group;
+use crate::server::outputs::Ticket;
 use crate::server::psets::processes;
 use crate::server::requests::Requester;
-use crate::types::{DataArray, DataType, Key, ProcId, Text, Value};
+use crate::types::{DataArray, DataType, Info, Key, Kval, ProcId, Rank, Status, Text, Value};
 
 /// The keys that are answered here.
-pub(super) const KEYS: [&str; 6] = [
+pub(super) const KEYS: [&str; 9] = [
     keys::QUERY_NUM_PSETS.name(),
     keys::QUERY_PSET_NAMES.name(),
     keys::QUERY_PSET_MEMBERSHIP.name(),
     keys::QUERY_NUM_GROUPS.name(),
     keys::QUERY_GROUP_NAMES.name(),
     keys::QUERY_GROUP_MEMBERSHIP.name(),
+    keys::PSET_NAMES.name(),
+    keys::GROUP_NAMES.name(),
+    keys::GROUP_CONTEXT_ID.name(),
 ];
+
+/// Those of them that are about one process or group, and may be asked for by a Get.
+const BY_GET: [&str; 3] = [keys::PSET_NAMES.name(), keys::GROUP_NAMES.name(), keys::GROUP_CONTEXT_ID.name()];
 
 impl<S: Publish> Server<S> {
     /// What somebody may know of sets and groups.
@@ -41,13 +51,72 @@ impl<S: Publish> Server<S> {
             return Some(Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements })));
         }
         if is(keys::QUERY_GROUP_MEMBERSHIP.name()) {
-            let name = scope.group.as_ref()?;
-            // One's own group of that name is meant before another's.
-            let named = || self.groups_shown_to(requester).filter(|(id, _)| *id == name).map(|(_, members)| members);
-            let own = named().find(|members| members.contains(&requester.proc));
-            return own.or_else(|| named().next()).map(processes);
+            let group = self.group_meant(requester, scope.group.as_ref()?)?;
+            return Some(processes(&group.members));
         }
+        let proc = ProcId { namespace: scope.namespace.clone(), rank: scope.rank };
+        self.fact_by_get(requester, &proc, key, scope.group.as_ref())
+    }
+
+    /// What a Get tells of sets and groups, which no segment holds: their names change while a job runs. What the host has
+    /// registered under such a key is its word, and stands before it. Gives the ticket back where it is about something else.
+    pub(in crate::server) fn answer_about_sets(
+        &mut self,
+        ticket: Ticket,
+        proc: &ProcId,
+        key: Option<&Key>,
+        directives: &[Info],
+    ) -> Option<Ticket> {
+        let Some(key) = key.filter(|key| BY_GET.contains(&key.as_str())) else { return Some(ticket) };
+        // The host may know more of a job that is not known here.
+        let is_known = self.registry.registered(&proc.namespace).is_some();
+        let registered =
+            Lookup { rank: proc.rank, key: KeyRef::new(key.as_str()), realm: RealmRequest::Default, audience: None };
+        if !is_known || self.store.lookup(&proc.namespace, &registered).is_ok() {
+            return Some(ticket);
+        }
+        let asker = self.peers.get(ticket.peer()).map(|peer| peer.proc.clone());
+        let requester = asker.and_then(|asker| self.requester(&ticket, asker));
+        let group = find(directives, keys::GROUP_ID).and_then(|info| match &info.value {
+            Value::String(id) => Some(id),
+            _ => None,
+        });
+        let found = requester.and_then(|requester| self.fact_by_get(&requester, proc, key, group));
+        let data =
+            |value| Reply::Data(vec![RankData { proc: proc.clone(), entries: vec![Kval { key: key.clone(), value }] }]);
+        self.outputs.reply(ticket, found.map_or(Reply::Status(Status::ERR_NOT_FOUND), data));
         None
+    }
+
+    /// The value of one of [`BY_GET`].
+    fn fact_by_get(&self, requester: &Requester, proc: &ProcId, key: &Key, group: Option<&Text>) -> Option<Value> {
+        let is_in = |members: &[ProcId]| {
+            members.contains(proc) || members.contains(&ProcId { rank: Rank::Wildcard, ..proc.clone() })
+        };
+        if key.as_str() == keys::GROUP_CONTEXT_ID.name() {
+            return self.group_meant(requester, group?)?.context_id.map(Value::Size);
+        }
+        let names: Vec<&Text> = match key.as_str() {
+            key if key == keys::PSET_NAMES.name() => {
+                let shown = self.sets_shown_to(requester);
+                shown.filter(|name| self.process_sets.members(name).is_some_and(is_in)).collect()
+            }
+            key if key == keys::GROUP_NAMES.name() => {
+                let shown = self.groups_shown_to(requester);
+                shown.filter(|(_, group)| is_in(&group.members)).map(|(id, _)| id).collect()
+            }
+            _ => return None,
+        };
+        let elements: Vec<Value> = names.into_iter().cloned().map(Value::String).collect();
+        let is_any = !elements.is_empty();
+        is_any.then(|| Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements })))
+    }
+
+    /// The group that somebody means by a name: its own of that name before another's.
+    fn group_meant(&self, requester: &Requester, name: &Text) -> Option<&Group> {
+        let named = || self.groups_shown_to(requester).filter(|(id, _)| *id == name).map(|(_, group)| group);
+        let own = named().find(|group| group.members.contains(&requester.proc));
+        own.or_else(|| named().next())
     }
 
     /// Names of the sets with a process of a job that somebody may ask about.
@@ -59,10 +128,9 @@ impl<S: Publish> Server<S> {
     }
 
     /// One's own user's groups; for root and the server's user all.
-    fn groups_shown_to(&self, requester: &Requester) -> impl Iterator<Item = (&Text, &[ProcId])> {
+    fn groups_shown_to(&self, requester: &Requester) -> impl Iterator<Item = (&Text, &Group)> {
         let uid = requester.uid;
-        let groups = self.groups.iter().filter(move |(_, group)| self.is_trusted(uid) || group.users.contains(&uid));
-        groups.map(|(id, group)| (id, group.members.as_slice()))
+        self.groups.iter().filter(move |(_, group)| self.is_trusted(uid) || group.users.contains(&uid))
     }
 }
 

@@ -104,3 +104,20 @@ fn committed_data_outlives_its_process() {
     rig.lose(peers[0]);
     assert_eq!(data(&rig.request(peers[1], get(&proc(0), Some("a"), &[]))), [kval("a", 1)]);
 }
+
+/// Other nodes keep the number of the newest commit that they have of a process, and drop what is older: a job that was
+/// deregistered and registered anew on one node alone counted from the beginning, and nobody elsewhere saw what it put.
+#[test]
+fn the_numbers_of_commits_go_on_when_a_job_is_registered_anew() {
+    let mut rig = Rig::with(Config { commit_base: 1 << 30, ..Config::default() }, MapStore::new());
+    let ask = || crate::server::DirectModexRequest { proc: proc(0), key: None, timeout: None };
+    for number in [2, 4] {
+        let peer = rig.job(2, 1)[0];
+        (0..2).for_each(|value| drop(rig.put(peer, Scope::Global, "a", value)));
+        let outputs = rig.host(crate::server::HostCall::DirectModexRequest(ask()));
+        let entries = up_to((1 << 30) + number, vec![kval("a", 1)]);
+        let is_answer = |output: &Output| matches!(output, Output::Complete(_, crate::server::HostResult::Entries(found)) if *found == entries);
+        assert!(outputs.iter().any(is_answer), "{outputs:?}");
+        rig.host(crate::server::HostCall::DeregisterNamespace(namespace("job")));
+    }
+}

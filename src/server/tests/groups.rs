@@ -286,7 +286,7 @@ fn a_group_needs_a_name_and_members() {
     let mut rig = Rig::new(Capabilities::empty());
     let peer = rig.job(1, 1)[0];
     let nameless = Request::GroupConstruct(Group { id: None, ..group("", &[proc(0)], &[]) });
-    for request in [nameless, construct("", &[proc(0)], &[]), construct("g", &[], &[])] {
+    for request in [nameless, construct("", &[proc(0)], &[])] {
         assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::ERR_BAD_PARAM)]);
     }
 }
@@ -420,10 +420,6 @@ fn members_that_know_of_nobody_else_are_brought_together_by_the_host_one_by_one(
         let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info });
         assert_eq!(formed(&outputs), (vec![peer], vec![proc(0), proc(1)], None));
     }
-    let mut rig = Rig::new(Capabilities::empty());
-    let peer = rig.job(1, 1)[0];
-    let outputs = rig.request(peer, construct("g", &[proc(0)], &[leads]));
-    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
 }
 
 #[test]

@@ -114,3 +114,77 @@ fn who_may_know_of_groups_and_sets() {
     assert_eq!(ask(&mut rig, peers[0], &membership, &of_group), Ok(vec![procs(&[proc(0), proc(1)])]));
     assert_eq!(ask(&mut rig, outsider, &membership, &of_group), Err(Status::ERR_NOT_FOUND));
 }
+
+/// What a Get tells of a process: the names, or how it ends.
+fn names(rig: &mut Rig, peer: PeerId, of: &ProcId, wanted: &'static str, directives: &[Info]) -> Result<Value, Status> {
+    match replies(&rig.request(peer, get(of, Some(wanted), directives))).remove(0).1 {
+        Reply::Data(data) => Ok(data[0].entries[0].value.clone()),
+        Reply::Status(status) => Err(status),
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+fn texts(texts: &[&str]) -> Value {
+    let elements = texts.iter().map(|text| Value::from(*text)).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }))
+}
+
+/// A Get of these ended with "not found", for whoever reads the segment without asking anybody.
+#[test]
+fn a_get_tells_the_names_of_sets_and_groups_that_a_process_is_in_at_the_moment() {
+    const SETS: &str = "pmix.pset.nms";
+    const GROUPS: &str = "pmix.pgrp.nm";
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 2);
+    let mapping = rig.join(&proc(0), SEGMENT);
+    let none = Err(Status::ERR_NOT_FOUND);
+    assert_eq!(names(&mut rig, peers[0], &proc(1), SETS, &[]), none);
+    define(&mut rig, "odd", &[proc(1)]);
+    define(&mut rig, "all", &[everybody()]);
+    define(&mut rig, "even", &[proc(0), proc(2)]);
+    for peer in [peers[0], mapping] {
+        assert_eq!(names(&mut rig, peer, &proc(1), SETS, &[]), Ok(texts(&["all", "odd"])));
+        assert_eq!(names(&mut rig, peer, &proc(2), SETS, &[]), Ok(texts(&["all", "even"])), "who runs elsewhere");
+        assert_eq!(names(&mut rig, peer, &proc(1), GROUPS, &[]), none);
+    }
+    delete(&mut rig, "all");
+    assert_eq!(names(&mut rig, mapping, &proc(1), SETS, &[]), Ok(texts(&["odd"])));
+    for &peer in &peers {
+        let directives = vec![flag("pmix.grp.actxid")];
+        let procs = vec![proc(0), proc(1)];
+        rig.request(peer, Request::GroupConstruct(Group { command: 24, id: Some(Text::from("g")), procs, directives }));
+    }
+    // The job is not all here, so nobody could number the group.
+    assert_eq!(names(&mut rig, mapping, &proc(1), GROUPS, &[]), none);
+    for &peer in &peers {
+        let procs = vec![proc(0), proc(1)];
+        let group = Group { command: 24, id: Some(Text::from("g")), procs, directives: vec![] };
+        rig.request(peer, Request::GroupConstruct(group));
+    }
+    assert_eq!(names(&mut rig, mapping, &proc(1), GROUPS, &[]), Ok(texts(&["g"])));
+    assert_eq!(names(&mut rig, mapping, &proc(2), GROUPS, &[]), none);
+    let keys = [SETS, GROUPS];
+    let asked = ask(&mut rig, peers[0], &keys, &[Info::new(key("pmix.procid"), Value::from(proc(1)))]);
+    assert_eq!(asked, Ok(vec![texts(&["odd"]), texts(&["g"])]), "a query tells the same");
+}
+
+#[test]
+fn a_groups_number_is_found_by_its_name() {
+    const NUMBER: &str = "pmix.grp.ctxid";
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(1, 1);
+    for id in ["g", "h"] {
+        let directives = vec![flag("pmix.grp.actxid")];
+        let group = Group { command: 24, id: Some(Text::from(id)), procs: vec![proc(0)], directives };
+        rig.request(peers[0], Request::GroupConstruct(group));
+    }
+    for (id, number) in [("g", 1), ("h", 2)] {
+        let named = [Info::new(key("pmix.grp.id"), id)];
+        assert_eq!(names(&mut rig, peers[0], &everybody(), NUMBER, &named), Ok(Value::Size(number)));
+        assert_eq!(ask(&mut rig, peers[0], &[NUMBER], &named), Ok(vec![Value::Size(number)]));
+    }
+    let other = [Info::new(key("pmix.grp.id"), "other")];
+    for directives in [&[][..], &other] {
+        assert_eq!(names(&mut rig, peers[0], &proc(0), NUMBER, directives), Err(Status::ERR_NOT_FOUND));
+    }
+}

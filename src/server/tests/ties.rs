@@ -202,3 +202,82 @@ fn a_job_and_whoever_has_started_it_read_each_other() {
 fn everybody_of(name: &str) -> ProcId {
     of(name, Rank::Wildcard)
 }
+
+/// A job that was registered after others had been connected to it was nobody's yet, and so nobody's to read: its segment was
+/// never handed over. So was that of a child that was registered after its parent had been told of it.
+#[test]
+fn segments_are_handed_over_in_whatever_order_jobs_are_registered_announced_and_connected() {
+    for late in 0..3 {
+        let mut rig = Rig::new(Capabilities::CONNECT);
+        let here = jobs(&mut rig, &["a"])[0];
+        if late < 2 {
+            rig.register("b", Some(2), Some(0));
+        }
+        if late == 0 {
+            rig.register_client(&of("b", 0));
+        }
+        let request = Collective { procs: vec![of("a", 0), of("elsewhere", 0), of("b", 1)], directives: Vec::new() };
+        let (id, _) = upcall(&rig.request(here, Request::Connect(request)));
+        let mut seen = segments(&rig.complete(id, HostReply::Status(SUCCESS)));
+        if late == 2 {
+            seen.extend(segments(&rig.register("b", Some(2), Some(0))));
+        }
+        if late > 0 {
+            assert_eq!(seen, [], "it is nobody's");
+            seen.extend(segments(&rig.register_client(&of("b", 0))));
+        }
+        assert_eq!(seen, [sent(here, "b")], "late: {late}");
+        let clone = rig.connect(&of("a", 0), SEGMENT);
+        assert_eq!(segments(&clone.1), [sent(clone.0, "b"), sent(clone.0, "a")], "who comes later");
+        // As soon as one of its processes is another user's it is not theirs to read.
+        let stranger = RegisterClient { proc: of("b", 0), uid: OWNER.uid + 1, gid: OWNER.gid, object: 0 };
+        let outputs = rig.host(HostCall::RegisterClient(stranger));
+        assert_eq!(segments(&outputs), [withdrawn(here, "b"), withdrawn(clone.0, "b")]);
+    }
+}
+
+#[test]
+fn a_child_reads_its_parents_job_in_whatever_order_it_comes_and_is_described() {
+    // The parent is told of its child before that is registered.
+    let mut rig = Rig::new(Capabilities::SPAWN);
+    let parent = jobs(&mut rig, &["a"])[0];
+    let (id, _) = upcall(&rig.request(parent, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
+    assert_eq!(segments(&rig.complete(id, HostReply::Spawned(namespace("child")))), []);
+    let mut outputs = rig.register("child", Some(1), Some(1));
+    outputs.extend(rig.register_client(&of("child", 0)));
+    assert_eq!(segments(&outputs), [sent(parent, "child")]);
+    // The child is there before it is said whose child it is.
+    let (child, outputs) = rig.connect(&of("child", 0), SEGMENT);
+    assert_eq!(segments(&outputs), [sent(child, "child")]);
+    let description = vec![Info::new(key("pmix.parent"), Value::from(of("a", 0)))].into();
+    let again = RegisterNamespace { namespace: namespace("child"), local_count: Some(1), description, nodata: false };
+    assert_eq!(segments(&rig.host(HostCall::RegisterNamespace(again))), [sent(child, "a")]);
+    // The parent's job is registered last.
+    let mut rig = Rig::new(Capabilities::empty());
+    register_child(&mut rig, "child", &of("a", 0));
+    let (child, outputs) = rig.connect(&of("child", 0), SEGMENT);
+    assert_eq!(segments(&outputs), [sent(child, "child")]);
+    rig.register("a", Some(1), Some(1));
+    assert_eq!(segments(&rig.register_client(&of("a", 0))), [sent(child, "a")]);
+}
+
+#[test]
+fn members_of_an_invited_group_read_each_others_jobs_until_they_leave() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = jobs(&mut rig, &["a", "b"]);
+    let members = [of("a", 0), of("b", 0)].map(Value::from).into();
+    let members = crate::types::DataArray { element_type: crate::types::DataType::Proc, elements: members };
+    let group = |command: crate::proto::Command, directives| {
+        Request::GroupOther(Group {
+            command: command.to_raw(),
+            id: Some(Text::from("g")),
+            procs: Vec::new(),
+            directives,
+        })
+    };
+    let join = vec![Info::new(key("pmix.grp.mbrs"), Value::DataArray(Box::new(members)))];
+    let outputs = rig.request(peers[0], group(crate::proto::Command::GroupJoin, join));
+    assert_eq!(segments(&outputs), [sent(peers[0], "b")]);
+    let outputs = rig.request(peers[0], group(crate::proto::Command::GroupLeave, Vec::new()));
+    assert_eq!(segments(&outputs), [withdrawn(peers[0], "b")]);
+}

@@ -3,12 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use memmap2::MmapOptions;
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
+use nix::sys::stat::{FileStat, SFlag, fstat};
+use nix::sys::uio::pread;
 
 use super::growth::into_memory;
 use super::heap::HeapObject;
@@ -27,7 +30,12 @@ impl ReaderHandle {
     /// A handle from a descriptor that was received from the writer's process, or inherited.
     #[must_use]
     pub fn from_descriptor(descriptor: OwnedFd) -> Self {
-        Self { source: Source::Object(File::from(descriptor)) }
+        Self { source: Source::Object(Arc::new(descriptor)) }
+    }
+
+    /// The same right once more, with the same descriptor.
+    pub(in crate::shmem) fn again(source: &Source) -> Self {
+        Self { source: source.clone() }
     }
 
     /// A handle to heap memory of this process.
@@ -63,11 +71,20 @@ impl ReaderHandle {
         }
     }
 
-    /// The descriptor itself; `None` for heap memory.
+    /// The descriptor itself, shared with those who have the handle from the same reader; `None` for heap memory.
+    #[must_use]
+    pub fn share_descriptor(&self) -> Option<Arc<OwnedFd>> {
+        match &self.source {
+            Source::Object(object) => Some(Arc::clone(object)),
+            Source::Heap(_) => None,
+        }
+    }
+
+    /// A descriptor of one's own; `None` for heap memory, or if there are no more.
     #[must_use]
     pub fn into_descriptor(self) -> Option<OwnedFd> {
         match self.source {
-            Source::Object(object) => Some(OwnedFd::from(object)),
+            Source::Object(object) => Arc::try_unwrap(object).or_else(|shared| shared.try_clone()).ok(),
             Source::Heap(_) => None,
         }
     }
@@ -76,7 +93,7 @@ impl ReaderHandle {
     #[must_use]
     pub fn identity(&self) -> Option<(u64, u64)> {
         match &self.source {
-            Source::Object(object) => object.metadata().ok().map(|found| (found.dev(), found.ino())),
+            Source::Object(object) => fstat(object).ok().map(identity),
             Source::Heap(_) => None,
         }
     }
@@ -98,16 +115,16 @@ impl ReaderHandle {
             .read(true)
             .custom_flags(flags.bits())
             .open(path)
-            .map(|file| Self { source: Source::Object(file) })
+            .map(|file| Self::from_descriptor(OwnedFd::from(file)))
             .map_err(|source| HandleError::Open { location: Location::Path(path.to_owned()), source })
     }
 }
 
-/// What is behind a handle.
-#[derive(Debug)]
+/// What is behind a handle. Copies share it.
+#[derive(Clone, Debug)]
 pub(in crate::shmem) enum Source {
     /// A file or memory object.
-    Object(File),
+    Object(Arc<OwnedFd>),
     /// Memory of this process.
     Heap(Arc<HeapObject>),
 }
@@ -116,7 +133,7 @@ impl Source {
     /// The size of the object: bytes below it can be touched without a fault (I4).
     pub(in crate::shmem) fn size_bytes(&self) -> io::Result<u64> {
         match self {
-            Self::Object(object) => object.metadata().map(|found| found.len()),
+            Self::Object(object) => Ok(size_bytes(&fstat(object)?)),
             Self::Heap(object) => Ok(object.size_bytes()),
         }
     }
@@ -126,7 +143,7 @@ impl Source {
         let mut fixed = [0; FIXED_BYTES];
         match self {
             Self::Object(object) => {
-                object.read_exact_at(&mut fixed, 0).map_err(|e| AttachError::System { step: "reading", source: e })?;
+                read_start(object, &mut fixed).map_err(|e| AttachError::System { step: "reading", source: e })?;
             }
             Self::Heap(object) => {
                 if let (Some(memory), true) = (object.memory(), object.size_bytes() >= HEADER_BYTES) {
@@ -142,13 +159,17 @@ impl Source {
 
     /// Refuses what is no file, and what is too small for a header.
     pub(in crate::shmem) fn check(&self) -> Result<u64, AttachError> {
-        if let Self::Object(object) = self {
-            let found = object.metadata().map_err(|e| AttachError::System { step: "fstat", source: e })?;
-            if !found.is_file() {
-                return Err(AttachError::NotAFile { mode: found.mode() });
+        let failed = |source| AttachError::System { step: "fstat", source };
+        let found = match self {
+            Self::Object(object) => {
+                let found = fstat(object).map_err(|errno| failed(errno.into()))?;
+                if SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG {
+                    return Err(AttachError::NotAFile { mode: found.st_mode });
+                }
+                size_bytes(&found)
             }
-        }
-        let found = self.size_bytes().map_err(|e| AttachError::System { step: "fstat", source: e })?;
+            Self::Heap(_) => self.size_bytes().map_err(failed)?,
+        };
         if found < HEADER_BYTES {
             return Err(AttachError::TooSmall { found, need: HEADER_BYTES });
         }
@@ -160,7 +181,7 @@ impl Source {
         match self {
             Self::Object(object) => {
                 let len = usize::try_from(len).map_err(io::Error::other)?;
-                into_memory(MmapOptions::new().len(len).no_reserve_swap().map_raw_read_only(object)?)
+                into_memory(MmapOptions::new().len(len).no_reserve_swap().map_raw_read_only(object.as_raw_fd())?)
             }
             Self::Heap(object) => object.memory().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData)),
         }
@@ -180,6 +201,29 @@ impl Source {
     }
 }
 
+const fn identity(found: FileStat) -> (u64, u64) {
+    (found.st_dev, found.st_ino)
+}
+
+/// No file has a negative size.
+fn size_bytes(found: &FileStat) -> u64 {
+    u64::try_from(found.st_size).unwrap_or(0)
+}
+
+/// Fills `bytes` from the beginning of an object.
+fn read_start(object: &OwnedFd, bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match pread(object, rest, i64::try_from(filled).map_err(io::Error::other)?) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => filled += count,
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
 /// A handle to an object that has a name: from its descriptor or, without /proc, by the name if it still is the
 /// object's.
 pub(super) fn named_handle(
@@ -191,7 +235,7 @@ pub(super) fn named_handle(
         return Ok(ReaderHandle::from_descriptor(OwnedFd::from(file)));
     }
     let handle = by_name()?;
-    let ours = object.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let ours = fstat(object).ok().map(identity);
     if ours.is_some() && handle.identity() == ours { Ok(handle) } else { Err(HandleError::Replaced { location }) }
 }
 

@@ -49,6 +49,7 @@ impl Backing for Memfd {
 
     fn reserve(&mut self, to: u64) -> Result<(), GrowError> {
         allocate(&self.object, self.reserved_bytes, to, &Location::Anonymous)?;
+        self.memory.populate(self.reserved_bytes, to);
         self.reserved_bytes = self.reserved_bytes.max(to);
         Ok(())
     }

@@ -90,7 +90,7 @@ pub(super) fn tree() -> impl Strategy<Value = Info> {
 /// Values held by the record.
 fn size(record: &JobRecord) -> usize {
     let of_column = |column: &Column| match &column.values {
-        ColumnValues::Constant(_) | ColumnValues::OfNode => 1,
+        ColumnValues::Constant(_) | ColumnValues::Counting { .. } | ColumnValues::OfNode => 1,
         ColumnValues::Numbers { values, .. } => values.len(),
         ColumnValues::Values(values) => values.len(),
         ColumnValues::Sparse(values) => values.len(),
@@ -106,6 +106,7 @@ fn is_well_formed(record: &JobRecord) -> bool {
         let length = usize::try_from(count).unwrap();
         columns.iter().all(|column| match &column.values {
             ColumnValues::Constant(_) => count > 0,
+            ColumnValues::Counting { .. } => count > 1,
             ColumnValues::OfNode => true,
             ColumnValues::Numbers { values, .. } => values.len() == length,
             ColumnValues::Values(values) => values.len() == length,

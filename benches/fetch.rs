@@ -1,0 +1,115 @@
+//! Values of processes elsewhere, asked for by one process and by 64 at once: what one question to the host costs both.
+//!
+//! Each round is about a process that nobody has asked about before. The host answers at once, so what is measured is this
+//! node's. That 64 askers cost the host one question is checked.
+#![expect(clippy::disallowed_methods, reason = "a bench measures")]
+
+mod support;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+use modex::gds::registration::JobDescription;
+use modex::types::{Key, Kval, Namespace, ProcId, Value};
+use modex::{Capabilities, Client, DirectModex, GetOptions, Host, Responder, Server};
+use support::Failure;
+
+const CLIENTS: u32 = 64;
+const RANKS: u32 = 4_000_000;
+const KEY: &str = "bench.endpoint";
+const VALUE_BYTES: usize = 128;
+
+fn main() -> Result<(), Failure> {
+    let mut criterion = Criterion::default().sample_size(10).configure_from_args();
+    fetch(&mut criterion)?;
+    criterion.final_summary();
+    Ok(())
+}
+
+/// Every process elsewhere has put one value. Counts what it is asked.
+struct Elsewhere(Arc<AtomicU32>);
+
+impl Host for Elsewhere {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::DIRECT_MODEX
+    }
+
+    fn direct_modex(&self, _: DirectModex, reply: Responder<Vec<Kval>>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        reply.succeed(vec![Kval { key: Key::from_static(KEY), value: Value::ByteObject(vec![7; VALUE_BYTES]) }]);
+    }
+}
+
+/// The clients of one node, in this process, and what they share.
+struct Node {
+    clients: Vec<Client>,
+    asked: Arc<AtomicU32>,
+    /// The next process to be asked about.
+    next: AtomicU32,
+    _server: Server,
+}
+
+impl Node {
+    fn start() -> Result<Self, Failure> {
+        let asked = Arc::new(AtomicU32::new(0));
+        let server = Server::builder().hostname("node0").start(Elsewhere(Arc::clone(&asked)))?;
+        let job = Namespace::new("bench")?;
+        let description = JobDescription::new(&job).nodes(["node0", "node1"]);
+        let description = description.ranks_by_node([0..CLIENTS, CLIENTS..RANKS]).build()?;
+        server.register_namespace(&job, CLIENTS, description)?;
+        let mut clients = Vec::new();
+        for rank in 0..CLIENTS {
+            let proc = ProcId::new(job.clone(), rank);
+            server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())?;
+            clients.push(Client::builder().env(server.setup_fork(&proc)?).connect()?);
+        }
+        Ok(Self { clients, asked, next: AtomicU32::new(CLIENTS), _server: server })
+    }
+
+    /// So many rounds, in each of which all of the first `askers` clients ask about one process at once. The time of all
+    /// rounds, from the moment when all are ready until the last has its answer.
+    fn rounds(&self, askers: usize, rounds: u64) -> Duration {
+        let asked = self.asked.load(Ordering::Relaxed);
+        let first = self.next.fetch_add(u32::try_from(rounds).unwrap_or(u32::MAX), Ordering::Relaxed);
+        let barrier = Barrier::new(askers + 1);
+        let mut total = Duration::ZERO;
+        std::thread::scope(|scope| {
+            for client in self.clients.iter().take(askers) {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let rank = first + u32::try_from(round).unwrap_or(u32::MAX);
+                        let proc = ProcId::new(client.proc().namespace.clone(), rank);
+                        barrier.wait();
+                        let found = client.get_value(&proc, KEY, &GetOptions::new());
+                        barrier.wait();
+                        assert!(found.is_ok_and(|found| found.as_bytes().map(<[u8]>::len) == Some(VALUE_BYTES)));
+                    }
+                });
+            }
+            for _ in 0..rounds {
+                barrier.wait();
+                let begun = Instant::now();
+                barrier.wait();
+                total += begun.elapsed();
+            }
+        });
+        let questions = u64::from(self.asked.load(Ordering::Relaxed) - asked);
+        assert_eq!(questions, rounds, "one question to the host for each process");
+        total
+    }
+}
+
+fn fetch(criterion: &mut Criterion) -> Result<(), Failure> {
+    let node = Node::start()?;
+    let mut group = criterion.benchmark_group("direct modex");
+    for askers in [1, 2, 8, usize::try_from(CLIENTS)?] {
+        group.bench_function(format!("{askers} ask at once"), |bench| {
+            bench.iter_custom(|rounds| node.rounds(askers, rounds));
+        });
+    }
+    group.finish();
+    Ok(())
+}

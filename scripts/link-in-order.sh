@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# A linker for `make build`: cc, told to put the functions of scripts/hot-functions.txt next to each other. The kernel maps
+# a program's text in pieces of 64 KiB, each at the first touch. What a rank of a job runs through is a fifteenth of the
+# text, but lies all over it, and to map it costs as much as to run it.
+#
+# The list is made by `make hot-functions`. Names end in a hash of the types and the compiler: with another compiler
+# a function is known by the rest of its name, unless too many have it. What the list does not know lies where it would
+# without. Only lld can order; others link as ever.
+set -euo pipefail
+
+case " $* " in
+    *" -fuse-ld=lld "*) ;;
+    *) exec "${CC:-cc}" "$@" ;;
+esac
+
+objects=()
+for argument in "$@"; do
+    case $argument in
+        -*) ;;
+        *.o | *.rlib | *.a) [ ! -f "$argument" ] || objects+=("$argument") ;;
+    esac
+done
+
+order=$(mktemp "${TMPDIR:-/tmp}/modex-order-XXXXXX")
+trap 'rm -f "$order"' EXIT
+list=$(dirname "$(readlink -f "$0")")/hot-functions.txt
+nm --defined-only --format=posix "${objects[@]}" 2>/dev/null | awk -v list="$list" '
+    function unhashed(name) {
+        gsub(/17h[0-9a-f]+E/, "17hE", name)
+        gsub(/Cs[0-9A-Za-z]+_/, "Cs_", name)
+        return name
+    }
+    BEGIN {
+        while ((getline name < list) > 0) { listed[name]; wanted[unhashed(name)]; names[++count] = name }
+    }
+    NF >= 3 && !($1 in seen) {
+        seen[$1]
+        name = $1
+        sub(/\.llvm\.[0-9]+/, "", name)
+        short = unhashed(name)
+        if (!(short in wanted)) next
+        if (name in listed) { known[short]; exact[$1] } else { others[short] = others[short] $1 "\n"; number[short]++ }
+    }
+    END {
+        for (name in exact) print name
+        for (short in others) if (!(short in known) && number[short] <= 4) printf "%s", others[short]
+        # The C library is not among the objects; its names are what they are.
+        for (i = 1; i <= count; i++) print names[i]
+    }' >"$order"
+"${CC:-cc}" "$@" -Wl,--symbol-ordering-file="$order" -Wl,--no-warn-symbol-ordering

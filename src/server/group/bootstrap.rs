@@ -1,0 +1,246 @@
+//! Groups whose members do not know of each other: leaders who know only how many they are, and members whom one of them
+//! adds. Where a host forms groups it brings them together; here that is done for the processes of this node.
+//!
+//! Until all leaders have come nobody knows who the members are, so those who have come are held. Then the group is formed
+//! as any other, of the leaders and those they add.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{ABORTED, membership_in};
+use crate::gds::Publish;
+use crate::keys;
+use crate::proto;
+use crate::server::collective::Kind;
+use crate::server::core::Server;
+use crate::server::directives::{find, timeout};
+use crate::server::io::PeerId;
+use crate::server::outputs::Ticket;
+use crate::server::requests::GroupOperation;
+use crate::server::timers::Timer;
+use crate::types::{Info, ProcId, Rank, Status, Text, Time};
+
+/// Groups whose leaders have not all come.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Bootstraps {
+    open: BTreeMap<BootstrapId, Bootstrap>,
+    last: u64,
+}
+
+/// Names one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::server) struct BootstrapId(u64);
+
+/// One group to be.
+#[derive(Debug)]
+struct Bootstrap {
+    id: Text,
+    /// Processes of one user alone meet here.
+    user: u32,
+    /// How many leaders there are; `None`: none has come yet.
+    leader_count: Option<usize>,
+    arrivals: Vec<Arrival>,
+    deadline: Time,
+    /// Whether somebody has said how long to wait.
+    is_timed: bool,
+}
+
+/// Somebody who has come.
+#[derive(Debug)]
+struct Arrival {
+    ticket: Ticket,
+    proc: ProcId,
+    leads: bool,
+    request: proto::Collective,
+}
+
+impl Bootstraps {
+    /// Connections that wait.
+    pub(in crate::server) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
+        self.open.values().flat_map(|open| open.arrivals.iter().map(|arrival| arrival.ticket.peer()))
+    }
+
+    pub(in crate::server) fn deadline(&self, id: BootstrapId) -> Option<Time> {
+        self.open.get(&id).map(|open| open.deadline)
+    }
+
+    pub(in crate::server) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// How many arrivals are held, and how many of a process.
+    fn counts(&self, proc: &ProcId) -> (usize, usize) {
+        let held = || self.open.values().flat_map(|open| &open.arrivals);
+        (held().count(), held().filter(|arrival| arrival.proc == *proc).count())
+    }
+
+    fn named(&self, id: &Text, user: u32) -> Option<BootstrapId> {
+        self.open.iter().find(|(_, open)| open.id == *id && open.user == user).map(|(id, _)| *id)
+    }
+
+    fn of_peer(&self, peer: PeerId) -> Vec<BootstrapId> {
+        let waits = |open: &Bootstrap| open.arrivals.iter().any(|arrival| arrival.ticket.peer() == peer);
+        self.open.iter().filter(|(_, open)| waits(open)).map(|(id, _)| *id).collect()
+    }
+}
+
+impl Bootstrap {
+    fn leaders(&self) -> BTreeSet<&ProcId> {
+        self.arrivals.iter().filter(|arrival| arrival.leads).map(|arrival| &arrival.proc).collect()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.leader_count.is_some_and(|count| self.leaders().len() >= count)
+    }
+
+    /// The leaders, whom they have named, and whom they add.
+    fn members(&self) -> Vec<ProcId> {
+        let leaders = || self.arrivals.iter().filter(|arrival| arrival.leads);
+        let mut members: BTreeSet<ProcId> = leaders().map(|leader| leader.proc.clone()).collect();
+        for leader in leaders() {
+            members.extend(leader.request.procs.iter().cloned());
+            members.extend(added(&leader.request.directives));
+        }
+        members.into_iter().collect()
+    }
+}
+
+impl<S: Publish> Server<S> {
+    /// A process takes part in forming a group without naming its members, and there is no host to find them.
+    pub(super) fn gather_bootstrap(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        proc: ProcId,
+        id: Text,
+        request: proto::Collective,
+    ) {
+        let kind = Kind::Group(GroupOperation::Construct, id.clone());
+        if request.procs.is_empty() && self.collectives.is_gathering(&kind, &proc) {
+            // The leaders have come, and somebody has named this one.
+            let request = proto::Collective { procs: vec![proc.clone()], ..request };
+            return self.arrive(now, ticket, proc, kind, request);
+        }
+        match self.hold_for_bootstrap(now, ticket, proc, id, request) {
+            Ok(bootstrap) => self.begin_if_whole(now, bootstrap),
+            Err((ticket, status)) => self.outputs.reply_status(ticket, status),
+        }
+    }
+
+    fn hold_for_bootstrap(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        proc: ProcId,
+        id: Text,
+        request: proto::Collective,
+    ) -> Result<BootstrapId, (Ticket, Status)> {
+        let limits = &self.config.limits;
+        let Some(user) = self.peers.get(ticket.peer()).map(|peer| peer.credentials.uid) else {
+            return Err((ticket, Status::ERR_NOT_AVAILABLE));
+        };
+        let count = find(&request.directives, keys::GROUP_BOOTSTRAP).map(|info| info.value.as_u64());
+        let count = match count.map(|count| count.and_then(|count| usize::try_from(count).ok())) {
+            None => None,
+            Some(Some(count)) if (1..=limits.participants_max).contains(&count) => Some(count),
+            Some(_) => return Err((ticket, Status::ERR_BAD_PARAM)),
+        };
+        let is_somebody = |entry: &ProcId| matches!(entry.rank, Rank::Process(_) | Rank::Wildcard);
+        if count.is_none() && !request.procs.is_empty() || !request.procs.iter().all(is_somebody) {
+            return Err((ticket, Status::ERR_BAD_PARAM));
+        }
+        let (held, own) = self.bootstraps.counts(&proc);
+        let is_full = held >= limits.collectives_max || own >= limits.collectives_per_process_max;
+        let is_too_long = request.procs.len().max(request.directives.len()) > limits.participants_max;
+        if is_full || is_too_long || self.collectives.is_full(&proc, limits) {
+            return Err((ticket, Status::ERR_OUT_OF_RESOURCE));
+        }
+        let bootstrap = match self.bootstraps.named(&id, user) {
+            Some(bootstrap) => bootstrap,
+            None => self.open_bootstrap(now, id, user),
+        };
+        let limit = timeout(&request.directives).map(|limit| now + limit);
+        let Some(open) = self.bootstraps.open.get_mut(&bootstrap) else {
+            return Err((ticket, Status::ERR_NOT_AVAILABLE));
+        };
+        let disagrees = count.is_some() && open.leader_count.is_some_and(|known| Some(known) != count);
+        let is_repeated = open.arrivals.iter().any(|arrival| arrival.ticket.peer() == ticket.peer());
+        if disagrees || is_repeated {
+            return Err((ticket, Status::ERR_BAD_PARAM));
+        }
+        open.leader_count = open.leader_count.or(count);
+        open.arrivals.push(Arrival { ticket, proc, leads: count.is_some(), request });
+        if let (Some(limit), false) = (limit, open.is_timed) {
+            let earlier = std::mem::replace(&mut open.deadline, limit);
+            open.is_timed = true;
+            self.timers.disarm(Some(earlier), Timer::Bootstrap(bootstrap));
+            self.timers.arm(Some(limit), Timer::Bootstrap(bootstrap));
+        }
+        Ok(bootstrap)
+    }
+
+    fn open_bootstrap(&mut self, now: Time, id: Text, user: u32) -> BootstrapId {
+        self.bootstraps.last = self.bootstraps.last.saturating_add(1);
+        let bootstrap = BootstrapId(self.bootstraps.last);
+        let deadline = now + LEADERS_WAIT_MAX;
+        let open = Bootstrap { id, user, leader_count: None, arrivals: Vec::new(), deadline, is_timed: false };
+        self.bootstraps.open.insert(bootstrap, open);
+        self.timers.arm(Some(deadline), Timer::Bootstrap(bootstrap));
+        bootstrap
+    }
+
+    fn take_bootstrap(&mut self, id: BootstrapId) -> Option<Bootstrap> {
+        let open = self.bootstraps.open.remove(&id)?;
+        self.timers.disarm(Some(open.deadline), Timer::Bootstrap(id));
+        Some(open)
+    }
+
+    /// All leaders have come: the members are known.
+    fn begin_if_whole(&mut self, now: Time, id: BootstrapId) {
+        if !self.bootstraps.open.get(&id).is_some_and(Bootstrap::is_whole) {
+            return;
+        }
+        let Some(open) = self.take_bootstrap(id) else { return };
+        let procs = open.members();
+        let kind = Kind::Group(GroupOperation::Construct, open.id);
+        for Arrival { ticket, proc, request, .. } in open.arrivals {
+            // Whoever is no member is told so there.
+            let request = proto::Collective { procs: procs.clone(), directives: request.directives };
+            self.arrive(now, ticket, proc, kind.clone(), request);
+        }
+    }
+
+    /// Nobody knows who else was to come.
+    pub(in crate::server) fn expire_bootstrap(&mut self, id: BootstrapId) {
+        self.end_bootstrap(id, Status::ERR_TIMEOUT);
+    }
+
+    fn end_bootstrap(&mut self, id: BootstrapId, status: Status) {
+        for arrival in self.take_bootstrap(id).into_iter().flat_map(|open| open.arrivals) {
+            self.outputs.reply_status(arrival.ticket, status);
+        }
+    }
+
+    /// Takes back what a connection waits for. Without a leader there is no group.
+    pub(in crate::server) fn withdraw_from_bootstraps(&mut self, peer: PeerId) -> Vec<Ticket> {
+        let mut tickets = Vec::new();
+        for id in self.bootstraps.of_peer(peer) {
+            let Some(open) = self.bootstraps.open.get_mut(&id) else { continue };
+            let leaders = open.leaders().len();
+            let own = open.arrivals.extract_if(.., |arrival| arrival.ticket.peer() == peer);
+            tickets.extend(own.map(|arrival| arrival.ticket));
+            if open.arrivals.is_empty() || open.leaders().len() < leaders {
+                self.end_bootstrap(id, ABORTED);
+            }
+        }
+        tickets
+    }
+}
+
+/// Whom a leader adds.
+fn added(directives: &[Info]) -> Vec<ProcId> {
+    find(directives, keys::GROUP_ADD_MEMBERS).and_then(|info| membership_in(&info.value)).unwrap_or_default()
+}
+
+/// How long those who have come wait for leaders, where none has said otherwise: nobody can tell whether they live.
+const LEADERS_WAIT_MAX: Duration = Duration::from_secs(60);

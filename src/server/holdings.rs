@@ -1,0 +1,59 @@
+//! What a server holds, book by book: after the last deregistration there should be nothing.
+
+use super::core::Server;
+use crate::gds::Publish;
+
+impl<S: Publish> Server<S> {
+    /// How many entries each book has, by name. Not among them: recent events, which are kept for a time whatever happens, and
+    /// the inventories of nodes, which outlive jobs. For tests and simulations.
+    #[must_use]
+    pub fn holdings(&self) -> Vec<(&'static str, usize)> {
+        // A new book does not compile before it is here.
+        let Self {
+            config: _,
+            store: _,
+            registry,
+            peers,
+            waiting,
+            collectives,
+            groups,
+            invitations,
+            bootstraps,
+            vacancies,
+            exchanges,
+            arrears,
+            process_sets,
+            forwarding,
+            events,
+            cleanups,
+            upcalls,
+            tools,
+            ties,
+            inventories: _,
+            timers,
+            outputs,
+        } = self;
+        vec![
+            ("namespace", registry.namespaces().count()),
+            ("connection", peers.len()),
+            ("held Get", waiting.iter().count()),
+            ("collective", collectives.len()),
+            ("group", groups.len()),
+            ("invitation", invitations.len()),
+            ("group that waits for leaders", bootstraps.len()),
+            ("invitation without a leader", vacancies.len()),
+            ("remembered exchange", exchanges.len()),
+            ("fence to catch up with", arrears.len()),
+            ("process set", process_sets.iter().count()),
+            ("pull of output", forwarding.len()),
+            ("interest in events", events.len()),
+            ("cleanup", cleanups.len()),
+            ("upcall", upcalls.len()),
+            ("tool that arrives", tools.len()),
+            ("process with ties", ties.len()),
+            ("deadline", timers.iter().count()),
+            ("open request", outputs.open_requests()),
+            ("open call of the host", outputs.open_calls()),
+        ]
+    }
+}

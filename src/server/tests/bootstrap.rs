@@ -1,0 +1,144 @@
+//! Groups whose members do not know of each other, without a host to bring them together.
+
+use std::collections::BTreeSet;
+
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::proto::{Group, Reply, Request};
+use crate::server::{
+    Capabilities, Config, Credentials, Hello, HostCall, Input, Limits, Output, PeerId, RegisterClient, Version,
+};
+use crate::types::{DataArray, DataType, Info, ProcId, Status, Text, Value};
+
+fn construct(procs: &[ProcId], directives: &[Info]) -> Request {
+    let (id, procs) = (Some(Text::from("g")), procs.to_vec());
+    Request::GroupConstruct(Group { command: 24, id, procs, directives: directives.to_vec() })
+}
+
+fn leaders(count: u64) -> Info {
+    Info::new(key("pmix.grp.btstrp"), Value::Size(count))
+}
+
+fn adding(procs: &[ProcId]) -> Info {
+    let elements = procs.iter().cloned().map(Value::from).collect();
+    let procs = DataArray { element_type: DataType::Proc, elements };
+    Info::new(key("pmix.grp.add"), Value::DataArray(Box::new(procs)))
+}
+
+/// Who is told of the group, and of which members.
+fn formed(outputs: &[Output]) -> (Vec<PeerId>, Vec<ProcId>) {
+    let groups = replies(outputs).into_iter().map(|(peer, reply)| match reply {
+        Reply::Group { members, .. } => (peer, members),
+        other => panic!("not a group: {other:?}"),
+    });
+    let (peers, mut members): (Vec<_>, Vec<_>) = groups.unzip();
+    members.dedup();
+    assert_eq!(members.len(), 1, "all are told the same");
+    (peers, members.remove(0))
+}
+
+#[test]
+fn leaders_who_know_only_how_many_they_are_and_whom_they_add_form_one_group_in_any_order() {
+    for order in [[0, 1, 2], [2, 1, 0], [2, 0, 1], [1, 2, 0]] {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peers = rig.job(3, 3);
+        let requests = [
+            construct(&[proc(0)], &[leaders(2), adding(&[proc(2)])]),
+            construct(&[proc(1)], &[leaders(2)]),
+            construct(&[], &[]),
+        ];
+        let mut outputs = Vec::new();
+        for place in order {
+            assert_eq!(outputs, [], "{order:?}: not before all have come");
+            outputs = rig.request(peers[place], requests[place].clone());
+        }
+        let (mut told, members) = formed(&outputs);
+        told.sort_unstable();
+        assert_eq!((told, members), (peers.clone(), [0, 1, 2].map(proc).to_vec()), "{order:?}");
+        assert_eq!(rig.server.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn whom_no_leader_adds_is_told_so_and_a_leader_who_counts_otherwise_is_refused() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(4, 4);
+    assert_eq!(rig.request(peers[3], construct(&[], &[])), []);
+    assert_eq!(rig.request(peers[0], construct(&[proc(0)], &[leaders(2)])), []);
+    let bad = Status::ERR_BAD_PARAM;
+    for request in [construct(&[proc(1)], &[leaders(3)]), construct(&[proc(1)], &[leaders(0)])] {
+        assert_eq!(statuses(&rig.request(peers[1], request)), [(peers[1], bad)]);
+    }
+    assert_eq!(statuses(&rig.request(peers[0], construct(&[], &[]))), [(peers[0], bad)], "it waits already");
+    let outputs = rig.request(peers[1], construct(&[proc(1)], &[leaders(2)]));
+    let refused = (peers[3], Reply::Status(Status::ERR_NOT_A_MEMBER));
+    assert!(replies(&outputs).contains(&refused), "{outputs:?}");
+    let rest: Vec<Output> = outputs.into_iter().filter(|output| !is_for(output, peers[3])).collect();
+    assert_eq!(formed(&rest).1, [0, 1].map(proc));
+}
+
+fn is_for(output: &Output, peer: PeerId) -> bool {
+    matches!(output, Output::Reply(of, ..) if *of == peer)
+}
+
+#[test]
+fn leaders_who_never_come_are_waited_for_as_long_as_somebody_says_or_a_minute() {
+    for (limit, seconds) in [(vec![], 60), (vec![timeout(5)], 5)] {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peers = rig.job(2, 2);
+        assert_eq!(rig.request(peers[1], construct(&[], &limit)), []);
+        let first: Vec<Info> = [leaders(2)].into_iter().collect();
+        assert_eq!(rig.request(peers[0], construct(&[proc(0)], &first)), []);
+        assert_eq!(rig.wait(seconds - 1), []);
+        let late = Status::ERR_TIMEOUT;
+        assert_eq!(statuses(&rig.wait(1)), [(peers[1], late), (peers[0], late)]);
+    }
+}
+
+#[test]
+fn a_leader_that_is_lost_ends_it_and_who_was_added_is_missed() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    rig.request(peers[0], construct(&[proc(0)], &[leaders(2)]));
+    rig.request(peers[2], construct(&[], &[]));
+    assert_eq!(statuses(&rig.lose(peers[0])), [(peers[2], Status::GROUP_CONSTRUCT_ABORT)]);
+    // One that is added and ends is a member that ends.
+    rig.request(peers[2], construct(&[], &[]));
+    rig.lose(peers[2]);
+    let outputs = rig.request(peers[1], construct(&[proc(1)], &[leaders(1), adding(&[proc(2)])]));
+    assert_eq!(statuses(&outputs), [(peers[1], Status::GROUP_CONSTRUCT_ABORT)]);
+    rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
+}
+
+#[test]
+fn members_elsewhere_need_a_host_and_one_process_has_a_share() {
+    let limits = Limits { collectives_per_process_max: 1, ..Limits::default() };
+    let mut rig = Rig::with(Config { limits, ..Config::default() }, MapStore::new());
+    let peers = rig.job(2, 1);
+    let outputs = rig.request(peers[0], construct(&[proc(0)], &[leaders(1), adding(&[proc(1)])]));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_NOT_SUPPORTED)]);
+    rig.request(peers[0], construct(&[proc(0)], &[leaders(2)]));
+    let second = rig.join(&proc(0), SOCKET);
+    let outputs = rig.request(second, construct(&[proc(0)], &[leaders(2)]));
+    assert_eq!(statuses(&outputs), [(second, Status::ERR_OUT_OF_RESOURCE)]);
+}
+
+/// A process of another user could have joined in a group by its name alone, and so kept it from being formed.
+#[test]
+fn processes_of_one_user_meet() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let stranger = ProcId::new(namespace("other"), 0);
+    rig.register("other", Some(1), Some(1));
+    let (uid, gid) = (4321, 4321);
+    rig.host(HostCall::RegisterClient(RegisterClient { proc: stranger.clone(), uid, gid, object: 0 }));
+    let outsider = PeerId(99);
+    let (credentials, version) = (Credentials { uid, gid }, Version { major: 5, minor: 0 });
+    let strangers = BTreeSet::new();
+    let hello = Hello { proc: stranger.clone(), credentials, store: SOCKET, version, strangers };
+    rig.input(Input::Connected(outsider, hello));
+    assert_eq!(rig.request(outsider, construct(std::slice::from_ref(&stranger), &[leaders(7)])), []);
+    let outputs = rig.request(peer, construct(&[proc(0)], &[leaders(1)]));
+    assert_eq!(formed(&outputs), (vec![peer], vec![proc(0)]));
+}

@@ -1,0 +1,179 @@
+//! What those who form a group decide when one of them ends.
+
+use super::harness::*;
+use crate::proto::{Command, GROUP_VERDICT, Group, RegisterEvents, Request};
+use crate::server::{Capabilities, HostCall, HostReply, Output, PeerId, Upcall};
+use crate::types::{Info, ProcId, Status, Text, Value};
+
+const CODES: [Status; 3] = [Status::GROUP_MEMBER_FAILED, Status::GROUP_LEADER_FAILED, Status::GROUP_LEADER_SELECTED];
+const ABORT: Status = Status::GROUP_CONSTRUCT_ABORT;
+
+fn construct(id: &str, directives: &[Info]) -> Request {
+    let (id, directives) = (Some(Text::from(id)), directives.to_vec());
+    Request::GroupConstruct(Group { command: 24, id, procs: vec![everybody()], directives })
+}
+
+/// What a client says of its handlers.
+fn verdict(id: &str, verdict: Status, about: u32) -> Request {
+    let verdict = Info::new(key(GROUP_VERDICT), Value::Status(verdict.to_raw()));
+    let directives = vec![verdict, Info::new(key("pmix.evproc"), Value::from(proc(about)))];
+    let command = Command::GroupInvite.to_raw();
+    Request::GroupOther(Group { command, id: Some(Text::from(id)), procs: Vec::new(), directives })
+}
+
+/// "job" with its local ranks, which read segments and have handlers.
+fn job(rig: &mut Rig, job_size: u32, local: u32) -> Vec<PeerId> {
+    rig.register("job", Some(job_size), Some(local));
+    (0..local).for_each(|rank| drop(rig.register_client(&proc(rank))));
+    let peers: Vec<PeerId> = (0..local).map(|rank| rig.join(&proc(rank), SEGMENT)).collect();
+    for &peer in &peers {
+        let wish = RegisterEvents { codes: CODES.to_vec(), directives: Vec::new() };
+        assert_eq!(statuses(&rig.request(peer, Request::RegisterEvents(wish))), [(peer, Status::SUCCESS)]);
+    }
+    peers
+}
+
+/// Who hears of which event, about whom.
+fn told(outputs: &[Output]) -> Vec<(PeerId, Status, ProcId)> {
+    let told = |output: &Output| match output {
+        Output::Notify(peer, event) => {
+            let affected = event.info.iter().find(|info| info.key.as_str() == "pmix.evproc")?;
+            let Value::Proc(affected) = &affected.value else { return None };
+            Some((*peer, event.status, (**affected).clone()))
+        }
+        _ => None,
+    };
+    outputs.iter().filter_map(told).collect()
+}
+
+/// How constructions ended; a group is a success.
+fn ends(outputs: &[Output]) -> Vec<(PeerId, Status)> {
+    let end = |(peer, reply)| match reply {
+        crate::proto::Reply::Status(status) => (peer, status),
+        crate::proto::Reply::Group { .. } => (peer, Status::SUCCESS),
+        other => panic!("{other:?}"),
+    };
+    replies(outputs).into_iter().map(end).collect()
+}
+
+#[test]
+fn the_leaders_handlers_decide_whether_a_smaller_group_is_formed() {
+    for (said, end) in [(Status::SUCCESS, Status::SUCCESS), (ABORT, ABORT)] {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peers = job(&mut rig, 3, 3);
+        let notify = flag("pmix.grp.notterm");
+        rig.request(peers[0], construct("g", &[notify.clone(), flag("pmix.grp.ldr")]));
+        rig.request(peers[1], construct("g", &[notify]));
+        let outputs = rig.lose(peers[2]);
+        assert_eq!(told(&outputs), [(peers[0], Status::GROUP_MEMBER_FAILED, proc(2))], "the leader alone is asked");
+        assert_eq!(ends(&outputs), [], "and waited for");
+        let outputs = rig.request(peers[0], verdict("g", said, 2));
+        let expected = [(peers[0], end), (peers[1], end)];
+        assert!(expected.iter().all(|one| ends(&outputs).contains(one)), "{outputs:?}");
+        assert_eq!(rig.server.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn the_first_who_volunteers_leads_and_all_are_told() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = job(&mut rig, 4, 4);
+    rig.request(peers[0], construct("g", &[flag("pmix.grp.ldr"), flag("pmix.grp.notterm")]));
+    (1..3).for_each(|rank| drop(rig.request(peers[rank], construct("g", &[flag("pmix.grp.notterm")]))));
+    let failed = |peer| (peer, Status::GROUP_LEADER_FAILED, proc(0));
+    assert_eq!(told(&rig.lose(peers[0])), [failed(peers[1]), failed(peers[2])]);
+    assert_eq!(told(&rig.request(peers[1], verdict("g", Status::SUCCESS, 0))), []);
+    let outputs = rig.request(peers[2], verdict("g", Status::GROUP_LEADER_SELECTED, 0));
+    let selected = |peer| (peer, Status::GROUP_LEADER_SELECTED, proc(2));
+    assert_eq!(told(&outputs), [selected(peers[1]), selected(peers[2])]);
+    let late = rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 0));
+    assert_eq!(told(&late), [], "there is one");
+    // It is the leader now: it hears of the others' ends.
+    let outputs = rig.lose(peers[3]);
+    assert_eq!(told(&outputs), [(peers[2], Status::GROUP_MEMBER_FAILED, proc(3))]);
+    let outputs = rig.request(peers[2], verdict("g", Status::SUCCESS, 3));
+    assert!(ends(&outputs).contains(&(peers[1], Status::SUCCESS)), "{outputs:?}");
+}
+
+#[test]
+fn who_never_decides_is_not_waited_for_for_long_nor_is_who_ends() {
+    for is_lost in [false, true] {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peers = job(&mut rig, 3, 3);
+        let notify = [flag("pmix.grp.notterm")];
+        (0..2).for_each(|rank| drop(rig.request(peers[rank], construct("g", &notify))));
+        assert_eq!(told(&rig.lose(peers[2])).len(), 2);
+        assert_eq!(ends(&rig.request(peers[0], verdict("g", Status::SUCCESS, 2)))[..], [(peers[0], Status::SUCCESS)]);
+        let outputs = if is_lost { rig.lose(peers[1]) } else { rig.wait(10) };
+        let outputs = match is_lost {
+            // That it has ended is told, too, and decided about.
+            true => rig.request(peers[0], verdict("g", Status::SUCCESS, 1)),
+            false => outputs,
+        };
+        assert!(ends(&outputs).contains(&(peers[0], Status::SUCCESS)), "{outputs:?}");
+    }
+}
+
+#[test]
+fn who_has_no_handler_is_not_asked_and_clients_of_other_libraries_are_not_waited_for() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    let wish = RegisterEvents { codes: CODES.to_vec(), directives: Vec::new() };
+    rig.request(peers[0], Request::RegisterEvents(wish));
+    (0..2).for_each(|rank| drop(rig.request(peers[rank], construct("g", &[flag("pmix.grp.notterm")]))));
+    let outputs = rig.lose(peers[2]);
+    assert_eq!(told(&outputs).len(), 1);
+    assert_eq!(ends(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
+}
+
+#[test]
+fn a_verdict_that_nobody_asked_for_changes_nothing_but_a_member_may_give_up() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = job(&mut rig, 3, 3);
+    let success = Status::SUCCESS;
+    for said in [success, ABORT, Status::GROUP_LEADER_SELECTED] {
+        assert_eq!(statuses(&rig.request(peers[0], verdict("g", said, 1))), [(peers[0], success)], "there is no group");
+    }
+    rig.request(peers[0], construct("g", &[]));
+    let outputs = rig.request(peers[1], verdict("g", ABORT, 2));
+    assert_eq!(statuses(&outputs), [(peers[1], success)], "it has not come");
+    let outputs = rig.request(peers[0], verdict("g", Status::GROUP_LEADER_SELECTED, 2));
+    assert_eq!((told(&outputs), ends(&outputs)), (vec![], vec![(peers[0], success)]), "no leader was lost");
+}
+
+/// A construction that was given up on one node was waited for on the others for ever.
+#[test]
+fn a_construction_that_is_given_up_here_goes_to_the_host_for_the_sake_of_the_others() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peers = job(&mut rig, 3, 2);
+    rig.request(peers[0], construct("g", &[]));
+    let (id, call) = upcall(&rig.lose(peers[1]));
+    let Upcall::Group(call) = call else { panic!("{call:?}") };
+    let status = call.directives.iter().find(|info| info.key.as_str() == crate::keys::LOCAL_COLLECTIVE_STATUS.name());
+    assert_eq!(status.map(|info| info.value.clone()), Some(Value::Status(ABORT.to_raw())));
+    let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info: Vec::new() });
+    assert_eq!(statuses(&outputs), [(peers[0], ABORT)], "whatever the host says");
+}
+
+#[test]
+fn the_leader_of_an_invitation_is_succeeded_by_the_first_invitee_who_volunteers() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = job(&mut rig, 3, 3);
+    let range = [0, 1, 2].map(proc).map(Value::from).into();
+    let range = Value::DataArray(Box::new(crate::types::DataArray {
+        element_type: crate::types::DataType::Proc,
+        elements: range,
+    }));
+    let info = vec![Info::new(key("pmix.evrange"), range), Info::new(key("pmix.grp.id"), "g")];
+    let invited =
+        crate::proto::Notify { status: Status::GROUP_INVITED, range: crate::types::codes::range::RANGE_CUSTOM, info };
+    rig.request(peers[0], Request::Notify(invited));
+    rig.lose(peers[0]);
+    let outputs = rig.request(peers[2], verdict("g", Status::GROUP_LEADER_SELECTED, 0));
+    let selected = |peer| (peer, Status::GROUP_LEADER_SELECTED, proc(2));
+    assert_eq!(told(&outputs), [selected(peers[1]), selected(peers[2])]);
+    assert_eq!(told(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 0))), [], "there is one");
+    // What nobody takes over goes with its job.
+    rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
+}

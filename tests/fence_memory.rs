@@ -1,0 +1,110 @@
+//! However much a fence brings, receiving it takes little memory beside what the host holds and the segment.
+//!
+//! This file has one test, because it counts the memory of its whole process.
+#![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use modex::gds::registration::JobDescription;
+use modex::types::{Key, Kval, Namespace, ProcId, Scope, Value};
+use modex::{
+    Capabilities, Client, ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Responder, Server,
+};
+
+/// Bytes that each process elsewhere posted.
+const VALUE_BYTES: usize = 64 << 10;
+/// Processes elsewhere.
+const RANKS: u32 = 1024;
+/// Memory that a fence may take whatever it brings: a piece, and what queues and tables need.
+const EXTRA_BYTES_MAX: usize = 4 << 20;
+
+/// The system's allocator with a record of the most memory in use. Only its size counts, so no ordering is needed.
+struct Counting;
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is forwarded unchanged to the system's allocator, which meets the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let in_use = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK.fetch_max(in_use, Relaxed);
+        // SAFETY: the caller's obligations are those of this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's obligations are those of this function.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A host that answers every fence with the same bytes, which it keeps.
+struct Echo(Arc<Vec<u8>>);
+
+struct Bytes(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Host for Echo {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FENCE
+    }
+
+    fn fence(&self, _: FenceUpcall, reply: Responder<FenceReply>) {
+        reply.packed(Bytes(Arc::clone(&self.0)));
+    }
+}
+
+/// What servers of other nodes contribute, eight processes each.
+fn contributions(job: &Namespace) -> Result<Vec<u8>, Box<dyn Error>> {
+    let sizes = [(job.clone(), Some(RANKS + 1))];
+    let mut bytes = Vec::with_capacity(usize::try_from(RANKS)? * (VALUE_BYTES + 64));
+    let ranks: Vec<u32> = (1..=RANKS).collect();
+    for part in ranks.chunks(8) {
+        let value = |rank: u32| Value::ByteObject(vec![rank.to_le_bytes()[0]; VALUE_BYTES]);
+        let entry = |rank| vec![Kval { key: Key::from_static("large"), value: value(rank) }];
+        let data = part.iter().map(|&rank| (ProcId::new(job.clone(), rank), entry(rank)));
+        bytes.extend(ExchangeForm::default().pack_fence(data.collect(), &sizes)?);
+    }
+    Ok(bytes)
+}
+
+#[test]
+fn receiving_a_fence_takes_the_same_little_memory_however_much_it_brings() -> Result<(), Box<dyn Error>> {
+    let job = Namespace::new("large-modex")?;
+    let bytes = Arc::new(contributions(&job)?);
+    let server = Server::builder().hostname("node0").start(Echo(Arc::clone(&bytes)))?;
+    let description = JobDescription::new(&job).nodes(["node0", "node1"]).ranks_by_node([0..1, 1..RANKS + 1]);
+    server.register_namespace(&job, 1, description.build()?)?;
+    let proc = ProcId::new(job.clone(), 0);
+    server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())?;
+    let client = Client::builder().env(server.setup_fork(&proc)?).connect()?;
+    client.put(Scope::Global, "small", 1_u32)?;
+    client.commit()?;
+
+    let before = IN_USE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    client.fence(&FenceOptions::new().collect(true))?;
+    let extra = PEAK.load(Relaxed).saturating_sub(before);
+    eprintln!("{} MiB received with {} KiB of memory at most", bytes.len() >> 20, extra >> 10);
+    assert!(extra <= EXTRA_BYTES_MAX, "{extra} bytes for {} received", bytes.len());
+
+    for rank in [1, RANKS] {
+        let value = client.get_value(&ProcId::new(job.clone(), rank), "large", &GetOptions::new())?;
+        assert!(value.as_bytes().is_some_and(|bytes| bytes.len() == VALUE_BYTES), "rank {rank}");
+    }
+    client.finalize()?;
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Processes that stand still, become another program, or leave a copy of themselves: nobody else waits for longer than it
+//! must, and the server holds no more than it may.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/counting.rs"]
+mod counting;
+mod support;
+
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+use std::sync::Mutex;
+
+use modex::gds::AsStatus;
+use modex::keys::TypedKey;
+use modex::types::codes::range;
+use modex::types::{Info, Key, ProcId, Scope, Status, Value};
+use modex::{Client, ConnectionLimits, FenceOptions, LocalHost, keys};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use support::{Process, TestServer, proc, role, this_binary};
+
+const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
+/// A code of applications.
+const NEWS: Status = Status::from_raw(-3000);
+const VICTIM: u32 = 0;
+/// What this process has allocated is counted: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+const OTHERS: std::ops::Range<u32> = 1..3;
+
+#[test]
+fn client_process() {
+    match role().as_deref() {
+        Some("hears and fences") => hear_and_fence(),
+        Some("becomes another program") => {
+            let client = Client::connect().unwrap();
+            client.put(Scope::Global, "endpoint", "of the first program").unwrap();
+            client.commit().unwrap();
+            println!("\nfirst");
+            let mut line = String::new();
+            std::io::stdin().read_line(&mut line).unwrap();
+            let mut other = this_binary("is another program");
+            other.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+            panic!("not replaced: {}", other.exec());
+        }
+        Some("is another program") => {
+            let client = Client::connect().unwrap();
+            assert_eq!(client.get(VICTIM, ENDPOINT).unwrap(), "of the first program");
+            println!("\nagain");
+            client.fence(&FenceOptions::new()).unwrap();
+            client.finalize().unwrap();
+        }
+        Some("leaves a copy") => leave_a_copy(),
+        Some(other) => panic!("unknown role {other}"),
+        None => {}
+    }
+}
+
+fn everybody() -> Vec<ProcId> {
+    (VICTIM..OTHERS.end).map(|rank| proc("job", rank)).collect()
+}
+
+/// Wants events, says so, and meets the others when it is let.
+fn hear_and_fence() {
+    let client = Client::connect().unwrap();
+    client.register_event_handler(&[NEWS], &[], |call| call.complete(Status::SUCCESS, Vec::new())).unwrap();
+    println!("\nlistening");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    client.fence(&FenceOptions::new()).unwrap();
+    client.finalize().unwrap();
+}
+
+fn signal(process: &Process, signal: Signal) {
+    kill(Pid::from_raw(process.pid().try_into().unwrap()), signal).unwrap();
+}
+
+fn wait_until_stopped(process: &Process) {
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
+    while !stat().rsplit_once(") ").unwrap().1.starts_with('T') {
+        std::thread::yield_now();
+    }
+}
+
+/// It reads nothing while it stands still, however much is said; who does not need it goes on as if it were not there, and it
+/// goes on itself when it may.
+#[test]
+fn a_stopped_process_holds_up_who_waits_for_it_and_nobody_else() {
+    const HELD_MAX: usize = 8 << 20;
+    const NEWS_BYTES: usize = 64 << 10;
+    const NEWS_COUNT: usize = 300;
+    let _alone = ALONE.lock();
+    let limits = ConnectionLimits { queued_bytes_max: 2 << 20, ..ConnectionLimits::default() };
+    let node = TestServer::with_limits_and_host(limits, LocalHost);
+    node.register_local_job("job", OTHERS.end);
+    let mut victim = node.spawn_waiting("job", VICTIM, "hears and fences");
+    victim.wait_for_line("listening");
+    let others: Vec<Client> = OTHERS.map(|rank| node.connect("job", rank)).collect();
+    signal(&victim, Signal::SIGSTOP);
+    wait_until_stopped(&victim);
+    let used = counting::used_bytes();
+    for number in 0..NEWS_COUNT {
+        let news = Info::new(Key::from_static("news"), Value::from("x".repeat(NEWS_BYTES).as_str()));
+        let info = vec![news, Info::new(Key::from_static(keys::EVENT_DO_NOT_CACHE.name()), true)];
+        others[0].notify_event(NEWS, None, range::RANGE_NAMESPACE, &info).unwrap();
+        if number % 100 == 0 {
+            // Without the one that stands still.
+            let set = OTHERS.map(|rank| proc("job", rank)).collect::<Vec<_>>();
+            std::thread::scope(|scope| {
+                for client in &others {
+                    let fence = FenceOptions::new().procs(set.clone()).collect(true);
+                    scope.spawn(move || client.fence(&fence).unwrap());
+                }
+            });
+            let held = counting::used_bytes().saturating_sub(used);
+            assert!(held < HELD_MAX, "{held} bytes are held for one that stands still");
+        }
+    }
+    signal(&victim, Signal::SIGCONT);
+    let fences: Vec<_> = others.iter().map(|client| client.fence_nb(&FenceOptions::new()).unwrap()).collect();
+    victim.release();
+    fences.into_iter().for_each(|fence| fence.wait().unwrap());
+}
+
+/// Its connection ends with the first program; the second one comes as the same process, and finds what that had put.
+#[test]
+fn a_process_that_becomes_another_program_comes_again() {
+    let _alone = ALONE.lock();
+    let node = TestServer::local();
+    node.register_local_job("job", OTHERS.end);
+    let mut victim = node.spawn_waiting("job", VICTIM, "becomes another program");
+    victim.wait_for_line("first");
+    let others: Vec<Client> = OTHERS.map(|rank| node.connect("job", rank)).collect();
+    // Whoever waits for the first program hears that it is gone.
+    let early = others[0].fence_nb(&FenceOptions::new().procs(vec![proc("job", VICTIM), proc("job", 1)])).unwrap();
+    // Its input stays open: the second program has it, too.
+    victim.tell_line();
+    let gone = early.wait().map_err(|error| error.status());
+    assert_eq!(gone, Err(Status::ERR_PARTIAL_SUCCESS));
+    victim.wait_for_line("again");
+    let fences: Vec<_> = others.iter().map(|client| client.fence_nb(&FenceOptions::new()).unwrap()).collect();
+    fences.into_iter().for_each(|fence| fence.wait().unwrap());
+    victim.succeed();
+}
+
+/// A copy that lives holds the connection open: nobody sees an end of it, until whoever started the process says that it has
+/// ended.
+#[test]
+fn a_process_that_is_killed_while_a_copy_of_it_lives_is_no_longer_waited_for_once_the_host_says_so() {
+    let _alone = ALONE.lock();
+    let node = TestServer::local();
+    node.register_local_job("job", OTHERS.end);
+    let mut victim = node.spawn("job", VICTIM, "leaves a copy");
+    let copy: i32 = victim.line_after("copy ").parse().unwrap();
+    let others: Vec<Client> = OTHERS.map(|rank| node.connect("job", rank)).collect();
+    let fence = FenceOptions::new().procs(everybody());
+    let fences: Vec<_> = others.iter().map(|client| client.fence_nb(&fence).unwrap()).collect();
+    victim.kill();
+    assert!(std::path::Path::new(&format!("/proc/{copy}")).exists(), "the copy lives");
+    node.server.deregister_client(&proc("job", VICTIM)).unwrap();
+    for fence in fences {
+        assert_eq!(fence.wait().map_err(|error| error.status()), Err(Status::ERR_PARTIAL_SUCCESS));
+    }
+    kill(Pid::from_raw(copy), Signal::SIGKILL).unwrap();
+    others.into_iter().for_each(|client| client.finalize().unwrap());
+}
+
+fn leave_a_copy() {
+    let _client = Client::connect().unwrap();
+    #[expect(unsafe_code, reason = "the tested library must survive programs that fork; there is no safe fork")]
+    // SAFETY: the child does nothing but wait for its end.
+    let fork = unsafe { nix::unistd::fork() }.unwrap();
+    match fork {
+        nix::unistd::ForkResult::Parent { child } => {
+            println!("\ncopy {child}");
+            loop {
+                std::thread::park();
+            }
+        }
+        nix::unistd::ForkResult::Child => loop {
+            nix::unistd::pause();
+        },
+    }
+}

@@ -1,0 +1,106 @@
+//! A process that finalizes and begins again, as MPI sessions do, ten thousand times: neither it nor its server grows, and its
+//! neighbours see no difference.
+//!
+//! One test, because it counts what the whole process holds: server and clients live in it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/counting.rs"]
+mod counting;
+mod support;
+
+use modex::types::{Rank, Scope};
+use modex::{Client, FenceOptions, GetOptions, keys};
+use support::{TestServer, descriptors, namespace, proc, role, shared_mappings};
+
+/// Lives after which everything that is kept once, or up to a bound, is there.
+const FIRST_LIVES: usize = 500;
+const LIVES: usize = 10_000;
+/// What the later lives may leave together: less than a byte for each.
+const GROWTH_BYTES_MAX: usize = 8192;
+/// As often over TCP, where each connection is asked after in the kernel's tables.
+const TCP_LIVES: usize = 500;
+
+#[test]
+fn client_process() {
+    assert_eq!(role(), None, "no test here starts processes");
+}
+
+/// Descriptors, mappings, threads, and kilobytes of address space.
+fn held(node: &TestServer) -> (usize, usize, usize) {
+    // The end of a connection is seen by the time a call of a later turn is answered.
+    for _ in 0..2 {
+        node.server.deregister_namespace(&namespace("nobody")).unwrap();
+    }
+    (descriptors().len(), shared_mappings().len(), file_size_of_segments())
+}
+
+/// What the files behind the shared mappings hold, each once: a segment that grew with every life would show here.
+fn file_size_of_segments() -> usize {
+    let segments = descriptors_of("memfd:");
+    segments.into_iter().max().unwrap_or_default()
+}
+
+fn descriptors_of(kind: &str) -> Vec<usize> {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+    let is_kind =
+        |path: &std::path::PathBuf| std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains(kind));
+    let paths = entries.map(|entry| entry.path()).filter(is_kind);
+    paths.map(|path| usize::try_from(std::fs::metadata(path).unwrap().len()).unwrap()).collect()
+}
+
+/// Everything a short-lived session does: it reads its neighbour, and now and then puts what it has put before and meets
+/// itself at a fence.
+fn live(client: Client, number: usize) {
+    let neighbour = client.get_value(&proc("job", 1), "neighbour", &GetOptions::new()).unwrap();
+    assert_eq!(neighbour.as_str(), Some("stays"));
+    if number.is_multiple_of(8) {
+        exchange(&client);
+    }
+    client.finalize().unwrap();
+}
+
+fn exchange(client: &Client) {
+    client.put(Scope::Global, "endpoint", "the same each time").unwrap();
+    client.commit().unwrap();
+    client.fence(&FenceOptions::new().procs(vec![client.proc().clone()]).collect(true)).unwrap();
+    assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
+}
+
+fn over_tcp(node: &TestServer) -> Client {
+    let mut variables = node.server.setup_fork(&proc("job", 0)).unwrap();
+    for (_, value) in variables.iter_mut().filter(|(name, _)| name == "MODEX_SERVER_URI") {
+        *value = value.replace(";unix:/", ";unix:/nowhere/");
+    }
+    let client = Client::builder().env(variables).connect().unwrap();
+    assert!(!client.reads_segment());
+    client
+}
+
+#[test]
+fn ten_thousand_lives_of_one_process_leave_nothing_behind() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let neighbour = node.connect("job", 1);
+    neighbour.put(Scope::Global, "neighbour", "stays").unwrap();
+    neighbour.commit().unwrap();
+    let endpoint = || {
+        let found = neighbour.get_value(&proc("job", 0), "endpoint", &GetOptions::new()).unwrap();
+        assert_eq!(found.as_str(), Some("the same each time"));
+    };
+    for (lives, connect) in [
+        (LIVES, Box::new(|| node.connect("job", 0)) as Box<dyn Fn() -> Client>),
+        (TCP_LIVES + FIRST_LIVES, Box::new(|| over_tcp(&node))),
+    ] {
+        (0..FIRST_LIVES).for_each(|number| live(connect(), number));
+        endpoint();
+        let (before, used) = (held(&node), counting::used_bytes());
+        (FIRST_LIVES..lives).for_each(|number| live(connect(), number));
+        endpoint();
+        assert_eq!(held(&node), before);
+        let growth = counting::used_bytes().saturating_sub(used);
+        assert!(growth <= GROWTH_BYTES_MAX, "{growth} bytes more than after {FIRST_LIVES} lives");
+    }
+    // Whoever is away may come back, and is waited for; the host says when it does not.
+    neighbour.finalize().unwrap();
+    node.server.deregister_namespace(&namespace("job")).unwrap();
+}

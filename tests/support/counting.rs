@@ -1,0 +1,33 @@
+//! How much memory a test binary has allocated.
+#![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The system's allocator with an account of what is in use. It is read while nobody works, so no ordering is needed.
+struct Counting;
+
+static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is forwarded unchanged to the system's allocator, which meets the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        USED_BYTES.fetch_add(layout.size(), Relaxed);
+        // SAFETY: the caller's obligations are those of this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        USED_BYTES.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's obligations are those of this function.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What is allocated and not freed.
+pub(crate) fn used_bytes() -> usize {
+    USED_BYTES.load(Relaxed)
+}
