@@ -204,7 +204,7 @@ mod tests {
         let (a, b) = (qualifier("a", 1_u32), qualifier("b", 2_u32));
         let stored = [value(1, vec![a.clone(), b.clone()]), value(2, vec![a.clone()]), value(3, vec![b.clone()])];
         let find = |wanted: &[Info]| best("k", wanted, stored.iter()).and_then(inner);
-        assert_eq!(find(&[a.clone()]), Some(Value::Uint32(2)));
+        assert_eq!(find(std::slice::from_ref(&a)), Some(Value::Uint32(2)));
         assert_eq!(find(&[b.clone(), a.clone()]), Some(Value::Uint32(1)));
         assert_eq!(find(&[b]), Some(Value::Uint32(3)));
         assert_eq!(find(&[a, qualifier("c", 1_u32)]), None);
