@@ -176,6 +176,32 @@ fn data_of_another_node_are_read_in_place_once_they_were_fetched() {
     assert!(here.get_value(&proc("job", 2), "endpoint", &GetOptions::new().optional()).unwrap().is_borrowed());
 }
 
+/// Qualified values travel between servers as they were put, in every form.
+#[test]
+fn values_that_differ_in_their_qualifiers_reach_other_nodes() {
+    for (packs, collects) in [(false, true), (true, true), (false, false)] {
+        let nodes = two_nodes_on(Network { packs, ..Network::default() });
+        let everybody: Vec<_> =
+            (0..4).map(|rank| nodes[rank / 2].connect("job", u32::try_from(rank).unwrap())).collect();
+        let key = |name: &'static str| Key::from_static(name);
+        for number in [1_u32, 2] {
+            let qualifiers = vec![Info::new(key("number"), number)];
+            everybody[2].put_qualified(Scope::Global, key("several"), 100 + number, qualifiers).unwrap();
+        }
+        everybody[2].put(Scope::Global, "several", 100_u32).unwrap();
+        everybody.iter().for_each(|client| client.commit().unwrap());
+        let fence = FenceOptions::new().collect(collects);
+        let pending: Vec<_> = everybody.iter().map(|client| client.fence_nb(&fence).unwrap()).collect();
+        pending.into_iter().for_each(|fence| fence.wait().unwrap());
+        let seen = |number: Option<u32>| {
+            let options = number.map_or(GetOptions::new(), |number| GetOptions::new().qualifier(key("number"), number));
+            everybody[0].get_value(&proc("job", 2), "several", &options).unwrap().into_value().unwrap()
+        };
+        let expected = [100_u32, 101, 102].map(Value::from);
+        assert_eq!([seen(None), seen(Some(1)), seen(Some(2))], expected, "packed: {packs}, collected: {collects}");
+    }
+}
+
 /// Answers what it is told to and notes what it is asked.
 struct Scripted {
     capabilities: Capabilities,

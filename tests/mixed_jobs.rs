@@ -5,7 +5,7 @@
 mod support;
 
 use modex::gds::registration::JobDescription;
-use modex::types::{Info, Key, ProcId, Rank, Scope, Value};
+use modex::types::{Info, InfoFlags, Key, ProcId, Rank, Scope, Value};
 use modex::{Client, FenceOptions, GetError, GetOptions, LocalHost};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -212,5 +212,91 @@ proptest! {
             }
         }
         drop(writers);
+    }
+}
+
+fn with_qualifiers(client: &Client, whose: &ProcId, number: Option<u32>, colour: Option<&str>) -> Option<u32> {
+    let mut options = GetOptions::new().immediate();
+    if let Some(number) = number {
+        options = options.qualifier(Key::from_static("number"), number);
+    }
+    if let Some(colour) = colour {
+        options = options.qualifier(Key::from_static("colour"), colour);
+    }
+    match client.get_value(whose, "several", &options) {
+        Ok(found) => found.into_value().unwrap().as_u32(),
+        Err(GetError::NotFound { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A key that was put, or registered, several times with different qualifiers: a Get finds the one that has all of its own.
+#[test]
+fn values_that_differ_in_their_qualifiers_come_back_separately() {
+    let info = |key, value: Value| Info::new(Key::from_static(key), value);
+    let qualifiers = |number: u32, colour: Option<&str>| {
+        let colour = colour.map(|colour| info("colour", colour.into()));
+        [info("number", number.into())].into_iter().chain(colour).collect::<Vec<_>>()
+    };
+    let several = Key::from_static("several");
+    let array = |value: u32, qualifiers: Vec<Info>| {
+        let flagged = qualifiers.into_iter().map(|info| Info { flags: InfoFlags::QUALIFIER.bits(), ..info });
+        let infos = [info("several", value.into())].into_iter().chain(flagged).collect();
+        info("pmix.qual.val", Value::info_array(infos))
+    };
+    let node = TestServer::start("node0", LocalHost);
+    let of_process = vec![
+        info("pmix.rank", Value::ProcRank(Rank::from(2))),
+        array(21, qualifiers(1, None)),
+        info("several", 20_u32.into()),
+        array(22, qualifiers(2, Some("red"))),
+    ];
+    let description = vec![
+        info("pmix.job.size", 3_u32.into()),
+        array(1, qualifiers(1, None)),
+        info("pmix.job.arr", Value::info_array(vec![array(2, qualifiers(2, None)), info("several", 9_u32.into())])),
+        info("pmix.pdata", Value::info_array(of_process)),
+    ];
+    node.server.register_namespace(&namespace("job"), 3, description).unwrap();
+    // What is told again of one leaves the others.
+    node.server.register_namespace(&namespace("job"), 3, vec![array(11, qualifiers(1, None))]).unwrap();
+    (0..3).for_each(|rank| node.register_client("job", rank));
+    let writer = node.connect("job", 1);
+    writer.put_qualified(Scope::Global, several.clone(), 101_u32, qualifiers(1, None)).unwrap();
+    writer.put_qualified(Scope::Global, several.clone(), 0_u32, qualifiers(2, Some("red"))).unwrap();
+    writer.put(Scope::Global, "several", 100_u32).unwrap();
+    writer.put_qualified(Scope::Local, several.clone(), 102_u32, qualifiers(2, Some("red"))).unwrap();
+    writer.put_qualified(Scope::Global, several.clone(), 103_u32, qualifiers(2, Some("blue"))).unwrap();
+    let refused = writer.put(Scope::Global, "pmix.qual.val", 1_u32).unwrap_err();
+    assert!(refused.to_string().contains("array of infos"), "{refused}");
+    assert_eq!(with_qualifiers(&writer, writer.proc(), Some(2), Some("red")), Some(102), "what is put is seen at once");
+    writer.commit().unwrap();
+    let near = node.connect("job", 0);
+    let far: Vec<Client> = [connect_over_tcp(&node)]
+        .into_iter()
+        .chain(FOREIGN[2..].iter().map(|one| connect_as_foreign(&node, *one)))
+        .collect();
+    assert!(near.reads_segment() && far.iter().all(|far| !far.reads_segment()));
+    for client in [&near, &writer].into_iter().chain(&far) {
+        let of = |rank: Rank, number, colour| {
+            with_qualifiers(client, &ProcId { namespace: namespace("job"), rank }, number, colour)
+        };
+        let put = |number, colour| of(1.into(), number, colour);
+        assert_eq!(put(None, None), Some(100));
+        assert_eq!(put(Some(1), None), Some(101));
+        assert_eq!(put(Some(2), Some("red")), Some(102));
+        assert_eq!(put(None, Some("blue")), Some(103));
+        assert_eq!([put(Some(3), None), put(Some(1), Some("red")), put(None, Some("green"))], [None; 3]);
+        let job = |number| of(Rank::Wildcard, number, None);
+        assert_eq!([job(None), job(Some(1)), job(Some(2)), job(Some(3))], [Some(9), Some(11), Some(2), None]);
+        let told = |number, colour| of(2.into(), number, colour);
+        assert_eq!([told(None, None), told(Some(1), None), told(None, Some("red"))], [Some(20), Some(21), Some(22)]);
+        let everything = client.find(Some(proc("job", 1)), None, &[]).unwrap().into_value().unwrap();
+        let Value::DataArray(everything) = everything else { panic!("everything is an array") };
+        let of_key = |key: &str| {
+            let is_of_key = |one: &&Value| matches!(one, Value::Info(info) if info.key.as_str() == key);
+            everything.elements.iter().filter(is_of_key).count()
+        };
+        assert_eq!([of_key("pmix.qual.val"), of_key("several")], [3, 1]);
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, Refusal, StagingError};
 use crate::gds::{AsStatus, KeyRef};
-use crate::keys::TypedKey;
+use crate::keys::{self, TypedKey};
 use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Prover, Session};
-use crate::types::{DataType, Info, IntoValue, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{DataType, Info, InfoFlags, IntoValue, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
 
 use super::options::{FenceOptions, GetOptions};
 use super::typed::KeyType;
@@ -237,6 +237,25 @@ impl Client {
         self.session.put(scope, key, value)
     }
 
+    /// Puts one of several values of a key, which differ in their qualifiers (`PMIX_QUALIFIED_VALUE`). A Get with
+    /// [`GetOptions::qualifier`](crate::GetOptions::qualifier) finds the one that has all of its qualifiers, one without finds
+    /// what was put without.
+    ///
+    /// # Errors
+    /// As [`Client::put`].
+    pub fn put_qualified(
+        &self,
+        scope: Scope,
+        key: Key,
+        value: impl Into<Value>,
+        qualifiers: Vec<Info>,
+    ) -> Result<(), StagingError> {
+        let flagged =
+            qualifiers.into_iter().map(|info| Info { flags: info.flags | InfoFlags::QUALIFIER.bits(), ..info });
+        let infos = std::iter::once(Info::new(key, value)).chain(flagged).collect();
+        self.session.put(scope, keys::QUALIFIED_VALUE.name(), Value::info_array(infos))
+    }
+
     /// Stores a value about any process, for this process alone.
     ///
     /// # Errors
@@ -362,7 +381,9 @@ impl Client {
     pub fn get_all(&self, proc: &ProcId, options: &GetOptions) -> Result<Vec<Info>, GetError> {
         let directives = GetDirectives::parse(&options.directives)?;
         match self.fetch(proc.clone(), None, directives)?.into_value() {
-            Ok(Value::DataArray(array)) => Ok(array.elements.into_iter().filter_map(into_info).collect()),
+            Ok(Value::DataArray(mut array)) => {
+                Ok(std::mem::take(&mut array.elements).into_iter().filter_map(into_info).collect())
+            }
             Ok(_) | Err(_) => Err(GetError::Damaged { key: Cow::Borrowed(""), proc: proc.clone() }),
         }
     }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::keys;
-use crate::types::{Info, Key, ProcId, Scope, Value};
+use crate::types::{Info, InfoFlags, Key, ProcId, Scope, Value};
 
 /// How a fence is done. The default is a barrier over the caller's namespace, without data, without time limit.
 ///
@@ -92,6 +92,11 @@ impl GetOptions {
     /// Only values posted with this scope (`PMIX_DATA_SCOPE`).
     pub fn scope(self, scope: Scope) -> Self {
         self.directive(keys::DATA_SCOPE.name(), Value::Scope(scope.to_raw()))
+    }
+
+    /// Only a value that was put, or registered, with this qualifier, and maybe others.
+    pub fn qualifier(self, key: Key, value: impl Into<Value>) -> Self {
+        self.info(Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key, value) })
     }
 
     /// Any other directive or qualifier.

@@ -18,8 +18,8 @@ pub struct DecodeLimits {
 impl DecodeLimits {
     /// Longest message in bytes unless configured otherwise.
     pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
-    /// Deepest value that is written, and that is read unless configured otherwise. Bounds the stack.
-    pub const NESTING_MAX: u32 = 32;
+    /// Deepest value that is written, and that is read unless configured otherwise.
+    pub const NESTING_MAX: u32 = crate::types::NESTING_MAX;
 
     /// For data that servers exchange through their hosts, which are trusted not to flood: 1 GiB of modex data of any
     /// number of processes.

@@ -4,7 +4,7 @@ use super::integer::Integer;
 use super::value::read_lent;
 use super::wire::{DataTypeNumber, Int32, Size};
 use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
-use crate::types::{DataType, LentEntry, LentKey, LentValue, Value};
+use crate::types::{BARE_NESTING_MAX, DataType, LentEntry, LentKey, LentValue, Value, descend};
 
 /// Takes pack operations from a message. The only place that compares a foreign length with what is there.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct Reader<'a> {
     limits: DecodeLimits,
     elements_left: usize,
     depth: u32,
+    /// Of these the last ones without an array between.
+    bare: u32,
     field: &'static str,
 }
 
@@ -33,6 +35,7 @@ impl<'a> Reader<'a> {
             limits: *limits,
             elements_left: limits.element_count_max,
             depth: 0,
+            bare: 0,
             field: "message",
         };
         if message.len() > limits.message_bytes_max {
@@ -192,8 +195,8 @@ impl<'a> Reader<'a> {
         read: impl FnOnce(&mut Reader<'o>) -> Result<T, DecodeError>,
     ) -> Result<T, DecodeError> {
         let position = self.position.saturating_sub(object.len());
-        let Self { limits, elements_left, depth, field, .. } = *self;
-        let mut inner = Reader { bytes: object, position, codec, limits, elements_left, depth, field };
+        let Self { limits, elements_left, depth, bare, field, .. } = *self;
+        let mut inner = Reader { bytes: object, position, codec, limits, elements_left, depth, bare, field };
         let outcome = read(&mut inner);
         self.elements_left = inner.elements_left;
         outcome
@@ -304,18 +307,22 @@ impl<'a> Reader<'a> {
         Ok(elements)
     }
 
-    /// Runs `read` one level further down.
+    /// Runs `read` one level further down, for a value of this type.
     pub(super) fn deeper<T>(
         &mut self,
+        data_type: DataType,
         read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<T, DecodeError> {
-        let limit = self.limits.nesting_max;
-        if self.depth >= limit {
-            return Err(self.error(DecodeProblem::TooDeep { limit }));
+        let bare = if data_type == DataType::DataArray { 0 } else { self.bare + 1 };
+        for (found, limit) in [(self.depth + 1, self.limits.nesting_max), (bare, BARE_NESTING_MAX)] {
+            if found > limit {
+                return Err(self.error(DecodeProblem::TooDeep { limit }));
+            }
         }
+        let outer = (self.depth, std::mem::replace(&mut self.bare, bare));
         self.depth += 1;
-        let outcome = read(self);
-        self.depth -= 1;
+        let outcome = descend(|| read(self));
+        (self.depth, self.bare) = outer;
         outcome
     }
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::wire::{self, Info, Kval};
 use super::*;
-use crate::types::{DataArray, DataType, Key, Text, Value};
+use crate::types::{self, BARE_NESTING_MAX, DataArray, DataType, Key, Text, Value};
 
 fn codec(generation: Generation, described: bool) -> Codec {
     Codec { generation, described }
@@ -151,8 +151,16 @@ fn ten_thousand_levels_are_an_error_in_both_directions() {
 
 #[test]
 fn the_deepest_value_that_is_written_is_read() {
-    let deepest = (1..DecodeLimits::NESTING_MAX).fold(Value::Undefined, |inner, _| Value::Value(Box::new(inner)));
-    assert_eq!(unpacked::<Value>(Codec::V41, &packed::<Value>(Codec::V41, &deepest)), Ok(deepest));
+    let bare = (1..BARE_NESTING_MAX).fold(Value::Undefined, |inner, _| Value::Value(Box::new(inner)));
+    let nested = |levels: u32| {
+        let array = |inner| Value::info_array(vec![types::Info::new(Key::from_static("k"), inner)]);
+        (0..levels).fold(Value::info_array(Vec::new()), |inner, _| array(inner))
+    };
+    for deepest in [bare, nested(DecodeLimits::NESTING_MAX / 2 - 1)] {
+        assert!(unpacked::<Value>(Codec::V41, &packed::<Value>(Codec::V41, &deepest)) == Ok(deepest));
+    }
+    let deeper = Writer::new(Codec::V41).pack::<Value>(&nested(DecodeLimits::NESTING_MAX / 2 + 1));
+    assert_eq!(deeper, Err(EncodeError::TooDeep { limit: 2049 }));
 }
 
 #[test]

@@ -34,12 +34,12 @@ impl Encoding for Value {
 /// Writes a value without its type.
 pub(super) fn write_content(writer: &mut Writer, value: &Value) -> Result<(), EncodeError> {
     writer.require(value.data_type())?;
-    writer.deeper(|writer| write_variant(writer, value))
+    writer.deeper(value.data_type(), |writer| write_variant(writer, value))
 }
 
 /// Reads a value of a type that the encoding has.
 pub(super) fn read_content(reader: &mut Reader<'_>, data_type: DataType) -> Result<Value, DecodeError> {
-    reader.deeper(|reader| read_variant(reader, data_type))
+    reader.deeper(data_type, |reader| read_variant(reader, data_type))
 }
 
 /// Reads a value whose bytes, if it is a string or a byte object, stay where they are.

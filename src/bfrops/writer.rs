@@ -2,7 +2,7 @@ use super::array::write_elements;
 use super::integer::Integer;
 use super::wire::{DataTypeNumber, Int32};
 use super::{Codec, DecodeLimits, EncodeError, Encoding};
-use crate::types::{DataType, Value};
+use crate::types::{BARE_NESTING_MAX, DataType, Value, descend};
 
 /// Appends pack operations to a buffer.
 #[derive(Debug)]
@@ -10,20 +10,22 @@ pub struct Writer {
     bytes: Vec<u8>,
     codec: Codec,
     depth: u32,
+    /// Of these the last ones without an array between.
+    bare: u32,
 }
 
 impl Writer {
     /// An empty buffer.
     #[must_use]
     pub const fn new(codec: Codec) -> Self {
-        Self { bytes: Vec::new(), codec, depth: 0 }
+        Self { bytes: Vec::new(), codec, depth: 0, bare: 0 }
     }
 
     /// An empty buffer in the memory of one that is not needed any more.
     #[must_use]
     pub fn reusing(codec: Codec, mut bytes: Vec<u8>) -> Self {
         bytes.clear();
-        Self { bytes, codec, depth: 0 }
+        Self { bytes, codec, depth: 0, bare: 0 }
     }
 
     /// The encoding in use.
@@ -101,17 +103,22 @@ impl Writer {
         number.write(self);
     }
 
-    /// Runs `write` one level further down.
+    /// Runs `write` one level further down, for a value of this type.
     pub(super) fn deeper(
         &mut self,
+        data_type: DataType,
         write: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
-        if self.depth >= DecodeLimits::NESTING_MAX {
-            return Err(EncodeError::TooDeep { limit: DecodeLimits::NESTING_MAX });
+        let bare = if data_type == DataType::DataArray { 0 } else { self.bare + 1 };
+        for (found, limit) in [(self.depth + 1, DecodeLimits::NESTING_MAX), (bare, BARE_NESTING_MAX)] {
+            if found > limit {
+                return Err(EncodeError::TooDeep { limit });
+            }
         }
+        let outer = (self.depth, std::mem::replace(&mut self.bare, bare));
         self.depth += 1;
-        let outcome = write(self);
-        self.depth -= 1;
+        let outcome = descend(|| write(self));
+        (self.depth, self.bare) = outer;
         outcome
     }
 

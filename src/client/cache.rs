@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::proto::RankData;
 use crate::types::{Key, ProcId, Rank, Value, footprint};
 
@@ -66,7 +67,13 @@ impl Cache {
     pub fn receive(&mut self, data: &[RankData]) {
         for of in data {
             for entry in &of.entries {
-                self.insert(&of.proc, &entry.key, &entry.value);
+                match entry.key.as_str() {
+                    QUALIFIED_VALUE => {
+                        let (key, value) = qualified::stored(entry.key.clone(), entry.value.clone());
+                        self.insert(&of.proc, &key, &value)
+                    }
+                    _ => self.insert(&of.proc, &entry.key, &entry.value),
+                };
             }
         }
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::attribute;
 pub use crate::gds::RealmName as RealmDirective;
-use crate::gds::{AsStatus, RealmQualifiers, RealmRequest};
-use crate::types::{Info, InfoFlags, Key, Scope, Status, Value};
+use crate::gds::{AsStatus, RealmQualifiers, RealmRequest, qualified};
+use crate::types::{Info, Key, Scope, Status, Value};
 
 /// Directives of a Get.
 ///
@@ -32,6 +32,8 @@ pub struct GetDirectives {
     pub app_number: Option<u32>,
     /// Session by number.
     pub session_id: Option<u32>,
+    /// Only a value with these qualifiers: the entries that are flagged so.
+    pub qualifiers: Vec<Info>,
     /// Give a pointer into the store.
     pub pointer_values: bool,
     /// Fill the caller's storage.
@@ -93,7 +95,7 @@ impl GetDirectives {
     /// # Errors
     /// [`DirectiveError`] for a known directive with an impossible value, and for two realms at once.
     pub fn parse(infos: &[Info]) -> Result<Self, DirectiveError> {
-        let mut directives = Self::default();
+        let mut directives = Self { qualifiers: qualified::qualifiers(infos), ..Self::default() };
         for info in infos {
             match directives.apply(info)? {
                 Honoured::Here => {}
@@ -168,7 +170,7 @@ impl GetDirectives {
         self.scope.is_none()
             && self.session_id.is_none()
             && self.realm_request() == RealmRequest::Default
-            && !self.upward.iter().any(|info| info.flags().contains(InfoFlags::QUALIFIER))
+            && self.qualifiers.is_empty()
     }
 
     /// Makes the request one that the server answers from what it has.

@@ -2,6 +2,7 @@
 
 use super::attribute;
 use super::directives::GetDirectives;
+use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::gds::{AsStatus, KeyRef, RealmRequest};
 use crate::keys::{DefaultRealm, default_realm};
 use crate::proto::RankData;
@@ -139,6 +140,8 @@ pub struct Question<'a> {
     pub realm: RealmRequest<'a>,
     /// Only values posted with this scope.
     pub scope: Option<Scope>,
+    /// Only a value with these qualifiers, if there are any.
+    pub qualifiers: &'a [Info],
 }
 
 /// Why a segment gave nothing.
@@ -325,6 +328,7 @@ fn question(request: &GetRequest, rank: Rank) -> Question<'_> {
         key: request.key.as_ref().map(|key| KeyRef::new(key.as_str())),
         realm: request.realm(),
         scope: request.directives.scope,
+        qualifiers: &request.directives.qualifiers,
     }
 }
 
@@ -353,7 +357,7 @@ fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -
 fn ask<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S, miss: Miss) -> Decision<S::Value> {
     let not_found = Decision::NotFound(Status::ERR_NOT_FOUND);
     let directives = &request.directives;
-    if directives.optional || !stores.is_connected() || directives.scope == Some(Scope::Internal) {
+    if directives.optional || !stores.is_connected() {
         return not_found;
     }
     // What other jobs were told of a session is in no segment of this one, and what comes and goes with sets and groups in
@@ -362,7 +366,9 @@ fn ask<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S, mi
     let is_segment_complete = miss == Miss::NotFound && !is_elsewhere;
     let is_own_namespace = request.proc.namespace == own.namespace;
     let mut request = aimed_at(rank, request);
-    if request.is_reserved() && is_own_namespace {
+    // What is for its process alone comes from nobody else: what the host registered is all that there may be.
+    let is_registered = request.is_reserved() && is_own_namespace || directives.scope == Some(Scope::Internal);
+    if is_registered {
         // The job's data are complete before the job starts, so a segment that lacks the key has the last word. A
         // process without one asks what its server has at hand: peers leave keys out of the start-up message.
         if is_segment_complete {
@@ -387,11 +393,16 @@ fn in_answer(request: &GetRequest, rank: Rank, data: &[RankData]) -> Option<Valu
         of.proc.namespace == request.proc.namespace && (of.proc.rank == rank || rank == Rank::Undefined)
     };
     let Some(key) = &request.key else {
-        let entries: Vec<Info> = data.iter().filter(is_wanted).flat_map(|of| &of.entries).map(to_info).collect();
+        let mut entries: Vec<Info> = data.iter().filter(is_wanted).flat_map(|of| &of.entries).map(to_info).collect();
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
         return (!entries.is_empty()).then(|| Value::info_array(entries));
     };
     // The newest value of a key comes last.
     let mut entries = data.iter().filter(is_wanted).flat_map(|of| &of.entries).rev();
+    if !request.directives.qualifiers.is_empty() {
+        let qualified = entries.filter(|entry| entry.key.as_str() == QUALIFIED_VALUE).map(|entry| &entry.value);
+        return qualified::best(key.as_str(), &request.directives.qualifiers, qualified).and_then(qualified::inner);
+    }
     entries.find(|entry| entry.key == *key).map(|entry| entry.value.clone())
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::gds::AsStatus;
+use crate::gds::qualified::{self, QUALIFIED_VALUE, Qualified};
 use crate::proto::Commit;
-use crate::types::{Key, KeyError, Kval, ProcId, Rank, Scope, Status, Value, footprint};
+use crate::types::{Info, Key, KeyError, Kval, ProcId, Rank, Scope, Status, Value, footprint};
 
 /// Values of this process that need no server.
 ///
@@ -112,6 +113,11 @@ pub enum StagingError {
         /// The type's name.
         data_type: &'static str,
     },
+    /// A qualified value that is none.
+    #[error(
+        "a qualified value is an array of infos: first the key with its value, then the qualifiers, flagged as such"
+    )]
+    NotQualified,
     /// All values together are larger than allowed.
     #[error("values of this process would take {needed_bytes} bytes, the limit is {limit}")]
     Full {
@@ -125,7 +131,7 @@ pub enum StagingError {
 impl AsStatus for StagingError {
     fn status(&self) -> Status {
         match self {
-            Self::Key(_) | Self::JobData { .. } => Status::ERR_BAD_PARAM,
+            Self::Key(_) | Self::JobData { .. } | Self::NotQualified => Status::ERR_BAD_PARAM,
             Self::ValueTooLarge { .. } | Self::ValueTooDeep { .. } => Status::ERR_INVALID_VAL_LENGTH,
             Self::UnknownType { .. } => Status::ERR_NOT_SUPPORTED,
             Self::TooManyKeys { .. } | Self::Full { .. } => Status::ERR_OUT_OF_RESOURCE,
@@ -186,11 +192,16 @@ impl Staging {
     /// # Errors
     /// [`StagingError`] for a key that is reserved or malformed, and at the limits.
     pub fn put(&mut self, scope: Scope, key: &str, value: Value) -> Result<(), StagingError> {
+        if key == QUALIFIED_VALUE {
+            let qualified = Qualified::of(&value).ok_or(StagingError::NotQualified)?;
+            Key::for_put(qualified.key().as_str().to_owned())?;
+            return self.insert_own(scope, Key::from_static(QUALIFIED_VALUE), value);
+        }
         let key = Key::for_put(key.to_owned())?;
         self.insert_own(scope, key, value)
     }
 
-    /// As [`Staging::put`], of any key, reserved or not.
+    /// As [`Staging::put`], of any key, reserved or not. A qualified value is put under `PMIX_QUALIFIED_VALUE`.
     ///
     /// # Errors
     /// [`StagingError`] at the limits.
@@ -224,6 +235,7 @@ impl Staging {
         if *proc == self.own {
             return self.insert_own(Scope::Internal, key, value);
         }
+        let (key, value) = named(key, value)?;
         let size_bytes = self.measure(&key, &value)?;
         let replaced = self.others.get(proc).and_then(|entries| entries.get(&key));
         let freed_bytes = replaced.map_or(0, |slot| slot.size_bytes);
@@ -234,7 +246,8 @@ impl Staging {
         Ok(())
     }
 
-    /// What this process holds for a key of a process; with a scope, only what that scope's audience sees.
+    /// What this process holds for a key of a process; with a scope, only what that scope's audience sees. The global one
+    /// excludes nothing that the process has put itself.
     #[must_use]
     pub fn find(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
         let slot = match scope {
@@ -243,6 +256,23 @@ impl Staging {
             Some(Scope::Local | Scope::Remote | Scope::Global) => None,
         };
         slot.map(|slot| &slot.value)
+    }
+
+    /// A qualified value of a process, without key and qualifiers; otherwise as [`Staging::find`].
+    #[must_use]
+    pub fn find_qualified(&self, proc: &ProcId, key: &str, qualifiers: &[Info], scope: Option<Scope>) -> Option<Value> {
+        let prefix = qualified::prefix(key);
+        let of_key = |name: &&Key| name.as_str().starts_with(&prefix);
+        let (own, others) = (*proc == self.own, self.others.get(proc));
+        let names =
+            self.entries.keys().filter(|_| own).chain(others.into_iter().flat_map(BTreeMap::keys)).filter(of_key);
+        let values = names.filter_map(|name| self.find(proc, name.as_str(), scope));
+        qualified::best(key, qualifiers, values.map(|value| &**value)).and_then(qualified::inner)
+    }
+
+    /// All that this process holds of its own, by the names it is stored under; with a scope, only what that scope's audience sees.
+    pub fn own(&self, scope: Option<Scope>) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
+        self.entries.iter().filter_map(move |(key, entry)| Some((key, &entry.find(scope)?.value)))
     }
 
     /// What was put since the last commit, and nothing that was replaced meanwhile; `None` if nothing is new. In the
@@ -264,7 +294,7 @@ impl Staging {
             }
             message_bytes = with_this;
             if let Some((_, kvals)) = parts.iter_mut().find(|(of, _)| *of == scope) {
-                kvals.push(Kval { key: key.clone(), value: Value::clone(&slot.value) });
+                kvals.push(Kval { key: qualified::told(key.clone()), value: Value::clone(&slot.value) });
             }
         }
         self.committed = taken;
@@ -284,6 +314,7 @@ impl Staging {
     }
 
     fn insert_own(&mut self, scope: Scope, key: Key, value: Value) -> Result<(), StagingError> {
+        let (key, value) = named(key, value)?;
         let size_bytes = self.measure(&key, &value)?;
         let put = self.last_put + 1;
         let before = self.entries.get(&key);
@@ -334,6 +365,14 @@ impl Staging {
     }
 }
 
+/// The name that a value is kept under.
+fn named(key: Key, value: Value) -> Result<(Key, Value), StagingError> {
+    match qualified::stored(key, value) {
+        (key, _) if key.as_str() == QUALIFIED_VALUE => Err(StagingError::NotQualified),
+        named => Ok(named),
+    }
+}
+
 impl Entry {
     /// Every put is visible to the process itself, so each ends what was internal before.
     fn set(&mut self, scope: Scope, slot: Slot) {
@@ -349,14 +388,13 @@ impl Entry {
         }
     }
 
-    /// What the scope's audience sees; without a scope, what this process put last.
+    /// What the scope's audience sees; without a scope, or with that of all, what this process put last.
     fn find(&self, scope: Option<Scope>) -> Option<&Slot> {
         match scope {
-            None => self.slots().max_by_key(|slot| slot.put),
+            None | Some(Scope::Global) => self.slots().max_by_key(|slot| slot.put),
             Some(Scope::Internal) => self.internal.as_ref(),
             Some(Scope::Local) => self.same_node.as_ref(),
             Some(Scope::Remote) => self.other_nodes.as_ref(),
-            Some(Scope::Global) => self.same_node.as_ref().filter(|slot| self.is_global(slot)),
         }
     }
 
@@ -371,7 +409,7 @@ impl Entry {
     /// Bytes held; a value that two audiences share counts once.
     fn size_bytes(&self) -> usize {
         let all = self.slots().fold(0, |sum: usize, slot| sum.saturating_add(slot.size_bytes));
-        let shared = self.find(Some(Scope::Global)).map_or(0, |slot| slot.size_bytes);
+        let shared = self.same_node.as_ref().filter(|slot| self.is_global(slot)).map_or(0, |slot| slot.size_bytes);
         all - shared
     }
 

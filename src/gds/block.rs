@@ -127,6 +127,7 @@ pub(crate) const fn is_visible(entry: &Entry, audience: Option<Audience>) -> boo
 #[inline(always)]
 const fn scope_admits(scope: u8, origin: u8, audience: Option<Audience>) -> bool {
     let bit = match (audience, origin) {
+        (Some(Audience::Nobody), _) => return false,
         (Some(Audience::SameNode), _) | (None, origin::LOCAL) => SCOPE_LOCAL,
         (Some(Audience::OtherNodes), _) | (None, _) => SCOPE_REMOTE,
     };

@@ -9,11 +9,11 @@ use rkyv::rancor;
 use rkyv::util::AlignedVec;
 
 use super::error::ValueError;
-use crate::types::{DataType, LentValue, LocalAddress, Namespace, Rank, Text, Value};
+use crate::types::{DataType, LentValue, LocalAddress, Namespace, Rank, Text, Value, footprint};
 
 /// Longest chain of out-of-line parts that an archive may have: bounds the stack its validation needs. Each level of
-/// nested arrays of infos takes three.
-pub(crate) const ARCHIVE_DEPTH_MAX: usize = 256;
+/// nested arrays of infos, two of values, takes three.
+pub(crate) const ARCHIVE_DEPTH_MAX: usize = 3 * 1024 + 64;
 
 /// A value in the form the segment stores.
 #[derive(Debug)]
@@ -117,6 +117,12 @@ impl<'e> Identity<'e> {
         Self { data_type, bits: Some(bits), bytes: &[] }
     }
 
+    /// The same as bytes.
+    pub(crate) fn hash_bytes(&self) -> Vec<u8> {
+        let bits = self.bits.map_or([0; 8], u64::to_le_bytes);
+        [&bits[..], self.bytes].concat()
+    }
+
     /// Of stored bytes or an archive.
     pub(crate) const fn of_bytes(data_type: DataType, bytes: &'e [u8]) -> Self {
         Self { data_type, bits: None, bytes }
@@ -124,6 +130,8 @@ impl<'e> Identity<'e> {
 }
 
 fn archive(value: &Value) -> Result<AlignedVec, ValueError> {
+    // What nobody could send.
+    footprint(value).ok_or(ValueError::TooDeep)?;
     let bytes = rkyv::to_bytes::<rancor::Error>(value).map_err(|_| ValueError::NotArchivable)?;
     // What readers would refuse must not be stored.
     super::value_ref::access(&bytes).map_err(|_| ValueError::TooDeep)?;

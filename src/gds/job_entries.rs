@@ -3,7 +3,9 @@
 use super::job::JobView;
 use super::job_record::{AppRecord, Column, ColumnValues, JobRecord, SessionRecord};
 use super::memory::Damage;
+use super::qualified::told_name;
 use super::reader::NamespaceReader;
+use super::registration;
 use super::value_ref::ValueRef;
 use super::walk::{JobTables, StoredColumn};
 use crate::keys;
@@ -55,7 +57,7 @@ impl NamespaceReader {
         let Some(tables) = self.job_tables()? else { return Ok(()) };
         let mut one = |entry| visit(JobEntry::One(entry));
         for (key, value) in &tables.job {
-            one(Kval { key: key_of(key)?, value: value.to_value()? });
+            one(Kval { key: key_of(told_name(key))?, value: value.to_value()? });
         }
         session_array(&tables)?.into_iter().for_each(&mut one);
         for node in 0..tables.node_count {
@@ -80,7 +82,7 @@ impl NamespaceReader {
         let is_rank = |column: &&StoredColumn<'_>| column.key() == keys::RANK.name();
         let ranks = tables.proc_columns.iter().find(is_rank);
         let columns: Vec<&StoredColumn<'_>> = tables.proc_columns.iter().filter(|column| !is_rank(column)).collect();
-        let keys = columns.iter().map(|column| key_of(column.key())).collect::<Result<Vec<_>, _>>()?;
+        let keys = columns.iter().map(|column| key_of(told_name(column.key()))).collect::<Result<Vec<_>, _>>()?;
         let mut values = vec![None; columns.len()];
         let mut last_node = None;
         for rank in 0..tables.rank_count {
@@ -172,7 +174,7 @@ fn other_infos(values: &[(&str, ValueRef<'_>)], without: &str) -> Result<Vec<Inf
 
 fn push_info(infos: &mut Vec<Info>, key: &str, value: Option<ValueRef<'_>>) -> Result<(), Damage> {
     if let Some(value) = value {
-        infos.push(Info::new(key_of(key)?, value.to_value()?));
+        infos.push(Info::new(key_of(told_name(key))?, value.to_value()?));
     }
     Ok(())
 }
@@ -199,7 +201,9 @@ fn column_values(column: &StoredColumn<'_>) -> Result<ColumnValues, Damage> {
     {
         return Ok(ColumnValues::Constant(value));
     }
-    if let Some((data_type, values)) = column.view().numbers()? {
+    if let Some((data_type, values)) = column.view().numbers()?
+        && registration::is_of_numbers(data_type)
+    {
         return Ok(ColumnValues::Numbers { data_type, values });
     }
     if let Some(indexes) = column.view().sparse_indexes()? {

@@ -28,6 +28,7 @@ mod limits;
 mod memory;
 pub mod model;
 mod publish;
+pub mod qualified;
 mod quick;
 mod reader;
 mod record;

@@ -4,7 +4,7 @@
 //! descriptions literally: loose entries and job arrays are job-level values, process arrays are values of their rank.
 //! It expands no maps, derives nothing, and knows no realm but job and process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{AsStatus, Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish};
 use crate::types::{Info, Key, Kval, Namespace, Rank, Status, Value};
@@ -111,6 +111,7 @@ fn newest<'a>(
 
 fn is_visible(origin: Origin, posted: &Posted, audience: Option<Audience>) -> bool {
     match (audience, origin) {
+        (Some(Audience::Nobody), _) => false,
         (Some(Audience::SameNode), _) | (None, Origin::Local) => posted.scope.is_visible_locally(),
         (Some(Audience::OtherNodes), _) | (None, Origin::Remote) => posted.scope.is_visible_remotely(),
     }
@@ -186,6 +187,17 @@ impl Publish for MapStore {
             Some(job) => self.search(namespace, job, lookup),
             None => Err(LookupError::UnknownNamespace { namespace: namespace.clone() }),
         }
+    }
+
+    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Vec<String>, LookupError> {
+        let job = self
+            .namespaces
+            .get(namespace)
+            .ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })?;
+        let posted = job.posted.values().flatten().map(|(_, posted)| &posted.key);
+        let keys = job.job_level.keys().chain(job.described.values().flat_map(BTreeMap::keys)).chain(posted);
+        let names = keys.map(Key::as_str).filter(|name| name.starts_with(prefix)).map(str::to_owned);
+        Ok(names.collect::<BTreeSet<String>>().into_iter().collect())
     }
 
     fn posted_under(

@@ -1,5 +1,6 @@
 //! What the server core needs of a datastore, so that it can be driven with real segments or with a plain map.
 
+use super::qualified;
 use super::registration::Description;
 use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Scope, Status, Value};
 
@@ -19,15 +20,18 @@ pub enum Audience {
     SameNode,
     /// Processes on other nodes: `remote` and `global` values.
     OtherNodes,
+    /// Nobody: no value that a process posted.
+    Nobody,
 }
 
 impl Audience {
     /// Whose values a Get is about that names a scope (`PMIX_DATA_SCOPE`); `None`: everybody's, as without a scope.
-    /// What is for its process alone is in no store.
+    /// What is for its process alone is in no store. What the host registered has no scope, so no scope excludes it.
     #[must_use]
     pub const fn of_scope(scope: Option<Scope>) -> Option<Self> {
         match scope {
-            None | Some(Scope::Global | Scope::Internal) => None,
+            None | Some(Scope::Global) => None,
+            Some(Scope::Internal) => Some(Self::Nobody),
             Some(Scope::Local) => Some(Self::SameNode),
             Some(Scope::Remote) => Some(Self::OtherNodes),
         }
@@ -301,7 +305,37 @@ pub trait Publish {
     /// [`LookupError`].
     fn lookup(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<Value, LookupError>;
 
+    /// One qualified value: of those of the key that have all of the qualifiers the one with the fewest others, whole.
+    ///
+    /// # Errors
+    /// [`LookupError`].
+    fn lookup_qualified(
+        &self,
+        namespace: &Namespace,
+        lookup: &Lookup<'_>,
+        qualifiers: &[Info],
+    ) -> Result<Value, LookupError> {
+        let (key, mut missing) = (lookup.key.name, None);
+        let names = self.names(namespace, &qualified::prefix(key))?;
+        let found = names.iter().filter_map(|name| {
+            let found = self.lookup(namespace, &Lookup { key: KeyRef::new(name), ..*lookup });
+            found.map_err(|error| missing = Some(error)).ok()
+        });
+        let best = qualified::best(key, qualifiers, found);
+        let not_found = || LookupError::NotFound { key: key.to_owned(), whose: format!("{namespace}:{}", lookup.rank) };
+        best.ok_or_else(|| {
+            missing.filter(|error| !matches!(error, LookupError::NotFound { .. })).unwrap_or_else(not_found)
+        })
+    }
+
+    /// The names under which something is stored that begin so, in order.
+    ///
+    /// # Errors
+    /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
+    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Vec<String>, LookupError>;
+
     /// All that one process posted and the audience may see; newest value of each key; empty if it posted nothing.
+    /// Qualified values come under the key of these.
     ///
     /// # Errors
     /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].

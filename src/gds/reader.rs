@@ -7,11 +7,11 @@ use super::dictionary::{self, KeyId};
 use super::format::{self, Cell, Entry};
 use super::memory::{Damage, Memory};
 use super::publish::{Audience, KeyRef, Lookup, RealmRequest};
-use super::quick;
 use super::search::Search;
 use super::value_ref::ValueRef;
+use super::{qualified, quick};
 use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentReader};
-use crate::types::Rank;
+use crate::types::{Info, Rank, Value};
 
 /// Reads a namespace. Cheap to make (nothing is copied or scanned), and safe to share between threads.
 ///
@@ -104,6 +104,24 @@ impl NamespaceReader {
             Ok(None) => Err(ReadError::NotFound),
             Err(error) => Err(error),
         }
+    }
+
+    /// A qualified value, copied, whole: of those of the key that have all of the qualifiers the one with the fewest others.
+    /// Takes time linear in the number of keys.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn get_qualified(&self, lookup: &Lookup<'_>, qualifiers: &[Info]) -> Result<Value, ReadError> {
+        let mut missing = ReadError::NotFound;
+        let mut values = Vec::new();
+        for name in self.names(&qualified::prefix(lookup.key.name))? {
+            match self.get(&Lookup { key: KeyRef::new(&name), ..*lookup }) {
+                Ok(value) => values.push(value.to_value()?),
+                Err(ReadError::NotFound) => {}
+                Err(error) => missing = error,
+            }
+        }
+        qualified::best(lookup.key.name, qualifiers, values.into_iter()).ok_or(missing)
     }
 
     /// As [`NamespaceReader::get`] without a realm or an audience, for what is found without a detour; `None`: ask that.

@@ -84,12 +84,13 @@ impl<'a> Search<'a, '_> {
             };
         }
         match self.posted_value(rank) {
-            Ok(None) => {
+            posted @ (Ok(None) | Err(ReadError::OutsideScope)) => {
                 let job = self.job()?;
-                let described = self.described_value(job, rank);
-                self.of_place(job, rank, described)
+                match self.described_value(job, rank)? {
+                    Some(value) => Ok(Some(value)),
+                    None => self.of_place(job, rank, posted),
+                }
             }
-            Err(ReadError::OutsideScope) => self.of_place(self.job()?, rank, Err(ReadError::OutsideScope)),
             posted => posted,
         }
     }

@@ -7,6 +7,7 @@ use super::error::StoreError;
 use super::job_record::JobRecord;
 use super::limits::StoreLimits;
 use super::publish::{Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish};
+use super::qualified::{self, QUALIFIED_VALUE};
 use super::reader::{NamespaceReader, ReadError};
 use super::registration::{self, Context, Description};
 use super::statistics::Statistics;
@@ -15,7 +16,7 @@ use super::walk::NamedValues;
 use super::writer::NamespaceWriter;
 use crate::keys;
 use crate::shmem::{BackingKind, ReaderHandle, SegmentOptions};
-use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Value};
+use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Scope, Value};
 
 /// How a [`Store`] keeps its segments.
 #[derive(Clone, Debug)]
@@ -169,7 +170,10 @@ impl Publish for Store {
         values: &[Posted],
     ) -> Result<bool, StoreError> {
         let writer = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
-        writer.append_block(rank, origin, values)
+        match values.iter().any(|posted| posted.key.as_str() == QUALIFIED_VALUE) {
+            true => writer.append_block(rank, origin, &values.iter().map(stored).collect::<Vec<_>>()),
+            false => writer.append_block(rank, origin, values),
+        }
     }
 
     fn take_arrival(
@@ -178,7 +182,17 @@ impl Publish for Store {
         rank: u32,
         entries: &[LentEntry<'_>],
     ) -> Result<usize, StoreError> {
-        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.take_arrival(rank, entries)
+        let writer = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
+        if !entries.iter().any(|entry| entry.key.as_str() == QUALIFIED_VALUE) {
+            return writer.take_arrival(rank, entries);
+        }
+        let posted = |entry: &LentEntry<'_>| {
+            let (key, value) = qualified::stored(entry.key.to_key(), entry.value.to_value());
+            Posted { scope: Scope::Remote, key, value }
+        };
+        writer.publish_arrivals()?;
+        writer.append_block(rank, Origin::Remote, &entries.iter().map(posted).collect::<Vec<_>>())?;
+        Ok(0)
     }
 
     fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<usize, StoreError> {
@@ -199,6 +213,11 @@ impl Publish for Store {
         let reader = self.known_reader(namespace)?;
         let value = reader.get(lookup).and_then(|value| Ok(value.to_value()?));
         value.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
+    }
+
+    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Vec<String>, LookupError> {
+        let names = self.known_reader(namespace)?.names(prefix);
+        names.map_err(|damage| damaged(namespace, &damage))
     }
 
     fn posted_under(
@@ -225,11 +244,17 @@ impl Publish for Store {
     }
 }
 
+/// Under the name that it is stored by.
+fn stored(posted: &Posted) -> Posted {
+    let (key, value) = qualified::stored(posted.key.clone(), posted.value.clone());
+    Posted { scope: posted.scope, key, value }
+}
+
 /// Values with their keys, out of the segment.
 fn copied(namespace: &Namespace, values: NamedValues<'_>) -> Result<Vec<Kval>, LookupError> {
     let copy = |(name, value): (&str, ValueRef<'_>)| {
         let key = Key::new(name.to_owned()).map_err(|error| damaged(namespace, &error))?;
-        Ok(Kval { key, value: value.to_value().map_err(|error| damaged(namespace, &error))? })
+        Ok(Kval { key: qualified::told(key), value: value.to_value().map_err(|error| damaged(namespace, &error))? })
     };
     values.into_iter().map(copy).collect()
 }

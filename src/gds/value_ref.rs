@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 use super::cell::{ARCHIVE_DEPTH_MAX, Identity, is_scalar_of, null_of, unsigned_of, value_of_bytes, value_of_scalar};
 use super::format::{Cell, INLINE_BYTES_MAX, form};
 use super::memory::{Damage, Memory};
-use crate::types::{ArchivedValue, DataType, Value};
+use crate::types::{ArchivedValue, DataType, Value, with_stack};
 
 /// A value where it is stored. Copying it copies a reference, not the value.
 ///
@@ -213,11 +213,21 @@ impl<'a> ValueRef<'a> {
 
 /// Validates an archive, with bounded recursion.
 pub(crate) fn access(bytes: &[u8]) -> Result<&ArchivedValue, Damage> {
+    const SHALLOW_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("the limit is not zero");
     const DEPTH_MAX: NonZeroUsize = NonZeroUsize::new(ARCHIVE_DEPTH_MAX).expect("the limit is not zero");
-    let mut context = Validator::new(ArchiveValidator::with_max_depth(bytes, Some(DEPTH_MAX)), SharedValidator::new());
+    // What is deeper than values use to be is validated again from the start, with the stack for it.
+    access_within(bytes, SHALLOW_MAX)
+        .or_else(|_| with_stack(VALIDATION_STACK_BYTES, || access_within(bytes, DEPTH_MAX)))
+}
+
+fn access_within(bytes: &[u8], depth_max: NonZeroUsize) -> Result<&ArchivedValue, Damage> {
+    let mut context = Validator::new(ArchiveValidator::with_max_depth(bytes, Some(depth_max)), SharedValidator::new());
     access_with_context::<ArchivedValue, _, rancor::Error>(bytes, &mut context)
         .map_err(|_| Damage::Archive { len: size_of_bytes(bytes) })
 }
+
+/// What validating the deepest archive takes in a build without optimisation, and some more. Only what is used is touched.
+const VALIDATION_STACK_BYTES: usize = 16 << 20;
 
 #[inline(always)]
 fn data_type_of(raw: u16) -> Result<DataType, Damage> {

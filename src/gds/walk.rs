@@ -150,6 +150,17 @@ impl NamespaceReader {
         dictionary::ids(memory)?.map(|id| dictionary::name(memory, id)).collect()
     }
 
+    /// The keys that begin so, in order.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn names(&self, prefix: &str) -> Result<Vec<String>, Damage> {
+        let mut names = self.keys()?;
+        names.retain(|name| name.starts_with(prefix));
+        names.sort_unstable();
+        Ok(names.into_iter().map(str::to_owned).collect())
+    }
+
     /// The description of the job; `None` if there is none yet.
     ///
     /// # Errors

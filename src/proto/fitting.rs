@@ -7,7 +7,7 @@ use std::borrow::Borrow;
 
 use crate::bfrops::wire::Kval;
 use crate::bfrops::{Codec, EncodeError, Generation, Writer};
-use crate::types::{self, DataArray, Key, Rank, Value};
+use crate::types::{self, DataArray, Key, Rank, Value, descend};
 
 /// Packs an entry, or as much of it as the encoding has types for: of an array of infos those that it can carry.
 pub(super) fn pack_entry(writer: &mut Writer, entry: &types::Kval) -> Result<(), EncodeError> {
@@ -65,7 +65,7 @@ fn pack_fitting(writer: &mut Writer, entry: &types::Kval) -> Result<(), EncodeEr
 fn fitting(value: &Value, codec: Codec) -> Option<Value> {
     match value {
         Value::DataArray(array) if codec.registers(array.element_type) => {
-            let elements = array.elements.iter().filter_map(|element| fitting(element, codec)).collect();
+            let elements = array.elements.iter().filter_map(|element| descend(|| fitting(element, codec))).collect();
             Some(Value::DataArray(Box::new(DataArray { element_type: array.element_type, elements })))
         }
         Value::Info(info) => {

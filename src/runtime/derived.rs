@@ -45,7 +45,8 @@ impl Derivable {
 
 /// Whether there may be a value although nobody registered one. Who looks only at what is there wants none.
 pub(super) fn may_follow(request: &GetRequest) -> bool {
-    !request.directives.optional && request.key.as_ref().is_some_and(|key| Derivable::of(key.as_str()).is_some())
+    let is_plain = !request.directives.optional && request.directives.qualifiers.is_empty();
+    is_plain && request.key.as_ref().is_some_and(|key| Derivable::of(key.as_str()).is_some())
 }
 
 /// Takes a value, or where there is none what follows from others.

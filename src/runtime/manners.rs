@@ -3,7 +3,7 @@
 use super::clock::calendar_time;
 use crate::bfrops::{Codec, DecodeLimits, Generation};
 use crate::proto::{Dialect, Request, Version};
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Value, descend};
 
 /// How to treat a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Manners {
             _ if depth == 0 => false,
             Value::DataArray(array) => {
                 self.takes_type(array.element_type)
-                    && array.elements.iter().all(|part| self.takes_parts(part, depth - 1))
+                    && descend(|| array.elements.iter().all(|part| self.takes_parts(part, depth - 1)))
             }
             Value::Info(info) => self.takes_type(info.value.data_type()) && self.takes_parts(&info.value, depth - 1),
             _ => true,

@@ -4,7 +4,7 @@ use super::fetched::Fetched;
 use super::readers::Source;
 use super::session::Session;
 use crate::client::{Miss, Question, Stores};
-use crate::gds::{Audience, Lookup, NamespaceReader, ReadError, ValueRef};
+use crate::gds::{Audience, Lookup, NamespaceReader, ReadError, ValueRef, qualified};
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Scope, Value};
 
 /// The places of a session where a Get looks without asking the server.
@@ -20,6 +20,10 @@ impl<'a> Stores for SessionStores<'a> {
         }
         let proc = ProcId::new(question.namespace.clone(), question.rank);
         let staging = self.0.staging();
+        if !question.qualifiers.is_empty() {
+            let found = staging.find_qualified(&proc, question.key?.name, question.qualifiers, question.scope);
+            return found.map(Fetched::owned);
+        }
         staging.find(&proc, question.key?.name, question.scope).cloned().map(Fetched::shared)
     }
 
@@ -28,11 +32,8 @@ impl<'a> Stores for SessionStores<'a> {
         if question.namespace == &own.namespace {
             let source = self.0.own_source().ok_or(Miss::NotMapped)?;
             let reader = &source.reader;
-            if question.key.is_none() && question.scope.is_none() && question.rank == own.rank {
-                // No scope excludes a process from what it posted itself.
-                let audiences = [Some(Audience::SameNode), Some(Audience::OtherNodes)];
-                let all = gather(reader, own.rank, &audiences, IfNothingPosted::Nothing);
-                return all.map_err(|miss| final_or_not(miss, source));
+            if question.key.is_none() && question.rank == own.rank {
+                return self.everything_own(reader, question.scope).map_err(|miss| final_or_not(miss, source));
             }
             return read(reader, question).map_err(|miss| final_or_not(miss, source));
         }
@@ -45,7 +46,10 @@ impl<'a> Stores for SessionStores<'a> {
 
     fn described(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
         let own = self.0.proc();
-        let read = |reader: &NamespaceReader| gather(reader, question.rank, &[], IfNothingPosted::Described).ok();
+        let read = |reader: &NamespaceReader| {
+            let values = gather(reader, question.rank, &[], IfNothingPosted::Described);
+            values.and_then(copied).and_then(infos).ok()
+        };
         if question.namespace == &own.namespace {
             return read(&self.0.own_source()?.reader);
         }
@@ -71,6 +75,29 @@ impl<'a> Stores for SessionStores<'a> {
     }
 }
 
+impl<'a> SessionStores<'a> {
+    /// Everything of the process itself: what it staged, committed or not, before what is published. No scope excludes a
+    /// process from what it posted itself, unless one is named.
+    fn everything_own(&self, reader: &NamespaceReader, scope: Option<Scope>) -> Result<Fetched<'a>, Miss> {
+        let rank = self.0.proc().rank;
+        let all = [Some(Audience::SameNode), Some(Audience::OtherNodes)];
+        let named = [Audience::of_scope(scope)];
+        let audiences = if named == [None] { &all[..] } else { &named };
+        let staged: BTreeMap<String, Value> = {
+            let staging = self.0.staging();
+            staging.own(scope).map(|(key, value)| (key.as_str().to_owned(), Value::clone(value))).collect()
+        };
+        let published = match scope {
+            None if staged.is_empty() => gather(reader, rank, audiences, IfNothingPosted::Nothing)?,
+            None => gather(reader, rank, audiences, IfNothingPosted::Described)?,
+            Some(_) => posted(reader, rank, audiences)?,
+        };
+        let mut values = copied(published)?;
+        values.extend(staged);
+        infos(values)
+    }
+}
+
 /// What a server told is not all it knows.
 const fn final_or_not(miss: Miss, source: &Source) -> Miss {
     match miss {
@@ -80,20 +107,20 @@ const fn final_or_not(miss: Miss, source: &Source) -> Miss {
 }
 
 fn read<'a>(reader: &'a NamespaceReader, question: &Question<'_>) -> Result<Fetched<'a>, Miss> {
-    // What is internal never leaves the process that put it, so no segment holds it.
-    if question.scope == Some(Scope::Internal) {
-        return Err(Miss::NotFound);
-    }
     let audience = Audience::of_scope(question.scope);
     let Some(key) = question.key else {
         return match question.scope {
-            None => gather(reader, question.rank, &[None], IfNothingPosted::Nothing),
+            None => infos(copied(gather(reader, question.rank, &[None], IfNothingPosted::Nothing)?)?),
             // What the host registered has no scope.
-            Some(_) => infos(posted(reader, question.rank, &[audience])?),
+            Some(_) => infos(copied(posted(reader, question.rank, &[audience])?)?),
         };
     };
     let lookup = Lookup { rank: question.rank, key, realm: question.realm, audience };
-    reader.get(&lookup).map(Fetched::published).map_err(miss)
+    if question.qualifiers.is_empty() {
+        return reader.get(&lookup).map(Fetched::published).map_err(miss);
+    }
+    let found = reader.get_qualified(&lookup, question.qualifiers).map_err(miss)?;
+    qualified::inner(&found).map(Fetched::owned).ok_or(Miss::NotFound)
 }
 
 /// What everything of a process is that has posted nothing.
@@ -108,14 +135,14 @@ enum IfNothingPosted {
 /// Values by key.
 type Values<'r> = BTreeMap<&'r str, ValueRef<'r>>;
 
-/// Everything of a process as an array of infos: what it posted to one of the audiences, and what the host registered for
+/// Everything of a process: what it posted to one of the audiences, and what the host registered for
 /// it. As in a Get of one key, of a reserved key the host's value counts, of others that of the process.
-fn gather<'a>(
-    reader: &NamespaceReader,
+fn gather<'r>(
+    reader: &'r NamespaceReader,
     rank: Rank,
     audiences: &[Option<Audience>],
     if_nothing: IfNothingPosted,
-) -> Result<Fetched<'a>, Miss> {
+) -> Result<Values<'r>, Miss> {
     let mut values = posted(reader, rank, audiences)?;
     if values.is_empty() && if_nothing == IfNothingPosted::Nothing {
         return Err(Miss::NotFound);
@@ -128,7 +155,7 @@ fn gather<'a>(
             values.entry(name).or_insert(value);
         }
     }
-    infos(values)
+    Ok(values)
 }
 
 /// What a process posted to one of the audiences; of a key with a value for each of them the one for the first.
@@ -143,12 +170,18 @@ fn posted<'r>(reader: &'r NamespaceReader, rank: Rank, audiences: &[Option<Audie
     Ok(values)
 }
 
-fn infos<'a>(values: Values<'_>) -> Result<Fetched<'a>, Miss> {
+fn copied(values: Values<'_>) -> Result<BTreeMap<String, Value>, Miss> {
+    let copy =
+        |(name, value): (&str, ValueRef<'_>)| Ok((name.to_owned(), value.to_value().map_err(|_| Miss::Damaged)?));
+    values.into_iter().map(copy).collect()
+}
+
+fn infos<'a>(values: BTreeMap<String, Value>) -> Result<Fetched<'a>, Miss> {
     let mut entries = Vec::with_capacity(values.len());
     for (name, value) in values {
-        let key = Key::new(name.to_owned()).map_err(|_| Miss::Damaged)?;
-        entries.push(Info::new(key, value.to_value().map_err(|_| Miss::Damaged)?));
+        entries.push(Info::new(qualified::told(Key::new(name).map_err(|_| Miss::Damaged)?), value));
     }
+    entries.sort_by(|a, b| a.key.cmp(&b.key));
     if entries.is_empty() { Err(Miss::NotFound) } else { Ok(Fetched::owned(Value::info_array(entries))) }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::core::Server;
 use super::io::Output;
 use super::outputs::Ticket;
-use crate::gds::{AsStatus, Audience, Origin, Posted, Publish};
+use crate::gds::{AsStatus, Audience, Origin, Posted, Publish, qualified};
 use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
@@ -144,6 +144,7 @@ fn merge_parts(parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Posted>, Status> {
             return Err(Status::ERR_BAD_PARAM);
         }
         for Kval { key, value } in entries {
+            let (key, value) = qualified::stored(key, value);
             // MPI libraries post some keys of the standard. What the host describes stands before them, and the number
             // of a commit is ours to say.
             if key == COMMIT_NUMBER {

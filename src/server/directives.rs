@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::gds::{RealmName, RealmQualifiers, RealmRequest};
+use crate::gds::{RealmName, RealmQualifiers, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, InfoFlags, Scope, Value};
 
@@ -40,6 +40,8 @@ pub(super) struct GetDirectives {
     /// Only what was posted with this scope.
     pub(super) scope: Option<Scope>,
     pub(super) realm: Realm,
+    /// Only a value with these qualifiers.
+    pub(super) qualifiers: Vec<Info>,
 }
 
 impl GetDirectives {
@@ -55,6 +57,7 @@ impl GetDirectives {
                 _ => None,
             }),
             realm: Realm::read(directives),
+            qualifiers: qualified::qualifiers(directives),
         }
     }
 }

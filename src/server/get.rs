@@ -14,10 +14,11 @@ use super::registry::{Job, Presence};
 use super::timers::Timer;
 use super::topology::TOPOLOGY;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
+use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
+use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// What can be done about a request for data now.
 #[derive(Debug, PartialEq, Eq)]
@@ -235,13 +236,15 @@ impl<S: Publish> Server<S> {
             (Some(key), Rank::Process(rank)) if !wanted.is_static() && wanted.directives.scope.is_none() => {
                 let mut entries = self.posted(wanted, rank, reader)?;
                 if size_bytes(&entries) > self.config.limits.reply_bytes_max {
-                    entries.retain(|kval| kval.key == *key);
+                    entries.retain(|kval| kval.key == *key || kval.key.as_str() == QUALIFIED_VALUE);
                 }
                 Ok(entries)
             }
             (Some(key), _) => {
                 let value = self.find(wanted, key, reader)?;
-                Ok(vec![Kval { key: key.clone(), value }])
+                let is_qualified = !wanted.directives.qualifiers.is_empty();
+                let key = if is_qualified { Key::from_static(QUALIFIED_VALUE) } else { key.clone() };
+                Ok(vec![Kval { key, value }])
             }
         }
     }
@@ -294,12 +297,10 @@ impl<S: Publish> Server<S> {
                 For::Peer => Audience::of_scope(wanted.directives.scope),
             },
         };
-        if reader == For::Peer && wanted.directives.scope == Some(Scope::Internal) {
-            // It never leaves the process that put it.
-            let (key, whose) = (key.as_str().to_owned(), wanted.proc.to_string());
-            return Err(LookupError::NotFound { key, whose });
-        }
-        let found = self.store.lookup(&wanted.proc.namespace, &lookup);
+        let found = match wanted.directives.qualifiers.as_slice() {
+            [] => self.store.lookup(&wanted.proc.namespace, &lookup),
+            qualifiers => return self.store.lookup_qualified(&wanted.proc.namespace, &lookup, qualifiers),
+        };
         match found {
             Err(LookupError::NotFound { .. }) if reader == For::Peer && wanted.directives.realm.is_of_session() => {
                 self.find_in_session(&wanted.proc.namespace, &wanted.directives.realm, &lookup).map_or(found, Ok)

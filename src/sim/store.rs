@@ -98,6 +98,10 @@ impl Publish for SimStore {
         self.store.lookup(namespace, lookup)
     }
 
+    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Vec<String>, LookupError> {
+        self.store.names(namespace, prefix)
+    }
+
     fn posted_under(
         &self,
         namespace: &Namespace,

@@ -1,19 +1,38 @@
 //! How much memory a value takes, for limits.
 
+use super::deep::{BARE_NESTING_MAX, NESTING_MAX, descend};
 use super::{DataArray, Info, ProcInfo, Text, Value};
-
-/// Deepest nesting that is measured; what is deeper is no value anybody meant.
-const DEPTH_MAX: usize = 32;
 
 /// Size of the value in bytes: what it holds plus the fixed part of each value inside. `None` when it is nested deeper
 /// than any peer would decode.
 #[must_use]
 pub fn footprint(value: &Value) -> Option<usize> {
-    measure(value, DEPTH_MAX)
+    measure(value, Levels { left: DEPTH_MAX, bare_left: BARE_NESTING_MAX })
 }
 
-fn measure(value: &Value, depth: usize) -> Option<usize> {
-    let depth = depth.checked_sub(1)?;
+/// Deepest nesting that is measured; what is deeper is no value anybody meant.
+const DEPTH_MAX: u32 = NESTING_MAX;
+
+/// How much further down is looked.
+#[derive(Clone, Copy)]
+struct Levels {
+    left: u32,
+    /// Without an array between.
+    bare_left: u32,
+}
+
+impl Levels {
+    fn below(self, value: &Value) -> Option<Self> {
+        let bare_left = match value {
+            Value::DataArray(_) => BARE_NESTING_MAX,
+            _ => self.bare_left.checked_sub(1)?,
+        };
+        Some(Self { left: self.left.checked_sub(1)?, bare_left })
+    }
+}
+
+fn measure(value: &Value, depth: Levels) -> Option<usize> {
+    let depth = depth.below(value)?;
     let held = match value {
         Value::String(text) => text_size(text),
         Value::ByteObject(bytes)
@@ -27,11 +46,11 @@ fn measure(value: &Value, depth: usize) -> Option<usize> {
         Value::Endpoint(endpoint) => endpoint.bytes.len(),
         Value::Regex2(regex) => regex.bytes.len(),
         Value::Envar(envar) => optional(envar.name.as_ref()).saturating_add(optional(envar.value.as_ref())),
-        Value::Value(inner) => measure(inner, depth)?,
+        Value::Value(inner) => descend(|| measure(inner, depth))?,
         Value::Info(info) => info_size(info, depth)?,
         Value::Pdata(pdata) => pdata.key.as_str().len().saturating_add(measure(&pdata.value, depth)?),
         Value::Kval(kval) => kval.key.as_str().len().saturating_add(measure(&kval.value, depth)?),
-        Value::DataArray(array) => array_size(array, depth)?,
+        Value::DataArray(array) => descend(|| array_size(array, depth))?,
         Value::App(app) => {
             let texts = app.argv.iter().chain(&app.environment).map(text_size);
             texts.fold(infos_size(&app.info, depth)?, usize::saturating_add)
@@ -49,15 +68,15 @@ fn measure(value: &Value, depth: usize) -> Option<usize> {
     Some(held.saturating_add(size_of::<Value>()))
 }
 
-fn array_size(array: &DataArray, depth: usize) -> Option<usize> {
+fn array_size(array: &DataArray, depth: Levels) -> Option<usize> {
     array.elements.iter().try_fold(0, |sum: usize, element| Some(sum.saturating_add(measure(element, depth)?)))
 }
 
-fn infos_size(infos: &[Info], depth: usize) -> Option<usize> {
+fn infos_size(infos: &[Info], depth: Levels) -> Option<usize> {
     infos.iter().try_fold(0, |sum: usize, info| Some(sum.saturating_add(info_size(info, depth)?)))
 }
 
-fn info_size(info: &Info, depth: usize) -> Option<usize> {
+fn info_size(info: &Info, depth: Levels) -> Option<usize> {
     Some(info.key.as_str().len().saturating_add(measure(&info.value, depth)?))
 }
 
@@ -85,7 +104,7 @@ mod tests {
     #[test]
     fn a_bottomless_value_has_no_size() {
         let nested = |depth| (0..depth).fold(Value::Bool(true), |inner, _| Value::Value(Box::new(inner)));
-        assert_eq!(footprint(&nested(DEPTH_MAX)), None);
-        assert!(footprint(&nested(DEPTH_MAX - 1)).is_some());
+        assert_eq!(footprint(&nested(BARE_NESTING_MAX)), None);
+        assert!(footprint(&nested(BARE_NESTING_MAX - 1)).is_some());
     }
 }

@@ -9,6 +9,7 @@
 
 pub mod codes;
 mod data_type;
+mod deep;
 mod footprint;
 mod key;
 mod lent;
@@ -23,6 +24,8 @@ mod time;
 mod value;
 
 pub use data_type::DataType;
+pub(crate) use deep::with_stack;
+pub use deep::{BARE_NESTING_MAX, NESTING_MAX, descend};
 pub use footprint::footprint;
 pub use key::{Key, KeyError};
 pub use lent::{LentEntry, LentKey, LentText, LentValue};

@@ -1,3 +1,6 @@
+use std::fmt;
+
+use super::deep::{Deeper, descend};
 use super::local_address::LocalAddress;
 use super::records::{
     App, Buffer, Coord, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid, NodeStats,
@@ -26,7 +29,10 @@ bitflags::bitflags! {
 }
 
 /// An array of values that all have `element_type`.
-#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+///
+/// Every value that is nested deep goes through these, so this is where copying, comparing and the like go down
+/// ([`descend`]), and values of any depth are dropped without going down at all.
+#[derive(rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[rkyv(
     serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
     deserialize_bounds(__D::Error: rkyv::rancor::Source),
@@ -36,8 +42,58 @@ pub struct DataArray {
     /// Type of every element.
     pub element_type: DataType,
     /// The elements; `element_type` of each must be the array's.
-    #[rkyv(omit_bounds)]
+    #[rkyv(omit_bounds, with = Deeper)]
     pub elements: Vec<Value>,
+}
+
+impl Clone for DataArray {
+    fn clone(&self) -> Self {
+        Self { element_type: self.element_type, elements: descend(|| self.elements.clone()) }
+    }
+}
+
+impl PartialEq for DataArray {
+    fn eq(&self, other: &Self) -> bool {
+        self.element_type == other.element_type && descend(|| self.elements == other.elements)
+    }
+}
+
+impl fmt::Debug for DataArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { element_type, elements } = self;
+        descend(|| f.debug_struct("DataArray").field("element_type", element_type).field("elements", elements).finish())
+    }
+}
+
+impl Drop for DataArray {
+    fn drop(&mut self) {
+        let mut left = Vec::new();
+        move_deep(&mut self.elements, &mut left);
+        while let Some(value) = left.pop() {
+            match value {
+                Value::DataArray(mut array) => move_deep(&mut array.elements, &mut left),
+                Value::Info(info) => left.push(info.value),
+                Value::Value(inner) => left.push(*inner),
+                // What else holds values holds arrays of infos, whose turn comes when they are dropped.
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Moves what would be dropped by going down.
+fn move_deep(elements: &mut [Value], to: &mut Vec<Value>) {
+    let deep = elements.iter_mut().filter(|value| holds_array(value));
+    to.extend(deep.map(|value| std::mem::replace(value, Value::Undefined)));
+}
+
+/// Whether dropping it would go further down than to what is flat.
+fn holds_array(value: &Value) -> bool {
+    match value {
+        Value::DataArray(_) | Value::Value(_) => true,
+        Value::Info(info) => matches!(info.value, Value::DataArray(_) | Value::Value(_) | Value::Info(_)),
+        _ => false,
+    }
 }
 
 /// Key and value.

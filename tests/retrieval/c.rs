@@ -9,6 +9,7 @@
 
 mod cases;
 mod differences;
+mod infos;
 #[path = "../consumers/library.rs"]
 #[expect(dead_code, reason = "shared with the consumers' tests, which use the rest")]
 mod library;
@@ -21,9 +22,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use cases::{Case, Register, array, info};
+use cases::{Case, Put, Register, array, info};
+use infos::Question;
 use library::{Library, repository};
-use model::{Model, Question};
+use model::Model;
 use modex::types::{Info, Namespace, ProcId, Value};
 
 /// Cases that each library is asked everything about.
@@ -70,9 +72,9 @@ fn ours() -> &'static Library {
 }
 
 /// Registers, announces rank 0 of the job, and has it do what `lines` say.
-fn script(registrations: &[Register], lines: &str) -> String {
+fn script(registrations: &[Register], before: &str, lines: &str) -> String {
     let registered: String = registrations.iter().map(words::register).collect();
-    format!("{registered}client\tjob\t0\nask\tjob\t0\n{lines}end\n")
+    format!("{registered}{before}client\tjob\t0\nask\tjob\t0\n{lines}end\n")
 }
 
 fn own() -> ProcId {
@@ -85,18 +87,32 @@ fn answers(library: &Library, case: &Case) -> Option<Vec<(Question, String, Stri
     if library.is_stock() && run(library, &registered).iter().any(|line| line != "register 0") {
         return None;
     }
-    let lines: String = case.questions.iter().map(words::question).collect();
-    let mut printed = run(library, &script(&case.registrations, &lines)).into_iter();
-    let mut model = Model::new("n0");
+    let (own_puts, others): (Vec<&Put>, Vec<&Put>) = case.puts.iter().partition(|put| put.rank == 0);
+    let put = |puts: &[&Put]| puts.iter().map(|put| words::put(put)).collect::<String>() + "c\n";
+    // The neighbour has put its values, and gone, before the other asks.
+    let before = others.first().map_or_else(String::new, |first| {
+        format!("client\tjob\t{0}\nask\tjob\t{0}\n{1}end\n", first.rank, put(&others))
+    });
+    let questions: String = case.questions.iter().map(words::question).collect();
+    let lines = put(&own_puts) + &questions;
+    let mut printed = run(library, &script(&case.registrations, &before, &lines)).into_iter();
+    let mut model = Model { hostname: "n0", ..Model::default() };
     for register in &case.registrations {
         assert_eq!(printed.next().unwrap(), "register 0", "{}", cases::told(case));
         model.register(register.namespace, &register.infos);
     }
-    assert_eq!(printed.next().unwrap(), "client 0");
+    for puts in [&others, &own_puts].into_iter().filter(|puts| !puts.is_empty() || puts.len() == own_puts.len()) {
+        assert_eq!(printed.next().unwrap(), "client 0");
+        // Each put, and the commit.
+        assert!(printed.by_ref().take(puts.len() + 1).all(|status| status == "0"), "{}", cases::told(case));
+        let of = |put: &Put| ProcId { rank: put.rank.into(), ..own() };
+        model.puts.extend(puts.iter().map(|put| (of(put), put.scope, put.key.to_owned(), put.value.clone())));
+    }
     let answered: Vec<String> = printed.collect();
     assert_eq!(answered.len(), case.questions.len());
     let expected = |question: &Question| {
-        model.get(&own(), question).map_or_else(|| "-46".to_owned(), |value| format!("0 {}", words::value(&value)))
+        let found = model.get(&own(), question);
+        found.map_or_else(|status| status.to_raw().to_string(), |value| format!("0 {}", words::value(&value)))
     };
     let pairs = case.questions.iter().zip(answered);
     Some(pairs.map(|(question, found)| (question.clone(), expected(question), found)).collect())
@@ -206,7 +222,7 @@ fn job(infos: Vec<Info>) -> Register {
 fn a_job_is_read_on_after_its_host_has_forgotten_it() {
     let lines = "g\tjob\t1\tpmix.hname\ng\tjob\t4294967294\tvendor.key\nd\tjob\ng\tjob\t1\tpmix.hname\n\
                  g\tjob\t4294967294\tvendor.key\ng\tjob\t4294967294\tpmix.nonesuch\n";
-    let printed = run(ours(), &script(&[job(vec![info("vendor.key", "kept")])], lines));
+    let printed = run(ours(), &script(&[job(vec![info("vendor.key", "kept")])], "", lines));
     assert_eq!(printed, ["register 0", "client 0", "0 3:n1", "0 3:kept", "1", "0 3:n1", "0 3:kept", "-46"]);
 }
 
@@ -271,4 +287,31 @@ fn resources_of_a_node_are_taken_back_by_name() {
     );
     let printed = run(ours(), &script);
     assert_eq!(printed[4..], ["-46", "0 14:1", "0 15:5", "-46"], "{printed:?}");
+}
+
+/// One key, several values: through the C interface as the reference has them, of the process itself and of a neighbour.
+#[test]
+fn values_that_differ_in_their_qualifiers_come_back_separately() {
+    let puts = "w\tseveral\t14\t101\t!number\t14\t1\nw\tseveral\t14\t102\t!number\t14\t2\t!colour\t3\tred\n\
+                u\tseveral\t14\t100\nw\tseveral\t14\t103\t!number\t14\t2\t!colour\t3\tblue\nc\n";
+    let gets = |rank: u32| {
+        let get = |qualifiers: &str| format!("g\tjob\t{rank}\tseveral{qualifiers}\tpmix.immediate\t1\t1\n");
+        let asked =
+            ["", "\t!number\t14\t1", "\t!colour\t3\tred", "\t!number\t14\t2\t!colour\t3\tblue", "\t!number\t14\t3"];
+        asked.map(get).concat()
+    };
+    let expected = ["0 14:100", "0 14:101", "0 14:102", "0 14:103", "-46"];
+    let register = job(vec![info("pmix.local.size", 2_u32)]);
+    let register =
+        Register { infos: vec![info("pmix.nmap", "n0"), info("pmix.pmap", "0,1")], local_count: 2, ..register };
+    // 4.2.2 takes them and finds none of them again; 5.0.11 and 6.1 answer as ours (tried by hand, 2026-11-22).
+    let lost = ["0 14:100", "-46", "-46", "-46", "-46"];
+    for (library, expected) in [(ours(), expected), (&Library::stock(), lost)] {
+        let before = format!("client\tjob\t1\nask\tjob\t1\n{puts}{}end\n", gets(1));
+        let printed = run(library, &script(std::slice::from_ref(&register), &before, &gets(1)));
+        assert_eq!(printed[..2], ["register 0", "client 0"]);
+        assert_eq!(printed[2..7], ["0"; 5], "put and committed");
+        assert_eq!(printed[7..12], expected, "the process's own");
+        assert_eq!(printed[13..], expected, "its neighbour's");
+    }
 }

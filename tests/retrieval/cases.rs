@@ -1,8 +1,8 @@
 //! Random jobs in random shapes, and the questions about them. A case is known by its number.
 
-use modex::types::{Info, Key, Rank, Value};
+use modex::types::{Info, Key, Rank, Scope, Value};
 
-use crate::model::Question;
+use crate::infos::Question;
 
 /// What a host does.
 #[derive(Clone, Debug)]
@@ -12,9 +12,20 @@ pub(crate) struct Register {
     pub(crate) infos: Vec<Info>,
 }
 
+/// What a process of `job` puts and commits.
+#[derive(Clone, Debug)]
+pub(crate) struct Put {
+    pub(crate) rank: u32,
+    pub(crate) scope: Scope,
+    pub(crate) key: &'static str,
+    pub(crate) value: Value,
+}
+
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) registrations: Vec<Register>,
+    /// By rank 0, which asks, and one other of its node, if there is one.
+    pub(crate) puts: Vec<Put>,
     pub(crate) questions: Vec<Question>,
 }
 
@@ -107,8 +118,12 @@ const OF_PROCESS: [(&str, Kind); 9] = [
     ("pmix.spawned", Bool),
     ("vendor.process", U32),
 ];
-/// Keys that are asked for besides.
-const ASKED: [&str; 13] = [
+/// Keys under which processes put something; one may be told of by the host, too, and the last is put by one process alone.
+const PUT: [(&str, Kind); 4] = [("put.number", U32), ("put.text", Text), ("vendor.process", U32), ("put.alone", U64)];
+const SCOPES: [Scope; 4] = [Scope::Local, Scope::Remote, Scope::Global, Scope::Internal];
+/// Keys that are asked for besides; `-`: everything.
+const ASKED: [&str; 14] = [
+    "-",
     "pmix.job.size",
     "pmix.nlist",
     "pmix.job.napps",
@@ -192,6 +207,19 @@ impl Job {
 
     fn id(&self, node: usize) -> u32 {
         u32::try_from(node).unwrap() + if self.has_ids { 10 } else { 0 }
+    }
+
+    /// What rank 0 and its neighbour put: some keys several times, for different readers.
+    fn puts(&self, dice: &mut Dice) -> Vec<Put> {
+        let mut puts = Vec::new();
+        for &rank in self.ranks[0].iter().take(2) {
+            for (key, kind) in PUT.iter().filter(|(key, _)| *key != "put.alone" || rank != 0) {
+                for _ in 0..dice.below(4) {
+                    puts.push(Put { rank, scope: SCOPES[dice.below(4)], key, value: value(dice, *kind) });
+                }
+            }
+        }
+        puts
     }
 
     fn node_of(&self, rank: u32) -> usize {
@@ -380,8 +408,9 @@ impl Case {
                 registrations.push(Register { namespace, local_count, infos });
             }
         }
+        let puts = job.puts(&mut dice);
         let questions = questions(&job, &other);
-        Self { registrations, questions }
+        Self { registrations, puts, questions }
     }
 }
 
@@ -426,13 +455,13 @@ impl Case {
             question.qualifiers.retain(|info| info.key.as_str() != "pmix.immediate");
             question.qualifiers.push(info("pmix.immediate", true));
         }
-        Self { registrations, questions }
+        Self { registrations, puts: jobs[0].puts(&mut dice), questions }
     }
 }
 
 /// Every key of every process and job with all qualifiers.
 fn questions(job: &Job, other: &Job) -> Vec<Question> {
-    let lists = [&OF_SESSION[..], &OF_JOB, &OF_APP, &OF_NODE, &OF_PROCESS];
+    let lists = [&OF_SESSION[..], &OF_JOB, &OF_APP, &OF_NODE, &OF_PROCESS, &PUT];
     let mut keys: Vec<&str> = lists.iter().flat_map(|list| list.iter().map(|(key, _)| *key)).chain(ASKED).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -454,6 +483,12 @@ fn questions(job: &Job, other: &Job) -> Vec<Question> {
             for qualifiers in qualifiers() {
                 // A key of the process's own that is not reserved may be posted yet: such a Get waits.
                 let waits = !key.starts_with("pmix.");
+                let names_realm =
+                    || qualifiers.iter().any(|info| !["pmix.scope", "pmix.immediate"].contains(&info.key.as_str()));
+                let is_of_process = matches!(proc, Some((_, rank)) if rank.process().is_some());
+                if *key == "-" && (!is_of_process || names_realm()) {
+                    continue;
+                }
                 let mut qualifiers = qualifiers;
                 if waits {
                     qualifiers.push(info("pmix.immediate", true));
@@ -469,6 +504,7 @@ fn qualifiers() -> Vec<Vec<Info>> {
     let (ssn, job) = (|| info("pmix.ssn.info", true), || info("pmix.job.info", true));
     let (app, node) = (|| info("pmix.app.info", true), || info("pmix.node.info", true));
     let (name, id) = (|name: &'static str| info("pmix.hname", name), |id: u32| info("pmix.nodeid", id));
+    let scope = |scope: Scope| info("pmix.scope", Value::Scope(scope.to_raw()));
     vec![
         vec![],
         vec![ssn()],
@@ -491,6 +527,10 @@ fn qualifiers() -> Vec<Vec<Info>> {
         vec![name("n2")],
         vec![id(0)],
         vec![info("pmix.immediate", true)],
+        vec![scope(Scope::Local)],
+        vec![scope(Scope::Remote)],
+        vec![scope(Scope::Global)],
+        vec![scope(Scope::Internal)],
     ]
 }
 
@@ -500,5 +540,6 @@ pub(crate) fn told(case: &Case) -> String {
         let infos: Vec<String> = register.infos.iter().map(crate::words::info).collect();
         format!("{} ({} here):\n  {}", register.namespace, register.local_count, infos.join("\n  "))
     });
-    lines.collect::<Vec<_>>().join("\n")
+    let put = |put: &Put| format!("{} puts {:?} {}={}", put.rank, put.scope, put.key, crate::words::value(&put.value));
+    lines.chain(case.puts.iter().map(put)).collect::<Vec<_>>().join("\n")
 }

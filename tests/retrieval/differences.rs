@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use modex::types::Rank;
 
-use crate::model::Question;
+use crate::infos::Question;
 
 /// An explanation, and which differences it is about. The first that fits counts.
 struct Reason {
@@ -30,6 +30,11 @@ impl Difference<'_> {
         self.question.qualifiers.iter().any(|info| keys.contains(&info.key.as_str()))
     }
 
+    /// Whether processes put values under this key.
+    fn is_put(&self) -> bool {
+        self.key().starts_with("put.") || self.key() == "vendor.process"
+    }
+
     fn is_of_job(&self) -> bool {
         matches!(self.question.proc, Some((_, Rank::Wildcard)))
     }
@@ -51,7 +56,32 @@ impl Difference<'_> {
     }
 }
 
-const REASONS: [Reason; 10] = [
+const REASONS: [Reason; 14] = [
+    Reason {
+        title: "Everything of a process",
+        why: "A Get without a key gives all that a process put, as far as the caller sees it, and all that the host registered for it \
+              or that follows. 4.2.2 leaves out what follows from the maps, and the rank; of the own process it adds where the \
+              server is, and of one that has put nothing it may succeed without a value.",
+        fits: |d| d.key() == "-",
+    },
+    Reason {
+        title: "A scope that is named is held to",
+        why: "With `PMIX_DATA_SCOPE` only what was put with that scope counts. 4.2.2 looks at the scope of nothing that came from \
+              the server.",
+        fits: |d| d.says(&["pmix.scope"]) && d.is_put(),
+    },
+    Reason {
+        title: "A key may have a value for each of its readers",
+        why: "Of what a process put several times, with different scopes, it sees itself what it put last, and its neighbours what it \
+              put for the node. 4.2.2 keeps a table for each scope and answers with the first that has the key.",
+        fits: |d| d.is_put() && d.found.is_some() && !d.names_realm(),
+    },
+    Reason {
+        title: "What was put for others is there, and not to be seen",
+        why: "A value that its process put for other nodes alone ends a Get of a neighbour with `PMIX_ERR_EXISTS_OUTSIDE_SCOPE`, so \
+              that it need not be waited for. 4.2.2 does not find it.",
+        fits: |d| d.expected == Some("-62") && d.found.is_none(),
+    },
     Reason {
         title: "Who somebody is lies in no realm",
         why: "`PMIX_PROCID`, `PMIX_NSPACE` and `PMIX_RANK` are the caller's own identity. Here they are answered whatever realm \
@@ -147,13 +177,15 @@ standard's rules (`tests/retrieval/model.rs`) says which answer is right; ours h
 explanations below fits fails the test, and so does an explanation that is not needed.
 
 A line is a question as `tests/retrieval/host.c` reads it: `g NAMESPACE RANK KEY` and qualifiers as key, data type and value;
-rank 4294967294 is the wildcard. An answer is a status and a value with its data type; -46 is `PMIX_ERR_NOT_FOUND`.
+rank 4294967294 is the wildcard, `-` everything. An answer is a status and a value with its data type; -46 is
+`PMIX_ERR_NOT_FOUND`, -62 `PMIX_ERR_EXISTS_OUTSIDE_SCOPE`. Two processes of the node have put values with every scope before.
 
 Not asked, because 4.2.2 does not answer: it refuses (`PMIX_ERR_BAD_PARAM`) descriptions with reserved keys that it does not
 know, with node or process arrays inside of application arrays, and with some orders of session and job arrays; it waits for
 ever for `PMIX_JOB_INFO` of no process in particular (`PMIX_RANK_UNDEF`, a NULL process), even with `PMIX_IMMEDIATE`; and it
 asks its server anew for every key of another namespace and ends many of these with status -17 instead of not found. Ours
-answers all of these.
+answers all of these. Qualified values (`PMIX_QUALIFIED_VALUE`) are taken by 4.2.2 and never found again; ours come back, as those
+of 5.0 and 6.1 do.
 
 ## The differences
 ";

@@ -8,10 +8,11 @@
  *     s KEY VALUE...              an info that is an array of strings
  *   client NAMESPACE RANK         announces a process of this user; prints "client STATUS"
  *   ask NAMESPACE RANK            starts that process, which does what stands up to `end`, one line printed for each:
- *     g NAMESPACE RANK KEY (KEY TYPE VALUE)*    Get; "-" for a NULL process or key
+ *     g NAMESPACE RANK KEY (KEY TYPE VALUE)*    Get; "-" for a NULL process or key; "!KEY" flags what qualifies the value
  *     q KEY (KEY TYPE VALUE)*                   Query with qualifiers
  *     p NODE NAMESPACE | n NAMESPACE            Resolve_peers, Resolve_nodes; "-" for NULL
- *     u KEY TYPE VALUE                          Put (global)
+ *     u KEY TYPE VALUE [SCOPE]                  Put (global unless said otherwise)
+ *     w KEY TYPE VALUE (KEY TYPE VALUE)*        Put (global) of a qualified value: key and value, then the qualifiers
  *     c                                         Commit
  *     d NAMESPACE                               has the host deregister a namespace, and goes on when it is gone
  *   environment NAMESPACE RANK    prints what setup_fork adds, twice asked
@@ -95,6 +96,7 @@ static void load(pmix_info_t *info, const char *key, int type, const char *text)
     case PMIX_UINT16: value.data.uint16 = (uint16_t)atoi(text); break;
     case PMIX_UINT32: value.data.uint32 = (uint32_t)strtoul(text, NULL, 10); break;
     case PMIX_UINT64: value.data.uint64 = strtoull(text, NULL, 10); break;
+    case PMIX_SCOPE: value.data.scope = (pmix_scope_t)atoi(text); break;
     case PMIX_PROC_RANK: value.data.rank = (pmix_rank_t)strtoul(text, NULL, 10); break;
     default: die("a script has a type this program does not load", type);
     }
@@ -160,7 +162,9 @@ static size_t qualifiers(char **rest, pmix_info_t *infos, size_t room)
         if (count == room) die("too many qualifiers", (long)room);
         char *key = word(rest);
         int type = atoi(word(rest));
-        load(&infos[count++], key, type, word(rest));
+        load(&infos[count], *key == '!' ? key + 1 : key, type, word(rest));
+        if (*key == '!') infos[count].flags |= 0x8; /* PMIX_INFO_QUALIFIER, of 4.1 and later */
+        count++;
     }
     return count;
 }
@@ -179,7 +183,9 @@ static void get(char *rest)
     pmix_value_t *value = NULL;
     pmix_status_t status = PMIx_Get(name ? &proc : NULL, key, count ? infos : NULL, count, &value);
     printf("%d", status);
-    if (status == PMIX_SUCCESS) {
+    if (status == PMIX_SUCCESS && !value) {
+        printf(" (none)");
+    } else if (status == PMIX_SUCCESS) {
         printf(" ");
         show(value);
         PMIX_VALUE_RELEASE(value);
@@ -236,8 +242,20 @@ static void put(char *rest)
     char *key = word(&rest);
     int type = atoi(word(&rest));
     load(&info, key, type, word(&rest));
-    printf("%d", PMIx_Put(PMIX_GLOBAL, info.key, &info.value));
+    pmix_scope_t scope = rest ? (pmix_scope_t)atoi(word(&rest)) : PMIX_GLOBAL;
+    printf("%d", PMIx_Put(scope, info.key, &info.value));
     PMIX_INFO_DESTRUCT(&info);
+}
+
+static void put_qualified(char *rest)
+{
+    pmix_data_array_t array = {.type = PMIX_INFO};
+    pmix_value_t value = {.type = PMIX_DATA_ARRAY, .data.darray = &array};
+    pmix_info_t *infos = calloc(8, sizeof *infos);
+    array.array = infos;
+    array.size = qualifiers(&rest, infos, 8);
+    printf("%d", PMIx_Put(PMIX_GLOBAL, "pmix.qual.val", &value));
+    PMIX_INFO_FREE(infos, array.size);
 }
 
 static int client(void)
@@ -253,6 +271,7 @@ static int client(void)
         case 'p': peers(rest); break;
         case 'n': nodes(rest); break;
         case 'u': put(rest); break;
+        case 'w': put_qualified(rest); break;
         case 'c': printf("%d", PMIx_Commit()); break;
         case 'd': /* The host reads the third descriptor, and closes the fourth's other end when it has done so. */
             printf("%d", (int)(write(3, rest, strlen(rest) + 1) > 0 && read(4, &(char){0}, 1) >= 0));

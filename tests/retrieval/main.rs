@@ -5,6 +5,7 @@
 
 #[expect(dead_code, reason = "shared with the test of the C library, which uses the rest")]
 mod cases;
+mod infos;
 mod model;
 #[path = "../support/mod.rs"]
 mod support;
@@ -13,10 +14,11 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use cases::{Case, Dice};
-use model::{Model, Question};
-use modex::types::{Key, ProcId};
-use modex::{Client, GetError};
+use cases::{Case, Dice, Put};
+use infos::Question;
+use model::Model;
+use modex::types::{Key, ProcId, Value};
+use modex::{AsStatus, Client};
 use support::{TestServer, namespace, proc};
 
 /// Cases, and questions of each: all keys, ranks and qualifiers turn up in every hundred cases.
@@ -25,12 +27,35 @@ const QUESTIONS: usize = 700;
 
 fn answer(client: &Client, question: &Question) -> String {
     let proc = question.proc.as_ref().map(|(name, rank)| ProcId { namespace: namespace(name), rank: *rank });
-    let key = Key::new(question.key.clone()).unwrap();
-    match client.find(proc, Some(key), &question.qualifiers) {
-        Ok(found) => words::value(&found.into_value().unwrap()),
-        Err(GetError::NotFound { .. }) => "not found".to_owned(),
-        Err(error) => error.to_string(),
+    let key = (question.key != "-").then(|| Key::new(question.key.clone()).unwrap());
+    match client.find(proc, key, &question.qualifiers) {
+        Ok(found) => words::value(&sorted(found.into_value().unwrap())),
+        Err(error) => error.status().to_raw().to_string(),
     }
+}
+
+/// Everything of a process, by key.
+fn sorted(mut found: Value) -> Value {
+    if let Value::DataArray(array) = &mut found {
+        array.elements.sort_by_key(words::element);
+    }
+    found
+}
+
+/// What the processes of the job put. The other one stays, so that it may be waited for.
+fn put(node: &TestServer, client: &Client, puts: &[Put], model: &mut Model) -> Option<Client> {
+    let neighbour = puts.iter().map(|put| put.rank).find(|rank| *rank != 0);
+    let neighbour = neighbour.map(|rank| {
+        node.register_client("job", rank);
+        node.connect("job", rank)
+    });
+    for put in puts {
+        let of = if put.rank == 0 { client } else { neighbour.as_ref().unwrap() };
+        of.put(put.scope, put.key, put.value.clone()).unwrap();
+        model.puts.push((proc("job", put.rank), put.scope, put.key.to_owned(), put.value.clone()));
+    }
+    client.commit().unwrap();
+    neighbour.inspect(|neighbour| neighbour.commit().unwrap())
 }
 
 #[test]
@@ -40,7 +65,7 @@ fn a_client_answers_as_the_standard_says() {
     for seed in first..first + CASES {
         let case = Case::random(seed);
         let node = TestServer::start("n0", modex::LocalHost);
-        let mut model = Model::new("n0");
+        let mut model = Model { hostname: "n0", ..Model::default() };
         for register in &case.registrations {
             let name = namespace(register.namespace);
             let registered = node.server.register_namespace(&name, register.local_count, register.infos.clone());
@@ -50,11 +75,13 @@ fn a_client_answers_as_the_standard_says() {
         node.register_client("job", 0);
         let client = node.connect("job", 0);
         assert!(client.reads_segment());
+        let neighbour = put(&node, &client, &case.puts, &mut model);
         let mut questions = case.questions.clone();
         Dice::new(seed).shuffle(&mut questions);
         for question in questions.iter().take(QUESTIONS) {
+            let expected = model.get(&proc("job", 0), question);
             let expected =
-                model.get(&proc("job", 0), question).map_or_else(|| "not found".to_owned(), |v| words::value(&v));
+                expected.map_or_else(|status| status.to_raw().to_string(), |value| words::value(&sorted(value)));
             let found = answer(&client, question);
             if found != expected {
                 let keys: Vec<&str> = question.qualifiers.iter().map(|info| info.key.as_str()).collect();
@@ -69,6 +96,7 @@ fn a_client_answers_as_the_standard_says() {
                 differences.entry(class).or_insert((0, text)).0 += 1;
             }
         }
+        neighbour.into_iter().for_each(|neighbour| neighbour.finalize().unwrap());
         client.finalize().unwrap();
     }
     let list: Vec<String> = differences.values().map(|(count, text)| format!("{count} x {text}")).collect();

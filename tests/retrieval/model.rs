@@ -1,12 +1,13 @@
 //! The standard's rules of registration and retrieval, plainly: what a host says is filed under whom it is about, and a
 //! Get looks where the rules say. Nothing here is shared with the library but its data types.
 //!
-//! Sources: PMIx Standard, "Reserved Keys" (realms, retrieval), "Data Access and Sharing" (`PMIx_Get`), the chapter on
-//! server-specific interfaces (`PMIx_server_register_nspace`).
+//! Sources: PMIx Standard, "Reserved Keys", "Data Access and Sharing" (`PMIx_Get`), "Server-specific Interfaces" (registration).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use modex::types::{Info, ProcId, Rank, Value};
+use modex::types::{Info, Namespace, ProcId, Rank, Scope, Status, Value};
+
+use crate::infos::{Question, array, entries, find, is_in, number, scope, text};
 
 /// Whom a value is about. Nodes by their position among all nodes of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +29,7 @@ struct Node {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Job {
+pub(crate) struct Job {
     session: Option<u32>,
     nodes: Vec<Node>,
     /// Ranks of each node of the map.
@@ -36,96 +37,45 @@ struct Job {
     facts: BTreeMap<(Whose, String), Value>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
-    hostname: String,
-    jobs: BTreeMap<String, Job>,
-}
-
-/// A question, taken apart.
-#[derive(Clone, Debug)]
-pub(crate) struct Question {
-    /// `None`: a NULL process.
-    pub(crate) proc: Option<(String, Rank)>,
-    pub(crate) key: String,
-    pub(crate) qualifiers: Vec<Info>,
+    pub(crate) hostname: &'static str,
+    pub(crate) jobs: BTreeMap<String, Job>,
+    /// What processes of this node put and committed, in that order. No key is a reserved one.
+    pub(crate) puts: Vec<(ProcId, Scope, String, Value)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Realm {
     Session,
-    Job,
     App,
     Node,
     ByRank,
 }
 
-const SESSION_KEYS: [&str; 8] = [
-    "pmix.session.id",
-    "pmix.clid",
-    "pmix.univ.size",
-    "pmix.tmpdir",
-    "pmix.tdir.rmclean",
-    "pmix.fqdn",
-    "pmix.rm.name",
-    "pmix.rm.version",
-];
-const APP_KEYS: [&str; 8] = [
-    "pmix.app.size",
-    "pmix.aldr",
-    "pmix.app.argv",
-    "pmix.wdir",
-    "pmix.pset.nm",
-    "pmix.pset.mems",
-    "pmix.apmap.type",
-    "pmix.apmap.regex",
-];
-const NODE_KEYS: [&str; 11] = [
-    "pmix.hname",
-    "pmix.alias",
-    "pmix.nodeid",
-    "pmix.pmem",
-    "pmix.lpeers",
-    "pmix.lprocs",
-    "pmix.lcpus",
-    "pmix.local.size",
-    "pmix.node.size",
-    "pmix.lldr",
-    "pmix.ndosub",
-];
+/// Keys by realm; all others are asked for by rank.
+const SESSION_KEYS: &str = "pmix.session.id pmix.clid pmix.univ.size pmix.tmpdir pmix.tdir.rmclean pmix.fqdn pmix.rm.name \
+    pmix.rm.version";
+const APP_KEYS: &str = "pmix.app.size pmix.aldr pmix.app.argv pmix.wdir pmix.pset.nm pmix.pset.mems pmix.apmap.type \
+    pmix.apmap.regex";
+const NODE_KEYS: &str = "pmix.hname pmix.alias pmix.nodeid pmix.pmem pmix.lpeers pmix.lprocs pmix.lcpus pmix.local.size \
+    pmix.node.size pmix.lldr pmix.ndosub";
+const REALMS: &str = "pmix.ssn.info pmix.job.info pmix.app.info pmix.node.info pmix.hname pmix.nodeid pmix.appnum";
+/// What follows for a process from where it runs and what it belongs to, whether the host says it or not.
+const OF_EVERY_PROCESS: &str =
+    "pmix.rank pmix.hname pmix.nodeid pmix.lrank pmix.nrank pmix.appnum pmix.apprank pmix.grank";
 
 /// The realm in which a key lies unless a directive says otherwise.
 fn default_realm(key: &str) -> Realm {
     match key {
-        _ if SESSION_KEYS.contains(&key) => Realm::Session,
-        _ if APP_KEYS.contains(&key) => Realm::App,
-        _ if NODE_KEYS.contains(&key) => Realm::Node,
+        _ if is_in(SESSION_KEYS, key) => Realm::Session,
+        _ if is_in(APP_KEYS, key) => Realm::App,
+        _ if is_in(NODE_KEYS, key) => Realm::Node,
         _ => Realm::ByRank,
     }
 }
 
-fn entries(value: &Value) -> Vec<&Info> {
-    let Value::DataArray(array) = value else { return Vec::new() };
-    array.elements.iter().filter_map(|one| if let Value::Info(info) = one { Some(&**info) } else { None }).collect()
-}
-
-fn find<'a>(infos: &[&'a Info], key: &str) -> Option<&'a Value> {
-    infos.iter().rev().find(|info| info.key.as_str() == key).map(|info| &info.value)
-}
-
-fn number(value: Option<&Value>) -> Option<u32> {
-    value.and_then(Value::as_u32)
-}
-
-fn text(value: Option<&Value>) -> Option<String> {
-    value.and_then(Value::as_str).map(str::to_owned)
-}
-
 impl Model {
-    pub(crate) fn new(hostname: &str) -> Self {
-        Self { hostname: hostname.to_owned(), jobs: BTreeMap::new() }
-    }
-
     /// What a host tells about a job; told again, what is new replaces what was.
     pub(crate) fn register(&mut self, namespace: &str, description: &[Info]) {
         let mut job = self.jobs.remove(namespace).unwrap_or_default();
@@ -133,12 +83,63 @@ impl Model {
         job.session = session_of_job(&infos, None).or(job.session).or_else(|| first_session(&infos));
         job.read_maps(&infos);
         job.name_nodes(&infos);
-        job.walk(&infos, Whose::Job, &self.hostname);
+        job.walk(&infos, Whose::Job, self.hostname);
         self.jobs.insert(namespace.to_owned(), job);
     }
 
-    /// The answer to a Get of one process; `None`: not found.
-    pub(crate) fn get(&self, own: &ProcId, question: &Question) -> Option<Value> {
+    /// The answer to a Get of one process: what somebody put stands before what was registered for it.
+    pub(crate) fn get(&self, own: &ProcId, question: &Question) -> Result<Value, Status> {
+        let scope = scope(&question.qualifiers);
+        let (name, rank) = question.proc.clone().unwrap_or((own.namespace.as_str().to_owned(), Rank::Undefined));
+        let of = |rank| ProcId { namespace: Namespace::new(&name).unwrap(), rank };
+        if question.key == "-" {
+            return self.everything(own, &of(rank), scope);
+        }
+        let names_realm = question.qualifiers.iter().any(|info| is_in(REALMS, info.key.as_str()));
+        let put = |rank| self.seen(own, &of(rank), &question.key, scope);
+        let registered = self.registered(own, question).ok_or(Status::ERR_NOT_FOUND);
+        // A key that one process alone puts is found without its rank.
+        let is_of_anyone = rank == Rank::Undefined;
+        let others = self.puts.iter().filter(|_| is_of_anyone).map(|(proc, ..)| put(proc.rank));
+        match put(if is_of_anyone { own.rank } else { rank }) {
+            _ if names_realm => registered,
+            own => [registered].into_iter().chain(others).fold(own, found_or_hidden),
+        }
+    }
+
+    /// What a process put as far as the other sees it: of its own all, of another's what was put for the node; with a scope
+    /// what was put for that one's readers.
+    fn seen(&self, own: &ProcId, whose: &ProcId, key: &str, scope: Option<Scope>) -> Result<Value, Status> {
+        let puts = || self.puts.iter().rev().filter(|put| put.0 == *whose && put.2 == key);
+        let is_visible = |put: Scope| match scope.unwrap_or(Scope::Global) {
+            Scope::Global => own == whose || [Scope::Local, Scope::Global].contains(&put),
+            Scope::Internal if own != whose => false,
+            Scope::Internal => puts().next().is_some_and(|newest| newest.1 == put && put == scope.unwrap()),
+            scope => [scope, Scope::Global].contains(&put),
+        };
+        let is_hidden = puts().any(|put| put.1 != Scope::Internal);
+        let missing = if is_hidden { Status::ERR_EXISTS_OUTSIDE_SCOPE } else { Status::ERR_NOT_FOUND };
+        puts().find(|put| is_visible(put.1)).map(|put| put.3.clone()).ok_or(missing)
+    }
+
+    /// All that a process put and, where no scope is named, all that is registered for it, of a reserved key before the former.
+    fn everything(&self, own: &ProcId, whose: &ProcId, scope: Option<Scope>) -> Result<Value, Status> {
+        let put = self.puts.iter().filter(|put| put.0 == *whose).map(|put| put.2.as_str());
+        let mut all: BTreeMap<&str, Value> =
+            put.filter_map(|key| Some((key, self.seen(own, whose, key, scope).ok()?))).collect();
+        if let (None, Some(job), Some(rank)) = (scope, self.jobs.get(whose.namespace.as_str()), whose.rank.process()) {
+            let told = job.facts.keys().filter(|(of, _)| *of == Whose::Process(rank)).map(|(_, key)| key.as_str());
+            for key in OF_EVERY_PROCESS.split_whitespace().chain(told) {
+                let value = job.of_process(rank, default_realm(key), key);
+                let value = value.filter(|_| key.starts_with("pmix") || !all.contains_key(key));
+                all.extend(value.map(|value| (key, value)));
+            }
+        }
+        if all.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(array(all)) }
+    }
+
+    /// What was registered; `None`: nothing.
+    fn registered(&self, own: &ProcId, question: &Question) -> Option<Value> {
         let qualifiers: Vec<&Info> = question.qualifiers.iter().collect();
         let says = |key: &str| find(&qualifiers, key).is_some_and(|value| value.as_bool() == Some(true));
         let own_name = own.namespace.as_str();
@@ -147,20 +148,20 @@ impl Model {
         let names_node = node.0.is_some() || node.1.is_some();
         let named = match () {
             () if says("pmix.ssn.info") => Some(Realm::Session),
-            () if says("pmix.job.info") => Some(Realm::Job),
+            () if says("pmix.job.info") => Some(Realm::ByRank),
             () if says("pmix.app.info") => Some(Realm::App),
             () if says("pmix.node.info") || names_node => Some(Realm::Node),
             () => app.map(|_| Realm::App),
         };
         let realm = named.unwrap_or_else(|| default_realm(&question.key));
+        // The session is the caller's, whatever process is named; without a directive it is asked of the job named.
+        let is_of_session = named == Some(Realm::Session);
         let (namespace, rank) = match &question.proc {
+            _ if is_of_session => (own_name, Rank::Wildcard),
             Some((name, rank)) => (name.as_str(), *rank),
             None if matches!(realm, Realm::Node | Realm::App) => (own_name, own.rank),
             None => (own_name, Rank::Undefined),
         };
-        // The session is the caller's, whatever process is named; without a directive it is asked of the job named.
-        let is_of_session = named == Some(Realm::Session);
-        let (namespace, rank) = if is_of_session { (own_name, Rank::Wildcard) } else { (namespace, rank) };
         // Who somebody is lies in no realm.
         match question.key.as_str() {
             "pmix.procid" => return Some(Value::from(own.clone())),
@@ -181,16 +182,14 @@ impl Model {
             return job.of_process(process, realm, &question.key);
         }
         let reader = process.or_else(|| if namespace == own_name { own.rank.process() } else { None });
-        let app = match (app, reader) {
-            (Some(app), _) => Some(app),
-            (None, Some(_)) if is_nobody => None,
-            (None, Some(reader)) => job.app_of(reader),
-            (None, None) => job.apps().first().copied(),
-        };
+        let app = app.or_else(|| match reader {
+            Some(reader) => job.app_of(reader).filter(|_| !is_nobody),
+            None => job.apps().first().copied(),
+        });
         let node = match process {
             _ if names_node => job.node_meant(&node),
             Some(process) => job.node_of(process).filter(|_| !is_nobody),
-            None => job.node_named(&self.hostname),
+            None => job.node_named(self.hostname),
         };
         match realm {
             Realm::Session => job.told(Whose::Session(job.session?), &question.key),
@@ -200,7 +199,7 @@ impl Model {
                 of_app.or_else(|| job.told(Whose::AppNode(app?, node?), &question.key))
             }
             Realm::Node => job.of_node(node?, &question.key),
-            Realm::Job | Realm::ByRank => job.of_job(&question.key),
+            Realm::ByRank => job.of_job(&question.key),
         }
     }
 
@@ -212,6 +211,11 @@ impl Model {
             Some(node) => job.told(Whose::SessionNode(id, job.node_meant(node)?), key),
         })
     }
+}
+
+/// What is found first; else that it is hidden, if one is.
+fn found_or_hidden(one: Result<Value, Status>, other: Result<Value, Status>) -> Result<Value, Status> {
+    one.or_else(|status| other.map_err(|other| status.min(other)))
 }
 
 /// A node by its name, or by its number.
@@ -231,8 +235,9 @@ fn session_of_job(infos: &[&Info], around: Option<u32>) -> Option<u32> {
 }
 
 fn first_session(infos: &[&Info]) -> Option<u32> {
-    let first = infos.iter().find(|info| info.key.as_str() == "pmix.ssn.arr");
-    number(find(infos, "pmix.session.id")).or_else(|| number(find(&entries(&first?.value), "pmix.session.id")))
+    let in_array = |info: &&Info| number(find(&entries(&info.value), "pmix.session.id"));
+    let in_first = || infos.iter().find(|info| info.key.as_str() == "pmix.ssn.arr").and_then(in_array);
+    number(find(infos, "pmix.session.id")).or_else(in_first)
 }
 
 impl Job {
@@ -270,10 +275,8 @@ impl Job {
     fn node_in(&mut self, infos: &[&Info]) -> usize {
         let (name, id) = (text(find(infos, "pmix.hname")), number(find(infos, "pmix.nodeid")));
         let known = name.as_deref().and_then(|name| self.node_named(name)).or_else(|| self.node_numbered(id?));
-        let at = known.unwrap_or_else(|| {
-            self.nodes.push(Node::default());
-            self.nodes.len() - 1
-        });
+        let at = known.unwrap_or(self.nodes.len());
+        self.nodes.resize(self.nodes.len().max(at + 1), Node::default());
         let aliases = text(find(infos, "pmix.alias")).unwrap_or_default();
         let aliases = aliases.split(',').filter(|alias| !alias.is_empty()).map(str::to_owned);
         self.nodes[at].names.extend(name.into_iter().chain(aliases));
@@ -341,7 +344,7 @@ impl Job {
             Realm::Session => self.session.map_or(Whose::Job, Whose::Session),
             Realm::App => Whose::App(self.apps().first().copied().unwrap_or(0)),
             Realm::Node => self.node_named(hostname).map_or(Whose::Job, Whose::Node),
-            Realm::Job | Realm::ByRank => Whose::Job,
+            Realm::ByRank => Whose::Job,
         }
     }
 
@@ -355,12 +358,10 @@ impl Job {
     }
 
     fn apps(&self) -> Vec<u32> {
-        let apps: BTreeSet<u32> = self
-            .facts
-            .keys()
-            .filter_map(|(whose, _)| if let Whose::App(app) = whose { Some(*app) } else { None })
-            .collect();
-        apps.into_iter().collect()
+        let number = |(whose, _): &(Whose, String)| if let Whose::App(app) = whose { Some(*app) } else { None };
+        let mut apps: Vec<u32> = self.facts.keys().filter_map(number).collect();
+        apps.dedup();
+        apps
     }
 
     fn app_of(&self, rank: u32) -> Option<u32> {
@@ -369,8 +370,7 @@ impl Job {
 
     fn size(&self) -> Option<u32> {
         let told = number(self.told(Whose::Job, "pmix.job.size").as_ref());
-        let mapped = || u32::try_from(self.map.iter().map(Vec::len).sum::<usize>()).ok();
-        told.or_else(|| if self.map.is_empty() { None } else { mapped() })
+        told.or_else(|| u32::try_from(self.map.iter().map(Vec::len).sum::<usize>()).ok().filter(|size| *size > 0))
     }
 
     fn place(&self, rank: u32) -> Option<(usize, usize)> {
@@ -430,7 +430,7 @@ impl Job {
                 Realm::Session => self.told(Whose::Session(self.session?), key),
                 Realm::App => self.told(Whose::App(self.app_of(rank)?), key),
                 Realm::Node => self.of_node(self.node_of(rank)?, key),
-                Realm::Job | Realm::ByRank => None,
+                Realm::ByRank => None,
             },
         })
     }

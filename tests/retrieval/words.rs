@@ -2,8 +2,8 @@
 
 use modex::types::{Info, Rank, Value};
 
-use crate::cases::Register;
-use crate::model::Question;
+use crate::cases::{Put, Register};
+use crate::infos::Question;
 
 /// A value as `host.c` prints it.
 pub(crate) fn value(value: &Value) -> String {
@@ -19,15 +19,20 @@ fn payload(value: &Value) -> String {
         Value::NullString => "(null)".to_owned(),
         Value::Int(number) | Value::Int32(number) | Value::Status(number) => number.to_string(),
         Value::ProcRank(rank) => rank.to_raw().to_string(),
+        Value::Scope(scope) => scope.to_string(),
         Value::Proc(proc) => format!("{}:{}", escaped(proc.namespace.as_str().as_bytes()), proc.rank.to_raw()),
         Value::DataArray(array) => {
-            let element = |element: &Value| match element {
-                Value::Info(info) => self::info(info),
-                other => payload(other),
-            };
             format!("[{}]", array.elements.iter().map(element).collect::<Vec<_>>().join(","))
         }
         other => other.as_u64().map_or_else(|| "?".to_owned(), |number| number.to_string()),
+    }
+}
+
+/// As it stands in an array.
+pub(crate) fn element(element: &Value) -> String {
+    match element {
+        Value::Info(info) => self::info(info),
+        other => payload(other),
     }
 }
 
@@ -68,6 +73,11 @@ pub(crate) fn entries(infos: &[Info]) -> String {
         }
     };
     infos.iter().map(entry).collect()
+}
+
+/// The line that puts.
+pub(crate) fn put(put: &Put) -> String {
+    format!("u\t{}\t{}\t{}\t{}\n", put.key, put.value.data_type().to_raw(), payload(&put.value), put.scope.to_raw())
 }
 
 /// The line that asks.

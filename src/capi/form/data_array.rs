@@ -4,7 +4,7 @@ use super::{Depth, Form, element};
 use crate::capi::error::CError;
 use crate::capi::types::{c_void, pmix_data_array_t};
 use crate::capi::{memory, pointer};
-use crate::types::{DataArray, DataType};
+use crate::types::{DataArray, DataType, descend};
 
 /// Most elements of an array: more than a job of the largest size has processes.
 pub const ELEMENT_COUNT_MAX: usize = 1 << 28;
@@ -14,14 +14,17 @@ impl Form for pmix_data_array_t {
     type Owned = DataArray;
 
     unsafe fn read(from: &Self, depth: Depth) -> Result<DataArray, CError> {
-        let depth = depth.deeper()?;
+        let depth = depth.into_array()?;
         let elements = Elements::of(from)?;
         // A damaged count must not take the memory of the machine before the first element is looked at.
         let mut read = Vec::with_capacity(elements.count.min(1 << 16));
-        for at in elements.addresses() {
-            // SAFETY: the caller's contract for every element.
-            read.push(unsafe { element::read(elements.data_type, at, depth) }?);
-        }
+        descend(|| {
+            elements.addresses().try_for_each(|at| {
+                // SAFETY: the caller's contract for every element.
+                read.push(unsafe { element::read(elements.data_type, at, depth) }?);
+                Ok::<(), CError>(())
+            })
+        })?;
         Ok(DataArray { element_type: elements.data_type, elements: read })
     }
 
@@ -29,36 +32,40 @@ impl Form for pmix_data_array_t {
         let expected = owned.element_type;
         allocate(expected, owned.elements.len(), to)?;
         let target = Elements::of(to)?;
-        for (value, at) in owned.elements.iter().zip(target.addresses()) {
-            let found = value.data_type();
-            if found != expected {
-                return Err(CError::MixedArray { expected, found });
-            }
-            // SAFETY: the block was made just now, zeroed, for so many elements of this type.
-            unsafe { element::write(value, at) }?;
-        }
-        Ok(())
+        descend(|| {
+            owned.elements.iter().zip(target.addresses()).try_for_each(|(value, at)| {
+                let found = value.data_type();
+                if found != expected {
+                    return Err(CError::MixedArray { expected, found });
+                }
+                // SAFETY: the block was made just now, zeroed, for so many elements of this type.
+                unsafe { element::write(value, at) }
+            })
+        })
     }
 
     unsafe fn copy(from: &Self, to: &mut Self, depth: Depth) -> Result<(), CError> {
-        let depth = depth.deeper()?;
+        let depth = depth.into_array()?;
         let source = Elements::of(from)?;
         allocate(source.data_type, source.count, to)?;
         let target = Elements::of(to)?;
-        for (from, to) in source.addresses().zip(target.addresses()) {
-            // SAFETY: the caller's contract for the source; the target was made just now, zeroed.
-            unsafe { element::copy(source.data_type, from, to, depth) }?;
-        }
-        Ok(())
+        descend(|| {
+            source.addresses().zip(target.addresses()).try_for_each(|(from, to)| {
+                // SAFETY: the caller's contract for the source; the target was made just now, zeroed.
+                unsafe { element::copy(source.data_type, from, to, depth) }
+            })
+        })
     }
 
     unsafe fn destruct(member: &mut Self) {
         // An array that can't be one (no type, no size) is left alone: nobody knows what is in it.
         if let Ok(elements) = Elements::of(member) {
-            for at in elements.addresses() {
-                // SAFETY: F1 for every element.
-                unsafe { element::destruct(elements.data_type, at) };
-            }
+            descend(|| {
+                for at in elements.addresses() {
+                    // SAFETY: F1 for every element.
+                    unsafe { element::destruct(elements.data_type, at) };
+                }
+            });
         }
         // SAFETY: F1.
         unsafe { memory::release(member.array) };

@@ -29,6 +29,7 @@ pub use text::*;
 use super::error::CError;
 use super::{memory, pointer};
 use crate::bfrops::DecodeLimits;
+use crate::types::BARE_NESTING_MAX;
 
 /// A kind of member of C structures, or a structure.
 pub trait Form {
@@ -77,19 +78,40 @@ pub trait Form {
 
 /// How deep inside values we are.
 #[derive(Clone, Copy, Debug)]
-pub struct Depth(u32);
+pub struct Depth {
+    levels: u32,
+    /// Of these the last ones without an array between.
+    bare: u32,
+}
 
 impl Depth {
     /// Not inside any value.
-    pub const TOP: Self = Self(0);
+    pub const TOP: Self = Self { levels: 0, bare: 0 };
 
     /// One level further down.
     ///
     /// # Errors
     /// When nobody could decode a value nested so deep.
     pub const fn deeper(self) -> Result<Self, CError> {
-        let limit = DecodeLimits::NESTING_MAX;
-        if self.0 >= limit { Err(CError::TooDeep { limit }) } else { Ok(Self(self.0 + 1)) }
+        Self { levels: self.levels + 1, bare: self.bare + 1 }.within_limits()
+    }
+
+    /// As [`Depth::deeper`], into an array.
+    ///
+    /// # Errors
+    /// As [`Depth::deeper`].
+    pub const fn into_array(self) -> Result<Self, CError> {
+        Self { levels: self.levels + 1, bare: 0 }.within_limits()
+    }
+
+    const fn within_limits(self) -> Result<Self, CError> {
+        match self {
+            Self { levels, .. } if levels > DecodeLimits::NESTING_MAX => {
+                Err(CError::TooDeep { limit: DecodeLimits::NESTING_MAX })
+            }
+            Self { bare, .. } if bare > BARE_NESTING_MAX => Err(CError::TooDeep { limit: BARE_NESTING_MAX }),
+            within => Ok(within),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Depth, Form};
-use crate::bfrops::{Codec, Generation, strategies};
+use crate::bfrops::{Codec, DecodeLimits, Generation, strategies};
 use crate::capi::error::CError;
 use crate::capi::to_c::{self, Array, Single};
 use crate::capi::types::{
@@ -168,6 +168,34 @@ fn a_value_that_contains_itself_ends() {
     array.array = (&raw mut array).cast();
     // SAFETY: the array is alive; its only element is itself.
     assert!(matches!(unsafe { pmix_data_array_t::read(&array, Depth::TOP) }, Err(CError::TooDeep { .. })));
+}
+
+/// Read, written, copied and released with little stack; what is deeper is an error, and released all the same.
+#[test]
+fn deep_arrays_cross_on_a_small_stack() {
+    let test = || {
+        let nested = |levels: u32| {
+            let array = |inner| Value::info_array(vec![Info::new(Key::from_static("k"), inner)]);
+            (0..levels).fold(Value::Bool(true), |inner, _| array(inner))
+        };
+        let deepest = nested(DecodeLimits::NESTING_MAX / 2 - 1);
+        let foreign = Single::<pmix_value_t>::new(&deepest).unwrap();
+        // SAFETY: made just now.
+        assert!(unsafe { from_c::value_at(foreign.as_ptr()) }.unwrap() == deepest);
+        // SAFETY: any bytes are a value.
+        let mut copy: pmix_value_t = unsafe { std::mem::zeroed() };
+        // SAFETY: made just now.
+        let source = unsafe { foreign.as_ptr().read() };
+        // SAFETY: made just now.
+        unsafe { pmix_value_t::copy(&source, &mut copy, Depth::TOP) }.unwrap();
+        // SAFETY: made just now.
+        unsafe { pmix_value_t::destruct(&mut copy) };
+        let too_deep = Single::<pmix_value_t>::new(&nested(20_000)).unwrap();
+        // SAFETY: made just now.
+        assert!(matches!(unsafe { from_c::value_at(too_deep.as_ptr()) }, Err(CError::TooDeep { limit: 2049 })));
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(test);
+    thread.unwrap().join().unwrap();
 }
 
 #[test]

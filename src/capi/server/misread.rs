@@ -1,6 +1,7 @@
 //! Which entry of a caller's array can't be read: for the text that goes to the log beside the status.
 
 use crate::bfrops::DecodeLimits;
+use crate::capi::error::CError;
 use crate::capi::types::{pmix_data_array_t, pmix_info_t};
 use crate::capi::{from_c, pointer};
 use crate::gds::registration::Place;
@@ -14,10 +15,15 @@ pub(super) unsafe fn place(infos: &[pmix_info_t]) -> Place {
     let mut steps = Vec::new();
     let mut around = infos;
     // Deeper than that nothing is read, so this is where it is wrong.
-    for _ in 0..=DecodeLimits::NESTING_MAX {
+    let mut left = DecodeLimits::NESTING_MAX;
+    while let Some(next) = left.checked_sub(1) {
         // SAFETY: the caller's contract.
-        let is_wrong = |info: &pmix_info_t| unsafe { from_c::info(info) }.is_err();
-        let Some((position, info)) = (0_u64..).zip(around).find(|(_, info)| is_wrong(info)) else { break };
+        let wrong = |info: &pmix_info_t| unsafe { from_c::info(info) }.err();
+        let found = (0_u64..).zip(around).find_map(|(position, info)| Some((position, info, wrong(info)?)));
+        let Some((position, info, error)) = found else { break };
+        // Every level is read from there on, so of what is too deep the beginning of the way is enough.
+        let is_too_deep = matches!(error, CError::TooDeep { .. });
+        left = if is_too_deep { next.min(STEPS_SHOWN_MAX) } else { next };
         // SAFETY: the caller's contract.
         let inside = unsafe { entries(info) };
         steps.push((key(info), position));
@@ -54,6 +60,8 @@ fn key(info: &pmix_info_t) -> String {
     String::from_utf8_lossy(name.get(..end).unwrap_or_default()).into_owned()
 }
 
+/// On the way to what is nested too deep: more than a text names.
+const STEPS_SHOWN_MAX: u32 = 16;
 /// Of a key without an end.
 const SHOWN_BYTES_MAX: usize = 32;
 

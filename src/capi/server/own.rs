@@ -1,5 +1,6 @@
 //! Client functions of the server's own process: its own store, the server core, or the host's functions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nix::unistd::{getegid, geteuid};
@@ -14,7 +15,7 @@ use crate::capi::client::KeptValues;
 use crate::capi::operation::{Answer, Operation, Results};
 use crate::capi::server_role::{Done, EventHandler, ServerRole};
 use crate::capi::types::c_void;
-use crate::gds::AsStatus;
+use crate::gds::{AsStatus, qualified};
 use crate::keys;
 use crate::topo::{SharedMachine, TopologyError};
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
@@ -55,11 +56,17 @@ impl Own {
         }
     }
 
+    fn known_qualified(&self, proc: Option<&ProcId>, key: &Key, qualifiers: &[Info]) -> Option<Value> {
+        let own = self.process.own.lock();
+        let values = own.get(proc.unwrap_or(self.proc())).into_iter().flat_map(BTreeMap::values);
+        qualified::best(key.as_str(), qualifiers, values).and_then(qualified::inner)
+    }
+
     /// All that this process has stored about a process.
     fn stored(&self, proc: &ProcId) -> Vec<Kval> {
         let own = self.process.own.lock();
         let values = own.get(proc).into_iter().flatten();
-        values.map(|(key, value)| Kval { key: key.clone(), value: value.clone() }).collect()
+        values.map(|(key, value)| Kval { key: qualified::told(key.clone()), value: value.clone() }).collect()
     }
 
     /// The host learns of it; `done` how it went.
@@ -206,6 +213,10 @@ impl ServerRole for Own {
     }
 
     fn store_internal(&self, proc: &ProcId, key: Key, value: Value) -> Result<(), Status> {
+        let (key, value) = qualified::stored(key, value);
+        if key.as_str() == qualified::QUALIFIED_VALUE {
+            return Err(Status::ERR_BAD_PARAM);
+        }
         self.process.own.lock().entry(proc.clone()).or_default().insert(key, value);
         Ok(())
     }
@@ -221,7 +232,12 @@ impl ServerRole for Own {
         directives: Vec<Info>,
         done: Done<Value>,
     ) -> Result<(), Status> {
-        if let Some(value) = key.as_ref().and_then(|key| self.known(proc.as_ref(), key)) {
+        let qualifiers = qualified::qualifiers(&directives);
+        let known = |key: &Key| match qualifiers.as_slice() {
+            [] => self.known(proc.as_ref(), key),
+            qualifiers => self.known_qualified(proc.as_ref(), key, qualifiers),
+        };
+        if let Some(value) = key.as_ref().and_then(known) {
             return self.later(done, Ok(value));
         }
         let proc = proc.unwrap_or_else(|| ProcId::new(self.proc().namespace.clone(), Rank::Undefined));
@@ -235,7 +251,7 @@ impl ServerRole for Own {
                 Err(_) if !stored.is_empty() => Ok(Vec::new()),
                 result => result.map_err(|error| error.status()),
             };
-            done.give(entries.and_then(|entries| pick(merge(stored, entries), wanted.as_ref())));
+            done.give(entries.and_then(|entries| pick(merge(stored, entries), wanted.as_ref(), &qualifiers)));
         };
         let server = self.process.server();
         if is_awaited {
@@ -399,8 +415,13 @@ fn merge(mut stored: Vec<Kval>, others: Vec<Kval>) -> Vec<Kval> {
 }
 
 /// The value wanted, or everything as an array.
-fn pick(entries: Vec<Kval>, wanted: Option<&Key>) -> Result<Value, Status> {
+fn pick(entries: Vec<Kval>, wanted: Option<&Key>, qualifiers: &[Info]) -> Result<Value, Status> {
     match wanted {
+        Some(key) if !qualifiers.is_empty() => {
+            let qualified = entries.iter().filter(|entry| entry.key.as_str() == qualified::QUALIFIED_VALUE);
+            let best = qualified::best(key.as_str(), qualifiers, qualified.map(|entry| &entry.value));
+            best.and_then(qualified::inner).ok_or(Status::ERR_NOT_FOUND)
+        }
         Some(key) => {
             let found = entries.into_iter().find(|entry| entry.key == *key);
             found.map(|entry| entry.value).ok_or(Status::ERR_NOT_FOUND)

@@ -12,7 +12,7 @@ use crate::api;
 use crate::cli::Outcome;
 use crate::cli::inspect::to_json;
 use crate::keys;
-use crate::types::{Info, Key, ProcId, Value};
+use crate::types::{Info, InfoFlags, Key, ProcId, Value};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
@@ -90,7 +90,7 @@ struct Qualifiers {
     /// Ask for a copy into storage of the caller's (PMIX_GET_STATIC_VALUES); what is printed is the same
     #[arg(long)]
     static_values: bool,
-    /// Any other qualifier
+    /// Any other qualifier; of a key of your own, one with which the value was put (TEXT, or TYPE:VALUE: number=uint32:5)
     #[arg(short, long = "qualifier", value_name = "KEY=VALUE")]
     others: Vec<String>,
 }
@@ -183,7 +183,10 @@ impl Options {
             qualifiers.hostname.as_deref().map(|name| Info::new(Key::from_static(keys::HOSTNAME.name()), name)),
         );
         for word in &qualifiers.others {
-            infos.push(words::qualifier(word)?);
+            let info = words::qualifier(word)?;
+            // What is no attribute of the standard can only tell values of the key apart.
+            let flags = if info.key.is_reserved() { 0 } else { InfoFlags::QUALIFIER.bits() };
+            infos.push(Info { flags, ..info });
         }
         let mut options = infos.into_iter().fold(api::GetOptions::new(), api::GetOptions::info);
         if let Some(scope) = &qualifiers.scope {

@@ -76,7 +76,11 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, WordEr
     let number = |wanted: &'static str| text.parse::<u64>().map_err(|_| refuse(wanted));
     let small = |wanted: &'static str| text.parse::<u32>().map_err(|_| refuse(wanted));
     match kind {
-        None | Some(ValueKind::String | ValueKind::Varies | ValueKind::EnvironmentVariable) => Ok(Value::from(text)),
+        None => match text.split_once(':').and_then(|(name, text)| Some((named(name)?, text))) {
+            Some((kind, text)) => typed(key, Some(kind), text),
+            None => Ok(Value::from(text)),
+        },
+        Some(ValueKind::String | ValueKind::Varies | ValueKind::EnvironmentVariable) => Ok(Value::from(text)),
         Some(ValueKind::Bool) => match text {
             "true" | "yes" | "1" => Ok(Value::Bool(true)),
             "false" | "no" | "0" => Ok(Value::Bool(false)),
@@ -94,6 +98,21 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, WordEr
         Some(ValueKind::DeviceType) => number("a number").map(Value::DeviceType),
         Some(_) => Err(refuse("a value of its own kind")),
     }
+}
+
+/// The types that a value of a key of one's own may be given.
+fn named(name: &str) -> Option<ValueKind> {
+    Some(match name {
+        "string" => ValueKind::String,
+        "bool" => ValueKind::Bool,
+        "uint16" => ValueKind::Uint16,
+        "uint32" => ValueKind::Uint32,
+        "uint64" => ValueKind::Uint64,
+        "size" => ValueKind::Size,
+        "int" => ValueKind::Int,
+        "int32" => ValueKind::Int32,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -125,6 +144,9 @@ mod tests {
         assert_eq!(of("PMIX_NODE_INFO"), expected("pmix.node.info", Value::Bool(true)));
         assert_eq!(of("own=7"), expected("own", Value::from("7")));
         assert!(matches!(of("PMIX_NODEID=x"), Err(WordError::Value { .. })));
+        assert_eq!(of("number=uint32:5").unwrap().1, Value::Uint32(5));
+        assert_eq!(of("place=here:there").unwrap().1, Value::from("here:there"));
+        assert!(matches!(of("number=uint32:x"), Err(WordError::Value { .. })));
         assert!(matches!(of("=x"), Err(WordError::Qualifier(_))));
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::gds::NodeSelector;
+use crate::types::InfoFlags;
 
 fn info(key: &'static str, value: impl Into<Value>) -> Info {
     Info::new(Key::from_static(key), value)

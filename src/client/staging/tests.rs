@@ -139,7 +139,7 @@ fn a_scope_narrows_what_is_found() {
     let find = |scope| staging.find(&own(), "k", Some(scope)).and_then(|value| value.as_u32());
     assert_eq!(find(Scope::Local), Some(2));
     assert_eq!(find(Scope::Remote), Some(1));
-    assert_eq!(find(Scope::Global), None);
+    assert_eq!(find(Scope::Global), Some(2), "the scope of all excludes nobody's");
     assert_eq!(find(Scope::Internal), None);
 }
 

@@ -232,6 +232,15 @@ pub(super) fn number_of(value: &Value) -> Option<(DataType, u64)> {
     })
 }
 
+/// Whether a column of numbers holds values of this type.
+pub(in crate::gds) const fn is_of_numbers(data_type: DataType) -> bool {
+    use DataType as T;
+    matches!(
+        data_type,
+        T::Byte | T::Uint8 | T::Uint16 | T::Uint | T::Uint32 | T::Pid | T::Uint64 | T::Size | T::ProcRank
+    )
+}
+
 /// The value of a number of one of the types of [`number_of`]; a number too large for its type saturates, which no
 /// caller lets happen.
 pub(super) fn number_value(data_type: DataType, number: u64) -> Value {

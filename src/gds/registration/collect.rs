@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::keys::{self, DefaultRealm, default_realm};
-use crate::types::{Info, Key, Namespace, Rank, Value};
+use crate::types::{Info, Key, Namespace, Rank, Value, descend};
 
 use super::coerce::{Rule, text_of};
 use super::columns::Columns;
@@ -133,7 +133,16 @@ impl<'a> Walk<'a> {
     ) -> Result<(), RegisterError> {
         within("levels of containers", u64::from(depth), u64::from(self.limits.depth_max))?;
         let infos = Infos::of(info.key.as_str(), &info.value)?;
-        let depth = depth + 1;
+        descend(|| self.inside(container, infos, scope, depth + 1))
+    }
+
+    fn inside(
+        &mut self,
+        container: Container,
+        infos: Infos<'a>,
+        scope: Scope,
+        depth: u32,
+    ) -> Result<(), RegisterError> {
         match container {
             Container::Session => {
                 let id = self.identify_session(infos)?;
@@ -221,7 +230,7 @@ impl<'a> Walk<'a> {
         } else if key == keys::PROCID.name() {
             self.check_process(rank, info)
         } else {
-            self.facts.procs.column(&info.key).insert(rank, &info.value)
+            self.facts.procs.insert(rank, info)
         }
     }
 

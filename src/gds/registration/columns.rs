@@ -6,9 +6,11 @@
 use rustc_hash::FxHashMap;
 
 use crate::gds::job_record::{Column, ColumnValues};
-use crate::types::{DataType, Key, Value};
+use crate::gds::qualified::QUALIFIED_VALUE;
+use crate::types::{DataType, Info, Key, Value};
 
 use super::coerce::{Cell, Rule, number_of, number_value, record_key};
+use super::container::qualified;
 use super::error::RegisterError;
 use super::processes::TableColumn;
 
@@ -143,6 +145,18 @@ impl<'a> Columns<'a> {
         };
         #[expect(clippy::indexing_slicing, reason = "positions holds only positions of columns, which never shrinks")]
         &mut self.columns[position]
+    }
+
+    /// Checks the host's value of an index and stores it; it replaces an earlier one.
+    pub(super) fn insert(&mut self, index: u32, info: &'a Info) -> Result<(), RegisterError> {
+        if info.key.as_str() != QUALIFIED_VALUE {
+            return self.column(&info.key).insert(index, &info.value);
+        }
+        let qualified = qualified(info)?;
+        match qualified.qualifiers().next() {
+            Some(_) => self.column(&qualified.name()).insert(index, &info.value),
+            None => self.insert(index, qualified.first()),
+        }
     }
 
     /// The finished columns, `count` long. Every index must be below `count`.

@@ -1,5 +1,6 @@
 //! Containers: values that are arrays of infos about one session, job, application, process or node.
 
+use crate::gds::qualified::Qualified;
 use crate::keys;
 use crate::shmem::fetch;
 use crate::types::{DataType, Info, Value};
@@ -38,6 +39,12 @@ impl Container {
 /// The entries of a container.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Infos<'a>(&'a [Value]);
+
+/// Takes a qualified value apart.
+pub(super) fn qualified(info: &Info) -> Result<Qualified<'_>, RegisterError> {
+    Infos::of(info.key.as_str(), &info.value)?;
+    Qualified::of(&info.value).ok_or(RegisterError::NoValue).map_err(|error| error.about(info.key.as_str()))
+}
 
 impl<'a> Infos<'a> {
     /// Opens a container.

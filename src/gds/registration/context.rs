@@ -55,7 +55,7 @@ impl Default for Limits {
             aliases_max: 256,
             apps_max: 1 << 16,
             entries_max: 1 << 28,
-            depth_max: 16,
+            depth_max: 1024,
         }
     }
 }

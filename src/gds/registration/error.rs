@@ -150,6 +150,9 @@ pub enum RegisterError {
     /// A text that names something is empty.
     #[error("is empty; give a name or leave it out")]
     EmptyName,
+    /// A qualified value without a value.
+    #[error("is an empty array; its first entry must be the key with its value, the others its qualifiers")]
+    NoValue,
     /// The applications of a job to be described do not add up.
     #[error(
         "the applications have {in_apps} processes, but the nodes have {job_size}; give each process an application"
@@ -195,6 +198,7 @@ impl AsStatus for RegisterError {
             | Self::RankOutsideJob { .. }
             | Self::JobSize { .. }
             | Self::EmptyName
+            | Self::NoValue
             | Self::AppSizes { .. } => Status::ERR_BAD_PARAM,
         }
     }

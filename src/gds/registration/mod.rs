@@ -56,6 +56,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::gds) use coerce::is_of_numbers;
 pub use context::{Context, Limits};
 pub use describe::JobDescription;
 pub use description::Description;

@@ -352,7 +352,7 @@ fn insert<'a>(columns: &mut Columns<'a>, index: u32, info: &'a Info) -> Result<(
     if info.key.as_str() == keys::HOSTNAME_ALIASES.name() {
         return Ok(());
     }
-    columns.column(&info.key).insert(index, &info.value)
+    columns.insert(index, info)
 }
 
 /// The names in a comma list or an array of strings.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::keys;
-use crate::types::{Info, Rank, Value};
+use crate::types::{Info, Rank, Value, descend};
 
 use super::container::{Container, Infos};
 use super::description::Part;
@@ -157,7 +157,7 @@ impl Search {
             _ => false,
         };
         let is_of_job = container == Container::Job;
-        if is_meant || (0..).zip(infos.iter()).any(|(at, info)| self.entry(info, at, is_of_job)) {
+        if is_meant || descend(|| (0..).zip(infos.iter()).any(|(at, info)| self.entry(info, at, is_of_job))) {
             self.steps.push(Step { key: key.to_owned(), position });
             return true;
         }

@@ -7,6 +7,7 @@ use std::hash::BuildHasher;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::types::{DataType, Info, Key, Rank, Text, Value};
 
@@ -238,5 +239,5 @@ impl PartialEq for TableColumn {
 
 /// Whether an entry of this key is more than a value of the process.
 fn is_special(key: &str) -> bool {
-    key == keys::RANK.name() || key == keys::PROCID.name() || Container::of(key).is_some()
+    [keys::RANK.name(), keys::PROCID.name(), QUALIFIED_VALUE].contains(&key) || Container::of(key).is_some()
 }

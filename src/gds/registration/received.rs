@@ -1,6 +1,7 @@
 //! From what another server told over a socket back to a record.
 
 use crate::gds::job_record::JobRecord;
+use crate::gds::qualified;
 use crate::keys::{self, DefaultRealm, default_realm};
 use crate::types::{Info, Key, Kval, Namespace, Rank, Text, Value};
 
@@ -46,7 +47,11 @@ impl ReceivedJob {
     pub fn process(&mut self, rank: u32, entries: impl IntoIterator<Item = Kval>) {
         let table = self.description.processes();
         let mut cells = Vec::new();
-        for (place, entry) in entries.into_iter().filter(|entry| !is_identity(&entry.key)).enumerate() {
+        let named = |Kval { key, value }| {
+            let (key, value) = qualified::stored(key, value);
+            Kval { key, value }
+        };
+        for (place, entry) in entries.into_iter().filter(|entry| !is_identity(&entry.key)).map(named).enumerate() {
             let known = table.column_at(place, |key| key == entry.key.as_str());
             let Some(column) = known.or_else(|| table.column(place, &entry.key)) else { continue };
             let cell = match &entry.value {

@@ -2,9 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::types::{Info, Key, Value};
 
 use super::coerce::{Rule, record_key};
+use super::container::qualified;
 use super::error::RegisterError;
 
 /// The values of the session, the job or an application.
@@ -17,6 +19,14 @@ pub(super) struct Table {
 impl Table {
     /// Checks the host's value and stores it; it replaces an earlier one.
     pub(super) fn insert(&mut self, info: &Info) -> Result<(), RegisterError> {
+        if info.key.as_str() == QUALIFIED_VALUE {
+            let qualified = qualified(info)?;
+            match qualified.qualifiers().next() {
+                Some(_) => self.set(qualified.name(), info.value.clone()),
+                None => return self.insert(qualified.first()),
+            }
+            return Ok(());
+        }
         let rule = Rule::of(info.key.as_str());
         let cell = rule.check(info.key.as_str(), &info.value)?;
         self.set(record_key(&info.key), rule.value(cell));

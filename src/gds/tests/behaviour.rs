@@ -209,6 +209,65 @@ fn a_commit_that_changes_nothing_publishes_nothing() {
     assert_eq!(seen_by(Audience::OtherNodes), Ok("text that is long".into()));
 }
 
+/// Registered again, a column of flags came back as one of 64-bit numbers: what is read back of a column in little memory
+/// was taken for counts, whatever its type.
+#[test]
+fn flags_and_signed_numbers_survive_an_update() {
+    let mut store = store(BackingKind::Heap);
+    let of = |rank: u32, spawned: bool, number: i32| {
+        let infos = [
+            ("pmix.rank", Value::from(Rank::from(rank))),
+            ("pmix.spawned", spawned.into()),
+            ("own.number", number.into()),
+        ];
+        Info::new(key("pmix.pdata"), Value::info_array(infos.map(|(name, value)| Info::new(key(name), value)).into()))
+    };
+    store.register(&namespace(), &[of(0, true, 5), of(1, false, 7)]).unwrap();
+    store.register(&namespace(), &[Info::new(key("own.key"), 1_u32)]).unwrap();
+    let reader = attached(&store);
+    let seen = |rank: u32, name| read(&reader, rank, name, RealmRequest::Default, None).unwrap();
+    assert_eq!([seen(0, "pmix.spawned"), seen(1, "pmix.spawned")], [Value::Bool(true), Value::Bool(false)]);
+    assert_eq!([seen(0, "own.number"), seen(1, "own.number")], [Value::Int32(5), Value::Int32(7)]);
+}
+
+/// The host's value was not seen by whom the process's own excludes.
+#[test]
+fn a_value_for_others_does_not_hide_what_the_host_registered() {
+    let mut store = store(BackingKind::Heap);
+    let infos = vec![Info::new(key("pmix.rank"), Value::from(Rank::from(0))), Info::new(key("own.key"), 1_u32)];
+    store.register(&namespace(), &[Info::new(key("pmix.pdata"), Value::info_array(infos))]).unwrap();
+    store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Remote, "own.key", 2_u32)]).unwrap();
+    let reader = attached(&store);
+    let seen = |audience| read(&reader, 0, "own.key", RealmRequest::Default, audience).unwrap();
+    assert_eq!(seen(None), Value::Uint32(1));
+    assert_eq!(seen(Some(Audience::OtherNodes)), Value::Uint32(2));
+    assert_eq!(seen(Some(Audience::Nobody)), Value::Uint32(1), "what is registered has no scope");
+}
+
+/// What is nested deep is stored and found, whatever stack the reader has.
+#[test]
+fn deep_values_are_stored_and_read_on_a_small_stack() {
+    let test = || {
+        let nested = (0..1024).fold(Value::Bool(true), |inner, _| Value::info_array(vec![Info::new(key("k"), inner)]));
+        let mut store = store(BackingKind::Heap);
+        store
+            .register(
+                &namespace(),
+                &[Info::new(key("pmix.job.size"), 1_u32), Info::new(key("own.key"), nested.clone())],
+            )
+            .unwrap();
+        store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Global, "deep", nested.clone())]).unwrap();
+        let reader = attached(&store);
+        let seen = |rank, name| read(&reader, rank, name, RealmRequest::Default, None).unwrap();
+        assert!(seen(Rank::from(0), "deep") == nested && seen(Rank::Wildcard, "own.key") == nested);
+        let deeper = Value::info_array(vec![Info::new(key("k"), nested)]);
+        let refused = store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Global, "deeper", deeper)]);
+        assert!(refused.unwrap_err().to_string().contains("nested"));
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(test);
+    thread.unwrap().join().unwrap();
+}
+
 #[test]
 fn of_a_key_given_twice_in_a_commit_the_later_value_counts() {
     let mut store = store(BackingKind::Heap);

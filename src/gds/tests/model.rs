@@ -108,6 +108,7 @@ impl Model {
             let sees = match audience {
                 Some(Audience::SameNode) => scope == 0,
                 Some(Audience::OtherNodes) => scope == 1,
+                Some(Audience::Nobody) => false,
                 None => scope == usize::from(slot.origin == Origin::Remote),
             };
             sees.then_some(slot)
@@ -155,7 +156,7 @@ impl Model {
         let described = self.procs.get(&(rank, key.to_owned())).cloned().ok_or(ReadError::NotFound);
         let posted = self.posted_value(rank, key, audience);
         let (first, second) = if key.starts_with("pmix") { (described, posted) } else { (posted, described) };
-        if first == Err(ReadError::NotFound) { second } else { first }
+        if first == Err(ReadError::NotFound) || second.is_ok() && first.is_err() { second } else { first }
     }
 
     fn default_realm_value(&self, rank: Rank, key: &str) -> Answer {

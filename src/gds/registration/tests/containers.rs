@@ -40,9 +40,9 @@ fn containers_nest_to_the_limit_and_no_deeper() {
         let innermost = info("pmix.jobid", "x");
         (0..levels).fold(innermost, |inner, _| job(vec![inner]))
     };
-    assert_eq!(job_value(&record(&[nested(16)]), "pmix.jobid"), Some(Value::from("x")));
-    let limit = RegisterError::Limit { limit: "levels of containers", found: 17, max: 16 };
-    assert_eq!(refusal(&[nested(17)]), limit);
+    assert_eq!(job_value(&record(&[nested(1024)]), "pmix.jobid"), Some(Value::from("x")));
+    let limit = RegisterError::Limit { limit: "levels of containers", found: 1025, max: 1024 };
+    assert_eq!(refusal(&[nested(1025)]), limit);
     assert_eq!(limit.status(), Status::ERR_OUT_OF_RESOURCE);
 }
 

@@ -1,0 +1,212 @@
+//! Qualified values: one key with several values that differ in their qualifiers.
+//!
+//! Such a value is an array of infos under `PMIX_QUALIFIED_VALUE`: first the key with its value, then the qualifiers, each
+//! flagged as one. It is stored as it is, under a name of its own that follows from the key and the qualifiers. So to blocks,
+//! columns, scopes and realms it is a value like any other: equal qualifiers replace, others stand beside each other. What
+//! leaves the store is called `PMIX_QUALIFIED_VALUE` again.
+//!
+//! A Get that has flagged infos finds the values of its key that have them all; one without finds none of these.
+//!
+//! Source: the reference (4.1 and later); the standard has the flag alone (chapter "Data Structures and Types").
+
+use std::borrow::Borrow;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::cell::Encoded;
+use crate::keys;
+use crate::types::{Info, InfoFlags, Key, Value};
+
+/// The key of qualified values on the wire and in arrays.
+pub const QUALIFIED_VALUE: &str = keys::QUALIFIED_VALUE.name();
+
+/// A qualified value, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Qualified<'v> {
+    first: &'v Info,
+    infos: &'v [Value],
+}
+
+impl<'v> Qualified<'v> {
+    /// Takes a value under `PMIX_QUALIFIED_VALUE` apart; `None` if it is no array of infos, or has no first one.
+    #[must_use]
+    pub fn of(value: &'v Value) -> Option<Self> {
+        let Value::DataArray(array) = value else { return None };
+        let infos = array.elements.as_slice();
+        infos.iter().all(|element| matches!(element, Value::Info(_))).then_some(())?;
+        match infos.first() {
+            Some(Value::Info(first)) => Some(Self { first, infos }),
+            _ => None,
+        }
+    }
+
+    /// The key with its value.
+    #[must_use]
+    pub const fn first(&self) -> &'v Info {
+        self.first
+    }
+
+    /// The key.
+    #[must_use]
+    pub const fn key(&self) -> &'v Key {
+        &self.first.key
+    }
+
+    /// The value.
+    #[must_use]
+    pub const fn value(&self) -> &'v Value {
+        &self.first.value
+    }
+
+    /// The infos behind the first that are flagged as qualifiers.
+    pub fn qualifiers(&self) -> impl Iterator<Item = &'v Info> {
+        let behind = self.infos.iter().skip(1);
+        behind
+            .filter_map(|element| if let Value::Info(info) = element { Some(&**info) } else { None })
+            .filter(is_qualifier)
+    }
+
+    /// The name under which it is stored; without qualifiers its key.
+    #[must_use]
+    pub fn name(&self) -> Key {
+        let mut qualifiers: Vec<&Info> = self.qualifiers().collect();
+        if qualifiers.is_empty() {
+            return self.key().clone();
+        }
+        qualifiers.sort_by(|a, b| a.key.cmp(&b.key));
+        let mut text = Vec::new();
+        for Info { key, value, .. } in qualifiers {
+            text.extend_from_slice(key.as_str().as_bytes());
+            text.push(0);
+            text.extend(value.data_type().to_raw().to_le_bytes());
+            if let Ok(encoded) = Encoded::new(value, u32::MAX) {
+                text.extend(encoded.identity().hash_bytes());
+            }
+        }
+        let name = format!("{}{:016x}", prefix(self.key().as_str()), xxh3_64(&text));
+        Key::new(name).unwrap_or_else(|_| self.key().clone())
+    }
+
+    /// How many qualifiers it has besides these; `None` if it is of another key, or lacks one of them.
+    fn besides(&self, key: &str, wanted: &[Info]) -> Option<usize> {
+        let has = |one: &Info| self.qualifiers().any(|info| info.key == one.key && info.value == one.value);
+        (self.key().as_str() == key && wanted.iter().all(has))
+            .then(|| self.qualifiers().count().saturating_sub(wanted.len()))
+    }
+}
+
+/// Under which name a value is stored, and what of it: qualified values under names of their own.
+#[must_use]
+pub fn stored(key: Key, value: Value) -> (Key, Value) {
+    if key.as_str() != QUALIFIED_VALUE {
+        return (key, value);
+    }
+    match Qualified::of(&value) {
+        Some(qualified) if qualified.qualifiers().next().is_none() => {
+            (qualified.key().clone(), qualified.value().clone())
+        }
+        Some(qualified) => (qualified.name(), value),
+        None => (key, value),
+    }
+}
+
+/// The key that others know a stored name by.
+#[must_use]
+pub fn told(key: Key) -> Key {
+    if is_qualified(key.as_str()) { Key::from_static(QUALIFIED_VALUE) } else { key }
+}
+
+/// As [`told`], of a name in a segment.
+#[must_use]
+pub fn told_name(name: &str) -> &str {
+    if is_qualified(name) { QUALIFIED_VALUE } else { name }
+}
+
+/// Whether this is the name of a qualified value, of whatever key.
+#[must_use]
+pub fn is_qualified(name: &str) -> bool {
+    name.starts_with(MARK)
+}
+
+/// What the names of all qualified values of a key begin with.
+#[must_use]
+pub fn prefix(key: &str) -> String {
+    format!("{MARK}{:016x}", xxh3_64(key.as_bytes()))
+}
+
+/// The flagged infos among directives.
+#[must_use]
+pub fn qualifiers(directives: &[Info]) -> Vec<Info> {
+    directives.iter().filter(is_qualifier).cloned().collect()
+}
+
+/// Of stored values the one that suits the qualifiers best: with the fewest others, and of equal ones the first.
+#[must_use]
+pub fn best<V: Borrow<Value>>(key: &str, wanted: &[Info], values: impl Iterator<Item = V>) -> Option<V> {
+    let suits = |value: V| Some((Qualified::of(value.borrow())?.besides(key, wanted)?, value));
+    values.filter_map(suits).min_by_key(|(besides, _)| *besides).map(|(_, value)| value)
+}
+
+/// What a qualified value is about, without key and qualifiers.
+#[must_use]
+pub fn inner(value: &Value) -> Option<Value> {
+    Qualified::of(value).map(|qualified| qualified.value().clone())
+}
+
+fn is_qualifier(info: &&Info) -> bool {
+    info.flags().contains(InfoFlags::QUALIFIER)
+}
+
+/// No key that people choose begins so.
+const MARK: &str = "\u{1}qualified.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(key: &str, value: impl Into<Value>) -> Info {
+        Info::new(Key::new(key.to_owned()).unwrap(), value)
+    }
+
+    fn qualifier(key: &str, value: impl Into<Value>) -> Info {
+        Info { flags: InfoFlags::QUALIFIER.bits(), ..info(key, value) }
+    }
+
+    fn name(infos: Vec<Info>) -> String {
+        Qualified::of(&Value::info_array(infos)).unwrap().name().as_str().to_owned()
+    }
+
+    #[test]
+    fn a_name_follows_from_key_and_qualifiers_in_any_order() {
+        let of = |a: u32, b: &str| [info("k", 1_u32), qualifier("a", a), qualifier("b", b)];
+        let [k, a, b] = of(1, "x");
+        assert_eq!(name(vec![k.clone(), a.clone(), b.clone()]), name(vec![info("k", 2_u32), b.clone(), a.clone()]));
+        assert_ne!(name(vec![k.clone(), a.clone(), b]), name(of(1, "y").to_vec()));
+        assert_ne!(name(vec![k.clone(), a]), name(vec![k.clone(), qualifier("a", 1_u64)]), "types count");
+        assert!(name(of(1, "x").to_vec()).starts_with(&prefix("k")));
+        assert_eq!(name(vec![k, info("a", 1_u32)]), "k", "what is not flagged does not qualify");
+    }
+
+    #[test]
+    fn what_is_no_qualified_value_stays_as_it_is() {
+        for value in [Value::Uint32(1), Value::info_array(Vec::new())] {
+            let key = Key::from_static(QUALIFIED_VALUE);
+            assert_eq!(stored(key.clone(), value.clone()), (key, value));
+        }
+        let plain = Value::info_array(vec![info("k", 1_u32)]);
+        assert_eq!(stored(Key::from_static(QUALIFIED_VALUE), plain), (Key::from_static("k"), Value::Uint32(1)));
+    }
+
+    #[test]
+    fn the_value_with_the_fewest_other_qualifiers_is_the_best() {
+        let value =
+            |number: u32, qualifiers: Vec<Info>| Value::info_array([vec![info("k", number)], qualifiers].concat());
+        let (a, b) = (qualifier("a", 1_u32), qualifier("b", 2_u32));
+        let stored = [value(1, vec![a.clone(), b.clone()]), value(2, vec![a.clone()]), value(3, vec![b.clone()])];
+        let find = |wanted: &[Info]| best("k", wanted, stored.iter()).and_then(inner);
+        assert_eq!(find(std::slice::from_ref(&a)), Some(Value::Uint32(2)));
+        assert_eq!(find(&[b.clone(), a.clone()]), Some(Value::Uint32(1)));
+        assert_eq!(find(&[b]), Some(Value::Uint32(3)));
+        assert_eq!(find(&[a, qualifier("c", 1_u32)]), None);
+    }
+}
