@@ -118,6 +118,9 @@ impl ServerLoop {
         match readiness.token {
             Self::WAKER => self.take_commands(),
             token @ (Listeners::OWN | Listeners::FOREIGN) => {
+                if token == Listeners::FOREIGN {
+                    self.topology.foresee();
+                }
                 self.connections.accept(&self.listeners, token, &self.poller, self.clock.now());
             }
             Token(number) => {

@@ -245,6 +245,13 @@ impl TopologyDesk {
         }
     }
 
+    /// Somebody comes who may be told of it in a moment, as clients of other libraries are.
+    pub(super) fn foresee(&self) {
+        if self.is_part_of_job() {
+            self.topology.hurry();
+        }
+    }
+
     /// Those who waited, when it has been read.
     pub(super) fn take_waiting(&mut self) -> Vec<(Waiting, Outcome)> {
         let Some(outcome) = self.known().cloned() else { return Vec::new() };
