@@ -61,15 +61,12 @@ impl NamespaceReader {
         }
         session_array(&tables)?.into_iter().for_each(&mut one);
         for node in 0..tables.node_count {
-            let mut infos = Vec::new();
-            for column in name_first(&tables.node_columns) {
-                push_info(&mut infos, column.key(), column.value(node)?)?;
-            }
-            one(array(keys::NODE_INFO_ARRAY.name(), infos));
+            one(array(keys::NODE_INFO_ARRAY.name(), node_infos(&tables.node_columns, node)?));
         }
         for app in &tables.apps {
             let mut infos = vec![Info::new(Key::from_static(keys::APPNUM.name()), app.number)];
             infos.extend(other_infos(&app.values, keys::APPNUM.name())?);
+            infos.extend(node_arrays(&app.node_columns, tables.node_count)?);
             one(array(keys::APP_INFO_ARRAY.name(), infos));
         }
         self.visit_processes(&tables, visit)
@@ -147,14 +144,37 @@ fn renew(entry: &mut Option<Kval>, key: &Key, found: Option<ValueRef<'_>>) -> Re
 
 /// The session's values, its number first; none if nothing is known about the session.
 fn session_array(tables: &JobTables<'_>) -> Result<Option<Kval>, Damage> {
-    if tables.session.is_empty() && tables.session_id.is_none() {
+    let nodes = node_arrays(&tables.session_nodes, tables.node_count)?;
+    if tables.session.is_empty() && tables.session_id.is_none() && nodes.is_empty() {
         return Ok(None);
     }
     let id = Key::from_static(keys::SESSION_ID.name());
     // What the reference library writes for a session without number.
     let mut infos = vec![Info::new(id, tables.session_id.unwrap_or(u32::MAX))];
     infos.extend(other_infos(&tables.session, keys::SESSION_ID.name())?);
+    infos.extend(nodes);
     Ok(Some(array(keys::SESSION_INFO_ARRAY.name(), infos)))
+}
+
+/// What a session or an application says of nodes, an array for each of which it says something.
+fn node_arrays(columns: &[StoredColumn<'_>], node_count: u32) -> Result<Vec<Info>, Damage> {
+    let mut arrays = Vec::new();
+    for node in (0..node_count).filter(|_| !columns.is_empty()) {
+        let infos = node_infos(columns, node)?;
+        if !infos.is_empty() {
+            let Kval { key, value } = array(keys::NODE_INFO_ARRAY.name(), infos);
+            arrays.push(Info::new(key, value));
+        }
+    }
+    Ok(arrays)
+}
+
+fn node_infos(columns: &[StoredColumn<'_>], node: u32) -> Result<Vec<Info>, Damage> {
+    let mut infos = Vec::new();
+    for column in name_first(columns) {
+        push_info(&mut infos, column.key(), column.value(node)?)?;
+    }
+    Ok(infos)
 }
 
 /// The columns with that of the nodes' names before all others: readers take a node array's name from its start.

@@ -70,7 +70,8 @@ impl Rule {
         if let Some(cell) = self.special.accept(value) {
             return Ok(cell);
         }
-        if self.special == Special::Name && value.as_str() == Some("") {
+        let is_nothing = value.as_str() == Some("") || *value == Value::NullString;
+        if self.special == Special::Name && is_nothing {
             return Err(RegisterError::EmptyName.about(key));
         }
         let mut refusal = None;

@@ -279,9 +279,14 @@ impl<'a> Walk<'a> {
     fn identify_session(&mut self, infos: Infos<'a>) -> Result<u32, RegisterError> {
         let position = self.session_count;
         self.session_count += 1;
-        match infos.with_key(keys::SESSION_ID.name()).next() {
-            Some(info) => u32_of(info),
-            None => Err(RegisterError::Unidentified {
+        let mut numbers = infos.with_key(keys::SESSION_ID.name());
+        match (numbers.next(), numbers.next()) {
+            (Some(info), None) => u32_of(info),
+            (Some(_), Some(_)) => {
+                let twice = RegisterError::Twice { key: "PMIX_SESSION_ID", place: "one session array" };
+                Err(twice.about(keys::SESSION_ID.name()))
+            }
+            (None, _) => Err(RegisterError::Unidentified {
                 container: "PMIX_SESSION_INFO_ARRAY",
                 position,
                 missing: "PMIX_SESSION_ID",

@@ -114,9 +114,14 @@ impl<'a> Nodes<'a> {
     pub(super) fn add_own(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
         let mut told = Identity::of_infos(loose.iter().copied())?;
         let by_told_name = told.hostname.as_ref().and_then(|name| self.index_of_name(name));
-        let found = by_told_name.or_else(|| self.index_of_names(&context.hostname, &context.aliases));
+        let by_own_name = self.index_of_names(&context.hostname, &context.aliases);
+        let found = by_told_name.or(by_own_name);
         if loose.is_empty() {
             return Ok(found);
+        }
+        // Clients over the socket know their node by the server's name of it.
+        if by_own_name.is_none() && told.hostname.as_ref().is_some_and(|name| *name != context.hostname) {
+            told.aliases.push(context.hostname.clone());
         }
         let index = match found {
             Some(index) => {

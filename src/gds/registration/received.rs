@@ -142,15 +142,8 @@ fn identified(container: Container, infos: Infos<'_>, depth: u32) -> Option<Info
     let mut kept: Vec<Info> = infos.iter().filter_map(|info| usable(info, depth)).collect();
     let has = |key: &str| kept.iter().any(|info| info.key.as_str() == key);
     match container {
-        Container::Session if !has(keys::SESSION_ID.name()) => {
-            kept.insert(0, Info::new(Key::from_static(keys::SESSION_ID.name()), SESSION_NONE));
-        }
-        Container::App => {
-            let is_number = |info: &Info| info.key.as_str() == keys::APPNUM.name();
-            let number = kept.iter().find(|info| is_number(info)).cloned();
-            kept.retain(|info| !is_number(info));
-            kept.insert(0, number.unwrap_or_else(|| Info::new(Key::from_static(keys::APPNUM.name()), 0_u32)));
-        }
+        Container::Session => number_first(&mut kept, keys::SESSION_ID.name(), SESSION_NONE),
+        Container::App => number_first(&mut kept, keys::APPNUM.name(), 0),
         Container::Node if !has(keys::HOSTNAME.name()) && !has(keys::NODEID.name()) => return None,
         Container::Proc => rank_in(infos).map(drop)?,
         _ => {}
@@ -163,6 +156,14 @@ fn identified(container: Container, infos: Infos<'_>, depth: u32) -> Option<Info
         Container::Node => keys::NODE_INFO_ARRAY.name(),
     };
     Some(array(key, kept))
+}
+
+/// Has what an array is about stand at its start, and once.
+fn number_first(kept: &mut Vec<Info>, key: &'static str, otherwise: u32) {
+    let is_number = |info: &Info| info.key.as_str() == key;
+    let number = kept.iter().find(|info| is_number(info)).cloned();
+    kept.retain(|info| !is_number(info));
+    kept.insert(0, number.unwrap_or_else(|| Info::new(Key::from_static(key), otherwise)));
 }
 
 fn usable(info: &Info, depth: u32) -> Option<Info> {

@@ -70,6 +70,9 @@ fn arrays_that_do_not_say_whose_they_are_are_named() {
     stands_at(&[session(vec![])], "ssn.arr[0]: ", "PMIX_SESSION_ID");
     stands_at(&[node("a", vec![]), array("pmix.node.arr", vec![])], "node.arr[1]: ", "PMIX_HOSTNAME");
     stands_at(&[app(3, vec![info("pmix.appnum", 3_u32)])], "app.arr[0] \"pmix.appnum\": ", "twice");
+    stands_at(&[node("a", vec![info("pmix.hname", Value::NullString)])], "node.arr[0] \"pmix.hname\": ", "is empty");
+    let numbers = [1_u32, 2].map(|number| info("pmix.session.id", number));
+    stands_at(&[session(numbers.into())], "ssn.arr[0] \"pmix.session.id\": ", "twice");
     let twice = process(0, vec![info("pmix.rank", Rank::from(0))]);
     stands_at(&[twice], "pdata[0] \"pmix.rank\": ", "twice");
     let nobody = array("pmix.pdata", vec![info("pmix.rank", Rank::Wildcard)]);

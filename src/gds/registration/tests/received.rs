@@ -61,6 +61,8 @@ proptest! {
         let limits = Limits { ranks_max: 16, nodes_max: 8, ..Limits::default() };
         let record = parse(&namespace(), &Context { limits, ..context() }, &description, None);
         let Ok(record) = record else { return Ok(()) };
+        // Other sessions are not told, who asks for one names it: of a peer's two it is not said which is the job's.
+        prop_assume!(record.other_sessions.is_empty());
         // What no number means on the wire is not a session's number.
         prop_assume!(record.session_id != Some(u32::MAX));
         let mut original = store();
@@ -129,6 +131,47 @@ fn a_session_without_number_has_none() {
     assert_eq!(record.session_id, None);
     assert_eq!(session_value(&record, "pmix.session.id"), None);
     assert_eq!(session_value(&record, "pmix.univ.size"), Some(Value::Uint32(8)));
+}
+
+/// What an application or the session says of a node only the segment told.
+#[test]
+fn what_applications_and_sessions_say_of_nodes_is_told() {
+    let of_node = |name: &str, size: u32| node(name, vec![info("pmix.local.size", size)]);
+    let description = [
+        maps("n1,n2", "0;1"),
+        vec![
+            app(0, vec![of_node("n1", 3), of_node("n2", 4)]),
+            session(vec![info("pmix.session.id", 1_u32), of_node("n2", 5)]),
+        ],
+    ]
+    .concat();
+    let mut store = store();
+    store.register_record(&namespace(), &record(&description)).unwrap();
+    let copy = import(store.reader(&namespace()).unwrap().job_entries().unwrap()).unwrap();
+    assert_eq!(copy.apps[0].node_columns, record(&description).apps[0].node_columns);
+    assert_eq!(copy.session_nodes, record(&description).session_nodes);
+    assert!(!copy.session_nodes.is_empty() && !copy.apps[0].node_columns.is_empty());
+}
+
+/// A host that calls the node otherwise than the server does: clients over the socket did not know which was theirs.
+#[test]
+fn the_own_node_is_found_by_either_name() {
+    let mut store = store();
+    store
+        .register_record(&namespace(), &record(&[job(vec![info("pmix.hname", "n9"), info("pmix.lpeers", "0")])]))
+        .unwrap();
+    let copy = import(store.reader(&namespace()).unwrap().job_entries().unwrap()).unwrap();
+    assert_eq!(copy.own_node, Some(0));
+    assert_eq!(node_value(&copy, 0, "pmix.hname"), Some(Value::from("n9")));
+}
+
+/// The segment had one number, what clients over the socket were told another.
+#[test]
+fn of_two_numbers_of_a_session_the_first_counts() {
+    let numbers = [1_u32, 2].map(|number| info("pmix.session.id", number));
+    let record = import(vec![kval_of(session(numbers.into()))]).unwrap();
+    assert_eq!(record.session_id, Some(1));
+    assert_eq!(session_value(&record, "pmix.session.id"), Some(Value::Uint32(1)));
 }
 
 /// The copy of a process of which nothing but its rank is told had no rank, and processes that nobody told of had one.
