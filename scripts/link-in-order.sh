@@ -24,7 +24,7 @@ done
 order=$(mktemp "${TMPDIR:-/tmp}/modex-order-XXXXXX")
 trap 'rm -f "$order"' EXIT
 list=$(dirname "$(readlink -f "$0")")/hot-functions.txt
-nm --defined-only --format=posix "${objects[@]}" 2>/dev/null | awk -v list="$list" '
+{ [ ${#objects[@]} = 0 ] || nm --defined-only --format=posix "${objects[@]}" 2>/dev/null || true; } | awk -v list="$list" '
     function unhashed(name) {
         gsub(/17h[0-9a-f]+E/, "17hE", name)
         gsub(/Cs[0-9A-Za-z]+_/, "Cs_", name)

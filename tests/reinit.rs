@@ -25,16 +25,16 @@ fn client_process() {
     assert_eq!(role(), None, "no test here starts processes");
 }
 
-/// Descriptors, mappings, threads, and kilobytes of address space.
+/// Descriptors, mappings, and the bytes of the largest segment.
 fn held(node: &TestServer) -> (usize, usize, usize) {
-    // The end of a connection is seen by the time a call of a later turn is answered.
+    // The end of a connection is mostly seen by the time a call of a later turn is answered.
     for _ in 0..2 {
         node.server.deregister_namespace(&namespace("nobody")).unwrap();
     }
     (descriptors().len(), shared_mappings().len(), file_size_of_segments())
 }
 
-/// What the files behind the shared mappings hold, each once: a segment that grew with every life would show here.
+/// What the largest of the segments holds: one that grew with every life would show here.
 fn file_size_of_segments() -> usize {
     let segments = descriptors_of("memfd:");
     segments.into_iter().max().unwrap_or_default()
@@ -96,7 +96,15 @@ fn ten_thousand_lives_of_one_process_leave_nothing_behind() {
         let (before, used) = (held(&node), counting::used_bytes());
         (FIRST_LIVES..lives).for_each(|number| live(connect(), number));
         endpoint();
-        assert_eq!(held(&node), before);
+        // The end of the last connection may come later than the answer to what was asked after it.
+        let is_more = |now: (usize, usize, usize)| now.0 > before.0 || now.1 > before.1 || now.2 > before.2;
+        for _ in 0..1000 {
+            if !is_more(held(&node)) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert!(!is_more(held(&node)), "{:?}, was {before:?}", held(&node));
         let growth = counting::used_bytes().saturating_sub(used);
         assert!(growth <= GROWTH_BYTES_MAX, "{growth} bytes more than after {FIRST_LIVES} lives");
     }

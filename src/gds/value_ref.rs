@@ -227,7 +227,7 @@ fn access_within(bytes: &[u8], depth_max: NonZeroUsize) -> Result<&ArchivedValue
 }
 
 /// What validating the deepest archive takes in a build without optimisation, and some more. Only what is used is touched.
-const VALIDATION_STACK_BYTES: usize = 16 << 20;
+const VALIDATION_STACK_BYTES: usize = 24 << 20;
 
 #[inline(always)]
 fn data_type_of(raw: u16) -> Result<DataType, Damage> {

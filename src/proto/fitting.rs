@@ -70,7 +70,7 @@ fn fitting(value: &Value, codec: Codec) -> Option<Value> {
         }
         Value::Info(info) => {
             let value = fitting(&info.value, codec)?;
-            Some(Value::Info(Box::new(types::Info { value, ..(**info).clone() })))
+            Some(Value::Info(Box::new(types::Info { key: info.key.clone(), flags: info.flags, value })))
         }
         value => Writer::new(codec).pack::<crate::bfrops::wire::Value>(value).is_ok().then(|| value.clone()),
     }

@@ -38,6 +38,8 @@ pub(super) struct Connection {
     missed_count: u64,
     /// Bytes of answers that wait for the next one. More is queued: nothing waits any more.
     patient_bytes: usize,
+    /// The last of these answers: only one to a later request is worth waiting for.
+    last_patient: Tag,
 }
 
 enum Stage {
@@ -150,6 +152,7 @@ impl Connection {
             is_write_watched: false,
             missed_count: 0,
             patient_bytes: 0,
+            last_patient: Tag(0),
         }
     }
 
@@ -346,6 +349,7 @@ impl Connection {
         // Peers of other libraries may have any number for a tag.
         if tag.is_patient() && self.stream.carries_descriptors() && before_bytes == self.patient_bytes {
             self.patient_bytes = self.stream.queued_bytes();
+            self.last_patient = tag;
         }
         Ok(())
     }
@@ -354,7 +358,7 @@ impl Connection {
     fn is_patient(&self) -> bool {
         self.patient_bytes > 0
             && self.patient_bytes == self.stream.queued_bytes()
-            && matches!(&self.stage, Stage::Known(known) if known.open.is_any_open())
+            && matches!(&self.stage, Stage::Known(known) if known.open.is_any_open_after(self.last_patient))
     }
 
     /// How the peer is spoken to, once it has introduced itself, and the largest payload that it takes.
@@ -568,5 +572,16 @@ mod tests {
         connection.reply(Tag(103), &success).unwrap();
         connection.flush().unwrap();
         assert_eq!(tags_sent(&mut client), [COMMIT, Tag(103)]);
+    }
+
+    /// The fence could not be sent, and a Get before it was held for ever.
+    #[test]
+    fn an_answer_does_not_wait_for_one_to_an_earlier_request() {
+        let (mut connection, mut client) = admitted();
+        open(&mut connection, Tag(100), Command::Get);
+        open(&mut connection, COMMIT, Command::Commit);
+        connection.reply(COMMIT, &Reply::Status(Status::SUCCESS)).unwrap();
+        connection.flush().unwrap();
+        assert_eq!(tags_sent(&mut client), [COMMIT]);
     }
 }

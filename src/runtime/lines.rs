@@ -159,9 +159,9 @@ impl OpenRequests {
         self.0.remove(&tag).map(|open| open.command)
     }
 
-    /// Whether an answer is due.
-    pub(super) fn is_any_open(&self) -> bool {
-        !self.0.is_empty()
+    /// Whether an answer is due to what was asked later than this.
+    pub(super) fn is_any_open_after(&self, tag: Tag) -> bool {
+        self.0.keys().any(|open| open.plain() > tag.plain())
     }
 }
 

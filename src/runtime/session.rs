@@ -218,8 +218,10 @@ impl Session {
     /// [`CallError`], that of the commit first.
     pub fn commit_and_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Result<(), CallError> {
         if self.is_alone || !self.manners.is_ours {
-            self.commit()?;
-            return self.fence(procs, directives);
+            // The others wait for this one whatever becomes of its values.
+            let committed = self.commit();
+            let fenced = self.fence(procs, directives);
+            return committed.and(fenced);
         }
         let Some(staged) = self.take_staged() else { return self.fence(procs, directives) };
         let fence = Call::Fence { procs: self.groups.spell_out(procs), directives };

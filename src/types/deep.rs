@@ -101,7 +101,7 @@ const PIECE_BYTES: usize = 2 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Info, Key, Value, footprint};
+    use crate::types::{DataArray, DataType, Info, Key, Kval, Value, footprint};
 
     /// An array of infos in an array of infos, and so on.
     fn nested(levels: u32) -> Value {
@@ -132,6 +132,10 @@ mod tests {
             let value = nested(100_000);
             assert_eq!(footprint(&value), None, "it is too deep for everybody else");
             drop(value);
+            let entry = |value| Kval { key: Key::from_static("k"), value };
+            let array =
+                |value| DataArray { element_type: DataType::Kval, elements: vec![Value::Kval(Box::new(entry(value)))] };
+            drop((0..100_000).fold(Value::Bool(true), |inner, _| Value::DataArray(Box::new(array(inner)))));
         });
     }
 

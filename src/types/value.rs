@@ -74,7 +74,10 @@ impl Drop for DataArray {
                 Value::DataArray(mut array) => move_deep(&mut array.elements, &mut left),
                 Value::Info(info) => left.push(info.value),
                 Value::Value(inner) => left.push(*inner),
-                // What else holds values holds arrays of infos, whose turn comes when they are dropped.
+                Value::Kval(entry) => left.push(entry.value),
+                Value::Pdata(data) => left.push(data.value),
+                Value::App(app) => left.extend(app.info.into_iter().map(|info| info.value)),
+                Value::Query(query) => left.extend(query.qualifiers.into_iter().map(|info| info.value)),
                 _ => {}
             }
         }
@@ -91,6 +94,7 @@ fn move_deep(elements: &mut [Value], to: &mut Vec<Value>) {
 fn holds_array(value: &Value) -> bool {
     match value {
         Value::DataArray(_) | Value::Value(_) => true,
+        Value::Kval(_) | Value::Pdata(_) | Value::App(_) | Value::Query(_) => true,
         Value::Info(info) => matches!(info.value, Value::DataArray(_) | Value::Value(_) | Value::Info(_)),
         _ => false,
     }
