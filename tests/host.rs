@@ -189,6 +189,9 @@ fn values_that_differ_in_their_qualifiers_reach_other_nodes() {
             everybody[2].put_qualified(Scope::Global, key("several"), 100 + number, qualifiers).unwrap();
         }
         everybody[2].put(Scope::Global, "several", 100_u32).unwrap();
+        everybody[2]
+            .put_qualified(Scope::Global, key("alone"), 107_u32, vec![Info::new(key("number"), 7_u32)])
+            .unwrap();
         everybody.iter().for_each(|client| client.commit().unwrap());
         let fence = FenceOptions::new().collect(collects);
         let pending: Vec<_> = everybody.iter().map(|client| client.fence_nb(&fence).unwrap()).collect();
@@ -199,6 +202,10 @@ fn values_that_differ_in_their_qualifiers_reach_other_nodes() {
         };
         let expected = [100_u32, 101, 102].map(Value::from);
         assert_eq!([seen(None), seen(Some(1)), seen(Some(2))], expected, "packed: {packs}, collected: {collects}");
+        // Nobody has put this key by itself; the far server must not wait for that.
+        let options = GetOptions::new().qualifier(key("number"), 7_u32);
+        let alone = everybody[1].get_value(&proc("job", 2), "alone", &options).unwrap().into_value().unwrap();
+        assert_eq!(alone, Value::from(107_u32), "packed: {packs}, collected: {collects}");
     }
 }
 

@@ -245,6 +245,11 @@ impl<H: Clone> Dispatcher<H> {
             self.recent.push(now, Arc::clone(&event), keeping);
         }
         let rest = VecDeque::from(self.table.chain(&event, &self.own));
+        if rest.is_empty() && asks(event.status) {
+            // The server waits for a decision of whoever has a handler for the code, and this event is not for that.
+            self.decisions.push_back(Decision { event, results: Vec::new() });
+            return None;
+        }
         self.begin(event, rest, is_apart)
     }
 

@@ -323,3 +323,14 @@ fn an_observer_sees_everything_live_before_all_handlers_and_leaves_no_trace() {
     drain(&mut rig);
     assert_eq!(called, [("first", 0), ("observer", 0), ("first", 0), ("first", 0)]);
 }
+
+/// The server waited ten seconds for the decision of a process none of whose handlers the event was for.
+#[test]
+fn who_has_no_handler_for_an_event_that_asks_decides_nothing_at_once() {
+    let mut rig = Rig::new();
+    rig.dispatcher.raise(Time::ZERO, event(A));
+    assert!(rig.dispatcher.poll_decision().is_none());
+    rig.dispatcher.raise(Time::ZERO, event(Status::GROUP_MEMBER_FAILED));
+    let decision = rig.dispatcher.poll_decision().unwrap();
+    assert_eq!((decision.event.status, decision.results), (Status::GROUP_MEMBER_FAILED, Vec::new()));
+}

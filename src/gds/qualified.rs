@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::cell::Encoded;
 use crate::keys;
-use crate::types::{Info, InfoFlags, Key, Value};
+use crate::types::{Info, InfoFlags, Key, Kval, Value};
 
 /// The key of qualified values on the wire and in arrays.
 pub const QUALIFIED_VALUE: &str = keys::QUALIFIED_VALUE.name();
@@ -69,20 +69,12 @@ impl<'v> Qualified<'v> {
     /// The name under which it is stored; without qualifiers its key.
     #[must_use]
     pub fn name(&self) -> Key {
-        let mut qualifiers: Vec<&Info> = self.qualifiers().collect();
+        let mut qualifiers: Vec<Vec<u8>> = self.qualifiers().map(spelled_out).collect();
         if qualifiers.is_empty() {
             return self.key().clone();
         }
-        qualifiers.sort_by(|a, b| a.key.cmp(&b.key));
-        let mut text = Vec::new();
-        for Info { key, value, .. } in qualifiers {
-            text.extend_from_slice(key.as_str().as_bytes());
-            text.push(0);
-            text.extend(value.data_type().to_raw().to_le_bytes());
-            if let Ok(encoded) = Encoded::new(value, u32::MAX) {
-                text.extend(encoded.identity().hash_bytes());
-            }
-        }
+        qualifiers.sort();
+        let text = qualifiers.concat();
         let name = format!("{}{:016x}", prefix(self.key().as_str()), xxh3_64(&text));
         Key::new(name).unwrap_or_else(|_| self.key().clone())
     }
@@ -93,6 +85,23 @@ impl<'v> Qualified<'v> {
         (self.key().as_str() == key && wanted.iter().all(has))
             .then(|| self.qualifiers().count().saturating_sub(wanted.len()))
     }
+}
+
+/// A qualifier in bytes that no other one has, nor a part of others.
+fn spelled_out(Info { key, value, .. }: &Info) -> Vec<u8> {
+    let mut bytes = [key.as_str().as_bytes(), &[0]].concat();
+    bytes.extend(value.data_type().to_raw().to_le_bytes());
+    let value = Encoded::new(value, u32::MAX).map(|encoded| encoded.identity().hash_bytes()).unwrap_or_default();
+    bytes.extend(value.len().to_le_bytes());
+    bytes.extend(value);
+    bytes
+}
+
+/// Whether two values have one place, so that one of them takes that of the other.
+#[must_use]
+pub fn is_same_place(one: &Kval, other: &Kval) -> bool {
+    let name = |entry: &Kval| stored(entry.key.clone(), entry.value.clone()).0;
+    one.key == other.key && (one.key.as_str() != QUALIFIED_VALUE || name(one) == name(other))
 }
 
 /// Under which name a value is stored, and what of it: qualified values under names of their own.

@@ -9,6 +9,7 @@ use super::outputs::CallTicket;
 use super::pending::{Fetch, Purpose};
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::Publish;
+use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::proto::{RankData, Reply};
 use crate::types::{Info, Key, Kval, Status, Text, Time, Value};
@@ -74,7 +75,10 @@ impl<S: Publish> Server<S> {
     /// Data of a job that this server does not know has no place in the store: it goes to whoever asked.
     fn pass_on(&mut self, waits: &[WaitId], fetch: &Fetch, entries: &[Kval]) {
         let has = |wanted: &Wanted| match &wanted.key {
-            Some(key) if !wanted.is_static() => entries.iter().any(|entry| entry.key == *key),
+            Some(key) if !wanted.is_static() => {
+                let key = if wanted.directives.qualifiers.is_empty() { key.as_str() } else { QUALIFIED_VALUE };
+                entries.iter().any(|entry| entry.key.as_str() == key)
+            }
             _ => !entries.is_empty(),
         };
         for &wait in waits {

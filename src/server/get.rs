@@ -14,7 +14,7 @@ use super::registry::{Job, Presence};
 use super::timers::Timer;
 use super::topology::TOPOLOGY;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
-use crate::gds::qualified::QUALIFIED_VALUE;
+use crate::gds::qualified::{QUALIFIED_VALUE, is_same_place};
 use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
@@ -236,7 +236,8 @@ impl<S: Publish> Server<S> {
             (Some(key), Rank::Process(rank)) if !wanted.is_static() && wanted.directives.scope.is_none() => {
                 let mut entries = self.posted(wanted, rank, reader)?;
                 if size_bytes(&entries) > self.config.limits.reply_bytes_max {
-                    entries.retain(|kval| kval.key == *key || kval.key.as_str() == QUALIFIED_VALUE);
+                    let is_qualified = !wanted.directives.qualifiers.is_empty();
+                    entries.retain(|kval| kval.key == *key || (is_qualified && kval.key.as_str() == QUALIFIED_VALUE));
                 }
                 Ok(entries)
             }
@@ -265,7 +266,7 @@ impl<S: Publish> Server<S> {
             return Ok(entries);
         }
         for told in self.told_process(wanted, rank)? {
-            match entries.iter_mut().find(|entry| entry.key == told.key) {
+            match entries.iter_mut().find(|entry| is_same_place(entry, &told)) {
                 Some(entry) if told.key.is_reserved() => *entry = told,
                 Some(_) => {}
                 None => entries.push(told),
@@ -366,7 +367,7 @@ impl<S: Publish> Server<S> {
             Rank::Process(_) | Rank::Wildcard => Rank::Wildcard,
             _ => return Verdict::Refused(Status::ERR_NOT_FOUND),
         };
-        self.fetch_or_refuse(ProcId::new(wanted.proc.namespace.clone(), rank), wanted.key.as_ref())
+        self.fetch_or_refuse(ProcId::new(wanted.proc.namespace.clone(), rank), wanted)
     }
 
     /// A process of a known job and a key it may have posted.
@@ -398,16 +399,18 @@ impl<S: Publish> Server<S> {
             }
             // Somebody who has yet to be registered may turn out to be local.
             _ if !is_elsewhere => Verdict::Hold,
-            _ => self.fetch_or_refuse(wanted.proc.clone(), wanted.key.as_ref()),
+            _ => self.fetch_or_refuse(wanted.proc.clone(), wanted),
         }
     }
 
-    fn fetch_or_refuse(&self, proc: ProcId, key: Option<&Key>) -> Verdict {
+    fn fetch_or_refuse(&self, proc: ProcId, wanted: &Wanted) -> Verdict {
         if !self.config.capabilities.contains(Capabilities::DIRECT_MODEX) {
             return Verdict::Refused(Status::ERR_NOT_FOUND);
         }
-        // The whole job is fetched whatever key is wanted of it.
-        let key = key.filter(|_| proc.rank != Rank::Wildcard).cloned();
+        // The whole job is fetched whatever key is wanted of it; and the other server may never see this key by itself if
+        // a qualified value of it is wanted.
+        let is_whole = proc.rank == Rank::Wildcard || !wanted.directives.qualifiers.is_empty();
+        let key = wanted.key.clone().filter(|_| !is_whole);
         Verdict::Fetch(Fetch { proc, key })
     }
 }

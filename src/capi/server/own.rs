@@ -409,7 +409,7 @@ fn at_once(mut directives: Vec<Info>) -> Vec<Info> {
 /// What this process has stored, and of the rest what that does not say.
 fn merge(mut stored: Vec<Kval>, others: Vec<Kval>) -> Vec<Kval> {
     let others: Vec<Kval> =
-        others.into_iter().filter(|other| stored.iter().all(|known| known.key != other.key)).collect();
+        others.into_iter().filter(|other| !stored.iter().any(|known| qualified::is_same_place(known, other))).collect();
     stored.extend(others);
     stored
 }
