@@ -93,11 +93,28 @@ fn move_deep(elements: &mut [Value], to: &mut Vec<Value>) {
 /// Whether dropping it would go further down than to what is flat.
 fn holds_array(value: &Value) -> bool {
     match value {
-        Value::DataArray(_) | Value::Value(_) => true,
-        Value::Kval(_) | Value::Pdata(_) | Value::App(_) | Value::Query(_) => true,
-        Value::Info(info) => matches!(info.value, Value::DataArray(_) | Value::Value(_) | Value::Info(_)),
+        Value::DataArray(array) => array.elements.iter().any(is_container),
+        Value::Value(inner) => is_container(inner),
+        Value::Info(info) => is_container(&info.value),
+        Value::Kval(entry) => is_container(&entry.value),
+        Value::Pdata(data) => is_container(&data.value),
+        Value::App(app) => app.info.iter().any(|info| is_container(&info.value)),
+        Value::Query(query) => query.qualifiers.iter().any(|info| is_container(&info.value)),
         _ => false,
     }
+}
+
+const fn is_container(value: &Value) -> bool {
+    matches!(
+        value,
+        Value::DataArray(_)
+            | Value::Value(_)
+            | Value::Info(_)
+            | Value::Kval(_)
+            | Value::Pdata(_)
+            | Value::App(_)
+            | Value::Query(_)
+    )
 }
 
 /// Key and value.
