@@ -462,7 +462,9 @@ static void controlling(void)
     count = 0;
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control(&other, 1, &info, 1, &results, &count));
     CHECK_NUMBER(0, count);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control_nb(&other, 1, &info, 1, NULL, NULL)); /* fire and forget, as MPI does */
+    /* Fire and forget, as MPI does. A server of 4.2.2 queues the answer on the host's thread while its own may be sending the
+     * one before (its jctrl_cbfunc does not change threads), and now and then loses one of two. */
+    if (!stock_server()) CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control_nb(&other, 1, &info, 1, NULL, NULL));
     struct done controlled = DONE;
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control_nb(&other, 1, &info, 1, released, &controlled));
     CHECK_STATUS(PMIX_SUCCESS, done_wait(&controlled));
