@@ -6,6 +6,9 @@ FUZZ_RUNS ?= 5000
 SIM_SEEDS ?= 0..10000
 FUZZ_SEED ?= 1
 KILLS ?= 200
+# The random tests run with a fixed seed, so that a run judges the change and not its luck; `make explore` looks further.
+export PROPTEST_RNG_SEED ?= 1
+EXPLORE_CASES ?= 20000
 FUZZ_TARGETS := frame bfrops regex maps registration retrieval segment server_ops conversation inventory topology
 
 # `modex` without shared libraries: each process of a job begins with an exec, and to find, map and bind libraries takes
@@ -27,7 +30,7 @@ BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit sim faults kills consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit explore sim faults kills consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -79,6 +82,9 @@ features: ## the library alone, as an MPI library would link it
 
 unit: lib ## unit, property and integration tests
 	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
+
+explore: ## the property tests with new seeds and many cases (EXPLORE_CASES=20000)
+	env -u PROPTEST_RNG_SEED PROPTEST_CASES=$(EXPLORE_CASES) $(CARGO) test --all-features --lib
 
 sim: ## simulated clusters under faults, and defects planted to see that they are found (SIM_SEEDS=A..B)
 	$(CARGO) build --all-features --bin modex

@@ -32,6 +32,7 @@ fn every_cell_of_the_table_of_peers_names_tests_that_exist() {
 }
 
 /// Its own proof: names of what is no test, or no longer, are not found.
+/// The attributes stand in a text that is read, so that nothing is turned off by them.
 #[test]
 fn a_function_that_is_no_test_is_not_found() {
     let source = "#[test]\nfn one() {}\n\nfn two() {}\n\n    #[test]\n    #[should_panic]\n    fn three() {}\n// fn four()\n\

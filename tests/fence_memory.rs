@@ -1,12 +1,12 @@
 //! However much a fence brings, receiving it takes little memory beside what the host holds and the segment.
 //!
 //! This file has one test, because it counts the memory of its whole process.
-#![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "support/counting.rs"]
+mod counting;
+
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use modex::gds::registration::JobDescription;
 use modex::types::{Key, Kval, Namespace, ProcId, Scope, Value};
@@ -20,31 +20,6 @@ const VALUE_BYTES: usize = 64 << 10;
 const RANKS: u32 = 1024;
 /// Memory that a fence may take whatever it brings: a piece, and what queues and tables need.
 const EXTRA_BYTES_MAX: usize = 4 << 20;
-
-/// The system's allocator with a record of the most memory in use. Only its size counts, so no ordering is needed.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is forwarded unchanged to the system's allocator, which meets the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let in_use = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(in_use, Relaxed);
-        // SAFETY: the caller's obligations are those of this function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's obligations are those of this function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// A host that answers every fence with the same bytes, which it keeps.
 struct Echo(Arc<Vec<u8>>);
@@ -94,10 +69,8 @@ fn receiving_a_fence_takes_the_same_little_memory_however_much_it_brings() -> Re
     client.put(Scope::Global, "small", 1_u32)?;
     client.commit()?;
 
-    let before = IN_USE.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    client.fence(&FenceOptions::new().collect(true))?;
-    let extra = PEAK.load(Relaxed).saturating_sub(before);
+    let (extra, fenced) = counting::peak_of(|| client.fence(&FenceOptions::new().collect(true)));
+    fenced?;
     eprintln!("{} MiB received with {} KiB of memory at most", bytes.len() >> 20, extra >> 10);
     assert!(extra <= EXTRA_BYTES_MAX, "{extra} bytes for {} received", bytes.len());
 

@@ -3,12 +3,13 @@
 //! One test, because it counts what the whole process holds.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "of the memory only what stays in use is of interest here")]
 #[path = "support/counting.rs"]
 mod counting;
 mod support;
 
 use modex::types::{Rank, Scope};
-use modex::{Client, FenceOptions, GetOptions, keys};
+use modex::{FenceOptions, GetOptions, keys};
 use support::{TestServer, description, descriptors, ids, namespace, proc, role, shared_mappings};
 
 /// Jobs after which everything that is kept once, or up to a bound, is there.
@@ -39,7 +40,7 @@ fn run_a_job(node: &TestServer, name: &str) {
     for rank in [0, 1] {
         node.server.register_client(&proc(name, rank), uid, gid).unwrap();
     }
-    let clients = [node.connect(name, 0), over_tcp(node, name, 1)];
+    let clients = [node.connect(name, 0), node.connect_over_tcp(name, 1)];
     for client in &clients {
         client.put(Scope::Global, "endpoint", name).unwrap();
         client.commit().unwrap();
@@ -64,17 +65,6 @@ fn run_a_job(node: &TestServer, name: &str) {
         node.server.deregister_client(&proc(name, rank)).unwrap();
     }
     node.server.deregister_namespace(&namespace(name)).unwrap();
-}
-
-/// A client that can't reach its server's socket.
-fn over_tcp(node: &TestServer, name: &str, rank: u32) -> Client {
-    let mut variables = node.server.setup_fork(&proc(name, rank)).unwrap();
-    for (_, value) in variables.iter_mut().filter(|(name, _)| name == "MODEX_SERVER_URI") {
-        *value = value.replace(";unix:/", ";unix:/nowhere/");
-    }
-    let client = Client::builder().env(variables).connect().unwrap();
-    assert!(!client.reads_segment());
-    client
 }
 
 #[test]

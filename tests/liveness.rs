@@ -2,6 +2,7 @@
 //! must, and the server holds no more than it may.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "of the memory only what stays in use is of interest here")]
 #[path = "support/counting.rs"]
 mod counting;
 mod support;

@@ -4,6 +4,7 @@
 //! One test, because it counts what the whole process holds: server and clients live in it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "of the memory only what stays in use is of interest here")]
 #[path = "support/counting.rs"]
 mod counting;
 mod support;
@@ -66,16 +67,6 @@ fn exchange(client: &Client) {
     assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
 }
 
-fn over_tcp(node: &TestServer) -> Client {
-    let mut variables = node.server.setup_fork(&proc("job", 0)).unwrap();
-    for (_, value) in variables.iter_mut().filter(|(name, _)| name == "MODEX_SERVER_URI") {
-        *value = value.replace(";unix:/", ";unix:/nowhere/");
-    }
-    let client = Client::builder().env(variables).connect().unwrap();
-    assert!(!client.reads_segment());
-    client
-}
-
 #[test]
 fn ten_thousand_lives_of_one_process_leave_nothing_behind() {
     let node = TestServer::local();
@@ -89,7 +80,7 @@ fn ten_thousand_lives_of_one_process_leave_nothing_behind() {
     };
     for (lives, connect) in [
         (LIVES, Box::new(|| node.connect("job", 0)) as Box<dyn Fn() -> Client>),
-        (TCP_LIVES + FIRST_LIVES, Box::new(|| over_tcp(&node))),
+        (TCP_LIVES + FIRST_LIVES, Box::new(|| node.connect_over_tcp("job", 0))),
     ] {
         (0..FIRST_LIVES).for_each(|number| live(connect(), number));
         endpoint();

@@ -1,48 +1,16 @@
 //! Whatever a peer sends, decoding it takes memory in proportion to what was sent, not to what was announced.
 //!
 //! This file has one test, because it counts the memory of its whole process.
-#![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+#[path = "support/counting.rs"]
+mod counting;
 
 use modex::bfrops::{Codec, DecodeLimits, Generation};
 use modex::proto::{Command, Dialect, Version, blob, reply, request};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// The system's allocator with a record of the most memory in use. One thread counts, so no ordering is needed.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is forwarded unchanged to the system's allocator, which meets the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let in_use = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(in_use, Relaxed);
-        // SAFETY: the caller's obligations are those of this function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's obligations are those of this function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The most memory that was in use at once during `work`, beyond what was in use before.
-fn peak_of(work: impl FnOnce()) -> usize {
-    let before = IN_USE.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    work();
-    PEAK.load(Relaxed) - before
-}
+use counting::peak_of;
 
 /// Bytes of memory for each byte received. The worst known case is an array of values without a type: one byte each
 /// on the wire, one value in the array and one in a box in memory, and an array that has just been enlarged.
@@ -53,12 +21,12 @@ const FIXED: usize = 4096;
 fn check(dialect: Dialect, bytes: &[u8]) {
     let limits = DecodeLimits::default();
     let bound = MULTIPLE * bytes.len() + FIXED;
-    let peak = peak_of(|| drop(request::decode(bytes, dialect, &limits)));
+    let (peak, ()) = peak_of(|| drop(request::decode(bytes, dialect, &limits)));
     assert!(peak <= bound, "request: {peak} > {bound} for {bytes:02x?}");
-    let peak = peak_of(|| drop(blob::decode_fence(bytes, &limits)));
+    let (peak, ()) = peak_of(|| drop(blob::decode_fence(bytes, &limits)));
     assert!(peak <= bound, "fence: {peak} > {bound} for {bytes:02x?}");
     for &command in Command::ALL {
-        let peak = peak_of(|| drop(reply::decode(bytes, command, dialect, &limits)));
+        let (peak, ()) = peak_of(|| drop(reply::decode(bytes, command, dialect, &limits)));
         assert!(peak <= bound, "{command:?}: {peak} > {bound} for {bytes:02x?}");
     }
 }

@@ -1,18 +1,21 @@
-//! How much memory a test binary has allocated.
+//! How much memory a test binary has allocated, now and at most.
 #![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The system's allocator with an account of what is in use. It is read while nobody works, so no ordering is needed.
+/// The system's allocator with an account of what is in use. Only sizes count, and these are read while nobody works, so no
+/// ordering is needed.
 struct Counting;
 
 static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: every call is forwarded unchanged to the system's allocator, which meets the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        USED_BYTES.fetch_add(layout.size(), Relaxed);
+        let used_bytes = USED_BYTES.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK_BYTES.fetch_max(used_bytes, Relaxed);
         // SAFETY: the caller's obligations are those of this function.
         unsafe { System.alloc(layout) }
     }
@@ -30,4 +33,12 @@ static ALLOCATOR: Counting = Counting;
 /// What is allocated and not freed.
 pub(crate) fn used_bytes() -> usize {
     USED_BYTES.load(Relaxed)
+}
+
+/// The most that was allocated at once during `work`, beyond what was before.
+pub(crate) fn peak_of<R>(work: impl FnOnce() -> R) -> (usize, R) {
+    let before = used_bytes();
+    PEAK_BYTES.store(before, Relaxed);
+    let result = work();
+    (PEAK_BYTES.load(Relaxed).saturating_sub(before), result)
 }

@@ -95,6 +95,17 @@ impl TestServer {
         Client::builder().env(self.server.setup_fork(&proc(name, rank)).unwrap()).connect().unwrap()
     }
 
+    /// As [`TestServer::connect`], of one that can't reach the server's socket and so gets no segment.
+    pub(crate) fn connect_over_tcp(&self, name: &str, rank: u32) -> Client {
+        let mut variables = self.server.setup_fork(&proc(name, rank)).unwrap();
+        for (_, value) in variables.iter_mut().filter(|(name, _)| name == "MODEX_SERVER_URI") {
+            *value = value.replace(";unix:/", ";unix:/nowhere/");
+        }
+        let client = Client::builder().env(variables).connect().unwrap();
+        assert!(!client.reads_segment());
+        client
+    }
+
     /// A client in a process of its own.
     pub(crate) fn spawn(&self, name: &str, rank: u32, role: &str) -> Process {
         Process(self.command(name, rank, role).spawn().unwrap())

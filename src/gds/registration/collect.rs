@@ -229,6 +229,10 @@ impl<'a> Walk<'a> {
             Err(RegisterError::Twice { key: "PMIX_RANK", place: "one process array" })
         } else if key == keys::PROCID.name() {
             self.check_process(rank, info)
+        } else if key == keys::NSPACE.name() {
+            // Nor is this stored: every process of the job has the job's.
+            Rule::of(key).check(key, &info.value)?;
+            self.check_namespace(info)
         } else {
             self.facts.procs.insert(rank, info)
         }

@@ -239,5 +239,6 @@ impl PartialEq for TableColumn {
 
 /// Whether an entry of this key is more than a value of the process.
 fn is_special(key: &str) -> bool {
-    [keys::RANK.name(), keys::PROCID.name(), QUALIFIED_VALUE].contains(&key) || Container::of(key).is_some()
+    [keys::RANK.name(), keys::PROCID.name(), keys::NSPACE.name(), QUALIFIED_VALUE].contains(&key)
+        || Container::of(key).is_some()
 }

@@ -4,6 +4,7 @@ mod arrivals;
 mod behaviour;
 mod columns;
 mod damage;
+mod described;
 mod model;
 mod scale;
 
@@ -22,6 +23,10 @@ fn store(backing: BackingKind) -> Store {
 
 fn options(backing: BackingKind) -> StoreOptions {
     StoreOptions { backing, span_bytes: 256 << 20, ..StoreOptions::new("server.0", "n0") }
+}
+
+fn attached(store: &Store) -> NamespaceReader {
+    NamespaceReader::attach(store.handle(&namespace()).unwrap()).unwrap()
 }
 
 fn key(name: &str) -> Key {

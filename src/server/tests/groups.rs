@@ -337,7 +337,7 @@ fn one_process_has_a_share_of_the_groups() {
 }
 
 /// Who hears of which event, and about whom.
-fn told(outputs: &[Output]) -> Vec<(PeerId, Status, ProcId)> {
+pub(super) fn told(outputs: &[Output]) -> Vec<(PeerId, Status, ProcId)> {
     let told = |output: &Output| match output {
         Output::Notify(peer, event) => {
             let affected = event.info.iter().find(|info| info.key.as_str() == "pmix.evproc")?;

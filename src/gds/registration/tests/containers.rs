@@ -102,6 +102,13 @@ fn a_process_array_is_about_one_process() {
     let other = refusal(&[process(0, vec![id(1)])]);
     assert_eq!(other, RegisterError::OtherProcess { rank: 0, found: Rank::Process(1) });
     assert_eq!(column(&record(&[process(0, vec![id(0)])]).proc_columns, "pmix.procid"), None);
+    // Nor is its job stored, under whatever name: a copy that another server makes does not hear it.
+    for own in [Value::from("job"), Value::NullString] {
+        let of_own = record(&[process(0, vec![info("pmix.nspace", own)])]);
+        assert_eq!(column(&of_own.proc_columns, "pmix.nspace"), None);
+    }
+    let foreign = refusal(&[process(0, vec![info("pmix.nspace", "other")])]);
+    assert_eq!(foreign, RegisterError::OtherJob { expected: namespace(), found: "other".to_owned() });
 }
 
 #[test]
