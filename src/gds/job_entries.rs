@@ -3,7 +3,7 @@
 use super::job::JobView;
 use super::job_record::{AppRecord, Column, ColumnValues, JobRecord, SessionRecord};
 use super::memory::Damage;
-use super::qualified::told_name;
+use super::qualified::{stored_key, told_name};
 use super::reader::NamespaceReader;
 use super::registration;
 use super::value_ref::ValueRef;
@@ -238,6 +238,5 @@ fn key_of(name: &str) -> Result<Key, Damage> {
     if let Some(attribute) = keys::by_name(name) {
         return Ok(Key::from_static(attribute.name));
     }
-    Key::new(name.to_owned())
-        .map_err(|_| Damage::Text { what: "key", len: u64::try_from(name.len()).unwrap_or(u64::MAX) })
+    stored_key(name).map_err(|_| Damage::Text { what: "key", len: u64::try_from(name.len()).unwrap_or(u64::MAX) })
 }

@@ -152,11 +152,7 @@ impl<'a> Columns<'a> {
         if info.key.as_str() != QUALIFIED_VALUE {
             return self.column(&info.key).insert(index, &info.value);
         }
-        let qualified = qualified(info)?;
-        match qualified.qualifiers().next() {
-            Some(_) => self.column(&qualified.name()).insert(index, &info.value),
-            None => self.insert(index, qualified.first()),
-        }
+        self.column(&qualified(info)?.name()).insert(index, &info.value)
     }
 
     /// The finished columns, `count` long. Every index must be below `count`.

@@ -153,6 +153,9 @@ pub enum RegisterError {
     /// A qualified value without a value.
     #[error("is an empty array; its first entry must be the key with its value, the others its qualifiers")]
     NoValue,
+    /// A qualified value in a qualified value.
+    #[error("holds another qualified value; its first entry must be the key with its value, the others its qualifiers")]
+    NestedQualified,
     /// The applications of a job to be described do not add up.
     #[error(
         "the applications have {in_apps} processes, but the nodes have {job_size}; give each process an application"
@@ -199,6 +202,7 @@ impl AsStatus for RegisterError {
             | Self::JobSize { .. }
             | Self::EmptyName
             | Self::NoValue
+            | Self::NestedQualified
             | Self::AppSizes { .. } => Status::ERR_BAD_PARAM,
         }
     }

@@ -8,6 +8,7 @@ use crate::regex::RankMap;
 use crate::types::{Info, Namespace, Value};
 
 use super::collect::{Facts, collect};
+use super::container::unwrapped;
 use super::context::Context;
 use super::derive::{self, Maps};
 use super::description::{Description, Part};
@@ -35,7 +36,7 @@ pub fn parse(
     description: &[Info],
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    let parts = || (0..).zip(description).map(|(position, info)| Part::Info(position, info));
+    let parts = || (0..).zip(description).map(|(position, info)| Part::Info(position, unwrapped(info)));
     settle_parts(namespace, context, parts, previous, Completion::Derived)
 }
 

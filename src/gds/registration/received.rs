@@ -1,12 +1,12 @@
 //! From what another server told over a socket back to a record.
 
 use crate::gds::job_record::JobRecord;
-use crate::gds::qualified;
+use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::keys::{self, DefaultRealm, default_realm};
 use crate::types::{Info, Key, Kval, Namespace, Rank, Text, Value};
 
 use super::coerce::{Rule, text_of};
-use super::container::{Container, Infos};
+use super::container::{self, Container, Infos, unwrapped};
 use super::context::Context;
 use super::description::Description;
 use super::error::RegisterError;
@@ -95,6 +95,10 @@ impl ReceivedJob {
     }
 
     fn sort(&mut self, info: Info, depth: u32) {
+        let info = match unwrapped(&info) {
+            inner if std::ptr::eq(inner, &raw const info) => info,
+            inner => inner.clone(),
+        };
         let Some(container) = Container::of(info.key.as_str()) else { return self.loose(info) };
         let Ok(infos) = Infos::of(info.key.as_str(), &info.value) else { return };
         match container {
@@ -189,7 +193,10 @@ fn is_identity(key: &Key) -> bool {
 }
 
 fn is_fit(info: &Info) -> bool {
-    Rule::of(info.key.as_str()).check(info.key.as_str(), &info.value).is_ok()
+    match info.key.as_str() {
+        QUALIFIED_VALUE => container::qualified(info).is_ok(),
+        key => Rule::of(key).check(key, &info.value).is_ok(),
+    }
 }
 
 fn array(key: &'static str, infos: Vec<Info>) -> Info {
