@@ -60,6 +60,12 @@ pub enum RegisterError {
         /// The rank given.
         rank: Rank,
     },
+    /// Two process arrays of one description are about the same process.
+    #[error("rank {rank} has a process array already; pass one array for each process, with all of its values")]
+    ProcessTwice {
+        /// The rank.
+        rank: u32,
+    },
     /// A process array holds the identifier of another process.
     #[error("the array of rank {rank} holds a PMIX_PROCID with rank {found}; pass one array for each process")]
     OtherProcess {
@@ -189,6 +195,7 @@ impl AsStatus for RegisterError {
             Self::Range { .. }
             | Self::Unidentified { .. }
             | Self::NotAProcess { .. }
+            | Self::ProcessTwice { .. }
             | Self::OtherProcess { .. }
             | Self::Twice { .. }
             | Self::OtherJob { .. }

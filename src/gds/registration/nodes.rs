@@ -252,7 +252,7 @@ impl<'a> Nodes<'a> {
         if let Some(id) = identity.id {
             match self.by_id.get(&id) {
                 Some(&first) if first != index => {
-                    return Err(RegisterError::NodeIdTwice { id, first, second: index });
+                    return Err(RegisterError::NodeIdTwice { id, first, second: index }.about(keys::NODEID.name()));
                 }
                 _ => {}
             }

@@ -71,7 +71,13 @@ fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
     previous: Option<&JobRecord>,
     completion: Completion,
 ) -> Result<JobRecord, RegisterError> {
-    let facts = collect(namespace, &context.limits, parts());
+    let facts = collect(namespace, &context.limits, parts()).and_then(|facts| {
+        // A server tells of a process in as many arrays as it likes.
+        if completion == Completion::Derived {
+            facts.check_processes()?;
+        }
+        Ok(facts)
+    });
     let record = facts.and_then(|facts| settle(facts, context, previous, completion));
     record.map_err(|error| error.located(parts()))
 }

@@ -79,7 +79,7 @@ fn arrays_that_do_not_say_whose_they_are_are_named() {
     stands_at(&[nobody], "pdata[0] \"pmix.rank\": ", "not a process");
     let mut same_id = maps("a,b", "0;1");
     same_id.extend(["a", "b"].map(|name| node(name, vec![info("pmix.nodeid", 1_u32)])));
-    stands_at(&same_id, "node.arr[3]: ", "PMIX_NODEID 1");
+    stands_at(&same_id, "node.arr[3] \"pmix.nodeid\": ", "PMIX_NODEID 1");
     stands_at(&[job(vec![info("pmix.nspace", "other")])], "job.arr[0] \"pmix.nspace\": ", "other");
     let of_app = app(0, vec![node("a", vec![info("pmix.local.size", "x")])]);
     stands_at(&[of_app], "app.arr[0].node.arr[1] \"pmix.local.size\": ", "got string");
@@ -387,6 +387,7 @@ fn a_refused_description_leaves_the_namespace_as_it_was() {
         vec![info("vendor.key", 2_u32), process(2, vec![])],
         vec![info("vendor.key", 2_u32), job(vec![node("", vec![])])],
         vec![info("vendor.key", 2_u32), info("pmix.job.size", 1_u32)],
+        vec![info("vendor.key", 2_u32), process(1, vec![]), process(1, vec![])],
     ];
     for description in refusals {
         store.register(&namespace(), &description).unwrap_err();

@@ -75,8 +75,12 @@ pub(super) fn tree() -> impl Strategy<Value = Info> {
         (1, "pmix.node.arr", info("pmix.hname", "n1")),
     ]);
     entry(leaf()).prop_recursive(5, 60, 6, move |inner| {
-        (containers.clone(), prop::collection::vec(inner, 0..6), 0..8_u32).prop_map(
-            |((_, key, first), mut entries, choice)| {
+        (containers.clone(), prop::collection::vec(inner, 0..6), 0..8_u32, 0..12_u32).prop_map(
+            |((_, key, mut first), mut entries, choice, rank)| {
+                // Mostly of its own: no two arrays are about one process.
+                if key == "pmix.pdata" {
+                    first.value = Value::from(Rank::from(rank));
+                }
                 // Mostly identified, so that the walk gets further than the first rule.
                 if choice > 0 {
                     entries.insert(0, first);
