@@ -46,6 +46,7 @@ mod derive;
 mod describe;
 mod description;
 mod error;
+mod front;
 mod nodes;
 mod parse;
 mod place;

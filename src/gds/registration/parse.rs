@@ -206,11 +206,12 @@ impl Size {
 }
 
 /// Derives what the host left out.
-fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_>, maps: &Maps, size: Size) {
+fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, size: Size) {
     derive::fill_job(&mut facts.job, maps, size.known);
     nodes.fill_identities();
     if let Some(ranks) = maps.placement() {
-        derive::fill_nodes(&mut nodes.columns, ranks);
+        let node_count = nodes.count();
+        derive::fill_nodes(&mut nodes.columns, node_count, ranks);
         derive::fill_places(&mut facts.procs, nodes, ranks, size.rank_count);
     }
     derive::fill_node_ids(&mut facts.procs, nodes);
@@ -257,7 +258,13 @@ fn only_app(facts: &mut Facts<'_>, rank_count: u32) -> Option<u32> {
     is_only.then_some(number)
 }
 
-fn assemble(facts: Facts<'_>, sessions: Settled<'_>, nodes: Nodes<'_>, own_node: Option<u32>, size: Size) -> JobRecord {
+fn assemble(
+    facts: Facts<'_>,
+    sessions: Settled<'_>,
+    nodes: Nodes<'_, '_>,
+    own_node: Option<u32>,
+    size: Size,
+) -> JobRecord {
     let node_count = nodes.count();
     let other_sessions = sessions.others.into_iter().map(|(id, part)| SessionRecord {
         id,

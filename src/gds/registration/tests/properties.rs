@@ -96,6 +96,7 @@ fn size(record: &JobRecord) -> usize {
     let of_column = |column: &Column| match &column.values {
         ColumnValues::Constant(_) | ColumnValues::Counting { .. } | ColumnValues::OfNode => 1,
         ColumnValues::Numbers { values, .. } => values.len(),
+        ColumnValues::Texts(texts) => texts.len(),
         ColumnValues::Values(values) => values.len(),
         ColumnValues::Sparse(values) => values.len(),
     };
@@ -113,6 +114,10 @@ fn is_well_formed(record: &JobRecord) -> bool {
             ColumnValues::Counting { .. } => count > 1,
             ColumnValues::OfNode => true,
             ColumnValues::Numbers { values, .. } => values.len() == length,
+            ColumnValues::Texts(texts) => {
+                let distinct: std::collections::BTreeSet<&str> = texts.iter().collect();
+                texts.len() == length && distinct.len() == length
+            }
             ColumnValues::Values(values) => values.len() == length,
             ColumnValues::Sparse(values) => {
                 values.windows(2).all(|pair| pair[0].0 < pair[1].0) && values.iter().all(|(index, _)| *index < count)
