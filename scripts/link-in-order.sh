@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A linker for `make build`: cc, told to put the functions of scripts/hot-functions.txt next to each other. The kernel maps
-# a program's text in pieces of 64 KiB, each at the first touch. What a rank of a job runs through is a fifteenth of the
-# text, but lies all over it, and to map it costs as much as to run it.
+# A linker for `make build` and `make lib`: cc, told to put the functions of scripts/hot-functions.txt next to each other. The
+# kernel maps a program's text in pieces of 64 KiB, each at the first touch. What a rank of a job runs through is a fifteenth
+# of the text, but lies all over it, and to map it costs as much as to run it.
 #
 # The list is made by `make hot-functions`. Names end in a hash of the types and the compiler: with another compiler
 # a function is known by the rest of its name, unless too many have it. What the list does not know lies where it would
