@@ -104,8 +104,8 @@ impl RankMap {
     /// Appends the ranks of the node at index `node` to `text`, with a comma between them: the value of the local
     /// peers key.
     pub fn text_of(&self, node: usize, text: &mut String) {
-        let mut bytes = Vec::new();
-        bytes.reserve(usize::try_from(self.rank_count_of(node)).unwrap_or_default().saturating_mul(TEXT_BYTES));
+        let expected = usize::try_from(self.rank_count_of(node)).unwrap_or_default();
+        let mut bytes = Vec::with_capacity(expected.saturating_mul(TEXT_BYTES));
         self.push_text(node, &mut bytes);
         // Digits and commas are text.
         text.push_str(std::str::from_utf8(&bytes).unwrap_or_default());

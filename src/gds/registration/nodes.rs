@@ -273,10 +273,10 @@ impl<'m, 'a> Nodes<'m, 'a> {
         // Checked before it is compared with the others; a description that repeats a node repeats its names, too.
         let given = u64::try_from(identity.aliases.len()).unwrap_or(u64::MAX);
         within("aliases of one node", given, u64::from(self.aliases_max))?;
-        if let Some(hostname) = &identity.hostname {
-            if !self.by_hostname.contains_key(hostname.as_str()) {
-                self.by_hostname.insert(Cow::Owned(hostname.clone()), index);
-            }
+        if let Some(hostname) = &identity.hostname
+            && !self.by_hostname.contains_key(hostname.as_str())
+        {
+            self.by_hostname.insert(Cow::Owned(hostname.clone()), index);
         }
         for alias in &identity.aliases {
             self.by_alias.entry(alias.clone()).or_insert(index);
