@@ -4,9 +4,10 @@
 mod support;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use modex::gds::AsStatus;
 use modex::gds::registration::JobDescription;
@@ -240,4 +241,58 @@ fn inventories_are_collected_delivered_and_asked_for() {
         let named = options.info(Info::new(Key::from_static(keys::FABRIC_DEVICE_NAME.name()), "eth0"));
         assert!(client.get_value(&job, keys::FABRIC_DEVICE.name(), &named).is_ok());
     }
+}
+
+/// A machine that is not read before it is told to be.
+#[derive(Debug)]
+struct Stuck(Mutex<mpsc::Receiver<()>>);
+
+impl TopologySource for Stuck {
+    fn read(&self) -> Result<Topology, TopologyError> {
+        // Who holds the other end lets go of it, or says so.
+        let _ = self.0.lock().unwrap().recv();
+        Ok(Topology { xml: Some(Text::from(XML)), support: vec![1] })
+    }
+}
+
+fn stuck(sharing: TopologySharing, time_max: Duration) -> (TestServer, mpsc::Sender<()>) {
+    let (go_on, told) = mpsc::channel();
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().hostname("node0").tmpdir(directory.path()).topology_sharing(sharing);
+    let builder = builder.topology(Arc::new(Stuck(Mutex::new(told)))).topology_time_max(time_max);
+    let server = TestServer { server: Arc::new(builder.start(LocalHost).unwrap()), directory };
+    server.register_local_job("one", 3);
+    (server, go_on)
+}
+
+/// A driver that hung held up every client of another library in its Init, and every thread of the host that asked, for ever.
+#[test]
+fn a_machine_that_cannot_be_read_holds_up_nobody_and_is_told_when_it_is_read_after_all() {
+    for sharing in [TopologySharing::AtStart, TopologySharing::OnDemand] {
+        let (server, go_on) = stuck(sharing, Duration::from_millis(20));
+        let (far, near) = (over_tcp(&server, "one", 0), server.connect("one", 1));
+        assert_eq!(far.get(Rank::Wildcard, keys::JOB_SIZE).unwrap(), 3);
+        for client in [&far, &near] {
+            assert_eq!(client.topology().unwrap_err(), TopologyError::TooSlow);
+        }
+        assert_eq!(server.server.topology().unwrap_err(), TopologyError::TooSlow);
+        go_on.send(()).unwrap();
+        let asked = || server.server.topology();
+        let read = std::iter::repeat_with(asked).find(|found| !matches!(found, Err(TopologyError::TooSlow)));
+        assert_eq!(read.unwrap().unwrap().machine().xml(), XML);
+        for client in [&far, &near, &over_tcp(&server, "one", 2)] {
+            assert_eq!(client.topology().unwrap().xml(), XML);
+        }
+    }
+}
+
+/// Nor does it hold up the end of the server.
+#[test]
+fn a_server_ends_while_its_machine_is_being_read() {
+    let (server, go_on) = stuck(TopologySharing::AtStart, Duration::MAX);
+    let asked = Arc::clone(&server.server);
+    let asking = std::thread::Builder::new().spawn(move || asked.topology().map(drop)).unwrap();
+    server.server.close(Duration::ZERO);
+    assert!(matches!(asking.join().unwrap(), Err(TopologyError::Unreachable { .. })));
+    drop(go_on);
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::gds::{AsStatus, StoreLimits, StoreOptions};
 use crate::ptl::{ForeignClients, SocketAccess};
 use crate::runtime::{
-    self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport, TopologySharing,
-    TopologySource,
+    self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport, TopologyOptions,
 };
 use crate::server::Config;
 use crate::shmem::BackingKind;
@@ -27,8 +26,7 @@ pub struct ServerBuilder {
     foreign_clients: ForeignClients,
     tools: ToolSupport,
     prover: Option<Arc<dyn Prover>>,
-    pub(super) topology: Option<Arc<dyn TopologySource>>,
-    pub(super) topology_sharing: TopologySharing,
+    pub(super) topology: TopologyOptions,
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
@@ -48,8 +46,7 @@ impl ServerBuilder {
             foreign_clients: ForeignClients::default(),
             tools: ToolSupport::default(),
             prover: None,
-            topology: None,
-            topology_sharing: TopologySharing::default(),
+            topology: TopologyOptions::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
             connections: ConnectionLimits::default(),
@@ -170,7 +167,6 @@ impl ServerBuilder {
             tools: self.tools,
             prover: self.prover,
             topology: self.topology,
-            topology_sharing: self.topology_sharing,
             connections: self.connections,
             core: self.core,
             store,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Client, Server, ServerBuilder, ServerError};
 use crate::runtime::{TopologySharing, TopologySource};
@@ -47,13 +48,21 @@ impl ServerBuilder {
     /// Who reads the topology of this node, at most once; with none, questions about the hardware end with "not
     /// supported".
     pub fn topology(mut self, source: Arc<dyn TopologySource>) -> Self {
-        self.topology = Some(source);
+        self.topology.source = Some(source);
         self
     }
 
     /// When the topology is read, and for whom; on the first question of anybody if not given.
     pub fn topology_sharing(mut self, sharing: TopologySharing) -> Self {
-        self.topology_sharing = sharing;
+        self.topology.sharing = sharing;
+        self
+    }
+
+    /// How long anybody waits for the topology, from the beginning of the reading; 10 s if not given. Reading can hang with a
+    /// device or a file system. Clients of other libraries then start without it, questions end with
+    /// [`TopologyError::TooSlow`], and both find it if it is there later.
+    pub fn topology_time_max(mut self, time_max: Duration) -> Self {
+        self.topology.time_max = time_max;
         self
     }
 }
@@ -99,7 +108,7 @@ impl Server {
     /// The topology of this node. The first question reads it, and waits for that; clients are handed the same.
     ///
     /// # Errors
-    /// [`TopologyError`], the same for ever.
+    /// [`TopologyError`], the same for ever, except for [`TopologyError::TooSlow`].
     pub fn topology(&self) -> Result<Arc<SharedMachine>, TopologyError> {
         self.handle.topology().wait()
     }

@@ -91,6 +91,14 @@ pub enum CError {
         /// What it was asked to do.
         what: &'static str,
     },
+    /// A topology of a libhwloc whose structures are laid out otherwise.
+    #[error(
+        "libhwloc.so.15 cannot {what}: it was made by a libhwloc of another layout; link the program with libhwloc.so.15"
+    )]
+    HwlocLayout {
+        /// What it was asked to do.
+        what: &'static str,
+    },
     /// libc has no memory left.
     #[error("no memory for {size_bytes} bytes")]
     NoMemory {
@@ -104,7 +112,7 @@ impl AsStatus for CError {
         match self {
             Self::UnknownType { .. } | Self::NoForm { .. } => Status::ERR_UNKNOWN_DATA_TYPE,
             Self::MixedArray { .. } => Status::ERR_TYPE_MISMATCH,
-            Self::Hwloc { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::Hwloc { .. } | Self::HwlocLayout { .. } => Status::ERR_NOT_SUPPORTED,
             Self::NoMemory { .. } => Status::ERR_NOMEM,
             Self::Null { .. }
             | Self::BadPointer { .. }

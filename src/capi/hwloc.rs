@@ -31,6 +31,7 @@ struct Functions {
     topology_export_xmlbuffer: unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *mut c_int, libc::c_ulong) -> c_int,
     free_xmlbuffer: unsafe extern "C" fn(*mut c_void, *mut c_char),
     topology_get_support: unsafe extern "C" fn(*mut c_void) -> *const Support,
+    topology_abi_check: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
 
 /// `struct hwloc_topology_support`, whose first three members travel.
@@ -54,15 +55,7 @@ pub fn keep_topology(topology: *mut c_void) {
     KEPT.lock().push(topology.addr());
 }
 
-/// The topology is somebody else's again.
-pub fn forget_topology(topology: *mut c_void) {
-    let mut kept = KEPT.lock();
-    if let Some(position) = kept.iter().position(|known| *known == topology.addr()) {
-        kept.swap_remove(position);
-    }
-}
-
-/// Whether a topology is the library's own, or its host's: that of this machine.
+/// Whether a topology is the library's own: that of this machine.
 pub fn is_kept(topology: *mut c_void) -> bool {
     KEPT.lock().contains(&topology.addr())
 }
@@ -136,10 +129,12 @@ pub unsafe fn free_bitmap(bitmap: *mut c_void) {
 /// The topology as XML, with the support flags of its libhwloc.
 ///
 /// # Safety
-/// `topology` is a loaded topology of libhwloc.
+/// `topology` is a loaded topology of some libhwloc, which may be of another release than the one found here.
 pub unsafe fn export(topology: *mut c_void) -> Result<Topology, CError> {
     let what = "export a topology";
     let hwloc = functions(what)?;
+    // SAFETY: the caller's contract.
+    unsafe { hwloc.expect_own_layout(topology, what) }?;
     let (mut buffer, mut length): (*mut c_char, c_int) = (std::ptr::null_mut(), 0);
     // SAFETY: the topology is one (the caller's contract); the results are ours.
     let outcome = unsafe { (hwloc.topology_export_xmlbuffer)(topology, &raw mut buffer, &raw mut length, 0) };
@@ -198,10 +193,12 @@ pub fn import(xml: &Text, of: Of) -> Result<*mut c_void, CError> {
 }
 
 /// # Safety
-/// `topology` is a loaded topology of libhwloc.
+/// As [`export`].
 pub unsafe fn duplicate_topology(topology: *mut c_void) -> Result<*mut c_void, CError> {
     let what = "copy a topology";
     let hwloc = functions(what)?;
+    // SAFETY: the caller's contract.
+    unsafe { hwloc.expect_own_layout(topology, what) }?;
     let mut copy = std::ptr::null_mut();
     // SAFETY: the caller's contract; the result is ours.
     let outcome = unsafe { (hwloc.topology_dup)(&raw mut copy, topology) };
@@ -219,6 +216,19 @@ pub unsafe fn destroy_topology(topology: *mut c_void) {
     if let Ok(hwloc) = functions("destroy a topology") {
         // SAFETY: the caller's contract.
         unsafe { (hwloc.topology_destroy)(topology) };
+    }
+}
+
+impl Functions {
+    /// Refuses a topology that another libhwloc has made, a program's own or of another release: its structures may be laid
+    /// out otherwise, and this one would read whatever lies there.
+    ///
+    /// # Safety
+    /// `topology` is a topology of some libhwloc: the number of its layout comes first in all of them.
+    unsafe fn expect_own_layout(&self, topology: *mut c_void, what: &'static str) -> Result<(), CError> {
+        // SAFETY: looks at that number alone (the caller's contract).
+        let outcome = unsafe { (self.topology_abi_check)(topology) };
+        if outcome == 0 { Ok(()) } else { Err(CError::HwlocLayout { what }) }
     }
 }
 
@@ -267,6 +277,8 @@ fn look_up() -> Option<Functions> {
         free_xmlbuffer: unsafe { symbol(library, c"hwloc_free_xmlbuffer") }?,
         // SAFETY: as above.
         topology_get_support: unsafe { symbol(library, c"hwloc_topology_get_support") }?,
+        // SAFETY: as above.
+        topology_abi_check: unsafe { symbol(library, c"hwloc_topology_abi_check") }?,
     })
 }
 

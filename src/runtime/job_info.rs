@@ -29,6 +29,8 @@ type Reading = (Dialect, usize);
 struct Written {
     namespace: Namespace,
     reading: Reading,
+    /// Whether the topology was known when it was written.
+    has_topology: bool,
     payload: Arc<[u8]>,
 }
 
@@ -67,7 +69,8 @@ impl JobInfoAnswers {
         let payload: Arc<[u8]> = write(namespace, reading, store, topology)?.into();
         tracing::debug!(%namespace, codec = %reading.0.codec.generation, size_bytes = payload.len(), "job information written");
         self.kept_bytes = self.kept_bytes.saturating_add(payload.len());
-        self.kept.push(Written { namespace: namespace.clone(), reading, payload: Arc::clone(&payload) });
+        let (namespace, has_topology) = (namespace.clone(), topology.is_some());
+        self.kept.push(Written { namespace, reading, has_topology, payload: Arc::clone(&payload) });
         self.keep_at_most(self.kept_bytes_max);
         Ok(payload)
     }
@@ -112,7 +115,8 @@ impl Written {
         let (less, more) = (bytes_max.min(own_bytes_max), bytes_max.max(own_bytes_max));
         let is_whole = JobInfoWriter::has_room(self.payload.len(), less)
             && has_topology(topology, less) == has_topology(topology, more);
-        let is_told_alike = less == more || is_whole;
+        // One that was written before the topology was known is told to nobody who comes afterwards.
+        let is_told_alike = (less == more || is_whole) && self.has_topology == topology.is_some();
         is_told_alike && own.codec == dialect.codec && JobInfoWriter::is_same_for(own.peer, dialect.peer)
     }
 }
@@ -231,6 +235,18 @@ mod tests {
         let third = ask(Generation::V51);
         assert!(Arc::ptr_eq(&first, &ask(Generation::V4)) && Arc::ptr_eq(&third, &ask(Generation::V51)));
         assert!(!Arc::ptr_eq(&second, &ask(Generation::V41)));
+    }
+
+    /// Who came before the topology was known decided for all who came later.
+    #[test]
+    fn the_topology_is_told_as_soon_as_it_is_known() {
+        let (namespace, store) = job(2);
+        let mut answers = JobInfoAnswers::new(32 << 20);
+        let mut ask = |topology| answers.payload(&namespace, (Dialect::OWN, 16 << 20), &store, topology).unwrap();
+        let without = ask(None);
+        let with = ask(Some("<topology/>"));
+        assert!(with.len() > without.len() + 2 * "<topology/>".len());
+        assert!(Arc::ptr_eq(&with, &ask(Some("<topology/>"))) && Arc::ptr_eq(&without, &ask(None)));
     }
 
     /// A second writing of megabytes for the same bytes.

@@ -99,4 +99,4 @@ pub use session::{FetchError, Session};
 pub use threads::watch_for_end;
 pub use tool::{SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address};
 pub use tool_support::ToolSupport;
-pub use topology::{NodeTopology, TopologySharing, TopologySource};
+pub use topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};

@@ -28,7 +28,7 @@ use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
 use super::threads::spawn;
 use super::tool_support::ToolSupport;
-use super::topology::{NodeTopology, TopologyDesk, TopologySharing, TopologySource};
+use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
 use super::witness::Witness;
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
@@ -58,10 +58,8 @@ pub struct ServerOptions {
     /// Who checks credentials of munge. If that works when the server starts, clients are offered to prove themselves by
     /// them; if not, or with none, they are known by what the kernel says.
     pub prover: Option<Arc<dyn Prover>>,
-    /// Who reads the node's topology; with none there is none.
-    pub topology: Option<Arc<dyn TopologySource>>,
-    /// When it is read, and for whom.
-    pub topology_sharing: TopologySharing,
+    /// How the node's topology is come by.
+    pub topology: TopologyOptions,
     /// Bounds of what connections can hold.
     pub connections: ConnectionLimits,
     /// Bounds and times of the core. Its capabilities are replaced by the host's.
@@ -71,13 +69,13 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    fn node_topology(&self) -> NodeTopology {
+    fn node_topology(&self, clock: Clock, commands: CommandSender) -> NodeTopology {
         let segment = SegmentOptions {
             backing: self.store.backing,
             directory: self.store.directory.clone(),
             ..SegmentOptions::new("", self.store.owner.clone())
         };
-        NodeTopology::new(self.topology.clone(), self.topology_sharing, segment)
+        NodeTopology::new(self.topology.clone(), segment, clock, commands)
     }
 }
 
@@ -138,15 +136,15 @@ impl ServerHandle {
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
         let files = Mutex::new(options.tools.announce(&options, &address)?);
         let tools = options.tools.policy(&options);
-        let topology = Arc::new(options.node_topology());
-        let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, ServerLoop::WAKER)?;
+        let (commands, receiver) = CommandSender::new(waker.clone());
+        let clock = Clock::start();
+        let topology = Arc::new(options.node_topology(clock, commands.clone()));
+        let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&poller)?;
         // The address is told as text, too.
         text(listeners.path().to_owned())?;
-        let (commands, receiver) = CommandSender::new(waker.clone());
-        let clock = Clock::start();
         let proofs = prover.and_then(|prover| {
             let proofs = Proofs::start(prover, commands.clone(), clock, TRIAL_TIME_MAX);
             proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients")).ok()
@@ -183,7 +181,7 @@ impl ServerHandle {
             events: Arc::clone(&events),
             cleaner: Cleaner::default(),
             burdens: Burdens::new(connections.burdens()),
-            topology: TopologyDesk::open(Arc::clone(&topology), commands.clone()),
+            topology: TopologyDesk::open(Arc::clone(&topology)),
         };
         let thread = spawn("modex-server", move || server_loop.run()).map_err(StartError::Thread)?;
         let thread = Mutex::new(Some(thread));
@@ -248,6 +246,7 @@ impl ServerHandle {
         }
         // No tool is to find a server that is about to go.
         drop(std::mem::take(&mut *self.files.lock()));
+        self.topology.abandon();
         let _ = self.commands.send(Command::Shutdown);
         // A panic of the thread has been reported by the panic hook; there is nothing more to end.
         let _ = thread.join();

@@ -82,7 +82,7 @@ impl ServerLoop {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let deadlines = [self.core.poll_timeout(), self.connections.next_deadline()];
+        let deadlines = [self.core.poll_timeout(), self.connections.next_deadline(), self.topology.next_deadline()];
         self.clock.until(deadlines.into_iter().flatten().min())
     }
 
@@ -137,6 +137,9 @@ impl ServerLoop {
         self.feed(now);
         if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
             self.handle(now, Input::Timeout, None);
+        }
+        if self.topology.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.tell_topology();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::session::Session;
+use super::session::{FetchError, Session};
 use crate::client::{Call, CallError, GetDirectives, GetRequest, Outcome};
 use crate::gds::AsStatus;
 use crate::keys;
@@ -12,7 +12,7 @@ use crate::topo::{Machine, TopologyError};
 use crate::types::{Info, Key, ProcId, Rank, Status};
 
 /// What this process knows of its node's topology. The outcome of the first question is kept, unless the server could not be
-/// asked.
+/// asked, or it says that it takes too long.
 #[derive(Debug, Default)]
 pub(super) struct KnownTopology(OnceLock<Result<Arc<Machine>, TopologyError>>);
 
@@ -26,7 +26,7 @@ impl Session {
             return known.clone();
         }
         let found = self.ask_for_machine();
-        if matches!(found, Err(TopologyError::Unreachable { .. })) {
+        if matches!(found, Err(TopologyError::Unreachable { .. } | TopologyError::TooSlow)) {
             return found;
         }
         // Two threads may have asked; they share what the first was told.
@@ -83,9 +83,10 @@ impl Session {
         {
             let key = Some(Key::from_static(key.name()));
             // Not `get`: it would come back here for what nobody registered.
-            let found = self.look_up(&GetRequest { proc: self.job(), key, directives });
-            if let Some(text) = found.ok().and_then(|value| value.as_str().map(str::to_owned)) {
-                return machine_of(&text);
+            match self.look_up(&GetRequest { proc: self.job(), key, directives }) {
+                Ok(value) if value.as_str().is_some() => return machine_of(value.as_str().unwrap_or_default()),
+                Err(error) if is_too_slow(&error) => return Err(TopologyError::TooSlow),
+                _ => {}
             }
         }
         Err(TopologyError::NotShared)
@@ -101,6 +102,15 @@ fn immediate() -> Info {
     Info::new(Key::from_static(keys::IMMEDIATE.name()), true)
 }
 
+/// Whether the server is still at it.
+const fn is_too_slow(error: &FetchError) -> bool {
+    matches!(
+        error,
+        FetchError::NotFound { status: Status::ERR_TIMEOUT }
+            | FetchError::Call(CallError::Refused { status: Status::ERR_TIMEOUT, .. })
+    )
+}
+
 fn machine_of(text: &str) -> Result<Arc<Machine>, TopologyError> {
     let unusable = |error: crate::topo::DigestError| TopologyError::Unusable { reason: error.to_string() };
     Machine::of_xml(text).map(Arc::new).map_err(unusable)
@@ -110,6 +120,7 @@ fn refused(error: &CallError) -> TopologyError {
     match error.status() {
         // A server of an older build of ours knows no such key.
         Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND => TopologyError::NotShared,
+        Status::ERR_TIMEOUT => TopologyError::TooSlow,
         Status::ERROR => {
             TopologyError::Unusable { reason: "the server could not read it; its log says why".to_owned() }
         }

@@ -4,15 +4,22 @@
 //! first question (a client's, or the host's) --> source.read() --> SharedMachine --> descriptor or text, for everybody
 //!                                                (own thread)
 //! ```
+//!
+//! Reading can hang: drivers of devices and network file systems have a say in it, and nothing ends a thread that waits for
+//! them. So nobody waits longer than a bound ([`READING_TIME_MAX`]) from its beginning; afterwards the answer is that it takes
+//! too long, until it is there after all. Clients of other libraries are told of their job without it then.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, getpriority_process, nice, setpriority_process};
 use rustix::thread::gettid;
 
+use super::clock::Clock;
 use super::commands::{Command, CommandSender};
 use super::threads::spawn;
 use crate::gds::AsStatus;
@@ -20,7 +27,7 @@ use crate::proto::Tag;
 use crate::server::{PeerId, TopologyQuestion};
 use crate::shmem::SegmentOptions;
 use crate::topo::{SharedMachine, TopologyError};
-use crate::types::{Namespace, Status, Topology};
+use crate::types::{Namespace, Status, Time, Topology};
 
 /// Reads the machine, or has the topology from elsewhere. A server asks at most once.
 pub trait TopologySource: fmt::Debug + Send + Sync + 'static {
@@ -54,19 +61,52 @@ impl AsStatus for TopologyError {
             Self::NoCores => Status::ERR_NOT_FOUND,
             Self::Unreachable { .. } => Status::ERR_UNREACH,
             Self::NoThread => Status::ERR_OUT_OF_RESOURCE,
+            Self::TooSlow => Status::ERR_TIMEOUT,
             Self::Detection { .. } | Self::Failed { .. } | Self::Unusable { .. } => Status::ERROR,
         }
     }
 }
 
+/// How a server comes by the topology of its node.
+#[derive(Clone, Debug)]
+pub struct TopologyOptions {
+    /// Who reads it; with none there is none.
+    pub source: Option<Arc<dyn TopologySource>>,
+    /// When it is read, and for whom.
+    pub sharing: TopologySharing,
+    /// How long anybody waits for it, from the beginning of the reading.
+    pub time_max: Duration,
+}
+
+impl Default for TopologyOptions {
+    fn default() -> Self {
+        Self { source: None, sharing: TopologySharing::default(), time_max: READING_TIME_MAX }
+    }
+}
+
 /// What all parts of a server know of its node's topology.
-#[derive(Debug)]
 pub struct NodeTopology {
-    source: Option<Arc<dyn TopologySource>>,
-    sharing: TopologySharing,
+    options: TopologyOptions,
     segment: SegmentOptions,
+    clock: Clock,
+    /// Who answers those that ask by message.
+    commands: CommandSender,
     outcome: OnceLock<Outcome>,
+    reading: Mutex<Reading>,
+    /// The outcome is there, or nobody is to wait for it any more.
+    is_over: Condvar,
     ahead: Ahead,
+}
+
+/// What has come of the reading so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// Nobody has asked.
+    NotBegun,
+    /// A thread is at it. Nobody waits for it longer than this.
+    Until(Time),
+    /// The server ends; the thread may go on.
+    Abandoned,
 }
 
 /// The thread that reads ahead of any question. It gives way to the processes that start meanwhile, most of which will
@@ -85,29 +125,79 @@ type Outcome = Result<Arc<SharedMachine>, TopologyError>;
 
 impl NodeTopology {
     pub(super) const fn new(
-        source: Option<Arc<dyn TopologySource>>,
-        sharing: TopologySharing,
+        options: TopologyOptions,
         segment: SegmentOptions,
+        clock: Clock,
+        commands: CommandSender,
     ) -> Self {
         let ahead =
             Ahead { thread: AtomicI32::new(0), priority: AtomicI32::new(0), is_awaited: AtomicBool::new(false) };
-        Self { source, sharing, segment, outcome: OnceLock::new(), ahead }
+        let (reading, is_over) = (Mutex::new(Reading::NotBegun), Condvar::new());
+        Self { options, segment, clock, commands, outcome: OnceLock::new(), reading, is_over, ahead }
     }
 
-    /// The topology; the first call reads it, and others wait for that.
+    /// The topology; the first call has it read, and all wait for that.
     ///
     /// # Errors
-    /// [`TopologyError`], the same for ever: a machine that could not be read once is not tried again.
-    pub fn wait(&self) -> Result<Arc<SharedMachine>, TopologyError> {
+    /// [`TopologyError`]. A machine that could not be read once is not tried again; one that takes too long may be there
+    /// later ([`TopologyError::TooSlow`]).
+    pub fn wait(self: &Arc<Self>) -> Result<Arc<SharedMachine>, TopologyError> {
         self.hurry();
-        self.outcome.get_or_init(|| self.read()).clone()
+        self.begin(Pace::AtOnce)?;
+        let mut reading = self.reading.lock();
+        loop {
+            if let Some(outcome) = self.outcome.get() {
+                return outcome.clone();
+            }
+            match self.patience(*reading) {
+                Ok(Some(end)) => drop(self.is_over.wait_until(&mut reading, end)),
+                Ok(None) => self.is_over.wait(&mut reading),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
-    /// As [`NodeTopology::wait`], on a thread of its own and for nobody yet.
-    fn read_ahead(&self) {
-        self.ahead.give_way();
-        let _ = self.outcome.get_or_init(|| self.read());
+    /// Until when to wait for the thread that reads; `None`: as long as it takes.
+    fn patience(&self, reading: Reading) -> Result<Option<Instant>, TopologyError> {
+        match reading {
+            Reading::Until(end) if self.clock.now() < end => Ok(self.clock.instant_of(end)),
+            Reading::NotBegun | Reading::Until(_) => Err(TopologyError::TooSlow),
+            Reading::Abandoned => Err(TopologyError::Unreachable { reason: "it has ended".to_owned() }),
+        }
+    }
+
+    /// Has it read on a thread of its own, unless that has been done.
+    fn begin(self: &Arc<Self>, pace: Pace) -> Result<(), TopologyError> {
+        let mut reading = self.reading.lock();
+        if *reading != Reading::NotBegun {
+            return Ok(());
+        }
+        let topology = Arc::clone(self);
+        spawn("modex-topology", move || topology.perform(pace)).map_err(|_| TopologyError::NoThread)?;
+        *reading = Reading::Until(self.clock.now() + self.options.time_max);
+        Ok(())
+    }
+
+    fn perform(&self, pace: Pace) {
+        if pace == Pace::Ahead {
+            self.ahead.give_way();
+        }
+        let outcome = self.read();
         self.ahead.end();
+        {
+            // Who waits has looked for the outcome before it let go of this.
+            let _reading = self.reading.lock();
+            let _ = self.outcome.set(outcome);
+        }
+        self.is_over.notify_all();
+        // A server that has ended wants none.
+        let _ = self.commands.send(Command::TopologyRead);
+    }
+
+    /// The server ends: nobody is kept waiting.
+    pub(super) fn abandon(&self) {
+        *self.reading.lock() = Reading::Abandoned;
+        self.is_over.notify_all();
     }
 
     /// Somebody waits now.
@@ -117,8 +207,13 @@ impl NodeTopology {
         }
     }
 
+    /// What can be said now of what is being read; `None`: it is worth waiting.
+    fn said(&self) -> Option<Outcome> {
+        self.outcome.get().cloned().or_else(|| self.patience(*self.reading.lock()).err().map(Err))
+    }
+
     fn read(&self) -> Outcome {
-        let source = self.source.as_ref().ok_or(TopologyError::NoSource)?;
+        let source = self.options.source.as_ref().ok_or(TopologyError::NoSource)?;
         let read = catch_unwind(AssertUnwindSafe(|| source.read()));
         let panicked = || TopologyError::Failed { doing: "read the topology of this machine" };
         let shared = read.unwrap_or_else(|_| Err(panicked())).and_then(|topology| {
@@ -134,12 +229,29 @@ impl NodeTopology {
 
     /// Whether clients may ask.
     pub(super) fn is_for_clients(&self) -> bool {
-        self.source.is_some() && self.sharing != TopologySharing::Refused
+        self.options.source.is_some() && self.options.sharing != TopologySharing::Refused
     }
 
     const fn is_shared_at_start(&self) -> bool {
-        matches!(self.sharing, TopologySharing::AtStart)
+        matches!(self.options.sharing, TopologySharing::AtStart)
     }
+}
+
+impl fmt::Debug for NodeTopology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeTopology")
+            .field("options", &self.options)
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether somebody waits for what is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    AtOnce,
+    /// Nobody does yet.
+    Ahead,
 }
 
 impl Ahead {
@@ -148,6 +260,10 @@ impl Ahead {
         let Ok(before) = getpriority_process(None) else { return };
         if self.is_awaited.load(Ordering::SeqCst) || nice(NICENESS).is_err() {
             return;
+        }
+        // Who can come back at once may go further.
+        if setpriority_process(None, before).is_ok() {
+            let _ = nice(NICENESS_MAX);
         }
         self.priority.store(before, Ordering::SeqCst);
         self.thread.store(gettid().as_raw_nonzero().get(), Ordering::SeqCst);
@@ -175,8 +291,6 @@ impl Ahead {
 /// The server loop's part: who waits for the topology.
 pub(super) struct TopologyDesk {
     topology: Arc<NodeTopology>,
-    commands: CommandSender,
-    is_reading: bool,
     waiting: Vec<Waiting>,
 }
 
@@ -205,44 +319,38 @@ pub(super) enum Said {
 
 impl TopologyDesk {
     /// With sharing at the start reading begins.
-    pub(super) fn open(topology: Arc<NodeTopology>, commands: CommandSender) -> Self {
-        let mut desk = Self { topology, commands, is_reading: false, waiting: Vec::new() };
+    pub(super) fn open(topology: Arc<NodeTopology>) -> Self {
+        let desk = Self { topology, waiting: Vec::new() };
         if desk.is_part_of_job() {
             // Who asks later is told why not.
-            let _ = desk.begin(NodeTopology::read_ahead);
+            let _ = desk.topology.begin(Pace::Ahead);
         }
         desk
     }
 
-    /// Whether clients of other libraries are to be told among all else, and must wait until that can be.
+    /// Whether clients of other libraries are to be told among all else, and wait until that can be, or has taken too long.
     pub(super) fn is_part_of_job(&self) -> bool {
         self.topology.is_shared_at_start() && self.topology.is_for_clients()
     }
 
-    /// What is known already.
-    pub(super) fn known(&self) -> Option<&Outcome> {
-        self.topology.outcome.get()
-    }
-
     /// Has it read if need be.
     pub(super) fn ask(&mut self, question: Waiting) -> Said {
-        if self.topology.sharing == TopologySharing::Refused {
+        if self.topology.options.sharing == TopologySharing::Refused {
             return Said::Now(question, Err(TopologyError::NotShared));
         }
-        if let Some(outcome) = self.known() {
-            return Said::Now(question, outcome.clone());
-        }
         let already = self.waiting.iter().filter(|waiting| waiting.peer == question.peer).count();
-        let reads = |topology: &NodeTopology| drop(topology.wait());
-        let begun = if already >= WAITING_OF_PEER_MAX { Err(TopologyError::NoThread) } else { self.begin(reads) };
-        match begun {
-            Ok(()) => {
-                self.topology.hurry();
-                self.waiting.push(question);
-                Said::Later
-            }
-            Err(error) => Said::Now(question, Err(error)),
+        if already >= WAITING_OF_PEER_MAX {
+            return Said::Now(question, Err(TopologyError::NoThread));
         }
+        if let Err(error) = self.topology.begin(Pace::AtOnce) {
+            return Said::Now(question, Err(error));
+        }
+        if let Some(said) = self.topology.said() {
+            return Said::Now(question, said);
+        }
+        self.topology.hurry();
+        self.waiting.push(question);
+        Said::Later
     }
 
     /// Somebody comes who may be told of it in a moment, as clients of other libraries are.
@@ -252,30 +360,34 @@ impl TopologyDesk {
         }
     }
 
-    /// Those who waited, when it has been read.
-    pub(super) fn take_waiting(&mut self) -> Vec<(Waiting, Outcome)> {
-        let Some(outcome) = self.known().cloned() else { return Vec::new() };
-        std::mem::take(&mut self.waiting).into_iter().map(|waiting| (waiting, outcome.clone())).collect()
+    /// When those who wait are told that it takes too long.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        match *self.topology.reading.lock() {
+            Reading::Until(end) if !self.waiting.is_empty() => Some(end),
+            _ => None,
+        }
     }
 
-    fn begin(&mut self, read: impl FnOnce(&NodeTopology) + Send + 'static) -> Result<(), TopologyError> {
-        if self.is_reading {
-            return Ok(());
+    /// Those who waited, when it has been read or has taken too long.
+    pub(super) fn take_waiting(&mut self) -> Vec<(Waiting, Outcome)> {
+        if self.waiting.is_empty() {
+            return Vec::new();
         }
-        let (topology, commands) = (Arc::clone(&self.topology), self.commands.clone());
-        let body = move || {
-            // The outcome is kept; a server that has ended wants none.
-            read(&topology);
-            let _ = commands.send(Command::TopologyRead);
-        };
-        spawn("modex-topology", body).map_err(|_| TopologyError::NoThread)?;
-        self.is_reading = true;
-        Ok(())
+        let Some(said) = self.topology.said() else { return Vec::new() };
+        if matches!(said, Err(TopologyError::TooSlow)) {
+            let time_max = self.topology.options.time_max;
+            tracing::warn!(?time_max, "reading the topology takes too long; clients go on without it");
+        }
+        std::mem::take(&mut self.waiting).into_iter().map(|waiting| (waiting, said.clone())).collect()
     }
 }
 
-/// By how much the reading ahead gives way: with it a thread gets a tenth of what another one gets.
+/// How long anybody waits for a machine to be read. It takes some ten milliseconds, seconds where many devices are asked.
+const READING_TIME_MAX: Duration = Duration::from_secs(10);
+/// By how much the reading ahead gives way where it can't come back: with it a thread gets a tenth of what another one gets.
 const NICENESS: i32 = 10;
+/// As far as one can go: a seventieth.
+const NICENESS_MAX: i32 = 19;
 /// Questions of one connection that wait: a client needs one.
 const WAITING_OF_PEER_MAX: usize = 16;
 
@@ -283,6 +395,7 @@ const WAITING_OF_PEER_MAX: usize = 16;
 mod tests {
     use crossbeam::channel::{Receiver, Sender, unbounded};
 
+    use super::super::poller::{Poller, Token, Waker};
     use super::*;
 
     /// Says which priority it is read with, before and after it is told to go on.
@@ -303,9 +416,13 @@ mod tests {
 
     fn topology() -> (Arc<NodeTopology>, Receiver<i32>, Sender<()>) {
         let ((said, priorities), (go, go_on)) = (unbounded(), unbounded());
-        let segment = SegmentOptions::new("", "srv.0");
         let source: Arc<dyn TopologySource> = Arc::new(Witness { said, go_on });
-        (Arc::new(NodeTopology::new(Some(source), TopologySharing::AtStart, segment)), priorities, go)
+        let options =
+            TopologyOptions { source: Some(source), sharing: TopologySharing::AtStart, ..TopologyOptions::default() };
+        let waker = Waker::new(&Poller::new().unwrap(), Token(0)).unwrap();
+        let (commands, _) = CommandSender::new(waker);
+        let segment = SegmentOptions::new("", "srv.0");
+        (Arc::new(NodeTopology::new(options, segment, Clock::start(), commands)), priorities, go)
     }
 
     fn may_raise_priorities() -> bool {
@@ -321,26 +438,24 @@ mod tests {
     fn reading_ahead_gives_way_until_somebody_asks() {
         let own = getpriority_process(None).unwrap();
         let (topology, priorities, go) = topology();
-        let reader = Arc::clone(&topology);
-        let ahead = spawn("ahead", move || reader.read_ahead()).unwrap();
+        topology.begin(Pace::Ahead).unwrap();
         let given_way = priorities.recv().unwrap();
-        assert_eq!(given_way, (own + NICENESS).min(19));
+        let niceness = if may_raise_priorities() { NICENESS_MAX } else { NICENESS };
+        assert_eq!(given_way, (own + niceness).min(NICENESS_MAX));
         topology.hurry();
         go.send(()).unwrap();
         assert_eq!(priorities.recv().unwrap(), if may_raise_priorities() { own } else { given_way });
-        ahead.join().unwrap();
-        assert!(topology.wait().is_err());
+        assert_eq!(topology.wait().err(), Some(TopologyError::NoCores));
     }
 
     #[test]
     fn what_somebody_waits_for_does_not_give_way() {
         let own = getpriority_process(None).unwrap();
         let (topology, priorities, go) = topology();
-        let reader = Arc::clone(&topology);
         topology.hurry();
-        let ahead = spawn("ahead", move || reader.read_ahead()).unwrap();
+        topology.begin(Pace::Ahead).unwrap();
         assert_eq!(priorities.recv().unwrap(), own);
         go.send(()).unwrap();
-        ahead.join().unwrap();
+        assert_eq!(topology.wait().err(), Some(TopologyError::NoCores));
     }
 }

@@ -51,8 +51,10 @@ impl ServerLoop {
                         Reply::Data(Vec::new())
                     }
                     Ok(shared) => as_text(question, &shared),
-                    // Who looks for text among the values of the job finds none.
-                    Err(_) if question.key.as_str() != TOPOLOGY => Reply::Status(Status::ERR_NOT_FOUND),
+                    // Who looks for text among the values of the job finds none, unless there may be one later.
+                    Err(error) if question.key.as_str() != TOPOLOGY && error != TopologyError::TooSlow => {
+                        Reply::Status(Status::ERR_NOT_FOUND)
+                    }
                     Err(error) => Reply::Status(error.status()),
                 };
                 self.connections.reply(peer, tag, &reply);

@@ -47,6 +47,12 @@ pub enum TopologyError {
         /// Why not.
         reason: String,
     },
+    /// It is still being read, or what reads it hangs.
+    #[error(
+        "reading the hardware topology takes too long here; a device or file system may hang (try lstopo on this node), \
+         or ask again later"
+    )]
+    TooSlow,
     /// No thread to read it on.
     #[error("no thread can be started to read the hardware topology")]
     NoThread,

@@ -266,7 +266,11 @@ impl ServerRole for Own {
     }
 
     fn topology_object(&self) -> Result<*mut c_void, TopologyError> {
-        self.process.topology.object()
+        // Waits no longer than others do for a machine that can't be read.
+        match self.process.server().topology() {
+            Err(error @ (TopologyError::TooSlow | TopologyError::Unreachable { .. })) => Err(error),
+            _ => self.process.topology.object(),
+        }
     }
 
     fn shared_topology(&self) -> Result<Arc<SharedMachine>, TopologyError> {

@@ -4,7 +4,7 @@ use crate::api::TopologySharing;
 use crate::capi::from_c;
 use crate::capi::guard::Failure;
 use crate::capi::pointer;
-use crate::capi::topology::{Given, HostObject, is_forbidden};
+use crate::capi::topology::{Given, is_forbidden};
 use crate::capi::types::{c_void, pmix_value_t};
 use crate::keys;
 use crate::types::{DataType, Status};
@@ -33,7 +33,7 @@ impl TopologyOptions {
             let object = unsafe { object_of(value) }?;
             self.give(object);
         } else if name == keys::TOPOLOGY.name() {
-            if value.type_ == DataType::Pointer.to_raw() && !matches!(self.given, Given::Object(..)) {
+            if value.type_ == DataType::Pointer.to_raw() && !matches!(self.given, Given::Described(_)) {
                 // SAFETY: the type says which member it is.
                 let object = unsafe { value.data.ptr };
                 self.give((!object.is_null()).then_some(object));
@@ -65,7 +65,7 @@ impl TopologyOptions {
 
     fn give(&mut self, object: Option<*mut c_void>) {
         // SAFETY: the caller's contract of `take`.
-        if let Some(given) = object.and_then(|object| unsafe { HostObject::given(object) }) {
+        if let Some(given) = object.and_then(|object| unsafe { Given::described(object) }) {
             self.given = given;
         }
     }
@@ -81,7 +81,7 @@ impl TopologyOptions {
     /// What the host gave. That nothing may be read forbids the reading, not what is known already.
     pub(super) fn given(self) -> Given {
         let may_read = self.may_read.unwrap_or_else(|| !is_forbidden());
-        if may_read || matches!(self.given, Given::Object(..)) { self.given } else { Given::Forbidden }
+        if may_read || matches!(self.given, Given::Described(_)) { self.given } else { Given::Forbidden }
     }
 }
 

@@ -17,7 +17,7 @@ mod tests;
 
 pub use distances::*;
 pub use locality::*;
-pub use source::{Given, HostObject, HostTopology, is_forbidden};
+pub use source::{Given, HostTopology, is_forbidden};
 
 use super::guard::{Failure, guard};
 use super::types::*;

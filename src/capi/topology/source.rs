@@ -29,43 +29,25 @@ pub enum Given {
     Nothing,
     /// Nothing may be read.
     Forbidden,
-    /// An object of libhwloc, which is the host's, and what it said when it was given: the host may change it later.
-    Object(HostObject, Topology),
+    /// What the host's object of libhwloc said when it was given. The object itself is the host's: it may be changed, walked
+    /// on other threads, or destroyed as soon as it was given.
+    Described(Topology),
     /// A file with hwloc's XML.
     File(PathBuf),
 }
 
-/// A host's object of libhwloc, marked as not to be destroyed while this lives.
-#[derive(Debug)]
-pub struct HostObject(usize);
-
-impl HostObject {
-    /// What a host gives, read at once; `None`, with a warning, if libhwloc can't read it.
+impl Given {
+    /// What a host's object says, read at once; `None`, with a warning, if libhwloc can't read it.
     ///
     /// # Safety
-    /// `topology` is a loaded topology of libhwloc.
-    pub unsafe fn given(topology: *mut c_void) -> Option<Given> {
+    /// `topology` is a loaded topology of some libhwloc.
+    pub unsafe fn described(topology: *mut c_void) -> Option<Self> {
         // SAFETY: the caller's contract.
-        match unsafe { hwloc::export(topology) } {
-            Ok(exported) => {
-                hwloc::keep_topology(topology);
-                Some(Given::Object(Self(topology.expose_provenance()), exported))
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the host's topology can't be read and is not used");
-                None
-            }
-        }
-    }
-
-    fn pointer(&self) -> *mut c_void {
-        std::ptr::with_exposed_provenance_mut(self.0)
-    }
-}
-
-impl Drop for HostObject {
-    fn drop(&mut self) {
-        hwloc::forget_topology(self.pointer());
+        let exported = unsafe { hwloc::export(topology) };
+        exported
+            .inspect_err(|error| tracing::warn!(%error, "the host's topology can't be read and is not used"))
+            .ok()
+            .map(Self::Described)
     }
 }
 
@@ -73,31 +55,20 @@ impl Drop for HostObject {
 #[derive(Debug, Default)]
 pub struct HostTopology {
     given: Given,
-    /// What callers are given where the host gave no object, made when the first asks.
-    object: Mutex<Option<usize>>,
 }
 
 impl HostTopology {
     /// Reads nothing yet.
-    pub fn new(given: Given) -> Self {
-        Self { given, object: Mutex::default() }
+    pub const fn new(given: Given) -> Self {
+        Self { given }
     }
 
     /// The object that callers are given.
     pub fn object(&self) -> Result<*mut c_void, TopologyError> {
         match &self.given {
-            Given::Object(object, _) => Ok(object.pointer()),
             Given::Nothing => discovered(),
             Given::Forbidden => Err(TopologyError::Forbidden),
-            Given::File(_) => {
-                let mut object = self.object.lock();
-                if let Some(known) = *object {
-                    return Ok(std::ptr::with_exposed_provenance_mut(known));
-                }
-                let made = kept(&self.read()?.xml.unwrap_or_default())?;
-                *object = Some(made.expose_provenance());
-                Ok(made)
-            }
+            Given::Described(_) | Given::File(_) => kept(&self.read()?.xml.unwrap_or_default()),
         }
     }
 }
@@ -107,7 +78,7 @@ impl TopologySource for HostTopology {
         let failed = |_| TopologyError::Failed { doing: "export a topology" };
         match &self.given {
             Given::Forbidden => Err(TopologyError::Forbidden),
-            Given::Object(_, topology) => Ok(topology.clone()),
+            Given::Described(topology) => Ok(topology.clone()),
             // SAFETY: the library's own, which stays.
             Given::Nothing => unsafe { hwloc::export(discovered()?) }.map_err(failed),
             Given::File(path) => {
@@ -125,7 +96,7 @@ pub(super) fn object() -> Result<*mut c_void, TopologyError> {
     match process::member() {
         Ok(Member::Server(server)) => server.topology_object(),
         Ok(Member::Client(client)) => match client.topology() {
-            Ok(machine) => imported(&machine),
+            Ok(machine) => kept(&Text::from(machine.xml())),
             Err(error) if client.reads_segment() => Err(error),
             // Its server shares none: callers get what they get there from every other library.
             Err(_) => discovered(),
@@ -206,26 +177,20 @@ fn discovered() -> Result<*mut c_void, TopologyError> {
     DISCOVERED.get_or_init(load).clone().map(std::ptr::with_exposed_provenance_mut)
 }
 
-/// What a client's server shares, as an object of this process's libhwloc.
-fn imported(machine: &Machine) -> Result<*mut c_void, TopologyError> {
-    static IMPORTED: Mutex<Option<usize>> = Mutex::new(None);
-    let mut known = IMPORTED.lock();
-    if let Some(known) = *known {
-        return Ok(std::ptr::with_exposed_provenance_mut(known));
-    }
-    let made = kept(&Text::from(machine.xml()))?;
-    *known = Some(made.expose_provenance());
-    Ok(made)
-}
-
-/// A topology of this very machine, which stays.
+/// A topology of this very machine, made for who asks first for what this text says, which stays.
 fn kept(xml: &Text) -> Result<*mut c_void, TopologyError> {
+    static MADE: Mutex<Vec<(Text, usize)>> = Mutex::new(Vec::new());
     // Whether there is a libhwloc is one question, whether it takes the text another.
     Discovery::get("load a topology")?;
-    let made = hwloc::import(xml, hwloc::Of::ThisMachine);
-    let made = made.map_err(|_| TopologyError::Failed { doing: "load a topology from XML" })?;
-    hwloc::keep_topology(made);
-    Ok(made)
+    let mut made = MADE.lock();
+    if let Some((_, known)) = made.iter().find(|(known, _)| known == xml) {
+        return Ok(std::ptr::with_exposed_provenance_mut(*known));
+    }
+    let object = hwloc::import(xml, hwloc::Of::ThisMachine);
+    let object = object.map_err(|_| TopologyError::Failed { doing: "load a topology from XML" })?;
+    hwloc::keep_topology(object);
+    made.push((xml.clone(), object.expose_provenance()));
+    Ok(object)
 }
 
 /// Whether this process may read no machine: `MODEX_TOPOLOGY=none`.

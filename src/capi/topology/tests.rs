@@ -2,7 +2,8 @@ use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
 use super::*;
-use crate::capi::form::Form;
+use crate::capi::form::{Depth, Form};
+use crate::types::Topology;
 
 fn empty_set() -> pmix_cpuset_t {
     pmix_cpuset_t { source: null_mut(), bitmap: null_mut() }
@@ -81,4 +82,36 @@ fn distances_are_computed_for_the_process_that_asks() {
     unsafe { pmix_cpuset_t::destruct(&mut set) };
     // SAFETY: the structure is ours; the topology in it stays the library's.
     unsafe { pmix_topology_t::destruct(&mut topology) };
+}
+
+/// A host with a libhwloc of its own, of another release, handed over what ours misread: memory was corrupted.
+#[test]
+fn a_topology_of_another_layout_is_as_if_none_was_given() {
+    // Every libhwloc puts the number of its layout first.
+    let mut other = [u64::MAX; 64];
+    // SAFETY: only its first number is looked at.
+    assert!(unsafe { Given::described(other.as_mut_ptr().cast()) }.is_none());
+    let from = pmix_topology_t { source: null_mut(), topology: other.as_mut_ptr().cast() };
+    let mut to = pmix_topology_t { source: null_mut(), topology: null_mut() };
+    // SAFETY: as above.
+    assert!(unsafe { pmix_topology_t::copy(&from, &mut to, Depth::TOP) }.is_err());
+}
+
+/// The object was the host's for ever, and callers were given what it had destroyed.
+#[test]
+fn what_callers_are_given_is_not_the_hosts_object() {
+    let xml = "<topology version='2.0'><object type='Machine' cpuset='0x1' complete_cpuset='0x1' allowed_cpuset='0x1' nodeset='0x1' \
+        complete_nodeset='0x1' allowed_nodeset='0x1'><object type='NUMANode' os_index='0' cpuset='0x1' complete_cpuset='0x1' \
+        nodeset='0x1' complete_nodeset='0x1' local_memory='1'/><object type='PU' os_index='0' cpuset='0x1' complete_cpuset='0x1' \
+        nodeset='0x1' complete_nodeset='0x1'/></object></topology>";
+    let hosts = hwloc::import(&Text::from(xml), hwloc::Of::SomeMachine).unwrap();
+    // SAFETY: a topology made just now.
+    let topology = HostTopology::new(unsafe { Given::described(hosts) }.unwrap());
+    // SAFETY: made above; the library has not taken it, so this destroys it.
+    unsafe { hwloc::destroy_topology(hosts) };
+    let ours = topology.object().unwrap();
+    // SAFETY: what the library keeps.
+    let Topology { xml, .. } = unsafe { hwloc::export(ours) }.unwrap();
+    assert!(xml.unwrap().to_string_lossy().contains("PU"));
+    assert_eq!(topology.object().unwrap(), ours, "one for all who ask");
 }
