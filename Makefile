@@ -45,11 +45,11 @@ build: packages
 	$(CARGO) build --release --bin modex-topology
 	$(CARGO) rustc --release --bin modex -- $(STANDALONE) -C linker="$(CURDIR)/scripts/link-in-order.sh"
 
-hot-functions: build test-packages ## measure anew which functions `make build` puts next to each other
-	scripts/hot-functions.sh $(TARGET_DIR)/release/modex
+hot-functions: build lib test-packages ## measure anew which functions `make build` and `make lib` put next to each other
+	scripts/hot-functions.sh $(TARGET_DIR)/release/modex $(TARGET_DIR)/release
 
 lib: packages ## build the C library, target/release/libpmix.so.2
-	$(CARGO) build --profile libpmix --package libpmix
+	$(CARGO) rustc --profile libpmix --package libpmix -- -C linker="$(CURDIR)/scripts/link-in-order.sh"
 	install -D -m 755 $(TARGET_DIR)/libpmix/libpmix.so $(TARGET_DIR)/release/libpmix.so.2
 	ln -sfn libpmix.so.2 $(TARGET_DIR)/release/libpmix.so
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A linker for `make build`: cc, told to put the functions of scripts/hot-functions.txt next to each other. The kernel maps
-# a program's text in pieces of 64 KiB, each at the first touch. What a rank of a job runs through is a fifteenth of the
-# text, but lies all over it, and to map it costs as much as to run it.
+# A linker for `make build` and `make lib`: cc, told to put the functions of scripts/hot-functions.txt next to each other. The
+# kernel maps a program's text in pieces of 64 KiB, each at the first touch. What a rank of a job runs through is a fifteenth
+# of the text, but lies all over it, and to map it costs as much as to run it.
 #
 # The list is made by `make hot-functions`. Names end in a hash of the types and the compiler: with another compiler
 # a function is known by the rest of its name, unless too many have it. What the list does not know lies where it would
@@ -47,4 +47,12 @@ list=$(dirname "$(readlink -f "$0")")/hot-functions.txt
         # The C library is not among the objects; its names are what they are.
         for (i = 1; i <= count; i++) print names[i]
     }' >"$order"
-"${CC:-cc}" "$@" -Wl,--symbol-ordering-file="$order" -Wl,--no-warn-symbol-ordering
+
+# A shared library takes the unwinder that gcc has for static programs: libgcc_s.so.1 would be one more file for each process to
+# find and map, a tenth of what its start costs.
+arguments=("$@")
+archive=$("${CC:-cc}" -print-file-name=libgcc_eh.a)
+if [[ " $* " == *" -shared "* && -f $archive ]]; then
+    arguments=("${arguments[@]/#-lgcc_s/-lgcc_eh}")
+fi
+"${CC:-cc}" "${arguments[@]}" -Wl,--symbol-ordering-file="$order" -Wl,--no-warn-symbol-ordering

@@ -261,6 +261,10 @@ impl Ahead {
         if self.is_awaited.load(Ordering::SeqCst) || nice(NICENESS).is_err() {
             return;
         }
+        // Who can come back at once may go further.
+        if setpriority_process(None, before).is_ok() {
+            let _ = nice(NICENESS_MAX);
+        }
         self.priority.store(before, Ordering::SeqCst);
         self.thread.store(gettid().as_raw_nonzero().get(), Ordering::SeqCst);
         // In one order for all: either this sees that somebody waits, or who waits sees the thread.
@@ -380,8 +384,10 @@ impl TopologyDesk {
 
 /// How long anybody waits for a machine to be read. It takes some ten milliseconds, seconds where many devices are asked.
 const READING_TIME_MAX: Duration = Duration::from_secs(10);
-/// By how much the reading ahead gives way: with it a thread gets a tenth of what another one gets.
+/// By how much the reading ahead gives way where it can't come back: with it a thread gets a tenth of what another one gets.
 const NICENESS: i32 = 10;
+/// As far as one can go: a seventieth.
+const NICENESS_MAX: i32 = 19;
 /// Questions of one connection that wait: a client needs one.
 const WAITING_OF_PEER_MAX: usize = 16;
 
@@ -434,7 +440,8 @@ mod tests {
         let (topology, priorities, go) = topology();
         topology.begin(Pace::Ahead).unwrap();
         let given_way = priorities.recv().unwrap();
-        assert_eq!(given_way, (own + NICENESS).min(19));
+        let niceness = if may_raise_priorities() { NICENESS_MAX } else { NICENESS };
+        assert_eq!(given_way, (own + niceness).min(NICENESS_MAX));
         topology.hurry();
         go.send(()).unwrap();
         assert_eq!(priorities.recv().unwrap(), if may_raise_priorities() { own } else { given_way });

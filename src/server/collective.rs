@@ -96,6 +96,8 @@ pub(super) struct Operation {
     pub(super) leaders: BTreeSet<ProcId>,
     /// Its only leader has ended, and nobody has taken its place.
     pub(super) is_leaderless: bool,
+    /// Who has taken the place of a leader that ended.
+    pub(super) successor: Option<ProcId>,
     /// How many decisions connections owe about members that have ended.
     pub(super) verdicts: BTreeMap<PeerId, usize>,
     /// Bounds the wait for them.
@@ -229,8 +231,14 @@ pub(super) struct Collectives {
 
 impl Collectives {
     /// The signature of an operation that a process wants to take part in. Groups are found by name: the members may be
-    /// written in any way, and the first to arrive says how.
-    pub(super) fn signature(&self, kind: Kind, procs: Vec<ProcId>, proc: &ProcId) -> Signature {
+    /// written in any way, and the first to arrive says how. With a process of another user only those meet who name it.
+    pub(super) fn signature(
+        &self,
+        registry: &Registry,
+        kind: Kind,
+        procs: Vec<ProcId>,
+        proc: &ProcId,
+    ) -> Signature {
         let wanted = Signature::new(kind, procs);
         if !matches!(wanted.kind, Kind::Group(..)) {
             return wanted;
@@ -238,17 +246,44 @@ impl Collectives {
         let first = Signature { kind: wanted.kind.clone(), procs: Vec::new() };
         let same_group = self.by_signature.range(first..).map(|(signature, _)| signature);
         let mut same_group = same_group.take_while(|signature| signature.kind == wanted.kind);
-        same_group.find(|signature| signature.covers(proc)).cloned().unwrap_or(wanted)
+        let is_meant = |signature: &&Signature| {
+            let mut operations = self.by_signature.get(*signature).into_iter().flatten();
+            signature.covers(proc)
+                && (**signature == wanted
+                    || operations.any(|id| self.has_company(*id, registry, proc, |other| wanted.covers(other))))
+        };
+        same_group.find(is_meant).cloned().unwrap_or(wanted)
+    }
+
+    /// Whether somebody has come to an operation who is of a process's own user, or whom it names.
+    fn has_company(
+        &self,
+        id: OperationId,
+        registry: &Registry,
+        proc: &ProcId,
+        names: impl Fn(&ProcId) -> bool,
+    ) -> bool {
+        let user = |proc: &ProcId| registry.client(proc).map(|client| client.credentials.uid);
+        let own = user(proc);
+        let is_known = |other: &ProcId| own.is_some() && user(other) == own || names(other);
+        self.operations.get(&id).is_some_and(|operation| operation.contributed.iter().any(is_known))
+    }
+
+    /// Whether this connection of a process can join an operation.
+    pub(super) fn takes(&self, id: OperationId, peer: PeerId, proc: &ProcId) -> bool {
+        let operation = self.operations.get(&id);
+        operation.is_some_and(|op| op.signature.covers(proc) && self.is_joinable(op, peer, proc))
+    }
+
+    fn is_joinable(&self, operation: &Operation, peer: PeerId, proc: &ProcId) -> bool {
+        let happening = if operation.tickets.contains_key(&peer) { Happening::Repeat } else { Happening::Arrive };
+        let effect = (self.table.0)(operation.phase(), operation.standing(proc, None), happening);
+        matches!(effect, Effect::Count | Effect::WaitAlong)
     }
 
     /// The oldest operation of this signature that this connection of a process can join.
     pub(super) fn joinable(&self, signature: &Signature, peer: PeerId, proc: &ProcId) -> Option<OperationId> {
-        let is_joinable = |op: &Operation| {
-            let happening = if op.tickets.contains_key(&peer) { Happening::Repeat } else { Happening::Arrive };
-            let effect = (self.table.0)(op.phase(), op.standing(proc, None), happening);
-            matches!(effect, Effect::Count | Effect::WaitAlong)
-        };
-        let is_free = |id: &OperationId| self.operations.get(id).is_some_and(is_joinable);
+        let is_free = |id: &OperationId| self.operations.get(id).is_some_and(|op| self.is_joinable(op, peer, proc));
         self.by_signature.get(signature)?.iter().copied().find(is_free)
     }
 
@@ -265,6 +300,7 @@ impl Collectives {
             written: None,
             leaders: BTreeSet::new(),
             is_leaderless: false,
+            successor: None,
             verdicts: BTreeMap::new(),
             verdicts_until: None,
             failure: None,
@@ -360,10 +396,11 @@ impl Collectives {
         self.operations.values_mut()
     }
 
-    /// Whether an operation of this kind gathers that is to have this process.
-    pub(super) fn is_gathering(&self, kind: &Kind, proc: &ProcId) -> bool {
+    /// Whether an operation of this kind gathers, of processes of its user, that is to have this process.
+    pub(super) fn is_gathering(&self, registry: &Registry, kind: &Kind, proc: &ProcId) -> bool {
         let is_meant = |op: &Operation| op.signature.kind == *kind && op.signature.covers(proc);
-        self.operations.values().any(|op| op.stage == Stage::Gathering && is_meant(op))
+        let mut meant = self.operations.iter().filter(|(_, op)| op.stage == Stage::Gathering && is_meant(op));
+        meant.any(|(id, _)| self.has_company(*id, registry, proc, |_| false))
     }
 
     /// Operations that still gather, are about this group, and may wait for this process.

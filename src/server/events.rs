@@ -90,6 +90,9 @@ impl<S: Publish> Server<S> {
         if !is_addressed(event) {
             return Status::ERR_BAD_PARAM;
         }
+        if self.is_outdone(event) {
+            return Status::SUCCESS;
+        }
         self.distribute(now, event, None);
         self.note_group_event(now, event, None);
         Status::SUCCESS

@@ -23,44 +23,74 @@ const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static(keys::LOCAL_COLLECTIVE_STA
 impl<S: Publish> Server<S> {
     /// A participant arrives at an operation.
     pub(super) fn arrive(&mut self, now: Time, ticket: Ticket, proc: ProcId, kind: Kind, request: proto::Collective) {
+        if let Some(id) = self.find_and_enter(now, ticket, proc, kind, request) {
+            self.advance_operation(now, id);
+        }
+    }
+
+    /// A participant enters the operation that it means, which is opened if there is none. What follows from that is for
+    /// the caller to find out. `None`: it is refused.
+    pub(super) fn find_and_enter(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        proc: ProcId,
+        kind: Kind,
+        request: proto::Collective,
+    ) -> Option<OperationId> {
         let proto::Collective { procs, directives } = request;
         let is_too_long = kind.merges_directives() && directives.len() > MERGED_DIRECTIVES_MAX;
         if is_too_long || procs.len() > self.config.limits.participants_max {
-            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+            return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let procs = self.groups.translate(&self.registry, procs, &proc, self.config.limits.participants_max);
         let is_somebody = |entry: &ProcId| !matches!(entry.rank, Rank::Invalid | Rank::Undefined);
         if procs.is_empty() || !procs.iter().all(is_somebody) {
-            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
+            return self.turn_away(ticket, Status::ERR_BAD_PARAM);
         }
-        let signature = self.collectives.signature(kind, procs, &proc);
+        let signature = self.collectives.signature(&self.registry, kind, procs, &proc);
         if !signature.covers(&proc) {
-            return self.outputs.reply_status(ticket, Status::ERR_NOT_A_MEMBER);
+            return self.turn_away(ticket, Status::ERR_NOT_A_MEMBER);
         }
-        let timeout = timeout(&directives);
-        let is_merged = signature.kind.merges_directives();
         let id = match self.collectives.joinable(&signature, ticket.peer(), &proc) {
             Some(id) => id,
             None if self.collectives.is_full(&proc, &self.config.limits) => {
-                return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+                return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);
             }
             None => self.collectives.open(signature, directives.clone()),
         };
-        let leads = is_merged && flag(&directives, keys::GROUP_LEADER);
-        let leader = leads.then(|| proc.clone());
+        self.enter(now, id, ticket, proc, directives);
+        Some(id)
+    }
+
+    fn turn_away(&mut self, ticket: Ticket, status: Status) -> Option<OperationId> {
+        self.outputs.reply_status(ticket, status);
+        None
+    }
+
+    /// A participant enters an operation that takes it.
+    pub(super) fn enter(&mut self, now: Time, id: OperationId, ticket: Ticket, proc: ProcId, directives: Vec<Info>) {
+        let leader = flag(&directives, keys::GROUP_LEADER).then(|| proc.clone());
         let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
-        operation.leaders.extend(leader);
-        if is_merged {
+        let timeout = timeout(&directives);
+        if operation.signature.kind.merges_directives() {
+            operation.leaders.extend(leader);
             let news = directives.into_iter().filter(|info| !operation.directives.contains(info));
             let news: Vec<Info> = news.collect();
             operation.directives.extend(news);
         }
         // The first contribution that carries a timeout starts the clock for everybody.
-        if let (None, Some(timeout)) = (operation.deadline, timeout) {
-            operation.deadline = Some(now + timeout);
+        if let Some(timeout) = timeout {
+            self.bound(id, now + timeout);
+        }
+    }
+
+    /// Bounds the local phase of an operation that has no bound yet.
+    pub(super) fn bound(&mut self, id: OperationId, deadline: Time) {
+        if let Some(operation) = self.collectives.get_mut(id).filter(|operation| operation.deadline.is_none()) {
+            operation.deadline = Some(deadline);
             self.timers.arm(operation.deadline, Timer::Operation(id));
         }
-        self.advance_operation(now, id);
     }
 
     /// A process that does not know who else forms the group: each goes up by itself, and the host brings them together.
@@ -290,7 +320,7 @@ impl Operation {
 }
 
 /// Directives that one participant can add where they are merged: each is compared with all the others.
-const MERGED_DIRECTIVES_MAX: usize = 256;
+pub(super) const MERGED_DIRECTIVES_MAX: usize = 256;
 
 const UNDERSTOOD_OF_FENCES: [&str; 3] =
     [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];

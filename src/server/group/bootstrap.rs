@@ -11,14 +11,16 @@ use super::{ABORTED, membership_in};
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto;
-use crate::server::collective::Kind;
+use crate::server::collective::{Kind, Signature};
+use crate::server::config::Limits;
 use crate::server::core::Server;
 use crate::server::directives::{find, timeout};
 use crate::server::io::PeerId;
 use crate::server::outputs::Ticket;
+use crate::server::rendezvous::MERGED_DIRECTIVES_MAX;
 use crate::server::requests::GroupOperation;
 use crate::server::timers::Timer;
-use crate::types::{Info, ProcId, Rank, Status, Text, Time};
+use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
 
 /// Groups whose leaders have not all come.
 #[derive(Debug, Default)]
@@ -40,6 +42,8 @@ struct Bootstrap {
     /// How many leaders there are; `None`: none has come yet.
     leader_count: Option<usize>,
     arrivals: Vec<Arrival>,
+    /// The leaders who have come, whom they have named, and whom they add.
+    members: BTreeSet<ProcId>,
     deadline: Time,
     /// Whether somebody has said how long to wait.
     is_timed: bool,
@@ -51,7 +55,8 @@ struct Arrival {
     ticket: Ticket,
     proc: ProcId,
     leads: bool,
-    request: proto::Collective,
+    /// Without the members it adds and without its time limit: those count for all.
+    directives: Vec<Info>,
 }
 
 impl Bootstraps {
@@ -92,17 +97,6 @@ impl Bootstrap {
     fn is_whole(&self) -> bool {
         self.leader_count.is_some_and(|count| self.leaders().len() >= count)
     }
-
-    /// The leaders, whom they have named, and whom they add.
-    fn members(&self) -> Vec<ProcId> {
-        let leaders = || self.arrivals.iter().filter(|arrival| arrival.leads);
-        let mut members: BTreeSet<ProcId> = leaders().map(|leader| leader.proc.clone()).collect();
-        for leader in leaders() {
-            members.extend(leader.request.procs.iter().cloned());
-            members.extend(added(&leader.request.directives));
-        }
-        members.into_iter().collect()
-    }
 }
 
 impl<S: Publish> Server<S> {
@@ -116,12 +110,13 @@ impl<S: Publish> Server<S> {
         request: proto::Collective,
     ) {
         let kind = Kind::Group(GroupOperation::Construct, id.clone());
-        if request.procs.is_empty() && self.collectives.is_gathering(&kind, &proc) {
+        if request.procs.is_empty() && self.collectives.is_gathering(&self.registry, &kind, &proc) {
             // The leaders have come, and somebody has named this one.
             let request = proto::Collective { procs: vec![proc.clone()], ..request };
             return self.arrive(now, ticket, proc, kind, request);
         }
         match self.hold_for_bootstrap(now, ticket, proc, id, request) {
+            Ok(bootstrap) if self.is_too_large(bootstrap) => self.end_bootstrap(bootstrap, Status::ERR_OUT_OF_RESOURCE),
             Ok(bootstrap) => self.begin_if_whole(now, bootstrap),
             Err((ticket, status)) => self.outputs.reply_status(ticket, status),
         }
@@ -150,17 +145,19 @@ impl<S: Publish> Server<S> {
         if names_others || !request.procs.iter().all(is_somebody) {
             return Err((ticket, Status::ERR_BAD_PARAM));
         }
+        let limit = timeout(&request.directives).map(|limit| now + limit);
         let (held, own) = self.bootstraps.counts(&proc);
         let is_full = held >= limits.collectives_max || own >= limits.collectives_per_process_max;
-        let is_too_long = request.procs.len().max(request.directives.len()) > limits.participants_max;
-        if is_full || is_too_long || self.collectives.is_full(&proc, limits) {
+        let Some((named, directives)) = parted(request, limits).filter(|_| !is_full) else {
+            return Err((ticket, Status::ERR_OUT_OF_RESOURCE));
+        };
+        if self.collectives.is_full(&proc, limits) {
             return Err((ticket, Status::ERR_OUT_OF_RESOURCE));
         }
         let bootstrap = match self.bootstraps.named(&id, user) {
             Some(bootstrap) => bootstrap,
             None => self.open_bootstrap(now, id, user),
         };
-        let limit = timeout(&request.directives).map(|limit| now + limit);
         let Some(open) = self.bootstraps.open.get_mut(&bootstrap) else {
             return Err((ticket, Status::ERR_NOT_AVAILABLE));
         };
@@ -170,7 +167,12 @@ impl<S: Publish> Server<S> {
             return Err((ticket, Status::ERR_BAD_PARAM));
         }
         open.leader_count = open.leader_count.or(count);
-        open.arrivals.push(Arrival { ticket, proc, leads: count.is_some(), request });
+        let leads = count.is_some();
+        if leads {
+            open.members.insert(proc.clone());
+            open.members.extend(named);
+        }
+        open.arrivals.push(Arrival { ticket, proc, leads, directives });
         if let (Some(limit), false) = (limit, open.is_timed) {
             let earlier = std::mem::replace(&mut open.deadline, limit);
             open.is_timed = true;
@@ -184,7 +186,8 @@ impl<S: Publish> Server<S> {
         self.bootstraps.last = self.bootstraps.last.saturating_add(1);
         let bootstrap = BootstrapId(self.bootstraps.last);
         let deadline = now + LEADERS_WAIT_MAX;
-        let open = Bootstrap { id, user, leader_count: None, arrivals: Vec::new(), deadline, is_timed: false };
+        let (arrivals, members) = (Vec::new(), BTreeSet::new());
+        let open = Bootstrap { id, user, leader_count: None, arrivals, members, deadline, is_timed: false };
         self.bootstraps.open.insert(bootstrap, open);
         self.timers.arm(Some(deadline), Timer::Bootstrap(bootstrap));
         bootstrap
@@ -202,13 +205,43 @@ impl<S: Publish> Server<S> {
             return;
         }
         let Some(open) = self.take_bootstrap(id) else { return };
-        let procs = open.members();
-        let kind = Kind::Group(GroupOperation::Construct, open.id);
-        for Arrival { ticket, proc, request, .. } in open.arrivals {
-            // Whoever is no member is told so there.
-            let request = proto::Collective { procs: procs.clone(), directives: request.directives };
-            self.arrive(now, ticket, proc, kind.clone(), request);
+        let Some(leader) = open.arrivals.iter().find(|arrival| arrival.leads) else { return };
+        let procs = open.members.into_iter().collect();
+        let procs = self.groups.translate(&self.registry, procs, &leader.proc, self.config.limits.participants_max);
+        let whole = Signature::new(Kind::Group(GroupOperation::Construct, open.id), procs);
+        let (mut operation, mut entered) = (None, BTreeSet::new());
+        for Arrival { ticket, proc, directives, .. } in open.arrivals {
+            if !whole.covers(&proc) {
+                self.outputs.reply_status(ticket, Status::ERR_NOT_A_MEMBER);
+                continue;
+            }
+            // The members, who may be many, are gone through once, not once for each who has come.
+            match operation.filter(|id| self.collectives.takes(*id, ticket.peer(), &proc)) {
+                Some(id) => self.enter(now, id, ticket, proc, directives),
+                None if self.collectives.is_full(&proc, &self.config.limits) => {
+                    self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+                }
+                None => {
+                    let request = proto::Collective { procs: whole.procs.clone(), directives };
+                    let found = self.find_and_enter(now, ticket, proc, whole.kind.clone(), request);
+                    operation = found.or(operation);
+                }
+            }
+            entered.extend(operation);
         }
+        for id in entered {
+            if open.is_timed {
+                // The time that somebody has named is that of the whole call.
+                self.bound(id, open.deadline);
+            }
+            self.advance_operation(now, id);
+        }
+    }
+
+    /// Whether leaders have named more members together than any operation may have.
+    fn is_too_large(&self, id: BootstrapId) -> bool {
+        let members = self.bootstraps.open.get(&id).map_or(0, |open| open.members.len());
+        members > self.config.limits.participants_max
     }
 
     /// Nobody knows who else was to come.
@@ -238,9 +271,18 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// Whom a leader adds.
-fn added(directives: &[Info]) -> Vec<ProcId> {
-    find(directives, keys::GROUP_ADD_MEMBERS).and_then(|info| membership_in(&info.value)).unwrap_or_default()
+/// Whom a leader names and adds, and what else it says; `None`: too much.
+fn parted(request: proto::Collective, limits: &Limits) -> Option<(Vec<ProcId>, Vec<Info>)> {
+    let proto::Collective { procs: mut named, mut directives } = request;
+    let added = find(&directives, keys::GROUP_ADD_MEMBERS).map(|info| &info.value);
+    let added_count = added.map_or(0, |value| if let Value::DataArray(array) = value { array.elements.len() } else { 0 });
+    if named.len().saturating_add(added_count) > limits.participants_max || directives.len() > MERGED_DIRECTIVES_MAX {
+        return None;
+    }
+    named.extend(added.and_then(membership_in).unwrap_or_default());
+    let for_all = [keys::GROUP_ADD_MEMBERS.name(), keys::TIMEOUT.name()];
+    directives.retain(|info| !for_all.contains(&info.key.as_str()));
+    Some((named, directives))
 }
 
 /// How long those who have come wait for leaders, where none has said otherwise: nobody can tell whether they live.

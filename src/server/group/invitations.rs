@@ -94,6 +94,12 @@ impl Invitations {
         bereaved
     }
 
+    /// A leader has ended elsewhere: whom it had asked.
+    pub(super) fn lose_leader(&mut self, leader: &ProcId, id: &Text) -> Option<Vec<ProcId>> {
+        let invited = self.open.remove(&(leader.clone(), id.clone()))?;
+        Some(invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != leader).collect())
+    }
+
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.open.retain(|(leader, _), invited| {
             leader.namespace != *namespace && invited.answers.iter().all(|(proc, _)| proc.namespace != *namespace)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::invitations::Invited;
-use super::{Groups, is_told_of_deaths, name_of};
+use super::{Groups, group_of, is_told_of_deaths, name_of};
 use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
@@ -147,11 +147,9 @@ impl<S: Publish> Server<S> {
     /// An event passes by, from a connection here or from elsewhere, that may be about a group.
     pub(in crate::server) fn note_group_event(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
         let Some(source) = &event.source else { return };
-        let id = find(&event.info, keys::GROUP_ID).and_then(|info| match &info.value {
-            Value::String(id) => Some(id.clone()),
-            _ => None,
-        });
-        match (event.status, id) {
+        let is_about_source = event.affected() == [source];
+        let comes_from_elsewhere = origin.is_none();
+        match (event.status, group_of(event)) {
             (Status::GROUP_INVITED, Some(id)) => self.note_invitation(now, event, source, id, origin),
             (status @ (Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED), id) => {
                 let accepts = status == Status::GROUP_INVITE_ACCEPTED;
@@ -165,11 +163,19 @@ impl<S: Publish> Server<S> {
             (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT, Some(id)) => {
                 self.invitations.close(source, &id);
             }
-            (Status::GROUP_LEADER_SELECTED, Some(id)) if event.affected() == [source] => self.note_leader(&id, source),
+            (Status::GROUP_LEADER_SELECTED, Some(id)) if is_about_source => self.note_leader(&id, source),
+            (Status::GROUP_LEADER_FAILED | Status::GROUP_MEMBER_FAILED, Some(id))
+                if is_about_source && comes_from_elsewhere =>
+            {
+                self.mourn_elsewhere(now, &id, event, source);
+            }
+            (Status::PROC_TERMINATED, Some(id)) if is_about_source && comes_from_elsewhere => {
+                self.note_vacancy(source, &id);
+            }
             // Whoever is here says so to its server, which then tells everybody; others are believed about themselves.
-            (Status::GROUP_LEFT, Some(id)) if event.affected() == [source] => {
+            (Status::GROUP_LEFT, Some(id)) if is_about_source => {
                 let was_here = self.groups.leave(&id, source).is_some();
-                let is_elsewhere = !was_here && origin.is_none();
+                let is_elsewhere = !was_here && comes_from_elsewhere;
                 is_elsewhere.then(|| self.groups.note_left(&id, source));
                 self.go_on_without(now, &id, source);
             }
@@ -266,8 +272,7 @@ impl<S: Publish> Server<S> {
             false => (Status::GROUP_MEMBER_FAILED, leaders),
         };
         if let Some(operation) = self.collectives.get_mut(id).filter(|_| was_leader) {
-            operation.leaders.remove(proc);
-            operation.is_leaderless = operation.leaders.is_empty();
+            operation.lose_leader(proc);
         }
         if let Some(event) = self.tell_of(now, status, proc, &name, targets, &[]) {
             self.await_verdicts(now, id, &event);

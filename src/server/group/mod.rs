@@ -21,6 +21,7 @@ use super::core::Server;
 use super::directives::{find, flag};
 use super::outputs::Ticket;
 use super::requests::GroupOperation;
+use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
@@ -232,6 +233,14 @@ const ABORTED: Status = Status::GROUP_CONSTRUCT_ABORT;
 
 fn name_of(group: &proto::Group) -> Option<Text> {
     group.id.clone().filter(|id| !id.as_bytes().is_empty() && id.as_bytes().len() <= Namespace::SIZE_BYTES_MAX)
+}
+
+/// The group that an event is about.
+fn group_of(event: &Event) -> Option<Text> {
+    match &find(&event.info, keys::GROUP_ID)?.value {
+        Value::String(id) => Some(id.clone()),
+        _ => None,
+    }
 }
 
 /// Whether a group is formed of whoever is left.

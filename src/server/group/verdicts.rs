@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{ABORTED, name_of};
+use super::{ABORTED, group_of, name_of};
 use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto;
-use crate::server::collective::{Kind, OperationId, Stage};
+use crate::server::collective::{Kind, Operation, OperationId, Stage};
 use crate::server::core::Server;
 use crate::server::directives::find;
 use crate::server::io::{PeerId, StoreOffer};
@@ -38,6 +38,11 @@ impl Vacancies {
         if is_candidate { self.0.remove(&vacancy) } else { None }
     }
 
+    /// Elsewhere somebody has taken the place of a leader.
+    fn close(&mut self, id: &Text, successor: &ProcId) {
+        self.0.retain(|(_, name), candidates| name != id || !candidates.contains(successor));
+    }
+
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.0.retain(|(leader, _), candidates| {
             leader.namespace != *namespace && candidates.iter().all(|proc| proc.namespace != *namespace)
@@ -52,8 +57,13 @@ impl Vacancies {
 impl<S: Publish> Server<S> {
     /// An event asks whoever is told of it what to do about a construction.
     pub(super) fn await_verdicts(&mut self, now: Time, id: OperationId, event: &Event) {
-        let is_own = |peer: &PeerId| self.peers.get(*peer).is_some_and(|peer| peer.store == StoreOffer::Segment);
-        let asked: Vec<PeerId> = self.hearers_of(event).into_iter().filter(is_own).collect();
+        let Some(operation) = self.collectives.get(id) else { return };
+        // Clients of ours that have come: whoever is yet to come decides by staying away.
+        let is_asked = |peer: &PeerId| {
+            let peer = self.peers.get(*peer).filter(|peer| peer.store == StoreOffer::Segment);
+            peer.is_some_and(|peer| operation.contributed.contains(&peer.proc))
+        };
+        let asked: Vec<PeerId> = self.hearers_of(event).into_iter().filter(is_asked).collect();
         let Some(operation) = self.collectives.get_mut(id).filter(|_| !asked.is_empty()) else { return };
         for peer in asked {
             let owed = operation.verdicts.entry(peer).or_default();
@@ -148,8 +158,7 @@ impl<S: Publish> Server<S> {
     /// The first who volunteers leads.
     fn succeed(&mut self, now: Time, operation: OperationId, id: &Text, proc: &ProcId) {
         let Some(of) = self.collectives.get_mut(operation).filter(|of| of.is_leaderless) else { return };
-        of.is_leaderless = false;
-        of.leaders.insert(proc.clone());
+        of.be_led_by(proc);
         let everybody = self.all_who_form(operation);
         self.tell_of(now, Status::GROUP_LEADER_SELECTED, proc, id, everybody, &[]);
     }
@@ -161,16 +170,55 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Elsewhere, or by itself, a process has become leader of a construction.
+    /// A process that forms a group with others here has ended elsewhere. They are asked, as its server asks those there.
+    pub(super) fn mourn_elsewhere(&mut self, now: Time, id: &Text, event: &Event, lost: &ProcId) {
+        if self.registry.client(lost).is_some() {
+            return;
+        }
+        let was_leader = event.status == Status::GROUP_LEADER_FAILED;
+        for operation in self.constructions_with(id, lost) {
+            if let Some(operation) = self.collectives.get_mut(operation).filter(|_| was_leader) {
+                operation.lose_leader(lost);
+            }
+            self.await_verdicts(now, operation, event);
+        }
+    }
+
+    /// The leader of an invitation has ended elsewhere: whoever is here may take its place.
+    pub(super) fn note_vacancy(&mut self, leader: &ProcId, id: &Text) {
+        if let Some(candidates) = self.invitations.lose_leader(leader, id) {
+            self.vacancies.open(leader.clone(), id.clone(), candidates, self.config.limits.groups_max);
+        }
+    }
+
+    /// Elsewhere a process has become leader.
     pub(super) fn note_leader(&mut self, id: &Text, proc: &ProcId) {
-        let kind = Kind::Group(GroupOperation::Construct, id.clone());
-        for operation in self.collectives.all_mut() {
-            let is_meant = operation.signature.kind == kind && operation.signature.covers(proc);
-            if is_meant && operation.is_leaderless {
-                operation.is_leaderless = false;
-                operation.leaders.insert(proc.clone());
+        self.vacancies.close(id, proc);
+        for operation in self.constructions_with(id, proc) {
+            let operation = self.collectives.get_mut(operation);
+            let is_news = |of: &&mut Operation| of.is_leaderless || of.successor.as_ref().is_some_and(|old| proc < old);
+            if let Some(operation) = operation.filter(is_news) {
+                operation.be_led_by(proc);
             }
         }
+    }
+
+    /// Whether an event says that a process leads, and another leads already. On several nodes some may volunteer at once;
+    /// of these the lowest leads, and it is the last that anybody hears of.
+    pub(in crate::server) fn is_outdone(&self, event: &Event) -> bool {
+        let (Status::GROUP_LEADER_SELECTED, Some(proc), Some(id)) = (event.status, &event.source, group_of(event)) else {
+            return false;
+        };
+        let successors = self.constructions_with(&id, proc).into_iter();
+        let mut successors = successors.filter_map(|id| self.collectives.get(id)?.successor.as_ref());
+        successors.any(|successor| successor < proc)
+    }
+
+    /// The constructions of this name that still gather and are to have this process.
+    fn constructions_with(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
+        let kind = Kind::Group(GroupOperation::Construct, id.clone());
+        let about = self.collectives.gathering_about(id, proc).into_iter();
+        about.filter(|id| self.collectives.get(*id).is_some_and(|operation| operation.signature.kind == kind)).collect()
     }
 
     /// Those here who have come to a construction, and its members elsewhere.
@@ -178,6 +226,24 @@ impl<S: Publish> Server<S> {
         let Some(operation) = self.collectives.get(id) else { return Vec::new() };
         let elsewhere = self.members_of(operation).into_iter().filter(|proc| self.registry.client(proc).is_none());
         operation.contributed.iter().cloned().chain(elsewhere).collect()
+    }
+}
+
+impl Operation {
+    /// A leader has ended.
+    pub(super) fn lose_leader(&mut self, leader: &ProcId) {
+        self.leaders.remove(leader);
+        self.is_leaderless = self.leaders.is_empty();
+        self.successor = None;
+    }
+
+    /// A process takes the place of the leader that has ended.
+    fn be_led_by(&mut self, successor: &ProcId) {
+        self.is_leaderless = false;
+        if let Some(earlier) = self.successor.replace(successor.clone()) {
+            self.leaders.remove(&earlier);
+        }
+        self.leaders.insert(successor.clone());
     }
 }
 

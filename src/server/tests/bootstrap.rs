@@ -129,16 +129,77 @@ fn members_elsewhere_need_a_host_and_one_process_has_a_share() {
 fn processes_of_one_user_meet() {
     let mut rig = Rig::new(Capabilities::empty());
     let peer = rig.job(1, 1)[0];
+    let (outsider, stranger) = outsider(&mut rig);
+    assert_eq!(rig.request(outsider, construct(std::slice::from_ref(&stranger), &[leaders(7)])), []);
+    let outputs = rig.request(peer, construct(&[proc(0)], &[leaders(1)]));
+    assert_eq!(formed(&outputs), (vec![peer], vec![proc(0)]));
+}
+
+/// The wait for leaders took as long as somebody had said, and that for the members whom they add as long again: a member whose
+/// own call had ended by then was in a group that it did not know of.
+#[test]
+fn the_time_that_somebody_names_is_that_of_the_whole_call() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    assert_eq!(rig.request(peers[0], construct(&[proc(0)], &[leaders(2), adding(&[proc(2)]), timeout(5)])), []);
+    assert_eq!(rig.wait(3), []);
+    assert_eq!(rig.request(peers[1], construct(&[proc(1)], &[leaders(2), timeout(60)])), []);
+    assert_eq!(rig.wait(1), []);
+    let late = Status::ERR_TIMEOUT;
+    assert_eq!(statuses(&rig.wait(1)), [(peers[0], late), (peers[1], late)]);
+    assert_eq!(rig.server.poll_timeout(), None);
+}
+
+/// A list of any length was held, gone through for each who had come, and then refused; a leader with more to say than an operation
+/// takes was counted first and refused in the end, and the others waited for it.
+#[test]
+fn who_says_too_much_is_refused_before_it_counts() {
+    let limits = Limits { participants_max: 4, ..Limits::default() };
+    let mut rig = Rig::with(Config { limits, ..Config::default() }, MapStore::new());
+    let peers = rig.job(9, 3);
+    let full = Status::ERR_OUT_OF_RESOURCE;
+    let many: Vec<ProcId> = (1..6).map(proc).collect();
+    let talkative: Vec<Info> = [leaders(2)].into_iter().chain((0..256).map(|_| flag("pmix.opt"))).collect();
+    for directives in [vec![leaders(2), adding(&many)], talkative] {
+        assert_eq!(statuses(&rig.request(peers[0], construct(&[proc(0)], &directives))), [(peers[0], full)]);
+        assert_eq!(rig.server.holdings().iter().find(|(what, _)| what.starts_with("group that waits")).map(|(_, count)| *count), Some(0));
+    }
+    // Each by itself would do, both do not.
+    assert_eq!(rig.request(peers[0], construct(&[proc(0)], &[leaders(3), adding(&many[..3])])), []);
+    let outputs = rig.request(peers[1], construct(&[proc(1)], &[leaders(3), adding(&many[3..])]));
+    assert_eq!(statuses(&outputs), [(peers[0], full), (peers[1], full)]);
+    assert_eq!(rig.server.poll_timeout(), None);
+}
+
+/// A process of another user, on a connection of its own.
+fn outsider(rig: &mut Rig) -> (PeerId, ProcId) {
     let stranger = ProcId::new(namespace("other"), 0);
     rig.register("other", Some(1), Some(1));
     let (uid, gid) = (4321, 4321);
     rig.host(HostCall::RegisterClient(RegisterClient { proc: stranger.clone(), uid, gid, object: 0 }));
-    let outsider = PeerId(99);
     let (credentials, version) = (Credentials { uid, gid }, Version { major: 5, minor: 0 });
     let strangers = BTreeSet::new();
     let hello = Hello { proc: stranger.clone(), credentials, store: SOCKET, version, strangers };
-    rig.input(Input::Connected(outsider, hello));
-    assert_eq!(rig.request(outsider, construct(std::slice::from_ref(&stranger), &[leaders(7)])), []);
-    let outputs = rig.request(peer, construct(&[proc(0)], &[leaders(1)]));
-    assert_eq!(formed(&outputs), (vec![peer], vec![proc(0)]));
+    rig.input(Input::Connected(PeerId(99), hello));
+    (PeerId(99), stranger)
+}
+
+/// Whoever named a process of another user in a group of its own took that process's next construction of that name for its group.
+#[test]
+fn a_strangers_group_takes_nobody_who_does_not_name_the_stranger() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let (outsider, stranger) = outsider(&mut rig);
+    assert_eq!(rig.request(outsider, construct(&[stranger.clone(), everybody()], &[])), []);
+    assert_eq!(rig.request(peers[0], construct(&[], &[])), [], "held until its own leaders come");
+    let outputs = rig.request(peers[1], construct(&[proc(1)], &[leaders(1), adding(&[proc(0)])]));
+    assert_eq!(formed(&outputs), (peers.clone(), [0, 1].map(proc).to_vec()));
+    // One that names its members is no other matter.
+    assert_eq!(rig.request(peers[0], construct(&[proc(0), proc(1)], &[])), []);
+    let outputs = rig.request(peers[1], construct(&[proc(0), proc(1)], &[]));
+    assert_eq!(formed(&outputs).1, [0, 1].map(proc));
+    // Who does name the stranger, however it writes the others, is with it.
+    let all = [proc(0), proc(1), stranger.clone()];
+    peers.iter().for_each(|peer| drop(rig.request(*peer, construct(&all, &[]))));
+    assert_eq!(rig.server.open_request_count(), 0);
 }

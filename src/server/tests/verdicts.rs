@@ -2,9 +2,11 @@
 
 use super::groups::told;
 use super::harness::*;
+use crate::events::Event;
 use crate::proto::{Command, GROUP_VERDICT, Group, RegisterEvents, Request};
 use crate::server::{Capabilities, HostCall, HostReply, Output, PeerId, Upcall};
-use crate::types::{Info, Status, Text, Value};
+use crate::types::codes::range;
+use crate::types::{DataArray, DataType, Info, ProcId, Status, Text, Value};
 
 const CODES: [Status; 3] = [Status::GROUP_MEMBER_FAILED, Status::GROUP_LEADER_FAILED, Status::GROUP_LEADER_SELECTED];
 const ABORT: Status = Status::GROUP_CONSTRUCT_ABORT;
@@ -168,4 +170,90 @@ fn the_leader_of_an_invitation_is_succeeded_by_the_first_invitee_who_volunteers(
     // What nobody takes over goes with its job.
     rig.host(HostCall::DeregisterNamespace(namespace("job")));
     assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
+}
+
+/// An event of processes elsewhere, about the one that it comes from.
+fn from_elsewhere(status: Status, source: &ProcId, targets: &[ProcId]) -> HostCall {
+    let elements = targets.iter().cloned().map(Value::from).collect();
+    let targets = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
+    let info = vec![
+        Info::new(key("pmix.evrange"), targets),
+        Info::new(key("pmix.grp.id"), "g"),
+        Info::new(key("pmix.evproc"), Value::from(source.clone())),
+    ];
+    HostCall::NotifyEvent(Event { status, source: Some(source.clone()), range: range::RANGE_CUSTOM, info })
+}
+
+/// Who volunteered on another node than the leader's was not heard, and the construction did not wait for what handlers there say.
+#[test]
+fn a_leader_that_ends_elsewhere_can_be_succeeded_from_here() {
+    let mut rig = Rig::new(Capabilities::GROUP | Capabilities::NOTIFY_EVENT);
+    let peers = job(&mut rig, 4, 3);
+    let notify = flag("pmix.grp.notterm");
+    (0..2).for_each(|rank| drop(rig.request(peers[rank], construct("g", &[notify.clone()]))));
+    let locals = [0, 1, 2].map(proc);
+    let outputs = rig.host(from_elsewhere(Status::GROUP_LEADER_FAILED, &proc(3), &locals));
+    assert_eq!(told(&outputs).len(), 3);
+    // Whoever had not come when it was told is not waited for, the others are.
+    let outputs = rig.request(peers[2], construct("g", &[notify]));
+    assert_eq!(upcalls(&outputs), []);
+    let outputs = rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3));
+    let selected = |peer| (peer, Status::GROUP_LEADER_SELECTED, proc(1));
+    assert_eq!(told(&outputs), peers.iter().map(|&peer| selected(peer)).collect::<Vec<_>>());
+    assert!(matches!(upcall(&outputs).1, Upcall::NotifyEvent(event) if event.status == Status::GROUP_LEADER_SELECTED));
+    let outputs = rig.request(peers[0], verdict("g", Status::GROUP_LEADER_SELECTED, 3));
+    assert_eq!(told(&outputs), [], "there is one");
+    assert!(matches!(upcall(&outputs).1, Upcall::Group(_)), "all have spoken: {outputs:?}");
+    assert_eq!(rig.server.poll_timeout(), None);
+}
+
+/// Servers could not agree on one of them, if what they say crossed on its way.
+#[test]
+fn of_those_who_volunteer_on_several_nodes_the_lowest_leads_and_is_heard_of_last() {
+    for arrives_first in [true, false] {
+        let mut rig = Rig::new(Capabilities::GROUP | Capabilities::NOTIFY_EVENT);
+        let peers = job(&mut rig, 4, 3);
+        let elsewhere = ["aaa", "zzz"].map(|name| ProcId::new(namespace(name), 0));
+        let procs: Vec<ProcId> = [everybody()].into_iter().chain(elsewhere.clone()).collect();
+        let (id, directives) = (Some(Text::from("g")), vec![flag("pmix.grp.notterm")]);
+        let construct = Request::GroupConstruct(Group { command: 24, id, procs, directives });
+        (0..2).for_each(|rank| drop(rig.request(peers[rank], construct.clone())));
+        let locals = [0, 1, 2].map(proc);
+        let selected = |proc: &ProcId| from_elsewhere(Status::GROUP_LEADER_SELECTED, proc, &locals);
+        rig.host(from_elsewhere(Status::GROUP_LEADER_FAILED, &proc(3), &locals));
+        if arrives_first {
+            assert_eq!(told(&rig.host(selected(&elsewhere[0]))).len(), 3);
+            let late = rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3));
+            assert_eq!(told(&late), [], "there is one");
+        } else {
+            assert_eq!(told(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3))).len(), 2);
+            assert_eq!(told(&rig.host(selected(&elsewhere[1]))), [], "a lower one leads");
+            assert_eq!(told(&rig.host(selected(&elsewhere[0]))).len(), 3);
+        }
+        // It hears of the others' ends, and nobody else here does.
+        rig.request(peers[0], verdict("g", Status::SUCCESS, 3));
+        let outputs = rig.lose(peers[2]);
+        let Upcall::NotifyEvent(event) = &upcalls(&outputs)[0].1 else { panic!("{outputs:?}") };
+        assert_eq!((event.status, event.targets()), (Status::GROUP_MEMBER_FAILED, vec![&elsewhere[0]]));
+    }
+}
+
+/// Only the server of the leader's node knew that there was a place to take.
+#[test]
+fn the_leader_of_an_invitation_that_ends_elsewhere_is_succeeded_from_here_unless_it_has_been_elsewhere() {
+    for is_taken in [false, true] {
+        let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+        let peers = job(&mut rig, 5, 3);
+        let invited = [0, 1, 2, 4].map(proc);
+        rig.host(from_elsewhere(Status::GROUP_INVITED, &proc(3), &invited));
+        rig.host(from_elsewhere(Status::PROC_TERMINATED, &proc(3), &invited));
+        if is_taken {
+            rig.host(from_elsewhere(Status::GROUP_LEADER_SELECTED, &proc(4), &invited));
+        }
+        let outputs = rig.request(peers[2], verdict("g", Status::GROUP_LEADER_SELECTED, 3));
+        assert_eq!(told(&outputs).len(), if is_taken { 0 } else { 3 }, "{outputs:?}");
+        assert_eq!(told(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3))), [], "there is one");
+        rig.host(HostCall::DeregisterNamespace(namespace("job")));
+        assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
+    }
 }
