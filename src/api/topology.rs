@@ -59,7 +59,7 @@ impl ServerBuilder {
         self
     }
 
-    /// How long anybody waits for the topology, from the beginning of the reading; 10 s if not given. Reading can hang with a
+    /// How long anybody waits for the topology, from the first question; 10 s if not given. Reading can hang with a
     /// device or a file system. Clients of other libraries then start without it, questions end with
     /// [`TopologyError::TooSlow`], and both find it if it is there later.
     pub fn topology_time_max(mut self, time_max: Duration) -> Self {
