@@ -232,13 +232,7 @@ pub(super) struct Collectives {
 impl Collectives {
     /// The signature of an operation that a process wants to take part in. Groups are found by name: the members may be
     /// written in any way, and the first to arrive says how. With a process of another user only those meet who name it.
-    pub(super) fn signature(
-        &self,
-        registry: &Registry,
-        kind: Kind,
-        procs: Vec<ProcId>,
-        proc: &ProcId,
-    ) -> Signature {
+    pub(super) fn signature(&self, registry: &Registry, kind: Kind, procs: Vec<ProcId>, proc: &ProcId) -> Signature {
         let wanted = Signature::new(kind, procs);
         if !matches!(wanted.kind, Kind::Group(..)) {
             return wanted;
@@ -390,10 +384,6 @@ impl Collectives {
     pub(super) fn is_ended_by_time(&self, id: OperationId) -> bool {
         let phase = self.operations.get(&id).map(Operation::phase);
         phase.is_some_and(|phase| (self.table.0)(phase, Standing::Expected, Happening::TimeOut) == Effect::End)
-    }
-
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Operation> {
-        self.operations.values_mut()
     }
 
     /// Whether an operation of this kind gathers, of processes of its user, that is to have this process.

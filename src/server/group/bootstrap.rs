@@ -275,7 +275,8 @@ impl<S: Publish> Server<S> {
 fn parted(request: proto::Collective, limits: &Limits) -> Option<(Vec<ProcId>, Vec<Info>)> {
     let proto::Collective { procs: mut named, mut directives } = request;
     let added = find(&directives, keys::GROUP_ADD_MEMBERS).map(|info| &info.value);
-    let added_count = added.map_or(0, |value| if let Value::DataArray(array) = value { array.elements.len() } else { 0 });
+    let added_count =
+        added.map_or(0, |value| if let Value::DataArray(array) = value { array.elements.len() } else { 0 });
     if named.len().saturating_add(added_count) > limits.participants_max || directives.len() > MERGED_DIRECTIVES_MAX {
         return None;
     }

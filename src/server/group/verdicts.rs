@@ -206,7 +206,8 @@ impl<S: Publish> Server<S> {
     /// Whether an event says that a process leads, and another leads already. On several nodes some may volunteer at once;
     /// of these the lowest leads, and it is the last that anybody hears of.
     pub(in crate::server) fn is_outdone(&self, event: &Event) -> bool {
-        let (Status::GROUP_LEADER_SELECTED, Some(proc), Some(id)) = (event.status, &event.source, group_of(event)) else {
+        let (Status::GROUP_LEADER_SELECTED, Some(proc), Some(id)) = (event.status, &event.source, group_of(event))
+        else {
             return false;
         };
         let successors = self.constructions_with(&id, proc).into_iter();

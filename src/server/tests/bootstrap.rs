@@ -162,7 +162,14 @@ fn who_says_too_much_is_refused_before_it_counts() {
     let talkative: Vec<Info> = [leaders(2)].into_iter().chain((0..256).map(|_| flag("pmix.opt"))).collect();
     for directives in [vec![leaders(2), adding(&many)], talkative] {
         assert_eq!(statuses(&rig.request(peers[0], construct(&[proc(0)], &directives))), [(peers[0], full)]);
-        assert_eq!(rig.server.holdings().iter().find(|(what, _)| what.starts_with("group that waits")).map(|(_, count)| *count), Some(0));
+        assert_eq!(
+            rig.server
+                .holdings()
+                .iter()
+                .find(|(what, _)| what.starts_with("group that waits"))
+                .map(|(_, count)| *count),
+            Some(0)
+        );
     }
     // Each by itself would do, both do not.
     assert_eq!(rig.request(peers[0], construct(&[proc(0)], &[leaders(3), adding(&many[..3])])), []);

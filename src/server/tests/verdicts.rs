@@ -190,7 +190,7 @@ fn a_leader_that_ends_elsewhere_can_be_succeeded_from_here() {
     let mut rig = Rig::new(Capabilities::GROUP | Capabilities::NOTIFY_EVENT);
     let peers = job(&mut rig, 4, 3);
     let notify = flag("pmix.grp.notterm");
-    (0..2).for_each(|rank| drop(rig.request(peers[rank], construct("g", &[notify.clone()]))));
+    (0..2).for_each(|rank| drop(rig.request(peers[rank], construct("g", std::slice::from_ref(&notify)))));
     let locals = [0, 1, 2].map(proc);
     let outputs = rig.host(from_elsewhere(Status::GROUP_LEADER_FAILED, &proc(3), &locals));
     assert_eq!(told(&outputs).len(), 3);
