@@ -173,6 +173,15 @@ impl GetDirectives {
             && self.qualifiers.is_empty()
     }
 
+    /// Says so if a session is meant that only its number names: servers of the reference don't take that for it.
+    pub(super) fn name_session(&mut self) {
+        if self.realm != RealmDirective::Session {
+            self.realm = RealmDirective::Session;
+            self.upward.retain(|info| info.key.as_str() != attribute::SESSION_INFO);
+            self.upward.insert(0, Info::new(Key::from_static(attribute::SESSION_INFO), true));
+        }
+    }
+
     /// Makes the request one that the server answers from what it has.
     pub(crate) fn demand_immediate(&mut self) {
         if !self.immediate {

@@ -1,7 +1,7 @@
 //! Job data that came over the socket, kept as segments keep it.
 
 use crate::gds::registration::{Context, ReceivedJob};
-use crate::gds::{NamespaceReader, Store, StoreError, StoreOptions};
+use crate::gds::{NamespaceReader, OTHER_SESSIONS, Store, StoreError, StoreOptions};
 use crate::keys;
 use crate::proto::{Dialect, RankData, job_blob};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Value};
@@ -78,7 +78,8 @@ impl JobStore {
 }
 
 /// Keys of entries that hold other entries.
-const STRUCTURED: [&str; 7] = [
+const STRUCTURED: [&str; 8] = [
+    OTHER_SESSIONS,
     keys::SESSION_INFO_ARRAY.name(),
     keys::JOB_INFO_ARRAY.name(),
     keys::APP_INFO_ARRAY.name(),

@@ -86,6 +86,7 @@ impl GetRequest {
     fn aimed_by_realm(mut self, own: &ProcId) -> Self {
         if self.is_of_session() {
             self.proc = ProcId { rank: Rank::Wildcard, ..own.clone() };
+            self.directives.name_session();
         }
         self
     }

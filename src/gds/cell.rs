@@ -65,6 +65,12 @@ impl<'v> Encoded<'v> {
         })
     }
 
+    /// A text.
+    pub(crate) fn text(text: &'v str, size_bytes_max: u32) -> Result<Self, ValueError> {
+        let bytes = Cow::Borrowed(text.as_bytes());
+        Self::Bytes { data_type: DataType::String, bytes, is_text: true }.within(size_bytes_max)
+    }
+
     fn within(self, size_bytes_max: u32) -> Result<Self, ValueError> {
         let size = self.bytes().len();
         match u32::try_from(size) {

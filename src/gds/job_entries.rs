@@ -3,7 +3,7 @@
 use super::job::JobView;
 use super::job_record::{AppRecord, Column, ColumnValues, JobRecord, SessionRecord};
 use super::memory::Damage;
-use super::qualified::told_name;
+use super::qualified::{stored_key, told_name};
 use super::reader::NamespaceReader;
 use super::registration;
 use super::value_ref::ValueRef;
@@ -16,14 +16,20 @@ use crate::types::{DataType, Info, Key, Kval, Rank, Value};
 pub enum JobEntry<'a> {
     /// A value of the job, or all of the session, an application or a node.
     One(Kval),
+    /// What the host told of other sessions than the job's, under [`OTHER_SESSIONS`]. Only readers of our own know it: a
+    /// client of the reference that is told of a second session takes it for the job's, or breaks off.
+    OtherSessions(Kval),
     /// The values of a process: its rank, and what is known under each key. Valid until the next visit.
     Process(u32, &'a [Option<Kval>]),
 }
 
+/// An array of the session arrays that are not of the job's own session.
+pub const OTHER_SESSIONS: &str = "modex.sessions";
+
 impl JobEntry<'_> {
-    fn into_kval(self) -> Kval {
+    pub(super) fn into_kval(self) -> Kval {
         match self {
-            Self::One(entry) => entry,
+            Self::One(entry) | Self::OtherSessions(entry) => entry,
             Self::Process(rank, values) => {
                 let rank = Info::new(Key::from_static(keys::RANK.name()), Rank::from(rank));
                 let values = values.iter().flatten().map(|entry| Info::new(entry.key.clone(), entry.value.clone()));
@@ -35,7 +41,7 @@ impl JobEntry<'_> {
 
 impl NamespaceReader {
     /// All job-level information as key-values: those of the job as they are, and one array of infos for the session,
-    /// for each application, for each node, and for each process.
+    /// for each application, for each node, and for each process. Of other sessions nothing.
     ///
     /// Processes come as `PMIX_PROC_DATA` (`pmix.pdata`) arrays whose first entry is the rank. Peers understand these
     /// as well as the packed form (`pmix.pblob`), whose bytes depend on the encoding of the peer's release: making
@@ -45,7 +51,10 @@ impl NamespaceReader {
     /// [`Damage`].
     pub fn job_entries(&self) -> Result<Vec<Kval>, Damage> {
         let mut entries = Vec::new();
-        self.visit_job_entries(|entry| entries.push(entry.into_kval()))?;
+        self.visit_job_entries(|entry| match entry {
+            JobEntry::OtherSessions(_) => {}
+            entry => entries.push(entry.into_kval()),
+        })?;
         Ok(entries)
     }
 
@@ -60,6 +69,11 @@ impl NamespaceReader {
             one(Kval { key: key_of(told_name(key))?, value: value.to_value()? });
         }
         session_array(&tables)?.into_iter().for_each(&mut one);
+        let others = other_sessions(&tables)?;
+        if !others.is_empty() {
+            visit(JobEntry::OtherSessions(array(OTHER_SESSIONS, others)));
+        }
+        let mut one = |entry| visit(JobEntry::One(entry));
         for node in 0..tables.node_count {
             one(array(keys::NODE_INFO_ARRAY.name(), node_infos(&tables.node_columns, node)?));
         }
@@ -148,12 +162,26 @@ fn session_array(tables: &JobTables<'_>) -> Result<Option<Kval>, Damage> {
     if tables.session.is_empty() && tables.session_id.is_none() && nodes.is_empty() {
         return Ok(None);
     }
-    let id = Key::from_static(keys::SESSION_ID.name());
     // What the reference library writes for a session without number.
-    let mut infos = vec![Info::new(id, tables.session_id.unwrap_or(u32::MAX))];
-    infos.extend(other_infos(&tables.session, keys::SESSION_ID.name())?);
+    Ok(Some(session(tables.session_id.unwrap_or(u32::MAX), &tables.session, nodes)?))
+}
+
+fn session(id: u32, values: &[(&str, ValueRef<'_>)], nodes: Vec<Info>) -> Result<Kval, Damage> {
+    let mut infos = vec![Info::new(Key::from_static(keys::SESSION_ID.name()), id)];
+    infos.extend(other_infos(values, keys::SESSION_ID.name())?);
     infos.extend(nodes);
-    Ok(Some(array(keys::SESSION_INFO_ARRAY.name(), infos)))
+    Ok(array(keys::SESSION_INFO_ARRAY.name(), infos))
+}
+
+/// The arrays of the sessions that are not the job's.
+fn other_sessions(tables: &JobTables<'_>) -> Result<Vec<Info>, Damage> {
+    let mut arrays = Vec::with_capacity(tables.other_sessions.len());
+    for other in &tables.other_sessions {
+        let nodes = node_arrays(&other.node_columns, tables.node_count)?;
+        let Kval { key, value } = session(other.number, &other.values, nodes)?;
+        arrays.push(Info::new(key, value));
+    }
+    Ok(arrays)
 }
 
 /// What a session or an application says of nodes, an array for each of which it says something.
@@ -238,6 +266,5 @@ fn key_of(name: &str) -> Result<Key, Damage> {
     if let Some(attribute) = keys::by_name(name) {
         return Ok(Key::from_static(attribute.name));
     }
-    Key::new(name.to_owned())
-        .map_err(|_| Damage::Text { what: "key", len: u64::try_from(name.len()).unwrap_or(u64::MAX) })
+    stored_key(name).map_err(|_| Damage::Text { what: "key", len: u64::try_from(name.len()).unwrap_or(u64::MAX) })
 }

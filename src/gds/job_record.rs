@@ -82,12 +82,65 @@ pub enum ColumnValues {
         /// The number of the first rank or node.
         first: u64,
     },
+    /// Texts, one for each rank or node, no two of them alike.
+    Texts(Texts),
     /// Any values; `None` where the key is absent. As long as the column.
     Values(Vec<Option<Value>>),
     /// Few of many: index and value, ascending.
     Sparse(Vec<(u32, Value)>),
     /// Process columns only: the value that the process's node has under the same key.
     OfNode,
+}
+
+/// Texts in two allocations, however many there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    text: String,
+    /// Where in `text` each ends.
+    ends: Vec<u32>,
+}
+
+impl Texts {
+    /// Takes texts that stand one behind the other, and where each ends.
+    #[must_use]
+    pub const fn new(text: String, ends: Vec<u32>) -> Self {
+        Self { text, ends }
+    }
+
+    /// Collects texts; `None` beyond 4 GiB.
+    pub fn collect<'t>(texts: impl ExactSizeIterator<Item = &'t str>, text_bytes: usize) -> Option<Self> {
+        let mut all = Self { text: String::with_capacity(text_bytes), ends: Vec::with_capacity(texts.len()) };
+        for text in texts {
+            all.text.push_str(text);
+            all.ends.push(u32::try_from(all.text.len()).ok()?);
+        }
+        Some(all)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&str> {
+        let position = |end: u32| usize::try_from(end).unwrap_or(usize::MAX);
+        let start = index.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied().map(position))?;
+        self.text.get(start..position(*self.ends.get(index)?))
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.len()).map(|index| self.get(index).unwrap_or_default())
+    }
 }
 
 impl JobRecord {

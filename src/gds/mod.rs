@@ -44,7 +44,7 @@ mod writer;
 mod tests;
 
 pub use error::{RecordError, StoreError, ValueError};
-pub use job_entries::JobEntry;
+pub use job_entries::{JobEntry, OTHER_SESSIONS};
 pub use limits::StoreLimits;
 pub use memory::Damage;
 pub use publish::{

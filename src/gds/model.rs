@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AsStatus, Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish};
+use super::{AsStatus, Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish, qualified};
 use crate::types::{Info, Key, Kval, Namespace, Rank, Status, Value};
 
 /// A datastore of ordered maps. `Clone` gives a snapshot to compare with later.
@@ -218,7 +218,7 @@ impl Publish for MapStore {
             }
         }
         newest.retain(|key: &Key, _| is_wanted(key.as_str()));
-        Ok(newest.into_iter().map(|(key, value)| Kval { key, value }).collect())
+        Ok(newest.into_iter().map(|(key, value)| Kval { key: qualified::told(key), value }).collect())
     }
 
     fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {

@@ -3,7 +3,8 @@
 //! Such a value is an array of infos under `PMIX_QUALIFIED_VALUE`: first the key with its value, then the qualifiers, each
 //! flagged as one. It is stored as it is, under a name of its own that follows from the key and the qualifiers. So to blocks,
 //! columns, scopes and realms it is a value like any other: equal qualifiers replace, others stand beside each other. What
-//! leaves the store is called `PMIX_QUALIFIED_VALUE` again.
+//! leaves the store is called `PMIX_QUALIFIED_VALUE` again. The names begin with a NUL, which no key has that comes from
+//! anywhere: no key that people choose is taken for one.
 //!
 //! A Get that has flagged infos finds the values of its key that have them all; one without finds none of these.
 //!
@@ -15,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::cell::Encoded;
 use crate::keys;
-use crate::types::{Info, InfoFlags, Key, Kval, Value};
+use crate::types::{Info, InfoFlags, Key, KeyError, Kval, Value};
 
 /// The key of qualified values on the wire and in arrays.
 pub const QUALIFIED_VALUE: &str = keys::QUALIFIED_VALUE.name();
@@ -74,9 +75,8 @@ impl<'v> Qualified<'v> {
             return self.key().clone();
         }
         qualifiers.sort();
-        let text = qualifiers.concat();
-        let name = format!("{}{:016x}", prefix(self.key().as_str()), xxh3_64(&text));
-        Key::new(name).unwrap_or_else(|_| self.key().clone())
+        let (key, text) = (xxh3_64(self.key().as_str().as_bytes()), qualifiers.concat());
+        Key::internal(&format!("{MARK}{key:016x}{:016x}", xxh3_64(&text)))
     }
 
     /// How many qualifiers it has besides these; `None` if it is of another key, or lacks one of them.
@@ -131,16 +131,27 @@ pub fn told_name(name: &str) -> &str {
     if is_qualified(name) { QUALIFIED_VALUE } else { name }
 }
 
+/// The key of which this is the name in a segment, as it is stored.
+///
+/// # Errors
+/// [`KeyError`] for what is no name of a key, nor of a qualified value.
+pub fn stored_key(name: &str) -> Result<Key, KeyError> {
+    match name.strip_prefix('\0').filter(|text| text.starts_with(MARK) && text.len() < Key::SIZE_BYTES_MAX) {
+        Some(text) => Ok(Key::internal(text)),
+        None => Key::new(name.to_owned()),
+    }
+}
+
 /// Whether this is the name of a qualified value, of whatever key.
 #[must_use]
 pub fn is_qualified(name: &str) -> bool {
-    name.starts_with(MARK)
+    name.strip_prefix('\0').is_some_and(|text| text.starts_with(MARK))
 }
 
 /// What the names of all qualified values of a key begin with.
 #[must_use]
 pub fn prefix(key: &str) -> String {
-    format!("{MARK}{:016x}", xxh3_64(key.as_bytes()))
+    format!("\0{MARK}{:016x}", xxh3_64(key.as_bytes()))
 }
 
 /// The flagged infos among directives.
@@ -166,8 +177,8 @@ fn is_qualifier(info: &&Info) -> bool {
     info.flags().contains(InfoFlags::QUALIFIER)
 }
 
-/// No key that people choose begins so.
-const MARK: &str = "\u{1}qualified.";
+/// What stands behind the NUL that begins the name of a qualified value.
+const MARK: &str = "qualified.";
 
 #[cfg(test)]
 mod tests {

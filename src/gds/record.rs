@@ -246,6 +246,9 @@ impl RecordWriter<'_> {
 
 /// The texts of a column with their indexes.
 fn texts(column: &Column, count: u32) -> Vec<(u32, &str)> {
+    if let ColumnValues::Texts(texts) = &column.values {
+        return (0..count).zip(texts.iter()).collect();
+    }
     values(column, count).into_iter().filter_map(|(index, value)| Some((index, value.as_str()?))).collect()
 }
 
@@ -272,6 +275,9 @@ fn values(column: &Column, count: u32) -> Vec<(u32, &Value)> {
             (0..count).zip(values).filter_map(|(index, value)| Some((index, value.as_ref()?))).collect()
         }
         ColumnValues::Sparse(values) => values.iter().map(|(index, value)| (*index, value)).collect(),
-        ColumnValues::Numbers { .. } | ColumnValues::Counting { .. } | ColumnValues::OfNode => Vec::new(),
+        ColumnValues::Numbers { .. }
+        | ColumnValues::Counting { .. }
+        | ColumnValues::Texts(_)
+        | ColumnValues::OfNode => Vec::new(),
     }
 }

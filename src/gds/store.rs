@@ -253,8 +253,8 @@ fn stored(posted: &Posted) -> Posted {
 /// Values with their keys, out of the segment.
 fn copied(namespace: &Namespace, values: NamedValues<'_>) -> Result<Vec<Kval>, LookupError> {
     let copy = |(name, value): (&str, ValueRef<'_>)| {
-        let key = Key::new(name.to_owned()).map_err(|error| damaged(namespace, &error))?;
-        Ok(Kval { key: qualified::told(key), value: value.to_value().map_err(|error| damaged(namespace, &error))? })
+        let key = Key::new(qualified::told_name(name).to_owned()).map_err(|error| damaged(namespace, &error))?;
+        Ok(Kval { key, value: value.to_value().map_err(|error| damaged(namespace, &error))? })
     };
     values.into_iter().map(copy).collect()
 }

@@ -47,6 +47,15 @@ impl JobInfoWriter {
         pack_job_entry(&mut self.writer, entry, self.peer)
     }
 
+    /// Adds what a job was told of other sessions than its own, if the peer may be of our own kind. Over TCP nothing tells those
+    /// from the release that they name, whose clients find one more key among those of the job.
+    ///
+    /// # Errors
+    /// As [`JobInfoWriter::push`].
+    pub fn push_other_sessions(&mut self, entry: &Kval) -> Result<(), EncodeError> {
+        if knows_other_sessions(self.peer) { pack_entry(&mut self.writer, entry) } else { Ok(()) }
+    }
+
     /// Adds the values of a process, as far as the peer has types for them.
     ///
     /// # Errors
@@ -72,6 +81,7 @@ impl JobInfoWriter {
     #[must_use]
     pub fn is_same_for(first: Version, second: Version) -> bool {
         reads_session_arrays(first) == reads_session_arrays(second)
+            && knows_other_sessions(first) == knows_other_sessions(second)
     }
 }
 
@@ -116,6 +126,11 @@ fn session_infos(entry: &Kval) -> Option<impl Iterator<Item = &Info>> {
 /// Releases before 4.2 look for the session's values among those of the job.
 fn reads_session_arrays(peer: Version) -> bool {
     peer >= Version::new(4, 2, 0)
+}
+
+/// All that our own clients say of themselves.
+fn knows_other_sessions(peer: Version) -> bool {
+    peer == Version::OWN
 }
 
 const SESSION_ARRAY: &str = "pmix.ssn.arr";

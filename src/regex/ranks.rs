@@ -104,8 +104,26 @@ impl RankMap {
     /// Appends the ranks of the node at index `node` to `text`, with a comma between them: the value of the local
     /// peers key.
     pub fn text_of(&self, node: usize, text: &mut String) {
-        let mut bytes = std::mem::take(text).into_bytes();
-        bytes.reserve(usize::try_from(self.rank_count_of(node)).unwrap_or_default().saturating_mul(TEXT_BYTES));
+        let expected = usize::try_from(self.rank_count_of(node)).unwrap_or_default();
+        let mut bytes = Vec::with_capacity(expected.saturating_mul(TEXT_BYTES));
+        self.push_text(node, &mut bytes);
+        // Digits and commas are text.
+        text.push_str(std::str::from_utf8(&bytes).unwrap_or_default());
+    }
+
+    /// The texts of all nodes, one behind the other, and where each ends; `None` beyond 4 GiB.
+    #[must_use]
+    pub fn texts(&self) -> Option<(String, Vec<u32>)> {
+        let expected_bytes = usize::try_from(self.rank_count).unwrap_or_default().saturating_mul(TEXT_BYTES);
+        let (mut bytes, mut ends) = (Vec::with_capacity(expected_bytes), Vec::with_capacity(self.ends.len()));
+        for node in 0..self.ends.len() {
+            self.push_text(node, &mut bytes);
+            ends.push(u32::try_from(bytes.len()).ok()?);
+        }
+        Some((String::from_utf8(bytes).ok()?, ends))
+    }
+
+    fn push_text(&self, node: usize, bytes: &mut Vec<u8>) {
         let start = bytes.len();
         for run in self.runs_of(node) {
             let mut digits = Digits::of(u64::from(run.first));
@@ -117,8 +135,6 @@ impl RankMap {
         }
         // No comma behind the last.
         bytes.truncate(bytes.len().saturating_sub(1).max(start));
-        // It was text, and digits are.
-        *text = String::from_utf8(bytes).unwrap_or_default();
     }
 
     /// Confirms that no rank is hosted twice, on one node or on two.

@@ -142,6 +142,7 @@ fn write(
         if written.is_ok() {
             written = match entry {
                 JobEntry::One(entry) => writer.push(&entry),
+                JobEntry::OtherSessions(entry) => writer.push_other_sessions(&entry),
                 JobEntry::Process(rank, values) => writer.push_process(rank, values.iter().flatten()),
             };
         }

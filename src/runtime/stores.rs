@@ -179,7 +179,8 @@ fn copied(values: Values<'_>) -> Result<BTreeMap<String, Value>, Miss> {
 fn infos<'a>(values: BTreeMap<String, Value>) -> Result<Fetched<'a>, Miss> {
     let mut entries = Vec::with_capacity(values.len());
     for (name, value) in values {
-        entries.push(Info::new(qualified::told(Key::new(name).map_err(|_| Miss::Damaged)?), value));
+        let key = Key::new(qualified::told_name(&name).to_owned()).map_err(|_| Miss::Damaged)?;
+        entries.push(Info::new(key, value));
     }
     entries.sort_by(|a, b| a.key.cmp(&b.key));
     if entries.is_empty() { Err(Miss::NotFound) } else { Ok(Fetched::owned(Value::info_array(entries))) }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::core::Server;
 use super::io::Output;
 use super::outputs::Ticket;
-use crate::gds::{AsStatus, Audience, Origin, Posted, Publish, qualified};
+use crate::gds::qualified::{self, QUALIFIED_VALUE};
+use crate::gds::{AsStatus, Audience, Origin, Posted, Publish};
 use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
@@ -53,9 +54,11 @@ impl<S: Publish> Server<S> {
         } else {
             Vec::new()
         };
-        let stored: BTreeMap<&Key, &Value> = stored.iter().map(|entry| (&entry.key, &entry.value)).collect();
+        // By the names that they are stored under: told, all qualified values have one.
+        let named = stored.into_iter().map(|Kval { key, value }| qualified::stored(key, value));
+        let stored: BTreeMap<Key, Value> = named.collect();
         let is_new =
-            |posted: &&Posted| posted.scope.is_visible_remotely() && stored.get(&posted.key) != Some(&&posted.value);
+            |posted: &&Posted| posted.scope.is_visible_remotely() && stored.get(&posted.key) != Some(&posted.value);
         values.iter().filter(is_new).map(|posted| posted.key.clone()).collect()
     }
 
@@ -146,8 +149,8 @@ fn merge_parts(parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Posted>, Status> {
         for Kval { key, value } in entries {
             let (key, value) = qualified::stored(key, value);
             // MPI libraries post some keys of the standard. What the host describes stands before them, and the number
-            // of a commit is ours to say.
-            if key == COMMIT_NUMBER {
+            // of a commit is ours to say. A qualified value that is none would be found by nobody.
+            if key == COMMIT_NUMBER || key.as_str() == QUALIFIED_VALUE {
                 return Err(Status::ERR_BAD_PARAM);
             }
             let place = *places.entry((key.clone(), scope)).or_insert(merged.len());

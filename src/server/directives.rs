@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::gds::{RealmName, RealmQualifiers, RealmRequest, qualified};
-use crate::keys::{self, TypedKey};
-use crate::types::{Info, InfoFlags, Scope, Value};
+use crate::keys::{self, DefaultRealm, TypedKey, default_realm};
+use crate::types::{Info, InfoFlags, Key, Scope, Value};
 
 /// Whether a yes-or-no directive is given and not false.
 pub(super) fn flag(directives: &[Info], key: TypedKey<bool>) -> bool {
@@ -46,7 +46,7 @@ pub(super) struct GetDirectives {
 
 impl GetDirectives {
     /// Reads them. `PMIX_OPTIONAL` should never reach a server; if it does, it means no more than immediate.
-    pub(super) fn read(directives: &[Info]) -> Self {
+    pub(super) fn read(directives: &[Info], key: Option<&Key>) -> Self {
         Self {
             immediate: flag(directives, keys::IMMEDIATE) || flag(directives, keys::OPTIONAL),
             refresh: flag(directives, keys::GET_REFRESH_CACHE),
@@ -56,7 +56,7 @@ impl GetDirectives {
                 Value::Scope(raw) => Scope::from_raw(raw),
                 _ => None,
             }),
-            realm: Realm::read(directives),
+            realm: Realm::read(directives).of_key(key),
             qualifiers: qualified::qualifiers(directives),
         }
     }
@@ -90,6 +90,15 @@ impl Realm {
             node_id: number(keys::NODEID),
             app_number: number(keys::APPNUM),
             session_id: number(keys::SESSION_ID),
+        }
+    }
+
+    /// The same for a key: the number of a session alone says whose session is meant, if sessions have the key.
+    pub(super) fn of_key(self, key: Option<&Key>) -> Self {
+        let is_of_session = |key: &Key| default_realm(key.as_str()) == DefaultRealm::Session;
+        match self.session_id {
+            Some(_) if self.is_default() && key.is_some_and(is_of_session) => Self { name: RealmName::Session, ..self },
+            _ => self,
         }
     }
 

@@ -52,7 +52,8 @@ impl<S: Publish> Server<S> {
             return self.outputs.reply_status(ticket, Status::ERR_NO_PERMISSIONS);
         }
         let Some(ticket) = self.answer_about_sets(ticket, &proc, key.as_ref(), &directives) else { return };
-        let wanted = Wanted { proc, key, directives: GetDirectives::read(&directives) };
+        let read = GetDirectives::read(&directives, key.as_ref());
+        let wanted = Wanted { proc, key, directives: read };
         let asker = self.answer_from_inventories(Asker::Peer(ticket), &wanted, &directives);
         if let Some(asker) = asker {
             self.ask(now, asker, wanted);
@@ -70,7 +71,8 @@ impl<S: Publish> Server<S> {
     /// The server's own process asks. It sees what a client on this node sees.
     pub(super) fn get_for_host(&mut self, now: Time, ticket: CallTicket, get: OwnGet) {
         let OwnGet { proc, directives, key } = get;
-        let wanted = Wanted { proc, key, directives: GetDirectives::read(&directives) };
+        let read = GetDirectives::read(&directives, key.as_ref());
+        let wanted = Wanted { proc, key, directives: read };
         let asker = self.answer_from_inventories(Asker::Own(ticket), &wanted, &directives);
         if let Some(asker) = asker {
             self.ask(now, asker, wanted);

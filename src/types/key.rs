@@ -8,6 +8,8 @@ use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 
 /// The name of a key: 1 to 511 bytes of UTF-8 without a NUL.
 ///
+/// What a store calls by names of its own begins with a NUL ([`Key::internal`]), so nobody's key is ever one of these.
+///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_key_t`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Cow<'static, str>);
@@ -69,6 +71,15 @@ impl Key {
     /// Takes a key that [`Key::check`] has admitted.
     pub(super) const fn of_checked(key: String) -> Self {
         Self(Cow::Owned(key))
+    }
+
+    /// A name that a store makes for itself: a NUL, and this text.
+    ///
+    /// # Panics
+    /// When the text is longer than a key.
+    pub(crate) fn internal(text: &str) -> Self {
+        assert!(text.len() < Self::SIZE_BYTES_MAX, "{text:?} is too long for a name");
+        Self(Cow::Owned(format!("\0{text}")))
     }
 
     /// Checks and takes a key given as bytes.
@@ -186,5 +197,12 @@ mod tests {
         assert!(matches!(Key::for_put("pmix.rank"), Err(KeyError::Reserved { .. })));
         assert!(matches!(Key::for_put("pmixed"), Err(KeyError::Reserved { .. })));
         assert!(Key::for_put("btl.tcp").is_ok());
+    }
+
+    #[test]
+    fn nobodys_key_is_a_name_that_a_store_makes_for_itself() {
+        let name = Key::internal("qualified.1");
+        assert_eq!(Key::for_put(name.as_str().to_owned()), Err(KeyError::InvalidByte { position: 0 }));
+        assert_eq!(Key::from_bytes(name.as_str().as_bytes()), Err(KeyError::InvalidByte { position: 0 }));
     }
 }

@@ -1,5 +1,5 @@
 //! Registration and retrieval against a model that knows the standard's rules alone (`model.rs`): random jobs in random
-//! shapes, and every key of every rank under every qualifier, asked of a client with a segment.
+//! shapes, and every key of every rank under every qualifier, asked of a client with a segment, and of one without.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -23,6 +23,8 @@ use support::{TestServer, namespace, proc};
 
 /// Cases, and questions of each: all keys, ranks and qualifiers turn up in every hundred cases.
 const CASES: u64 = 60;
+const CASES_OVER_TCP: u64 = 40;
+const CASES_IN_SESSIONS: u64 = 6;
 const QUESTIONS: usize = 700;
 
 fn answer(client: &Client, question: &Question) -> String {
@@ -60,9 +62,53 @@ fn put(node: &TestServer, client: &Client, puts: &[Put], model: &mut Model) -> O
 
 #[test]
 fn a_client_answers_as_the_standard_says() {
+    answers_as_the_standard_says(CASES, |node| {
+        let client = node.connect("job", 0);
+        assert!(client.reads_segment());
+        client
+    });
+}
+
+#[test]
+fn a_client_without_a_segment_answers_as_the_standard_says() {
+    answers_as_the_standard_says(CASES_OVER_TCP, |node| node.connect_over_tcp("job", 0));
+}
+
+/// Of sessions that are not its job's a process without a segment was told nothing: it found no value unless it could ask, and its own
+/// session's where it gave nothing but the other's number.
+#[test]
+fn a_client_without_a_segment_knows_of_sessions_what_one_with_a_segment_does() {
+    let mut found_in_others = 0;
+    for case in (0..CASES_IN_SESSIONS).map(Case::random) {
+        let node = TestServer::start("n0", modex::LocalHost);
+        for register in &case.registrations {
+            let infos = register.infos.clone();
+            node.server.register_namespace(&namespace(register.namespace), register.local_count, infos).unwrap();
+        }
+        node.register_client("job", 0);
+        let (near, far) = (node.connect("job", 0), node.connect_over_tcp("job", 0));
+        let is_of_session =
+            |question: &&Question| question.qualifiers.iter().any(|info| info.key.as_str() == "pmix.ssn.info");
+        for question in case.questions.iter().filter(is_of_session) {
+            let mut unasked = question.clone();
+            unasked.qualifiers.push(cases::info("pmix.optional", true));
+            let mut by_number = question.clone();
+            by_number.qualifiers.retain(|info| info.key.as_str() != "pmix.ssn.info");
+            for question in [unasked, by_number] {
+                let (one, other) = (answer(&near, &question), answer(&far, &question));
+                assert_eq!(one, other, "{}\n{}", words::question(&question), cases::told(&case));
+                let is_of_other = question.qualifiers.iter().any(|info| info.value == Value::Uint32(8));
+                found_in_others += usize::from(is_of_other && one.parse::<i32>().is_err());
+            }
+        }
+    }
+    assert!(found_in_others > 100, "{found_in_others}");
+}
+
+fn answers_as_the_standard_says(cases: u64, connect: impl Fn(&TestServer) -> Client) {
     let mut differences: BTreeMap<String, (usize, String)> = BTreeMap::new();
     let first = std::option_env!("MODEX_CASE").map_or(0, |case| case.parse().unwrap());
-    for seed in first..first + CASES {
+    for seed in first..first + cases {
         let case = Case::random(seed);
         let node = TestServer::start("n0", modex::LocalHost);
         let mut model = Model { hostname: "n0", ..Model::default() };
@@ -73,8 +119,7 @@ fn a_client_answers_as_the_standard_says() {
             model.register(register.namespace, &register.infos);
         }
         node.register_client("job", 0);
-        let client = node.connect("job", 0);
-        assert!(client.reads_segment());
+        let client = connect(&node);
         let neighbour = put(&node, &client, &case.puts, &mut model);
         let mut questions = case.questions.clone();
         Dice::new(seed).shuffle(&mut questions);

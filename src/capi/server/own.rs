@@ -1,6 +1,5 @@
 //! Client functions of the server's own process: its own store, the server core, or the host's functions.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nix::unistd::{getegid, geteuid};
@@ -58,8 +57,9 @@ impl Own {
 
     fn known_qualified(&self, proc: Option<&ProcId>, key: &Key, qualifiers: &[Info]) -> Option<Value> {
         let own = self.process.own.lock();
-        let values = own.get(proc.unwrap_or(self.proc())).into_iter().flat_map(BTreeMap::values);
-        qualified::best(key.as_str(), qualifiers, values).and_then(qualified::inner)
+        let stored = own.get(proc.unwrap_or(self.proc())).into_iter().flatten();
+        let qualified = stored.filter(|(name, _)| qualified::is_qualified(name.as_str()));
+        qualified::best(key.as_str(), qualifiers, qualified.map(|(_, value)| value)).and_then(qualified::inner)
     }
 
     /// All that this process has stored about a process.

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::value::{ValueReport, to_json};
+use crate::gds::qualified::told_name;
 use crate::gds::walk::{JobTables, StoredBlock, StoredColumn, StoredPart};
 use crate::gds::{Damage, NamespaceReader, Origin, ValueRef};
 use crate::keys::{self, DefaultRealm};
@@ -87,7 +88,11 @@ pub(super) struct EntryReport {
 pub(super) fn keys(reader: &NamespaceReader, tables: Option<&JobTables<'_>>) -> Result<Vec<KeyReport>, Damage> {
     let mut names = reader.keys()?;
     names.sort_unstable();
-    Ok(names.into_iter().map(|name| key(name, tables)).collect())
+    let mut keys: Vec<KeyReport> = names.into_iter().map(|name| key(name, tables)).collect();
+    // The values of qualified keys have names of their own there, and one that people know.
+    keys.sort_by(|one, other| (&one.name, one.realm).cmp(&(&other.name, other.realm)));
+    keys.dedup_by(|one, other| (&one.name, one.realm) == (&other.name, other.realm));
+    Ok(keys)
 }
 
 /// All realms.
@@ -135,8 +140,8 @@ pub(super) fn rank(
 
 fn key(name: &str, tables: Option<&JobTables<'_>>) -> KeyReport {
     KeyReport {
-        name: name.to_owned(),
-        attribute: keys::by_name(name).map(|attribute| attribute.macro_name),
+        name: told_name(name).to_owned(),
+        attribute: keys::by_name(told_name(name)).map(|attribute| attribute.macro_name),
         realm: match keys::default_realm(name) {
             DefaultRealm::ByRank => job_or_process(name, tables),
             DefaultRealm::Session => "session",
@@ -172,7 +177,7 @@ fn column<'a>(
         values.push(found.map(|found| Ok::<_, Damage>(to_json(&found.to_value()?))).transpose()?);
     }
     Ok(ColumnReport {
-        key: stored.key().to_owned(),
+        key: told_name(stored.key()).to_owned(),
         data_type,
         encoding: stored.encoding(),
         width_bytes: stored.width_bytes(),
@@ -207,5 +212,5 @@ fn all_named(values: &[(&str, ValueRef<'_>)]) -> Result<Vec<NamedValue>, Damage>
 }
 
 fn named(key: &str, value: ValueRef<'_>, is_shown: bool) -> Result<NamedValue, Damage> {
-    Ok(NamedValue { key: key.to_owned(), value: ValueReport::new(value, is_shown)? })
+    Ok(NamedValue { key: told_name(key).to_owned(), value: ValueReport::new(value, is_shown)? })
 }

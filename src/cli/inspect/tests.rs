@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
+use serde_json::Value as Json;
 
 use super::find::Found;
 use super::options::Selection;
@@ -13,7 +14,7 @@ use super::{table, view};
 use crate::gds::registration::JobDescription;
 use crate::gds::{Origin, Posted, Publish, Store, StoreOptions};
 use crate::shmem::{BackingKind, HEADER_BYTES, ReaderHandle};
-use crate::types::{Info, Key, Namespace, Scope, Value};
+use crate::types::{Info, InfoFlags, Key, Namespace, Scope, Value};
 
 /// The bytes of a good segment with values of all kinds.
 static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -29,7 +30,16 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let description = JobDescription::new(&namespace).nodes(["n0", "n1"]).ranks_by_node([vec![0, 2], vec![1, 3]]);
     store.register(&namespace, &description.build().unwrap()).unwrap();
     let nested = Value::info_array(vec![Info::new(Key::from_static("inner"), "text")]);
-    for (key, value) in [("a", Value::from("a long string")), ("b", nested), ("c", Value::ByteObject(vec![1; 50]))] {
+    let qualifier = Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(Key::from_static("of"), 1_u32) };
+    let qualified = Value::info_array(vec![Info::new(Key::from_static("several"), 7_u32), qualifier]);
+    let described = Info::new(Key::from_static("pmix.qual.val"), qualified.clone());
+    store.register(&namespace, &[described]).unwrap();
+    for (key, value) in [
+        ("a", Value::from("a long string")),
+        ("b", nested),
+        ("c", Value::ByteObject(vec![1; 50])),
+        ("pmix.qual.val", qualified),
+    ] {
         let posted = Posted { scope: Scope::Global, key: Key::from_static(key), value };
         store.commit(&namespace, 1, Origin::Local, &[posted]).unwrap();
     }
@@ -39,6 +49,10 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
 
 /// Looks at everything in a segment of these bytes and prints it in both forms; gives the number of problems.
 fn look(bytes: &[u8]) -> usize {
+    seen(bytes).problems.len()
+}
+
+fn seen(bytes: &[u8]) -> view::Report {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(bytes, 0).unwrap();
     let handle = ReaderHandle::from_descriptor(OwnedFd::from(file));
@@ -50,7 +64,24 @@ fn look(bytes: &[u8]) -> usize {
     assert!(!serde_json::to_string(&report).unwrap().is_empty());
     let page = table::render(&report, false);
     assert!(page.chars().all(|c| c == '\n' || !c.is_control()), "{page:?}");
-    report.problems.len()
+    report
+}
+
+/// Values that differ in their qualifiers are stored under names that nobody chose: these were shown.
+#[test]
+fn qualified_values_are_shown_under_the_key_that_people_know() {
+    let report = seen(&GOOD);
+    let (json, page) = (serde_json::to_value(&report).unwrap(), table::render(&report, true));
+    let content = &json["segments"][0]["content"];
+    let named =
+        |list: &Json, name: &str| list.as_array().unwrap().iter().filter(|row| row[name] == "pmix.qual.val").count();
+    assert_eq!(named(&content["keys"], "name"), 1, "{content}");
+    assert_eq!(named(&content["realms"]["job"], "key"), 1, "{content}");
+    let entries: Vec<&Json> =
+        content["rank"]["blocks"].as_array().unwrap().iter().map(|block| &block["entries"]).collect();
+    assert_eq!(entries.iter().map(|entries| named(entries, "key")).sum::<usize>(), 1, "{content}");
+    assert!(!json.to_string().contains("qualified."), "{json}");
+    assert!(!page.contains("qualified.") && page.contains("several"), "{page}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::gds::dictionary::KeyId;
 use crate::gds::error::{RecordError, StoreError};
 use crate::gds::format::{Array, ColumnHead, Entry, function, meaning};
 use crate::gds::image::Image;
-use crate::gds::job_record::{Column, ColumnValues};
+use crate::gds::job_record::{Column, ColumnValues, Texts};
 use crate::types::{DataType, Rank, Value};
 
 /// A column whose key is present for at most one of this many indexes is stored sparsely.
@@ -31,6 +31,10 @@ pub(crate) fn push_column(
             writer.numbers(*data_type, values)
         }
         ColumnValues::Counting { data_type, first } => writer.counting(*data_type, *first),
+        ColumnValues::Texts(texts) => {
+            writer.check_length(texts.len())?;
+            writer.texts(texts)
+        }
         ColumnValues::Values(values) => {
             writer.check_length(values.len())?;
             writer.values(values)
@@ -146,6 +150,19 @@ impl<'a> ColumnWriter<'a> {
         }
         let cells = self.image.push_array(&cells)?;
         let head = self.planned(Plan::of(&numbers), &numbers)?;
+        Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
+    }
+
+    /// As [`Self::cells`], of texts that are known to differ: nothing is looked for.
+    fn texts(&mut self, texts: &Texts) -> Result<ColumnHead, StoreError> {
+        let mut cells = Vec::with_capacity(texts.len());
+        for text in texts.iter() {
+            let encoded = Encoded::text(text, self.value_bytes_max)
+                .map_err(|reason| StoreError::Value { key: self.column.key.clone(), reason })?;
+            cells.push(self.image.push_value(&encoded)?);
+        }
+        let cells = self.image.push_array(&cells)?;
+        let head = self.planned(Plan::Stride(Stride::counting(1)), &[])?;
         Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
     }
 

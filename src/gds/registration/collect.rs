@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashSet;
+
 use crate::keys::{self, DefaultRealm, default_realm};
 use crate::types::{Info, Key, Namespace, Rank, Value, descend};
 
@@ -33,7 +35,48 @@ pub(super) struct Facts<'a> {
     pub(super) procs: Columns<'a>,
     /// Ranks with a process array, in the order of the description.
     pub(super) ranks: Vec<u32>,
+    /// How many of them, from the first, the caller did not give.
+    pub(super) added_ranks: usize,
 }
+
+impl Facts<'_> {
+    /// Confirms that the caller gave no more than one array for each process.
+    pub(super) fn check_processes(&self) -> Result<(), RegisterError> {
+        let given = self.ranks.get(self.added_ranks..).unwrap_or_default();
+        match repeated(given) {
+            Some(rank) => {
+                let error = RegisterError::ProcessTwice { rank }.about(keys::RANK.name());
+                Err(error.anchored(Anchor::SecondOfProcess(rank)))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The rank that is first met a second time. Hosts tell of processes by rank, or node by node.
+fn repeated(ranks: &[u32]) -> Option<u32> {
+    if ranks.is_sorted_by(|one, next| one < next) {
+        return None;
+    }
+    let highest = ranks.iter().max().and_then(|highest| usize::try_from(*highest).ok())?;
+    if highest / BITS_A_RANK_MAX > ranks.len() {
+        let mut seen = FxHashSet::default();
+        return ranks.iter().copied().find(|rank| !seen.insert(*rank));
+    }
+    let mut seen = vec![0_u64; highest / BITS_A_RANK_MAX + 1];
+    ranks.iter().copied().find(|rank| {
+        let word = usize::try_from(rank / u64::BITS).ok().and_then(|at| seen.get_mut(at));
+        word.is_some_and(|word| {
+            let bit = 1 << (rank % u64::BITS);
+            let is_known = *word & bit != 0;
+            *word |= bit;
+            is_known
+        })
+    })
+}
+
+/// Bits for each rank that was told, in a table of all ranks up to the highest; else they are listed.
+const BITS_A_RANK_MAX: usize = 64;
 
 /// What a description says about one application, or one session.
 #[derive(Debug, Default)]
@@ -77,6 +120,10 @@ pub(super) fn collect<'a>(
     };
     for part in description {
         match part {
+            Part::Added(info) => {
+                walk.entry_at(0, info, Scope::Job, 1)?;
+                walk.facts.added_ranks = walk.facts.ranks.len();
+            }
             Part::Info(_, info) if info.key.as_str() == keys::REGISTER_NODATA.name() => walk.nodata(info)?,
             Part::Info(position, info) => walk.entry_at(position, info, Scope::Job, 1)?,
             Part::Processes(table, _) => walk.table(table)?,

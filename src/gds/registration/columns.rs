@@ -5,13 +5,14 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::gds::job_record::{Column, ColumnValues};
+use crate::gds::job_record::{Column, ColumnValues, Texts};
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::types::{DataType, Info, Key, Value};
 
 use super::coerce::{Cell, Rule, number_of, number_value, record_key};
 use super::container::qualified;
 use super::error::RegisterError;
+use super::front::Front;
 use super::processes::TableColumn;
 
 /// Columns by key.
@@ -43,47 +44,6 @@ pub(super) struct ColumnBuilder<'a> {
     rest: Rest<'a>,
 }
 
-/// The values of the first indexes, in little memory.
-#[derive(Debug)]
-enum Front<'a> {
-    /// Numbers of the key's own type.
-    Numbers(Vec<u64>),
-    /// One value for so many.
-    Same(Cell<'a>, u32),
-}
-
-impl<'a> Front<'a> {
-    const fn empty() -> Self {
-        Self::Numbers(Vec::new())
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Numbers(numbers) => numbers.len(),
-            Self::Same(_, count) => usize::try_from(*count).unwrap_or(usize::MAX),
-        }
-    }
-
-    /// Takes the value of the next index; gives it back if it does not go with the others.
-    fn take(&mut self, cell: Cell<'a>) -> Result<(), Cell<'a>> {
-        match (self, cell) {
-            (Self::Numbers(numbers), Cell::Number(number)) => numbers.push(number),
-            (front @ Self::Numbers(_), cell) if front.len() == 0 && cell.is_exact() => *front = Self::Same(cell, 1),
-            (Self::Same(same, count), cell) if *same == cell => *count += 1,
-            (_, cell) => return Err(cell),
-        }
-        Ok(())
-    }
-
-    /// Index and value of each.
-    fn into_entries(self) -> Vec<(u32, Cell<'a>)> {
-        match self {
-            Self::Numbers(numbers) => (0..).zip(numbers.into_iter().map(Cell::Number)).collect(),
-            Self::Same(cell, count) => (0..count).map(|index| (index, cell.clone())).collect(),
-        }
-    }
-}
-
 /// The values of all indexes without an entry.
 #[derive(Debug)]
 enum Rest<'a> {
@@ -95,6 +55,8 @@ enum Rest<'a> {
     Numbers(Vec<u64>),
     /// The index and this number.
     Counting(u64),
+    /// A text for each index of the column, with or without an entry, no two alike.
+    Texts(Texts),
     /// What the node has under the same key. Only in columns without entries.
     OfNode,
 }
@@ -152,11 +114,7 @@ impl<'a> Columns<'a> {
         if info.key.as_str() != QUALIFIED_VALUE {
             return self.column(&info.key).insert(index, &info.value);
         }
-        let qualified = qualified(info)?;
-        match qualified.qualifiers().next() {
-            Some(_) => self.column(&qualified.name()).insert(index, &info.value),
-            None => self.insert(index, qualified.first()),
-        }
+        self.column(&qualified(info)?.name()).insert(index, &info.value)
     }
 
     /// The finished columns, `count` long. Every index must be below `count`.
@@ -272,6 +230,30 @@ impl<'a> ColumnBuilder<'a> {
         }
     }
 
+    /// Gives every index without a value its text. There must be one for each index, no two alike.
+    pub(super) fn fill_every_text(&mut self, texts: Texts) {
+        if self.is_open() {
+            self.rest = Rest::Texts(texts);
+        }
+    }
+
+    /// The texts of all indexes below `count`, `None` where there is none.
+    pub(super) fn texts(&mut self, count: u32) -> Vec<Option<&str>> {
+        self.list();
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let mut found = match &self.rest {
+            Rest::Texts(texts) => texts.iter().map(Some).collect(),
+            _ => Vec::new(),
+        };
+        found.resize(count, None);
+        for (index, cell) in &self.entries {
+            if let Some(slot) = usize::try_from(*index).ok().and_then(|index| found.get_mut(index)) {
+                *slot = cell.as_str();
+            }
+        }
+        found
+    }
+
     /// Gives every index without a value a number, of the key's own type, that counts up from `first`.
     pub(super) fn fill_counting(&mut self, first: u64) {
         if self.is_open() {
@@ -347,7 +329,7 @@ impl<'a> ColumnBuilder<'a> {
             Rest::Numbers(numbers) => numbers.iter().copied().map(Some).collect(),
             Rest::Counting(first) => (*first..).map(Some).take(count).collect(),
             Rest::Constant(cell) => vec![cell.number(&rule).map(|(_, number)| number); count],
-            Rest::Absent | Rest::OfNode => vec![None; count],
+            Rest::Absent | Rest::Texts(_) | Rest::OfNode => vec![None; count],
         };
         match &self.front {
             Front::Numbers(front) => numbers.iter_mut().zip(front).for_each(|(slot, number)| *slot = Some(*number)),
@@ -411,6 +393,13 @@ impl<'a> ColumnBuilder<'a> {
             Rest::OfNode => return Some(Column { key: self.key, values: ColumnValues::OfNode }),
             Rest::Numbers(values) if self.entries.is_empty() => return self.finish_numbers(values),
             Rest::Numbers(values) => self.fill_numbers((0..count).zip(values)),
+            Rest::Texts(texts) if self.entries.is_empty() && count > 1 => {
+                return Some(Column { key: self.key, values: ColumnValues::Texts(texts) });
+            }
+            Rest::Texts(texts) => {
+                let cell = |text: &str| Cell::Owned(Box::new(Value::from(text)));
+                self.fill((0..count).zip(texts.iter().map(cell)));
+            }
             Rest::Counting(first) if self.entries.is_empty() && count > 1 => {
                 let data_type = self.rule.number_type().unwrap_or(DataType::Uint64);
                 return Some(Column { key: self.key, values: ColumnValues::Counting { data_type, first } });
@@ -478,25 +467,5 @@ impl<'a> ColumnBuilder<'a> {
             }
         }
         ColumnValues::Values(values)
-    }
-}
-
-/// The value that a column has at an index; `None` where it has none, and for columns of the node.
-pub(super) fn value_at(values: &ColumnValues, index: u32) -> Option<Value> {
-    let position = || usize::try_from(index).ok();
-    match values {
-        ColumnValues::Constant(value) => Some(value.clone()),
-        ColumnValues::Numbers { data_type, values } => {
-            values.get(position()?).map(|number| number_value(*data_type, *number))
-        }
-        ColumnValues::Counting { data_type, first } => {
-            Some(number_value(*data_type, first.saturating_add(index.into())))
-        }
-        ColumnValues::Values(values) => values.get(position()?)?.clone(),
-        ColumnValues::Sparse(values) => {
-            let found = values.binary_search_by_key(&index, |(at, _)| *at).ok()?;
-            values.get(found).map(|(_, value)| value.clone())
-        }
-        ColumnValues::OfNode => None,
     }
 }

@@ -1,10 +1,11 @@
 //! Containers: values that are arrays of infos about one session, job, application, process or node.
 
-use crate::gds::qualified::Qualified;
+use crate::gds::qualified::{QUALIFIED_VALUE, Qualified};
 use crate::keys;
 use crate::shmem::fetch;
 use crate::types::{DataType, Info, Value};
 
+use super::coerce::Rule;
 use super::error::RegisterError;
 
 /// What a container describes.
@@ -40,10 +41,27 @@ impl Container {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Infos<'a>(&'a [Value]);
 
-/// Takes a qualified value apart.
+/// An entry as it is to be sorted: what stands in a qualified value without qualifiers is an entry like any other.
+#[inline]
+pub(super) fn unwrapped(info: &Info) -> &Info {
+    if info.key.as_str() == QUALIFIED_VALUE { first_unless_qualified(info) } else { info }
+}
+
+#[cold]
+fn first_unless_qualified(info: &Info) -> &Info {
+    let plain = Qualified::of(&info.value).filter(|qualified| qualified.qualifiers().next().is_none());
+    plain.map_or(info, |plain| plain.first())
+}
+
+/// Takes a qualified value apart. What stands in it suits its key.
 pub(super) fn qualified(info: &Info) -> Result<Qualified<'_>, RegisterError> {
-    Infos::of(info.key.as_str(), &info.value)?;
-    Qualified::of(&info.value).ok_or(RegisterError::NoValue).map_err(|error| error.about(info.key.as_str()))
+    let key = info.key.as_str();
+    Infos::of(key, &info.value)?;
+    let qualified = Qualified::of(&info.value).ok_or_else(|| RegisterError::NoValue.about(key))?;
+    match qualified.key().as_str() {
+        QUALIFIED_VALUE => Err(RegisterError::NestedQualified.about(key)),
+        inner => Rule::of(inner).check(inner, qualified.value()).map(|_| qualified),
+    }
 }
 
 impl<'a> Infos<'a> {
@@ -64,10 +82,10 @@ impl<'a> Infos<'a> {
         }
     }
 
-    /// The entries.
+    /// The entries, [unwrapped].
     pub(super) fn iter(self) -> impl Iterator<Item = &'a Info> {
         self.0.iter().filter_map(|element| match element {
-            Value::Info(info) => Some(&**info),
+            Value::Info(info) => Some(unwrapped(info)),
             _ => None,
         })
     }

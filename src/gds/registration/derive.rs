@@ -3,6 +3,7 @@
 //! Source: PMIx Standard, chapter on reserved keys; which keys hosts leave out, and clients need all the same, is known
 //! from peers in the field.
 
+use crate::gds::job_record::Texts;
 use crate::keys;
 use crate::regex::{self, NodeList, RankMap};
 use crate::types::{Key, Rank, Value};
@@ -95,7 +96,7 @@ pub(super) fn fill_job(job: &mut Table, maps: &Maps, job_size: Option<u32>) {
 }
 
 /// Values of each node that come from the process map.
-pub(super) fn fill_nodes(columns: &mut Columns<'_>, ranks: &RankMap) {
+pub(super) fn fill_nodes(columns: &mut Columns<'_>, node_count: u32, ranks: &RankMap) {
     let indexes = || (0_u32..).zip(0..ranks.node_count());
     let sizes = indexes().map(|(index, node)| (index, u64::from(ranks.rank_count_of(node))));
     columns.column(&Key::from_static(keys::LOCAL_SIZE.name())).fill_numbers(sizes);
@@ -105,6 +106,11 @@ pub(super) fn fill_nodes(columns: &mut Columns<'_>, ranks: &RankMap) {
     columns.column(&Key::from_static(keys::LOCALLDR.name())).fill_numbers(leaders);
 
     let peers = columns.column(&Key::from_static(keys::LOCAL_PEERS.name()));
+    let is_all = count(ranks.node_count()) == node_count && indexes().all(|(_, node)| !ranks.runs_of(node).is_empty());
+    // Every node has ranks that no other one has.
+    if let (true, false, Some((text, ends))) = (is_all, peers.is_told(), ranks.texts()) {
+        return peers.fill_every_text(Texts::new(text, ends));
+    }
     let told: Vec<u32> = peers.entries().iter().map(|(index, _)| *index).collect();
     let used = indexes().filter(|(_, node)| !ranks.runs_of(*node).is_empty());
     let untold = used.filter(|(index, _)| told.binary_search(index).is_err());
@@ -116,7 +122,7 @@ pub(super) fn fill_nodes(columns: &mut Columns<'_>, ranks: &RankMap) {
 }
 
 /// Values of each process that come from its place in the process map.
-pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, ranks: &RankMap, rank_count: u32) {
+pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_, '_>, ranks: &RankMap, rank_count: u32) {
     let mut places = Places::of(ranks, rank_count);
     let ids: Vec<Option<u64>> = (0..nodes.count()).map(|node| nodes.id(node).map(u64::from)).collect();
     let id_of = |node: Option<u32>| ids.get(usize::try_from(node?).ok()?).copied().flatten();
@@ -152,7 +158,7 @@ pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_>, rank
 
 /// The node's number of each process that the maps don't place and of which the host gave the node's name: without the
 /// number nothing would lead from the process to what is known of its node.
-pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_>) {
+pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_, '_>) {
     let is_open = |column: &mut ColumnBuilder<'_>| column.is_open();
     if !columns.existing(keys::NODEID.name()).is_none_or(is_open) {
         return;
@@ -170,7 +176,7 @@ pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_>) {
 /// process has the number of the node that the map places it on.
 fn fill_hostnames(
     columns: &mut Columns<'_>,
-    nodes: &mut Nodes<'_>,
+    nodes: &mut Nodes<'_, '_>,
     places: &Places,
     rank_count: u32,
     leads_to_node: bool,

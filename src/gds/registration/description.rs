@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::keys;
 use crate::types::{Info, Key};
 
-use super::container::{Container, Infos};
+use super::container::{Container, Infos, unwrapped};
 use super::processes::ProcessTable;
 use super::runs::Runs;
 
@@ -82,7 +82,8 @@ impl Description {
     #[must_use]
     pub fn has(&self, key: &Key) -> bool {
         let in_table = || self.tables.iter().any(|(_, table)| table.array_count() > 0);
-        self.infos.iter().any(|info| info.key == *key) || key.as_str() == keys::PROC_INFO_ARRAY.name() && in_table()
+        self.infos.iter().any(|info| unwrapped(info).key == *key)
+            || key.as_str() == keys::PROC_INFO_ARRAY.name() && in_table()
     }
 
     /// All of it as infos, process arrays spelled out.
@@ -94,7 +95,7 @@ impl Description {
         let mut all = Vec::new();
         for part in self.parts() {
             match part {
-                Part::Info(_, info) => all.push(info.clone()),
+                Part::Added(info) | Part::Info(_, info) => all.push(info.clone()),
                 Part::Processes(table, _) => all.extend(table.to_infos()),
             }
         }
@@ -114,9 +115,9 @@ impl Description {
                 filed += table.array_count();
                 return Some(Part::Processes(table, positions));
             }
-            let (index, info) = infos.next()?;
-            let given = index.saturating_sub(self.prepended);
-            let before = arrays_before.next_if(|(at, _)| index >= self.prepended && usize::try_from(*at) == Ok(given));
+            let (index, info) = infos.next().map(|(index, info)| (index, unwrapped(info)))?;
+            let Some(given) = index.checked_sub(self.prepended) else { return Some(Part::Added(info)) };
+            let before = arrays_before.next_if(|(at, _)| usize::try_from(*at) == Ok(given));
             let position = u64::try_from(given).unwrap_or(u64::MAX) + before.map_or(0, |(_, arrays)| arrays);
             Some(Part::Info(position, info))
         })
@@ -126,6 +127,8 @@ impl Description {
 /// A part of a description.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
+    /// An info that came from elsewhere, in front of all that the caller gave.
+    Added(&'a Info),
     /// An info, and its position in what the caller gave.
     Info(u64, &'a Info),
     Processes(&'a ProcessTable, Positions<'a>),
@@ -151,6 +154,7 @@ impl Positions<'_> {
 
 /// Whether an info is, or holds, something that may be about a single process.
 fn may_describe_processes(info: &Info) -> bool {
+    let info = unwrapped(info);
     let is_container = |info: &Info| Container::of(info.key.as_str()).is_some();
     match Container::of(info.key.as_str()) {
         None => false,

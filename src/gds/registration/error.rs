@@ -60,6 +60,12 @@ pub enum RegisterError {
         /// The rank given.
         rank: Rank,
     },
+    /// Two process arrays of one description are about the same process.
+    #[error("rank {rank} has a process array already; pass one array for each process, with all of its values")]
+    ProcessTwice {
+        /// The rank.
+        rank: u32,
+    },
     /// A process array holds the identifier of another process.
     #[error("the array of rank {rank} holds a PMIX_PROCID with rank {found}; pass one array for each process")]
     OtherProcess {
@@ -153,6 +159,9 @@ pub enum RegisterError {
     /// A qualified value without a value.
     #[error("is an empty array; its first entry must be the key with its value, the others its qualifiers")]
     NoValue,
+    /// A qualified value in a qualified value.
+    #[error("holds another qualified value; its first entry must be the key with its value, the others its qualifiers")]
+    NestedQualified,
     /// The applications of a job to be described do not add up.
     #[error(
         "the applications have {in_apps} processes, but the nodes have {job_size}; give each process an application"
@@ -186,6 +195,7 @@ impl AsStatus for RegisterError {
             Self::Range { .. }
             | Self::Unidentified { .. }
             | Self::NotAProcess { .. }
+            | Self::ProcessTwice { .. }
             | Self::OtherProcess { .. }
             | Self::Twice { .. }
             | Self::OtherJob { .. }
@@ -199,6 +209,7 @@ impl AsStatus for RegisterError {
             | Self::JobSize { .. }
             | Self::EmptyName
             | Self::NoValue
+            | Self::NestedQualified
             | Self::AppSizes { .. } => Status::ERR_BAD_PARAM,
         }
     }

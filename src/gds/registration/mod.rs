@@ -8,6 +8,9 @@
 //! Promises:
 //! - A host may give little: every description without a contradiction is accepted, the empty one too.
 //! - What the host says wins over what the library derives, wherever in the description it stands.
+//! - A description has one array for each process, wherever it stands: a second one is refused. Node arrays of one node add up,
+//!   and of two values the last one counts; a node map with a name twice, a number of two nodes, and a process map with a rank
+//!   on two nodes are refused. What a later description says replaces what an earlier one said.
 //! - Work and memory are linear in the description and in the process map; [`Limits`] bound both before allocation.
 //! - No description panics. One that contradicts itself is a [`RegisterError`] that names both sides.
 //!
@@ -43,6 +46,7 @@ mod derive;
 mod describe;
 mod description;
 mod error;
+mod front;
 mod nodes;
 mod parse;
 mod place;

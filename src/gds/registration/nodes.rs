@@ -1,7 +1,10 @@
 //! The nodes of a job: which index each has, whatever name or number a description calls it by.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
+use crate::gds::job_record::Texts;
 use crate::keys;
 use crate::regex::NodeList;
 use crate::types::{Info, Key, Value};
@@ -15,22 +18,23 @@ use super::error::{RegisterError, within};
 
 /// All nodes: first those of the node map, in its order, then those that only node arrays name.
 #[derive(Debug)]
-pub(super) struct Nodes<'a> {
-    nodes: Vec<Node>,
+pub(super) struct Nodes<'m, 'a> {
+    nodes: Vec<Node<'m>>,
     /// How many of them the node map lists.
     mapped_count: u32,
+    map: Option<&'m NodeList>,
     nodes_max: u32,
     aliases_max: u32,
-    by_hostname: FxHashMap<String, u32>,
+    by_hostname: FxHashMap<Cow<'m, str>, u32>,
     by_alias: FxHashMap<String, u32>,
     by_id: FxHashMap<u32, u32>,
     pub(super) columns: Columns<'a>,
 }
 
 #[derive(Debug, Default)]
-struct Node {
+struct Node<'a> {
     /// Its name in the node map.
-    map_name: Option<String>,
+    map_name: Option<&'a str>,
     /// Names that node arrays gave it, other than that.
     hostnames: Vec<String>,
     /// The number the host gave it.
@@ -47,11 +51,12 @@ pub(super) struct Identity {
     pub(super) aliases: Vec<String>,
 }
 
-impl<'a> Nodes<'a> {
+impl<'m, 'a> Nodes<'m, 'a> {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             nodes: Vec::new(),
             mapped_count: 0,
+            map: None,
             nodes_max: limits.nodes_max,
             aliases_max: limits.aliases_max,
             by_hostname: FxHashMap::default(),
@@ -62,16 +67,18 @@ impl<'a> Nodes<'a> {
     }
 
     /// Takes the nodes of the map. Must come first.
-    pub(super) fn add_map(&mut self, map: &NodeList) -> Result<(), RegisterError> {
+    pub(super) fn add_map(&mut self, map: &'m NodeList) -> Result<(), RegisterError> {
         self.by_hostname.reserve(map.len());
+        self.nodes.reserve(map.len());
         for name in map.iter() {
             let index = self.add()?;
-            if let Some(first) = self.by_hostname.insert(name.to_owned(), index) {
+            if let Some(first) = self.by_hostname.insert(Cow::Borrowed(name), index) {
                 return Err(RegisterError::NodeTwice { name: name.to_owned(), first, second: index });
             }
-            self.node_mut(index, |node| node.map_name = Some(name.to_owned()));
+            self.node_mut(index, |node| node.map_name = Some(name));
         }
         self.mapped_count = self.count();
+        self.map = Some(map);
         Ok(())
     }
 
@@ -174,7 +181,7 @@ impl<'a> Nodes<'a> {
     ///
     /// Two aliases that are equal prove nothing: every node may have `localhost` among its own.
     fn index_of_names(&self, hostname: &str, aliases: &[String]) -> Option<u32> {
-        let by_alias = || aliases.iter().find_map(|alias| self.by_hostname.get(alias).copied());
+        let by_alias = || aliases.iter().find_map(|alias| self.by_hostname.get(alias.as_str()).copied());
         self.index_of_name(hostname).or_else(by_alias)
     }
 
@@ -193,14 +200,8 @@ impl<'a> Nodes<'a> {
 
     /// The host name of each node as clients will see it. Complete after [`Self::fill_identities`].
     pub(super) fn hostnames(&mut self) -> Vec<Option<&str>> {
-        let mut names = vec![None; self.nodes.len()];
-        let column = self.columns.column(&Key::from_static(keys::HOSTNAME.name()));
-        for (index, cell) in column.entries() {
-            if let Some(slot) = usize::try_from(*index).ok().and_then(|index| names.get_mut(index)) {
-                *slot = cell.as_str();
-            }
-        }
-        names
+        let count = self.count();
+        self.columns.column(&Key::from_static(keys::HOSTNAME.name())).texts(count)
     }
 
     /// Files the names and numbers of all nodes as columns, where the host gave none.
@@ -212,17 +213,24 @@ impl<'a> Nodes<'a> {
         let hostnames = self.columns.column(&Key::from_static(keys::HOSTNAME.name()));
         let given = hostnames.entries().iter().map(|(index, cell)| (*index, cell.as_str().map(str::to_owned)));
         let given: Vec<(u32, Option<String>)> = given.collect();
-        let rule = Rule::of(keys::HOSTNAME.name());
-        let of_map = (0_u32..).zip(&self.nodes);
-        let of_map = of_map.filter_map(|(index, node)| Some((index, rule.owned_cell(text(node.name()?)))));
-        hostnames.fill(of_map);
+        let names = self.map.filter(|map| given.is_empty() && map.len() == self.nodes.len());
+        // No two of them are alike, and the text with all of them is as long with commas.
+        match names.and_then(|map| Texts::collect(map.iter(), map.as_text().len())) {
+            Some(names) => hostnames.fill_every_text(names),
+            None => {
+                let rule = Rule::of(keys::HOSTNAME.name());
+                let of_map = (0_u32..).zip(&self.nodes);
+                hostnames.fill(of_map.filter_map(|(index, node)| Some((index, rule.owned_cell(text(node.name()?))))));
+            }
+        }
 
         // A node that goes by several names must be found by each.
         for (index, hostname) in given {
             self.node_mut(index, |node| {
-                for name in node.map_name.iter().chain(&node.hostnames) {
-                    if Some(name) != hostname.as_ref() && !node.aliases.contains(name) {
-                        node.aliases.push(name.clone());
+                let known = node.map_name.map(str::to_owned).into_iter().chain(node.hostnames.iter().cloned());
+                for name in known {
+                    if Some(&name) != hostname.as_ref() && !node.aliases.contains(&name) {
+                        node.aliases.push(name);
                     }
                 }
             });
@@ -252,7 +260,7 @@ impl<'a> Nodes<'a> {
         if let Some(id) = identity.id {
             match self.by_id.get(&id) {
                 Some(&first) if first != index => {
-                    return Err(RegisterError::NodeIdTwice { id, first, second: index });
+                    return Err(RegisterError::NodeIdTwice { id, first, second: index }.about(keys::NODEID.name()));
                 }
                 _ => {}
             }
@@ -265,8 +273,10 @@ impl<'a> Nodes<'a> {
         // Checked before it is compared with the others; a description that repeats a node repeats its names, too.
         let given = u64::try_from(identity.aliases.len()).unwrap_or(u64::MAX);
         within("aliases of one node", given, u64::from(self.aliases_max))?;
-        if let Some(hostname) = &identity.hostname {
-            self.by_hostname.entry(hostname.clone()).or_insert(index);
+        if let Some(hostname) = &identity.hostname
+            && !self.by_hostname.contains_key(hostname.as_str())
+        {
+            self.by_hostname.insert(Cow::Owned(hostname.clone()), index);
         }
         for alias in &identity.aliases {
             self.by_alias.entry(alias.clone()).or_insert(index);
@@ -278,7 +288,7 @@ impl<'a> Nodes<'a> {
                 }
             }
             match identity.hostname {
-                Some(name) if node.map_name.as_ref() != Some(&name) && !node.hostnames.contains(&name) => {
+                Some(name) if node.map_name != Some(name.as_str()) && !node.hostnames.contains(&name) => {
                     node.hostnames.push(name);
                 }
                 _ => {}
@@ -290,11 +300,11 @@ impl<'a> Nodes<'a> {
         within("aliases of one node", alias_count, u64::from(self.aliases_max))
     }
 
-    fn node(&self, index: u32) -> Option<&Node> {
+    fn node(&self, index: u32) -> Option<&Node<'m>> {
         self.nodes.get(usize::try_from(index).ok()?)
     }
 
-    fn node_mut(&mut self, index: u32, change: impl FnOnce(&mut Node)) {
+    fn node_mut(&mut self, index: u32, change: impl FnOnce(&mut Node<'m>)) {
         let node = usize::try_from(index).ok().and_then(|index| self.nodes.get_mut(index));
         debug_assert!(node.is_some(), "node {index} was counted");
         if let Some(node) = node {
@@ -303,10 +313,10 @@ impl<'a> Nodes<'a> {
     }
 }
 
-impl Node {
+impl Node<'_> {
     /// Its name in the map, else the first one that an array gave it.
-    fn name(&self) -> Option<&String> {
-        self.map_name.as_ref().or_else(|| self.hostnames.first())
+    fn name(&self) -> Option<&str> {
+        self.map_name.or_else(|| self.hostnames.first().map(String::as_str))
     }
 
     fn name_count(&self) -> usize {

@@ -8,6 +8,7 @@ use crate::regex::RankMap;
 use crate::types::{Info, Namespace, Value};
 
 use super::collect::{Facts, collect};
+use super::container::unwrapped;
 use super::context::Context;
 use super::derive::{self, Maps};
 use super::description::{Description, Part};
@@ -35,7 +36,7 @@ pub fn parse(
     description: &[Info],
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    let parts = || (0..).zip(description).map(|(position, info)| Part::Info(position, info));
+    let parts = || (0..).zip(description).map(|(position, info)| Part::Info(position, unwrapped(info)));
     settle_parts(namespace, context, parts, previous, Completion::Derived)
 }
 
@@ -70,7 +71,13 @@ fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
     previous: Option<&JobRecord>,
     completion: Completion,
 ) -> Result<JobRecord, RegisterError> {
-    let facts = collect(namespace, &context.limits, parts());
+    let facts = collect(namespace, &context.limits, parts()).and_then(|facts| {
+        // A server tells of a process in as many arrays as it likes.
+        if completion == Completion::Derived {
+            facts.check_processes()?;
+        }
+        Ok(facts)
+    });
     let record = facts.and_then(|facts| settle(facts, context, previous, completion));
     record.map_err(|error| error.located(parts()))
 }
@@ -199,11 +206,12 @@ impl Size {
 }
 
 /// Derives what the host left out.
-fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_>, maps: &Maps, size: Size) {
+fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, size: Size) {
     derive::fill_job(&mut facts.job, maps, size.known);
     nodes.fill_identities();
     if let Some(ranks) = maps.placement() {
-        derive::fill_nodes(&mut nodes.columns, ranks);
+        let node_count = nodes.count();
+        derive::fill_nodes(&mut nodes.columns, node_count, ranks);
         derive::fill_places(&mut facts.procs, nodes, ranks, size.rank_count);
     }
     derive::fill_node_ids(&mut facts.procs, nodes);
@@ -250,7 +258,13 @@ fn only_app(facts: &mut Facts<'_>, rank_count: u32) -> Option<u32> {
     is_only.then_some(number)
 }
 
-fn assemble(facts: Facts<'_>, sessions: Settled<'_>, nodes: Nodes<'_>, own_node: Option<u32>, size: Size) -> JobRecord {
+fn assemble(
+    facts: Facts<'_>,
+    sessions: Settled<'_>,
+    nodes: Nodes<'_, '_>,
+    own_node: Option<u32>,
+    size: Size,
+) -> JobRecord {
     let node_count = nodes.count();
     let other_sessions = sessions.others.into_iter().map(|(id, part)| SessionRecord {
         id,

@@ -35,6 +35,8 @@ pub(super) enum Anchor {
     NodeArray(u64),
     /// A process array about this rank.
     Process(u32),
+    /// The second of these that the caller gave.
+    SecondOfProcess(u32),
     /// An entry outside session, application, process and node arrays, of this key.
     Job(String),
 }
@@ -74,7 +76,7 @@ impl Place {
     /// Looks for what the anchor leads to. What an earlier description said is not found, and has no place in this one.
     pub(super) fn located<'a>(mut self, parts: impl Iterator<Item = Part<'a>>) -> Self {
         let Some(anchor) = self.anchor.take() else { return self };
-        let mut search = Search { anchor, node_arrays: 0, steps: Vec::new() };
+        let mut search = Search { anchor, node_arrays: 0, arrays_of_process: 0, steps: Vec::new() };
         if search.parts(parts) {
             self.steps = search.steps;
         }
@@ -118,6 +120,7 @@ impl fmt::Display for Place {
 struct Search {
     anchor: Anchor,
     node_arrays: u64,
+    arrays_of_process: u32,
     /// From the inside out.
     steps: Vec<Step>,
 }
@@ -126,10 +129,11 @@ impl Search {
     fn parts<'a>(&mut self, parts: impl Iterator<Item = Part<'a>>) -> bool {
         for part in parts {
             match part {
+                Part::Added(info) if self.entry(info, 0, true) => return true,
+                Part::Added(_) => self.arrays_of_process = 0,
                 Part::Info(position, info) if self.entry(info, position, true) => return true,
                 Part::Processes(table, positions) => {
-                    let Anchor::Process(wanted) = &self.anchor else { continue };
-                    if let Some(at) = table.arrays().position(|(rank, _)| rank == *wanted) {
+                    if let Some(at) = table.arrays().position(|(rank, _)| self.is_process_meant(rank)) {
                         let (key, at) =
                             (keys::PROC_INFO_ARRAY.name().to_owned(), u64::try_from(at).unwrap_or(u64::MAX));
                         self.steps.push(Step { key, position: positions.of(at) });
@@ -153,7 +157,9 @@ impl Search {
                 self.node_arrays += 1;
                 self.node_arrays - 1 == *wanted
             }
-            (Container::Proc, Anchor::Process(wanted)) => infos.iter().next().and_then(rank_in) == Some(*wanted),
+            (Container::Proc, _) => {
+                infos.iter().next().and_then(rank_in).is_some_and(|rank| self.is_process_meant(rank))
+            }
             _ => false,
         };
         let is_of_job = container == Container::Job;
@@ -162,6 +168,18 @@ impl Search {
             return true;
         }
         false
+    }
+
+    /// Whether an array about this process, the next one, is the one that is meant.
+    fn is_process_meant(&mut self, rank: u32) -> bool {
+        match self.anchor {
+            Anchor::Process(wanted) => rank == wanted,
+            Anchor::SecondOfProcess(wanted) if rank == wanted => {
+                self.arrays_of_process += 1;
+                self.arrays_of_process == 2
+            }
+            _ => false,
+        }
     }
 }
 

@@ -8,9 +8,9 @@ use crate::gds::job_record::{Column, ColumnValues, JobRecord};
 use crate::keys;
 use crate::types::{Rank, Value};
 
-use super::coerce::{Cell, text_of};
+use super::coerce::{Cell, number_value, text_of};
 use super::collect::{Facts, PartFacts};
-use super::columns::{ColumnBuilder, Columns, value_at};
+use super::columns::{ColumnBuilder, Columns};
 use super::derive::Maps;
 use super::error::RegisterError;
 use super::nodes::{Identity, Nodes, names_in};
@@ -38,7 +38,7 @@ pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &M
 }
 
 /// Adds the earlier nodes, each at its index and with the names and the number it had.
-pub(super) fn add_nodes(nodes: &mut Nodes<'_>, previous: &JobRecord) -> Result<(), RegisterError> {
+pub(super) fn add_nodes(nodes: &mut Nodes<'_, '_>, previous: &JobRecord) -> Result<(), RegisterError> {
     for index in 0..previous.node_count {
         let value = |key: &str| node_value(previous, key, index);
         nodes.restore(Identity {
@@ -53,7 +53,7 @@ pub(super) fn add_nodes(nodes: &mut Nodes<'_>, previous: &JobRecord) -> Result<(
 /// Adds earlier values of nodes and processes.
 pub(super) fn fill_columns(
     procs: &mut Columns<'_>,
-    nodes: &mut Nodes<'_>,
+    nodes: &mut Nodes<'_, '_>,
     previous: &JobRecord,
     rank_count: u32,
     offset: Option<u32>,
@@ -103,7 +103,7 @@ pub(super) fn fill_columns(
 pub(super) fn fill_parts(
     sessions: &mut Settled<'_>,
     apps: &mut BTreeMap<u32, PartFacts<'_>>,
-    nodes: &Nodes<'_>,
+    nodes: &Nodes<'_, '_>,
     previous: &JobRecord,
 ) {
     let indexes = node_indexes(nodes, previous);
@@ -126,7 +126,7 @@ fn fill_part(columns: &mut Columns<'_>, earlier: &[Column], indexes: &[(u32, u32
 }
 
 /// Numbers of nodes that are others now: processes go with their nodes.
-fn renumbered(nodes: &Nodes<'_>, previous: &JobRecord, indexes: &[(u32, u32)]) -> FxHashMap<u32, u32> {
+fn renumbered(nodes: &Nodes<'_, '_>, previous: &JobRecord, indexes: &[(u32, u32)]) -> FxHashMap<u32, u32> {
     let change = |(old, new): &(u32, u32)| {
         let before = node_value(previous, keys::NODEID.name(), *old)?.as_u32()?;
         let now = nodes.id(*new)?;
@@ -136,7 +136,7 @@ fn renumbered(nodes: &Nodes<'_>, previous: &JobRecord, indexes: &[(u32, u32)]) -
 }
 
 /// The index each earlier node has now; nodes that are gone are left out.
-fn node_indexes(nodes: &Nodes<'_>, previous: &JobRecord) -> Vec<(u32, u32)> {
+fn node_indexes(nodes: &Nodes<'_, '_>, previous: &JobRecord) -> Vec<(u32, u32)> {
     let now = |index: u32| match nodes.is_mapped() {
         false => Some(index),
         true => nodes.index_of_name(&text_of(&node_value(previous, keys::HOSTNAME.name(), index)?)?),
@@ -182,6 +182,27 @@ fn node_value(previous: &JobRecord, key: &str, index: u32) -> Option<Value> {
 
 fn column<'r>(columns: &'r [Column], key: &str) -> Option<&'r Column> {
     columns.iter().find(|column| column.key.as_str() == key)
+}
+
+/// The value that a column has at an index; `None` where it has none, and for columns of the node.
+pub(super) fn value_at(values: &ColumnValues, index: u32) -> Option<Value> {
+    let position = || usize::try_from(index).ok();
+    match values {
+        ColumnValues::Constant(value) => Some(value.clone()),
+        ColumnValues::Numbers { data_type, values } => {
+            values.get(position()?).map(|number| number_value(*data_type, *number))
+        }
+        ColumnValues::Counting { data_type, first } => {
+            Some(number_value(*data_type, first.saturating_add(index.into())))
+        }
+        ColumnValues::Texts(texts) => texts.get(position()?).map(Value::from),
+        ColumnValues::Values(values) => values.get(position()?)?.clone(),
+        ColumnValues::Sparse(values) => {
+            let found = values.binary_search_by_key(&index, |(at, _)| *at).ok()?;
+            values.get(found).map(|(_, value)| value.clone())
+        }
+        ColumnValues::OfNode => None,
+    }
 }
 
 /// Job values that a new node map makes stale, the earlier map in its other form among them.

@@ -1,12 +1,13 @@
 //! From what another server told over a socket back to a record.
 
+use crate::gds::job_entries::OTHER_SESSIONS;
 use crate::gds::job_record::JobRecord;
-use crate::gds::qualified;
+use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::keys::{self, DefaultRealm, default_realm};
 use crate::types::{Info, Key, Kval, Namespace, Rank, Text, Value};
 
 use super::coerce::{Rule, text_of};
-use super::container::{Container, Infos};
+use super::container::{self, Container, Infos, unwrapped};
 use super::context::Context;
 use super::description::Description;
 use super::error::RegisterError;
@@ -14,7 +15,7 @@ use super::parse::parse_as_told;
 use super::processes::Given;
 
 /// Job information as it comes over a socket (wire.md 7.1), put together for a store of one's own: the way back from
-/// [`NamespaceReader::job_entries`](crate::gds::NamespaceReader::job_entries).
+/// [`NamespaceReader::visit_job_entries`](crate::gds::NamespaceReader::visit_job_entries).
 ///
 /// A server's word is not refused as a host's would be. What does not suit the type of its key, or does not say what it
 /// is about, is left out, and so is asked for when somebody wants it.
@@ -26,6 +27,9 @@ pub struct ReceivedJob {
     description: Description,
     /// Application values outside application arrays are of application 0.
     loose_app: Vec<Info>,
+    /// The arrays of sessions that are not the job's.
+    other_sessions: Vec<Info>,
+    has_session: bool,
     has_node_map: bool,
     has_proc_map: bool,
 }
@@ -34,13 +38,29 @@ impl ReceivedJob {
     /// Nothing yet about this job.
     #[must_use]
     pub fn new(namespace: Namespace) -> Self {
-        let (description, loose_app) = (Description::default(), Vec::new());
-        Self { namespace, description, loose_app, has_node_map: false, has_proc_map: false }
+        Self {
+            namespace,
+            description: Description::default(),
+            loose_app: Vec::new(),
+            other_sessions: Vec::new(),
+            has_session: false,
+            has_node_map: false,
+            has_proc_map: false,
+        }
     }
 
     /// Takes one entry.
     pub fn entry(&mut self, entry: Kval) {
-        self.sort(Info::new(entry.key, entry.value), 0);
+        match entry.key.as_str() {
+            OTHER_SESSIONS => self.take_other_sessions(&entry.value),
+            _ => self.sort(Info::new(entry.key, entry.value), 0),
+        }
+    }
+
+    fn take_other_sessions(&mut self, value: &Value) {
+        let Ok(infos) = Infos::of(OTHER_SESSIONS, value) else { return };
+        let is_session = |info: &&Info| Container::of(info.key.as_str()) == Some(Container::Session);
+        self.other_sessions.extend(infos.iter().filter(is_session).filter_map(|info| usable(info, 0)));
     }
 
     /// Takes what is told of a process.
@@ -86,6 +106,13 @@ impl ReceivedJob {
             self.loose_app.insert(0, Info::new(Key::from_static(keys::APPNUM.name()), 0_u32));
             self.description.prepend(vec![array(keys::APP_INFO_ARRAY.name(), self.loose_app)]);
         }
+        // The first session told of is the job's. One that nothing is told of has no number.
+        let is_in_some = self.has_session || previous.is_some_and(|previous| previous.session_id.is_some());
+        if !self.other_sessions.is_empty() && !is_in_some {
+            let none = Info::new(Key::from_static(keys::SESSION_ID.name()), SESSION_NONE);
+            self.description.push(array(keys::SESSION_INFO_ARRAY.name(), vec![none]));
+        }
+        self.other_sessions.into_iter().for_each(|session| self.description.push(session));
         let mut record = parse_as_told(&self.namespace, context, &self.description, previous)?;
         if record.session_id == Some(SESSION_NONE) {
             record.session_id = None;
@@ -95,8 +122,13 @@ impl ReceivedJob {
     }
 
     fn sort(&mut self, info: Info, depth: u32) {
+        let info = match unwrapped(&info) {
+            inner if std::ptr::eq(inner, &raw const info) => info,
+            inner => inner.clone(),
+        };
         let Some(container) = Container::of(info.key.as_str()) else { return self.loose(info) };
         let Ok(infos) = Infos::of(info.key.as_str(), &info.value) else { return };
+        self.has_session |= container == Container::Session;
         match container {
             Container::Proc => {
                 let Some(rank) = rank_in(infos) else { return };
@@ -189,7 +221,10 @@ fn is_identity(key: &Key) -> bool {
 }
 
 fn is_fit(info: &Info) -> bool {
-    Rule::of(info.key.as_str()).check(info.key.as_str(), &info.value).is_ok()
+    match info.key.as_str() {
+        QUALIFIED_VALUE => container::qualified(info).is_ok(),
+        key => Rule::of(key).check(key, &info.value).is_ok(),
+    }
 }
 
 fn array(key: &'static str, infos: Vec<Info>) -> Info {

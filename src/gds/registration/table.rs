@@ -20,11 +20,7 @@ impl Table {
     /// Checks the host's value and stores it; it replaces an earlier one.
     pub(super) fn insert(&mut self, info: &Info) -> Result<(), RegisterError> {
         if info.key.as_str() == QUALIFIED_VALUE {
-            let qualified = qualified(info)?;
-            match qualified.qualifiers().next() {
-                Some(_) => self.set(qualified.name(), info.value.clone()),
-                None => return self.insert(qualified.first()),
-            }
+            self.set(qualified(info)?.name(), info.value.clone());
             return Ok(());
         }
         let rule = Rule::of(info.key.as_str());

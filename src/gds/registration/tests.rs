@@ -86,7 +86,7 @@ fn column<'r>(columns: &'r [Column], key: &str) -> Option<&'r ColumnValues> {
 
 fn node_value(record: &JobRecord, index: u32, key: &str) -> Option<Value> {
     assert!(index < record.node_count, "node {index} of {}", record.node_count);
-    columns::value_at(column(&record.node_columns, key)?, index)
+    previous::value_at(column(&record.node_columns, key)?, index)
 }
 
 /// The value of a process; a column that repeats the node's goes through the process's node id.
@@ -98,7 +98,7 @@ fn proc_value(record: &JobRecord, rank: u32, key: &str) -> Option<Value> {
             let index = (0..record.node_count).find(|i| node_value(record, *i, "pmix.nodeid").as_ref() == Some(&id))?;
             node_value(record, index, key)
         }
-        values => columns::value_at(values, rank),
+        values => previous::value_at(values, rank),
     }
 }
 

@@ -304,6 +304,27 @@ fn a_value_outside_the_scope_is_told_from_one_that_is_missing() {
     assert_eq!(get(&reader, Rank::Undefined, "a"), Err(ReadError::OutsideScope));
 }
 
+/// Whatever a process calls its values, none of its keys is taken for the name of a qualified value: those that began as
+/// such names did were told to others as one qualified value, and found by nobody.
+#[test]
+fn no_key_of_a_process_or_of_the_host_is_taken_for_a_name_of_the_store() {
+    let mut store = store(BackingKind::Heap);
+    let names = ["\u{1}qualified.a", "\u{1}qualified.b", "qualified.c"];
+    let described = Info::new(key("\u{1}qualified.d"), 9_u32);
+    store.register(&namespace(), &[Info::new(key("pmix.job.size"), 2_u32), described]).unwrap();
+    let values: Vec<Posted> = names.iter().map(|name| posted(Scope::Global, name, *name)).collect();
+    store.commit(&namespace(), 0, Origin::Local, &values).unwrap();
+    store.commit(&namespace(), 1, Origin::Remote, &values).unwrap();
+    for rank in [0, 1] {
+        let told = store.posted(&namespace(), rank, Audience::SameNode).unwrap();
+        let told: Vec<&str> = told.iter().map(|entry| entry.key.as_str()).collect();
+        let is_told = |name: &&str| told.contains(name);
+        assert!(told.len() == 3 && names.iter().all(is_told), "{told:?}");
+    }
+    let told = store.job_entries(&namespace()).unwrap();
+    assert!(told.iter().any(|entry| entry.key.as_str() == "\u{1}qualified.d"), "{told:?}");
+}
+
 #[test]
 fn everything_posted_elsewhere_is_seen_here_and_agrees_with_single_gets() {
     // Values from other nodes are stored with the scope "remote". A process here that asked for all of them was shown

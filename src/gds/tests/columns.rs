@@ -22,6 +22,7 @@ fn stored(values: ColumnValues, rank_count: u32) -> &'static str {
             ColumnValues::Counting { data_type, first } => {
                 Some(crate::gds::cell::value_of_scalar(*data_type, first + u64::from(rank)).unwrap())
             }
+            ColumnValues::Texts(texts) => texts.get(index).map(Value::from),
             ColumnValues::Values(values) => values[index].clone(),
             ColumnValues::Sparse(values) => values.iter().find(|(at, _)| *at == rank).map(|(_, value)| value.clone()),
             ColumnValues::OfNode => None,
@@ -90,6 +91,10 @@ fn other_values_select_cells_and_the_selection_is_encoded_like_numbers() {
     assert_eq!(stored(ColumnValues::Values(uneven), 1963), "runs into cells");
     let distinct = (0..300).map(|i| Some(Value::from(format!("unique {i}")))).collect();
     assert_eq!(stored(ColumnValues::Values(distinct), 300), "stride into cells");
+    let names: Vec<String> = (0..300).map(|i| format!("n{i}{}", "x".repeat(i % 9))).collect();
+    let texts = Texts::collect(names.iter().map(String::as_str), 0).unwrap();
+    assert_eq!(stored(ColumnValues::Texts(texts), 300), "stride into cells");
+    assert_eq!(stored(ColumnValues::Texts(Texts::new("abc".to_owned(), vec![0, 3])), 2), "stride into cells");
 }
 
 #[test]

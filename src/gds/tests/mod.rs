@@ -8,7 +8,7 @@ mod described;
 mod model;
 mod scale;
 
-use super::job_record::{Column, ColumnValues, JobRecord};
+use super::job_record::{Column, ColumnValues, JobRecord, Texts};
 use super::{Audience, KeyRef, Lookup, NamespaceReader, Posted, ReadError, RealmRequest, Store, StoreOptions};
 use crate::shmem::BackingKind;
 use crate::types::{Key, Namespace, Rank, Scope, Value};

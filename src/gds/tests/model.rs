@@ -248,6 +248,7 @@ fn expand(
                 ColumnValues::Counting { first, .. } => Some(Value::Uint32(u32::try_from(*first).unwrap() + index)),
                 ColumnValues::Values(values) => values[index as usize].clone(),
                 ColumnValues::Sparse(values) => values.iter().find(|(at, _)| *at == index).map(|(_, v)| v.clone()),
+                ColumnValues::Texts(texts) => texts.get(index as usize).map(Value::from),
                 ColumnValues::OfNode => of_node(index, column.key.as_str()),
             };
             if let Some(value) = value {

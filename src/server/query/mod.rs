@@ -81,11 +81,12 @@ impl<S: Publish> Server<S> {
         if is(keys::QUERY_LOCAL_PROC_TABLE.name()) {
             return Some(self.process_table(namespace, job, true));
         }
-        let realm = scope.realm.as_request();
-        let lookup = Lookup { rank: scope.rank, key: KeyRef::new(key.as_str()), realm, audience: None };
+        let realm = scope.realm.clone().of_key(Some(key));
+        let key = KeyRef::new(key.as_str());
+        let lookup = Lookup { rank: scope.rank, key, realm: realm.as_request(), audience: None };
         let found = self.store.lookup(namespace, &lookup).ok();
-        let of_session = || self.find_in_session(namespace, &scope.realm, &lookup);
-        found.or_else(|| if scope.realm.is_of_session() { of_session() } else { None })
+        let of_session = || self.find_in_session(namespace, &realm, &lookup);
+        found.or_else(|| if realm.is_of_session() { of_session() } else { None })
     }
 
     /// The jobs that somebody may ask about.

@@ -3,7 +3,7 @@ use crate::gds::model::MapStore;
 use crate::gds::{Audience, Publish};
 use crate::proto::{Commit, Request};
 use crate::server::{Capabilities, Config, Output};
-use crate::types::{Kval, Scope, Status};
+use crate::types::{Info, InfoFlags, Kval, Scope, Status, Value};
 
 fn parts(parts: &[(Scope, &[Kval])]) -> Request {
     Request::Commit(Commit { parts: parts.iter().map(|(scope, entries)| (*scope, entries.to_vec())).collect() })
@@ -78,6 +78,52 @@ fn a_commit_that_names_its_own_number_is_refused_as_a_whole() {
     let outputs = rig.request(peer, parts(&[(Scope::Global, &[kval("a", 1), kval("pmix.modex.commit", 9)])]));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_BAD_PARAM)]);
     assert_eq!(rig.server.store().posted(&namespace("job"), 0, Audience::SameNode), Ok(Vec::new()));
+}
+
+/// The values of one key with different qualifiers have one name for others. They were compared by that name with the names
+/// that they are stored under, so that every fence carried all of them again where a library repeats what it has put.
+#[test]
+fn qualified_values_are_carried_by_a_fence_once() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    let [one, other, newer] = [(1, 1), (2, 2), (2, 3)].map(|(qualifier, value)| qualified(qualifier, value));
+    let mut carried = |values: &[&Kval]| {
+        let values: Vec<Kval> = values.iter().map(|value| (*value).clone()).collect();
+        assert_eq!(statuses(&rig.request(peer, parts(&[(Scope::Global, &values)]))), [(peer, Status::SUCCESS)]);
+        let (id, data) = collect(&mut rig, &[peer]);
+        rig.complete(id, fenced(Vec::new()));
+        data.blocks
+            .into_iter()
+            .flat_map(|(_, entries)| entries)
+            .filter(|entry| entry.key == one.key)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(carried(&[&one]), [one.clone()]);
+    assert_eq!(carried(&[&one, &other]), [other.clone()]);
+    assert_eq!(carried(&[&one, &newer]), [newer.clone()]);
+    assert_eq!(carried(&[&one, &newer]), []);
+}
+
+/// A value of the key `k` with one qualifier.
+fn qualified(qualifier: u32, value: u32) -> Kval {
+    let qualifier = Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key("q"), qualifier) };
+    let infos = vec![Info::new(key("k"), value), qualifier];
+    Kval { key: key("pmix.qual.val"), value: Value::info_array(infos) }
+}
+
+/// What says that it is a qualified value, and is none, was stored where no Get finds it.
+#[test]
+fn a_commit_with_a_qualified_value_that_is_none_is_refused_as_a_whole() {
+    let nested =
+        Kval { key: key("pmix.qual.val"), value: Value::info_array(vec![Info::new(key("pmix.qual.val"), 1_u32)]) };
+    let empty = Kval { key: key("pmix.qual.val"), value: Value::info_array(Vec::new()) };
+    for malformed in [kval("pmix.qual.val", 1), empty, nested] {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peer = rig.job(2, 1)[0];
+        let outputs = rig.request(peer, parts(&[(Scope::Global, &[kval("a", 1), malformed])]));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERR_BAD_PARAM)]);
+        assert_eq!(rig.server.store().posted(&namespace("job"), 0, Audience::SameNode), Ok(Vec::new()));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::gds::{Publish, Store, StoreOptions};
 use crate::keys::ValueKind;
 use crate::shmem::BackingKind;
-use crate::types::{Envar, LocalAddress, Text, Timeval};
+use crate::types::{Envar, InfoFlags, LocalAddress, Text, Timeval};
 
 fn said(description: &[Info]) -> String {
     register(description).unwrap_err().to_string()
@@ -79,10 +79,62 @@ fn arrays_that_do_not_say_whose_they_are_are_named() {
     stands_at(&[nobody], "pdata[0] \"pmix.rank\": ", "not a process");
     let mut same_id = maps("a,b", "0;1");
     same_id.extend(["a", "b"].map(|name| node(name, vec![info("pmix.nodeid", 1_u32)])));
-    stands_at(&same_id, "node.arr[3]: ", "PMIX_NODEID 1");
+    stands_at(&same_id, "node.arr[3] \"pmix.nodeid\": ", "PMIX_NODEID 1");
     stands_at(&[job(vec![info("pmix.nspace", "other")])], "job.arr[0] \"pmix.nspace\": ", "other");
     let of_app = app(0, vec![node("a", vec![info("pmix.local.size", "x")])]);
     stands_at(&[of_app], "app.arr[0].node.arr[1] \"pmix.local.size\": ", "got string");
+}
+
+/// A qualified value without qualifiers is its first entry. It was taken apart behind the checks that the entry's key asks
+/// for: a second map replaced the first, a rank stood beside that of its array, a container was stored as a plain value.
+#[test]
+fn what_a_qualified_value_holds_is_checked_like_any_other_entry() {
+    let wrapped = |inner: Info| array("pmix.qual.val", vec![inner]);
+    let maps_twice: Vec<Info> = maps("a", "0").into_iter().chain([wrapped(info("pmix.nmap", "b"))]).collect();
+    stands_at(&maps_twice, "\"pmix.nmap\": ", "twice");
+    stands_at(&[job(vec![wrapped(info("pmix.nspace", "other"))])], "job.arr[0] \"pmix.nspace\": ", "other");
+    let rank = || wrapped(info("pmix.rank", Rank::from(1)));
+    stands_at(&[process(0, vec![rank()])], "pdata[0] \"pmix.rank\": ", "twice");
+    let other = ProcId::new(namespace(), 1);
+    stands_at(&[process(0, vec![wrapped(info("pmix.procid", other))])], "pdata[0] \"pmix.procid\": ", "rank 1");
+    let number = wrapped(info("pmix.appnum", 1_u32));
+    stands_at(&[app(0, vec![number])], "app.arr[0] \"pmix.appnum\": ", "twice");
+    stands_at(&[wrapped(node("a", vec![info("pmix.local.size", "x")]))], "node.arr[0] \"pmix.local.size\": ", "string");
+
+    let of_each = vec![
+        wrapped(node("a", vec![wrapped(info("pmix.local.size", 2_u32))])),
+        job(vec![
+            wrapped(process(1, vec![wrapped(info("pmix.lrank", 1_u16))])),
+            wrapped(info("pmix.univ.size", 5_u32)),
+        ]),
+    ];
+    let record = record(&of_each);
+    assert_eq!(node_value(&record, 0, "pmix.local.size"), Some(Value::Uint32(2)));
+    assert_eq!(proc_value(&record, 1, "pmix.lrank"), Some(Value::Uint16(1)));
+    assert_eq!(session_value(&record, "pmix.univ.size"), Some(Value::Uint32(5)));
+}
+
+#[test]
+fn a_qualified_value_holds_a_value_of_its_key_and_no_other_qualified_value() {
+    let qualified = |inner: Info| {
+        let qualifier = Info { flags: InfoFlags::QUALIFIER.bits(), ..info("q", 1_u32) };
+        array("pmix.qual.val", vec![inner, qualifier])
+    };
+    let nested = (0..100_000).fold(info("k", 1_u32), |inner, _| array("pmix.qual.val", vec![inner]));
+    for (wrap, place) in [(None, ""), (Some("node"), "node.arr[0] "), (Some("proc"), "pdata[0] ")] {
+        let around = |inner: Info| match wrap {
+            None => inner,
+            Some("node") => node("a", vec![inner]),
+            Some(_) => process(0, vec![inner]),
+        };
+        let place = format!("{place}\"pmix.qual.val\": ");
+        stands_at(&[around(nested.clone())], &place, "another qualified value");
+        stands_at(&[around(qualified(array("pmix.qual.val", vec![])))], &place, "another qualified value");
+        stands_at(&[around(array("pmix.qual.val", vec![]))], &place, "empty array");
+        let wrong = said(&[around(qualified(info("pmix.locstr", 1_u32)))]);
+        assert!(wrong.contains("\"pmix.locstr\": expected string, got uint32"), "{wrong}");
+        register(&[around(qualified(info("pmix.locstr", "x")))]).unwrap();
+    }
 }
 
 #[test]
@@ -335,6 +387,7 @@ fn a_refused_description_leaves_the_namespace_as_it_was() {
         vec![info("vendor.key", 2_u32), process(2, vec![])],
         vec![info("vendor.key", 2_u32), job(vec![node("", vec![])])],
         vec![info("vendor.key", 2_u32), info("pmix.job.size", 1_u32)],
+        vec![info("vendor.key", 2_u32), process(1, vec![]), process(1, vec![])],
     ];
     for description in refusals {
         store.register(&namespace(), &description).unwrap_err();

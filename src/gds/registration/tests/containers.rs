@@ -148,7 +148,7 @@ fn node_arrays_of_an_application_stay_there_without_repeats() {
         ],
     )]);
     let sizes = column(&record.apps[0].node_columns, "pmix.local.size").unwrap();
-    let of_node = |index| columns::value_at(sizes, index);
+    let of_node = |index| previous::value_at(sizes, index);
     assert_eq!([of_node(0), of_node(1)], [3, 2].map(|size| Some(Value::Uint32(size))));
     assert_eq!(node_value(&record, 0, "pmix.local.size"), None, "it is the application's word");
     assert_eq!(record.node_count, 2);

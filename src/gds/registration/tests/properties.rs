@@ -75,8 +75,12 @@ pub(super) fn tree() -> impl Strategy<Value = Info> {
         (1, "pmix.node.arr", info("pmix.hname", "n1")),
     ]);
     entry(leaf()).prop_recursive(5, 60, 6, move |inner| {
-        (containers.clone(), prop::collection::vec(inner, 0..6), 0..8_u32).prop_map(
-            |((_, key, first), mut entries, choice)| {
+        (containers.clone(), prop::collection::vec(inner, 0..6), 0..8_u32, 0..12_u32).prop_map(
+            |((_, key, mut first), mut entries, choice, rank)| {
+                // Mostly of its own: no two arrays are about one process.
+                if key == "pmix.pdata" {
+                    first.value = Value::from(Rank::from(rank));
+                }
                 // Mostly identified, so that the walk gets further than the first rule.
                 if choice > 0 {
                     entries.insert(0, first);
@@ -92,6 +96,7 @@ fn size(record: &JobRecord) -> usize {
     let of_column = |column: &Column| match &column.values {
         ColumnValues::Constant(_) | ColumnValues::Counting { .. } | ColumnValues::OfNode => 1,
         ColumnValues::Numbers { values, .. } => values.len(),
+        ColumnValues::Texts(texts) => texts.len(),
         ColumnValues::Values(values) => values.len(),
         ColumnValues::Sparse(values) => values.len(),
     };
@@ -109,6 +114,10 @@ fn is_well_formed(record: &JobRecord) -> bool {
             ColumnValues::Counting { .. } => count > 1,
             ColumnValues::OfNode => true,
             ColumnValues::Numbers { values, .. } => values.len() == length,
+            ColumnValues::Texts(texts) => {
+                let distinct: std::collections::BTreeSet<&str> = texts.iter().collect();
+                texts.len() == length && distinct.len() == length
+            }
             ColumnValues::Values(values) => values.len() == length,
             ColumnValues::Sparse(values) => {
                 values.windows(2).all(|pair| pair[0].0 < pair[1].0) && values.iter().all(|(index, _)| *index < count)

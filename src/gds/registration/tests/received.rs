@@ -19,6 +19,13 @@ fn import(entries: Vec<Kval>) -> Result<JobRecord, RegisterError> {
     job.into_record(&context(), None)
 }
 
+/// All that a client of ours is told over a socket.
+fn told(reader: &NamespaceReader) -> Vec<Kval> {
+    let mut entries = Vec::new();
+    reader.visit_job_entries(|entry| entries.push(entry.into_kval())).unwrap();
+    entries
+}
+
 fn kval(key: &'static str, value: impl Into<Value>) -> Kval {
     Kval { key: Key::from_static(key), value: value.into() }
 }
@@ -33,6 +40,9 @@ fn answers(reader: &NamespaceReader, keys: &[String]) -> Vec<(String, Result<Val
         RealmRequest::Default,
         RealmRequest::Session(None),
         RealmRequest::Session(Some(1)),
+        RealmRequest::Session(Some(2)),
+        RealmRequest::SessionNode(None, NodeSelector::Id(1)),
+        RealmRequest::SessionNode(Some(1), NodeSelector::Name("n1")),
         RealmRequest::Job,
         RealmRequest::App(None),
         RealmRequest::App(Some(0)),
@@ -61,15 +71,13 @@ proptest! {
         let limits = Limits { ranks_max: 16, nodes_max: 8, ..Limits::default() };
         let record = parse(&namespace(), &Context { limits, ..context() }, &description, None);
         let Ok(record) = record else { return Ok(()) };
-        // Other sessions are not told, who asks for one names it: of a peer's two it is not said which is the job's.
-        prop_assume!(record.other_sessions.is_empty());
         // What no number means on the wire is not a session's number.
         prop_assume!(record.session_id != Some(u32::MAX));
         let mut original = store();
         original.register_record(&namespace(), &record).unwrap();
         let original = original.reader(&namespace()).unwrap();
         let mut copy = store();
-        copy.register_record(&namespace(), &import(original.job_entries().unwrap()).unwrap()).unwrap();
+        copy.register_record(&namespace(), &import(told(original)).unwrap()).unwrap();
         let copy = copy.reader(&namespace()).unwrap();
         let mut keys: Vec<String> = original.keys().unwrap().iter().map(ToString::to_string).collect();
         keys.extend(copy.keys().unwrap().iter().map(ToString::to_string));
@@ -105,6 +113,32 @@ fn what_does_not_suit_its_key_is_left_out_and_the_rest_stays() {
     assert_eq!(node_value(&record, 0, "pmix.lpeers"), Some(Value::from("0,1")));
     assert_eq!(proc_value(&record, 1, "pmix.appnum"), Some(Value::Uint32(0)));
     assert!(column(&record.proc_columns, "pmix.lrank").is_none());
+}
+
+/// A client without a segment was told of the job's own session alone, and found nothing of others that the host had told of.
+#[test]
+fn what_a_job_was_told_of_other_sessions_is_told_and_which_is_the_jobs() {
+    let of = |id: u32, size: u32, nodes: Vec<Info>| {
+        session([vec![info("pmix.session.id", id), info("pmix.univ.size", size)], nodes].concat())
+    };
+    let described =
+        vec![of(1, 5, vec![node("n0", vec![info("pmix.pmem", 7_u64)])]), of(2, 6, vec![]), of(3, 7, vec![])];
+    for own in [None, Some(2)] {
+        let loose = own.map(|id: u32| info("pmix.session.id", id));
+        let original = record(&[loose.into_iter().collect(), described.clone()].concat());
+        assert_eq!((original.session_id, original.other_sessions.len()), (own.or(Some(1)), 2));
+        let mut store = store();
+        store.register_record(&namespace(), &original).unwrap();
+        let reader = store.reader(&namespace()).unwrap();
+        let copy = import(told(reader)).unwrap();
+        assert_eq!((copy.session_id, &copy.other_sessions), (original.session_id, &original.other_sessions));
+        let for_all = reader.job_entries().unwrap();
+        assert_eq!(for_all.iter().filter(|entry| entry.key.as_str() == "pmix.ssn.arr").count(), 1);
+    }
+    // A job that was told of others, and of none that is its own.
+    let others = kval("modex.sessions", Value::info_array(vec![of(4, 8, vec![])]));
+    let copy = import(vec![kval("pmix.job.size", 1_u32), others]).unwrap();
+    assert_eq!((copy.session_id, copy.other_sessions.len(), copy.other_sessions[0].id), (None, 1, 4));
 }
 
 #[test]

@@ -68,6 +68,21 @@ fn usual() -> impl Strategy<Value = Info> {
     })
 }
 
+/// With a rank of its own for each array outside all others.
+fn renumbered(mut infos: Vec<Info>) -> Vec<Info> {
+    let arrays = infos.iter_mut().filter(|info| info.key.as_str() == "pmix.pdata");
+    let ranks = [3, 1, 4, 0, 5, 9, 2, 6, 8, 7, 11, 10];
+    for (array, rank) in arrays.zip(ranks) {
+        if let Value::DataArray(entries) = &mut array.value
+            && let Some(Value::Info(first)) = entries.elements.first_mut()
+            && first.key.as_str() == "pmix.rank"
+        {
+            first.value = Value::from(Rank::from(rank));
+        }
+    }
+    infos
+}
+
 #[test]
 fn process_arrays_leave_nothing_but_a_table() {
     let entries = |rank: u32| vec![info("pmix.grank", Rank::from(rank)), info("pmix.hname", "n1"), info("my", 1_u64)];
@@ -78,14 +93,40 @@ fn process_arrays_leave_nothing_but_a_table() {
     assert_eq!(parsed(&description, None).unwrap(), record(&infos));
 }
 
+/// The last array counted, and what the others said besides was kept: a host that numbers its processes wrongly heard nothing.
 #[test]
-fn of_two_arrays_of_a_process_the_later_counts_in_a_table_or_not() {
-    let plain = |app: u32| process(0, vec![info("pmix.appnum", app)]);
-    let nested = |app: u32| array("pmix.app.arr", vec![info("pmix.appnum", app), process(0, Vec::new())]);
-    for infos in [[plain(1), nested(2), plain(3)], [nested(1), plain(2), nested(3)], [plain(1), plain(2), plain(3)]] {
-        let record = parsed(&tabulated(&infos), None).unwrap();
-        assert_eq!(proc_value(&record, 0, "pmix.appnum"), Some(Value::Uint32(3)), "{infos:?}");
+fn a_second_array_of_a_process_is_refused_in_a_table_or_not() {
+    let plain = |rank: u32| process(rank, vec![info("pmix.lrank", 0_u16)]);
+    let nested = |rank: u32| array("pmix.app.arr", vec![info("pmix.appnum", 0_u32), process(rank, Vec::new())]);
+    let with_id = |rank: u32| {
+        let id = info("pmix.procid", ProcId::new(namespace(), rank));
+        array("pmix.pdata", vec![id, info("pmix.appnum", 0_u32)])
+    };
+    let deep = |rank: u32| job(vec![info("pmix.jobid", "j"), process(rank, vec![process(rank, vec![])])]);
+    for (infos, place) in [
+        (vec![plain(0), plain(1), plain(0)], "pdata[2]"),
+        (vec![plain(1), plain(0), plain(2), plain(1)], "pdata[3]"),
+        (vec![plain(1), nested(1), plain(1)], "app.arr[1].pdata[1]"),
+        (vec![nested(7), plain(1), nested(7)], "app.arr[2].pdata[1]"),
+        (vec![plain(0), info("my.key", 1_u32), with_id(0)], "pdata[2]"),
+        (vec![deep(0)], "job.arr[0].pdata[1].pdata[1]"),
+        (vec![plain(1 << 20), plain(0), plain(1 << 20)], "pdata[2]"),
+    ] {
+        let [of_table, of_infos] = [parsed(&tabulated(&infos), None), register(&infos)].map(Result::unwrap_err);
+        assert_eq!(of_table, of_infos);
+        let said = of_infos.to_string();
+        assert!(said.starts_with(&format!("{place} \"pmix.rank\": rank ")), "{place}: {said}");
+        assert!(said.contains(" has a process array already"), "{said}");
     }
+}
+
+/// PRRTE and ParaStation tell of processes node by node, so the ranks of a cyclic map do not ascend.
+#[test]
+fn processes_may_be_told_of_in_any_order() {
+    let cyclic: Vec<Info> = (0..3).flat_map(|node| (0..4).map(move |at| process(at * 3 + node, vec![]))).collect();
+    assert_eq!(record(&cyclic).rank_count, 12);
+    let far_apart = [7 << 20, 3, 1 << 20].map(|rank| process(rank, vec![]));
+    assert_eq!(record(&far_apart).rank_count, (7 << 20) + 1);
 }
 
 #[test]
@@ -104,9 +145,14 @@ fn infos_that_say_nothing_of_processes_leave_the_table_open() {
 #[test]
 fn what_is_put_before_a_table_stays_there() {
     let mut description = tabulated(&[process(0, vec![info("pmix.appnum", 1_u32)])]);
-    description.prepend(vec![process(0, vec![info("pmix.appnum", 2_u32)]), info("pmix.job.size", 1_u32)]);
+    let added = |app: u32| process(0, vec![info("pmix.appnum", app)]);
+    description.prepend(vec![added(2), added(3), info("pmix.job.size", 1_u32)]);
     let record = parsed(&description, None).unwrap();
     assert_eq!(proc_value(&record, 0, "pmix.appnum"), Some(Value::Uint32(1)));
+    let mut twice = description.clone();
+    twice.push(added(4));
+    let said = parsed(&twice, None).unwrap_err().to_string();
+    assert!(said.starts_with("pdata[1] \"pmix.rank\": rank 0 has a process array already"), "{said}");
     assert!(description.has(&Key::from_static("pmix.pdata")) && !description.has(&Key::from_static("pmix.rank")));
 }
 
@@ -146,7 +192,9 @@ proptest! {
     fn a_description_in_tables_says_the_same(
         infos in prop::collection::vec(prop_oneof![3 => usual(), 1 => tree()], 0..12),
         update in prop::collection::vec(prop_oneof![3 => usual(), 1 => tree()], 0..6),
+        may_repeat in prop::bool::weighted(0.2),
     ) {
+        let [infos, update] = [infos, update].map(|infos| if may_repeat { infos } else { renumbered(infos) });
         let whole = sorted(register(&infos));
         prop_assert_eq!(&sorted(parsed(&tabulated(&infos), None)), &whole);
         prop_assert_eq!(&sorted(register(&tabulated(&infos).to_infos())), &whole);

@@ -102,9 +102,8 @@ fn a_key_given_twice_has_the_later_value_in_every_realm() {
     let record = record(&[
         info("k", 1_u8),
         info("k", 2_u8),
-        process(0, vec![info("k", 1_u8)]),
+        process(0, vec![info("k", 1_u8), info("k", 2_u8)]),
         process(1, vec![info("k", 7_u8)]),
-        process(0, vec![info("k", 2_u8)]),
     ]);
     assert_eq!(job_value(&record, "k"), Some(Value::Uint8(2)));
     assert_eq!(proc_value(&record, 0, "k"), Some(Value::Uint8(2)));

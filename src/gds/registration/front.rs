@@ -1,0 +1,44 @@
+//! What a host says of the processes from rank 0 on, as nearly every one does, one after the other.
+
+use super::coerce::Cell;
+
+/// The values of the first indexes, in little memory.
+#[derive(Debug)]
+pub(super) enum Front<'a> {
+    /// Numbers of the key's own type.
+    Numbers(Vec<u64>),
+    /// One value for so many.
+    Same(Cell<'a>, u32),
+}
+
+impl<'a> Front<'a> {
+    pub(super) const fn empty() -> Self {
+        Self::Numbers(Vec::new())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Same(_, count) => usize::try_from(*count).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Takes the value of the next index; gives it back if it does not go with the others.
+    pub(super) fn take(&mut self, cell: Cell<'a>) -> Result<(), Cell<'a>> {
+        match (self, cell) {
+            (Self::Numbers(numbers), Cell::Number(number)) => numbers.push(number),
+            (front @ Self::Numbers(_), cell) if front.len() == 0 && cell.is_exact() => *front = Self::Same(cell, 1),
+            (Self::Same(same, count), cell) if *same == cell => *count += 1,
+            (_, cell) => return Err(cell),
+        }
+        Ok(())
+    }
+
+    /// Index and value of each.
+    pub(super) fn into_entries(self) -> Vec<(u32, Cell<'a>)> {
+        match self {
+            Self::Numbers(numbers) => (0..).zip(numbers.into_iter().map(Cell::Number)).collect(),
+            Self::Same(cell, count) => (0..count).map(|index| (index, cell.clone())).collect(),
+        }
+    }
+}
