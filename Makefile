@@ -83,8 +83,8 @@ features: ## the library alone, as an MPI library would link it
 unit: lib ## unit, property and integration tests
 	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
 
-explore: ## the property tests with new seeds and many cases (EXPLORE_CASES=20000)
-	env -u PROPTEST_RNG_SEED PROPTEST_CASES=$(EXPLORE_CASES) $(CARGO) test --all-features --lib
+explore: ## the property tests with new seeds and many cases (EXPLORE_CASES=20000), and three operations in the search of their states
+	env -u PROPTEST_RNG_SEED PROPTEST_CASES=$(EXPLORE_CASES) MODEX_SEARCH=all $(CARGO) test --all-features --lib
 
 sim: ## simulated clusters under faults, and defects planted to see that they are found (SIM_SEEDS=A..B)
 	$(CARGO) build --all-features --bin modex
@@ -92,7 +92,7 @@ sim: ## simulated clusters under faults, and defects planted to see that they ar
 	@status=0; $(TARGET_DIR)/debug/modex sim --seeds 0..100 --faults canary || status=$$?; \
 		[ $$status = 1 ] || { echo "error: a planted defect was not found (status $$status)" >&2; exit 1; }
 
-faults: consumer-packages ## errors from the kernel at every system call of a client, in Rust and in C, and of a server, over both sockets: all places
+faults: consumer-packages ## errors from the kernel at every system call of a client, in Rust and in C, of a server, over both sockets, and of `modex run`: all places
 	MODEX_FAULTS=all $(CARGO) test --all-features --test errno
 	MODEX_FAULTS=all $(CARGO) test --all-features --test errno_in_c
 

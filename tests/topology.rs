@@ -184,6 +184,7 @@ fn what_a_process_is_near_to_follows_from_its_processors() {
                 .map(|v| v.into_value().unwrap())
                 .ok()
         };
+        assert_eq!(get(0, keys::CPUSET_BITMAP.name()), Some(Value::ProcCpuset(Some(Text::from("1")))));
         let locality = |rank| get(rank, keys::LOCALITY_STRING.name());
         assert_eq!(locality(0), Some(Value::from("hwloc:SK1:CR1:HT1")));
         assert_eq!(locality(1), Some(Value::from("hwloc:SK0:CR0:HT0")));

@@ -102,6 +102,19 @@ impl Server {
         self.status("register the namespace", call)
     }
 
+    /// Adds to the description of a job that has been registered; what it said under the same keys is replaced.
+    ///
+    /// # Errors
+    /// As [`Server::register_namespace`].
+    pub fn extend_namespace(
+        &self,
+        namespace: &Namespace,
+        description: impl Into<Description>,
+    ) -> Result<(), ServerError> {
+        let registration = RegisterNamespace { local_count: None, ..registration(namespace, 0, description.into()) };
+        self.status("add to the description of the namespace", HostCall::RegisterNamespace(registration))
+    }
+
     /// Forgets a job. Whatever waits on it ends with an error, its clients are disconnected.
     ///
     /// # Errors

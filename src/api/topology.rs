@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Client, Server, ServerBuilder, ServerError};
-use crate::runtime::{TopologySharing, TopologySource};
+use crate::gds::AsStatus;
+use crate::runtime::{TopologySharing, TopologySource, kernel_inventory};
 use crate::server::HostCall;
 use crate::topo::{self, Inventory, Machine, SharedMachine, TopologyError};
-use crate::types::Topology;
+use crate::types::{Status, Topology};
 
 /// Reads the machine through hwloc, in this process; needs feature `topology`.
 ///
@@ -58,7 +59,7 @@ impl ServerBuilder {
         self
     }
 
-    /// How long anybody waits for the topology, from the beginning of the reading; 10 s if not given. Reading can hang with a
+    /// How long anybody waits for the topology, from the first question; 10 s if not given. Reading can hang with a
     /// device or a file system. Clients of other libraries then start without it, questions end with
     /// [`TopologyError::TooSlow`], and both find it if it is there later.
     pub fn topology_time_max(mut self, time_max: Duration) -> Self {
@@ -68,14 +69,19 @@ impl ServerBuilder {
 }
 
 impl Server {
-    /// What hardware this node has, in short. The first question about it reads the topology, and waits for that.
+    /// What hardware this node has, in short. The first question about it reads the topology, and waits for that. Where
+    /// there is nothing to read it with, or it may not be read, it is what the kernel says: processors and memory.
     ///
     /// Source: PMIx Standard, `PMIx_server_collect_inventory`.
     ///
     /// # Errors
-    /// [`TopologyError`].
+    /// [`TopologyError`] of a topology that could not be read.
     pub fn collect_inventory(&self) -> Result<Inventory, TopologyError> {
-        Ok(Inventory::of(self.hostname(), self.topology()?.machine()))
+        match self.topology() {
+            Ok(shared) => Ok(Inventory::of(self.hostname(), shared.machine())),
+            Err(error) if error.status() == Status::ERR_NOT_SUPPORTED => Ok(kernel_inventory(self.hostname())),
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes inventories of nodes, as [`Inventory::encode`] wrote them there; that of a node takes the place of its older

@@ -10,7 +10,7 @@ use crate::client::{Call, GetDirectives, GetRequest, Outcome};
 use crate::keys;
 use crate::proto::{Get, Reply, Request};
 use crate::topo::{CpuSet, DeviceDistance, Machine};
-use crate::types::{self, DataArray, DataType, Key, ProcId, Rank, Text, Value};
+use crate::types::{self, DataArray, DataType, Key, Namespace, ProcId, Rank, Text, Value};
 
 /// What follows from the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ enum Derivable {
     Xml,
     /// The topology as an object.
     Topology,
+    /// The processors of a process of this node, as a set.
+    Processors,
     /// Where a process of this node is.
     Locality,
     /// How far devices are from a process of this node.
@@ -34,6 +36,7 @@ impl Derivable {
         match key {
             _ if key == keys::HWLOC_XML_V2.name() || key == keys::LOCAL_TOPO.name() => Some(Self::Xml),
             _ if key == keys::TOPOLOGY2.name() => Some(Self::Topology),
+            _ if key == keys::CPUSET_BITMAP.name() => Some(Self::Processors),
             _ if key == keys::LOCALITY_STRING.name() => Some(Self::Locality),
             _ if key == keys::DEVICE_DISTANCES.name() => Some(Self::Distances),
             _ if key == keys::PACKAGE_RANK.name() => Some(Self::PackageRank),
@@ -65,9 +68,6 @@ impl Session {
     /// What follows from the topology; `None` if nothing does, or there is no topology.
     pub(super) fn derived(&self, request: &GetRequest) -> Option<Value> {
         let wanted = Derivable::of(request.key.as_ref()?.as_str()).filter(|_| may_follow(request))?;
-        if request.proc.namespace != self.proc().namespace {
-            return None;
-        }
         match wanted {
             Derivable::Xml => Some(Value::from(self.machine().ok()?.xml())),
             Derivable::Topology => {
@@ -76,7 +76,7 @@ impl Session {
                 Some(Value::Topology(Box::new(types::Topology { xml, support })))
             }
             Derivable::Delivered => self.delivered(request),
-            of_process => self.of_process(of_process, request.proc.rank),
+            of_process => self.of_process(of_process, &request.proc),
         }
     }
 
@@ -95,50 +95,64 @@ impl Session {
         entries.find(|entry| Some(&entry.key) == request.key.as_ref()).map(|entry| entry.value)
     }
 
-    fn of_process(&self, wanted: Derivable, rank: Rank) -> Option<Value> {
-        let rank = match rank {
-            Rank::Undefined => self.proc().rank.process()?,
-            rank => rank.process()?,
+    fn of_process(&self, wanted: Derivable, proc: &ProcId) -> Option<Value> {
+        let (job, rank) = match proc.rank {
+            Rank::Undefined => (&proc.namespace, self.proc().rank.process()?),
+            rank => (&proc.namespace, rank.process()?),
         };
-        let processors = self.processors_of(rank).filter(|_| self.is_near(rank))?;
+        let processors = self.processors_of(job, rank).filter(|_| self.is_near(job, rank))?;
+        if wanted == Derivable::Processors {
+            return Some(Value::ProcCpuset(Some(Text::from(processors.to_string()))));
+        }
         let machine = self.machine().ok()?;
         match wanted {
             Derivable::Locality => machine.locality(&processors).map(Value::from),
             Derivable::Distances => Some(distances(&machine, &processors)),
-            Derivable::PackageRank => self.package_rank(&machine, rank, &processors).map(Value::Uint16),
-            Derivable::Xml | Derivable::Topology | Derivable::Delivered => None,
+            Derivable::PackageRank => self.package_rank(&machine, job, rank, &processors).map(Value::Uint16),
+            Derivable::Processors | Derivable::Xml | Derivable::Topology | Derivable::Delivered => None,
         }
     }
 
     /// Which processors the host gave a process.
-    fn processors_of(&self, rank: u32) -> Option<CpuSet> {
-        let text = self.known(Rank::from(rank), keys::CPUSET.name())?;
+    fn processors_of(&self, job: &Namespace, rank: u32) -> Option<CpuSet> {
+        let text = self.known(job, Rank::from(rank), keys::CPUSET.name())?;
         let list = text.as_str()?;
         list.strip_prefix("hwloc:").unwrap_or(list).parse().ok()
     }
 
-    fn is_near(&self, rank: u32) -> bool {
-        let node = |rank| self.known(rank, keys::NODEID.name()).and_then(|value| value.as_u64());
+    /// Whether a process is on this node.
+    fn is_near(&self, job: &Namespace, rank: u32) -> bool {
+        if *job != self.proc().namespace {
+            return self.near_ranks(job).is_some_and(|ranks| ranks.contains(&rank));
+        }
+        let node = |rank| self.known(job, rank, keys::NODEID.name()).and_then(|value| value.as_u64());
         let own = self.proc().rank;
         own == Rank::from(rank) || node(own).is_some_and(|own| node(Rank::from(rank)) == Some(own))
     }
 
-    /// Processes of the job on the same package with smaller ranks.
-    fn package_rank(&self, machine: &Machine, rank: u32, processors: &CpuSet) -> Option<u16> {
-        let package = machine.package_of(processors)?;
-        let peers = self.known(Rank::Wildcard, keys::LOCAL_PEERS.name())?;
-        let peers = peers.as_str()?.split(',').filter_map(|peer| peer.parse::<u32>().ok());
-        let is_beside = |peer: &u32| {
-            let place = self.processors_of(*peer).and_then(|processors| machine.package_of(&processors));
-            *peer < rank && place == Some(package)
-        };
-        u16::try_from(peers.filter(is_beside).count()).ok()
+    /// The processes of a job on this node.
+    fn near_ranks(&self, job: &Namespace) -> Option<Vec<u32>> {
+        let peers = self.known(job, Rank::Wildcard, keys::LOCAL_PEERS.name())?;
+        Some(peers.as_str()?.split(',').filter_map(|peer| peer.parse().ok()).collect())
     }
 
-    /// A registered value, as far as this process knows it.
-    fn known(&self, rank: Rank, key: &'static str) -> Option<Value> {
-        let proc = ProcId { namespace: self.proc().namespace.clone(), rank };
-        let directives = GetDirectives { optional: true, ..GetDirectives::default() };
+    /// Processes of the job on the same package with smaller ranks.
+    fn package_rank(&self, machine: &Machine, job: &Namespace, rank: u32, processors: &CpuSet) -> Option<u16> {
+        let package = machine.package_of(processors)?;
+        let is_beside = |peer: &u32| {
+            let place = self.processors_of(job, *peer).and_then(|processors| machine.package_of(&processors));
+            *peer < rank && place == Some(package)
+        };
+        u16::try_from(self.near_ranks(job)?.into_iter().filter(is_beside).count()).ok()
+    }
+
+    /// A registered value, as far as this process knows it; of other jobs, as far as its server does.
+    fn known(&self, job: &Namespace, rank: Rank, key: &'static str) -> Option<Value> {
+        let proc = ProcId { namespace: job.clone(), rank };
+        let mut directives = GetDirectives { optional: *job == self.proc().namespace, ..GetDirectives::default() };
+        if !directives.optional {
+            directives.demand_immediate();
+        }
         self.get(&GetRequest { proc, key: Some(Key::from_static(key)), directives }).ok()?.into_value().ok()
     }
 }

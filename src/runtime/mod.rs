@@ -47,6 +47,7 @@ mod host_thread;
 mod inflated;
 mod invite;
 mod job_info;
+mod kernel_inventory;
 mod lines;
 mod link;
 mod link_state;
@@ -91,6 +92,7 @@ pub use host::{
     Responder,
 };
 pub use invite::{Formed, GroupCallback, GroupError};
+pub use kernel_inventory::kernel_inventory;
 pub use local::{environment, hostname, temporary_directory};
 pub use pending::Pending;
 pub use prover::{ProofError, Prover};

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Reading can hang: drivers of devices and network file systems have a say in it, and nothing ends a thread that waits for
-//! them. So nobody waits longer than a bound ([`READING_TIME_MAX`]) from its beginning; afterwards the answer is that it takes
+//! them. So nobody waits longer than a bound ([`READING_TIME_MAX`]) from the first question; afterwards the answer is that it takes
 //! too long, until it is there after all. Clients of other libraries are told of their job without it then.
 
 use std::fmt;
@@ -74,7 +74,7 @@ pub struct TopologyOptions {
     pub source: Option<Arc<dyn TopologySource>>,
     /// When it is read, and for whom.
     pub sharing: TopologySharing,
-    /// How long anybody waits for it, from the beginning of the reading.
+    /// How long anybody waits for it, from the first question.
     pub time_max: Duration,
 }
 
@@ -103,6 +103,8 @@ pub struct NodeTopology {
 enum Reading {
     /// Nobody has asked.
     NotBegun,
+    /// A thread is at it, and nobody has asked yet. It gives way to others and may take its time.
+    Ahead,
     /// A thread is at it. Nobody waits for it longer than this.
     Until(Time),
     /// The server ends; the thread may go on.
@@ -161,20 +163,26 @@ impl NodeTopology {
     fn patience(&self, reading: Reading) -> Result<Option<Instant>, TopologyError> {
         match reading {
             Reading::Until(end) if self.clock.now() < end => Ok(self.clock.instant_of(end)),
-            Reading::NotBegun | Reading::Until(_) => Err(TopologyError::TooSlow),
+            Reading::NotBegun | Reading::Ahead | Reading::Until(_) => Err(TopologyError::TooSlow),
             Reading::Abandoned => Err(TopologyError::Unreachable { reason: "it has ended".to_owned() }),
         }
     }
 
-    /// Has it read on a thread of its own, unless that has been done.
+    /// Has it read on a thread of its own, unless that has been done. The time of those who wait begins with the first.
     fn begin(self: &Arc<Self>, pace: Pace) -> Result<(), TopologyError> {
         let mut reading = self.reading.lock();
-        if *reading != Reading::NotBegun {
-            return Ok(());
+        match (*reading, pace) {
+            (Reading::NotBegun, _) => {
+                let topology = Arc::clone(self);
+                spawn("modex-topology", move || topology.perform(pace)).map_err(|_| TopologyError::NoThread)?;
+            }
+            (Reading::Ahead, Pace::AtOnce) => {}
+            (Reading::Ahead | Reading::Until(_) | Reading::Abandoned, _) => return Ok(()),
         }
-        let topology = Arc::clone(self);
-        spawn("modex-topology", move || topology.perform(pace)).map_err(|_| TopologyError::NoThread)?;
-        *reading = Reading::Until(self.clock.now() + self.options.time_max);
+        *reading = match pace {
+            Pace::Ahead => Reading::Ahead,
+            Pace::AtOnce => Reading::Until(self.clock.now() + self.options.time_max),
+        };
         Ok(())
     }
 
@@ -440,6 +448,7 @@ mod tests {
         let (topology, priorities, go) = topology();
         topology.begin(Pace::Ahead).unwrap();
         let given_way = priorities.recv().unwrap();
+        assert_eq!(*topology.reading.lock(), Reading::Ahead, "nobody's time runs yet");
         let niceness = if may_raise_priorities() { NICENESS_MAX } else { NICENESS };
         assert_eq!(given_way, (own + niceness).min(NICENESS_MAX));
         topology.hurry();

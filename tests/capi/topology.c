@@ -185,7 +185,7 @@ static pmix_server_module_t module;
  * everything else is as if the server had read the machine itself. */
 static void given(void)
 {
-    pmix_topology_t mine = {(char *)"hwloc", NULL};
+    pmix_topology_t mine = {(char *)"hwloc", NULL}, loaded = {NULL, NULL};
     pmix_info_t info;
     void *library = dlopen("libhwloc.so.15", RTLD_NOW);
     int (*init)(void **) = NULL, (*load)(void *) = NULL;
@@ -203,6 +203,9 @@ static void given(void)
     info.value.type = PMIX_TOPO;
     info.value.data.topo = &mine;
     host_start_with(&module, &info, 1);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Load_topology(&loaded));
+    CHECK(loaded.topology && loaded.topology != mine.topology);
+    free(loaded.source);
     destroy(mine.topology);
     mine.topology = NULL;
     everything(true);

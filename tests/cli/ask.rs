@@ -30,9 +30,14 @@ struct Job(Running);
 
 impl Job {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(options: &[&str]) -> Self {
         let this = std::env::current_exe().unwrap();
-        let words = ["run", "-n", "2", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-        let mut running = modex(words).env(ROLE, "keep values").open_input().start();
+        let program = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+        let mut running =
+            modex([&["run", "-n", "2"], options, &program].concat()).env(ROLE, "keep values").open_input().start();
         while !running.line().contains("ready") {}
         Self(running)
     }
@@ -137,5 +142,21 @@ fn a_live_job_tells_its_topology() {
     let job = Job::start();
     let xml = job.got(&["PMIX_HWLOC_XML_V2"]);
     assert!(xml.contains("<topology"), "{xml}");
+    job.end();
+}
+
+/// Nobody was told where bound ranks run, so none of what follows from it was known.
+#[test]
+fn where_bound_ranks_run_can_be_asked() {
+    let job = Job::start_with(&["--bind", "core"]);
+    let of_rank = |key: &str| job.got(&["-r", "1", key]).trim().to_owned();
+    let set = of_rank("PMIX_CPUSET");
+    let list = set.strip_prefix("hwloc:").unwrap();
+    assert!(of_rank("PMIX_CPUSET_BITMAP").contains(list), "{set}");
+    assert!(job.got(&["PMIX_TOPOLOGY2"]).contains("PU"));
+    // Where there is one core for both, neither is bound to a part of the machine.
+    let locality = job.get(&["-r", "1", "PMIX_LOCALITY_STRING"]);
+    let is_part = job.got(&["-r", "0", "PMIX_CPUSET"]).trim() != set;
+    assert_eq!(locality.out.starts_with("hwloc:"), is_part, "{locality:?}");
     job.end();
 }

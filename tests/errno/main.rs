@@ -1,5 +1,5 @@
-//! The kernel may say no at any moment. Here it does: at every system call of a client's whole life, and of a server's, each
-//! error is given that fits the call, once and from then on. What may not matter (an interruption, a full buffer, a transfer of
+//! The kernel may say no at any moment. Here it does: at every system call of a client's whole life, of a server's, and of
+//! `modex run`'s, each error is given that fits the call, once and from then on. What may not matter (an interruption, a full buffer, a transfer of
 //! one byte) does not; whatever else, the process that it happens to says what is wrong or goes on, its peers end by
 //! themselves, what anybody reads is what was put, and nothing is left behind. A process may be killed at any moment, too: then
 //! its peers all get the same news, its clients an error, and the next server finds nothing in its way.
@@ -10,6 +10,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faults;
+#[cfg(feature = "cli")]
+mod launcher;
 mod roles;
 #[path = "../support/mod.rs"]
 mod support;
@@ -27,6 +29,10 @@ fn client_process() {
         Some("peer") => roles::peer(),
         Some("host") => roles::host(),
         Some("rank") => roles::rank(),
+        #[cfg(feature = "cli")]
+        Some("launcher") => roles::launcher(),
+        #[cfg(feature = "cli")]
+        Some("launched") => roles::launched(),
         Some(other) => panic!("unknown role {other}"),
         None => {}
     }
@@ -51,6 +57,12 @@ fn a_server_to_which_the_kernel_says_no_goes_on_or_says_why() {
 #[test]
 fn so_does_one_whose_clients_speak_as_those_of_the_reference_do() {
     servers_sweep("tcp-server", Wire::Reference);
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn a_launcher_to_which_the_kernel_says_no_runs_the_job_or_says_why_and_leaves_nothing() {
+    launcher::launchers_sweep("launcher");
 }
 
 #[test]

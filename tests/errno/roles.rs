@@ -67,6 +67,30 @@ pub(crate) fn victim() {
     tell(at_risk(|| whole_life(VICTIM, 0..PEERS.end)));
 }
 
+/// Becomes `modex run` with a job of two, which is this program again.
+#[cfg(feature = "cli")]
+pub(crate) fn launcher() -> ! {
+    use std::os::unix::process::CommandExt;
+
+    let ranks = RANKS.to_string();
+    let mut launcher = std::process::Command::new(env!("CARGO_BIN_EXE_modex"));
+    launcher.args(["run", "-n", &ranks, "--"]).arg(std::env::current_exe().unwrap());
+    launcher
+        .args(["--exact", "client_process", "--nocapture", "--test-threads=1"])
+        .env(crate::support::ROLE, "launched");
+    be_traced();
+    panic!("{}", launcher.exec());
+}
+
+/// A rank below it.
+#[cfg(feature = "cli")]
+#[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
+pub(crate) fn launched() {
+    alarm::set(HANGS_AFTER_S);
+    let rank = std::env::var("PMIX_RANK").unwrap().parse().unwrap();
+    tell(whole_life(rank, 0..RANKS));
+}
+
 /// Connects, puts, commits, fences, gets, finalizes.
 fn whole_life(rank: u32, everybody: std::ops::Range<u32>) -> Outcome {
     let said = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");

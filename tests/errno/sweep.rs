@@ -20,11 +20,12 @@ use crate::tracer::{Traced, Tracer};
 const SAMPLES: usize = 3;
 
 /// Descriptors of this process are counted: one sweep at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+pub(crate) static ALONE: Mutex<()> = Mutex::new(());
 
 /// What was wrong once: an interrupted connect was an error; a directory that could not be opened was
-/// left; an interrupted call for the server's thread was lost, and its caller waited for ever.
-const FOUND: [(&str, &str); 7] = [
+/// left, by servers and by launchers; an interrupted call for the server's thread was lost, and its caller waited for ever; so was
+/// the byte that tells a launcher of a rank's end.
+const FOUND: [(&str, &str); 10] = [
     ("client", "EINTR:often:0"),
     // The same over TCP, and the question whether the server is still there.
     ("tcp-client", "EINTR:often:0"),
@@ -33,11 +34,14 @@ const FOUND: [(&str, &str); 7] = [
     ("server", "ENOMEM:once:4"),
     ("server", "ENOMEM:once:6"),
     ("server", "EINTR:once:10"),
+    ("launcher", "EMFILE:forgood:25"),
+    ("launcher", "EMFILE:forgood:42"),
+    ("launcher", "ECONNRESET:forgood:5"),
 ];
 
 /// What a sweep goes over: `MODEX_FAULT`, if it is for this role, or `MODEX_FAULTS=all`, or samples.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
-fn sweep(role: &str, kinds: &[Kind], run: impl Fn(Fault) -> Traced) {
+pub(crate) fn sweep(role: &str, kinds: &[Kind], run: impl Fn(Fault) -> Traced) {
     if let Ok(one) = std::env::var("MODEX_FAULT") {
         if let Some(fault) = one.strip_prefix(role).and_then(|rest| rest.strip_prefix(':')) {
             println!("{:?}", run(fault.parse().unwrap()));
@@ -197,24 +201,28 @@ fn judge(role: &str, fault: Fault, traced: &Traced, end: ExitStatus, said: &str)
             assert!(!fault.what.is_harmless(), "this must not matter: {}", context());
         }
         Some(Ok(Signal::SIGALRM)) => panic!("hangs: {}", context()),
-        Some(Ok(Signal::SIGABRT)) => {
-            // The standard library knows no other end where there is no memory for the heap, or for a thread.
-            let is_for_the_heap = traced.struck.as_ref().is_some_and(|(_, last)| last.is_for_the_heap());
-            let is_said = ["memory allocation of", "alternative stack"].iter().any(|text| said.contains(text));
-            assert!(is_for_the_heap && is_said, "aborts: {}", context());
-        }
+        Some(Ok(Signal::SIGABRT)) => assert!(has_no_memory(traced, said), "aborts: {}", context()),
         _ => panic!("ends badly: {}", context()),
     }
 }
 
-fn traced_thread(process: &mut Process) -> Pid {
+/// The standard library knows no other end than to abort where there is no memory for the heap, or for a thread.
+fn has_no_memory(traced: &Traced, said: &str) -> bool {
+    traced.struck.as_ref().is_some_and(|(_, last)| last.is_for_the_heap()) && says_no_memory(said)
+}
+
+pub(crate) fn says_no_memory(said: &str) -> bool {
+    ["memory allocation of", "alternative stack"].iter().any(|text| said.contains(text))
+}
+
+pub(crate) fn traced_thread(process: &mut Process) -> Pid {
     let said = process.line_after(roles::THREAD);
     let (thread, permission) = said.split_once(", ptrace ").unwrap();
     assert_eq!(permission, "granted", "run the tests where ptrace is permitted, for example as root");
     Pid::from_raw(thread.parse().unwrap())
 }
 
-fn pid_of(process: &Process) -> Pid {
+pub(crate) fn pid_of(process: &Process) -> Pid {
     Pid::from_raw(process.pid().try_into().unwrap())
 }
 

@@ -77,10 +77,10 @@ impl Tracer {
         self.traced
     }
 
-    /// Until the process has ended, with all threads that it starts meanwhile. It is left to whoever waits for it, and
-    /// the only child of this thread.
+    /// Until the process has ended, with all threads that it starts meanwhile, and what it becomes by an exec. It is left to
+    /// whoever waits for it, and the only child of this thread.
     pub(crate) fn run(mut self, process: Pid) -> Traced {
-        self.begin(ptrace::Options::PTRACE_O_TRACECLONE);
+        self.begin(ptrace::Options::PTRACE_O_TRACECLONE | ptrace::Options::PTRACE_O_TRACEEXEC);
         let any = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         let looks = any | WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT;
         while let Ok(status) = waitid(Id::All, looks) {
@@ -98,6 +98,11 @@ impl Tracer {
         match status {
             WaitStatus::PtraceSyscall(thread) => {
                 self.at_the_border(thread);
+                self.go_on(thread, None);
+            }
+            // Another program, of which everything is of interest. It has yet to return from the call that made it.
+            WaitStatus::PtraceEvent(thread, _, event) if event == ptrace::Event::PTRACE_EVENT_EXEC as i32 => {
+                self.threads = BTreeMap::from([(thread, Thread { is_inside: true, ..Thread::default() })]);
                 self.go_on(thread, None);
             }
             WaitStatus::PtraceEvent(thread, ..) => self.go_on(thread, None),

@@ -66,6 +66,12 @@ fn the_hosts_services_are_reached() {
     chapter("services", 2);
 }
 
+/// What was collected where a job is started, in the environment of its processes and by Get.
+#[test]
+fn what_was_set_up_for_a_job_reaches_its_processes() {
+    chapter("launch", 3);
+}
+
 /// One program of `tests/mpi`: Open MPI's launcher on our library, its ranks on theirs.
 fn mpi(options: &[&str], name: &str, arguments: &[&str]) -> Ended {
     let source = repository().join("tests/mpi").join(format!("{name}.c"));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use modex::types::{Info, Key, Namespace, ProcId, Value};
 use modex::{BackingKind, Client, ConnectionLimits, Host, LocalHost, Server, keys};
 
-const ROLE: &str = "MODEX_TEST_ROLE";
+pub(crate) const ROLE: &str = "MODEX_TEST_ROLE";
 
 /// The role this process has to play, if it is a child.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]

@@ -82,6 +82,18 @@ impl Change {
         }
     }
 
+    /// The variable's.
+    pub(super) const fn name(&self) -> &Text {
+        match self {
+            Self::Set(name, _)
+            | Self::Add(name, _)
+            | Self::Unset(name)
+            | Self::Prepend(name, ..)
+            | Self::Append(name, ..)
+            | Self::First(name, ..) => name,
+        }
+    }
+
     fn apply(&self, environment: &mut Environment<'_>) -> Result<(), CError> {
         match self {
             Self::Set(name, value) => environment.set(name.as_bytes(), value.as_bytes()),
@@ -103,7 +115,7 @@ impl Change {
                 let parts = old.flat_map(|old| old.split(|byte| byte == separator));
                 let others = parts.filter(|part| *part != value.as_bytes());
                 let parts: Vec<&[u8]> = [value.as_bytes()].into_iter().chain(others).collect();
-                let joined = parts.join(separator);
+                let joined = joined(&parts, *separator);
                 environment.set(name.as_bytes(), &joined)
             }
         }
@@ -112,7 +124,12 @@ impl Change {
 
 fn join(first: Option<&[u8]>, second: Option<&[u8]>, separator: u8) -> Vec<u8> {
     let parts: Vec<&[u8]> = first.into_iter().chain(second).collect();
-    parts.join(&separator)
+    joined(&parts, separator)
+}
+
+/// A separator that is none stands between nothing: it would end the value.
+fn joined(parts: &[&[u8]], separator: u8) -> Vec<u8> {
+    if separator == 0 { parts.concat() } else { parts.join(&separator) }
 }
 
 /// A caller's array of `NAME=value` strings that a NULL ends, all of it libc's.
@@ -140,20 +157,23 @@ impl<'a> Environment<'a> {
         self.entries().iter().find_map(|&entry| unsafe { value_of(entry, name) })
     }
 
-    fn position(&mut self, name: &[u8]) -> Option<usize> {
+    /// The first entry of a variable from this one on.
+    fn position(&mut self, name: &[u8], from: usize) -> Option<usize> {
+        let mut entries = self.entries().iter().enumerate().skip(from);
         // SAFETY: the entries are strings, and change through `self` alone (see `open`).
-        self.entries().iter().position(|&entry| unsafe { value_of(entry, name) }.is_some())
+        entries.find(|&(_, &entry)| unsafe { value_of(entry, name) }.is_some()).map(|(index, _)| index)
     }
 
+    /// Gives a variable a value, and no other: some programs take the first entry of a variable, others the last.
     fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), CError> {
         let text = memory::new_string(&[name, b"=", value].concat())?;
-        if let Some(index) = self.position(name)
+        if let Some(index) = self.position(name, 0)
             && let Some(place) = self.entries().get_mut(index)
         {
             let old = std::mem::replace(place, text);
             // SAFETY: a string of the array, which nobody refers to any more.
             unsafe { memory::release(old) };
-            return Ok(());
+            return self.unset_from(name, index.saturating_add(1));
         }
         self.push(text)
     }
@@ -180,7 +200,18 @@ impl<'a> Environment<'a> {
     }
 
     fn unset(&mut self, name: &[u8]) -> Result<(), CError> {
-        let Some(index) = self.position(name) else { return Ok(()) };
+        self.unset_from(name, 0)
+    }
+
+    /// Takes out every entry of a variable from this one on.
+    fn unset_from(&mut self, name: &[u8], from: usize) -> Result<(), CError> {
+        while let Some(index) = self.position(name, from) {
+            self.remove(index)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, index: usize) -> Result<(), CError> {
         let with_end = self.count.saturating_add(1);
         // SAFETY: the array with the NULL that ends it.
         let entries = unsafe { pointer::slice_mut(*self.array, with_end, "environment") }?;
@@ -270,6 +301,33 @@ mod tests {
         let mut caller = Caller::with(&["A=1"]);
         caller.open().unset(b"B").unwrap();
         assert_eq!(caller.texts(), ["A=1"]);
+    }
+
+    /// A caller's own second entry stayed, and a shell took that one: a process looked for another server.
+    #[test]
+    fn a_variable_that_stands_there_twice_is_replaced_and_taken_out_as_one() {
+        let mut caller = Caller::with(&["A=1", "B=2"]);
+        caller.open().push(memory::new_string(b"A=3").unwrap()).unwrap();
+        caller.open().set(b"A", b"4").unwrap();
+        assert_eq!(caller.texts(), ["A=4", "B=2"]);
+        caller.open().push(memory::new_string(b"A=5").unwrap()).unwrap();
+        caller.open().unset(b"A").unwrap();
+        assert_eq!(caller.texts(), ["B=2"]);
+    }
+
+    /// The separator's NUL ended the value, and what the variable had had was lost.
+    #[test]
+    fn what_is_joined_without_a_separator_stands_side_by_side() {
+        let text = |text: &str| Text::from(text);
+        let mut caller = Caller::with(&["P=/usr"]);
+        for change in [
+            Change::Prepend(text("P"), text("/a"), 0),
+            Change::Append(text("P"), text("/z"), 0),
+            Change::First(text("P"), text("b"), 0),
+        ] {
+            change.apply(&mut caller.open()).unwrap();
+        }
+        assert_eq!(caller.texts(), ["P=b/a/usr/z"]);
     }
 
     #[test]

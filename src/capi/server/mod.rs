@@ -8,6 +8,7 @@
 //! - The host's functions are called one at a time on that thread, in the order of the requests; for requests of the
 //!   host's own process, on the thread that makes them.
 
+mod allocation;
 pub mod attributes;
 mod completion;
 mod description;

@@ -53,9 +53,10 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
             tracing::warn!(%namespace, "registration refused: {place}{}{error}", if place.is_empty() { "" } else { ": " });
         })?;
         // A job that is described already keeps the copy it has.
-        let is_new = !process.described.lock().contains(&namespace);
+        let is_new = process.described.lock().insert(namespace.clone());
         if is_new {
             resources::add(&mut description, &process.resources.lock());
+            resources::add(&mut description, &process.allocated.lock().remove(&namespace).unwrap_or_default());
         }
         // One of the two is called.
         let description = Cell::new(description);
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
             cbdata,
             |server| {
                 let result = server.register_namespace(&namespace, local_count, description.take());
-                note(&process, &namespace, result.is_ok());
+                note(&process, &namespace, is_new, result.is_ok());
                 give_back(is_large);
                 result
             },
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
                 let name = namespace.clone();
                 let process = Arc::clone(&process);
                 server.register_namespace_with(&namespace, local_count, description.take(), move |result| {
-                    note(&process, &name, result.is_ok());
+                    note(&process, &name, is_new, result.is_ok());
                     done(result);
                     give_back(is_large);
                 })
@@ -100,6 +101,7 @@ pub unsafe extern "C" fn PMIx_server_deregister_nspace(
         // SAFETY: the caller's contract.
         let namespace = unsafe { from_c::namespace(nspace, None) }?;
         process.environments.lock().remove(&namespace);
+        process.allocated.lock().remove(&namespace);
         process.described.lock().remove(&namespace);
         perform(
             cbfunc,
@@ -209,10 +211,10 @@ pub unsafe extern "C" fn PMIx_server_deregister_resources(
     })
 }
 
-/// Notes that a job has been described.
-fn note(process: &ServerProcess, namespace: &Namespace, is_described: bool) {
-    if is_described {
-        process.described.lock().insert(namespace.clone());
+/// Notes how the description of a job went: one whose first was refused is not described.
+fn note(process: &ServerProcess, namespace: &Namespace, is_first: bool, is_described: bool) {
+    if is_first && !is_described {
+        process.described.lock().remove(namespace);
     }
 }
 

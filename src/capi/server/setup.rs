@@ -1,24 +1,30 @@
 //! Preparation of a job, where it is started and on the nodes that run it.
 
+use crate::api::Server;
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard, guard_or};
 use crate::capi::types::{
     c_char, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t,
 };
 use crate::capi::{lent, to_c};
+use crate::gds::AsStatus;
 use crate::keys::{self, TypedKey};
-use crate::types::{Info, Status};
+use crate::topo::Inventories;
+use crate::types::{Info, Key, Namespace, Status, Text, Value};
 
+use super::allocation::{Layout, allocate, values_of};
 use super::completion::perform_at_once;
 use super::fork::Change;
 use super::harvest::harvested;
-use super::state;
+use super::state::{self, ServerProcess};
 use crate::capi::pointer::CallerData;
 
 /// Collects what the nodes of a job need for `PMIx_server_setup_local_support`: the variables that the user has forwarded
-/// (`PMIX_MCA_forward_envars`), and the changes of the environment among `info`, which come after them; with
-/// `PMIX_SETUP_APP_NONENVARS` alone nothing, since there are no fabrics to prepare here. The array belongs to the library until the callback's release function is called. See the standard's
-/// function of the same name.
+/// (`PMIX_MCA_forward_envars`), and the changes of the environment among `info`, which come after them
+/// (`PMIX_SETUP_APP_ENVARS`); and for each `PMIX_ALLOC_FABRIC` what there is of it (`PMIX_SETUP_APP_NONENVARS`): a key, and
+/// endpoints on the interfaces that delivered inventories name, for the nodes and processes of `PMIX_NODE_MAP` and
+/// `PMIX_PROC_MAP`. Without either of the two, or with `PMIX_SETUP_APP_ALL`, both. The array belongs to the library until the
+/// callback's release function is called. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -40,12 +46,15 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         // SAFETY: the caller's contract.
         let mut infos = unsafe { from_c::infos(info, ninfo) }?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
-        let wants_all = asked(keys::SETUP_APP_ALL) || asked(keys::SETUP_APP_ENVARS);
-        let wants_variables = wants_all || !asked(keys::SETUP_APP_NONENVARS);
+        let (variables, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
+        let wants_all = asked(keys::SETUP_APP_ALL) || variables == others;
+        let wants_variables = wants_all || variables;
+        let allocated = if wants_all || others { allocated(&process, &infos)? } else { Vec::new() };
         infos.retain(|info| wants_variables && Change::of(info).is_some());
         if wants_variables {
             infos.splice(0..0, harvested());
         }
+        infos.extend(allocated);
         let array = to_c::infos(&infos)?;
         let data = CallerData::new(cbdata);
         process.server().defer(move || {
@@ -58,6 +67,35 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
     })
 }
 
+/// What a job gets of the fabric.
+fn allocated(process: &ServerProcess, infos: &[Info]) -> Result<Vec<Info>, Failure> {
+    if !infos.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()) {
+        return Ok(Vec::new());
+    }
+    let given = Layout::of(infos).and_then(|layout| allocate(infos, &layout, &delivered(process.server())));
+    given.map_err(|error| {
+        tracing::warn!(%error, "the job's application can't be set up");
+        Failure(error.status())
+    })
+}
+
+/// The inventories that were delivered to this server.
+fn delivered(server: &Server) -> Inventories {
+    let mut inventories = Inventories::default();
+    let at_once = Info::new(Key::from_static(keys::IMMEDIATE.name()), true);
+    let found = server.get(server.proc(), Some(&Key::from_static(Server::INVENTORY)), vec![at_once]);
+    for entry in found.unwrap_or_default() {
+        let Value::DataArray(array) = &entry.value else { continue };
+        let blobs = array.elements.iter().filter_map(|blob| match blob {
+            Value::ByteObject(blob) => Some(blob.as_slice()),
+            _ => None,
+        });
+        // They were read when they were delivered, and are as many as can be.
+        let _ = inventories.deliver(blobs);
+    }
+    inventories
+}
+
 fn is_set(info: &Info, key: &str) -> bool {
     info.key.as_str() == key && info.value.as_bool() == Some(true)
 }
@@ -67,9 +105,9 @@ unsafe extern "C" fn release(_: pmix_status_t, token: *mut c_void) {
     guard_or((), || lent::take_back(token));
 }
 
-/// Remembers what the processes of a job are to find in their environment, for `PMIx_server_setup_fork`: the array of
-/// `PMIx_server_setup_application`. What it holds besides is not for this server. See the standard's function of the
-/// same name.
+/// Takes what `PMIx_server_setup_application` has collected for a job: changes of the environment of its processes, for
+/// `PMIx_server_setup_fork`, and what it got of the fabric, which its processes find by Get. What the array holds besides is
+/// not for this server. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -88,8 +126,32 @@ pub unsafe extern "C" fn PMIx_server_setup_local_support(
         let namespace = unsafe { from_c::namespace(nspace, None) }?;
         // SAFETY: the caller's contract.
         let infos: Vec<Info> = unsafe { from_c::infos(info, ninfo) }?;
-        let changes = infos.iter().filter_map(Change::of).collect();
+        let changes: Vec<Change> = infos.iter().filter_map(Change::of).collect();
+        if let Some(name) = changes.iter().map(Change::name).find(|name| !is_variable(name)) {
+            tracing::warn!(%namespace, ?name, "no variable can have this name; nothing is set up");
+            return Err(Failure(Status::ERR_BAD_PARAM));
+        }
+        let values: Vec<Info> = infos.iter().flat_map(values_of).collect();
+        give(process, &namespace, values)?;
         process.environments.lock().insert(namespace, changes);
         Ok(())
     })
+}
+
+/// Makes values part of a job's description, now or when it is described.
+fn give(process: &ServerProcess, namespace: &Namespace, values: Vec<Info>) -> Result<(), Failure> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let described = process.described.lock();
+    if !described.contains(namespace) {
+        process.allocated.lock().insert(namespace.clone(), values);
+        return Ok(());
+    }
+    drop(described);
+    Ok(process.server().extend_namespace(namespace, values)?)
+}
+
+fn is_variable(name: &Text) -> bool {
+    !name.as_bytes().is_empty() && !name.as_bytes().contains(&b'=')
 }

@@ -26,9 +26,11 @@ pub(super) struct ServerProcess {
     pub(super) kept: KeptValues,
     /// What `setup_local_support` has each namespace's processes find in their environment.
     pub(super) environments: Mutex<BTreeMap<Namespace, Vec<Change>>>,
+    /// What jobs got of the fabric that have not been described yet.
+    pub(super) allocated: Mutex<BTreeMap<Namespace, Vec<Info>>>,
     /// Part of the description of every namespace registered from now on.
     pub(super) resources: Mutex<Vec<Info>>,
-    /// The jobs that have been described.
+    /// The jobs that have been described, or are just being.
     pub(super) described: Mutex<BTreeSet<Namespace>>,
     /// Process sets and their members.
     pub(super) process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
@@ -52,6 +54,7 @@ impl ServerProcess {
             own: Mutex::default(),
             kept: KeptValues::default(),
             environments: Mutex::default(),
+            allocated: Mutex::default(),
             resources: Mutex::default(),
             described: Mutex::default(),
             process_sets: Mutex::default(),

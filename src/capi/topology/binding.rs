@@ -11,7 +11,8 @@ pub(super) fn binding(of_thread: bool) -> Result<CpuSet, TopologyError> {
     if of_thread {
         return of_task(0).ok_or(FAILED);
     }
-    let tasks = std::fs::read_dir("/proc/self/task").map_err(|_| FAILED)?;
+    // Without /proc the calling thread stands for all.
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return of_task(0).ok_or(FAILED) };
     let numbers = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
     let mut all = Vec::new();
     // A thread that has ended meanwhile counts no more.

@@ -65,10 +65,24 @@ impl HostTopology {
 
     /// The object that callers are given.
     pub fn object(&self) -> Result<*mut c_void, TopologyError> {
+        match self.told()? {
+            Some(told) => kept(&told.xml.unwrap_or_default()),
+            None => discovered(),
+        }
+    }
+
+    /// What the host said; `None`: the machine is to be read.
+    fn told(&self) -> Result<Option<Topology>, TopologyError> {
         match &self.given {
-            Given::Nothing => discovered(),
+            Given::Nothing => Ok(None),
             Given::Forbidden => Err(TopologyError::Forbidden),
-            Given::Described(_) | Given::File(_) => kept(&self.read()?.xml.unwrap_or_default()),
+            Given::Described(topology) => Ok(Some(topology.clone())),
+            Given::File(path) => {
+                let unusable =
+                    |error: std::io::Error| TopologyError::Unusable { reason: format!("{}: {error}", path.display()) };
+                let xml = std::fs::read(path).map_err(unusable)?;
+                Ok(Some(Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() }))
+            }
         }
     }
 }
@@ -76,19 +90,21 @@ impl HostTopology {
 impl TopologySource for HostTopology {
     fn read(&self) -> Result<Topology, TopologyError> {
         let failed = |_| TopologyError::Failed { doing: "export a topology" };
-        match &self.given {
-            Given::Forbidden => Err(TopologyError::Forbidden),
-            Given::Described(topology) => Ok(topology.clone()),
+        match self.told()? {
+            Some(told) => Ok(as_loaded(told)),
             // SAFETY: the library's own, which stays.
-            Given::Nothing => unsafe { hwloc::export(discovered()?) }.map_err(failed),
-            Given::File(path) => {
-                let unusable =
-                    |error: std::io::Error| TopologyError::Unusable { reason: format!("{}: {error}", path.display()) };
-                let xml = std::fs::read(path).map_err(unusable)?;
-                Ok(Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() })
-            }
+            None => unsafe { hwloc::export(discovered()?) }.map_err(failed),
         }
     }
+}
+
+/// What libhwloc makes of a topology when it is loaded as every process loads it: a host may have read it with processors that
+/// nobody here may use, or have it in an older form, and its parts would have other numbers than the objects that callers are
+/// given. What libhwloc can't load stays as it is.
+fn as_loaded(told: Topology) -> Topology {
+    let object = kept(&told.xml.clone().unwrap_or_default());
+    // SAFETY: the library's own, which stays.
+    object.ok().and_then(|object| unsafe { hwloc::export(object) }.ok()).unwrap_or(told)
 }
 
 /// The topology as callers are given it.

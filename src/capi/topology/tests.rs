@@ -2,6 +2,7 @@ use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
 use super::*;
+use crate::api::TopologySource;
 use crate::capi::form::{Depth, Form};
 use crate::types::Topology;
 
@@ -114,4 +115,32 @@ fn what_callers_are_given_is_not_the_hosts_object() {
     let Topology { xml, .. } = unsafe { hwloc::export(ours) }.unwrap();
     assert!(xml.unwrap().to_string_lossy().contains("PU"));
     assert_eq!(topology.object().unwrap(), ours, "one for all who ask");
+}
+
+/// A host that schedules reads processors, too, that its processes may not use: numbers of cores were not those of the
+/// topology that the same processes loaded.
+#[test]
+fn parts_have_the_numbers_of_the_topology_that_processes_load() {
+    let set = |name: &str| format!("{name}='0x3' complete_{name}='0x3'");
+    let part = |kind: &str, index: u32, inside: &str| {
+        let mask = 1 << index;
+        let sets = format!("cpuset='{mask:#x}' complete_cpuset='{mask:#x}' nodeset='0x1' complete_nodeset='0x1'");
+        format!("<object type='{kind}' os_index='{index}' {sets}>{inside}</object>")
+    };
+    let core = |index| part("Core", index, &part("PU", index, ""));
+    let machine =
+        format!("{} allowed_cpuset='0x2' nodeset='0x1' complete_nodeset='0x1' allowed_nodeset='0x1'", set("cpuset"));
+    let memory = format!("{} nodeset='0x1' complete_nodeset='0x1' local_memory='1'", set("cpuset"));
+    let xml = format!(
+        "<topology version='2.0'><object type='Machine' {machine}><object type='NUMANode' os_index='0' {memory}/>{}{}</object>\
+         </topology>",
+        core(0),
+        core(1)
+    );
+    let told = Topology { xml: Some(Text::from(xml)), support: Vec::new() };
+    let read = HostTopology::new(Given::Described(told)).read().unwrap();
+    let machine = crate::topo::Machine::of_xml(&read.xml.unwrap().to_string_lossy()).unwrap();
+    let inventory = crate::topo::Inventory::of("n0", &machine);
+    assert_eq!((inventory.cores, inventory.processors), (1, 1), "as PMIx_Load_topology's object has them");
+    assert_eq!(machine.locality(&"1".parse().unwrap()), None, "on all that there is");
 }

@@ -2,7 +2,8 @@
 //!
 //! It leads the process group that all ranks join, so the group exists before the first rank and nobody has to be told
 //! its number. It reads orders from a pipe and waits for its end. If the last order was not `done`, the launcher died:
-//! the guardian kills what belongs to the job, removes its directory and ends with the group.
+//! the guardian kills what belongs to the job, removes its directory and ends with the group. If it was, what is left of the
+//! directory is all there is to remove.
 
 use std::io::{self, BufRead, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -96,6 +97,10 @@ pub(crate) fn run() -> u8 {
     }
     let orders = Orders::read(io::stdin().lock());
     if orders.done {
+        // A launcher that has no descriptor left can't go through its directory.
+        for directory in orders.directories.iter().filter(|directory| is_ours(directory)) {
+            let _ = std::fs::remove_dir_all(directory);
+        }
         return 0;
     }
     // Somebody may have started this by hand, in a group of others.

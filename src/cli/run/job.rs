@@ -27,8 +27,9 @@ use super::verdict::{Action, Cause, Verdict};
 use super::wakeups::{Wakeup, Wakeups};
 use crate::api::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use crate::gds::registration::{JobDescription, RegisterError};
+use crate::keys;
 use crate::remedy::explain_start;
-use crate::types::{Info, Namespace, ProcId};
+use crate::types::{Info, Key, Namespace, ProcId};
 
 /// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
 /// writes. Whoever holds the pipe longer is killed; what it wrote until then is passed on.
@@ -424,6 +425,14 @@ fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
         let argv: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
         let working_directory = app.working_directory.as_ref().unwrap_or(&plan.directory);
         description = description.app(app.count, argv, working_directory.to_string_lossy());
+    }
+    // Where ranks run: localities and the like follow from it.
+    for (rank, number) in (0..rank_count).zip(0_usize..) {
+        if let Some(place) = plan.place(number) {
+            let processors: Vec<String> = place.iter().map(usize::to_string).collect();
+            let list = format!("hwloc:{}", processors.join(","));
+            description = description.process_value(rank, Key::from_static(keys::CPUSET.name()), list.as_str());
+        }
     }
     description.build()
 }

@@ -57,8 +57,9 @@ impl SessionDirectory {
 
 impl Drop for SessionDirectory {
     fn drop(&mut self) {
-        // What could not be removed is not worth failing a job that has ended.
-        let _ = fs::remove_dir_all(&self.path);
+        // To look into it takes a descriptor, to remove it when it is empty does not. What could not be removed is not worth
+        // failing a job that has ended.
+        let _ = fs::remove_dir_all(&self.path).or_else(|_| fs::remove_dir(&self.path));
     }
 }
 

@@ -1,5 +1,5 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -106,8 +106,10 @@ impl Held {
 
     /// Whether the file is this one and says what it said: servers of release 4 write into what is there.
     fn is_still_there(&self) -> bool {
-        let says_the_same = || super::search::read_raw(&self.path).is_ok_and(|read| read.address == self.address);
-        is_at(&self.file, &self.path) && says_the_same()
+        // Read through what is open: there may be no descriptor left.
+        let read = || examine(&self.path, &self.file, Belief::OwnAndRoot);
+        let says_the_same = || read().is_ok_and(|(contents, _)| contents.address == self.address);
+        is_at(&self.file, &self.path) && (&self.file).rewind().is_ok() && says_the_same()
     }
 }
 

@@ -106,11 +106,6 @@ fn tidy(mut found: Vec<Found>) -> Vec<Found> {
     servers
 }
 
-/// What a file says, whether or not its server lives.
-pub(super) fn read_raw(path: &Path) -> Result<Contents, RendezvousError> {
-    examine(path, &open(path)?, Belief::OwnAndRoot).map(|(contents, _)| contents)
-}
-
 /// Opens a file for reading. A pipe does not hold it up.
 pub(super) fn open(path: &Path) -> Result<File, RendezvousError> {
     let mut options = OpenOptions::new();

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Pair, RANKS, REPEATS_MAX, Step};
+use super::fingerprint::fingerprint;
+use super::{Bounds, Pair, RANKS, Step};
 use crate::types::Status;
 
 /// What a request is answered with: by whom it was made, and its number.
 pub(super) type Told = BTreeSet<(u32, u32, i32)>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Life {
     Here,
     Away,
@@ -16,7 +17,7 @@ pub(super) enum Life {
     Ended,
 }
 
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug)]
 pub(super) struct ModelOperation {
     pub(super) kind: usize,
     pub(super) came: BTreeSet<u32>,
@@ -28,7 +29,7 @@ pub(super) struct ModelOperation {
 }
 
 /// What ought to happen.
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug)]
 pub(super) struct Model {
     goes_up: [bool; 2],
     lives: [Life; RANKS as usize],
@@ -58,16 +59,58 @@ impl Model {
         self.operations.iter().filter(|operation| operation.is_up && operation.answer.is_none()).count()
     }
 
-    pub(super) fn is_possible(&self, step: Step) -> bool {
+    /// Whether something can happen, within the bounds.
+    pub(super) fn is_possible(&self, step: Step, bounds: Bounds) -> bool {
         let life = |rank: u32| self.lives[rank as usize];
         match step {
-            Step::Arrive(rank, kind) => life(rank) == Life::Here && self.open_requests(rank, kind) < REPEATS_MAX,
+            Step::Arrive(rank, kind) => {
+                let has_place = self.operations.len() < bounds.operations || self.joinable(rank, kind).is_some();
+                life(rank) == Life::Here && has_place && self.open_requests(rank, kind) < bounds.requests
+            }
             Step::Finalize(rank) | Step::Die(rank) => life(rank) == Life::Here,
             Step::Return(rank) => life(rank) == Life::Away,
             Step::Deregister(rank) => matches!(life(rank), Life::Away | Life::Dead),
             Step::TimeOut => self.operations.iter().any(|operation| operation.deadline.is_some() && !operation.is_up),
             Step::Answer { oldest, .. } => self.ups() >= if oldest { 1 } else { 2 },
         }
+    }
+
+    /// The model after a step.
+    pub(super) fn after(&self, step: Step) -> Self {
+        let mut after = self.clone();
+        after.apply(step, u32::MAX);
+        after
+    }
+
+    /// Names for the three that are the same for all states which differ in names alone: they are ordered by all that the
+    /// model knows of them.
+    pub(super) fn names(&self) -> [u32; RANKS as usize] {
+        let part = |op: &ModelOperation, rank: u32| {
+            let waiting = op.waiting.iter().filter(|(who, _)| *who == rank).count();
+            (op.came.contains(&rank), op.lost.contains(&rank), waiting)
+        };
+        let known = |rank: u32| {
+            let parts: Vec<_> = self.operations.iter().map(|op| part(op, rank)).collect();
+            (self.lives[rank as usize], parts)
+        };
+        let mut order = [0, 1, 2];
+        order.sort_by_cached_key(|rank| known(*rank));
+        let mut names = [0; RANKS as usize];
+        (0..RANKS).zip(order).for_each(|(name, rank)| names[rank as usize] = name);
+        names
+    }
+
+    /// A hash of all that makes a difference from here on.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut model = self.clone();
+        let now = std::mem::take(&mut model.now);
+        model.upcalls.clear();
+        for operation in &mut model.operations {
+            operation.deadline = operation.deadline.map(|deadline| deadline.saturating_sub(now));
+            operation.waiting.sort_unstable();
+            operation.waiting.iter_mut().for_each(|(_, number)| *number = 0);
+        }
+        fingerprint(&model)
     }
 
     pub(super) fn apply(&mut self, step: Step, number: u32) -> Told {
@@ -103,14 +146,15 @@ impl Model {
         told
     }
 
-    fn arrive(&mut self, rank: u32, kind: usize, number: u32) {
+    /// The operation that an arrival joins.
+    fn joinable(&self, rank: u32, kind: usize) -> Option<usize> {
         let waits = |operation: &ModelOperation| operation.waiting.iter().any(|(who, _)| *who == rank);
-        let open = self.operations.iter_mut().find(|op| op.kind == kind && !op.is_up && !waits(op));
-        let index = match open {
-            Some(operation) => {
-                let address = std::ptr::from_ref(operation);
-                self.operations.iter().position(|other| std::ptr::eq(other, address)).unwrap()
-            }
+        self.operations.iter().position(|op| op.kind == kind && !op.is_up && !waits(op))
+    }
+
+    fn arrive(&mut self, rank: u32, kind: usize, number: u32) {
+        let index = match self.joinable(rank, kind) {
+            Some(index) => index,
             None => {
                 self.operations.push(ModelOperation {
                     kind,

@@ -1,0 +1,99 @@
+//! What tells states apart: a hash of the text that the core is for `Debug`.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::DefaultHasher;
+use std::fmt::{self, Debug, Write};
+use std::hash::{Hash, Hasher};
+
+/// A hash of a value as `Debug` writes it, where names are numbered by their first mention, and counters are left out.
+pub(super) fn fingerprint(value: &impl Debug) -> u64 {
+    let mut text = Canonical::default();
+    write!(text, "{value:?}").unwrap();
+    let mut hasher = DefaultHasher::new();
+    text.text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Takes the text piece by piece, as derived code writes it: names, punctuation and numbers each by themselves.
+#[derive(Default)]
+struct Canonical {
+    text: String,
+    state: Expected,
+    seen: BTreeMap<(usize, u64), usize>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Expected {
+    #[default]
+    Anything,
+    /// The bracket behind a name, then its number.
+    Bracket(usize),
+    Number(usize),
+    /// So many pieces, then a number that only counts.
+    Counter(usize),
+}
+
+impl Write for Canonical {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        // A tuple is a structure without a name.
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let number = || piece.parse::<u64>().ok();
+        match self.state {
+            Expected::Bracket(name) if piece == "(" => self.state = Expected::Number(name),
+            Expected::Number(name) => {
+                self.state = Expected::Anything;
+                if let Some(number) = number() {
+                    let next = self.seen.len();
+                    let number = *self.seen.entry((name, number)).or_insert(next);
+                    return write!(self.text, "{number}");
+                }
+            }
+            Expected::Counter(0) => {
+                self.state = Expected::Anything;
+                if number().is_some() {
+                    return Ok(());
+                }
+            }
+            Expected::Counter(left) => self.state = Expected::Counter(left - 1),
+            // Most pieces are ruled out by their first letter.
+            _ if !matches!(piece.as_bytes().first(), Some(b'P' | b'U' | b'O' | b'T' | b'l' | b'r' | b'm')) => {
+                self.state = Expected::Anything;
+            }
+            Expected::Anything | Expected::Bracket(_) => {
+                let name = NAMES.iter().position(|name| *name == piece).map(Expected::Bracket);
+                let counter = || COUNTERS.iter().find(|(name, _)| *name == piece).map(|(_, n)| Expected::Counter(*n));
+                self.state = name.or_else(counter).unwrap_or_default();
+            }
+        }
+        self.text.push_str(piece);
+        Ok(())
+    }
+}
+
+const NAMES: [&str; 5] = ["PeerId", "UpcallId", "OperationId", "Tag", "Time"];
+/// Each with the number of pieces between it and its value: a colon, and brackets.
+const COUNTERS: [(&str, usize); 5] =
+    [("last", 1), ("last_index", 1), ("revision", 1), ("last_number", 1), ("members", 4)];
+
+#[test]
+fn names_and_counters_make_no_difference_and_everything_else_does() {
+    use crate::server::PeerId;
+
+    #[derive(Debug)]
+    #[expect(dead_code, reason = "it is for Debug to read")]
+    struct Sample {
+        last: u64,
+        members: Option<(u64, Vec<PeerId>)>,
+        count: u64,
+    }
+    let of = |last, revision, peers: [u64; 2], count| {
+        let peers = peers.into_iter().map(PeerId).collect();
+        fingerprint(&Sample { last, members: Some((revision, peers)), count })
+    };
+    let first = of(1, 1, [4, 7], 3);
+    assert_eq!(first, of(9, 12, [1, 2], 3));
+    assert_ne!(first, of(1, 1, [4, 4], 3));
+    assert_ne!(first, of(1, 1, [4, 7], 4));
+}

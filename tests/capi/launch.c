@@ -1,0 +1,219 @@
+/* Preparation of a job: what is collected where it is started reaches its processes, their environment and their Gets,
+ * and no other job's. */
+#include "host.h"
+
+static const char odd[] = "a=b; \"c\"\n\t\x01\xff$(d)`e`\\";
+
+/* Takes the array of one of the two functions that hand out one, and gives it back. */
+static pmix_info_t *taken;
+static size_t taken_count;
+
+static void take(pmix_info_t *info, size_t count)
+{
+    if (count) PMIX_INFO_CREATE(taken, count);
+    for (size_t i = 0; i < count; i++) PMIX_INFO_XFER(&taken[i], &info[i]);
+    taken_count = count;
+}
+
+static void let_go(void)
+{
+    if (taken) PMIX_INFO_FREE(taken, taken_count);
+    taken = NULL;
+    taken_count = 0;
+}
+
+static void on_setup(pmix_status_t status, pmix_info_t info[], size_t count, void *data, pmix_op_cbfunc_t release,
+                     void *release_data)
+{
+    take(info, count);
+    if (release) release(PMIX_SUCCESS, release_data);
+    done_with(data, status, 0);
+}
+
+static void on_inventory(pmix_status_t status, pmix_info_t *info, size_t count, void *data, pmix_release_cbfunc_t release,
+                         void *release_data)
+{
+    take(info, count);
+    if (release) release(release_data);
+    done_with(data, status, 0);
+}
+
+/* This node's inventory, as a scheduler gets it. */
+static void deliver(void)
+{
+    struct done collected = DONE, delivered = DONE;
+    pmix_status_t status = PMIx_server_collect_inventory(NULL, 0, on_inventory, &collected);
+    CHECK_STATUS(PMIX_SUCCESS, done_result(&collected, status));
+    status = PMIx_server_deliver_inventory(taken, taken_count, NULL, 0, op_done, &delivered);
+    CHECK_STATUS(PMIX_SUCCESS, done_result(&delivered, status));
+    let_go();
+}
+
+static void envar(pmix_info_t *info, const char *key, const char *name, const char *value, char separator)
+{
+    pmix_envar_t envar = {(char *)name, (char *)value, separator};
+    PMIX_INFO_LOAD(info, key, &envar, PMIX_ENVAR);
+}
+
+/* What the nodes of a job of one process here are to get. */
+static void set_up(const char *nspace, pmix_status_t expected, bool wants_quality)
+{
+    pmix_info_t info[8], *wishes;
+    char host[256] = "", *regex = NULL, *ppn = NULL;
+    size_t count = 0, endpoints = 1, wish_count = wants_quality ? 4 : 3;
+    bool yes = true;
+    struct done done = DONE;
+    pmix_data_array_t wish;
+
+    memset(info, 0, sizeof info);
+    gethostname(host, sizeof host - 1);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_generate_regex(host, &regex));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_generate_ppn("0", &ppn));
+    PMIX_INFO_CREATE(wishes, wish_count);
+    PMIX_INFO_LOAD(&wishes[0], "pmix.alloc.netid", "my.net", PMIX_STRING);
+    PMIX_INFO_LOAD(&wishes[1], "pmix.alloc.endpts", &endpoints, PMIX_SIZE);
+    PMIX_INFO_LOAD(&wishes[2], "pmix.alloc.nsec", &yes, PMIX_BOOL);
+    if (wants_quality) {
+        PMIX_INFO_LOAD(&wishes[3], "pmix.alloc.netqos", "gold", PMIX_STRING);
+        PMIX_INFO_REQUIRED(&wishes[3]);
+    }
+    wish.type = PMIX_INFO;
+    wish.size = wish_count;
+    wish.array = wishes;
+    PMIX_INFO_LOAD(&info[count++], PMIX_NODE_MAP, regex, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[count++], PMIX_PROC_MAP, ppn, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[count++], "pmix.alloc.net", &wish, PMIX_DATA_ARRAY);
+    envar(&info[count++], PMIX_SET_ENVAR, "CAPI_ODD", odd, 0);
+    envar(&info[count++], PMIX_SET_ENVAR, "CAPI_LIST", "old", 0);
+    envar(&info[count++], PMIX_PREPEND_ENVAR, "CAPI_LIST", "new", ':');
+    pmix_status_t status = PMIx_server_setup_application(nspace, info, count, on_setup, &done);
+    if (status == PMIX_SUCCESS) status = done_result(&done, status);
+    CHECK_STATUS(expected, status);
+    for (size_t i = 0; i < count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    PMIX_INFO_FREE(wishes, wish_count);
+    free(regex);
+    free(ppn);
+}
+
+static void support(const char *nspace, pmix_status_t expected)
+{
+    struct done done = DONE;
+    pmix_status_t status = PMIx_server_setup_local_support(nspace, taken, taken_count, op_done, &done);
+    if (status == PMIX_SUCCESS) status = done_result(&done, status);
+    CHECK_STATUS(expected, status);
+}
+
+/* Two calls for one process give the same environment. */
+static void forks_alike(const char *nspace)
+{
+    pmix_proc_t proc = proc_of(nspace, 0);
+    char **one = NULL, **other = NULL;
+
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&proc, &one));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&proc, &other));
+    for (size_t i = 0; one[i] || other[i]; i++) {
+        CHECK(one[i] && other[i]);
+        if (!one[i] || !other[i]) break;
+        CHECK_TEXT(one[i], other[i]);
+    }
+    for (size_t i = 0; one[i]; i++) free(one[i]);
+    for (size_t i = 0; other[i]; i++) free(other[i]);
+    free(one);
+    free(other);
+}
+
+static void run(const char *nspace, const char *role)
+{
+    pid_t pid = host_fork(nspace, 0, role);
+    host_wait(pid, 0);
+}
+
+static pmix_server_module_t module;
+
+static void host(void)
+{
+    pmix_info_t bad;
+
+    host_start(&module);
+    if (stock()) { /* which has nothing of the fabric to give */
+        host_job("before", 1, 1);
+        forks_alike("before");
+        host_stop();
+        return;
+    }
+    deliver();
+    set_up("before", PMIX_SUCCESS, false);
+    host_job("before", 1, 1);
+    support("before", PMIX_SUCCESS);
+    forks_alike("before");
+    run("before", "prepared");
+    let_go();
+
+    set_up("after", PMIX_SUCCESS, false); /* the other way round */
+    support("after", PMIX_SUCCESS);
+    host_job("after", 1, 1);
+    run("after", "prepared");
+    let_go();
+
+    host_job("other", 1, 1);
+    run("other", "unprepared");
+
+    set_up("before", PMIX_ERR_NOT_SUPPORTED, true);
+    CHECK_NUMBER(0, taken_count);
+    memset(&bad, 0, sizeof bad);
+    envar(&bad, PMIX_SET_ENVAR, "A=B", "c", 0);
+    taken = &bad;
+    taken_count = 1;
+    support("other", PMIX_ERR_BAD_PARAM);
+    taken = NULL;
+    taken_count = 0;
+    PMIX_INFO_DESTRUCT(&bad);
+    host_stop();
+}
+
+/* The job's own array: its name with what there is, then what of the wish was fulfilled. */
+static void has_key(const pmix_value_t *value)
+{
+    CHECK_NUMBER(PMIX_DATA_ARRAY, value->type);
+    const pmix_info_t *infos = value->data.darray->array;
+    size_t count = value->data.darray->size;
+    CHECK(count >= 2);
+    CHECK_TEXT("my.net", infos[0].key);
+    const pmix_info_t *key = info_of(infos, count, "pmix.alloc.nsec");
+    CHECK(key && key->value.type == PMIX_BYTE_OBJECT && key->value.data.bo.size == 32);
+    /* As many endpoints as interfaces can give, which a machine for tests may not have. */
+    const pmix_info_t *endpoints = info_of(infos, count, "pmix.alloc.endpts");
+    CHECK((endpoints != NULL) == (infos[0].value.data.darray->size > 0));
+}
+
+static int client(const char *role)
+{
+    bool is_prepared = strcmp(role, "prepared") == 0;
+    pmix_value_t *value = NULL;
+    bool at_once = true;
+    pmix_info_t info;
+
+    client_start();
+    if (is_prepared) {
+        CHECK_TEXT(odd, getenv("CAPI_ODD"));
+        CHECK_TEXT("new:old", getenv("CAPI_LIST"));
+    } else CHECK(!getenv("CAPI_ODD") && !getenv("CAPI_LIST"));
+    pmix_proc_t job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_IMMEDIATE, &at_once, PMIX_BOOL);
+    pmix_status_t status = PMIx_Get(&job, "my.net", &info, 1, &value);
+    CHECK_STATUS(is_prepared ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, status);
+    if (status == PMIX_SUCCESS) {
+        has_key(value);
+        PMIX_VALUE_RELEASE(value);
+    }
+    PMIX_INFO_DESTRUCT(&info);
+    return client_end();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return client(argv[1]);
+    host();
+    return finish();
+}
