@@ -57,13 +57,11 @@ fn judge(role: &str, fault: Fault, traced: &Traced, end: ExitStatus, said: &str)
             let is_for_memory = fault.what == What::Error(Errno::ENOMEM);
             assert!(is_for_memory && says_no_memory(said), "aborts: {}", context());
         }
-        // What comes before any code of ours has no words for it.
-        Some(Ok(Signal::SIGSEGV)) if fault.what == What::Error(Errno::ENOMEM) && fault.at == 0 => {}
         Some(other) => panic!("ends by {other:?}: {}", context()),
         None if end.success() && is_whole => {}
         None => {
-            // The launcher's words, a rank's, or the dynamic linker's.
-            let is_explained = ["modex: ", ERROR, "error while loading"].iter().any(|text| said.contains(text));
+            // The launcher's words, or a rank's.
+            let is_explained = ["modex: ", ERROR].iter().any(|text| said.contains(text));
             assert!(traced.struck.is_some() && !fault.what.is_harmless(), "this must not matter: {}", context());
             assert!(is_explained && !said.contains("panicked"), "says nothing of it: {}", context());
         }

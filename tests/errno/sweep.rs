@@ -34,8 +34,8 @@ const FOUND: [(&str, &str); 10] = [
     ("server", "ENOMEM:once:4"),
     ("server", "ENOMEM:once:6"),
     ("server", "EINTR:once:10"),
-    ("launcher", "EMFILE:forgood:25"),
-    ("launcher", "EMFILE:forgood:42"),
+    ("launcher", "EMFILE:forgood:20"),
+    ("launcher", "EMFILE:forgood:36"),
     ("launcher", "ECONNRESET:forgood:5"),
 ];
 

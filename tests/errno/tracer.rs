@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::read_link;
 
 use nix::errno::Errno;
-use nix::libc::{SYS_getppid, SYS_readv, SYS_recvmsg, SYS_sendmsg, SYS_writev};
+use nix::libc::{SYS_getppid, SYS_poll, SYS_readv, SYS_recvmsg, SYS_sendmsg, SYS_writev};
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
@@ -26,6 +26,8 @@ pub(crate) struct Traced {
 struct Thread {
     /// It said that what it does now is not of interest. Threads that say nothing always are.
     is_exempt: bool,
+    /// It has become another program, none of whose own code has run: the dynamic linker knows neither interruptions nor want.
+    is_loading: bool,
     is_inside: bool,
     on_return: Option<OnReturn>,
 }
@@ -100,9 +102,10 @@ impl Tracer {
                 self.at_the_border(thread);
                 self.go_on(thread, None);
             }
-            // Another program, of which everything is of interest. It has yet to return from the call that made it.
+            // Another program. It has yet to return from the call that made it.
             WaitStatus::PtraceEvent(thread, _, event) if event == ptrace::Event::PTRACE_EVENT_EXEC as i32 => {
-                self.threads = BTreeMap::from([(thread, Thread { is_inside: true, ..Thread::default() })]);
+                self.threads =
+                    BTreeMap::from([(thread, Thread { is_inside: true, is_loading: true, ..Thread::default() })]);
                 self.go_on(thread, None);
             }
             WaitStatus::PtraceEvent(thread, ..) => self.go_on(thread, None),
@@ -148,10 +151,12 @@ impl Tracer {
             thread.is_exempt = !thread.is_exempt;
             return;
         }
+        // The first thing that the standard library does.
+        thread.is_loading &= number != SYS_poll;
         let call = Call { number, args: [registers.rdi, registers.rsi, registers.rdx] };
         let descriptor = format!("/proc/{id}/fd/{}", call.args[0]);
         let leads_to = || read_link(&descriptor).map_or_else(|_| String::new(), |to| to.display().to_string());
-        if thread.is_exempt || !self.fault.what.fits(&call, leads_to) {
+        if thread.is_exempt || thread.is_loading || !self.fault.what.fits(&call, leads_to) {
             return;
         }
         let place = self.traced.concerned;
