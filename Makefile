@@ -84,7 +84,7 @@ unit: lib ## unit, property and integration tests
 	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
 
 explore: ## the property tests with new seeds and many cases (EXPLORE_CASES=20000), and three operations in the search of their states
-	env -u PROPTEST_RNG_SEED PROPTEST_CASES=$(EXPLORE_CASES) MODEX_SEARCH=all $(CARGO) test --all-features --lib
+	env -u PROPTEST_RNG_SEED PROPTEST_CASES=$(EXPLORE_CASES) MODEX_SEARCH=all $(CARGO) test --all-features --lib --test mixed_jobs --test wire_memory
 
 sim: ## simulated clusters under faults, and defects planted to see that they are found (SIM_SEEDS=A..B)
 	$(CARGO) build --all-features --bin modex

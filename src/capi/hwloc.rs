@@ -213,10 +213,15 @@ pub unsafe fn destroy_topology(topology: *mut c_void) {
     if is_kept(topology) {
         return;
     }
-    if let Ok(hwloc) = functions("destroy a topology") {
-        // SAFETY: the caller's contract.
-        unsafe { (hwloc.topology_destroy)(topology) };
+    let what = "destroy a topology";
+    let Ok(hwloc) = functions(what) else { return };
+    // SAFETY: the caller's contract.
+    if let Err(error) = unsafe { hwloc.expect_own_layout(topology, what) } {
+        tracing::warn!("{error}; its memory stays");
+        return;
     }
+    // SAFETY: the caller's contract.
+    unsafe { (hwloc.topology_destroy)(topology) };
 }
 
 impl Functions {

@@ -3,7 +3,7 @@
 use super::blob;
 use super::decimal::{push_number, push_range};
 use super::nodes::NodeList;
-use super::ranks::RankMap;
+use super::ranks::{RankMap, TEXT_BYTES};
 
 /// Writes a node map that every released library reads: `raw:` for short lists, `blob:` for long ones.
 ///
@@ -19,7 +19,8 @@ pub fn generate_nodes(nodes: &NodeList) -> Vec<u8> {
 /// listed one by one, because readers of these forms do not count out runs.
 #[must_use]
 pub fn generate_ranks(ranks: &RankMap) -> Vec<u8> {
-    let mut text = String::new();
+    let expected = usize::try_from(ranks.rank_count()).unwrap_or_default();
+    let mut text = String::with_capacity(expected.saturating_mul(TEXT_BYTES));
     for node in 0..ranks.node_count() {
         if node > 0 {
             text.push(';');

@@ -182,7 +182,7 @@ impl RankMap {
 }
 
 /// Bytes of a rank of a large job, and of the comma behind it.
-const TEXT_BYTES: usize = 8;
+pub(super) const TEXT_BYTES: usize = 8;
 
 /// Bits for each rank of a map in a table of all ranks; a sorted copy of the runs takes as much.
 const BITS_A_RANK_MAX: u32 = 64;

@@ -68,7 +68,11 @@ impl Session {
     /// What follows from the topology; `None` if nothing does, or there is no topology.
     pub(super) fn derived(&self, request: &GetRequest) -> Option<Value> {
         let wanted = Derivable::of(request.key.as_ref()?.as_str()).filter(|_| may_follow(request))?;
+        let job = &request.proc.namespace;
+        let is_here = *job == self.proc().namespace || self.near_ranks(job).is_some_and(|ranks| !ranks.is_empty());
         match wanted {
+            // What a node is like follows for those that are there.
+            Derivable::Xml | Derivable::Topology if !is_here => None,
             Derivable::Xml => Some(Value::from(self.machine().ok()?.xml())),
             Derivable::Topology => {
                 let machine = self.machine().ok()?;
@@ -97,7 +101,9 @@ impl Session {
 
     fn of_process(&self, wanted: Derivable, proc: &ProcId) -> Option<Value> {
         let (job, rank) = match proc.rank {
-            Rank::Undefined => (&proc.namespace, self.proc().rank.process()?),
+            Rank::Undefined if proc.namespace == self.proc().namespace => {
+                (&proc.namespace, self.proc().rank.process()?)
+            }
             rank => (&proc.namespace, rank.process()?),
         };
         let processors = self.processors_of(job, rank).filter(|_| self.is_near(job, rank))?;

@@ -56,7 +56,8 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         let is_new = process.described.lock().insert(namespace.clone());
         if is_new {
             resources::add(&mut description, &process.resources.lock());
-            resources::add(&mut description, &process.allocated.lock().remove(&namespace).unwrap_or_default());
+            let allocated = process.allocated.lock().get(&namespace).cloned();
+            resources::add(&mut description, &allocated.unwrap_or_default());
         }
         // One of the two is called.
         let description = Cell::new(description);
@@ -211,10 +212,12 @@ pub unsafe extern "C" fn PMIx_server_deregister_resources(
     })
 }
 
-/// Notes how the description of a job went: one whose first was refused is not described.
+/// Notes how the description of a job went: one whose first was refused is not described, and keeps what was allocated for it.
 fn note(process: &ServerProcess, namespace: &Namespace, is_first: bool, is_described: bool) {
-    if is_first && !is_described {
-        process.described.lock().remove(namespace);
+    match (is_first, is_described) {
+        (true, false) => drop(process.described.lock().remove(namespace)),
+        (true, true) => drop(process.allocated.lock().remove(namespace)),
+        _ => {}
     }
 }
 

@@ -29,11 +29,13 @@ use crate::api::{BuildError, ForeignClients, Server, ServerError, ToolAdmission,
 use crate::gds::registration::{JobDescription, RegisterError};
 use crate::keys;
 use crate::remedy::explain_start;
-use crate::types::{Info, Key, Namespace, ProcId};
+use crate::types::{Info, Key, Namespace, ProcId, Time};
 
 /// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
 /// writes. Whoever holds the pipe longer is killed; what it wrote until then is passed on.
 const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
+/// How often to look for ends of children and for news: where the kernel has no memory, the byte that tells of them is lost.
+const LOOKS_AFTER: Duration = Duration::from_secs(5);
 
 /// What the user asked for.
 #[derive(Clone, Debug)]
@@ -93,6 +95,8 @@ pub(super) struct Job {
     children: Children,
     streams: Vec<Option<Stream>>,
     wakeups: Wakeups,
+    /// When to look for ends of children and for news, heard of or not.
+    look_at: Time,
     outlet: Outlet,
     floor: Floor,
     /// Whether output is left in the ranks' pipes because the outlet has no room.
@@ -136,6 +140,7 @@ impl Job {
             children: Children::new(guardian.group()),
             streams: Vec::new(),
             wakeups,
+            look_at: Time::ZERO + LOOKS_AFTER,
             outlet: Outlet::new(bell),
             floor: Floor::default(),
             is_paused: false,
@@ -234,7 +239,14 @@ impl Job {
     }
 
     fn turn(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
-        let wakeups = self.wakeups.wait(limit).map_err(|reason| JobError::System { doing: "wait", reason })?;
+        let before_look = self.look_at.since(self.clock.now());
+        let limit = limit.map_or(before_look, |limit| limit.min(before_look));
+        let mut wakeups =
+            self.wakeups.wait(Some(limit)).map_err(|reason| JobError::System { doing: "wait", reason })?;
+        if self.look_at <= self.clock.now() {
+            wakeups.extend([Wakeup::Child, Wakeup::News]);
+            self.look_at = self.clock.now() + LOOKS_AFTER;
+        }
         for wakeup in wakeups {
             match wakeup {
                 Wakeup::Child => self.collect_ended(),

@@ -12,10 +12,6 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 /// Signals that ask the launcher to end the job.
 const STOP_SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// When to look for ends of children and for news though nothing has been heard of any: where the kernel has no memory, the byte that
-/// tells of them is lost.
-const LOOKS_AFTER: Duration = Duration::from_secs(5);
-
 /// First token of the output streams; smaller ones are the sources below.
 const STREAM_FIRST: u64 = 16;
 const CHILD: u64 = 0;
@@ -95,13 +91,12 @@ impl Wakeups {
     /// noticed before.
     pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<Vec<Wakeup>> {
         let mut events = [EpollEvent::empty(); 64];
-        let is_short = limit.is_some_and(|limit| limit <= LOOKS_AFTER);
-        let limit = limit.map_or(LOOKS_AFTER, |limit| limit.min(LOOKS_AFTER));
-        // Rounded up: waking a moment too early would spin until the deadline.
-        let milliseconds = limit.as_nanos().div_ceil(1_000_000);
-        let timeout = EpollTimeout::try_from(i32::try_from(milliseconds).unwrap_or(i32::MAX));
-        let count = match self.poll.wait(&mut events, timeout.unwrap_or(EpollTimeout::MAX)) {
-            Ok(0) if !is_short => return Ok(vec![Wakeup::Child, Wakeup::News]),
+        let timeout = limit.map_or(EpollTimeout::NONE, |limit| {
+            // Rounded up: waking a moment too early would spin until the deadline.
+            let milliseconds = limit.as_nanos().div_ceil(1_000_000);
+            EpollTimeout::try_from(i32::try_from(milliseconds).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::MAX)
+        });
+        let count = match self.poll.wait(&mut events, timeout) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),

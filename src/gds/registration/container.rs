@@ -59,6 +59,8 @@ pub(super) fn qualified(info: &Info) -> Result<Qualified<'_>, RegisterError> {
     Infos::of(key, &info.value)?;
     let qualified = Qualified::of(&info.value).ok_or_else(|| RegisterError::NoValue.about(key))?;
     match qualified.key().as_str() {
+        // What has no qualifiers has been taken out of one already.
+        _ if qualified.qualifiers().next().is_none() => Err(RegisterError::NestedQualified.about(key)),
         QUALIFIED_VALUE => Err(RegisterError::NestedQualified.about(key)),
         inner => Rule::of(inner).check(inner, qualified.value()).map(|_| qualified),
     }

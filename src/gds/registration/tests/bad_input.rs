@@ -120,7 +120,7 @@ fn a_qualified_value_holds_a_value_of_its_key_and_no_other_qualified_value() {
         let qualifier = Info { flags: InfoFlags::QUALIFIER.bits(), ..info("q", 1_u32) };
         array("pmix.qual.val", vec![inner, qualifier])
     };
-    let nested = (0..100_000).fold(info("k", 1_u32), |inner, _| array("pmix.qual.val", vec![inner]));
+    let nested = |levels: u32| (0..levels).fold(info("k", 1_u32), |inner, _| array("pmix.qual.val", vec![inner]));
     for (wrap, place) in [(None, ""), (Some("node"), "node.arr[0] "), (Some("proc"), "pdata[0] ")] {
         let around = |inner: Info| match wrap {
             None => inner,
@@ -128,7 +128,9 @@ fn a_qualified_value_holds_a_value_of_its_key_and_no_other_qualified_value() {
             Some(_) => process(0, vec![inner]),
         };
         let place = format!("{place}\"pmix.qual.val\": ");
-        stands_at(&[around(nested.clone())], &place, "another qualified value");
+        for levels in [2, 3, 100_000] {
+            stands_at(&[around(nested(levels))], &place, "another qualified value");
+        }
         stands_at(&[around(qualified(array("pmix.qual.val", vec![])))], &place, "another qualified value");
         stands_at(&[around(array("pmix.qual.val", vec![]))], &place, "empty array");
         let wrong = said(&[around(qualified(info("pmix.locstr", 1_u32)))]);
