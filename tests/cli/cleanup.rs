@@ -64,6 +64,26 @@ fn a_launcher_under_a_launcher_leaves_nothing_either() {
     }
 }
 
+/// A guardian that was asked to stop with its group while it started died of that, and the directory stayed.
+#[test]
+fn a_guardian_is_deaf_to_what_its_group_is_sent_from_its_first_moment() {
+    let mut running = script(&["-n", "1"], "echo started; exec sleep 1000").start();
+    assert_eq!(running.line(), "started\n");
+    let is_guardian = |id: &&i32| {
+        let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == b"guardian")
+    };
+    let processes = running.processes();
+    let guardian = processes.iter().find(is_guardian).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{guardian}/status")).unwrap();
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+    let blocked = u64::from_str_radix(blocked, 16).unwrap();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        assert_ne!(blocked & (1 << (signal as i32 - 1)), 0, "{signal} in {blocked:x}");
+    }
+    running.kill_launcher();
+}
+
 #[test]
 fn a_launcher_that_is_killed_takes_everything_with_it() {
     let mut running = script(&["-n", "3"], &format!("trap '' TERM HUP INT; {ORPHAN}; exec sleep 1000")).start();

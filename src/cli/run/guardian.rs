@@ -10,12 +10,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::unistd::{Pid, getpgrp, getpid};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::census::{self, Traits};
 use super::session;
@@ -36,12 +33,13 @@ impl Guardian {
     /// Starts the helper and makes it responsible for a directory that need not exist yet. A Ctrl-C meant for the
     /// launcher does not reach the helper's group.
     pub(in crate::cli) fn start(directory: &Path) -> io::Result<Self> {
-        let mut process = Command::new(std::env::current_exe()?)
-            .arg(SUBCOMMAND)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        // Its group is asked to stop as a whole, perhaps before it has run a line of its own, and it stays until the end.
+        let before = stop_signals().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let started = command.spawn();
+        before.thread_set_mask()?;
+        let mut process = started?;
         let orders = process.stdin.take();
         let group = Pid::from_raw(i32::try_from(process.id()).map_err(io::Error::other)?);
         let mut guardian = Self { process, group, orders };
@@ -91,10 +89,6 @@ impl Orders {
 
 /// The helper's life: waits for the end of its input and cleans up if nobody else did.
 pub(crate) fn run() -> u8 {
-    // The launcher asks the whole group to stop; the guardian stays until the end. A failure leaves it as it was.
-    for signal in [SIGINT, SIGTERM] {
-        let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
-    }
     let orders = Orders::read(io::stdin().lock());
     if orders.done {
         // A launcher that has no descriptor left can't go through its directory.
@@ -118,6 +112,11 @@ pub(crate) fn run() -> u8 {
         let _ = killpg(getpgrp(), Signal::SIGKILL);
     }
     0
+}
+
+/// What the launcher sends its whole group.
+fn stop_signals() -> SigSet {
+    SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
 }
 
 /// Whether this process is a guardian: it must not be killed, or nobody cleans up after its launcher.
