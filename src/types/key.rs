@@ -8,7 +8,7 @@ use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 
 /// The name of a key: 1 to 511 bytes of UTF-8 without a NUL.
 ///
-/// What a store calls by names of its own begins with a NUL ([`Key::internal`]), so nobody's key is ever one of these.
+/// What a store calls by names of its own begins with a NUL, so nobody's key is ever one of these.
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_key_t`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
