@@ -87,7 +87,7 @@ impl<S: Publish> Server<S> {
         let Questions { requester, queries, told, verdict } = questions;
         let mut found = told.clone();
         let told: BTreeSet<&str> = told.iter().map(|info| info.key.as_str()).collect();
-        let (mut asked, mut asked_count, mut understood) = (BTreeSet::new(), 0_usize, false);
+        let (mut asked, mut is_all_there, mut understood) = (BTreeSet::new(), true, false);
         let mut bytes_left = self.config.limits.query_bytes_max;
         for (index, query) in queries.iter().enumerate() {
             let scope = Scope::of(&query.qualifiers, requester, index)?;
@@ -96,13 +96,18 @@ impl<S: Publish> Server<S> {
                 if !asked.insert((scope.clone(), name)) {
                     continue;
                 }
-                asked_count = asked_count.saturating_add(1);
-                let Ok(key) = Key::from_bytes(name.as_bytes()) else { continue };
+                let Ok(key) = Key::from_bytes(name.as_bytes()) else {
+                    is_all_there = false;
+                    continue;
+                };
                 understood |= OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str());
                 if told.contains(key.as_str()) {
                     continue;
                 }
-                let Some(value) = self.fact(&mut asking, &key)? else { continue };
+                let Some(value) = self.fact(&mut asking, &key)? else {
+                    is_all_there = false;
+                    continue;
+                };
                 let size_bytes = footprint(&value).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 bytes_left = bytes_left.checked_sub(size_bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 found.push(Info { key, flags: 0, value });
@@ -111,8 +116,8 @@ impl<S: Publish> Server<S> {
         let status = match found.len() {
             0 if understood => Status::ERR_NOT_FOUND,
             0 => verdict.unwrap_or(Status::ERR_NOT_SUPPORTED),
-            count if count < asked_count => Status::ERR_PARTIAL_SUCCESS,
-            _ => Status::SUCCESS,
+            _ if is_all_there => Status::SUCCESS,
+            _ => Status::ERR_PARTIAL_SUCCESS,
         };
         Ok((status, found))
     }

@@ -12,8 +12,9 @@ use crate::shmem::SegmentOptions;
 use crate::topo::SharedMachine;
 use crate::types::{Info, Key, ProcId, Query, Status, Text, Topology, Value};
 
-const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x1">
-    <object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object></object></topology>"#;
+const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
+    <object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
+    <object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object></object></topology>"#;
 const LOCALITY: &str = "hwloc:CR0:HT0";
 
 fn hardware() -> NodeHardware {
