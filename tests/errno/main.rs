@@ -32,6 +32,8 @@ fn client_process() {
         #[cfg(feature = "cli")]
         Some("launcher") => roles::launcher(),
         #[cfg(feature = "cli")]
+        Some("next launcher") => roles::next_launcher(),
+        #[cfg(feature = "cli")]
         Some("launched") => roles::launched(),
         Some(other) => panic!("unknown role {other}"),
         None => {}
@@ -69,7 +71,7 @@ fn a_launcher_to_which_the_kernel_says_no_runs_the_job_or_says_why_and_leaves_no
 fn faults_are_read_as_they_are_written() {
     for (what, extents) in KINDS {
         for &extent in extents {
-            let text = Fault { what, extent, at: 3 }.to_string();
+            let text = Fault { what, extent, at: 3, aim: None }.to_string();
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
         }
     }
