@@ -98,7 +98,8 @@ impl Tracer {
             if pid == process && matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
                 break;
             }
-            let status = waitpid(pid, Some(any)).unwrap();
+            // One that was killed meanwhile waits itself: a leader can be waited for when all its threads have been.
+            let status = waitpid(pid, Some(any | WaitPidFlag::WNOHANG)).unwrap();
             self.step(status);
         }
         self.traced
