@@ -5,7 +5,8 @@
 //! its peers all get the same news, its clients an error, and the next server finds nothing in its way.
 //!
 //! `cargo test` kills a client everywhere, and tries a few places of each other kind; `make faults` tries all.
-//! `MODEX_FAULT=client:EMFILE:once:17` tries one.
+//! `MODEX_FAULT=client:EMFILE:once:17` tries one. Whoever stops all processes for longer than the alarms wait finds those hanging that
+//! ran: such places are to be tried again.
 #![cfg(target_arch = "x86_64")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
