@@ -5,21 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::faults::{Canary, Faults};
 use super::invariants::Rule;
-use super::parties::{Group, PartyId, affected, group_of};
-use super::process::{Asked, State, Why};
+use super::parties::{Group, PartyId};
+use super::process::{Asked, Why};
 use super::program::{Invite, Phase};
 use super::world::World;
 use crate::client::{
-    ANSWERS, Acceptance, Call, CallError, CallId, Conclusion, Construction, ENDINGS, Input, Invitation, Outcome,
-    addressed, description,
+    ANSWERS, Acceptance, Call, CallError, CallId, Conclusion, Construction, Input, Invitation, Outcome, addressed,
+    description,
 };
-use crate::events::Event as Happened;
 use crate::gds::AsStatus;
 use crate::keys;
-use crate::proto::notification::Event as Notification;
-use crate::proto::{Command, GROUP_VERDICT, Group as GroupCall, JobControl, Notify, RegisterEvents, Reply, Request};
+use crate::proto::{Command, Group as GroupCall, JobControl, Notify, RegisterEvents, Reply, Request};
 use crate::server::PeerId;
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Text, Time, Value};

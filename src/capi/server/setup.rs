@@ -200,7 +200,8 @@ mod tests {
         process.described.lock().insert(namespace.clone());
         assert!(give(&process, &namespace, value()).is_ok());
         assert_eq!(process.allocated.lock().get(&namespace), Some(&value()), "the core knows no such job");
-        let description = JobDescription::new(&namespace).nodes(["n0"]).ranks_by_node([0..1]).build().unwrap();
+        let description =
+            JobDescription::new(&namespace).nodes(["n0"]).ranks_by_node(std::iter::once(0..1)).build().unwrap();
         process.server().register_namespace(&namespace, 1, description).unwrap();
         // The registration had looked before there was anything.
         note(&process, &namespace, Some(&[]), true);
