@@ -1,7 +1,8 @@
 //! Values of processes elsewhere, asked for by one process and by 64 at once: what one question to the host costs both.
 //!
-//! Each round is about a process that nobody has asked about before. The host answers at once, so what is measured is this
-//! node's. That 64 askers cost the host one question is checked.
+//! Each round is about a process that nobody has asked about before. The host answers at once, so that what is measured is
+//! this node's, or after the time that a network takes. That 64 askers cost the host one question is checked. Beside it:
+//! rounds in which nobody asks anything. What these take is the machine's time to wake and gather so many threads.
 #![expect(clippy::disallowed_methods, reason = "a bench measures")]
 
 mod support;
@@ -20,6 +21,8 @@ const CLIENTS: u32 = 64;
 const RANKS: u32 = 4_000_000;
 const KEY: &str = "bench.endpoint";
 const VALUE_BYTES: usize = 128;
+/// How long an answer from another node may take.
+const NETWORK: Duration = Duration::from_millis(1);
 
 fn main() -> Result<(), Failure> {
     let mut criterion = Criterion::default().sample_size(10).configure_from_args();
@@ -28,8 +31,13 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every process elsewhere has put one value. Counts what it is asked.
-struct Elsewhere(Arc<AtomicU32>);
+/// Every process elsewhere has put one value.
+struct Elsewhere {
+    /// How often the host was asked.
+    asked: Arc<AtomicU32>,
+    /// How long it takes to answer.
+    delay: Duration,
+}
 
 impl Host for Elsewhere {
     fn capabilities(&self) -> Capabilities {
@@ -37,7 +45,10 @@ impl Host for Elsewhere {
     }
 
     fn direct_modex(&self, _: DirectModex, reply: Responder<Vec<Kval>>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if !self.delay.is_zero() {
+            std::thread::sleep(self.delay);
+        }
         reply.succeed(vec![Kval { key: Key::from_static(KEY), value: Value::ByteObject(vec![7; VALUE_BYTES]) }]);
     }
 }
@@ -52,9 +63,9 @@ struct Node {
 }
 
 impl Node {
-    fn start() -> Result<Self, Failure> {
+    fn start(delay: Duration) -> Result<Self, Failure> {
         let asked = Arc::new(AtomicU32::new(0));
-        let server = Server::builder().hostname("node0").start(Elsewhere(Arc::clone(&asked)))?;
+        let server = Server::builder().hostname("node0").start(Elsewhere { asked: Arc::clone(&asked), delay })?;
         let job = Namespace::new("bench")?;
         let description = JobDescription::new(&job).nodes(["node0", "node1"]);
         let description = description.ranks_by_node([0..CLIENTS, CLIENTS..RANKS]).build()?;
@@ -68,33 +79,16 @@ impl Node {
         Ok(Self { clients, asked, next: AtomicU32::new(CLIENTS), _server: server })
     }
 
-    /// So many rounds, in each of which all of the first `askers` clients ask about one process at once. The time of all
-    /// rounds, from the moment when all are ready until the last has its answer.
+    /// So many rounds, in each of which all of the first `askers` clients ask about one process at once.
     fn rounds(&self, askers: usize, rounds: u64) -> Duration {
         let asked = self.asked.load(Ordering::Relaxed);
         let first = self.next.fetch_add(u32::try_from(rounds).unwrap_or(u32::MAX), Ordering::Relaxed);
-        let barrier = Barrier::new(askers + 1);
-        let mut total = Duration::ZERO;
-        std::thread::scope(|scope| {
-            for client in self.clients.iter().take(askers) {
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    for round in 0..rounds {
-                        let rank = first + u32::try_from(round).unwrap_or(u32::MAX);
-                        let proc = ProcId::new(client.proc().namespace.clone(), rank);
-                        barrier.wait();
-                        let found = client.get_value(&proc, KEY, &GetOptions::new());
-                        barrier.wait();
-                        assert!(found.is_ok_and(|found| found.as_bytes().map(<[u8]>::len) == Some(VALUE_BYTES)));
-                    }
-                });
-            }
-            for _ in 0..rounds {
-                barrier.wait();
-                let begun = Instant::now();
-                barrier.wait();
-                total += begun.elapsed();
-            }
+        let total = together(askers, rounds, |client, round| {
+            let Some(client) = self.clients.get(client) else { return };
+            let rank = first + u32::try_from(round).unwrap_or(u32::MAX);
+            let proc = ProcId::new(client.proc().namespace.clone(), rank);
+            let found = client.get_value(&proc, KEY, &GetOptions::new());
+            assert!(found.is_ok_and(|found| found.as_bytes().map(<[u8]>::len) == Some(VALUE_BYTES)));
         });
         let questions = u64::from(self.asked.load(Ordering::Relaxed) - asked);
         assert_eq!(questions, rounds, "one question to the host for each process");
@@ -102,12 +96,43 @@ impl Node {
     }
 }
 
+/// So many rounds, in each of which that many threads do something at once. The time of all rounds, from the moment when
+/// all are ready until the last is done.
+fn together(threads: usize, rounds: u64, act: impl Fn(usize, u64) + Sync) -> Duration {
+    let (barrier, act) = (&Barrier::new(threads + 1), &act);
+    let mut total = Duration::ZERO;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    barrier.wait();
+                    act(thread, round);
+                    barrier.wait();
+                }
+            });
+        }
+        for _ in 0..rounds {
+            barrier.wait();
+            let begun = Instant::now();
+            barrier.wait();
+            total += begun.elapsed();
+        }
+    });
+    total
+}
+
 fn fetch(criterion: &mut Criterion) -> Result<(), Failure> {
-    let node = Node::start()?;
+    let (at_once, later) = (Node::start(Duration::ZERO)?, Node::start(NETWORK)?);
     let mut group = criterion.benchmark_group("direct modex");
     for askers in [1, 2, 8, usize::try_from(CLIENTS)?] {
+        group.bench_function(format!("{askers} meet and ask nothing"), |bench| {
+            bench.iter_custom(|rounds| together(askers, rounds, |_, _| ()));
+        });
         group.bench_function(format!("{askers} ask at once"), |bench| {
-            bench.iter_custom(|rounds| node.rounds(askers, rounds));
+            bench.iter_custom(|rounds| at_once.rounds(askers, rounds));
+        });
+        group.bench_function(format!("{askers} ask at once, answer after 1 ms"), |bench| {
+            bench.iter_custom(|rounds| later.rounds(askers, rounds));
         });
     }
     group.finish();

@@ -32,9 +32,9 @@ fn every_cell_of_the_table_of_peers_names_tests_that_exist() {
 }
 
 /// Its own proof: names of what is no test, or no longer, are not found.
-/// The attributes stand in a text that is read, so that nothing is turned off by them.
 #[test]
 fn a_function_that_is_no_test_is_not_found() {
+    // The last two are in the text because they must not count: nothing of this project is turned off by them.
     let source = "#[test]\nfn one() {}\n\nfn two() {}\n\n    #[test]\n    #[should_panic]\n    fn three() {}\n// fn four()\n\
          #[test]\n#[cfg(any())]\nfn five() {}\n\n#[ignore = \"slow\"]\n#[test]\nfn six() {}\n";
     assert_eq!(tests_of(source), BTreeSet::from(["one".to_owned(), "three".to_owned()]));

@@ -1,6 +1,6 @@
 //! Integers: groups of seven bits since V4, fixed width before.
 
-use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
+use super::{Codec, DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
 use crate::types::DataType;
 
 /// A number of 2, 4 or 8 bytes.
@@ -69,11 +69,15 @@ fn write_groups(writer: &mut Writer, mut bits: u64) {
     writer.byte(rest);
 }
 
-/// Nearly every number is small: its one byte is read in place.
+/// Nearly every number is small: one or two bytes are read in place.
 #[inline]
 fn read_groups(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
-    match reader.peek().first() {
-        Some(&byte) if byte & MORE_FOLLOW == 0 => reader.byte().map(u64::from),
+    match *reader.peek() {
+        [only, ..] if only & MORE_FOLLOW == 0 => reader.byte().map(u64::from),
+        [low, high, ..] if high & MORE_FOLLOW == 0 => {
+            reader.take_array::<2>()?;
+            Ok(u64::from(low & !MORE_FOLLOW) | u64::from(high) << GROUP_BITS)
+        }
         _ => read_many_groups(reader),
     }
 }
@@ -124,24 +128,30 @@ impl<T: Tagged> Encoding for T {
         Ok(())
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'_>) -> Result<Self::Value, DecodeError> {
-        let tag = read_tag::<T>(reader)?;
-        read_tagged::<T>(reader, tag)
+        if is_tagged::<T>(reader.codec()) {
+            let tag = reader.data_type()?;
+            return read_tagged::<T>(reader, tag);
+        }
+        let number = T::Sent::read(reader)?.into();
+        accept::<T>(reader, number)
     }
 }
 
 pub(super) fn write_tag<T: Tagged>(writer: &mut Writer) {
-    if T::ALWAYS_TAGGED || writer.codec().generation.has_fixed_integers() {
+    if is_tagged::<T>(writer.codec()) {
         writer.integer(T::TAG.to_raw());
     }
 }
 
+const fn is_tagged<T: Tagged>(codec: Codec) -> bool {
+    T::ALWAYS_TAGGED || codec.generation.has_fixed_integers()
+}
+
 /// The type that numbers of kind `T` are sent in here.
 pub(super) fn read_tag<T: Tagged>(reader: &mut Reader<'_>) -> Result<DataType, DecodeError> {
-    if T::ALWAYS_TAGGED || reader.codec().generation.has_fixed_integers() {
-        return reader.data_type();
-    }
-    Ok(T::TAG)
+    if is_tagged::<T>(reader.codec()) { reader.data_type() } else { Ok(T::TAG) }
 }
 
 pub(super) fn read_tagged<T: Tagged>(reader: &mut Reader<'_>, tag: DataType) -> Result<T::Value, DecodeError> {
@@ -156,5 +166,10 @@ pub(super) fn read_tagged<T: Tagged>(reader: &mut Reader<'_>, tag: DataType) -> 
         DataType::Uint64 => reader.integer::<u64>()?.into(),
         other => return Err(reader.error(DecodeProblem::WrongType { expected: T::TAG, found: other.to_raw() })),
     };
+    accept::<T>(reader, number)
+}
+
+#[inline]
+fn accept<T: Tagged>(reader: &Reader<'_>, number: i128) -> Result<T::Value, DecodeError> {
     T::from_received(number).ok_or_else(|| reader.error(DecodeProblem::NumberTooLarge { number, target: T::DATA_TYPE }))
 }

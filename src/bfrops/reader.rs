@@ -47,6 +47,7 @@ impl<'a> Reader<'a> {
 
     /// The encoding in use.
     #[must_use]
+    #[inline]
     pub const fn codec(&self) -> Codec {
         self.codec
     }
@@ -64,6 +65,7 @@ impl<'a> Reader<'a> {
 
     /// Whether everything has been read.
     #[must_use]
+    #[inline]
     pub const fn is_at_end(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -72,6 +74,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
+    #[inline]
     pub fn unpack<E: Encoding>(&mut self, field: &'static str) -> Result<E::Value, DecodeError> {
         self.enter(field);
         self.begin_operation(E::TYPE, 1)?;
@@ -136,6 +139,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
+    #[inline]
     pub fn unpack_object(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
         self.enter(field);
         self.begin_operation(DataType::ByteObject, 1)?;
@@ -148,6 +152,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
+    #[inline]
     pub fn unpack_lent_value(&mut self, field: &'static str) -> Result<LentValue<'a>, DecodeError> {
         self.enter(field);
         self.begin_operation(DataType::Value, 1)?;
@@ -188,6 +193,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Those of `read`.
+    #[inline]
     pub fn inside<'o, T>(
         &mut self,
         object: &'o [u8],
@@ -209,6 +215,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Names what is read next, for errors.
+    #[inline]
     pub(crate) const fn enter(&mut self, field: &'static str) {
         self.field = field;
     }
@@ -248,6 +255,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What is left, without taking it.
+    #[inline]
     pub(crate) const fn peek(&self) -> &'a [u8] {
         self.bytes
     }
@@ -258,6 +266,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A data type that the connection's encoding has.
+    #[inline]
     pub(super) fn data_type(&mut self) -> Result<DataType, DecodeError> {
         let code = DataTypeNumber::read(self)?;
         let data_type = DataType::from_raw(code).ok_or_else(|| self.error(DecodeProblem::UnknownType { code }))?;
@@ -266,6 +275,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A length in bytes: not more than are left.
+    #[inline]
     pub(super) fn length(&self, declared: u64) -> Result<usize, DecodeError> {
         let left = self.bytes.len();
         match usize::try_from(declared) {
@@ -351,6 +361,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    #[inline]
     fn require(&self, data_type: DataType) -> Result<(), DecodeError> {
         let generation = self.codec.generation;
         if self.codec.registers(data_type) {

@@ -43,6 +43,7 @@ pub(super) fn read_content(reader: &mut Reader<'_>, data_type: DataType) -> Resu
 }
 
 /// Reads a value whose bytes, if it is a string or a byte object, stay where they are.
+#[inline]
 pub(super) fn read_lent<'a>(reader: &mut Reader<'a>) -> Result<LentValue<'a>, DecodeError> {
     match reader.data_type()? {
         DataType::String => match read_string(reader)? {

@@ -62,6 +62,7 @@ macro_rules! integers {
                     Ok(())
                 }
 
+                #[inline]
                 fn read(reader: &mut Reader<'_>) -> Result<$type, DecodeError> {
                     reader.integer()
                 }
@@ -87,6 +88,7 @@ impl Encoding for DataTypeNumber {
         Ok(())
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'_>) -> Result<u16, DecodeError> {
         reader.integer()
     }
@@ -217,6 +219,7 @@ impl Encoding for Rank {
         Ok(())
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let raw = reader.integer()?;
         Self::from_raw(raw).map_err(|e| reader.error(e))

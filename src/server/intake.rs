@@ -145,7 +145,7 @@ impl<'s, S: Publish> Intake<'s, S> {
 
     /// So many more of the last namespace's blocks can be read: which of their commits they include is known from now on.
     fn note(&mut self, count: usize) {
-        let Some(namespace) = &self.last else { return };
+        let Some(namespace) = self.last.as_ref().filter(|_| count > 0) else { return };
         let Some(job) = self.registry.job_mut(namespace) else { return };
         for (rank, commit, is_all) in self.unpublished.drain(..count.min(self.unpublished.len())) {
             if let Some(commit) = commit {

@@ -70,7 +70,7 @@ fn table(rows: &[AttributeRow]) -> String {
     by_macro.sort_by_key(|&index| sorted.get(index).map(|row| row.macro_name.as_str()));
 
     let mut text = format!(
-        "{HEADER}\n//! The attribute table made from `spec/attributes.tsv`. The last column has its words: what an attribute means, be it a\n//! placeholder, and not the state of this file.\n\n\
+        "{HEADER}\n//! The attribute table made from `spec/attributes.tsv`. The last column has its words: they say what an attribute\n//! means (`PMIX_ATTR_UNDEF` stands for none at all), and nothing of the state of this file.\n\n\
          use super::attribute::Realm::{{Application, Job, Node, Other, Process, Session}};\n\
          use super::attribute::Standing::{{Current, Deprecated, Internal, RemovedAfter}};\n\
          use super::attribute::ValueKind as Kind;\n\

@@ -1,6 +1,7 @@
 //! What a host describes: nodes, sessions and applications are found, and the whole is told and written again.
 
 use super::*;
+use crate::gds::job_record::{AppRecord, JobRecord};
 use crate::gds::{NodeSelector, Origin, Publish};
 use crate::types::{DataType, Info};
 
@@ -30,14 +31,20 @@ fn nodes_are_found_by_number_name_alias_and_process() {
     assert_eq!(get(&reader, Rank::Wildcard, "pmix.lpeers"), Ok(Value::from("0,1")));
 }
 
-#[test]
-fn session_and_application_are_found_by_number_or_implied() {
+/// Four processes on a node, and an application besides theirs.
+fn job_of_two_applications() -> JobRecord {
     let mut record = block_job(1, 4);
-    record.apps.push(crate::gds::job_record::AppRecord {
+    record.apps.push(AppRecord {
         number: 5,
         entries: vec![(key("pmix.app.size"), Value::Uint32(1))],
         ..Default::default()
     });
+    record
+}
+
+#[test]
+fn session_and_application_are_found_by_number_or_implied() {
+    let mut record = job_of_two_applications();
     record.proc_columns[3] = column("pmix.appnum", ColumnValues::Sparse(vec![(3, Value::Uint32(5))]));
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
@@ -69,12 +76,7 @@ fn where_a_process_runs_is_not_guessed() {
 
 #[test]
 fn the_application_of_the_whole_job_is_the_readers_own() {
-    let mut record = block_job(1, 4);
-    record.apps.push(crate::gds::job_record::AppRecord {
-        number: 5,
-        entries: vec![(key("pmix.app.size"), Value::Uint32(1))],
-        ..Default::default()
-    });
+    let mut record = job_of_two_applications();
     record.proc_columns[3] =
         column("pmix.appnum", ColumnValues::Values([0_u32, 0, 0, 5].map(|app| Some(app.into())).into()));
     let mut store = store(BackingKind::Heap);

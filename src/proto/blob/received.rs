@@ -151,7 +151,7 @@ fn read_entries<'a>(
                     reader.unpack_lent_entry("fence entries", first_key.filter(|_| entries.is_empty()))?;
                 first_key = entries.is_empty().then_some(entry.key).or(first_key);
                 commit = commit.or_else(|| commit_number::read_note(note).next().flatten());
-                keep(&mut entries, entry);
+                entries.extend((!is_number(&entry.key)).then_some(entry));
             }
             Ok((contributor, commit))
         })?;
@@ -172,6 +172,7 @@ fn read_values<'a>(
     let codec = reader.codec();
     let mut entries = Vec::new();
     let mut numbers = commit_number::read_note(note);
+    let keys: Vec<Option<LentKey<'a>>> = keys.iter().map(|&(key, _)| (!is_number(&key)).then_some(key)).collect();
     while !reader.is_at_end() {
         let object = reader.unpack_object("fence values")?;
         entries.clear();
@@ -180,9 +181,9 @@ fn read_values<'a>(
             while !reader.is_at_end() {
                 let index = reader.unpack::<Uint32>("fence key index")?;
                 let key = usize::try_from(index).ok().and_then(|index| keys.get(index));
-                let &(key, _) =
-                    key.ok_or_else(|| reader.error(DecodeProblem::KeyIndex { index, count: keys.len() }))?;
-                keep(&mut entries, LentEntry { key, value: reader.unpack_lent_value("fence value")? });
+                let key = key.ok_or_else(|| reader.error(DecodeProblem::KeyIndex { index, count: keys.len() }))?;
+                let value = reader.unpack_lent_value("fence value")?;
+                entries.extend(key.map(|key| LentEntry { key, value }));
             }
             Ok(contributor)
         })?;
@@ -194,11 +195,9 @@ fn read_values<'a>(
     Ok(Flow::Continue(()))
 }
 
-/// The number of a commit is never an entry on the wire.
-fn keep<'a>(entries: &mut Vec<LentEntry<'a>>, entry: LentEntry<'a>) {
-    if entry.key.as_str() != COMMIT_NUMBER.as_str() {
-        entries.push(entry);
-    }
+/// The number of a commit is never an entry on the wire; what says it is one is left out.
+fn is_number(key: &LentKey<'_>) -> bool {
+    key.as_str() == COMMIT_NUMBER.as_str()
 }
 
 fn relative(reader: &mut Reader<'_>) -> Result<Contributor, DecodeError> {
