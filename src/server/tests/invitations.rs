@@ -165,6 +165,23 @@ fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
     assert_eq!(goes_up(&rig.host(accept_elsewhere())), (Status::PROC_TERMINATED, vec![proc(3)]));
 }
 
+/// Found by the simulation (seed 48): whoever went from one group to another of that name was told the members of the first.
+#[test]
+fn a_process_is_told_of_the_group_that_it_is_in_and_not_of_one_that_still_names_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    let (first, second) = ([0, 1].map(proc), [1, 2].map(proc));
+    peers[..2].iter().for_each(|&peer| drop(rig.request(peer, join("g", &first))));
+    rig.request(peers[1], join("g", &second));
+    for (peer, members) in [(peers[0], &first), (peers[1], &second)] {
+        let qualifiers = vec![Info::new(key("pmix.grp.id"), "g")];
+        let query = crate::types::Query { keys: vec![Text::from("pmix.qry.pgrpmems")], qualifiers };
+        let outputs = rig.request(peer, Request::Query(vec![query]));
+        let expected = Info::new(key("pmix.qry.pgrpmems"), procs(members));
+        assert_eq!(replies(&outputs), [(peer, Reply::Infos(vec![expected]))]);
+    }
+}
+
 #[test]
 fn the_server_tells_the_end_for_leaders_that_never_do() {
     let mut rig = Rig::new(Capabilities::empty());
