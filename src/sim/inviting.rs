@@ -343,9 +343,9 @@ impl World {
                     format!("process {process} is told {group:?} of {party:?}, its leader formed {:?}", known.formed);
                 self.rules.breaks(Rule::Membership, || what);
             }
-            if is_well {
-                known.entered.insert(own);
-            }
+            // Whoever can't enter says that it leaves.
+            let place = if is_well { &mut known.entered } else { &mut known.left };
+            place.insert(own);
         }
         if is_well {
             if let Some(guest) = self.guest(peer) {

@@ -163,6 +163,11 @@ impl Parties {
         before.filter(|_| lost <= 1)
     }
 
+    /// A connection leaves: nothing reaches it from now on.
+    pub(super) fn hears_no_more(&mut self, peer: PeerId) {
+        self.interests.remove(&peer);
+    }
+
     /// A connection has ended.
     pub(super) fn connection_ended(&mut self, peer: PeerId) {
         self.interests.remove(&peer);

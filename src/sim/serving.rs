@@ -85,6 +85,7 @@ impl World {
             self.rules.wants_value(peer, tag, server, whose, key);
         }
         if let Request::Finalize = request {
+            self.parties.hears_no_more(peer);
             self.leave(server, process, peer);
         }
     }
