@@ -52,17 +52,22 @@ impl Lines {
         request::decode(frame.payload, self.dialect, &self.limits)
     }
 
-    /// A reply that the peer would not accept for its size becomes a status.
+    /// A reply that the peer would not accept for its size, or that its encoding has no form for, becomes a status.
     pub(super) fn write_reply(&self, tag: Tag, reply: &Reply, command: Command) -> Result<Vec<u8>, WriteError> {
         let reply = if self.is_ours { reply } else { &plain(reply, UNPACKED_BYTES_MAX) };
-        match self.framed(tag, &reply::encode(reply, command, self.dialect)?) {
+        let encoded = reply::encode(reply, command, self.dialect).map_err(WriteError::from);
+        let refusal = match encoded.and_then(|payload| self.framed(tag, &payload)) {
+            Ok(framed) => return Ok(framed),
             Err(WriteError::Frame(error)) => {
                 tracing::warn!(?command, %error, peer = %self.dialect.peer, "reply too large for the peer");
-                let refusal = Reply::Status(Status::ERR_OUT_OF_RESOURCE);
-                self.framed(tag, &reply::encode(&refusal, command, self.dialect)?)
+                Status::ERR_OUT_OF_RESOURCE
             }
-            framed => framed,
-        }
+            Err(WriteError::Encode(error)) => {
+                tracing::warn!(?command, %error, peer = %self.dialect.peer, "the peer's encoding has no form for a reply");
+                Status::ERR_NOT_SUPPORTED
+            }
+        };
+        self.framed(tag, &reply::encode(&Reply::Status(refusal), command, self.dialect)?)
     }
 
     /// The header of a payload that is written elsewhere. Nothing goes out that the peer does not take.
@@ -186,6 +191,7 @@ const UNPACKED_BYTES_MAX: usize = 16 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bfrops::{Codec, Generation};
     use crate::proto::{RankData, Version};
     use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Text, Value};
 
@@ -210,6 +216,21 @@ mod tests {
         let event = Event { status: Status::ERROR, source: None, info: vec![payload], range: None };
         assert!(matches!(lines_to(Version::new(3, 2, 5)).write_event(&event), Err(WriteError::Frame(_))));
         assert!(lines_to(Version::new(6, 1, 1)).write_event(&event).is_ok());
+    }
+
+    /// Whoever asked for what the encoding of its release has no form for lost its connection, and so its life.
+    #[test]
+    fn a_reply_that_the_peers_encoding_lacks_says_so() {
+        let codec = Codec { generation: Generation::V3, described: false };
+        let dialect = Dialect { codec, peer: Version::new(3, 2, 5) };
+        let lines = Lines::to_client(dialect, DecodeLimits::MESSAGE_BYTES_MAX, false);
+        let reply = Reply::Infos(vec![Info::new(Key::from_static("k"), Value::ProcCpuset(None))]);
+        let bytes = lines.write_reply(Tag(101), &reply, Command::Query).unwrap();
+        let mut buffer = message_buffer();
+        buffer.feed(&bytes);
+        let frame = buffer.next_frame().unwrap().unwrap();
+        let read = lines.read_reply(&frame, Command::Query).unwrap();
+        assert_eq!(read, Reply::Status(Status::ERR_NOT_SUPPORTED));
     }
 
     /// To our own clients, which name a release that takes everything, it went out and ended the connection.

@@ -157,7 +157,7 @@ impl<S: Publish> Server<S> {
         self.process_sets.forget_namespace(namespace);
         self.exchanges.forget_namespace(namespace);
         self.arrears.forget_namespace(namespace, &self.registry);
-        self.invitations.forget_namespace(namespace);
+        self.invitations.forget_namespace(namespace, |proc| self.registry.client(proc).is_some());
         self.vacancies.forget_namespace(namespace);
         if self.registry.remove(namespace).is_some() {
             self.registry.touch();

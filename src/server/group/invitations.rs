@@ -128,15 +128,18 @@ impl Invitations {
         same.any(|(_, invited)| invited.foretold.as_ref().is_some_and(|foretold| foretold < proc))
     }
 
-    /// Nobody of a namespace is here any more.
-    pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
-        let is_incomplete = &mut self.is_incomplete;
+    /// A namespace is forgotten: its leaders' invitations are, and its processes have said no to others'. What is about nobody here
+    /// any more is dropped.
+    pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace, is_here: impl Fn(&ProcId) -> bool) {
+        let stays = |proc: &ProcId| proc.namespace != *namespace && is_here(proc);
         self.open.retain(|(leader, _), invited| {
-            let is_led = leader.namespace == *namespace;
-            let is_forgotten = is_led || invited.answers.iter().any(|(proc, _)| proc.namespace == *namespace);
-            // Its leader may go on with the others: that it is not here does not mean that it is over.
-            *is_incomplete |= is_forgotten && !is_led;
-            !is_forgotten
+            for (_, answer) in invited.answers.iter_mut().filter(|(proc, _)| proc.namespace == *namespace) {
+                *answer = Some(false);
+            }
+            let others = invited.answers.iter().filter(|(proc, answer)| proc != leader && *answer != Some(false));
+            let concerns_us =
+                others.clone().next().is_some() && (stays(leader) || others.clone().any(|(proc, _)| stays(proc)));
+            leader.namespace != *namespace && concerns_us
         });
     }
 }

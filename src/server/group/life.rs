@@ -153,10 +153,14 @@ impl<S: Publish> Server<S> {
             (Status::GROUP_INVITED, Some(id)) => self.note_invitation(now, event, source, id, origin),
             (status @ (Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED), id) => {
                 let accepts = status == Status::GROUP_INVITE_ACCEPTED;
-                for leader in event.targets() {
-                    if let Some(id) = id.as_ref().filter(|_| accepts) {
-                        self.answer_latecomer(now, leader, id, source);
-                    }
+                let leaders = event.targets();
+                // One that accepts says so to the one who asked; whoever names many is not answered for each.
+                if let (true, Some(id), [leader]) = (accepts, &id, leaders.as_slice())
+                    && id.as_bytes().len() <= Namespace::SIZE_BYTES_MAX
+                {
+                    self.answer_latecomer(now, leader, id, source);
+                }
+                for leader in leaders {
                     let answered = self.invitations.answer(leader, id.as_ref(), source, accepts);
                     for (id, invited) in answered {
                         self.tell_end(now, leader, &id, invited);
@@ -199,7 +203,7 @@ impl<S: Publish> Server<S> {
                     invited.extend(ranks);
                 }
                 _ => {
-                    self.invitations.is_incomplete = true;
+                    self.invitations.is_incomplete |= origin.is_some();
                     return;
                 }
             }
@@ -212,7 +216,7 @@ impl<S: Publish> Server<S> {
             return;
         }
         if is_full || invited.len() > self.config.limits.participants_max {
-            self.invitations.is_incomplete = true;
+            self.invitations.is_incomplete |= origin.is_some();
             return;
         }
         let peer = origin.and_then(|origin| self.peers.get(origin));

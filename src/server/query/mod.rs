@@ -86,7 +86,8 @@ impl<S: Publish> Server<S> {
     ) -> Result<(Status, Vec<Info>), Unanswered> {
         let Questions { requester, queries, told, verdict } = questions;
         let mut found = told.clone();
-        // Which of several questions after one key the host has answered is not said: as many of them as it has answers.
+        // Which of several questions after one key the host has answered is not said: as many of them as it has answers. Where it was
+        // asked more often, one may have an answer twice and another none.
         let mut told_of: BTreeMap<&str, usize> = BTreeMap::new();
         for info in told {
             *told_of.entry(info.key.as_str()).or_default() += 1;
@@ -114,9 +115,13 @@ impl<S: Publish> Server<S> {
                     continue;
                 };
                 understood |= OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str());
-                if let Some(answers) = told_of.get_mut(key.as_str()).filter(|answers| **answers > 0) {
-                    *answers -= 1;
-                    continue;
+                match told_of.get_mut(key.as_str()) {
+                    Some(0) => is_all_there = false,
+                    Some(answers) => {
+                        *answers -= 1;
+                        continue;
+                    }
+                    None => {}
                 }
                 let Some(value) = self.fact(&mut asking, &key)? else {
                     is_all_there = false;

@@ -144,6 +144,8 @@ fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
     let Request::Notify(question) = &mut invite else { panic!() };
     question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
     let accept = || event(Status::GROUP_INVITE_ACCEPTED, Some("g"), &[proc(0)]);
+    let many = event(Status::GROUP_INVITE_ACCEPTED, Some("x"), &[0, 0, 0].map(proc));
+    assert_eq!(told(&rig.request(peers[1], many)), [], "an answer for each would be a way to flood others");
     let accept_elsewhere = || {
         let info = vec![Info::new(key("pmix.evrange"), proc(0)), Info::new(key("pmix.grp.id"), "g")];
         let (status, range) = (Status::GROUP_INVITE_ACCEPTED, range::RANGE_CUSTOM);
@@ -173,7 +175,10 @@ fn a_job_that_ends_does_not_end_the_invitation_for_the_others() {
     rig.register("other", Some(1), Some(0));
     listen(&mut rig, &peers[1..], &[Status::GROUP_CONSTRUCT_ABORT]);
     let stranger = ProcId::new(namespace("other"), 0);
-    rig.request(peers[0], event(Status::GROUP_INVITED, Some("g"), &[proc(0), proc(1), stranger]));
+    let mut invite = event(Status::GROUP_INVITED, Some("g"), &[proc(0), proc(1), stranger]);
+    let Request::Notify(question) = &mut invite else { panic!() };
+    question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
+    rig.request(peers[0], invite);
     rig.host(HostCall::DeregisterNamespace(namespace("other")));
     assert_eq!(told(&rig.request(peers[1], event(Status::GROUP_INVITE_ACCEPTED, Some("g"), &[proc(0)]))), []);
 }
