@@ -10,7 +10,10 @@ set -euo pipefail
 
 case " $* " in
     *" -fuse-ld=lld "*) ;;
-    *) exec "${CC:-cc}" "$@" ;;
+    *)
+        echo "link-in-order.sh: the linker is not lld; what is linked starts slower, and libpmix.so.2 needs libgcc_s.so.1" >&2
+        exec "${CC:-cc}" "$@"
+        ;;
 esac
 
 objects=()
@@ -52,7 +55,11 @@ list=$(dirname "$(readlink -f "$0")")/hot-functions.txt
 # find and map, a tenth of what its start costs.
 arguments=("$@")
 archive=$("${CC:-cc}" -print-file-name=libgcc_eh.a)
-if [[ " $* " == *" -shared "* && -f $archive ]]; then
-    arguments=("${arguments[@]/#-lgcc_s/-lgcc_eh}")
+if [[ " $* " == *" -shared "* ]]; then
+    if [ -f "$archive" ]; then
+        arguments=("${arguments[@]/#-lgcc_s/-lgcc_eh}")
+    else
+        echo "link-in-order.sh: gcc has no libgcc_eh.a; the library will need libgcc_s.so.1" >&2
+    fi
 fi
 "${CC:-cc}" "${arguments[@]}" -Wl,--symbol-ordering-file="$order" -Wl,--no-warn-symbol-ordering

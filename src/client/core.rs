@@ -237,7 +237,8 @@ impl Client {
         }
         // Without a call: it has given up, and has been told so.
         let Some(call) = call else { return };
-        let jobs = jobs_in(&reply);
+        // What a Get of this library's own brought may be about a node or a device that it named.
+        let jobs = if command == Command::Get { Vec::new() } else { jobs_in(&reply) };
         if !jobs.is_empty() {
             self.outputs.push_back(Output::Received(jobs.into()));
         }

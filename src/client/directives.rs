@@ -163,11 +163,13 @@ impl GetDirectives {
         qualifiers.request()
     }
 
-    /// Whether the answer is what anybody asking for the same key of the same process gets: no realm, qualifier or
-    /// scope narrows it. Only such answers may be cached.
+    /// Whether the answer is what anybody asking for the same key of the same process gets: no realm, qualifier, scope
+    /// or device narrows it. Only such answers may be cached.
     #[must_use]
     pub fn is_unqualified(&self) -> bool {
-        self.scope.is_none()
+        let is_device = |info: &Info| [attribute::DEVICE_ID, attribute::DEVICE_NAME].contains(&info.key.as_str());
+        !self.upward.iter().any(is_device)
+            && self.scope.is_none()
             && self.session_id.is_none()
             && self.realm_request() == RealmRequest::Default
             && self.qualifiers.is_empty()

@@ -218,4 +218,25 @@ mod tests {
         let of_processes = entries.iter().filter(|entry| matches!(entry.value, Value::ByteObject(_))).count();
         assert_eq!(of_processes, entries.len() - 1);
     }
+
+    /// A client of 4.2 to 6.1 breaks off at the array of a second session, one of 3.2 takes it for its own job's.
+    #[test]
+    fn other_sessions_are_told_to_those_alone_that_name_our_release() {
+        let sessions = entry("modex.sessions", Value::info_array(vec![Info::new(Key::from_static("s"), 1_u32)]));
+        let releases =
+            [(3, 2, 5), (4, 2, 2), (5, 0, 1), (6, 1, 1)].map(|(major, minor, patch)| Version::new(major, minor, patch));
+        for peer in releases.into_iter().chain([Version::OWN]) {
+            let packed = |entries: &[&Kval]| {
+                let mut writer =
+                    JobInfoWriter::new(&Text::from("job"), dialect(Generation::V41, peer), 1 << 20).unwrap();
+                entries.iter().for_each(|entry| writer.push_other_sessions(entry).unwrap());
+                writer.finish()
+            };
+            let is_told = packed(&[&sessions]) != packed(&[]);
+            assert_eq!(is_told, peer == Version::OWN, "{peer:?}");
+            assert_eq!(JobInfoWriter::is_same_for(Version::OWN, peer), peer == Version::OWN, "{peer:?}");
+        }
+        assert!(JobInfoWriter::is_same_for(Version::new(4, 2, 2), Version::new(6, 1, 1)));
+        assert!(!JobInfoWriter::is_same_for(Version::new(3, 2, 5), Version::new(4, 2, 2)), "arrays of a session");
+    }
 }

@@ -5,27 +5,37 @@ use std::borrow::Cow;
 
 use super::inflated::unpacked;
 use crate::proto::Reply;
-use crate::types::{Kval, Text, Value};
+use crate::types::{Key, Text, Value};
 
 /// The same with the text of each map in its place, and with strings as they were put. What can't be unpacked, or not
 /// within this many bytes together with what was before it, is left out: nobody would find it anyway.
 pub(super) fn plain(reply: &Reply, unpacked_bytes_max: usize) -> Cow<'_, Reply> {
-    let is_plain = |entry: &Kval| !matches!(entry.value, Value::Regex(_) | Value::CompressedString(_));
-    let Reply::Data(data) = reply else { return Cow::Borrowed(reply) };
-    if data.iter().all(|of| of.entries.iter().all(is_plain)) {
-        return Cow::Borrowed(reply);
-    }
-    let mut data = data.clone();
+    let is_plain = |value: &Value| !matches!(value, Value::Regex(_) | Value::CompressedString(_));
     let mut left = unpacked_bytes_max;
-    for of in &mut data {
-        of.entries.retain_mut(|entry| make_plain(entry, &mut left));
+    match reply {
+        Reply::Data(data) if data.iter().flat_map(|of| &of.entries).any(|entry| !is_plain(&entry.value)) => {
+            let mut data = data.clone();
+            for of in &mut data {
+                of.entries.retain_mut(|entry| make_plain(&entry.key, &mut entry.value, &mut left));
+            }
+            Cow::Owned(Reply::Data(data))
+        }
+        Reply::Infos(infos) if infos.iter().any(|info| !is_plain(&info.value)) => {
+            let mut infos = infos.clone();
+            infos.retain_mut(|info| make_plain(&info.key, &mut info.value, &mut left));
+            Cow::Owned(Reply::Infos(infos))
+        }
+        Reply::Partial { status, results } => match plain(results, unpacked_bytes_max) {
+            Cow::Owned(results) => Cow::Owned(Reply::Partial { status: *status, results: Box::new(results) }),
+            Cow::Borrowed(_) => Cow::Borrowed(reply),
+        },
+        _ => Cow::Borrowed(reply),
     }
-    Cow::Owned(Reply::Data(data))
 }
 
 /// Whether the entry stays.
-fn make_plain(entry: &mut Kval, left: &mut usize) -> bool {
-    let text = match &entry.value {
+fn make_plain(key: &Key, value: &mut Value, left: &mut usize) -> bool {
+    let text = match &*value {
         Value::Regex(bytes) => Text::until_nul(bytes),
         Value::CompressedString(bytes) => match unpacked(bytes, *left) {
             Ok(text) => {
@@ -33,13 +43,13 @@ fn make_plain(entry: &mut Kval, left: &mut usize) -> bool {
                 text
             }
             Err(error) => {
-                tracing::warn!(key = %entry.key, %error, "a value that a client compressed is kept from those of other libraries");
+                tracing::warn!(%key, %error, "a value that a client compressed is kept from those of other libraries");
                 return false;
             }
         },
         _ => return true,
     };
-    entry.value = Value::String(text);
+    *value = Value::String(text);
     true
 }
 
@@ -48,7 +58,7 @@ mod tests {
     use super::*;
     use crate::bfrops::deflated;
     use crate::proto::RankData;
-    use crate::types::{Key, Namespace, ProcId, Rank};
+    use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status};
 
     fn reply(entries: &[(&'static str, Value)]) -> Reply {
         let proc = ProcId::new(Namespace::new("job").unwrap(), Rank::from(0));
@@ -75,5 +85,23 @@ mod tests {
         let rest = [("n", Value::from(1_u32))];
         let mixed = reply(&[("bomb", bomb), ("liar", liar), rest[0].clone()]);
         assert_eq!(*plain(&mixed, 1 << 20), reply(&rest));
+    }
+
+    /// They got what a query found as others had stored it.
+    #[test]
+    fn answers_to_queries_are_plain_as_well() {
+        let info = |value: Value| Info::new(Key::from_static("key"), value);
+        let text = b"words".repeat(100);
+        let compressed = Value::CompressedString(deflated(&text, 500));
+        let (stored, told) = (
+            [compressed, Value::Regex(b"raw:a\0".to_vec())],
+            [Value::String(Text::until_nul(&text)), Value::from("raw:a")],
+        );
+        let (stored, told) = (stored.map(info).to_vec(), told.map(info).to_vec());
+        assert_eq!(*plain(&Reply::Infos(stored.clone()), 1 << 20), Reply::Infos(told.clone()));
+        let partial =
+            |infos| Reply::Partial { status: Status::ERR_PARTIAL_SUCCESS, results: Box::new(Reply::Infos(infos)) };
+        assert_eq!(*plain(&partial(stored), 1 << 20), partial(told.clone()));
+        assert!(matches!(plain(&partial(told), 0), Cow::Borrowed(_)));
     }
 }

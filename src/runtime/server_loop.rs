@@ -144,7 +144,7 @@ impl ServerLoop {
     }
 
     /// Gives the core an input and executes what it wants at once, on the account of whoever is behind the input.
-    fn handle(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
+    pub(super) fn handle(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
         self.core.handle(now, input);
         while let Some(output) = self.core.poll_output() {
             self.execute_one(output, origin);
@@ -213,6 +213,7 @@ impl ServerLoop {
                 self.answer_job_info(peer, tag, namespace);
             }
             Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
+            Output::WantTopology => self.give_topology(),
             Output::Described(namespace) => self.connections.forget_job_info(&namespace),
             Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
             Output::WithdrawSegment(peer, namespace) => self.connections.withdraw_segment(peer, namespace),

@@ -300,6 +300,8 @@ impl Ahead {
 pub(super) struct TopologyDesk {
     topology: Arc<NodeTopology>,
     waiting: Vec<Waiting>,
+    /// The core does, for requests that it answers itself.
+    is_core_waiting: bool,
 }
 
 /// A question that is not answered yet.
@@ -328,7 +330,7 @@ pub(super) enum Said {
 impl TopologyDesk {
     /// With sharing at the start reading begins.
     pub(super) fn open(topology: Arc<NodeTopology>) -> Self {
-        let desk = Self { topology, waiting: Vec::new() };
+        let desk = Self { topology, waiting: Vec::new(), is_core_waiting: false };
         if desk.is_part_of_job() {
             // Who asks later is told why not.
             let _ = desk.topology.begin(Pace::Ahead);
@@ -361,6 +363,29 @@ impl TopologyDesk {
         Said::Later
     }
 
+    /// The same for the core, which says itself for whom it is. `None`: it is being read ([`TopologyDesk::take_for_core`]).
+    pub(super) fn ask_for_core(&mut self) -> Option<Outcome> {
+        if let Err(error) = self.topology.begin(Pace::AtOnce) {
+            return Some(Err(error));
+        }
+        let said = self.topology.said();
+        if said.is_none() {
+            self.topology.hurry();
+            self.is_core_waiting = true;
+        }
+        said
+    }
+
+    /// What the core waited for, when it has been read or has taken too long.
+    pub(super) fn take_for_core(&mut self) -> Option<Outcome> {
+        if !self.is_core_waiting {
+            return None;
+        }
+        let said = self.topology.said()?;
+        self.is_core_waiting = false;
+        Some(said)
+    }
+
     /// Somebody comes who may be told of it in a moment, as clients of other libraries are.
     pub(super) fn foresee(&self) {
         if self.is_part_of_job() {
@@ -371,7 +396,7 @@ impl TopologyDesk {
     /// When those who wait are told that it takes too long.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         match *self.topology.reading.lock() {
-            Reading::Until(end) if !self.waiting.is_empty() => Some(end),
+            Reading::Until(end) if !self.waiting.is_empty() || self.is_core_waiting => Some(end),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ use super::server_loop::ServerLoop;
 use super::topology::{Said, Waiting, Wish};
 use crate::gds::AsStatus;
 use crate::proto::{RankData, Reply, Tag};
-use crate::server::{PeerId, TOPOLOGY, TopologyQuestion};
+use crate::server::{Input, NodeHardware, PeerId, TOPOLOGY, TopologyQuestion};
 use crate::topo::{SharedMachine, TopologyError};
 use crate::types::{Kval, Namespace, Status, Value};
 
@@ -30,8 +30,18 @@ impl ServerLoop {
         }
     }
 
-    /// The topology has been read: whoever waited for it is answered.
+    /// The core wants it for requests of its own to answer.
+    pub(super) fn give_topology(&mut self) {
+        if let Some(outcome) = self.topology.ask_for_core() {
+            self.core.handle(self.clock.now(), Input::Topology(NodeHardware(outcome.ok())));
+        }
+    }
+
+    /// The topology has been read, or takes too long: whoever waited for it is answered.
     pub(super) fn tell_topology(&mut self) {
+        if let Some(outcome) = self.topology.take_for_core() {
+            self.handle(self.clock.now(), Input::Topology(NodeHardware(outcome.ok())), None);
+        }
         for (waiting, outcome) in self.topology.take_waiting() {
             self.fulfil(waiting, outcome);
         }

@@ -13,7 +13,7 @@ use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Valu
 
 impl<S: Publish> Server<S> {
     pub(super) fn commit(&mut self, now: Time, ticket: Ticket, proc: &ProcId, commit: proto::Commit) {
-        let status = match merge_parts(commit.parts) {
+        let status = match merge_parts(proc, commit.parts) {
             Ok(values) => self.publish_commit(proc, &values),
             Err(status) => status,
         };
@@ -139,7 +139,7 @@ pub(super) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
 
 /// One list out of the parts of a commit. Within a scope the last value of a key wins. A foreign client sends global
 /// values twice, as local and as remote; equal ones are global again. The order of first mention is kept.
-fn merge_parts(parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Posted>, Status> {
+fn merge_parts(proc: &ProcId, parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Posted>, Status> {
     let mut merged: Vec<Option<Posted>> = Vec::new();
     let mut places: BTreeMap<(Key, Scope), usize> = BTreeMap::new();
     for (scope, entries) in parts {
@@ -149,9 +149,14 @@ fn merge_parts(parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Posted>, Status> {
         for Kval { key, value } in entries {
             let (key, value) = qualified::stored(key, value);
             // MPI libraries post some keys of the standard. What the host describes stands before them, and the number
-            // of a commit is ours to say. A qualified value that is none would be found by nobody.
-            if key == COMMIT_NUMBER || key.as_str() == QUALIFIED_VALUE {
+            // of a commit is ours to say.
+            if key == COMMIT_NUMBER {
                 return Err(Status::ERR_BAD_PARAM);
+            }
+            // One that is none would be found by nobody. It must not cost its process all others.
+            if key.as_str() == QUALIFIED_VALUE {
+                tracing::warn!(%proc, "a process put a qualified value that is none; it is left out of its commit");
+                continue;
             }
             let place = *places.entry((key.clone(), scope)).or_insert(merged.len());
             let posted = Some(Posted { scope, key, value });

@@ -44,12 +44,14 @@ impl<S: Publish> Server<S> {
         });
         let mut held = 0usize;
         let gathering = gathering.chain(self.bootstraps.waiting_peers());
+        let gathering = gathering.chain(self.deferred.waiting_peers());
         for peer in waiting.chain(gathering).chain(upcalls).chain(self.events.waiting_peers()) {
             assert!(self.peers.get(peer).is_some(), "{peer:?} has ended but a request of it is held");
             held = held.saturating_add(1);
         }
         assert_eq!(held, self.outputs.open_requests(), "every accepted request is held in one place");
         let host_requests = self.waiting.host_requests().saturating_add(self.events.host_requests());
+        let host_requests = host_requests.saturating_add(self.deferred.host_requests());
         assert_eq!(host_requests, self.outputs.open_calls(), "every call of the host is held");
     }
 

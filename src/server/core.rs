@@ -2,6 +2,7 @@ use super::catch_up::Arrears;
 use super::cleanup::Cleanups;
 use super::collective::Collectives;
 use super::config::Config;
+use super::derived::Deferred;
 use super::events::Events;
 use super::fence::Exchanges;
 use super::forwarding::Forwarding;
@@ -46,6 +47,7 @@ pub struct Server<S: Publish> {
     pub(super) tools: Tools,
     pub(super) ties: Ties,
     pub(super) inventories: Inventories,
+    pub(super) deferred: Deferred,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
 }
@@ -75,6 +77,7 @@ impl<S: Publish> Server<S> {
             tools: Tools::default(),
             ties: Ties::default(),
             inventories: Inventories::default(),
+            deferred: Deferred::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),
         }
@@ -89,6 +92,7 @@ impl<S: Publish> Server<S> {
             Input::Lost(peer) => self.lose(now, peer),
             Input::Host(call, host_call) => self.host_call(now, call, host_call),
             Input::Completed(upcall, reply) => self.complete_upcall(now, upcall, reply),
+            Input::Topology(hardware) => self.answer_deferred(&hardware),
             Input::Timeout => self.expire(now),
         }
     }

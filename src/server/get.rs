@@ -61,7 +61,7 @@ impl<S: Publish> Server<S> {
     }
 
     /// Tools read the jobs that they may query: those of their user, unless it is root or the server's own.
-    fn may_read(&self, id: PeerId, namespace: &Namespace) -> bool {
+    pub(super) fn may_read(&self, id: PeerId, namespace: &Namespace) -> bool {
         let Some(peer) = self.peers.get(id).filter(|peer| peer.is_tool) else { return true };
         let uid = peer.credentials.uid;
         let is_own = |job: &Job| job.clients.values().any(|client| client.credentials.uid == uid);
@@ -74,6 +74,7 @@ impl<S: Publish> Server<S> {
         let read = GetDirectives::read(&directives, key.as_ref());
         let wanted = Wanted { proc, key, directives: read };
         let asker = self.answer_from_inventories(Asker::Own(ticket), &wanted, &directives);
+        let asker = asker.and_then(|asker| self.answer_own_from_topology(asker, &wanted, &directives));
         if let Some(asker) = asker {
             self.ask(now, asker, wanted);
         }
@@ -288,6 +289,11 @@ impl<S: Publish> Server<S> {
     fn is_described(&self, wanted: &Wanted, rank: u32) -> bool {
         let is_of_everything = wanted.key.is_none() && wanted.directives.scope.is_none();
         is_of_everything && self.told_process(wanted, rank).is_ok_and(|entries| !entries.is_empty())
+    }
+
+    /// One value as it is here, for a client.
+    pub(super) fn value_for_peer(&self, wanted: &Wanted, key: &Key) -> Result<Value, LookupError> {
+        self.find(wanted, key, For::Peer)
     }
 
     fn find(&self, wanted: &Wanted, key: &Key, reader: For) -> Result<Value, LookupError> {

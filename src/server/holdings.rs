@@ -30,6 +30,7 @@ impl<S: Publish> Server<S> {
             tools,
             ties,
             inventories: _,
+            deferred,
             timers,
             outputs,
         } = self;
@@ -37,6 +38,7 @@ impl<S: Publish> Server<S> {
             ("namespace", registry.namespaces().count()),
             ("connection", peers.len()),
             ("held Get", waiting.iter().count()),
+            ("request that waits for the topology", deferred.len()),
             ("collective", collectives.len()),
             ("group", groups.len()),
             ("invitation", invitations.len()),

@@ -7,6 +7,7 @@ use super::requests::IofOutput;
 use crate::events::Event;
 use crate::proto::notification::Event as Notification;
 use crate::proto::{Reply, Request, Tag, notification};
+use crate::topo::SharedMachine;
 use crate::types::{Info, Key, Namespace, ProcId, Status};
 
 /// Names one connection; chosen by the runtime, never reused.
@@ -29,8 +30,21 @@ pub enum Input {
     Host(CallId, HostCall),
     /// The host answers an upcall. An answer nobody waits for any more is ignored.
     Completed(UpcallId, HostReply),
+    /// What is known of the node's topology, after [`Output::WantTopology`].
+    Topology(NodeHardware),
     /// The moment of [`super::Server::poll_timeout`] has come.
     Timeout,
+}
+
+/// The topology of the node; none: there is none, or it can't be had.
+#[derive(Clone, Debug)]
+pub struct NodeHardware(pub Option<Arc<SharedMachine>>);
+
+impl PartialEq for NodeHardware {
+    /// Whether it is the same reading.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_ref().map(Arc::as_ptr) == other.0.as_ref().map(Arc::as_ptr)
+    }
 }
 
 /// Something the runtime must do, in the order given.
@@ -50,6 +64,8 @@ pub enum Output {
     ReplyJobInfo(PeerId, Tag, Namespace),
     /// Answer a question about the node's topology.
     ReplyTopology(PeerId, Tag, TopologyQuestion),
+    /// Some requests need the node's topology: have it read, and give it back by [`Input::Topology`].
+    WantTopology,
     /// The description of this namespace is new, or gone: what was made of an older one must not be sent any more.
     Described(Namespace),
     /// Send output of another process.

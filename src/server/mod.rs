@@ -44,6 +44,7 @@ mod config;
 mod connect;
 mod consistency;
 mod core;
+mod derived;
 mod direct_modex;
 mod directives;
 mod events;
@@ -86,8 +87,8 @@ pub use host::{
 };
 pub use inventory::INVENTORY;
 pub use io::{
-    Credentials, Forwarded, Hello, Input, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind,
-    TopologyQuestion, Version,
+    Credentials, Forwarded, Hello, Input, NodeHardware, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello,
+    ToolKind, TopologyQuestion, Version,
 };
 pub use requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,

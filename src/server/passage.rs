@@ -7,7 +7,8 @@ use super::directives::find;
 use super::host::{HostReply, Upcall};
 use super::io::PeerId;
 use super::outputs::Ticket;
-use super::pending::{Expected, Purpose, Questions};
+use super::pending::{Expected, Purpose};
+use super::query::Questions;
 use super::requests::{self, Requester};
 use super::upcalls::{settled, status_of};
 use crate::gds::Publish;
@@ -67,11 +68,11 @@ impl<S: Publish> Server<S> {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         if !self.config.capabilities.contains(Capabilities::QUERY) {
-            return self.answer_queries(ticket, &requester, &queries);
+            return self.answer_queries(ticket, Questions::new(requester, queries));
         }
         let signed = requester.signed_queries(queries.clone());
         let upcall = Upcall::Query(requests::QueryRequest { requester: requester.clone(), queries: signed });
-        let expected = Expected::Answers(Box::new(Questions { requester, queries }));
+        let expected = Expected::Answers(Box::new(Questions::new(requester, queries)));
         self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
     }
 
@@ -103,13 +104,11 @@ impl<S: Publish> Server<S> {
                 Status::SUCCESS => return self.grant_pull(ticket, *pull),
                 status => Reply::Status(status),
             },
-            (Expected::Answers(asked), HostReply::Status(Status::ERR_NOT_SUPPORTED)) => {
-                return self.answer_queries(ticket, &asked.requester, &asked.queries);
+            (Expected::Answers(asked), HostReply::Status(status)) if is_incomplete(status) => {
+                return self.answer_queries(ticket, Questions { verdict: Some(status), ..*asked });
             }
-            (Expected::Answers(asked), HostReply::Infos { status: Status::ERR_NOT_SUPPORTED, info })
-                if info.is_empty() =>
-            {
-                return self.answer_queries(ticket, &asked.requester, &asked.queries);
+            (Expected::Answers(asked), HostReply::Infos { status, info }) if is_incomplete(status) => {
+                return self.answer_queries(ticket, Questions { verdict: Some(status), told: info, ..*asked });
             }
             (Expected::Lookup, HostReply::Lookup { status, found }) => {
                 with_status(settled(status), found.is_empty(), Reply::Lookup(found))
@@ -152,6 +151,11 @@ impl<S: Publish> Server<S> {
         let is_small = sizes.fold(0, usize::saturating_add) <= self.config.limits.reply_bytes_max;
         if is_small { entries } else { Vec::new() }
     }
+}
+
+/// Whether the host has not answered all that it was asked, and others may.
+const fn is_incomplete(status: Status) -> bool {
+    matches!(status, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND | Status::ERR_PARTIAL_SUCCESS)
 }
 
 /// What goes up for a request; an error for one that makes no sense, or that nobody here knows.

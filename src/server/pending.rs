@@ -5,8 +5,8 @@ use super::forwarding::Pull;
 use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::Ticket;
-use super::requests::Requester;
-use crate::types::{Key, Namespace, ProcId, Query, Time};
+use super::query::Questions;
+use crate::types::{Key, Namespace, ProcId, Time};
 
 /// What an upcall was made for.
 #[derive(Debug)]
@@ -31,19 +31,12 @@ pub(super) enum Expected {
     Status,
     Lookup,
     Infos,
-    /// Infos; where the host supports none of it, what this server knows about these questions.
+    /// Infos; what the host does not answer, this server does as far as it knows.
     Answers(Box<Questions>),
     Namespace,
     Credential,
     /// Success, which grants this.
     Pull(Box<Pull>),
-}
-
-/// Questions passed up, as they were asked.
-#[derive(Debug)]
-pub(super) struct Questions {
-    pub(super) requester: Requester,
-    pub(super) queries: Vec<Query>,
 }
 
 /// Data asked of the host. Equal requests share one upcall.

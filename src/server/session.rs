@@ -222,6 +222,7 @@ impl<S: Publish> Server<S> {
         tickets.extend(self.collectives.withdraw(id).into_iter().map(|ticket| (ticket, false)));
         tickets.extend(self.withdraw_from_bootstraps(id).into_iter().map(|ticket| (ticket, false)));
         tickets.extend(self.events.withdraw(id).into_iter().map(|ticket| (ticket, false)));
+        tickets.extend(self.deferred.withdraw(id).into_iter().map(|ticket| (ticket, false)));
         for upcall in self.upcalls.of_peer(id) {
             match self.cancel_upcall(upcall) {
                 Some(Purpose::ClientFinalized(ticket)) => tickets.push((ticket, true)),

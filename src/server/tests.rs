@@ -17,6 +17,7 @@ mod invitations;
 mod limits;
 mod passage;
 mod psets;
+mod queries;
 mod search;
 mod sessions;
 mod ties;

@@ -14,7 +14,7 @@ use super::value::KEYS;
 use super::world::World;
 use crate::keys;
 use crate::proto::{Collective, Get, Reply, Request, Tag};
-use crate::server::{HostCall, HostReply, Input, Output, PeerId, UpcallId};
+use crate::server::{HostCall, HostReply, Input, NodeHardware, Output, PeerId, UpcallId};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time};
 
 impl World {
@@ -269,6 +269,7 @@ impl World {
             Output::ReplyTopology(peer, tag, _) => {
                 self.reply(server, peer, tag, Reply::Status(Status::ERR_NOT_SUPPORTED));
             }
+            Output::WantTopology => return Some(Input::Topology(NodeHardware(None))),
             Output::SendSegment(peer, namespace) => self.send_down(peer, ToClient::Segment(namespace)),
             Output::WithdrawSegment(peer, namespace) => self.send_down(peer, ToClient::Withdrawn(namespace)),
             Output::Upcall(id, upcall) => return self.upcall(server, id, upcall),

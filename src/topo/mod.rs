@@ -12,6 +12,7 @@
 //! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and "Device and Topology Support".
 
 mod cpu_set;
+pub mod derived;
 #[cfg(feature = "topology")]
 mod detect;
 mod digest;

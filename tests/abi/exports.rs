@@ -38,7 +38,12 @@ fn the_library_has_the_name_that_programs_ask_for_and_needs_little() {
         lines.map(|line| line.split(['[', ']']).nth(1).unwrap().to_owned()).collect()
     };
     assert_eq!(values("(SONAME)"), ["libpmix.so.2"]);
-    let system = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "libhwloc.so.15"];
+    // What was built for this test alone is linked as ever; the one of `make lib` brings its unwinder along, and loads hwloc
+    // when it is wanted.
+    let mut system = vec!["libc.so.6", "ld-linux-x86-64.so.2"];
+    if variable("MODEX_LIBPMIX").is_none() {
+        system.extend(["libm.so.6", "libgcc_s.so.1"]);
+    }
     let needed = values("(NEEDED)");
     let surplus: Vec<&String> = needed.iter().filter(|name| !system.contains(&name.as_str())).collect();
     assert!(surplus.is_empty(), "the library needs {surplus:?}");

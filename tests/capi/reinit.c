@@ -10,6 +10,7 @@
 #define LIVES_OVER_TCP 1000
 /* What all the later lives may leave together: less than a byte for each. */
 #define GROWTH_BYTES_MAX 8192
+#define LOOKS_BEFORE_NAMED 2000
 
 struct held {
     size_t descriptors, mappings, threads, bytes;
@@ -49,17 +50,21 @@ static bool has_grown(struct held now, struct held before)
 }
 
 /* The kernel counts a thread that was joined for a moment longer, and a server sees the end of a connection when it comes to
- * it: what is on its way goes, what grows stays. */
+ * it: what is on its way goes, what grows stays until the alarm, and has been named by then. */
 static void check_growth(struct held before)
 {
     struct held now = held();
-    for (int i = 0; has_grown(now, before) && i < 2000; i++) {
+    alarm(200);
+    for (int looks = 1; has_grown(now, before) && !stock(); looks++) {
+        if (looks == LOOKS_BEFORE_NAMED) {
+            printf("leaves something with each life: descriptors %zu, mappings %zu, threads %zu, bytes %zu; were %zu, %zu, %zu, %zu\n",
+                   now.descriptors, now.mappings, now.threads, now.bytes, before.descriptors, before.mappings,
+                   before.threads, before.bytes);
+            fflush(stdout);
+        }
         usleep(1000);
         now = held();
     }
-    if (has_grown(now, before))
-        printf("descriptors %zu, mappings %zu, threads %zu, bytes %zu; were %zu, %zu, %zu, %zu\n", now.descriptors,
-               now.mappings, now.threads, now.bytes, before.descriptors, before.mappings, before.threads, before.bytes);
     CHECK_UNLESS_STOCK("leaves something with each life", !has_grown(now, before));
 }
 

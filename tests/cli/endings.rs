@@ -4,7 +4,7 @@ use modex::Client;
 use modex::types::Status;
 use nix::sys::signal::Signal;
 
-use crate::launch::{MODEX, ROLE, modex, script};
+use crate::launch::{MODEX, ROLE, modex, modex_with_signals, script};
 
 /// A rank that ignores the request to end and says when it does.
 const STUBBORN: &str = "trap '' TERM INT; echo ready; exec sleep 1000";
@@ -24,6 +24,21 @@ fn the_first_rank_that_fails_gives_status_and_reason() {
     let ended = script(&["-n", "3"], "[ $PMIX_RANK = 1 ] && exit 3; exec sleep 1000").run();
     assert_eq!(ended.code(), Some(3));
     assert_eq!(ended.err, "modex: rank 1 exited with status 3; the other 2 ranks get 2 s to end\n");
+}
+
+/// That a rank has ended is told by a byte in a socket, which the kernel may refuse. The launcher looked for it when nothing at all
+/// had happened for a while: a job in which others talk went on for as long as they did. It looks every few seconds.
+#[test]
+fn a_rank_that_ends_unheard_is_missed_while_another_talks() {
+    let rank = "[ $PMIX_RANK = 1 ] && exit 3; for i in $(seq 200); do echo talk; sleep 0.3; done";
+    let arguments = ["run", "-n", "2", "--grace", "0.1", "--", "sh", "-c", rank];
+    let ended = modex_with_signals(&["--block-signal=CHLD"], arguments).run();
+    assert_eq!(ended.code(), Some(3));
+    assert!(
+        ended.err.starts_with("modex: rank 1 exited with status 3; the other 1 rank gets 0.1 s to end\n"),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]

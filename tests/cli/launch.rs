@@ -46,13 +46,20 @@ pub(crate) struct Ended {
 
 /// `modex` with these arguments.
 pub(crate) fn modex<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Launch {
+    modex_with_signals(&[], arguments)
+}
+
+/// The same after `env` has seen to its signals with these options.
+pub(crate) fn modex_with_signals<S: AsRef<OsStr>>(signals: &[&str], arguments: impl IntoIterator<Item = S>) -> Launch {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let temporary = tempfile::tempdir().unwrap();
     let mark = format!("{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
     // Whoever runs the tests in the background may have them ignore interrupts, and processes inherit that.
     let mut command = Command::new("env");
     command
-        .args(["--default-signal=INT,QUIT", MODEX])
+        .arg("--default-signal=INT,QUIT")
+        .args(signals)
+        .arg(MODEX)
         .args(arguments)
         .env("TMPDIR", temporary.path())
         .env(MARK, &mark)

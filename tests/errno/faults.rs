@@ -22,12 +22,21 @@ pub(crate) enum Extent {
     ForGood,
 }
 
-/// One fault: at the `at`-th of the calls that it concerns.
+/// One fault: at the `at`-th of the calls that it concerns, or of those among them that are meant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) what: What,
     pub(crate) extent: Extent,
     pub(crate) at: usize,
+    pub(crate) aim: Option<Aim>,
+}
+
+/// Calls that are told by what they do, because their numbers change with every library below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Aim {
+    pub(crate) call: nix::libc::c_long,
+    /// A part of what [`Call::object`] says.
+    pub(crate) object: &'static str,
 }
 
 /// A kind of fault, and to which extents it is tried.
@@ -124,13 +133,29 @@ impl What {
 }
 
 /// A system call that is about to be made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) number: i64,
     pub(crate) args: [u64; 3],
 }
 
 impl Call {
+    /// What it is about. `leads_to`: what its first argument, a descriptor, is; `text_at`: the text at an address of its process.
+    pub(crate) fn object(&self, leads_to: impl FnOnce() -> String, text_at: impl FnOnce(u64) -> String) -> String {
+        use nix::libc::*;
+        let [first, second, third] = self.args;
+        let is = |numbers: &[c_long]| numbers.contains(&self.number);
+        let path = match () {
+            () if is(&[SYS_openat, SYS_mkdirat, SYS_statx]) => text_at(second),
+            () if is(&[SYS_mkdir, SYS_memfd_create]) => text_at(first),
+            () if is(&[SYS_poll]) => format!("for {third} ms"),
+            () if is(&[SYS_read, SYS_write, SYS_recvfrom, SYS_sendto]) => format!("{third} bytes of "),
+            () => String::new(),
+        };
+        // A path that begins at a descriptor may be empty.
+        if path.is_empty() || path.ends_with(" of ") { path + &leads_to() } else { path }
+    }
+
     /// Whether failing it may end the process: the allocator asks for memory, and nobody can go on without.
     pub(crate) fn is_for_the_heap(&self) -> bool {
         matches!(self.number, nix::libc::SYS_mmap | nix::libc::SYS_mremap | nix::libc::SYS_mprotect)
@@ -147,7 +172,7 @@ impl Extent {
     }
 }
 
-/// As `MODEX_FAULT` takes it: `EMFILE:once:17`.
+/// As `MODEX_FAULT` takes it: `EMFILE:once:17`; what is meant stands behind that.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.what {
@@ -160,7 +185,8 @@ impl fmt::Display for Fault {
             Extent::Often => "often",
             Extent::ForGood => "forgood",
         };
-        write!(f, ":{extent}:{}", self.at)
+        write!(f, ":{extent}:{}", self.at)?;
+        self.aim.map_or(Ok(()), |Aim { call, object }| write!(f, " of the calls {call} about {object:?}"))
     }
 }
 
@@ -170,7 +196,7 @@ impl FromStr for Fault {
     fn from_str(text: &str) -> Result<Self, String> {
         let of_kind = |(what, extents): &Kind| {
             let what = *what;
-            extents.iter().map(move |extent| Self { what, extent: *extent, at: 0 })
+            extents.iter().map(move |extent| Self { what, extent: *extent, at: 0, aim: None })
         };
         let all = KINDS.iter().flat_map(of_kind);
         let (kind, at) = text.rsplit_once(':').ok_or("KIND:EXTENT:AT")?;

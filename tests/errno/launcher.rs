@@ -3,14 +3,16 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::faults::{Extent, Fault, KINDS, What};
-use crate::roles::{EQUAL, ERROR, RANKS};
+use crate::roles::{EQUAL, ERROR, HANGS_AFTER_S, RANKS};
 use crate::support::{Process, this_binary};
-use crate::sweep::{ALONE, pid_of, says_no_memory, sweep, traced_thread};
+use crate::sweep::{ALONE, pid_of, says_no_memory, sweep_side_by_side, traced_thread, without_backtraces};
 use crate::tracer::{Traced, Tracer};
 
 /// Every process of one launcher has the same value of this.
@@ -19,27 +21,24 @@ const MARK: &str = "MODEX_TEST_MARK";
 pub(crate) fn launchers_sweep(role: &str) {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let _alone = ALONE.lock();
-    sweep(role, &KINDS, |fault| {
+    sweep_side_by_side(role, &KINDS, |fault| {
         let directory = tempfile::tempdir().unwrap();
-        let mark = format!("{MARK}={}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
-        let mut command = this_binary("launcher");
-        command.env("TMPDIR", directory.path()).env(MARK, &mark[MARK.len() + 1..]);
+        let value = &format!("{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
+        let mark = format!("{MARK}={value}");
+        let mut command = without_backtraces(this_binary("launcher"));
+        command.env("TMPDIR", directory.path()).env(MARK, value);
         let mut launcher = Process::of(command.spawn().unwrap());
         let traced = Tracer::take(traced_thread(&mut launcher), fault).run(pid_of(&launcher));
-        // Everybody below it writes to its outputs, so those end with the last of them.
-        let (end, said) = launcher.end();
+        let (end, said) = end_of_all(launcher, &mark, &format!("{role}:{fault} {traced:?}"));
         judge(role, fault, &traced, end, &said);
         let left =
             || std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
-        // The guardian of one that was killed has closed its outputs before it cleans up.
-        while !processes(&mark).is_empty() {
-            std::thread::yield_now();
-        }
         if fault.extent == Extent::ForGood && !left().is_empty() {
             // Whoever can look at nothing can't clean up; the next one does.
-            let mut next = Command::new(env!("CARGO_BIN_EXE_modex"));
-            let next = next.args(["run", "-n", "1", "--", "true"]).env("TMPDIR", directory.path()).status().unwrap();
-            assert!(next.success(), "{role}:{fault} is in the next one's way");
+            let mut next = this_binary("next launcher");
+            let next = Process::of(next.env("TMPDIR", directory.path()).env(MARK, value).spawn().unwrap());
+            let (end, said) = end_of_all(next, &mark, &format!("the one after {role}:{fault}"));
+            assert!(end.success(), "{role}:{fault} is in the next one's way: {end} {said}");
         }
         assert!(left().is_empty(), "{role}:{fault} {end} {traced:?} leaves {:?}: {said}", left());
         traced
@@ -68,6 +67,35 @@ fn judge(role: &str, fault: Fault, traced: &Traced, end: ExitStatus, said: &str)
     }
 }
 
+/// Everybody below a launcher writes to its outputs, so those end with the last of them, except the guardian of one that was killed,
+/// which closes them before it cleans up.
+fn end_of_all(launcher: Process, mark: &str, what: &str) -> (ExitStatus, String) {
+    let all_others_have_ended = 2 * Duration::from_secs(HANGS_AFTER_S.into());
+    wait_for_the_last(mark, what, all_others_have_ended);
+    // Who was just becoming another program was not seen.
+    let end = launcher.end();
+    wait_for_the_last(mark, what, all_others_have_ended);
+    end
+}
+
+/// Waits until no process of a launcher's is left; those that have no alarm of their own, hang and still are there when all others
+/// have been ended by theirs are ended, and named.
+#[expect(clippy::disallowed_methods, reason = "an alarm")]
+fn wait_for_the_last(mark: &str, what: &str, hangs_after: Duration) {
+    let hangs_at = Instant::now() + hangs_after;
+    while let left @ [_, ..] = &*processes(mark) {
+        if Instant::now() > hangs_at {
+            let name = |pid: &String| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let named = left.iter().map(|pid| format!("{pid} {:?}", name(pid))).collect::<Vec<_>>();
+            for pid in left.iter().filter_map(|pid| pid.parse().ok()) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            panic!("hangs: {} of {what}", named.join(", "));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Processes with this in their environment.
 fn processes(mark: &str) -> Vec<String> {
     let is_marked = |pid: &String| {
@@ -77,4 +105,14 @@ fn processes(mark: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().into_string().ok());
     pids.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(is_marked).collect()
+}
+
+#[test]
+#[should_panic(expected = "sleep")]
+fn who_hangs_is_ended_and_named() {
+    let _hanging = Process::of(Command::new("sleep").arg("infinity").env(MARK, "hanging").spawn().unwrap());
+    let mark = format!("{MARK}=hanging");
+    // Its environment is there when it has become that program.
+    while processes(&mark).is_empty() {}
+    wait_for_the_last(&mark, "a test", Duration::ZERO);
 }

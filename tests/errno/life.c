@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <pmix.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -74,10 +75,20 @@ static bool live(void)
 {
     pmix_proc_t me;
     if (!good("init", PMIx_Init(&me, NULL, 0))) return false;
-    if (!put(me.rank) || !fence()) return false;
-    for (unsigned rank = 0; rank < RANKS; rank++)
-        if (!get(&me, rank)) return false;
-    return good("finalize", PMIx_Finalize(NULL, 0));
+    bool lived = put(me.rank) && fence();
+    for (unsigned rank = 0; rank < RANKS && lived; rank++) lived = get(&me, rank);
+    /* Whoever failed ends its use of the library as well. */
+    pmix_status_t ended = PMIx_Finalize(NULL, 0);
+    return lived && good("finalize", ended);
+}
+
+static int descriptors(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (readdir(directory) != NULL) count++;
+    closedir(directory);
+    return count;
 }
 
 /* On a thread of its own: the parent waits for the process, the tracer for the thread. */
@@ -88,9 +99,15 @@ static void *traced_life(void *unused)
     long permission = ptrace(PTRACE_TRACEME, 0, NULL, NULL);
     printf("traced thread %d, ptrace %s\n", (int)gettid(), permission == 0 ? "granted" : strerror(errno));
     raise(SIGSTOP);
+    int before = descriptors();
     getppid();
     lived = live();
     getppid();
+    if (descriptors() != before) {
+        printf("left behind: %d descriptors, were %d, after %s\n", descriptors(), before, lived ? "all" : failed_at);
+        fflush(stdout);
+        _exit(1);
+    }
     if (lived) printf("all answers are equal\n");
     else printf("error: %s: %s\n", failed_at, PMIx_Error_string(failure));
     fflush(stdout);

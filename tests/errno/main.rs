@@ -5,7 +5,8 @@
 //! its peers all get the same news, its clients an error, and the next server finds nothing in its way.
 //!
 //! `cargo test` kills a client everywhere, and tries a few places of each other kind; `make faults` tries all.
-//! `MODEX_FAULT=client:EMFILE:once:17` tries one.
+//! `MODEX_FAULT=client:EMFILE:once:17` tries one. Whoever stops all processes for longer than the alarms wait finds those hanging that
+//! ran: such places are to be tried again.
 #![cfg(target_arch = "x86_64")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -31,6 +32,8 @@ fn client_process() {
         Some("rank") => roles::rank(),
         #[cfg(feature = "cli")]
         Some("launcher") => roles::launcher(),
+        #[cfg(feature = "cli")]
+        Some("next launcher") => roles::next_launcher(),
         #[cfg(feature = "cli")]
         Some("launched") => roles::launched(),
         Some(other) => panic!("unknown role {other}"),
@@ -69,7 +72,7 @@ fn a_launcher_to_which_the_kernel_says_no_runs_the_job_or_says_why_and_leaves_no
 fn faults_are_read_as_they_are_written() {
     for (what, extents) in KINDS {
         for &extent in extents {
-            let text = Fault { what, extent, at: 3 }.to_string();
+            let text = Fault { what, extent, at: 3, aim: None }.to_string();
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
         }
     }

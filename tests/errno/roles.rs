@@ -33,7 +33,7 @@ pub(crate) const EQUAL: &str = "all answers are equal";
 /// What it says where something went wrong, before it says what.
 pub(crate) const ERROR: &str = "error: ";
 /// After so long whoever has not ended hangs, and is ended by SIGALRM.
-const HANGS_AFTER_S: u32 = 120;
+pub(crate) const HANGS_AFTER_S: u32 = 120;
 
 type Outcome = Result<(), String>;
 
@@ -63,8 +63,41 @@ fn tell(outcome: Outcome) -> ! {
 }
 
 pub(crate) fn victim() {
+    let before = held();
     be_traced();
-    tell(at_risk(|| whole_life(VICTIM, 0..PEERS.end)));
+    let outcome = at_risk(|| whole_life(VICTIM, 0..PEERS.end));
+    expect_nothing_left(&before, &outcome);
+    tell(outcome);
+}
+
+/// Descriptors, mappings, threads.
+type Held = (Vec<String>, Vec<String>, usize);
+
+fn held() -> Held {
+    (descriptors(), shared_mappings(), std::fs::read_dir("/proc/self/task").unwrap().count())
+}
+
+/// However it went.
+fn expect_nothing_left(before: &Held, outcome: &Outcome) {
+    // The kernel lists a joined thread for a moment longer. One that stays is seen as one that hangs.
+    let mut after = held();
+    while after.2 > before.2 {
+        std::thread::yield_now();
+        after = held();
+    }
+    if (&after.0, &after.1) != (&before.0, &before.1) {
+        println!("left behind: {after:?}, was {before:?} after {outcome:?}");
+        std::process::exit(1);
+    }
+}
+
+/// Becomes `modex run` with a job of one.
+#[cfg(feature = "cli")]
+pub(crate) fn next_launcher() -> ! {
+    use std::os::unix::process::CommandExt;
+
+    alarm::set(HANGS_AFTER_S);
+    panic!("{}", std::process::Command::new(env!("CARGO_BIN_EXE_modex")).args(["run", "-n", "1", "--", "true"]).exec());
 }
 
 /// Becomes `modex run` with a job of two, which is this program again.
@@ -163,24 +196,11 @@ pub(crate) const RANKS: u32 = 2;
 pub(crate) fn host() {
     let directory = PathBuf::from(std::env::var(DIRECTORY).unwrap());
     let is_over_tcp = std::env::var(OVER_TCP).is_ok();
-    let held = || (descriptors(), shared_mappings(), threads());
     let before = held();
     be_traced();
     let outcome = serve(&directory, is_over_tcp);
-    // The kernel lists a joined thread for a moment longer. One that stays is seen as one that hangs.
-    while threads() > before.2 {
-        std::thread::yield_now();
-    }
-    let after = held();
-    if (&after.0, &after.1) != (&before.0, &before.1) || after.2 > before.2 {
-        println!("left behind: {after:?}, was {before:?} after {outcome:?}");
-        std::process::exit(1);
-    }
+    expect_nothing_left(&before, &outcome);
     tell(outcome);
-}
-
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
 fn serve(directory: &Path, is_over_tcp: bool) -> Outcome {

@@ -8,10 +8,12 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 
+use nix::errno::Errno;
+use nix::libc::{SYS_connect, SYS_epoll_create1, SYS_openat, SYS_poll, SYS_sendto, SYS_statx, SYS_write, c_long};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::faults::{Fault, KINDS, Kind, What};
+use crate::faults::{Aim, Extent, Fault, KINDS, Kind, What};
 use crate::roles::{self, BROKEN, COMPLETE, EQUAL, ERROR, PEERS, VICTIM};
 use crate::support::{Process, TestServer, descriptors, namespace, proc, shared_mappings, this_binary};
 use crate::tracer::{Traced, Tracer};
@@ -22,54 +24,134 @@ const SAMPLES: usize = 3;
 /// Descriptors of this process are counted: one sweep at a time.
 pub(crate) static ALONE: Mutex<()> = Mutex::new(());
 
-/// What was wrong once: an interrupted connect was an error; a directory that could not be opened was
-/// left, by servers and by launchers; an interrupted call for the server's thread was lost, and its caller waited for ever; so was
-/// the byte that tells a launcher of a rank's end.
-const FOUND: [(&str, &str); 10] = [
-    ("client", "EINTR:often:0"),
+/// Something that was wrong once, and with which fault that shows.
+struct Found {
+    role: &'static str,
+    what: What,
+    extent: Extent,
+    aim: Aim,
+    which: Which,
+}
+
+/// Which of the calls that are meant.
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Nth(usize),
+    Last,
+}
+
+const fn found(role: &'static str, what: Errno, extent: Extent, aim: (c_long, &'static str), which: Which) -> Found {
+    Found { role, what: What::Error(what), extent, aim: Aim { call: aim.0, object: aim.1 }, which }
+}
+
+const FOUND: [Found; 10] = [
+    // An interrupted connect was an error.
+    found("client", Errno::EINTR, Extent::Often, (SYS_connect, ""), Which::Nth(0)),
     // The same over TCP, and the question whether the server is still there.
-    ("tcp-client", "EINTR:often:0"),
-    ("tcp-client", "EINTR:often:15"),
-    ("server", "ENOMEM:once:2"),
-    ("server", "ENOMEM:once:4"),
-    ("server", "ENOMEM:once:6"),
-    ("server", "EINTR:once:10"),
-    ("launcher", "EMFILE:forgood:20"),
-    ("launcher", "EMFILE:forgood:36"),
-    ("launcher", "ECONNRESET:forgood:5"),
+    found("tcp-client", Errno::EINTR, Extent::Often, (SYS_connect, ""), Which::Nth(0)),
+    found("tcp-client", Errno::EINTR, Extent::Often, (SYS_poll, "for 0 ms"), Which::Last),
+    // A directory that could not be opened, or looked at, was left by servers ...
+    found("server", Errno::ENOMEM, Extent::Once, (SYS_openat, "/session/modex-"), Which::Nth(0)),
+    found("server", Errno::ENOMEM, Extent::Once, (SYS_statx, "/session/modex-"), Which::Nth(0)),
+    found("server", Errno::ENOMEM, Extent::Once, (SYS_statx, "/session/modex-"), Which::Nth(2)),
+    // ... and by launchers, which had started or had not.
+    found("launcher", Errno::EMFILE, Extent::ForGood, (SYS_epoll_create1, ""), Which::Last),
+    found("launcher", Errno::EMFILE, Extent::ForGood, (SYS_openat, "/modex-run-"), Which::Last),
+    // An interrupted call for the server's thread was lost, and its caller waited for ever.
+    found("server", Errno::EINTR, Extent::Once, (SYS_write, "8 bytes of anon_inode:[eventfd]"), Which::Nth(0)),
+    // The byte that tells a launcher of a rank's end was lost.
+    found("launcher", Errno::ECONNRESET, Extent::ForGood, (SYS_sendto, "1 bytes of socket:"), Which::Nth(0)),
 ];
 
-/// What a sweep goes over: `MODEX_FAULT`, if it is for this role, or `MODEX_FAULTS=all`, or samples.
-#[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
+/// How many places are tried at once, where they don't see each other: most of their time they wait.
+const AT_ONCE: usize = 4;
+
+/// Goes over the places one by one.
 pub(crate) fn sweep(role: &str, kinds: &[Kind], run: impl Fn(Fault) -> Traced) {
+    let mut bad = places(role, kinds, &run);
+    bad.retain(|&fault| !holds(role, fault, &run));
+    assert_none(role, &bad);
+}
+
+/// Goes over several places at once.
+pub(crate) fn sweep_side_by_side(role: &str, kinds: &[Kind], run: impl Fn(Fault) -> Traced + Sync) {
+    let places = Mutex::new(places(role, kinds, &run).into_iter());
+    let next = || places.lock().unwrap().next();
+    let bad = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(fault) = next() {
+                    if !holds(role, fault, &run) {
+                        bad.lock().unwrap().push(fault);
+                    }
+                }
+            });
+        }
+    });
+    assert_none(role, &bad.into_inner().unwrap());
+}
+
+/// What a sweep goes over: `MODEX_FAULT`, if it is for this role, or `MODEX_FAULTS=all`, or samples. What was found before comes first.
+#[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
+fn places(role: &str, kinds: &[Kind], run: &impl Fn(Fault) -> Traced) -> Vec<Fault> {
     if let Ok(one) = std::env::var("MODEX_FAULT") {
         if let Some(fault) = one.strip_prefix(role).and_then(|rest| rest.strip_prefix(':')) {
             println!("{:?}", run(fault.parse().unwrap()));
         }
-        return;
+        return Vec::new();
     }
-    for (_, fault) in FOUND.into_iter().filter(|(of, _)| *of == role) {
-        run(fault.parse().unwrap());
-    }
+    FOUND.iter().filter(|found| found.role == role).for_each(|found| found.try_again(run));
     let is_whole = std::env::var("MODEX_FAULTS").is_ok_and(|which| which == "all");
-    let mut failed = Vec::new();
+    let mut places = Vec::new();
     for &(what, extents) in kinds {
         for (number, &extent) in extents.iter().enumerate() {
-            let never = run(Fault { what, extent, at: usize::MAX });
+            let never = run(Fault { what, extent, at: usize::MAX, aim: None });
             assert!(never.struck.is_none());
             assert!(never.concerned > 0, "{what:?} concerns no system call of the {role}");
             let is_whole = is_whole || (what == What::Kill && is_killed_everywhere(role));
             let step = if is_whole { 1 } else { never.concerned.div_ceil(SAMPLES) };
             // Not the same places each time a kind is tried.
-            for at in (number * step / 2..never.concerned).step_by(step) {
-                let fault = Fault { what, extent, at };
-                if catch_unwind(AssertUnwindSafe(|| run(fault))).is_err() {
-                    failed.push(format!("MODEX_FAULT={role}:{fault}"));
-                }
-            }
+            let chosen = (number * step / 2..never.concerned).step_by(step);
+            places.extend(chosen.map(|at| Fault { what, extent, at, aim: None }));
         }
     }
-    assert!(failed.is_empty(), "{} places: {}", failed.len(), failed.join(" "));
+    places
+}
+
+/// Whether everything is as it has to be with this fault; says what is not.
+fn holds(role: &str, fault: Fault, run: &impl Fn(Fault) -> Traced) -> bool {
+    println!("{role}:{fault}");
+    catch_unwind(AssertUnwindSafe(|| run(fault))).is_ok()
+}
+
+fn assert_none(role: &str, bad: &[Fault]) {
+    let named = bad.iter().map(|fault| format!("MODEX_FAULT={role}:{fault}")).collect::<Vec<_>>();
+    assert!(named.is_empty(), "{} places: {}", named.len(), named.join(" "));
+}
+
+impl Found {
+    /// Looks for the call in an undisturbed run, and has the kernel say no to it.
+    fn try_again(&self, run: &impl Fn(Fault) -> Traced) {
+        let Self { role, what, extent, aim, which } = *self;
+        let fault_at = |at| Fault { what, extent, at, aim: Some(aim) };
+        let undisturbed = run(fault_at(usize::MAX)).concerned;
+        let fault = fault_at(match which {
+            Which::Nth(number) => number,
+            Which::Last => undisturbed.saturating_sub(1),
+        });
+        assert!(undisturbed > fault.at, "{role}:{fault}: {undisturbed} such calls are made");
+        let traced = run(fault);
+        let struck = traced.struck.unwrap_or_else(|| panic!("{role}:{fault} met no call"));
+        assert!(struck.first.number == aim.call && struck.object.contains(aim.object), "{role}:{fault} met {struck:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "0 such calls are made")]
+fn what_was_found_is_missed_where_its_call_is_no_longer_made() {
+    let gone = found("client", Errno::EINTR, Extent::Once, (SYS_connect, "nowhere"), Which::Nth(0));
+    gone.try_again(&|_| Traced::default());
 }
 
 /// How processes find their server.
@@ -118,13 +200,20 @@ fn serve_a_fresh_client(node: &TestServer) {
     node.server.deregister_namespace(&namespace("fresh")).unwrap();
 }
 
-fn spawn(node: &TestServer, wire: Wire, name: &str, rank: u32, mut command: Command) -> Process {
+/// To write one a process that panics, which it does where it gets no memory for a thread, opens files: calls that would be taken
+/// for what it died of.
+pub(crate) fn without_backtraces(mut command: Command) -> Command {
+    command.env("RUST_BACKTRACE", "0").env_remove("RUST_LIB_BACKTRACE");
+    command
+}
+
+fn spawn(node: &TestServer, wire: Wire, name: &str, rank: u32, command: Command) -> Process {
     let environment = node.server.setup_fork(&proc(name, rank)).unwrap();
     let environment = match wire {
         Wire::Own => environment,
         Wire::Reference => roles::as_of_the_reference(environment),
     };
-    Process::of(command.envs(environment).spawn().unwrap())
+    Process::of(without_backtraces(command).envs(environment).spawn().unwrap())
 }
 
 /// A job in which the kernel says no to one of its processes. Gives what the others say.
@@ -156,11 +245,11 @@ fn run_client(
 /// Has the kernel say no to a server with a job of two.
 pub(crate) fn servers_sweep(role: &str, wire: Wire) {
     let _alone = ALONE.lock();
-    sweep(role, &KINDS, |fault| {
+    sweep_side_by_side(role, &KINDS, |fault| {
         let directory = tempfile::tempdir().unwrap();
         let session = directory.path().join(roles::SESSION);
         std::fs::create_dir(&session).unwrap();
-        let mut command = this_binary("host");
+        let mut command = without_backtraces(this_binary("host"));
         command.env(roles::DIRECTORY, directory.path());
         if wire == Wire::Reference {
             command.env(roles::OVER_TCP, "yes");
@@ -208,7 +297,7 @@ fn judge(role: &str, fault: Fault, traced: &Traced, end: ExitStatus, said: &str)
 
 /// The standard library knows no other end than to abort where there is no memory for the heap, or for a thread.
 fn has_no_memory(traced: &Traced, said: &str) -> bool {
-    traced.struck.as_ref().is_some_and(|(_, last)| last.is_for_the_heap()) && says_no_memory(said)
+    traced.struck.as_ref().is_some_and(|struck| struck.last.is_for_the_heap()) && says_no_memory(said)
 }
 
 pub(crate) fn says_no_memory(said: &str) -> bool {

@@ -13,12 +13,20 @@ use nix::unistd::Pid;
 use crate::faults::{Call, Fault, What};
 
 /// What has happened.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Traced {
     /// Calls that the fault concerned.
     pub(crate) concerned: usize,
-    /// The first call that was answered in the kernel's place, and the last.
-    pub(crate) struck: Option<(i64, Call)>,
+    pub(crate) struck: Option<Struck>,
+}
+
+/// What was answered in the kernel's place.
+#[derive(Debug)]
+pub(crate) struct Struck {
+    pub(crate) first: Call,
+    /// What the first was about.
+    pub(crate) object: String,
+    pub(crate) last: Call,
 }
 
 /// One thread.
@@ -56,7 +64,7 @@ impl Tracer {
     /// that started the process.
     pub(crate) fn take(leader: Pid, fault: Fault) -> Self {
         assert_eq!(waitpid(leader, Some(WaitPidFlag::__WALL)), Ok(WaitStatus::Stopped(leader, Signal::SIGSTOP)));
-        let traced = Traced { concerned: 0, struck: None };
+        let traced = Traced::default();
         let first = Thread { is_exempt: true, ..Thread::default() };
         Self { leader, fault, threads: BTreeMap::from([(leader, first)]), traced }
     }
@@ -90,7 +98,8 @@ impl Tracer {
             if pid == process && matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
                 break;
             }
-            let status = waitpid(pid, Some(any)).unwrap();
+            // One that was killed meanwhile waits itself: a leader can be waited for when all its threads have been.
+            let status = waitpid(pid, Some(any | WaitPidFlag::WNOHANG)).unwrap();
             self.step(status);
         }
         self.traced
@@ -159,11 +168,16 @@ impl Tracer {
         if thread.is_exempt || thread.is_loading || !self.fault.what.fits(&call, leads_to) {
             return;
         }
+        let object = || call.object(leads_to, |address| text_at(id, address));
+        if self.fault.aim.is_some_and(|aim| aim.call != number || !object().contains(aim.object)) {
+            return;
+        }
         let place = self.traced.concerned;
         self.traced.concerned += 1;
         if place < self.fault.at || place - self.fault.at >= self.fault.extent.times() {
             return;
         }
+        let about = if self.traced.struck.is_none() { object() } else { String::new() };
         match self.fault.what {
             What::Error(errno) => {
                 thread.on_return = Some(OnReturn::Fail(errno));
@@ -174,10 +188,23 @@ impl Tracer {
             // With all its threads; the call is not made.
             What::Kill => drop(kill(id, Signal::SIGKILL)),
         }
-        let first = self.traced.struck.as_ref().map_or(number, |(first, _)| *first);
-        self.traced.struck = Some((first, call));
+        match &mut self.traced.struck {
+            Some(struck) => struck.last = call,
+            none => *none = Some(Struck { object: about, first: call.clone(), last: call }),
+        }
     }
 }
+
+/// The text at an address of a traced process, as far as it can be read.
+fn text_at(id: Pid, address: u64) -> String {
+    let word_at = |address: u64| ptrace::read(id, address as ptrace::AddressType).ok();
+    let words = (0..PATH_WORDS_MAX).map_while(|word| word_at(address.checked_add(word * 8)?));
+    let bytes = words.flat_map(i64::to_ne_bytes).take_while(|&byte| byte != 0).collect::<Vec<_>>();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The longest path that the kernel takes.
+const PATH_WORDS_MAX: u64 = 4096 / 8;
 
 /// Leaves one byte of a transfer.
 fn shorten(id: Pid, call: &Call, mut registers: nix::libc::user_regs_struct) -> Option<OnReturn> {

@@ -187,5 +187,9 @@ asks its server anew for every key of another namespace and ends many of these w
 answers all of these. Qualified values (`PMIX_QUALIFIED_VALUE`) are taken by 4.2.2 and never found again; ours come back, as those
 of 5.0 and 6.1 do.
 
+Nor is asked what ours refuses: a description with two process arrays (`PMIX_PROC_INFO_ARRAY`) of one rank. A host that numbers its
+processes wrongly would not be found otherwise, and the values of one process would be another's. `PMIX_ERR_BAD_PARAM` comes with the
+way to the second array; several values of one process belong into one.
+
 ## The differences
 ";

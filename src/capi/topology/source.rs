@@ -55,12 +55,14 @@ impl Given {
 #[derive(Debug, Default)]
 pub struct HostTopology {
     given: Given,
+    /// What the file said when it was first read: it may change or go.
+    file: OnceLock<Topology>,
 }
 
 impl HostTopology {
     /// Reads nothing yet.
     pub const fn new(given: Given) -> Self {
-        Self { given }
+        Self { given, file: OnceLock::new() }
     }
 
     /// The object that callers are given.
@@ -78,10 +80,14 @@ impl HostTopology {
             Given::Forbidden => Err(TopologyError::Forbidden),
             Given::Described(topology) => Ok(Some(topology.clone())),
             Given::File(path) => {
+                if let Some(told) = self.file.get() {
+                    return Ok(Some(told.clone()));
+                }
                 let unusable =
                     |error: std::io::Error| TopologyError::Unusable { reason: format!("{}: {error}", path.display()) };
                 let xml = std::fs::read(path).map_err(unusable)?;
-                Ok(Some(Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() }))
+                let told = Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() };
+                Ok(Some(self.file.get_or_init(|| told).clone()))
             }
         }
     }
@@ -213,4 +219,25 @@ fn kept(xml: &Text) -> Result<*mut c_void, TopologyError> {
 #[expect(clippy::disallowed_methods, reason = "a C program's process is an edge; it has no other configuration")]
 pub fn is_forbidden() -> bool {
     std::env::var_os("MODEX_TOPOLOGY").is_some_and(|word| word == "none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each call read the file anew: what callers were given changed with it, and failed when it had gone.
+    #[test]
+    fn what_a_file_says_is_kept_when_it_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("topology.xml");
+        let topology = HostTopology::new(Given::File(path.clone()));
+        assert!(topology.told().is_err(), "there is none yet");
+        std::fs::write(&path, "<topology/>").unwrap();
+        let first = topology.told().unwrap().unwrap();
+        assert_eq!(first.xml, Some(Text::from("<topology/>")));
+        std::fs::write(&path, "<other/>").unwrap();
+        assert_eq!(topology.told().unwrap(), Some(first.clone()));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(topology.told().unwrap(), Some(first));
+    }
 }

@@ -24,7 +24,7 @@ use super::plan::Plan;
 use super::report::{Phase, Timeline};
 use super::session::SessionDirectory;
 use super::verdict::{Action, Cause, Verdict};
-use super::wakeups::{Wakeup, Wakeups};
+use super::wakeups::{LOOKS_AFTER, Wakeup, Wakeups};
 use crate::api::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use crate::gds::registration::{JobDescription, RegisterError};
 use crate::keys;
@@ -34,8 +34,6 @@ use crate::types::{Info, Key, Namespace, ProcId, Time};
 /// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
 /// writes. Whoever holds the pipe longer is killed; what it wrote until then is passed on.
 const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
-/// How often to look for ends of children and for news: where the kernel has no memory, the byte that tells of them is lost.
-const LOOKS_AFTER: Duration = Duration::from_secs(5);
 
 /// What the user asked for.
 #[derive(Clone, Debug)]

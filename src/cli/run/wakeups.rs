@@ -12,6 +12,9 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 /// Signals that ask the launcher to end the job.
 const STOP_SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
+/// How long to wait at most: where the kernel has no memory, the byte that tells of a child's end or of news is lost.
+pub(super) const LOOKS_AFTER: Duration = Duration::from_secs(5);
+
 /// First token of the output streams; smaller ones are the sources below.
 const STREAM_FIRST: u64 = 16;
 const CHILD: u64 = 0;
@@ -87,16 +90,15 @@ impl Wakeups {
         Ok(self.poll.delete(stream)?)
     }
 
-    /// Waits until something happens or `limit` has passed, which gives an empty list. What is said to happen may have been
-    /// noticed before.
+    /// Waits until something happens or `limit` or [`LOOKS_AFTER`] has passed, which gives an empty list. What is said to happen
+    /// may have been noticed before, and what happens may go unsaid.
     pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<Vec<Wakeup>> {
         let mut events = [EpollEvent::empty(); 64];
-        let timeout = limit.map_or(EpollTimeout::NONE, |limit| {
-            // Rounded up: waking a moment too early would spin until the deadline.
-            let milliseconds = limit.as_nanos().div_ceil(1_000_000);
-            EpollTimeout::try_from(i32::try_from(milliseconds).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::MAX)
-        });
-        let count = match self.poll.wait(&mut events, timeout) {
+        let limit = limit.map_or(LOOKS_AFTER, |limit| limit.min(LOOKS_AFTER));
+        // Rounded up: waking a moment too early would spin until the deadline.
+        let milliseconds = limit.as_nanos().div_ceil(1_000_000);
+        let timeout = EpollTimeout::try_from(i32::try_from(milliseconds).unwrap_or(i32::MAX));
+        let count = match self.poll.wait(&mut events, timeout.unwrap_or(EpollTimeout::MAX)) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),
@@ -154,6 +156,15 @@ mod tests {
         bell.ring();
         assert_eq!(wakeups.wait(None).unwrap(), vec![Wakeup::News]);
         assert_eq!(wakeups.wait(Some(Duration::ZERO)).unwrap(), vec![]);
+    }
+
+    /// The bell that tells that the last output was written is a byte in a socket, which may be lost: a launcher whose job had ended
+    /// waited for it for ever.
+    #[test]
+    fn nobody_waits_for_ever_for_what_may_have_been_lost() {
+        let (mut wakeups, _bell) = Wakeups::new().unwrap();
+        assert_eq!(wakeups.wait(None).unwrap(), vec![]);
+        assert_eq!(wakeups.wait(Some(Duration::MAX)).unwrap(), vec![]);
     }
 
     #[test]

@@ -121,6 +121,8 @@ fn a_narrowed_get_is_not_unqualified() {
         info(attribute::SESSION_ID, 1u32),
         info(attribute::HOSTNAME, "n1"),
         info(attribute::JOB_INFO, true),
+        info(attribute::DEVICE_ID, "02:00:00:00:00:01"),
+        info(attribute::DEVICE_NAME, "eth0"),
         qualifier,
     ] {
         assert!(!parse(&[narrowed]).is_unqualified());

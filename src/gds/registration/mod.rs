@@ -8,9 +8,10 @@
 //! Promises:
 //! - A host may give little: every description without a contradiction is accepted, the empty one too.
 //! - What the host says wins over what the library derives, wherever in the description it stands.
-//! - A description has one array for each process, wherever it stands: a second one is refused. Node arrays of one node add up,
-//!   and of two values the last one counts; a node map with a name twice, a number of two nodes, and a process map with a rank
-//!   on two nodes are refused. What a later description says replaces what an earlier one said.
+//! - A description has one array for each process, wherever it stands: a second one is refused, because hosts that number their
+//!   processes wrongly are found by nothing else, and the values of one process would silently be another's. Node arrays of
+//!   one node add up, and of two values the last one counts; a node map with a name twice, a number of two nodes, and a
+//!   process map with a rank on two nodes are refused. What a later description says replaces what an earlier one said.
 //! - Work and memory are linear in the description and in the process map; [`Limits`] bound both before allocation.
 //! - No description panics. One that contradicts itself is a [`RegisterError`] that names both sides.
 //!

@@ -2,47 +2,112 @@
 
 use std::collections::BTreeSet;
 
+mod scope;
 mod sets;
 
-use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest};
+use scope::{Asking, Scope, about_self};
+
+use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
 use crate::proto::Reply;
+use crate::server::PeerId;
 use crate::server::core::Server;
-use crate::server::directives::{Realm, find};
+use crate::server::derived::{Derivation, Derived, Hardware, may_be_derived};
 use crate::server::inventory::INVENTORY;
 use crate::server::outputs::Ticket;
 use crate::server::passage::with_status;
 use crate::server::registry::{Client, Job, Presence};
 use crate::server::requests::Requester;
+use crate::server::waiting::Wanted;
+use crate::topo::derived::Derivable;
 use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint,
 };
 
+/// Questions of somebody, as they were asked, and what the host has told of them.
+#[derive(Debug)]
+pub(in crate::server) struct Questions {
+    pub(in crate::server) requester: Requester,
+    pub(in crate::server) queries: Vec<Query>,
+    /// The host's answers. What is missing among them is answered here.
+    pub(in crate::server) told: Vec<Info>,
+    /// The host's word on what neither it nor this server answers.
+    pub(in crate::server) verdict: Option<Status>,
+}
+
+impl Questions {
+    pub(in crate::server) const fn new(requester: Requester, queries: Vec<Query>) -> Self {
+        Self { requester, queries, told: Vec::new(), verdict: None }
+    }
+}
+
+/// Why there are no answers.
+enum Unanswered {
+    Refused(Status),
+    /// Not before the topology is there.
+    NeedsTopology,
+}
+
+impl From<Status> for Unanswered {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
 impl<S: Publish> Server<S> {
     /// Answers each key of each query, in order, once for all that ask the same. Found keys alone are in the answer, one
     /// info each.
-    pub(in crate::server) fn answer_queries(&mut self, ticket: Ticket, requester: &Requester, queries: &[Query]) {
-        let reply = match self.answers(requester, queries) {
+    pub(in crate::server) fn answer_queries(&mut self, ticket: Ticket, questions: Questions) {
+        // The topology may be for the host alone.
+        let hardware = if self.config.answers_topology { Hardware::Unasked } else { Hardware::Absent };
+        self.answer_queries_with(ticket, questions, hardware);
+    }
+
+    /// The same with what is known of the topology.
+    pub(in crate::server) fn answer_queries_with(
+        &mut self,
+        ticket: Ticket,
+        questions: Questions,
+        hardware: Hardware<'_>,
+    ) {
+        let reply = match self.answers(ticket.peer(), &questions, hardware) {
             Ok((status, found)) => with_status(status, found.is_empty(), Reply::Infos(found)),
-            Err(status) => Reply::Status(status),
+            Err(Unanswered::Refused(status)) => Reply::Status(status),
+            Err(Unanswered::NeedsTopology) => return self.defer_queries(ticket, questions),
         };
         self.outputs.reply(ticket, reply);
     }
 
-    fn answers(&self, requester: &Requester, queries: &[Query]) -> Result<(Status, Vec<Info>), Status> {
-        let mut found = Vec::new();
-        let (mut asked, mut understood) = (BTreeSet::new(), false);
+    fn answers(
+        &self,
+        peer: PeerId,
+        questions: &Questions,
+        hardware: Hardware<'_>,
+    ) -> Result<(Status, Vec<Info>), Unanswered> {
+        let Questions { requester, queries, told, verdict } = questions;
+        let mut found = told.clone();
+        let told: BTreeSet<&str> = told.iter().map(|info| info.key.as_str()).collect();
+        let (mut asked, mut is_all_there, mut understood) = (BTreeSet::new(), true, false);
         let mut bytes_left = self.config.limits.query_bytes_max;
-        for query in queries {
-            let scope = Scope::of(&query.qualifiers, requester)?;
+        for (index, query) in queries.iter().enumerate() {
+            let scope = Scope::of(&query.qualifiers, requester, index)?;
+            let mut asking = Asking::new(peer, requester, &scope, &query.qualifiers, hardware);
             for name in &query.keys {
                 if !asked.insert((scope.clone(), name)) {
                     continue;
                 }
-                let Ok(key) = Key::from_bytes(name.as_bytes()) else { continue };
+                let Ok(key) = Key::from_bytes(name.as_bytes()) else {
+                    is_all_there = false;
+                    continue;
+                };
                 understood |= OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str());
-                let delivered = self.inventory_value(&key, &query.qualifiers);
-                let Some(value) = delivered.or_else(|| self.fact(requester, &scope, &key)) else { continue };
+                if told.contains(key.as_str()) {
+                    continue;
+                }
+                let Some(value) = self.fact(&mut asking, &key)? else {
+                    is_all_there = false;
+                    continue;
+                };
                 let size_bytes = footprint(&value).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 bytes_left = bytes_left.checked_sub(size_bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
                 found.push(Info { key, flags: 0, value });
@@ -50,15 +115,59 @@ impl<S: Publish> Server<S> {
         }
         let status = match found.len() {
             0 if understood => Status::ERR_NOT_FOUND,
-            0 => Status::ERR_NOT_SUPPORTED,
-            count if count < asked.len() => Status::ERR_PARTIAL_SUCCESS,
-            _ => Status::SUCCESS,
+            0 => verdict.unwrap_or(Status::ERR_NOT_SUPPORTED),
+            _ if is_all_there => Status::SUCCESS,
+            _ => Status::ERR_PARTIAL_SUCCESS,
         };
         Ok((status, found))
     }
 
-    fn fact(&self, requester: &Requester, scope: &Scope, key: &Key) -> Option<Value> {
+    fn fact(&self, asking: &mut Asking<'_>, key: &Key) -> Result<Option<Value>, Unanswered> {
+        if let Some(value) = self.fact_about_jobs(asking, key) {
+            return Ok(Some(value));
+        }
+        asking.aim(key);
+        if let Some(value) = about_self(asking, key) {
+            return Ok(Some(value));
+        }
+        // What the host has registered is its word, and stands before what is known otherwise.
+        let wanted = &asking.wanted;
+        let is_open = self.may_read(asking.peer, &wanted.proc.namespace);
+        let is_known = self.registry.registered(&wanted.proc.namespace).is_some();
+        if is_open
+            && is_known
+            && let Some(value) = self.told(wanted, key)
+        {
+            return Ok(Some(value));
+        }
+        if let Some(value) = self.fact_about_sets(asking, key) {
+            return Ok(Some(value));
+        }
+        if !may_be_derived(asking.qualifiers, &wanted.directives.qualifiers) {
+            return Ok(None);
+        }
+        if let Some(value) = self.inventory_value(key, asking.qualifiers) {
+            return Ok(Some(value));
+        }
+        let Some(derivable) = Derivable::of(key.as_str()).filter(|_| is_open) else { return Ok(None) };
+        let of = Derivation { asker: Some(&asking.requester.proc), proc: &asking.meant };
+        match self.derived(derivable, &of, asking.hardware) {
+            Derived::Value(value) => Ok(Some(value)),
+            Derived::Nothing => Ok(None),
+            Derived::NeedsTopology => Err(Unanswered::NeedsTopology),
+        }
+    }
+
+    /// What a Get would find under a key without waiting.
+    fn told(&self, wanted: &Wanted, key: &Key) -> Option<Value> {
+        let value = self.value_for_peer(wanted, key).ok()?;
+        if wanted.directives.qualifiers.is_empty() { Some(value) } else { qualified::inner(&value) }
+    }
+
+    /// What is about all that this server serves, and its processes.
+    fn fact_about_jobs(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
         let is = |known: &str| key.as_str() == known;
+        let (requester, namespace) = (asking.requester, &asking.scope.namespace);
         if is(keys::QUERY_NAMESPACES.name()) {
             let names: Vec<&str> = self.open_jobs(requester).map(|(name, _)| name.as_str()).collect();
             return Some(Value::from(names.join(",")));
@@ -70,23 +179,13 @@ impl<S: Publish> Server<S> {
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return Some(Value::from(QUALIFIERS.join(",")));
         }
-        if let Some(value) = self.fact_about_sets(requester, scope, key) {
-            return Some(value);
-        }
-        let namespace = &scope.namespace;
+        let is_local = match key.as_str() {
+            name if name == keys::QUERY_PROC_TABLE.name() => false,
+            name if name == keys::QUERY_LOCAL_PROC_TABLE.name() => true,
+            _ => return None,
+        };
         let job = self.registry.job(namespace).filter(|job| self.is_open(requester, job))?;
-        if is(keys::QUERY_PROC_TABLE.name()) {
-            return Some(self.process_table(namespace, job, false));
-        }
-        if is(keys::QUERY_LOCAL_PROC_TABLE.name()) {
-            return Some(self.process_table(namespace, job, true));
-        }
-        let realm = scope.realm.clone().of_key(Some(key));
-        let key = KeyRef::new(key.as_str());
-        let lookup = Lookup { rank: scope.rank, key, realm: realm.as_request(), audience: None };
-        let found = self.store.lookup(namespace, &lookup).ok();
-        let of_session = || self.find_in_session(namespace, &realm, &lookup);
-        found.or_else(|| if realm.is_of_session() { of_session() } else { None })
+        Some(self.process_table(namespace, job, is_local))
     }
 
     /// The jobs that somebody may ask about.
@@ -132,56 +231,6 @@ impl<S: Publish> Server<S> {
         let implied = Lookup { realm: RealmRequest::Node(NodeSelector::Implied), ..lookup };
         let found = self.store.lookup(namespace, &lookup).or_else(|_| self.store.lookup(namespace, &implied));
         found.ok()?.as_str().map(Text::from)
-    }
-}
-
-/// What the qualifiers narrow a query to.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Scope {
-    namespace: Namespace,
-    rank: Rank,
-    realm: Realm,
-    /// A process set.
-    set: Option<Text>,
-    group: Option<Text>,
-    /// Whose hardware is meant, where that is asked for.
-    node: Option<String>,
-}
-
-impl Scope {
-    fn of(qualifiers: &[Info], requester: &Requester) -> Result<Self, Status> {
-        let realm = Realm::read(qualifiers);
-        let proc = find(qualifiers, keys::PROCID);
-        let (namespace, rank) = (find(qualifiers, keys::NSPACE), find(qualifiers, keys::RANK));
-        let named = |key| match find(qualifiers, key).map(|info| &info.value) {
-            Some(Value::String(name)) => Some(name.clone()),
-            _ => None,
-        };
-        let (set, group) = (named(keys::PSET_NAME), named(keys::GROUP_ID));
-        let node = find(qualifiers, keys::HOSTNAME).and_then(|info| info.value.as_str()).map(str::to_owned);
-        let scope = |namespace, rank| Ok(Self { namespace, rank, realm, set, group, node });
-        match (proc.map(|info| &info.value), namespace.map(|info| &info.value)) {
-            // Both styles together are a mistake.
-            (Some(_), Some(_)) => Err(Status::ERR_BAD_PARAM),
-            (Some(_), None) if rank.is_some() => Err(Status::ERR_BAD_PARAM),
-            (Some(Value::Proc(proc)), None) => scope(proc.namespace.clone(), proc.rank),
-            (None, Some(Value::ProcNamespace(namespace))) => scope(namespace.clone(), rank_of(rank)?),
-            (None, Some(namespace)) => {
-                let name = namespace.as_str().ok_or(Status::ERR_BAD_PARAM)?;
-                scope(Namespace::new(name).map_err(|_| Status::ERR_BAD_PARAM)?, rank_of(rank)?)
-            }
-            (Some(_), None) => Err(Status::ERR_BAD_PARAM),
-            (None, None) => scope(requester.proc.namespace.clone(), rank_of(rank)?),
-        }
-    }
-}
-
-/// Without a rank a query is about the job.
-fn rank_of(info: Option<&Info>) -> Result<Rank, Status> {
-    match info.map(|info| &info.value) {
-        None => Ok(Rank::Wildcard),
-        Some(Value::ProcRank(rank)) => Ok(*rank),
-        Some(value) => value.as_u32().and_then(|raw| Rank::from_raw(raw).ok()).ok_or(Status::ERR_BAD_PARAM),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Questions about process sets and groups, by queries and by Gets.
 
-use super::{Scope, Server};
+use super::{Asking, Server};
 use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
 use crate::keys;
 use crate::proto::{RankData, Reply};
@@ -29,7 +29,8 @@ const BY_GET: [&str; 3] = [keys::PSET_NAMES.name(), keys::GROUP_NAMES.name(), ke
 
 impl<S: Publish> Server<S> {
     /// What somebody may know of sets and groups.
-    pub(super) fn fact_about_sets(&self, requester: &Requester, scope: &Scope, key: &Key) -> Option<Value> {
+    pub(super) fn fact_about_sets(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
+        let Asking { requester, scope, wanted, .. } = asking;
         let is = |known: &str| key.as_str() == known;
         if is(keys::QUERY_NUM_PSETS.name()) {
             return Some(count(self.sets_shown_to(requester).count()));
@@ -54,8 +55,15 @@ impl<S: Publish> Server<S> {
             let group = self.group_meant(requester, scope.group.as_ref()?)?;
             return Some(processes(&group.members));
         }
-        let proc = ProcId { namespace: scope.namespace.clone(), rank: scope.rank };
-        self.fact_by_get(requester, &proc, key, scope.group.as_ref())
+        // As a Get: of what the host registered for the process it is that or nothing.
+        let is_plain = wanted.directives.qualifiers.is_empty() && !self.has_registered(&wanted.proc, key);
+        if is_plain { self.fact_by_get(requester, &wanted.proc, key, scope.group.as_ref()) } else { None }
+    }
+
+    fn has_registered(&self, proc: &ProcId, key: &Key) -> bool {
+        let (rank, key) = (proc.rank, KeyRef::new(key.as_str()));
+        let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
+        self.store.lookup(&proc.namespace, &lookup).is_ok()
     }
 
     /// What a Get tells of sets and groups, which no segment holds: their names change while a job runs. What the host has
@@ -70,9 +78,7 @@ impl<S: Publish> Server<S> {
         let Some(key) = key.filter(|key| BY_GET.contains(&key.as_str())) else { return Some(ticket) };
         // The host may know more of a job that is not known here.
         let is_known = self.registry.registered(&proc.namespace).is_some();
-        let registered =
-            Lookup { rank: proc.rank, key: KeyRef::new(key.as_str()), realm: RealmRequest::Default, audience: None };
-        if !is_known || self.store.lookup(&proc.namespace, &registered).is_ok() {
+        if !is_known || self.has_registered(proc, key) {
             return Some(ticket);
         }
         let asker = self.peers.get(ticket.peer()).map(|peer| peer.proc.clone());

@@ -1,0 +1,203 @@
+//! What follows from the node's topology, for queries and for the server's own process: requests that need it are kept until
+//! whoever runs this server has given it.
+
+use std::sync::Arc;
+
+use super::core::Server;
+use super::host::HostResult;
+use super::io::{NodeHardware, Output, PeerId};
+use super::outputs::{CallTicket, Ticket};
+use super::query::Questions;
+use super::waiting::{Asker, Wanted};
+use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest};
+use crate::keys;
+use crate::topo::Machine;
+use crate::topo::derived::{Derivable, Surroundings, derive, may_follow};
+use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Value};
+
+/// Requests that wait for the topology. Those of a connection are bounded as its requests are.
+#[derive(Debug, Default)]
+pub(super) struct Deferred(Vec<Request>);
+
+#[derive(Debug)]
+enum Request {
+    Queries(Ticket, Box<Questions>),
+    Own(CallTicket, Box<Wanted>),
+}
+
+impl Deferred {
+    /// Takes back what a connection waits for.
+    pub(super) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
+        let is_of_peer =
+            |request: &mut Request| matches!(request, Request::Queries(ticket, _) if ticket.peer() == peer);
+        let withdrawn = self.0.extract_if(.., is_of_peer);
+        let ticket = |request| match request {
+            Request::Queries(ticket, _) => Some(ticket),
+            Request::Own(..) => None,
+        };
+        withdrawn.filter_map(ticket).collect()
+    }
+
+    pub(super) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
+        self.0.iter().filter_map(|request| match request {
+            Request::Queries(ticket, _) => Some(ticket.peer()),
+            Request::Own(..) => None,
+        })
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn host_requests(&self) -> usize {
+        self.0.iter().filter(|request| matches!(request, Request::Own(..))).count()
+    }
+}
+
+/// Of which processes something is asked, and by whom.
+pub(super) struct Derivation<'a> {
+    /// The server's own process has no job.
+    pub(super) asker: Option<&'a ProcId>,
+    pub(super) proc: &'a ProcId,
+}
+
+/// What is known of the topology.
+#[derive(Clone, Copy)]
+pub(super) enum Hardware<'a> {
+    /// Nobody has asked yet.
+    Unasked,
+    Known(&'a Machine),
+    /// It can't be had.
+    Absent,
+}
+
+/// What came of it.
+pub(super) enum Derived {
+    Value(Value),
+    Nothing,
+    /// There may be a value; whoever runs this server must be asked for the topology.
+    NeedsTopology,
+}
+
+impl<S: Publish> Server<S> {
+    /// What follows under this key. Who looks only at what is there wants none, and what has qualifiers is nothing that
+    /// follows.
+    pub(super) fn derived(&self, wanted: Derivable, of: &Derivation<'_>, hardware: Hardware<'_>) -> Derived {
+        let around = Here { server: self, asker: of.asker };
+        let machine = match hardware {
+            Hardware::Unasked if !wanted.needs_machine() => None,
+            Hardware::Unasked if may_follow(wanted, of.proc, &around) => return Derived::NeedsTopology,
+            Hardware::Unasked => return Derived::Nothing,
+            Hardware::Known(machine) => Some(machine),
+            Hardware::Absent => None,
+        };
+        derive(wanted, of.proc, &around, machine).map_or(Derived::Nothing, Derived::Value)
+    }
+
+    pub(super) fn defer_queries(&mut self, ticket: Ticket, questions: Questions) {
+        self.defer(Request::Queries(ticket, Box::new(questions)));
+    }
+
+    fn defer(&mut self, request: Request) {
+        self.deferred.0.push(request);
+        self.outputs.push(Output::WantTopology);
+    }
+
+    /// Everybody who waited for the topology is answered, with it or without.
+    pub(super) fn answer_deferred(&mut self, hardware: &NodeHardware) {
+        let shared = hardware.0.as_ref().map(Arc::clone);
+        let hardware = shared.as_ref().map_or(Hardware::Absent, |shared| Hardware::Known(shared.machine()));
+        for request in std::mem::take(&mut self.deferred.0) {
+            match request {
+                Request::Queries(ticket, questions) => self.answer_queries_with(ticket, *questions, hardware),
+                Request::Own(ticket, wanted) => self.answer_own(ticket, *wanted, hardware),
+            }
+        }
+    }
+
+    /// The server's own process is told what follows, where there is nothing else. Gives back who asks where nothing can.
+    pub(super) fn answer_own_from_topology(
+        &mut self,
+        asker: Asker,
+        wanted: &Wanted,
+        directives: &[Info],
+    ) -> Option<Asker> {
+        let Asker::Own(ticket) = asker else { return Some(asker) };
+        let name = wanted.key.as_ref().map_or("", |key| key.as_str());
+        if Derivable::of(name).is_none() || !may_be_derived(directives, &wanted.directives.qualifiers) {
+            return Some(Asker::Own(ticket));
+        }
+        let asker = Asker::Own(ticket);
+        let has_nothing = matches!(self.judge(&asker, wanted), super::get::Verdict::Refused(Status::ERR_NOT_FOUND));
+        match asker {
+            Asker::Own(ticket) if has_nothing => self.answer_own(ticket, wanted.clone(), Hardware::Unasked),
+            asker => return Some(asker),
+        }
+        None
+    }
+
+    fn answer_own(&mut self, ticket: CallTicket, wanted: Wanted, hardware: Hardware<'_>) {
+        let derivable = wanted.key.as_ref().and_then(|key| Derivable::of(key.as_str()));
+        let derived = derivable.map_or(Derived::Nothing, |derivable| {
+            self.derived(derivable, &Derivation { asker: None, proc: &wanted.proc }, hardware)
+        });
+        let result = match (derived, wanted.key) {
+            (Derived::Value(value), Some(key)) => HostResult::Entries(vec![Kval { key, value }]),
+            (Derived::NeedsTopology, Some(_)) if self.host_has_too_much() => {
+                HostResult::Status(Status::ERR_OUT_OF_RESOURCE)
+            }
+            (Derived::NeedsTopology, key) => {
+                return self.defer(Request::Own(ticket, Box::new(Wanted { key, ..wanted })));
+            }
+            _ => HostResult::Status(Status::ERR_NOT_FOUND),
+        };
+        self.outputs.complete(ticket, result);
+    }
+
+    fn host_has_too_much(&self) -> bool {
+        let waiting = self.waiting.host_requests().saturating_add(self.deferred.host_requests());
+        waiting >= self.config.limits.host_requests_max
+    }
+}
+
+/// Whether what follows from others is an answer at all.
+pub(super) fn may_be_derived(directives: &[Info], qualifiers: &[Info]) -> bool {
+    qualifiers.is_empty() && !super::directives::flag(directives, keys::OPTIONAL)
+}
+
+/// What this server knows of jobs.
+struct Here<'a, S: Publish> {
+    server: &'a Server<S>,
+    /// Whose own job is here, whatever is known of it.
+    asker: Option<&'a ProcId>,
+}
+
+impl<S: Publish> Surroundings for Here<'_, S> {
+    fn known(&self, job: &Namespace, rank: Rank, key: &'static str) -> Option<Value> {
+        let lookup = Lookup { rank, key: KeyRef::new(key), realm: RealmRequest::Default, audience: None };
+        self.server.store.lookup(job, &lookup).ok()
+    }
+
+    fn is_near(&self, job: &Namespace, rank: u32) -> bool {
+        let is_client = || self.server.registry.client(&ProcId::new(job.clone(), rank)).is_some();
+        is_client() || self.near_ranks(job).is_some_and(|ranks| ranks.contains(&rank)) || self.is_on_own_node(job, rank)
+    }
+
+    fn is_here(&self, job: &Namespace) -> bool {
+        let is_known = || self.server.registry.registered(job).is_some();
+        let has_clients = || self.server.registry.job(job).is_some_and(|job| !job.clients.is_empty());
+        let has_ranks = || self.near_ranks(job).is_some_and(|ranks| !ranks.is_empty());
+        self.asker.is_some_and(|asker| *job == asker.namespace) || is_known() && (has_clients() || has_ranks())
+    }
+}
+
+impl<S: Publish> Here<'_, S> {
+    fn is_on_own_node(&self, job: &Namespace, rank: u32) -> bool {
+        let key = KeyRef::new(keys::NODEID.name());
+        let here = RealmRequest::Node(NodeSelector::Implied);
+        let own = Lookup { rank: Rank::Wildcard, key, realm: here, audience: None };
+        let own = self.server.store.lookup(job, &own).ok().and_then(|value| value.as_u64());
+        let found = self.known(job, Rank::from(rank), keys::NODEID.name()).and_then(|value| value.as_u64());
+        own.is_some() && own == found
+    }
+}

@@ -1,0 +1,151 @@
+use std::sync::Arc;
+
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::keys;
+use crate::proto::{Reply, Request};
+use crate::server::{
+    Capabilities, Config, HostCall, HostReply, HostResult, Input, NodeHardware, Output, OwnGet, PeerId,
+    RegisterNamespace,
+};
+use crate::shmem::SegmentOptions;
+use crate::topo::SharedMachine;
+use crate::types::{Info, Key, ProcId, Query, Status, Text, Topology, Value};
+
+const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
+    <object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
+    <object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object></object></topology>"#;
+const LOCALITY: &str = "hwloc:CR0:HT0";
+
+fn hardware() -> NodeHardware {
+    let owner = ProcId::new(namespace("server"), 0);
+    let topology = Topology { xml: Some(Text::from(XML)), support: Vec::new() };
+    NodeHardware(Some(Arc::new(
+        SharedMachine::publish(&topology, &SegmentOptions::new("", owner.to_string())).unwrap(),
+    )))
+}
+
+/// A server that has the topology, and a job of two whose first process is bound.
+fn rig(capabilities: Capabilities, answers_topology: bool) -> (Rig, PeerId) {
+    let mut rig = Rig::with(Config { capabilities, answers_topology, ..Config::default() }, MapStore::new());
+    let bound = vec![Info::new(key(keys::RANK.name()), 0_u32), Info::new(key(keys::CPUSET.name()), "hwloc:0")];
+    let description = vec![Info::new(JOB_SIZE, 2_u32), Info::new(key("pmix.pdata"), Value::info_array(bound))];
+    let registration = RegisterNamespace {
+        namespace: namespace("job"),
+        local_count: Some(1),
+        description: description.into(),
+        nodata: false,
+    };
+    rig.host(HostCall::RegisterNamespace(registration));
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SOCKET);
+    (rig, peer)
+}
+
+fn query(names: &[&str]) -> Request {
+    let keys = names.iter().map(|name| Text::from(*name)).collect();
+    let qualifiers = vec![Info::new(key(keys::PROCID.name()), proc(0))];
+    Request::Query(vec![Query { keys, qualifiers }])
+}
+
+fn info(name: &'static str, value: impl Into<Value>) -> Info {
+    Info::new(key(name), value)
+}
+
+const WANTED: [&str; 2] = [keys::LOCALITY_STRING.name(), keys::JOB_SIZE.name()];
+
+/// The server could only say of whom it had been told, and a query of hardware was not supported.
+#[test]
+fn a_query_of_hardware_waits_for_the_topology_and_is_answered_with_it_or_without() {
+    for (given, is_there) in [(hardware(), true), (NodeHardware(None), false)] {
+        let (mut rig, peer) = rig(Capabilities::empty(), true);
+        assert_eq!(rig.request(peer, query(&WANTED[..1])), [Output::WantTopology]);
+        let answered = replies(&rig.input(Input::Topology(given.clone())));
+        let expected = if is_there {
+            Reply::Infos(vec![info(keys::LOCALITY_STRING.name(), LOCALITY)])
+        } else {
+            Reply::Status(Status::ERR_NOT_SUPPORTED)
+        };
+        assert_eq!(answered, [(peer, expected)]);
+        assert_eq!(rig.input(Input::Topology(given)), [], "nobody waits any more");
+    }
+}
+
+#[test]
+fn a_query_of_hardware_that_nobody_has_or_that_is_the_hosts_alone_does_not_wait() {
+    let (mut withheld, peer) = rig(Capabilities::empty(), false);
+    assert_eq!(statuses(&withheld.request(peer, query(&WANTED[..1]))), [(peer, Status::ERR_NOT_SUPPORTED)]);
+    let (mut open, peer) = rig(Capabilities::empty(), true);
+    let of_other = |mut qualifiers: Vec<Info>| {
+        qualifiers.push(info(keys::PROCID.name(), ProcId::new(namespace("job"), 1)));
+        Request::Query(vec![Query { keys: vec![Text::from(WANTED[0])], qualifiers }])
+    };
+    let outputs = open.request(peer, of_other(Vec::new()));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)], "that process is bound to nothing");
+}
+
+#[test]
+fn who_goes_while_the_topology_is_read_is_not_answered() {
+    let (mut rig, peer) = rig(Capabilities::empty(), true);
+    rig.request(peer, query(&WANTED));
+    assert_eq!(rig.server.open_request_count(), 1);
+    rig.lose(peer);
+    assert_eq!((rig.server.open_request_count(), replies(&rig.input(Input::Topology(hardware())))), (0, Vec::new()));
+}
+
+/// A host that knew one of the keys, or said "not found" instead of "not supported", kept this server from answering the rest.
+#[test]
+fn what_the_host_does_not_answer_this_server_does() {
+    let of_server = || info(keys::LOCALITY_STRING.name(), LOCALITY);
+    let told = info("host's", 1);
+    let partial = |info| HostReply::Infos { status: Status::ERR_PARTIAL_SUCCESS, info };
+    let names = ["host's", WANTED[0]];
+    for (reply, expected) in [
+        (partial(vec![told.clone()]), Reply::Infos(vec![told, of_server()])),
+        (partial(vec![info(WANTED[0], "host")]), partial_reply(vec![info(WANTED[0], "host")])),
+        (HostReply::Status(Status::ERR_NOT_FOUND), partial_reply(vec![of_server()])),
+        (HostReply::Status(Status::ERR_NOT_SUPPORTED), partial_reply(vec![of_server()])),
+    ] {
+        let (mut rig, peer) = rig(Capabilities::QUERY, true);
+        let (id, _) = upcall(&rig.request(peer, query(&names)));
+        let mut outputs = rig.complete(id, reply);
+        if outputs == [Output::WantTopology] {
+            outputs = rig.input(Input::Topology(hardware()));
+        }
+        assert_eq!(replies(&outputs), [(peer, expected)]);
+    }
+    // What nobody answers is as the host says, and its other refusals stand.
+    for status in [Status::ERR_NOT_FOUND, Status::ERR_NOT_SUPPORTED, Status::ERR_NO_PERMISSIONS] {
+        let (mut rig, peer) = rig(Capabilities::QUERY, true);
+        let (id, _) = upcall(&rig.request(peer, query(&["nobody's"])));
+        assert_eq!(statuses(&rig.complete(id, HostReply::Status(status))), [(peer, status)]);
+    }
+}
+
+fn partial_reply(infos: Vec<Info>) -> Reply {
+    Reply::Partial { status: Status::ERR_PARTIAL_SUCCESS, results: Box::new(Reply::Infos(infos)) }
+}
+
+#[test]
+fn the_servers_own_process_waits_for_the_topology_as_others_do() {
+    let get = |name: &'static str, directives: Vec<Info>| {
+        HostCall::Get(OwnGet { proc: proc(0), key: Some(Key::from_static(name)), directives })
+    };
+    let completed = |outputs: &[Output]| match outputs {
+        [Output::Complete(_, result)] => result.clone(),
+        other => panic!("not completed: {other:?}"),
+    };
+    let (mut rig, _) = rig(Capabilities::empty(), false);
+    assert_eq!(rig.host(get(WANTED[0], Vec::new())), [Output::WantTopology]);
+    let HostResult::Entries(entries) = completed(&rig.input(Input::Topology(hardware()))) else { panic!("no value") };
+    assert_eq!(entries.first().map(|entry| entry.value.clone()), Some(Value::from(LOCALITY)));
+    rig.host(get(WANTED[0], Vec::new()));
+    let without = completed(&rig.input(Input::Topology(NodeHardware(None))));
+    assert_eq!(without, HostResult::Status(Status::ERR_NOT_FOUND));
+    let here = completed(&rig.host(get(WANTED[0], vec![flag(keys::OPTIONAL.name())])));
+    assert_eq!(here, HostResult::Status(Status::ERR_NOT_FOUND), "what follows is not there");
+    let HostResult::Entries(set) = completed(&rig.host(get(keys::CPUSET_BITMAP.name(), Vec::new()))) else {
+        panic!("no set, for which no topology is needed")
+    };
+    assert_eq!(set.first().map(|entry| entry.value.clone()), Some(Value::ProcCpuset(Some(Text::from("0")))));
+}

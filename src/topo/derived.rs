@@ -1,0 +1,145 @@
+//! Values that nobody registered and that follow from others: where processes run on the node, and what is near.
+//!
+//! A host that says which processors a process has (`PMIX_CPUSET`) has said all there is to say: what the process shares
+//! with others, and how far devices are, is the topology's to tell. Clients and servers ask the same, of what each knows.
+
+use super::cpu_set::CpuSet;
+use super::machine::{DeviceDistance, Machine};
+use crate::keys;
+use crate::types::{self, DataArray, DataType, Namespace, ProcId, Rank, Text, Value};
+
+/// What follows from the topology and the processors of processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Derivable {
+    /// The topology as text.
+    Xml,
+    /// The topology as an object.
+    Topology,
+    /// The processors of a process of this node, as a set.
+    Processors,
+    /// Where a process of this node is.
+    Locality,
+    /// How far devices are from a process of this node.
+    Distances,
+    /// Which of the processes of its package it is.
+    PackageRank,
+}
+
+impl Derivable {
+    /// What a key stands for; `None`: nothing that follows from others.
+    #[must_use]
+    pub fn of(key: &str) -> Option<Self> {
+        match key {
+            _ if key == keys::HWLOC_XML_V2.name() || key == keys::LOCAL_TOPO.name() => Some(Self::Xml),
+            _ if key == keys::TOPOLOGY2.name() => Some(Self::Topology),
+            _ if key == keys::CPUSET_BITMAP.name() => Some(Self::Processors),
+            _ if key == keys::LOCALITY_STRING.name() => Some(Self::Locality),
+            _ if key == keys::DEVICE_DISTANCES.name() => Some(Self::Distances),
+            _ if key == keys::PACKAGE_RANK.name() => Some(Self::PackageRank),
+            _ => None,
+        }
+    }
+
+    /// Whether the topology is needed for it.
+    #[must_use]
+    pub const fn needs_machine(self) -> bool {
+        !matches!(self, Self::Processors)
+    }
+
+    const fn is_of_node(self) -> bool {
+        matches!(self, Self::Xml | Self::Topology)
+    }
+}
+
+/// What somebody on this node knows of jobs.
+pub trait Surroundings {
+    /// A value that was registered.
+    fn known(&self, job: &Namespace, rank: Rank, key: &'static str) -> Option<Value>;
+
+    /// Whether a process is on this node.
+    fn is_near(&self, job: &Namespace, rank: u32) -> bool;
+
+    /// Whether a job is one of this node's.
+    fn is_here(&self, job: &Namespace) -> bool;
+
+    /// The processes of a job on this node.
+    fn near_ranks(&self, job: &Namespace) -> Option<Vec<u32>> {
+        let peers = self.known(job, Rank::Wildcard, keys::LOCAL_PEERS.name())?;
+        Some(peers.as_str()?.split(',').filter_map(|peer| peer.parse().ok()).collect())
+    }
+}
+
+/// Whether there may be such a value, so that it is worth having the topology read.
+pub fn may_follow(wanted: Derivable, proc: &ProcId, around: &impl Surroundings) -> bool {
+    match wanted.is_of_node() {
+        true => around.is_here(&proc.namespace),
+        false => processors_near(proc, around).is_some(),
+    }
+}
+
+/// What follows; `None` if nothing does, or there is no topology and it is needed.
+pub fn derive(
+    wanted: Derivable,
+    proc: &ProcId,
+    around: &impl Surroundings,
+    machine: Option<&Machine>,
+) -> Option<Value> {
+    if wanted.is_of_node() {
+        // What a node is like follows for those that are there.
+        let machine = machine.filter(|_| around.is_here(&proc.namespace))?;
+        return Some(match wanted {
+            Derivable::Topology => {
+                let (xml, support) = (Some(Text::from(machine.xml())), machine.support().to_vec());
+                Value::Topology(Box::new(types::Topology { xml, support }))
+            }
+            _ => Value::from(machine.xml()),
+        });
+    }
+    let processors = processors_near(proc, around)?;
+    if wanted == Derivable::Processors {
+        return Some(Value::ProcCpuset(Some(Text::from(processors.to_string()))));
+    }
+    let machine = machine?;
+    match wanted {
+        Derivable::Locality => machine.locality(&processors).map(Value::from),
+        Derivable::Distances => Some(distances(machine, &processors)),
+        _ => package_rank(proc, &processors, around, machine).map(Value::Uint16),
+    }
+}
+
+/// The processors of a process of this node.
+fn processors_near(proc: &ProcId, around: &impl Surroundings) -> Option<CpuSet> {
+    let rank = proc.rank.process()?;
+    processors_of(&proc.namespace, rank, around).filter(|_| around.is_near(&proc.namespace, rank))
+}
+
+/// Which processors the host gave a process.
+fn processors_of(job: &Namespace, rank: u32, around: &impl Surroundings) -> Option<CpuSet> {
+    let text = around.known(job, Rank::from(rank), keys::CPUSET.name())?;
+    let list = text.as_str()?;
+    list.strip_prefix("hwloc:").unwrap_or(list).parse().ok()
+}
+
+/// Processes of the job on the same package with smaller ranks.
+fn package_rank(proc: &ProcId, processors: &CpuSet, around: &impl Surroundings, machine: &Machine) -> Option<u16> {
+    let package = machine.package_of(processors)?;
+    let is_beside = |peer: &u32| {
+        let place = processors_of(&proc.namespace, *peer, around);
+        Rank::from(*peer) < proc.rank && place.and_then(|processors| machine.package_of(&processors)) == Some(package)
+    };
+    u16::try_from(around.near_ranks(&proc.namespace)?.into_iter().filter(is_beside).count()).ok()
+}
+
+fn distances(machine: &Machine, processors: &CpuSet) -> Value {
+    let distance = |distance: DeviceDistance| {
+        Value::DeviceDistance(Box::new(types::DeviceDistance {
+            uuid: Some(Text::from(distance.uuid)),
+            os_name: Some(Text::from(distance.name)),
+            device_type: distance.device_types,
+            minimum: distance.nearest,
+            maximum: distance.farthest,
+        }))
+    };
+    let elements = machine.distances(processors).into_iter().map(distance).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::DeviceDistance, elements }))
+}

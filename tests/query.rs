@@ -1,0 +1,220 @@
+//! What a Get answers, a query answers with the same value, of every realm.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use modex::gds::registration::JobDescription;
+use modex::topo::{Inventory, TopologyError};
+use modex::types::{Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Text, Topology, Value};
+use modex::{Client, GetOptions, LocalHost, Server, TopologySource, keys};
+use support::{TestServer, namespace, proc};
+
+#[test]
+fn client_process() {}
+
+const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
+    <object type="Package" cpuset="0x1"><object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
+      <object type="OSDev" name="eth0" osdev_type="2"><info name="Address" value="02:00:00:00:00:01"/></object></object>
+    <object type="Package" cpuset="0x2"><object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object>
+    </object></object></topology>"#;
+
+#[derive(Debug)]
+struct TwoPackages;
+
+impl TopologySource for TwoPackages {
+    fn read(&self) -> Result<Topology, TopologyError> {
+        Ok(Topology { xml: Some(Text::from(XML)), support: vec![1] })
+    }
+}
+
+/// Two jobs in two sessions, with values of their host's in every realm.
+fn server() -> TestServer {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().hostname("node0").tmpdir(directory.path()).topology(Arc::new(TwoPackages));
+    let server = TestServer { server: Arc::new(builder.start(LocalHost).unwrap()), directory };
+    for (name, session) in [("one", 7), ("other", 8)] {
+        let job = namespace(name);
+        let description = JobDescription::new(&job)
+            .nodes(["node0", "node1"])
+            .ranks_by_node([vec![0, 1, 2], vec![3]])
+            .app(2, ["first", "word"], "/first")
+            .app(2, ["second"], "/second")
+            .session_id(session)
+            .universe_size(session * 10)
+            .job_value(key("of.job"), name)
+            .node_value(1, key("of.node"), 11)
+            .process_value(0, key("of.process"), 22)
+            .process_value(0, key(keys::CPUSET.name()), "hwloc:1")
+            .process_value(1, key(keys::CPUSET.name()), "0")
+            .process_value(3, key(keys::CPUSET.name()), "0")
+            .process_value(1, key(keys::PSET_NAMES.name()), "told");
+        server.server.register_namespace(&job, 3, description.build().unwrap()).unwrap();
+        (0..3).for_each(|rank| server.register_client(name, rank));
+    }
+    let own = server.server.collect_inventory().unwrap();
+    let other = Inventory { node: "node1".to_owned(), ..own.clone() };
+    server.server.deliver_inventory([own, other].map(|inventory| inventory.encode().unwrap()).to_vec()).unwrap();
+    server.server.define_process_set("set", &[proc("one", 0), proc("one", 1)]).unwrap();
+    server
+}
+
+const fn key(name: &'static str) -> Key {
+    Key::from_static(name)
+}
+
+fn info(name: &'static str, value: impl Into<Value>) -> Info {
+    Info::new(key(name), value)
+}
+
+/// Everything that anybody may have stored something under, or that follows from something: the standard's keys, and those
+/// of this test.
+fn names() -> Vec<&'static str> {
+    let own = ["of.job", "of.node", "of.process", "posted", "posted.far", "qualified", "nobody's"];
+    let all: BTreeSet<&str> = keys::attributes().map(|attribute| attribute.name).chain(own).collect();
+    all.into_iter().filter(|name| !name.starts_with("pmix.qry.")).collect()
+}
+
+fn qualifier_sets() -> Vec<Vec<Info>> {
+    let flag = |name| info(name, true);
+    let node = |name: &str| info(keys::HOSTNAME.name(), name);
+    let colour = Info { flags: InfoFlags::QUALIFIER.bits(), ..info("colour", "red") };
+    vec![
+        vec![],
+        vec![flag(keys::JOB_INFO.name())],
+        vec![flag(keys::NODE_INFO.name())],
+        vec![flag(keys::NODE_INFO.name()), node("node1")],
+        vec![flag(keys::NODE_INFO.name()), info(keys::NODEID.name(), 1)],
+        vec![node("node1")],
+        vec![flag(keys::APP_INFO.name())],
+        vec![flag(keys::APP_INFO.name()), info(keys::APPNUM.name(), 1)],
+        vec![flag(keys::APP_INFO.name()), node("node1")],
+        vec![flag(keys::SESSION_INFO.name())],
+        vec![flag(keys::SESSION_INFO.name()), info(keys::SESSION_ID.name(), 8)],
+        vec![info(keys::SESSION_ID.name(), 8)],
+        vec![info(keys::DATA_SCOPE.name(), Value::Scope(Scope::Remote.to_raw()))],
+        vec![colour],
+        vec![node("node1"), info(keys::FABRIC_DEVICE_NAME.name(), "eth0")],
+        vec![info(keys::DEVICE_ID.name(), "02:00:00:00:00:01")],
+    ]
+}
+
+type Values = BTreeMap<&'static str, Value>;
+
+fn gotten(client: &Client, target: &ProcId, qualifiers: &[Info], names: &[&'static str]) -> Values {
+    let options = qualifiers.iter().cloned().fold(GetOptions::new().immediate(), GetOptions::info);
+    let value = |name| Some((name, client.get_value(target, name, &options).ok()?.into_value().unwrap()));
+    names.iter().copied().filter_map(value).collect()
+}
+
+fn queried(client: &Client, target: &ProcId, mut qualifiers: Vec<Info>, names: &[&'static str]) -> Values {
+    qualifiers.push(info(keys::PROCID.name(), target.clone()));
+    let query = Query { keys: names.iter().copied().map(Text::from).collect(), qualifiers };
+    let Ok(answered) = client.query(vec![query]) else { return BTreeMap::new() };
+    // With the text alone, which is what is told over TCP, come no flags of the library that read the machine.
+    let plain = |value: Value| match value {
+        Value::Topology(topology) if !client.reads_segment() => {
+            Value::Topology(Box::new(Topology { support: Vec::new(), ..*topology }))
+        }
+        value => value,
+    };
+    let named = |found: Info| (*names.iter().find(|name| **name == found.key.as_str()).unwrap(), plain(found.value));
+    answered.results.into_iter().map(named).collect()
+}
+
+/// Topology and what follows from it could not be queried at all; values with qualifiers, of other jobs, and of the process
+/// that asks were answered otherwise than by a Get.
+#[test]
+fn what_a_get_answers_a_query_answers_with_the_same_value() {
+    let server = server();
+    let posting = server.connect("one", 1);
+    posting.put(Scope::Global, "posted", 5).unwrap();
+    posting.put(Scope::Remote, "posted.far", 6).unwrap();
+    posting.put_qualified(Scope::Global, key("qualified"), 8, vec![info("colour", "red")]).unwrap();
+    posting.commit().unwrap();
+    let own = |rank| ProcId { rank, ..proc("one", 0) };
+    let targets = [
+        own(Rank::Wildcard),
+        own(Rank::Undefined),
+        proc("one", 0),
+        proc("one", 1),
+        proc("one", 2),
+        proc("one", 3),
+        proc("one", 9),
+        ProcId { rank: Rank::Wildcard, ..proc("other", 0) },
+        proc("other", 0),
+        proc("nowhere", 0),
+    ];
+    let (mut found, mut differences) = (BTreeSet::new(), Vec::new());
+    let asked = |target: &ProcId| {
+        let target = target.clone();
+        qualifier_sets().into_iter().map(move |set| (target.clone(), set))
+    };
+    for client in [server.connect("one", 0), server.connect_over_tcp("one", 0)] {
+        for (target, qualifiers) in targets.iter().flat_map(asked) {
+            // A Get of what nobody told goes to the server: of those each target gets one for each key, by one client.
+            let is_first = qualifiers.is_empty() && client.reads_segment();
+            let picked = ["of.node", "qualified", "posted.far", "nobody's", keys::FABRIC_DEVICE.name()];
+            let some = || found.iter().copied().chain(picked).collect::<BTreeSet<_>>().into_iter().collect();
+            let names = if is_first { names() } else { some() };
+            let expected = gotten(&client, &target, &qualifiers, &names);
+            let answered = queried(&client, &target, qualifiers.clone(), &names);
+            for name in names.iter().filter(|name| answered.get(*name) != expected.get(*name)) {
+                let (by_get, by_query) = (expected.get(name), answered.get(name));
+                let how = if client.reads_segment() { "from the segment" } else { "over TCP" };
+                differences
+                    .push(format!("{name} of {target} with {qualifiers:?} {how}: {by_get:?}, queried {by_query:?}"));
+            }
+            found.extend(expected.into_keys());
+        }
+    }
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+    let some = ["of.job", "of.node", "of.process", "posted", "qualified", keys::FABRIC_DEVICE.name()];
+    assert!(found.len() > 40 && FOLLOWING.iter().chain(&some).all(|name| found.contains(name)), "not there: {found:?}");
+    let only_here = || vec![info(keys::OPTIONAL.name(), true)];
+    assert_eq!(queried(&posting, &proc("one", 0), only_here(), &FOLLOWING), Values::new(), "nobody told");
+    // As of a Get without a process it is the caller where its place decides, and what follows from it.
+    let of_nobody = |name: &str| {
+        let answered = posting.query(vec![Query { keys: vec![Text::from(name)], qualifiers: Vec::new() }]);
+        answered.unwrap().results.remove(0).value
+    };
+    assert_eq!(of_nobody(keys::LOCALITY_STRING.name()), Value::from("hwloc:SK0:CR0:HT0"));
+    assert_eq!(of_nobody(keys::HOSTNAME.name()), Value::from("node0"));
+    assert_eq!(of_nobody(keys::WDIR.name()), Value::from("/first"));
+    assert_eq!(of_nobody(keys::JOB_SIZE.name()).as_u32(), Some(4));
+}
+
+/// What follows from the topology.
+const FOLLOWING: [&str; 7] = [
+    keys::HWLOC_XML_V2.name(),
+    keys::LOCAL_TOPO.name(),
+    keys::TOPOLOGY2.name(),
+    keys::LOCALITY_STRING.name(),
+    keys::CPUSET_BITMAP.name(),
+    keys::DEVICE_DISTANCES.name(),
+    keys::PACKAGE_RANK.name(),
+];
+
+/// The server's own process was told that there is no such value.
+#[test]
+fn the_host_gets_what_follows_from_the_topology_as_clients_do() {
+    let server = server();
+    let client = server.connect("one", 0);
+    let everybody = ProcId { rank: Rank::Wildcard, ..proc("one", 0) };
+    for target in [everybody, proc("one", 0), proc("one", 1), proc("one", 2), proc("one", 3), proc("nowhere", 0)] {
+        for name in FOLLOWING {
+            let by_client = client.get_value(&target, name, &GetOptions::new().immediate());
+            let by_client = by_client.map(|value| value.into_value().unwrap()).ok();
+            let get = |directives| {
+                let entries = server.server.get(&target, Some(&key(name)), directives).ok()?;
+                entries.into_iter().find(|entry| entry.key.as_str() == name).map(|entry| entry.value)
+            };
+            assert_eq!(get(vec![info(keys::IMMEDIATE.name(), true)]), by_client, "{name} of {target}");
+            assert_eq!(get(vec![info(keys::OPTIONAL.name(), true)]), None, "{name} of {target} looked for here alone");
+        }
+    }
+    let near = server.server.get(&proc("other", 1), Some(&key(keys::LOCALITY_STRING.name())), Vec::new()).unwrap();
+    assert_eq!(near.first().unwrap().value, Value::from("hwloc:SK0:CR0:HT0"));
+}
