@@ -126,7 +126,7 @@ proptest! {
             let entries = std::iter::once(info("pmix.hname", name.as_str().into())).chain(told).collect();
             description.push(info("pmix.node.arr", Value::info_array(entries)));
         }
-        let context = Context::new(&format!("n{own}"));
+        let context = Context::new(format!("n{own}"));
         let first = parse(&namespace(), &context, &description, None).unwrap();
         let later = parse(&namespace(), &context, &[info("late", 1_u32.into())], Some(&first)).unwrap();
         for record in [&first, &later] {
