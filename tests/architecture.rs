@@ -29,7 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("api", &["runtime", "server", "client", "events", "ptl", "topo", "gds", "proto", "shmem", "types", "keys"]),
     ("topo", &["shmem", "types", "keys"]),
-    ("sim", &["server", "client", "gds", "proto", "types", "keys"]),
+    ("sim", &["server", "client", "events", "gds", "proto", "types", "keys"]),
     (
         "capi",
         &["api", "topo", "runtime", "server", "client", "notices", "bfrops", "regex", "proto", "gds", "types", "keys"],

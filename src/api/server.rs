@@ -105,14 +105,28 @@ impl Server {
     /// Adds to the description of a job that has been registered; what it said under the same keys is replaced.
     ///
     /// # Errors
-    /// As [`Server::register_namespace`].
+    /// As [`Server::register_namespace`]; with `NOT_FOUND` for a job that has not been registered.
     pub fn extend_namespace(
         &self,
         namespace: &Namespace,
         description: impl Into<Description>,
     ) -> Result<(), ServerError> {
-        let registration = RegisterNamespace { local_count: None, ..registration(namespace, 0, description.into()) };
-        self.status("add to the description of the namespace", HostCall::RegisterNamespace(registration))
+        let call = HostCall::ExtendNamespace(namespace.clone(), description.into());
+        self.status("add to the description of the namespace", call)
+    }
+
+    /// As [`Server::extend_namespace`], without waiting; see [`Server::register_namespace_with`].
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    pub fn extend_namespace_with(
+        &self,
+        namespace: &Namespace,
+        description: impl Into<Description>,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        let call = HostCall::ExtendNamespace(namespace.clone(), description.into());
+        self.status_with("add to the description of the namespace", call, callback)
     }
 
     /// Forgets a job. Whatever waits on it ends with an error, its clients are disconnected.

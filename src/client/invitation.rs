@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::keys;
+use crate::proto::GROUP_LEADER_TELLS;
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Status, Text, Value};
 
 /// An invitation as its leader sees it.
@@ -58,6 +59,14 @@ impl Invitation {
         self.invited.iter().filter(|proc| **proc != self.leader).cloned().collect()
     }
 
+    /// What the event says by which they are told.
+    #[must_use]
+    pub fn question(&self) -> Vec<Info> {
+        let mut info = addressed(&self.id, &self.others());
+        info.push(Info::new(Key::from_static(GROUP_LEADER_TELLS), true));
+        info
+    }
+
     /// Something has happened that may be an answer. One that names no group is one if it is meant for the leader by name;
     /// of the end of others, only they and servers are believed. The first answer of a process counts, except that one which has ended
     /// is no member, whatever it said before.
@@ -95,6 +104,28 @@ impl Invitation {
         let members = if is_aborted { Vec::new() } else { members };
         Conclusion { members: members.into_iter().cloned().collect(), refused: refused.into_iter().cloned().collect() }
     }
+
+    /// The events by which everybody learns what came of it. Whoever is not in the group learns that, too: it may have accepted
+    /// too late, or after an end of it was heard of, and would wait.
+    #[must_use]
+    pub fn announcements(&self, conclusion: &Conclusion, context_id: Option<u64>) -> Vec<(Status, Vec<Info>)> {
+        let Conclusion { members, refused } = conclusion;
+        if members.is_empty() {
+            return vec![(Status::GROUP_CONSTRUCT_ABORT, addressed(&self.id, &self.invited))];
+        }
+        let mut complete = addressed(&self.id, members);
+        complete.extend(description(members, context_id));
+        let aborted = (!refused.is_empty()).then(|| (Status::GROUP_CONSTRUCT_ABORT, addressed(&self.id, refused)));
+        [(Status::GROUP_CONSTRUCT_COMPLETE, complete)].into_iter().chain(aborted).collect()
+    }
+}
+
+/// What is said of a group: its members, and the number that the host has given it.
+#[must_use]
+pub fn description(members: &[ProcId], context_id: Option<u64>) -> Vec<Info> {
+    let members = Info::new(Key::from_static(keys::GROUP_MEMBERSHIP.name()), processes(members));
+    let number = |id: u64| Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(id));
+    [members].into_iter().chain(context_id.map(number)).collect()
 }
 
 /// An accepted invitation as the invitee sees it.
@@ -288,6 +319,23 @@ mod tests {
             assert_eq!(invitation.conclude(false), Conclusion { members: vec![], refused: vec![proc(1)] });
             assert_eq!(invitation.conclude(true).members, [0, 2].map(proc));
         }
+    }
+
+    /// One whose first life had ended, and that accepted again, was left out and never told: it waited for ever.
+    #[test]
+    fn who_is_left_out_of_a_group_is_told() {
+        let mut invitation = invitation();
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("g"));
+        invitation.hear(Status::PROC_TERMINATED, None, &about(1));
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("g"));
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &of("g"));
+        let conclusion = invitation.conclude(true);
+        let told = |(status, info): &(Status, Vec<Info>)| (*status, targets(info).cloned().collect::<Vec<_>>());
+        let announced: Vec<_> = invitation.announcements(&conclusion, None).iter().map(told).collect();
+        let complete = (Status::GROUP_CONSTRUCT_COMPLETE, [0, 2].map(proc).to_vec());
+        assert_eq!(announced, [complete, (Status::GROUP_CONSTRUCT_ABORT, vec![proc(1)])]);
+        let announced: Vec<_> = invitation.announcements(&invitation.conclude(false), None).iter().map(told).collect();
+        assert_eq!(announced, [(Status::GROUP_CONSTRUCT_ABORT, [0, 1, 2].map(proc).to_vec())]);
     }
 
     #[test]

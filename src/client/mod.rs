@@ -58,7 +58,9 @@ pub use self::core::Client;
 pub use cache::{Cache, CacheLimits};
 pub use call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
 pub use directives::{DirectiveError, FenceDirectives, GetDirectives, RealmDirective, time_limit};
-pub use invitation::{ANSWERS, Acceptance, Conclusion, Construction, ENDINGS, Invitation, addressed, processes};
+pub use invitation::{
+    ANSWERS, Acceptance, Conclusion, Construction, ENDINGS, Invitation, addressed, description, processes,
+};
 pub use job_store::JobStore;
 pub use resolve::{Decision, GetRequest, Miss, Question, Refusal, Round, Stores, resolve};
 pub use staging::{Staged, Staging, StagingError, StagingLimits, StagingMark};

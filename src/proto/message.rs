@@ -350,6 +350,9 @@ body! {
 /// handlers have decided about the end of a member: success, an abort, or that it leads from now on.
 pub const GROUP_VERDICT: &str = "modex.group.verdict";
 
+/// In an invitation to a group: its leader tells everybody itself how it ended. No attribute of the standard.
+pub const GROUP_LEADER_TELLS: &str = "modex.group.leader.tells";
+
 body! {
     /// A group operation.
     Group {

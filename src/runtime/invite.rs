@@ -316,11 +316,12 @@ impl Session {
 
 /// The leader hears every answer now, and asks.
 fn send_invitation(session: &Arc<Session>, watch: &Watch<Invitation>) {
-    let Some((id, others)) = watch.look(|invitation| (invitation.id().clone(), invitation.others())) else { return };
-    if others.is_empty() {
+    let asked = watch.look(|invitation| (invitation.others().is_empty(), invitation.question()));
+    let Some((is_alone, question)) = asked else { return };
+    if is_alone {
         return watch.settle();
     }
-    let event = session.own_event(Status::GROUP_INVITED, range::RANGE_CUSTOM, addressed(&id, &others));
+    let event = session.own_event(Status::GROUP_INVITED, range::RANGE_CUSTOM, question);
     tell(session, watch, event);
 }
 
@@ -347,29 +348,20 @@ fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, c
         return callback.give(Err(error.into()));
     }
     let id = invitation.id().clone();
-    let Conclusion { members, refused } = invitation.conclude(wishes.is_optional);
-    for proc in &refused {
+    let conclusion = invitation.conclude(wishes.is_optional);
+    for proc in &conclusion.refused {
         let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc.clone());
         let group = Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone()));
         let info = vec![affected, group];
         session.events.raise(session.own_event(Status::GROUP_INVITE_FAILED, range::RANGE_PROC_LOCAL, info));
     }
-    if members.is_empty() {
-        let aborted = GroupError::Aborted { id: id.to_string_lossy(), refused };
-        let info = addressed(&id, invitation.invited());
-        let event = session.own_event(Status::GROUP_CONSTRUCT_ABORT, range::RANGE_CUSTOM, info);
-        // That is how it ended, whoever hears of it.
-        let _ = session.notify_event_with(event, move |_| callback.give(Err(aborted)));
-        return;
-    }
-    let status = if refused.is_empty() { Status::SUCCESS } else { Status::ERR_PARTIAL_SUCCESS };
-    if !wishes.wants_context_id {
-        return announce(session, &id, Formed { status, members, context_id: None }, callback);
+    if conclusion.members.is_empty() || !wishes.wants_context_id {
+        return announce(session, &invitation, conclusion, None, callback);
     }
     // The host may know no such wish; then the group has no number.
     let wish = [
         Info::new(Key::from_static(keys::GROUP_ASSIGN_CONTEXT_ID.name()), true),
-        Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone())),
+        Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id)),
     ];
     let control = Request::JobControl(JobControl { targets: Vec::new(), directives: wish.into() });
     let weak = Arc::downgrade(session);
@@ -377,22 +369,40 @@ fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, c
     let _ = session.exchange_with(control, wishes.time_limit, move |reply| {
         let context_id = reply.ok().and_then(context_id_in);
         if let Some(session) = weak.upgrade() {
-            announce(&session, &id, Formed { status, members, context_id }, callback);
+            announce(&session, &invitation, conclusion, context_id, callback);
         }
     });
 }
 
-/// Tells the members of their group, and takes part in it if it is among them.
-fn announce(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Formed>) {
-    let mut info = addressed(id, &formed.members);
-    info.extend(description(&formed));
-    let event = session.own_event(Status::GROUP_CONSTRUCT_COMPLETE, range::RANGE_CUSTOM, info);
-    let (weak, id) = (Arc::downgrade(session), id.clone());
-    let _ = session.notify_event_with(event, move |result| match (result, weak.upgrade()) {
-        (Err(error), _) => callback.give(Err(error.into())),
-        (Ok(()), Some(session)) => settle_in(&session, &id, formed, callback),
-        (Ok(()), None) => {}
+/// Tells everybody what came of it. A leader who is a member takes part.
+fn announce(
+    session: &Arc<Session>,
+    invitation: &Invitation,
+    conclusion: Conclusion,
+    context_id: Option<u64>,
+    callback: Due<Formed>,
+) {
+    let mut announcements = invitation.announcements(&conclusion, context_id).into_iter();
+    let Some((status, info)) = announcements.next() else { return };
+    let event = session.own_event(status, range::RANGE_CUSTOM, info);
+    let (weak, id) = (Arc::downgrade(session), invitation.id().clone());
+    let Conclusion { members, refused } = conclusion;
+    let _ = session.notify_event_with(event, move |result| {
+        if members.is_empty() {
+            // That is how it ended, whoever hears of it.
+            return callback.give(Err(GroupError::Aborted { id: id.to_string_lossy(), refused }));
+        }
+        let status = if refused.is_empty() { Status::SUCCESS } else { Status::ERR_PARTIAL_SUCCESS };
+        match (result, weak.upgrade()) {
+            (Err(error), _) => callback.give(Err(error.into())),
+            (Ok(()), Some(session)) => settle_in(&session, &id, Formed { status, members, context_id }, callback),
+            (Ok(()), None) => {}
+        }
     });
+    for (status, info) in announcements {
+        // Those it is for are not in the group, whether they hear of it or not.
+        let _ = session.notify_event_with(session.own_event(status, range::RANGE_CUSTOM, info), |_| {});
+    }
 }
 
 /// An invitee's end of the construction.
@@ -431,7 +441,7 @@ fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Fo
         session.groups().note(id, formed.members.clone());
         return callback.give(Ok(formed));
     }
-    let request = request(Command::GroupJoin, id.clone(), description(&formed));
+    let request = request(Command::GroupJoin, id.clone(), client::description(&formed.members, formed.context_id));
     let (weak, id) = (Arc::downgrade(session), id.clone());
     let _ = session.exchange_with(request, None, move |result| {
         if let (Err(_), Some(session)) = (&result, weak.upgrade()) {
@@ -445,12 +455,6 @@ fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Fo
 
 fn request(command: Command, id: Text, directives: Vec<Info>) -> Request {
     Request::GroupOther(Group { command: command.to_raw(), id: Some(id), procs: Vec::new(), directives })
-}
-
-fn description(formed: &Formed) -> Vec<Info> {
-    let members = Info::new(Key::from_static(keys::GROUP_MEMBERSHIP.name()), client::processes(&formed.members));
-    let number = |id: u64| Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(id));
-    [members].into_iter().chain(formed.context_id.map(number)).collect()
 }
 
 fn context_id_in(reply: Reply) -> Option<u64> {

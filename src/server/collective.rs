@@ -68,11 +68,11 @@ impl Signature {
 
     /// Whether a process is among the participants.
     pub(super) fn covers(&self, proc: &ProcId) -> bool {
-        self.procs.iter().any(|entry| {
-            entry.namespace == proc.namespace
-                && (entry.rank == proc.rank
-                    || matches!(entry.rank, Rank::Wildcard | Rank::LocalPeers | Rank::LocalNode))
-        })
+        let is_named = |rank: Rank| {
+            let wanted = (&proc.namespace, rank);
+            self.procs.binary_search_by(|entry| (&entry.namespace, entry.rank).cmp(&wanted)).is_ok()
+        };
+        [proc.rank, Rank::Wildcard, Rank::LocalPeers, Rank::LocalNode].into_iter().any(is_named)
     }
 
     pub(super) fn names(&self, namespace: &Namespace) -> bool {
@@ -98,6 +98,8 @@ pub(super) struct Operation {
     pub(super) is_leaderless: bool,
     /// Who has taken the place of a leader that ended.
     pub(super) successor: Option<ProcId>,
+    /// Who is said to lead, before it was heard that a leader has ended.
+    pub(super) foretold: Option<ProcId>,
     /// How many decisions connections owe about members that have ended.
     pub(super) verdicts: BTreeMap<PeerId, usize>,
     /// Bounds the wait for them.
@@ -230,23 +232,45 @@ pub(super) struct Collectives {
 }
 
 impl Collectives {
-    /// The signature of an operation that a process wants to take part in. Groups are found by name: the members may be
-    /// written in any way, and the first to arrive says how. With a process of another user only those meet who name it.
-    pub(super) fn signature(&self, registry: &Registry, kind: Kind, procs: Vec<ProcId>, proc: &ProcId) -> Signature {
+    /// The operation that a process means and can join, the oldest of those, and the signature of what it means. Groups are found
+    /// by name: the members may be written in any way, and the first to arrive says how. With a process of another user only
+    /// those meet who name it, operation by operation.
+    pub(super) fn meant(
+        &self,
+        registry: &Registry,
+        (kind, procs): (Kind, Vec<ProcId>),
+        peer: PeerId,
+        proc: &ProcId,
+    ) -> (Option<OperationId>, Signature) {
         let wanted = Signature::new(kind, procs);
-        if !matches!(wanted.kind, Kind::Group(..)) {
-            return wanted;
-        }
-        let first = Signature { kind: wanted.kind.clone(), procs: Vec::new() };
-        let same_group = self.by_signature.range(first..).map(|(signature, _)| signature);
-        let mut same_group = same_group.take_while(|signature| signature.kind == wanted.kind);
-        let is_meant = |signature: &&Signature| {
-            let mut operations = self.by_signature.get(*signature).into_iter().flatten();
-            signature.covers(proc)
-                && (**signature == wanted
-                    || operations.any(|id| self.has_company(*id, registry, proc, |other| wanted.covers(other))))
+        let ids = match &wanted.kind {
+            Kind::Group(..) => self.of_group(registry, &wanted, proc),
+            _ => self.by_signature.get(&wanted).into_iter().flatten().copied().collect(),
         };
-        same_group.find(is_meant).cloned().unwrap_or(wanted)
+        let mut meant = ids.iter().filter_map(|id| Some((*id, self.operations.get(id)?)));
+        if let Some((id, operation)) = meant.find(|(_, operation)| self.is_joinable(operation, peer, proc)) {
+            return (Some(id), operation.signature.clone());
+        }
+        // The next one of that set, so that they end in order, unless it names somebody whom the process does not.
+        let mut earlier = ids.iter().filter_map(|id| self.operations.get(id)).map(|operation| &operation.signature);
+        let is_named = |signature: &&Signature| signature.procs.iter().all(|entry| wanted.covers(entry));
+        let signature = earlier.find(is_named).cloned();
+        (None, signature.unwrap_or(wanted))
+    }
+
+    /// The operations on a group that a process means, oldest first.
+    fn of_group(&self, registry: &Registry, wanted: &Signature, proc: &ProcId) -> Vec<OperationId> {
+        let first = Signature { kind: wanted.kind.clone(), procs: Vec::new() };
+        let same_group = self.by_signature.range(first..).take_while(|(signature, _)| signature.kind == wanted.kind);
+        let mut meant: Vec<OperationId> = Vec::new();
+        for (signature, ids) in same_group.filter(|(signature, _)| signature.covers(proc)) {
+            let is_meant = |id: &OperationId| {
+                signature == wanted || self.has_company(*id, registry, proc, |other| wanted.covers(other))
+            };
+            meant.extend(ids.iter().copied().filter(is_meant));
+        }
+        meant.sort_unstable();
+        meant
     }
 
     /// Whether somebody has come to an operation who is of a process's own user, or whom it names.
@@ -275,12 +299,6 @@ impl Collectives {
         matches!(effect, Effect::Count | Effect::WaitAlong)
     }
 
-    /// The oldest operation of this signature that this connection of a process can join.
-    pub(super) fn joinable(&self, signature: &Signature, peer: PeerId, proc: &ProcId) -> Option<OperationId> {
-        let is_free = |id: &OperationId| self.operations.get(id).is_some_and(|op| self.is_joinable(op, peer, proc));
-        self.by_signature.get(signature)?.iter().copied().find(is_free)
-    }
-
     pub(super) fn open(&mut self, signature: Signature, directives: Vec<Info>) -> OperationId {
         self.last = self.last.saturating_add(1);
         let id = OperationId(self.last);
@@ -295,6 +313,7 @@ impl Collectives {
             leaders: BTreeSet::new(),
             is_leaderless: false,
             successor: None,
+            foretold: None,
             verdicts: BTreeMap::new(),
             verdicts_until: None,
             failure: None,
@@ -309,8 +328,8 @@ impl Collectives {
         id
     }
 
-    /// A participant arrives at an operation that [`Collectives::joinable`] or [`Collectives::open`] gave. Only a
-    /// second ticket of one connection could be displaced, which `joinable` rules out.
+    /// A participant arrives at an operation that [`Collectives::meant`] or [`Collectives::open`] gave. Only a
+    /// second ticket of one connection could be displaced, which `meant` rules out.
     pub(super) fn arrive(&mut self, id: OperationId, proc: ProcId, ticket: Ticket) -> Option<&mut Operation> {
         let operation = self.operations.get_mut(&id)?;
         operation.departed.remove(&proc);

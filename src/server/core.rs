@@ -201,6 +201,10 @@ impl<S: Publish> Server<S> {
                 let result = self.register_namespace(now, &registration);
                 return self.outputs.complete(ticket, result);
             }
+            HostCall::ExtendNamespace(namespace, description) => {
+                let result = self.extend_namespace(now, namespace, description);
+                return self.outputs.complete(ticket, result);
+            }
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DescribeProcess(facts) => self.describe_process(facts),

@@ -30,6 +30,8 @@ pub struct UpcallId(pub u64);
 pub enum HostCall {
     /// Describes a job, or describes it anew.
     RegisterNamespace(RegisterNamespace),
+    /// Adds to the description of a job that is registered; what it said under the same keys is replaced.
+    ExtendNamespace(Namespace, Description),
     /// Forgets a job; everything pending on it ends with a status. Unknown names are harmless.
     DeregisterNamespace(Namespace),
     /// Announces a local process.

@@ -5,6 +5,7 @@ use super::directives::find;
 use super::host::{HostResult, ProcessFacts, RegisterClient, RegisterNamespace};
 use super::io::{Credentials, Output, PeerId, Reason};
 use super::registry::{Client, Presence};
+use crate::gds::registration::Description;
 use crate::gds::{AsStatus, Publish};
 use crate::keys;
 use crate::types::{Namespace, ProcId, Status, Time};
@@ -38,6 +39,15 @@ impl<S: Publish> Server<S> {
         self.tie_children_here(namespace);
         self.review_namespace(now, namespace);
         HostResult::Status(Status::SUCCESS)
+    }
+
+    /// Adds to the description of a job. One that nobody has registered is not begun that way.
+    pub(super) fn extend_namespace(&mut self, now: Time, namespace: Namespace, description: Description) -> HostResult {
+        if self.registry.registered(&namespace).is_none_or(|job| job.is_of_tools) {
+            let reason = format!("{namespace} is not registered; register it before its description is extended");
+            return HostResult::Failed { status: Status::ERR_NOT_FOUND, reason };
+        }
+        self.register_namespace(now, &RegisterNamespace { namespace, local_count: None, description, nodata: false })
     }
 
     /// Ends the tools that took a name before the host did: none goes on as a process of the host's job. Those that the

@@ -48,11 +48,11 @@ impl<S: Publish> Server<S> {
         if procs.is_empty() || !procs.iter().all(is_somebody) {
             return self.turn_away(ticket, Status::ERR_BAD_PARAM);
         }
-        let signature = self.collectives.signature(&self.registry, kind, procs, &proc);
+        let (open, signature) = self.collectives.meant(&self.registry, (kind, procs), ticket.peer(), &proc);
         if !signature.covers(&proc) {
             return self.turn_away(ticket, Status::ERR_NOT_A_MEMBER);
         }
-        let id = match self.collectives.joinable(&signature, ticket.peer(), &proc) {
+        let id = match open {
             Some(id) => id,
             None if self.collectives.is_full(&proc, &self.config.limits) => {
                 return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);

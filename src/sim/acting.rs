@@ -98,6 +98,7 @@ impl World {
                     self.check_promise(peer, process, &promise);
                 }
             }
+            ToClient::Event(event) => self.hear(peer, process, &event),
             ToClient::Refused => {
                 self.forget_client(peer);
                 self.lost(peer, process, true);
@@ -130,6 +131,7 @@ impl World {
         let is_main = self.process(process).is_some_and(|of| of.main == Some(peer));
         if is_main && let Some(of) = self.process_mut(process) {
             of.state = State::Running;
+            self.hear_of_invitations(peer);
             self.wake_soon(process);
         }
     }
@@ -239,7 +241,7 @@ impl World {
     }
 
     /// Gives a client core one input and does what it says.
-    fn client_input(&mut self, peer: PeerId, input: Input) {
+    pub(super) fn client_input(&mut self, peer: PeerId, input: Input) {
         let now = self.now;
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         let process = connection.process;
@@ -300,6 +302,7 @@ impl World {
         }
         match why {
             Why::Get(sought) => return self.continue_get(peer, process, *sought, is_awaited, result),
+            Why::Party(step) => return self.party_goes_on(peer, process, step, result),
             Why::Finalize | Why::Meeting | Why::Other => {}
         }
         if is_awaited {
@@ -327,6 +330,14 @@ impl World {
             }
             Stage::Meet if !self.may_meet(process, &phase) => {
                 self.queue.plan(self.now + Duration::from_millis(50), Event::Wake(process));
+            }
+            Stage::Attend(left) if left > 0 && self.attends(peer, &phase) => {
+                self.set_stage(process, Stage::Attend(left - 1));
+                self.queue.plan(self.now + Duration::from_millis(500), Event::Wake(process));
+            }
+            Stage::Attend(_) => {
+                self.set_stage(process, Stage::Read(1));
+                self.wake_soon(process);
             }
             Stage::Meet => {
                 let gets = if self.setup.is_large() { 1 } else { 3 };
@@ -402,6 +413,20 @@ impl World {
         let is_in = |peer: &PeerId| self.connections.get(peer).is_some_and(|of| of.is_admitted);
         let child = child.filter(is_in);
         let Some(procs) = procs else { return self.wake_soon(process) };
+        match &phase.meeting {
+            Meeting::Invite(invite) => {
+                if self.invite(process, peer, phase, invite) {
+                    self.set_stage(process, Stage::Attend(if phase.waits { ATTENTION } else { 0 }));
+                    self.wake_soon(process);
+                }
+                return;
+            }
+            Meeting::Leave(name) => {
+                self.leave_party(process, peer, name);
+                return self.wake_soon(process);
+            }
+            _ => {}
+        }
         for (peer, is_awaited) in [(Some(peer), phase.waits), (child, false)] {
             let (Some(peer), procs) = (peer, procs.clone()) else { continue };
             let grace = Duration::from_secs(2);
@@ -413,6 +438,13 @@ impl World {
         if !phase.waits {
             self.wake_soon(process);
         }
+    }
+
+    /// Whether a process still waits for an invitation, or for what comes of one.
+    fn attends(&self, peer: PeerId, phase: &Phase) -> bool {
+        let Meeting::Invite(invite) = &phase.meeting else { return false };
+        let guest = self.connections.get(&peer).map(|connection| &connection.guest);
+        guest.is_some_and(|guest| guest.is_busy() || !guest.asked.contains(&invite.name))
     }
 
     /// Leaves in order, with the child.
@@ -458,6 +490,11 @@ impl Phase {
                 let command = Command::GroupDestruct.to_raw();
                 Call::Exchange(Request::GroupDestruct(Group { command, id: Some(name.clone()), procs, directives }))
             }
+            // What a process does about these is more than a call.
+            Meeting::Invite(_) | Meeting::Leave(_) => Call::Exchange(Request::JobInfo),
         }
     }
 }
+
+/// How often a process looks whether what it was invited to has ended, half a second apart.
+const ATTENTION: u8 = 240;

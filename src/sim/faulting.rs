@@ -133,6 +133,7 @@ impl World {
             }
             return;
         }
+        self.parties.is_lossy = true;
         for node in 0..self.setup.nodes {
             let Some(server) = self.server_at(node) else { continue };
             let call = Box::new(HostCall::DeregisterNamespace(proc.namespace.clone()));
@@ -160,6 +161,7 @@ impl World {
             of.is_dead = !comes_again;
         }
         self.rules.server_ended(server);
+        self.parties.is_lossy = true;
         self.gatherings.forgotten(server, |_| true);
         let peers: Vec<PeerId> =
             self.connections.iter().filter(|(_, of)| of.server == server).map(|(peer, _)| *peer).collect();

@@ -135,11 +135,17 @@ pub enum Canary {
     DeafClient,
     /// What happened in another run matters.
     Memory,
+    /// The leader of an invitation takes a no for a yes.
+    RefusalIgnored,
+    /// A member is told another number of its group.
+    OtherNumber,
+    /// An event never leaves the server for one of those who want it.
+    EventLost,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 13] = [
+    pub const ALL: [(&'static str, Self); 16] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -153,6 +159,9 @@ impl Canary {
         ("deaf-server", Self::DeafServer),
         ("deaf-client", Self::DeafClient),
         ("memory", Self::Memory),
+        ("refusal-ignored", Self::RefusalIgnored),
+        ("other-number", Self::OtherNumber),
+        ("event-lost", Self::EventLost),
     ];
 
     /// The word for it.
@@ -177,6 +186,8 @@ impl Canary {
             Self::DeafServer => &[Rule::NoWaitInVain, Rule::AnsweredOnce, Rule::NothingRemains],
             Self::DeafClient => &[Rule::LossIsTold],
             Self::Memory => &[Rule::SameAgain],
+            Self::RefusalIgnored | Self::OtherNumber => &[Rule::Membership],
+            Self::EventLost => &[Rule::ToldOnce],
         }
     }
 

@@ -11,11 +11,12 @@ use super::invariants::{Promise, Promised, Rule};
 use super::queue::{Event, ServerId};
 use super::setup::{EXCHANGE_TIMEOUT, HOST_TIMEOUT};
 use super::world::World;
+use crate::events::Event as Happened;
 use crate::keys;
 use crate::server::{
     CallId, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input, Upcall, UpcallId,
 };
-use crate::types::{Info, Key, Kval, ProcId, Status, Text, Time};
+use crate::types::{Info, Key, Kval, ProcId, Status, Text, Time, Value};
 
 /// What operations of several servers are matched by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +53,8 @@ pub(super) struct Host {
     last: u64,
     /// When the last answer on its way to a node arrives.
     links: BTreeMap<u32, Time>,
+    /// The same for events from one node to another.
+    news: BTreeMap<(u32, u32), Time>,
 }
 
 /// One server's part of an operation.
@@ -87,10 +90,45 @@ impl World {
             }
             Upcall::DirectModex { proc, directives } => self.fetch(server, id, proc, &directives),
             Upcall::DeregisterEvents(_) => None,
+            Upcall::NotifyEvent(event) => {
+                self.carry(server, &event);
+                self.answer(server, id, HostReply::Status(Status::SUCCESS))
+            }
+            Upcall::JobControl(_) => {
+                self.host.last += 1;
+                let number = Value::Size(self.host.last);
+                let info = vec![Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), number)];
+                self.answer(server, id, HostReply::Infos { status: Status::SUCCESS, info })
+            }
             _ => {
                 let status = if self.strikes(Faults::REFUSE) { Status::ERR_UNREACH } else { Status::SUCCESS };
                 self.answer(server, id, HostReply::Status(status))
             }
+        }
+    }
+
+    /// Carries an event to the servers of those it is meant for. Those of one server arrive at another in order, unless
+    /// something is wrong.
+    fn carry(&mut self, from: ServerId, event: &Happened) {
+        let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
+        for node in self.nodes_of(&targets).into_iter().filter(|node| *node != from.node) {
+            if self.strikes(Faults::LOSS) {
+                self.parties.is_lossy = true;
+                continue;
+            }
+            let Some(to) = self.server_at(node) else { continue };
+            let mut at = self.now + self.latency();
+            if self.strikes(Faults::DELAY) {
+                at = at + Duration::from_millis(self.network.between(1, 15_000));
+            } else if self.strikes(Faults::REORDER) {
+                at = at + Duration::from_micros(self.network.between(100, 5_000));
+            } else {
+                let link = self.host.news.entry((from.node, node)).or_default();
+                at = at.max(*link);
+                *link = at;
+            }
+            let call = Box::new(HostCall::NotifyEvent(event.clone()));
+            self.queue.plan(at, Event::Call(to, call, None));
         }
     }
 

@@ -32,6 +32,10 @@ pub enum Rule {
     FetchedOnce,
     /// The lost server's clients learn of it at once.
     LossIsTold,
+    /// A group by invitation is of those who accepted, and all of them are told the same.
+    Membership,
+    /// Everybody whom an event is meant for and who wants it is told, once.
+    ToldOnce,
     /// The cores' own assertions hold.
     Consistent,
     /// The same seed gives the same steps.
@@ -50,6 +54,8 @@ impl fmt::Display for Rule {
             Self::NothingRemains => "nothing remains after the last deregistration",
             Self::FetchedOnce => "equal fetches share one upcall",
             Self::LossIsTold => "calls end at once when their server is lost",
+            Self::Membership => "a group by invitation is of those who accepted, who are told the same",
+            Self::ToldOnce => "an event reaches everybody whom it is meant for, once",
             Self::Consistent => "the cores' own assertions hold",
             Self::SameAgain => "a seed replays identically, step for step",
         })
@@ -298,6 +304,13 @@ impl Rules {
             self.breaks(Rule::LossIsTold, || {
                 format!("process {process} has lost its server and {calls_open} of its calls are still open")
             });
+        }
+    }
+
+    /// An event reaches everybody whom it is meant for, once.
+    pub(super) fn event_went(&mut self, wrong: Option<String>) {
+        if let Some(what) = wrong {
+            self.breaks(Rule::ToldOnce, || what);
         }
     }
 

@@ -20,8 +20,7 @@
 //! this module's wiring ([`Canary`]).
 //!
 //! What is not here, and which tests have it: system calls, threads, and what a client does when its server is gone (`tests/errno`,
-//! `tests/liveness.rs`, `runtime/link.rs`); ten thousand lives of one process and what they leave (`tests/reinit.rs`); invitations to
-//! groups, which clients settle by events (`client/invitation.rs`, `server/tests/invitations.rs`, `tests/groups.rs`); bytes (`proto`,
+//! `tests/liveness.rs`, `runtime/link.rs`); ten thousand lives of one process and what they leave (`tests/reinit.rs`); bytes (`proto`,
 //! `fuzz`); tools and clients of other libraries.
 
 mod acting;
@@ -29,9 +28,12 @@ mod dice;
 mod faulting;
 mod faults;
 mod gatherings;
+mod hearing;
 mod host;
 mod invariants;
+mod inviting;
 mod looking;
+mod parties;
 mod process;
 mod program;
 mod queue;

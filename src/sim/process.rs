@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::inviting::{Guest, Step};
 use super::queue::ServerId;
 use super::random::Random;
 use crate::client::{
@@ -51,6 +52,8 @@ pub(super) enum State {
 pub(super) enum Stage {
     Put,
     Meet,
+    /// Waits to be invited, so many times, and for what comes of it.
+    Attend(u8),
     Read(u8),
 }
 
@@ -167,6 +170,7 @@ pub(super) enum Why {
     Meeting,
     Get(Box<Sought>),
     Finalize,
+    Party(Step),
     Other,
 }
 
@@ -194,6 +198,8 @@ pub(super) struct Connection {
     pub(super) foreign: BTreeMap<Namespace, Arc<NamespaceReader>>,
     pub(super) calls: BTreeMap<CallId, Asked>,
     pub(super) last_call: u64,
+    /// Where it is invited to.
+    pub(super) guest: Guest,
     /// When the last message of each direction arrives: none overtakes it.
     pub(super) up: Time,
     pub(super) down: Time,
@@ -219,6 +225,7 @@ impl Connection {
             foreign: BTreeMap::new(),
             calls: BTreeMap::new(),
             last_call: 0,
+            guest: Guest::default(),
             up: Time::ZERO,
             down: Time::ZERO,
             timer: None,

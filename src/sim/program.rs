@@ -30,6 +30,19 @@ pub(super) enum Meeting {
     Disconnect,
     Construct(Text),
     Destruct(Text),
+    Invite(Invite),
+    Leave(Text),
+}
+
+/// A group that one of the processes forms of those who accept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Invite {
+    pub(super) name: Text,
+    /// Which of the set, counted around.
+    pub(super) leader: u32,
+    /// Whether it is formed without those who do not accept.
+    pub(super) is_optional: bool,
+    pub(super) wants_number: bool,
 }
 
 /// Who takes part, from the point of view of a process.
@@ -56,7 +69,22 @@ impl Program {
             };
             phases.push(phase.unwrap_or_else(|| Phase::drawn(&mut random, number, setup, jobs)));
         }
+        let mut random = Random::of(seed, Stream::Invitations);
+        let mut last: Option<Phase> = None;
+        for (number, phase) in (0..).zip(&mut phases) {
+            let leaving = last.as_ref().filter(|_| random.one_in(2)).and_then(Phase::left);
+            let invited = random.one_in(4).then(|| phase.by_invitation(&mut random, number, setup));
+            if let Some(instead) = leaving.or(invited) {
+                *phase = instead;
+            }
+            last = Some(phase.clone());
+        }
         Self { phases }
+    }
+
+    /// Whether anybody is ever invited.
+    pub(super) fn has_invitations(&self) -> bool {
+        self.phases.iter().any(|phase| matches!(phase.meeting, Meeting::Invite(_)))
     }
 }
 
@@ -92,6 +120,22 @@ impl Phase {
         Some(Self { meeting, ..self.clone() })
     }
 
+    /// An invitation instead, to the same processes or, where these are many, to some of them.
+    fn by_invitation(&self, random: &mut Random, number: u32, setup: &Setup) -> Self {
+        let is_wide = matches!(self.set, Set::Whole | Set::Both);
+        let set = if is_wide && setup.ranks > GUESTS_MAX { Set::Block(GUESTS_MAX) } else { self.set };
+        let name = Text::from(format!("party{number}").as_str());
+        let leader = random.below_u32(GUESTS_MAX);
+        let invite = Invite { name, leader, is_optional: random.one_in(2), wants_number: random.one_in(2) };
+        Self { meeting: Meeting::Invite(invite), set, ..self.clone() }
+    }
+
+    /// Members leave the group that this phase has formed by invitation.
+    fn left(&self) -> Option<Self> {
+        let Meeting::Invite(Invite { name, .. }) = &self.meeting else { return None };
+        Some(Self { meeting: Meeting::Leave(name.clone()), ..self.clone() })
+    }
+
     /// The participants as a process of `jobs[job]` writes them; `None`: its part of the program has no such set.
     pub(super) fn procs(&self, jobs: &[Job], job: usize, rank: u32) -> Option<Vec<ProcId>> {
         let own = jobs.get(job)?;
@@ -113,3 +157,6 @@ impl Phase {
         Some(procs)
     }
 }
+
+/// How many are invited at a time, at most.
+const GUESTS_MAX: u32 = 16;

@@ -6,10 +6,12 @@ use std::collections::BinaryHeap;
 use super::faults::Faults;
 use super::invariants::Promise;
 use super::process::Put;
+use crate::proto::notification::Event as Notification;
 use crate::proto::{Reply, Request, Tag};
 use crate::server::{Hello, HostCall, HostReply, PeerId, UpcallId};
 use crate::types::{Namespace, Time};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A server in one of its lives: what was meant for an earlier one does not reach a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +66,8 @@ pub(super) enum ToClient {
     Withdrawn(Namespace),
     /// With what the end of a fence promises.
     Reply(Tag, Reply, Option<Rc<Promise>>),
+    /// Something has happened.
+    Event(Arc<Notification>),
     /// The server closed the connection, or is gone.
     Closed,
 }

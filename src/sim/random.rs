@@ -7,6 +7,8 @@ use oorandom::Rand64;
 pub(super) enum Stream {
     /// What the job does.
     Program,
+    /// Who is invited to groups instead, and what comes of it.
+    Invitations,
     /// What one process does within the program.
     Process(u32),
     /// How long everything takes.
@@ -30,6 +32,7 @@ impl Random {
             Stream::Network => 2,
             Stream::Sample => 3,
             Stream::Canary => 4,
+            Stream::Invitations => 5,
             Stream::Fault(kind) => (1 << 32) | u128::from(kind),
             Stream::Process(process) => (1 << 64) | u128::from(process),
         };

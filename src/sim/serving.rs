@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::faults::Canary;
@@ -13,6 +14,7 @@ use super::trace::{status_of, words_of};
 use super::value::KEYS;
 use super::world::World;
 use crate::keys;
+use crate::proto::notification::Event as Notification;
 use crate::proto::{Collective, Get, Reply, Request, Tag};
 use crate::server::{HostCall, HostReply, Input, NodeHardware, Output, PeerId, UpcallId};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time};
@@ -56,6 +58,20 @@ impl World {
     /// Notes a request before the server sees it.
     fn accept(&mut self, server: ServerId, peer: PeerId, tag: Tag, process: u32, request: &Request) {
         self.requests += 1;
+        match request {
+            Request::RegisterEvents(wish) => {
+                let proc = self.process(process).map(|of| of.proc.clone());
+                proc.into_iter().for_each(|proc| self.parties.asks(peer, tag, &proc, &wish.codes));
+            }
+            Request::Notify(event) => {
+                let proc = self.process(process).map(|of| of.proc.clone());
+                let (status, info) = (event.status, &event.info);
+                proc.into_iter().for_each(|proc| self.parties.tells(peer, tag, &proc, status, info));
+            }
+            // Nobody answers that.
+            Request::DeregisterEvents(codes) => return self.parties.deregisters(peer, codes),
+            _ => {}
+        }
         let deadline = match request {
             Request::Fence(fence) => self.arrive(server, (peer, tag, process), Kind::Fence, fence),
             Request::Connect(connect) => self.arrive(server, (peer, tag, process), Kind::Connect, connect),
@@ -69,6 +85,7 @@ impl World {
             self.rules.wants_value(peer, tag, server, whose, key);
         }
         if let Request::Finalize = request {
+            self.parties.hears_no_more(peer);
             self.leave(server, process, peer);
         }
     }
@@ -272,17 +289,28 @@ impl World {
             Output::WantTopology => return Some(Input::Topology(NodeHardware(None))),
             Output::SendSegment(peer, namespace) => self.send_down(peer, ToClient::Segment(namespace)),
             Output::WithdrawSegment(peer, namespace) => self.send_down(peer, ToClient::Withdrawn(namespace)),
+            Output::Notify(peer, event) => self.notify(peer, event),
             Output::Upcall(id, upcall) => return self.upcall(server, id, upcall),
             Output::Complete(call, result) => self.completed(server, call, result),
             Output::AdmitTool(..)
             | Output::Described(_)
             | Output::Forward(..)
-            | Output::Notify(..)
             | Output::Raise(_)
             | Output::Cleanup(_)
             | Output::Wake(_) => {}
         }
         None
+    }
+
+    /// A server hands on an event.
+    fn notify(&mut self, peer: PeerId, event: Arc<Notification>) {
+        if self.setup.canary == Some(Canary::EventLost) && self.canary.one_in(8) {
+            return;
+        }
+        let process = self.connections.get(&peer).and_then(|connection| self.process(connection.process));
+        let wrong = process.map(|of| of.proc.clone()).and_then(|proc| self.parties.reaches(peer, &proc, &event));
+        self.rules.event_went(wrong);
+        self.send_down(peer, ToClient::Event(event));
     }
 
     /// A server answers a request.
@@ -302,6 +330,8 @@ impl World {
                 of.note_committed(&puts);
             }
         }
+        let wrong = self.parties.replied(server, peer, tag, status);
+        self.rules.event_went(wrong);
         let is_new = self.arriving == Some((peer, tag));
         let ended = self.gatherings.replied(peer, tag, status, is_new);
         let promise = self.check_end(server, peer, ended);
@@ -346,7 +376,15 @@ impl World {
     fn leave(&mut self, server: ServerId, process: u32, peer: PeerId) {
         if let Some(peers) = self.node_mut(server.node).and_then(|node| node.admitted.get_mut(&process)) {
             peers.remove(&peer);
+            if peers.is_empty() {
+                self.note_parting(process);
+            }
         }
+    }
+
+    fn note_parting(&mut self, process: u32) {
+        let (now, proc) = (self.now, self.process(process).map(|of| of.proc.clone()));
+        proc.into_iter().for_each(|proc| self.parties.left(&proc, now));
     }
 
     /// A connection has ended for the server. With the last of a process's the process has gone.
@@ -356,6 +394,7 @@ impl World {
         let (server, process) = (connection.server, connection.process);
         self.rules.connection_ended(peer);
         self.gatherings.connection_ended(peer);
+        self.parties.connection_ended(peer);
         let ended: Vec<_> = self.commits.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, _)| *id).collect();
         ended.iter().for_each(|id| drop(self.commits.remove(id)));
         let peers = self.node_mut(server.node).and_then(|node| node.admitted.get_mut(&process));
@@ -369,6 +408,7 @@ impl World {
         if let Some(node) = self.node_mut(server.node) {
             node.gone.insert(process);
         }
+        self.note_parting(process);
         self.gatherings.departed(server, process);
     }
 

@@ -9,6 +9,7 @@ use super::faults::Canary;
 use super::gatherings::Gatherings;
 use super::host::Host;
 use super::invariants::{Promise, Rule, Rules};
+use super::parties::Parties;
 use super::process::{Connection, Process, Put, State};
 use super::program::Program;
 use super::queue::{Event, Queue, ServerId, ToClient, ToServer};
@@ -61,6 +62,7 @@ pub(super) struct World {
     pub(super) connections: BTreeMap<PeerId, Connection>,
     pub(super) host: Host,
     pub(super) gatherings: Gatherings,
+    pub(super) parties: Parties,
     pub(super) rules: Rules,
     pub(super) trace: Trace,
     pub(super) dice: Dice,
@@ -92,6 +94,7 @@ impl World {
             connections: BTreeMap::new(),
             host: Host::default(),
             gatherings: Gatherings::default(),
+            parties: Parties::default(),
             rules: Rules::default(),
             trace: Trace::new(keep),
             dice: Dice::new(seed, setup),
@@ -162,6 +165,8 @@ impl World {
             | Capabilities::CONNECT
             | Capabilities::DISCONNECT
             | Capabilities::GROUP
+            | Capabilities::JOB_CONTROL
+            | Capabilities::NOTIFY_EVENT
             | Capabilities::LOG;
         let limits = Limits { requests_per_peer_max: REQUESTS_MAX, ..Limits::default() };
         let config = Config { capabilities, limits, host_timeout: Some(HOST_TIMEOUT), ..Config::default() };
@@ -383,6 +388,7 @@ impl World {
     /// Nothing remains.
     fn check_the_end(&mut self) {
         self.rules.all_answered();
+        self.check_parties();
         for node in &self.nodes {
             let Some(server) = &node.server else { continue };
             let rules = &mut self.rules;

@@ -8,7 +8,7 @@ use nix::libc::{self, gid_t, uid_t};
 use crate::capi::guard::{Failure, guard_status};
 use crate::capi::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 use crate::capi::{from_c, pointer};
-use crate::types::{Namespace, Status};
+use crate::types::{Info, Namespace, Status};
 
 use super::completion::{perform, perform_always, perform_at_once};
 use super::state::ServerProcess;
@@ -54,11 +54,13 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         })?;
         // A job that is described already keeps the copy it has.
         let is_new = process.described.lock().insert(namespace.clone());
+        let mut taken = Vec::new();
         if is_new {
             resources::add(&mut description, &process.resources.lock());
-            let allocated = process.allocated.lock().get(&namespace).cloned();
-            resources::add(&mut description, &allocated.unwrap_or_default());
+            taken = process.allocated.lock().get(&namespace).cloned().unwrap_or_default();
+            resources::add(&mut description, &taken);
         }
+        let taken = is_new.then_some(taken);
         // One of the two is called.
         let description = Cell::new(description);
         let is_large = ninfo >= LARGE_DESCRIPTION;
@@ -67,15 +69,15 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
             cbdata,
             |server| {
                 let result = server.register_namespace(&namespace, local_count, description.take());
-                note(&process, &namespace, is_new, result.is_ok());
+                note(&process, &namespace, taken.as_deref(), result.is_ok());
                 give_back(is_large);
                 result
             },
             |server, done| {
                 let name = namespace.clone();
-                let process = Arc::clone(&process);
+                let (process, taken) = (Arc::clone(&process), taken.clone());
                 server.register_namespace_with(&namespace, local_count, description.take(), move |result| {
-                    note(&process, &name, is_new, result.is_ok());
+                    note(&process, &name, taken.as_deref(), result.is_ok());
                     done(result);
                     give_back(is_large);
                 })
@@ -212,12 +214,20 @@ pub unsafe extern "C" fn PMIx_server_deregister_resources(
     })
 }
 
-/// Notes how the description of a job went: one whose first was refused is not described, and keeps what was allocated for it.
-fn note(process: &ServerProcess, namespace: &Namespace, is_first: bool, is_described: bool) {
-    match (is_first, is_described) {
-        (true, false) => drop(process.described.lock().remove(namespace)),
-        (true, true) => drop(process.allocated.lock().remove(namespace)),
-        _ => {}
+/// Notes how the description of a job went, and what of the allocated it took, if it was the first: one whose first was refused
+/// is not described, and keeps what was allocated for it. What was allocated meanwhile is added.
+pub(super) fn note(process: &ServerProcess, namespace: &Namespace, taken: Option<&[Info]>, is_described: bool) {
+    let Some(taken) = taken else { return };
+    if !is_described {
+        process.described.lock().remove(namespace);
+        return;
+    }
+    let allocated = process.allocated.lock().remove(namespace).unwrap_or_default();
+    if !allocated.is_empty()
+        && allocated != taken
+        && let Err(error) = process.server().extend_namespace_with(namespace, allocated, |_| {})
+    {
+        tracing::warn!(%namespace, %error, "what was allocated for the job can't be added to its description");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Preparation of a job, where it is started and on the nodes that run it.
 
-use crate::api::Server;
+use crate::api::{Server, ServerError};
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard, guard_or};
 use crate::capi::types::{
@@ -138,20 +138,81 @@ pub unsafe extern "C" fn PMIx_server_setup_local_support(
     })
 }
 
-/// Makes values part of a job's description, now or when it is described.
+/// Makes values part of a job's description, now or when it is described. While it is just being registered nobody can tell
+/// which: what is in `allocated` then is looked at by whoever comes last, the registration or this.
 fn give(process: &ServerProcess, namespace: &Namespace, values: Vec<Info>) -> Result<(), Failure> {
     if values.is_empty() {
         return Ok(());
     }
-    let described = process.described.lock();
-    if !described.contains(namespace) {
-        process.allocated.lock().insert(namespace.clone(), values);
-        return Ok(());
+    for _ in 0..2 {
+        let described = process.described.lock();
+        if !described.contains(namespace) {
+            process.allocated.lock().insert(namespace.clone(), values);
+            return Ok(());
+        }
+        drop(described);
+        match process.server().extend_namespace(namespace, values.clone()) {
+            Err(ServerError::Refused { status: Status::ERR_NOT_FOUND, .. }) => {
+                process.allocated.lock().insert(namespace.clone(), values.clone());
+            }
+            result => {
+                process.allocated.lock().remove(namespace);
+                return Ok(result?);
+            }
+        }
     }
-    drop(described);
-    Ok(process.server().extend_namespace(namespace, values)?)
+    Ok(())
 }
 
 fn is_variable(name: &Text) -> bool {
     !name.as_bytes().is_empty() && !name.as_bytes().contains(&b'=')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::capi::server::registration::note;
+    use crate::capi::server::upcall::{Bridge, ModuleHost};
+    use crate::capi::topology::{Given, HostTopology};
+    use crate::capi::types::pmix_server_module_t;
+    use crate::gds::registration::JobDescription;
+    use crate::proto::exchange::ExchangeForm;
+    use crate::types::{ProcId, Rank};
+
+    fn server(directory: &std::path::Path) -> ServerProcess {
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
+        let topology = Arc::new(HostTopology::new(Given::Forbidden));
+        let builder = Server::builder().hostname("n0").tmpdir(directory).topology(Arc::clone(&topology) as Arc<_>);
+        let server = builder.start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
+        ServerProcess::new(server, bridge, topology)
+    }
+
+    /// What a job got while it was just being registered began the job in the core, without a size or processes; or it was lost.
+    #[test]
+    fn what_a_job_gets_while_it_is_being_registered_waits_for_that_and_is_added() {
+        let _only = state::ONLY_SERVER.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let process = server(directory.path());
+        let namespace = Namespace::new("job").unwrap();
+        let value = || vec![Info::new(Key::from_static("site.colour"), 7_u32)];
+        process.described.lock().insert(namespace.clone());
+        assert!(give(&process, &namespace, value()).is_ok());
+        assert_eq!(process.allocated.lock().get(&namespace), Some(&value()), "the core knows no such job");
+        let description =
+            JobDescription::new(&namespace).nodes(["n0"]).ranks_by_node(std::iter::once(0..1)).build().unwrap();
+        process.server().register_namespace(&namespace, 1, description).unwrap();
+        // The registration had looked before there was anything.
+        note(&process, &namespace, Some(&[]), true);
+        assert_eq!(process.allocated.lock().get(&namespace), None);
+        // Calls are served in order, so the value is there when this one is.
+        assert!(give(&process, &namespace, vec![Info::new(Key::from_static("site.size"), 8_u32)]).is_ok());
+        let job = ProcId { namespace, rank: Rank::Wildcard };
+        for (name, number) in [("site.colour", 7), ("site.size", 8)] {
+            let found = process.server().get(&job, Some(&Key::from_static(name)), Vec::new()).unwrap();
+            let found = found.iter().find(|kval| kval.key.as_str() == name);
+            assert_eq!(found.and_then(|kval| kval.value.as_u32()), Some(number), "{name}");
+        }
+    }
 }

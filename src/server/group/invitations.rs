@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use super::verdicts::take_if_lower;
 use crate::types::{Namespace, ProcId, Text};
 
 /// Invitations whose end has not passed by yet, of leaders and invitees here.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Invitations {
     open: BTreeMap<(ProcId, Text), Invited>,
+    /// There was no place for some: one that is not here may be open all the same.
+    pub(super) is_incomplete: bool,
 }
 
 /// One invitation.
@@ -18,6 +21,8 @@ pub(super) struct Invited {
     pub(super) answers: Vec<(ProcId, Option<bool>)>,
     /// The leader's library leaves it to the server to tell the members.
     pub(super) is_told_here: bool,
+    /// Who is said to lead, before it was heard that the leader has ended.
+    foretold: Option<ProcId>,
 }
 
 /// Somebody who waits for a process that has ended.
@@ -27,8 +32,9 @@ pub(super) struct Bereaved {
     pub(super) id: Text,
     /// Who must know.
     pub(super) targets: Vec<ProcId>,
-    /// It was the leader.
+    /// It was the leader; who is said to have taken its place.
     pub(super) is_leaderless: bool,
+    pub(super) successor: Option<ProcId>,
 }
 
 impl Invitations {
@@ -36,7 +42,7 @@ impl Invitations {
     pub(super) fn open(&mut self, id: Text, leader: ProcId, invited: Vec<ProcId>, is_told_here: bool) {
         let own_answer = |proc: &ProcId| (*proc == leader).then_some(true);
         let answers = invited.into_iter().map(|proc| (proc.clone(), own_answer(&proc))).collect();
-        self.open.insert((leader, id), Invited { answers, is_told_here });
+        self.open.insert((leader, id), Invited { answers, is_told_here, foretold: None });
     }
 
     pub(in crate::server) fn len(&self) -> usize {
@@ -81,23 +87,45 @@ impl Invitations {
     pub(super) fn bereaved_of(&mut self, proc: &ProcId) -> Vec<Bereaved> {
         let mut bereaved = Vec::new();
         for ((_, id), invited) in self.open.extract_if(.., |(leader, _), _| leader == proc) {
+            let successor = invited.foretold;
             let targets = invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != proc).collect();
-            bereaved.push(Bereaved { id, targets, is_leaderless: true });
+            bereaved.push(Bereaved { id, targets, is_leaderless: true, successor });
         }
         for ((leader, id), invited) in &mut self.open {
             let mut answers = invited.answers.iter_mut();
             if let Some((_, answer)) = answers.find(|(asked, answer)| asked == proc && *answer != Some(false)) {
                 *answer = Some(false);
-                bereaved.push(Bereaved { id: id.clone(), targets: vec![leader.clone()], is_leaderless: false });
+                let (id, targets) = (id.clone(), vec![leader.clone()]);
+                bereaved.push(Bereaved { id, targets, is_leaderless: false, successor: None });
             }
         }
         bereaved
     }
 
-    /// A leader has ended elsewhere: whom it had asked.
-    pub(super) fn lose_leader(&mut self, leader: &ProcId, id: &Text) -> Option<Vec<ProcId>> {
+    /// A leader has ended elsewhere: whom it had asked, and who is said to have taken its place.
+    pub(super) fn lose_leader(&mut self, leader: &ProcId, id: &Text) -> Option<(Vec<ProcId>, Option<ProcId>)> {
         let invited = self.open.remove(&(leader.clone(), id.clone()))?;
-        Some(invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != leader).collect())
+        let others = invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != leader).collect();
+        Some((others, invited.foretold))
+    }
+
+    pub(super) fn is_open(&self, leader: &ProcId, id: &Text) -> bool {
+        self.open.contains_key(&(leader.clone(), id.clone()))
+    }
+
+    /// One of those who were asked is said to lead: then the leader has ended.
+    pub(super) fn foretell(&mut self, id: &Text, proc: &ProcId) {
+        for (_, invited) in
+            self.open.iter_mut().filter(|(invitation, invited)| is_led_by_other(invitation, invited, id, proc))
+        {
+            take_if_lower(&mut invited.foretold, proc);
+        }
+    }
+
+    /// Whether a lower one is said to lead.
+    pub(super) fn is_outdone(&self, id: &Text, proc: &ProcId) -> bool {
+        let mut same = self.open.iter().filter(|(invitation, invited)| is_led_by_other(invitation, invited, id, proc));
+        same.any(|(_, invited)| invited.foretold.as_ref().is_some_and(|foretold| foretold < proc))
     }
 
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
@@ -105,4 +133,9 @@ impl Invitations {
             leader.namespace != *namespace && invited.answers.iter().all(|(proc, _)| proc.namespace != *namespace)
         });
     }
+}
+
+/// Whether somebody else has asked a process to a group.
+fn is_led_by_other((leader, name): &(ProcId, Text), invited: &Invited, id: &Text, proc: &ProcId) -> bool {
+    name == id && leader != proc && invited.answers.iter().any(|(asked, _)| asked == proc)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::invitations::Invited;
+use super::invitations::{Bereaved, Invited};
 use super::{Groups, group_of, is_told_of_deaths, name_of};
 use crate::events::Event;
 use crate::gds::Publish;
@@ -154,6 +154,9 @@ impl<S: Publish> Server<S> {
             (status @ (Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED), id) => {
                 let accepts = status == Status::GROUP_INVITE_ACCEPTED;
                 for leader in event.targets() {
+                    if let Some(id) = id.as_ref().filter(|_| accepts) {
+                        self.answer_latecomer(now, leader, id, source);
+                    }
                     let answered = self.invitations.answer(leader, id.as_ref(), source, accepts);
                     for (id, invited) in answered {
                         self.tell_end(now, leader, &id, invited);
@@ -162,6 +165,7 @@ impl<S: Publish> Server<S> {
             }
             (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT, Some(id)) => {
                 self.invitations.close(source, &id);
+                self.vacancies.close(&id, source);
             }
             (Status::GROUP_LEADER_SELECTED, Some(id)) if is_about_source => self.note_leader(&id, source),
             (Status::GROUP_LEADER_FAILED | Status::GROUP_MEMBER_FAILED, Some(id))
@@ -170,6 +174,7 @@ impl<S: Publish> Server<S> {
                 self.mourn_elsewhere(now, &id, event, source);
             }
             (Status::PROC_TERMINATED, Some(id)) if is_about_source && comes_from_elsewhere => {
+                self.vacancies.reopen(source);
                 self.note_vacancy(source, &id);
             }
             // Whoever is here says so to its server, which then tells everybody; others are believed about themselves.
@@ -193,19 +198,30 @@ impl<S: Publish> Server<S> {
                     let ranks = (0..size).take(left).map(|rank| ProcId::new(target.namespace.clone(), rank));
                     invited.extend(ranks);
                 }
-                _ => return,
+                _ => {
+                    self.invitations.is_incomplete = true;
+                    return;
+                }
             }
         }
         let concerns_us = origin.is_some() || invited.iter().any(|proc| self.registry.client(proc).is_some());
         let (all, own) = self.invitations.counts(leader);
         let limits = &self.config.limits;
         let is_full = all >= limits.groups_max || own >= limits.groups_per_process_max;
-        if !concerns_us || is_full || invited.len() > self.config.limits.participants_max {
+        if !concerns_us {
+            return;
+        }
+        if is_full || invited.len() > self.config.limits.participants_max {
+            self.invitations.is_incomplete = true;
             return;
         }
         let peer = origin.and_then(|origin| self.peers.get(origin));
-        let is_told_here =
-            peer.is_some_and(|peer| peer.store != StoreOffer::Segment && peer.version.major < TELLS_ITSELF_SINCE);
+        // Our own client says that it tells; the first ones that did map segments.
+        let leader_tells = event.info.iter().any(|info| info.key.as_str() == proto::GROUP_LEADER_TELLS);
+        let is_told_here = peer.is_some_and(|peer| {
+            let tells = leader_tells || peer.store == StoreOffer::Segment || peer.version.major >= TELLS_ITSELF_SINCE;
+            !tells
+        });
         let is_gone = |proc: &&ProcId| {
             self.registry
                 .client(proc)
@@ -215,6 +231,20 @@ impl<S: Publish> Server<S> {
         self.invitations.open(id, leader.clone(), invited, is_told_here);
         for proc in gone {
             self.end_invitations_of(now, &proc);
+        }
+    }
+
+    /// A process accepts an invitation of a process here that is over, or whose leader has gone. It did not hear of that, since it
+    /// listens only once it has made up its mind, and nobody else would tell it.
+    fn answer_latecomer(&mut self, now: Time, leader: &ProcId, id: &Text, proc: &ProcId) {
+        let Some(client) = self.registry.client(leader) else { return };
+        if self.invitations.is_incomplete || self.invitations.is_open(leader, id) {
+            return;
+        }
+        if client.presence.is_gone() || client.presence == Presence::Finalized {
+            self.tell_of(now, Status::PROC_TERMINATED, leader, id, vec![proc.clone()], &[]);
+        } else {
+            self.tell(now, Status::GROUP_CONSTRUCT_ABORT, leader, id, vec![proc.clone()], Vec::new());
         }
     }
 
@@ -231,12 +261,12 @@ impl<S: Publish> Server<S> {
 
     /// A process here has left without a word to anybody, or in order: those who wait for its word are told.
     pub(in crate::server) fn end_invitations_of(&mut self, now: Time, proc: &ProcId) {
-        for bereaved in self.invitations.bereaved_of(proc) {
-            if bereaved.is_leaderless {
-                let vacancies_max = self.config.limits.groups_max;
-                self.vacancies.open(proc.clone(), bereaved.id.clone(), bereaved.targets.clone(), vacancies_max);
+        self.vacancies.reopen(proc);
+        for Bereaved { id, targets, is_leaderless, successor } in self.invitations.bereaved_of(proc) {
+            if is_leaderless {
+                self.vacancies.open(proc, &id, targets.clone(), successor, self.config.limits.groups_max);
             }
-            self.tell_of(now, Status::PROC_TERMINATED, proc, &bereaved.id, bereaved.targets, &[]);
+            self.tell_of(now, Status::PROC_TERMINATED, proc, &id, targets, &[]);
         }
     }
 

@@ -20,37 +20,92 @@ use crate::server::requests::GroupOperation;
 use crate::server::timers::Timer;
 use crate::types::{Namespace, ProcId, Status, Text, Time, Value};
 
-/// Invitations whose leader has ended: who could take its place.
+/// Invitations whose leader has ended.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Vacancies(BTreeMap<(ProcId, Text), Vec<ProcId>>);
+pub(in crate::server) struct Vacancies(BTreeMap<(ProcId, Text), Vacancy>);
+
+/// Who could take a leader's place, and who has.
+#[derive(Debug)]
+struct Vacancy {
+    candidates: Vec<ProcId>,
+    successor: Option<ProcId>,
+}
 
 impl Vacancies {
-    pub(super) fn open(&mut self, leader: ProcId, id: Text, candidates: Vec<ProcId>, vacancies_max: usize) {
-        if self.0.len() < vacancies_max {
-            self.0.insert((leader, id), candidates);
+    /// A leader has ended. Where the books are full a place that was taken makes room.
+    pub(super) fn open(
+        &mut self,
+        leader: &ProcId,
+        id: &Text,
+        candidates: Vec<ProcId>,
+        successor: Option<ProcId>,
+        vacancies_max: usize,
+    ) {
+        self.reopen(leader);
+        if self.0.len() >= vacancies_max {
+            let taken = self.0.iter().find(|(_, vacancy)| vacancy.successor.is_some());
+            let Some(taken) = taken.map(|(vacancy, _)| vacancy.clone()) else { return };
+            self.0.remove(&taken);
+        }
+        self.0.insert((leader.clone(), id.clone()), Vacancy { candidates, successor });
+    }
+
+    /// A process has ended: the places that it had taken are free again.
+    pub(super) fn reopen(&mut self, successor: &ProcId) {
+        for vacancy in self.0.values_mut().filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
+            vacancy.successor = None;
         }
     }
 
     /// The first who volunteers; gives all who must know.
     fn fill(&mut self, leader: &ProcId, id: &Text, volunteer: &ProcId) -> Option<Vec<ProcId>> {
-        let vacancy = (leader.clone(), id.clone());
-        let is_candidate = self.0.get(&vacancy)?.contains(volunteer);
-        if is_candidate { self.0.remove(&vacancy) } else { None }
+        let vacancy = self.0.get_mut(&(leader.clone(), id.clone()))?;
+        if vacancy.successor.is_some() || !vacancy.candidates.contains(volunteer) {
+            return None;
+        }
+        vacancy.successor = Some(volunteer.clone());
+        Some(vacancy.candidates.clone())
     }
 
-    /// Elsewhere somebody has taken the place of a leader.
-    fn close(&mut self, id: &Text, successor: &ProcId) {
-        self.0.retain(|(_, name), candidates| name != id || !candidates.contains(successor));
+    /// Somebody has taken the place of a leader: of several the lowest.
+    fn note(&mut self, id: &Text, successor: &ProcId) {
+        for vacancy in self.of(id, successor) {
+            take_if_lower(&mut vacancy.successor, successor);
+        }
+    }
+
+    /// Whether a lower one has the place already.
+    fn is_outdone(&self, id: &Text, proc: &ProcId) -> bool {
+        let mut same = self.0.iter().filter(|((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
+        same.any(|(_, vacancy)| vacancy.successor.as_ref().is_some_and(|successor| successor < proc))
+    }
+
+    /// Whoever took a place has told how its own invitation ended: that place is none any more.
+    pub(super) fn close(&mut self, id: &Text, successor: &ProcId) {
+        self.0.retain(|(_, name), vacancy| name != id || vacancy.successor.as_ref() != Some(successor));
+    }
+
+    fn of(&mut self, id: &Text, proc: &ProcId) -> impl Iterator<Item = &mut Vacancy> {
+        let same =
+            self.0.iter_mut().filter(move |((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
+        same.map(|(_, vacancy)| vacancy)
     }
 
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.0.retain(|(leader, _), candidates| {
-            leader.namespace != *namespace && candidates.iter().all(|proc| proc.namespace != *namespace)
+        self.0.retain(|(leader, _), vacancy| {
+            leader.namespace != *namespace && vacancy.candidates.iter().all(|proc| proc.namespace != *namespace)
         });
     }
 
     pub(in crate::server) fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+/// Of several who lead the lowest does.
+pub(super) fn take_if_lower(place: &mut Option<ProcId>, proc: &ProcId) {
+    if place.as_ref().is_none_or(|old| proc < old) {
+        *place = Some(proc.clone());
     }
 }
 
@@ -186,19 +241,22 @@ impl<S: Publish> Server<S> {
 
     /// The leader of an invitation has ended elsewhere: whoever is here may take its place.
     pub(super) fn note_vacancy(&mut self, leader: &ProcId, id: &Text) {
-        if let Some(candidates) = self.invitations.lose_leader(leader, id) {
-            self.vacancies.open(leader.clone(), id.clone(), candidates, self.config.limits.groups_max);
+        if let Some((candidates, successor)) = self.invitations.lose_leader(leader, id) {
+            self.vacancies.open(leader, id, candidates, successor, self.config.limits.groups_max);
         }
     }
 
-    /// Elsewhere a process has become leader.
+    /// A process has become leader. That may be heard before the end of the one whose place it takes.
     pub(super) fn note_leader(&mut self, id: &Text, proc: &ProcId) {
-        self.vacancies.close(id, proc);
+        self.vacancies.note(id, proc);
+        self.invitations.foretell(id, proc);
         for operation in self.constructions_with(id, proc) {
-            let operation = self.collectives.get_mut(operation);
-            let is_news = |of: &&mut Operation| of.is_leaderless || of.successor.as_ref().is_some_and(|old| proc < old);
-            if let Some(operation) = operation.filter(is_news) {
-                operation.be_led_by(proc);
+            let Some(operation) = self.collectives.get_mut(operation) else { continue };
+            match &operation.successor {
+                _ if operation.is_leaderless => operation.be_led_by(proc),
+                Some(earlier) if proc < earlier => operation.be_led_by(proc),
+                None => take_if_lower(&mut operation.foretold, proc),
+                Some(_) => {}
             }
         }
     }
@@ -210,9 +268,14 @@ impl<S: Publish> Server<S> {
         else {
             return false;
         };
-        let successors = self.constructions_with(&id, proc).into_iter();
-        let mut successors = successors.filter_map(|id| self.collectives.get(id)?.successor.as_ref());
+        let leads = |id: OperationId| {
+            let operation = self.collectives.get(id)?;
+            operation.successor.as_ref().or(operation.foretold.as_ref())
+        };
+        let mut successors = self.constructions_with(&id, proc).into_iter().filter_map(leads);
         successors.any(|successor| successor < proc)
+            || self.vacancies.is_outdone(&id, proc)
+            || self.invitations.is_outdone(&id, proc)
     }
 
     /// The constructions of this name that still gather and are to have this process.
@@ -234,8 +297,15 @@ impl Operation {
     /// A leader has ended.
     pub(super) fn lose_leader(&mut self, leader: &ProcId) {
         self.leaders.remove(leader);
+        for place in [&mut self.successor, &mut self.foretold] {
+            place.take_if(|proc| proc == leader);
+        }
         self.is_leaderless = self.leaders.is_empty();
-        self.successor = None;
+        if self.is_leaderless
+            && let Some(successor) = self.foretold.take()
+        {
+            self.be_led_by(&successor);
+        }
     }
 
     /// A process takes the place of the leader that has ended.

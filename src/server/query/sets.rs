@@ -121,8 +121,9 @@ impl<S: Publish> Server<S> {
     /// The group that somebody means by a name: its own of that name before another's.
     fn group_meant(&self, requester: &Requester, name: &Text) -> Option<&Group> {
         let named = || self.groups_shown_to(requester).filter(|(id, _)| *id == name).map(|(_, group)| group);
-        let own = named().find(|group| group.members.contains(&requester.proc));
-        own.or_else(|| named().next())
+        // Others may still be in one that this process has left for another of that name.
+        let own = named().find(|group| group.here.contains(&requester.proc));
+        own.or_else(|| named().find(|group| group.members.contains(&requester.proc))).or_else(|| named().next())
     }
 
     /// Names of the sets with a process of a job that somebody may ask about.

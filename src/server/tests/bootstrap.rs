@@ -6,7 +6,7 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Group, Reply, Request};
 use crate::server::{
-    Capabilities, Config, Credentials, Hello, HostCall, Input, Limits, Output, PeerId, RegisterClient, Version,
+    Capabilities, Config, Credentials, Hello, HostCall, Input, Limits, Output, PeerId, RegisterClient, Upcall, Version,
 };
 use crate::types::{DataArray, DataType, Info, ProcId, Status, Text, Value};
 
@@ -209,4 +209,21 @@ fn a_strangers_group_takes_nobody_who_does_not_name_the_stranger() {
     let all = [proc(0), proc(1), stranger.clone()];
     peers.iter().for_each(|peer| drop(rig.request(*peer, construct(&all, &[]))));
     assert_eq!(rig.server.open_request_count(), 0);
+}
+
+/// The operation of one's own user was with the host, and a stranger had opened the next one of that set and name: whoever did
+/// not name the stranger was taken there, because the two were told apart by their signature alone.
+#[test]
+fn the_next_group_of_a_set_is_not_the_strangers_because_the_last_was_not() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peers = rig.job(3, 2);
+    let (outsider, stranger) = outsider(&mut rig);
+    let all = [stranger, everybody()];
+    assert_eq!(rig.request(peers[1], construct(&all, &[])), []);
+    assert_eq!(rig.request(outsider, construct(&all, &[])), []);
+    upcall(&rig.request(peers[0], construct(&all, &[])));
+    assert_eq!(rig.request(outsider, construct(&all, &[])), [], "the next one");
+    assert_eq!(rig.request(peers[0], construct(&[everybody()], &[])), []);
+    let (_, call) = upcall(&rig.request(peers[1], construct(&[everybody()], &[])));
+    assert!(matches!(call, Upcall::Group(group) if group.procs == [everybody()]));
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::proto::{RankData, Reply, Request};
-use crate::server::{Capabilities, Hello, HostCall, Input, PeerId, Version};
+use crate::server::{Capabilities, Hello, HostCall, HostResult, Input, Output, PeerId, Version};
 use crate::types::{Info, ProcId, Rank, Scope, Status, Value};
 
 #[test]
@@ -289,4 +289,32 @@ fn a_lost_connection_drops_its_requests_and_disturbs_nobody() {
     assert_eq!(rig.server.open_request_count(), 1);
     let outputs = rig.put(peers[0], Scope::Global, "a", 1);
     assert_eq!(replies(&outputs).iter().map(|(peer, _)| *peer).collect::<Vec<_>>(), [peers[0], peers[2]]);
+}
+
+/// Whoever added to the description of a job that nobody had registered began it that way: without a size or processes, and those who
+/// waited for the job went on.
+#[test]
+fn only_a_registered_job_is_extended() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let extend = || {
+        let values = vec![Info::new(key("site.colour"), 7_u32)];
+        HostCall::ExtendNamespace(namespace("job"), values.into())
+    };
+    let status = |outputs: &[Output]| match outputs.last() {
+        Some(Output::Complete(_, HostResult::Status(status) | HostResult::Failed { status, .. })) => *status,
+        other => panic!("{other:?}"),
+    };
+    let result = rig.host(extend());
+    assert_eq!((status(&result), result.len()), (Status::ERR_NOT_FOUND, 1), "and nothing else came of it");
+    rig.register_client(&proc(0));
+    assert_eq!(status(&rig.host(extend())), Status::ERR_NOT_FOUND, "its processes may be announced before it");
+    rig.register("job", Some(1), Some(1));
+    assert_eq!(status(&rig.host(extend())), Status::SUCCESS);
+    let peer = rig.join(&proc(0), SOCKET);
+    let immediate = [flag("pmix.immediate")];
+    assert_eq!(data(&rig.request(peer, get(&everybody(), Some("site.colour"), &immediate))), [kval("site.colour", 7)]);
+    assert_eq!(
+        data(&rig.request(peer, get(&everybody(), Some("pmix.job.size"), &immediate))),
+        [kval("pmix.job.size", 1)]
+    );
 }

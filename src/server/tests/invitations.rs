@@ -134,6 +134,54 @@ fn who_ends_without_an_answer_has_it_given_by_the_server_and_so_has_a_leader() {
     assert_eq!(told(&rig.lose(peers[3])), []);
 }
 
+/// Found by the simulation (seed 28): who accepted when the leader had given up, or had ended, listened too late and waited for ever.
+#[test]
+fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
+    let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+    let peers = rig.job(4, 3);
+    listen(&mut rig, &peers[1..2], &[Status::PROC_TERMINATED, Status::GROUP_CONSTRUCT_ABORT]);
+    let mut invite = event(Status::GROUP_INVITED, Some("g"), &[1, 2, 3].map(proc));
+    let Request::Notify(question) = &mut invite else { panic!() };
+    question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
+    let accept = || event(Status::GROUP_INVITE_ACCEPTED, Some("g"), &[proc(0)]);
+    let accept_elsewhere = || {
+        let info = vec![Info::new(key("pmix.evrange"), proc(0)), Info::new(key("pmix.grp.id"), "g")];
+        let (status, range) = (Status::GROUP_INVITE_ACCEPTED, range::RANGE_CUSTOM);
+        HostCall::NotifyEvent(Event { status, source: Some(proc(3)), range, info })
+    };
+    let goes_up = |outputs: &[Output]| match upcall(outputs).1 {
+        Upcall::NotifyEvent(event) => (event.status, event.targets().into_iter().cloned().collect::<Vec<_>>()),
+        other => panic!("{other:?}"),
+    };
+    rig.request(peers[0], invite);
+    assert_eq!(told(&rig.request(peers[1], accept())), [], "it is open");
+    rig.request(peers[0], event(Status::GROUP_CONSTRUCT_ABORT, Some("g"), &[2, 3].map(proc)));
+    let aborted = (peers[1], Status::GROUP_CONSTRUCT_ABORT, None);
+    assert_eq!(told(&rig.request(peers[1], accept())), [aborted]);
+    let outputs = rig.host(accept_elsewhere());
+    assert_eq!(goes_up(&outputs), (Status::GROUP_CONSTRUCT_ABORT, vec![proc(3)]));
+    rig.lose(peers[0]);
+    assert_eq!(told(&rig.request(peers[1], accept())), [(peers[1], Status::PROC_TERMINATED, Some(proc(0)))]);
+    assert_eq!(goes_up(&rig.host(accept_elsewhere())), (Status::PROC_TERMINATED, vec![proc(3)]));
+}
+
+/// Found by the simulation (seed 48): whoever went from one group to another of that name was told the members of the first.
+#[test]
+fn a_process_is_told_of_the_group_that_it_is_in_and_not_of_one_that_still_names_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    let (first, second) = ([0, 1].map(proc), [1, 2].map(proc));
+    peers[..2].iter().for_each(|&peer| drop(rig.request(peer, join("g", &first))));
+    rig.request(peers[1], join("g", &second));
+    for (peer, members) in [(peers[0], &first), (peers[1], &second)] {
+        let qualifiers = vec![Info::new(key("pmix.grp.id"), "g")];
+        let query = crate::types::Query { keys: vec![Text::from("pmix.qry.pgrpmems")], qualifiers };
+        let outputs = rig.request(peer, Request::Query(vec![query]));
+        let expected = Info::new(key("pmix.qry.pgrpmems"), procs(members));
+        assert_eq!(replies(&outputs), [(peer, Reply::Infos(vec![expected]))]);
+    }
+}
+
 #[test]
 fn the_server_tells_the_end_for_leaders_that_never_do() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -153,7 +201,12 @@ fn the_server_tells_the_end_for_leaders_that_never_do() {
     let outputs = rig.request(peers[2], event(Status::GROUP_INVITE_DECLINED, Some("h"), &[proc(0)]));
     assert_eq!(told(&outputs).len(), 3);
     assert!(told(&outputs).iter().all(|(_, status, _)| *status == Status::GROUP_CONSTRUCT_ABORT));
-    // Our own clients speak for themselves.
+    // Our own clients speak for themselves, also those that map nothing: they say so. The group was told to be without its leader.
+    let Request::Notify(mut question) = event(Status::GROUP_INVITED, Some("j"), &[1, 2].map(proc)) else { panic!() };
+    question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
+    rig.request(peers[0], Request::Notify(question));
+    rig.request(peers[1], accept(Some("j")));
+    assert_eq!(told(&rig.request(peers[2], accept(Some("j")))), []);
     rig.request(own, invite("i"));
     rig.request(peers[1], accept(Some("i")));
     assert_eq!(told(&rig.request(peers[2], accept(Some("i")))), []);

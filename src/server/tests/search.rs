@@ -4,7 +4,8 @@
 //! After each step the two agree on who is told what and on what goes up, which covers the invariants: each accepted request
 //! is answered exactly once, none succeeds with a contribution missing, nobody waits without cause. Paths that lead to one
 //! state, of the core and of the model, are one path from there on, so the search ends when there are no new states. From each
-//! state two ways lead out: everybody comes, and then nobody waits any more; everybody ends, and then nothing is left.
+//! state two things can happen, in any order of their steps: those who are missing come and the host does its part, and then
+//! nobody waits any more; everybody ends, and then nothing is left.
 
 mod fingerprint;
 mod model;
@@ -12,6 +13,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use self::model::Model;
 use self::world::World;
 use super::harness::*;
 use crate::proto::{Collective, Request};
@@ -60,13 +62,19 @@ impl Step {
         }
     }
 
-    /// What brings operations to their end.
-    const fn helps(&self) -> bool {
-        matches!(self, Self::Return(_) | Self::Arrive(..) | Self::Answer { .. })
+    /// What brings operations to their end: whoever is missing comes, and the host does what it is asked to. Nobody has to come
+    /// to more than there is, and nothing has to fail.
+    fn helps(self, model: &Model) -> bool {
+        match self {
+            Self::Return(_) => true,
+            Self::Arrive(rank, operation) => model.lacks(rank, operation),
+            Self::Answer { well, .. } => well,
+            Self::Finalize(_) | Self::Die(_) | Self::Deregister(_) | Self::TimeOut => false,
+        }
     }
 
     /// What brings processes to theirs.
-    const fn ends(&self) -> bool {
+    const fn ends(self) -> bool {
         matches!(self, Self::Die(_) | Self::Deregister(_) | Self::Answer { .. })
     }
 }
@@ -149,7 +157,15 @@ struct State {
     /// Nothing is left of any operation.
     is_empty: bool,
     /// Where the steps lead that are possible here.
-    next: Vec<(Step, usize)>,
+    next: Vec<Way>,
+}
+
+/// A step from one state to another.
+#[derive(Clone, Copy)]
+struct Way {
+    helps: bool,
+    ends: bool,
+    to: usize,
 }
 
 fn replay(pair: Pair, defective: Option<Table>, path: &[Step]) -> Result<World, String> {
@@ -194,26 +210,39 @@ fn search(pair: Pair, defective: Option<Table>, bounds: Bounds) -> Search {
                 states.push(State::of(&world, path));
                 states.len() - 1
             });
-            states[index].next.push((step, target));
+            states[index].next.push(Way { helps: step.helps(&model), ends: step.ends(), to: target });
         }
     }
-    let defect =
-        dead_end(&states, "everybody comes and the host answers, and some wait", Step::helps, |it| it.is_quiet)
-            .or_else(|| dead_end(&states, "everybody ends, and something is left", Step::ends, |it| it.is_empty));
+    let defect = unending(&states);
     end(&states, models.len(), transitions, defect)
 }
 
-/// A state from which steps of some kind do not lead to where they should.
-fn dead_end(states: &[State], what: &str, is_way: fn(&Step) -> bool, is_goal: fn(&State) -> bool) -> Option<String> {
+/// What does not come to its end.
+fn unending(states: &[State]) -> Option<String> {
+    let waits = "all who are missing come and the host answers, and some wait";
+    let left = "everybody ends, and something is left";
+    dead_end(states, waits, |way| way.helps, |it| it.is_quiet)
+        .or_else(|| dead_end(states, left, |way| way.ends, |it| it.is_empty))
+}
+
+/// A state from which steps of some kind, in some order, do not lead to where they should: none is possible, or they go round in
+/// circles.
+fn dead_end(states: &[State], what: &str, is_way: fn(&Way) -> bool, is_goal: fn(&State) -> bool) -> Option<String> {
     let mut before = vec![Vec::new(); states.len()];
-    for (from, state) in states.iter().enumerate() {
-        state.next.iter().filter(|(step, _)| is_way(step)).for_each(|(_, to)| before[*to].push(from));
+    let mut ways_left = vec![0_usize; states.len()];
+    for (from, state) in states.iter().enumerate().filter(|(_, state)| !is_goal(state)) {
+        for way in state.next.iter().filter(|way| is_way(way)) {
+            before[way.to].push(from);
+            ways_left[from] += 1;
+        }
     }
     let mut leads: Vec<bool> = states.iter().map(is_goal).collect();
     let mut queue: VecDeque<usize> = (0..states.len()).filter(|state| leads[*state]).collect();
     while let Some(state) = queue.pop_front() {
         for from in std::mem::take(&mut before[state]) {
-            if !std::mem::replace(&mut leads[from], true) {
+            ways_left[from] -= 1;
+            if ways_left[from] == 0 {
+                leads[from] = true;
                 queue.push_back(from);
             }
         }
@@ -252,6 +281,24 @@ fn every_order_of_arrivals_departures_and_answers_at_two_fences_keeps_the_promis
 #[test]
 fn every_order_of_arrivals_departures_and_answers_at_a_fence_and_a_connect_keeps_the_promises() {
     assert_eq!(whole(Pair::FenceAndConnect, TWO), (3370, 1334, 28_888));
+}
+
+/// The search once took it for enough that some way leads out: also one on which the host refuses, or somebody comes a second time.
+#[test]
+fn a_state_that_only_a_refusal_or_one_more_arrival_leads_out_of_is_a_dead_end() {
+    let state = |is_quiet, next: &[Way]| State { path: Vec::new(), is_quiet, is_empty: is_quiet, next: next.to_vec() };
+    let way = |helps, to| Way { helps, ends: helps, to };
+    let waits = |next: &[Way]| unending(&[state(false, next), state(false, &[way(true, 2)]), state(true, &[])]);
+    assert_eq!(waits(&[way(true, 1), way(true, 2), way(false, 0)]), None);
+    for dead in [[way(false, 2), way(false, 2)], [way(true, 2), way(true, 0)]] {
+        assert!(waits(&dead).is_some_and(|text| text.contains("some wait")));
+    }
+    let never_ends = Way { helps: true, ends: false, to: 2 };
+    assert!(waits(&[never_ends]).is_some_and(|text| text.contains("something is left")));
+    let model = Model::new(Pair::FencesOfOtherSets);
+    let once = model.after(Step::Arrive(0, 0));
+    assert!(Step::Arrive(1, 0).helps(&once) && !Step::Arrive(0, 0).helps(&once) && !Step::Arrive(0, 0).helps(&model));
+    assert!(!Step::Answer { oldest: true, well: false }.helps(&once));
 }
 
 /// Each defect stands for a mistake that one can make in the table.

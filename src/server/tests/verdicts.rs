@@ -257,3 +257,74 @@ fn the_leader_of_an_invitation_that_ends_elsewhere_is_succeeded_from_here_unless
         assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
     }
 }
+
+/// Both led: the rule of constructions, that the lowest does, was not that of invitations. And a selection that came before the
+/// failure was forgotten, so that this node elected again.
+#[test]
+fn of_those_who_volunteer_for_an_invitation_on_several_nodes_the_lowest_leads() {
+    let [low, high] = ["aaa", "zzz"].map(|name| ProcId::new(namespace(name), 0));
+    let locals = [0, 1, 2].map(proc);
+    let invited: Vec<ProcId> = locals.iter().chain([&low, &high]).cloned().collect();
+    let selected = |proc: &ProcId| from_elsewhere(Status::GROUP_LEADER_SELECTED, proc, &locals);
+    let lost = || from_elsewhere(Status::PROC_TERMINATED, &proc(3), &locals);
+    let volunteer = || verdict("g", Status::GROUP_LEADER_SELECTED, 3);
+    let begin = || {
+        let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+        let peers = job(&mut rig, 5, 3);
+        rig.host(from_elsewhere(Status::GROUP_INVITED, &proc(3), &invited));
+        (rig, peers)
+    };
+    // What the nodes say crosses on its way.
+    let (mut rig, peers) = begin();
+    rig.host(lost());
+    assert_eq!(told(&rig.request(peers[1], volunteer())).len(), 3);
+    assert_eq!(told(&rig.request(peers[0], volunteer())), [], "there is one");
+    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
+    assert_eq!(told(&rig.host(selected(&low))).len(), 3);
+    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
+    // The news of who leads overtakes that of the end.
+    let (mut rig, peers) = begin();
+    assert_eq!(told(&rig.host(selected(&low))).len(), 3);
+    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
+    rig.host(lost());
+    assert_eq!(told(&rig.request(peers[1], volunteer())), [], "there is one");
+    // Whoever leads ends, and the place is free.
+    rig.host(from_elsewhere(Status::PROC_TERMINATED, &low, &locals));
+    assert_eq!(told(&rig.request(peers[1], volunteer())).len(), 3);
+    rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
+}
+
+/// The end of a leader who had declared itself later took the successor's place away, and a selection that came before the failure
+/// was forgotten.
+#[test]
+fn a_successor_stays_until_it_ends_and_may_be_heard_of_before_the_end_of_the_leader() {
+    let [low, high] = ["aaa", "zzz"].map(|name| ProcId::new(namespace(name), 0));
+    let locals = [0, 1, 2].map(proc);
+    let selected = |proc: &ProcId| from_elsewhere(Status::GROUP_LEADER_SELECTED, proc, &locals);
+    let lost = || from_elsewhere(Status::GROUP_LEADER_FAILED, &proc(4), &locals);
+    let volunteer = || verdict("g", Status::GROUP_LEADER_SELECTED, 4);
+    let begin = || {
+        let mut rig = Rig::new(Capabilities::GROUP | Capabilities::NOTIFY_EVENT);
+        let peers = job(&mut rig, 5, 4);
+        let procs: Vec<ProcId> = [everybody(), low.clone(), high.clone()].into();
+        let construct = move |leads: bool| {
+            let (id, notify) = (Some(Text::from("g")), flag("pmix.grp.notterm"));
+            let directives = [notify].into_iter().chain(leads.then(|| flag("pmix.grp.ldr"))).collect();
+            Request::GroupConstruct(Group { command: 24, id, procs: procs.clone(), directives })
+        };
+        (0..2).for_each(|rank| drop(rig.request(peers[rank], construct(false))));
+        (rig, peers, construct)
+    };
+    let (mut rig, peers, construct) = begin();
+    rig.host(lost());
+    assert_eq!(told(&rig.request(peers[1], volunteer())).len(), 2);
+    rig.request(peers[2], construct(true));
+    rig.lose(peers[2]);
+    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
+    let (mut rig, peers, _) = begin();
+    assert_eq!(told(&rig.host(selected(&low))).len(), 3);
+    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
+    rig.host(lost());
+    assert_eq!(told(&rig.request(peers[1], volunteer())), [], "there is one");
+}

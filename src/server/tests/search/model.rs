@@ -146,6 +146,11 @@ impl Model {
         told
     }
 
+    /// Whether an operation of a kind still waits for somebody who has not come to it.
+    pub(super) fn lacks(&self, rank: u32, kind: usize) -> bool {
+        self.operations.iter().any(|op| op.kind == kind && !op.is_up && !op.came.contains(&rank))
+    }
+
     /// The operation that an arrival joins.
     fn joinable(&self, rank: u32, kind: usize) -> Option<usize> {
         let waits = |operation: &ModelOperation| operation.waiting.iter().any(|(who, _)| *who == rank);

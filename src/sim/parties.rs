@@ -1,0 +1,209 @@
+//! Invitations as the standard tells of them, kept beside what the cores make of them: who was asked, what each said and what
+//! its leader has heard, who is in the group, and whom each event has reached.
+//!
+//! Source: PMIx Standard, "Process Sets and Groups" (invite, join, leave) and "Event Notification".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::queue::ServerId;
+use crate::events::Event;
+use crate::keys;
+use crate::proto::Tag;
+use crate::proto::notification::Event as Notification;
+use crate::server::PeerId;
+use crate::types::{Info, Key, ProcId, Status, Text, Time, Value};
+
+/// Names an invitation: a leader invites to a group once.
+pub(super) type PartyId = (ProcId, Text);
+
+/// One invitation.
+#[derive(Debug, Default)]
+pub(super) struct Party {
+    pub(super) invited: Vec<ProcId>,
+    pub(super) is_optional: bool,
+    /// Who has said yes or no at some time, whether anybody heard of it or not.
+    pub(super) accepted: BTreeSet<ProcId>,
+    pub(super) declined: BTreeSet<ProcId>,
+    /// What each said first of what its leader has heard.
+    heard: BTreeMap<ProcId, bool>,
+    /// Who has ended, as far as its leader has heard.
+    heard_ended: BTreeSet<ProcId>,
+    /// What its leader has made of it.
+    pub(super) formed: Option<Group>,
+    /// Who has said to its server that it is in.
+    pub(super) entered: BTreeSet<ProcId>,
+    pub(super) left: BTreeSet<ProcId>,
+    /// Since when nobody needs to wait for it: its leader has told how it ended, or has ended.
+    pub(super) over_since: Option<Time>,
+    /// Its leader has ended, or left, before it had told anything.
+    pub(super) is_leaderless: bool,
+    /// Its leader has ended, or left, at some time.
+    pub(super) has_lost_leader: bool,
+    /// Somebody who was invited had left before it was over.
+    pub(super) somebody_left: bool,
+    /// Its leader could not tell.
+    pub(super) is_untold: bool,
+}
+
+/// A group as each of its members is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    pub(super) members: Vec<ProcId>,
+    pub(super) number: Option<u64>,
+}
+
+impl Party {
+    /// Its leader hears something that may be an answer: the first of each counts, but who has ended is no member.
+    pub(super) fn hear(&mut self, status: Status, source: &ProcId, affected: Option<&ProcId>) {
+        match (status, affected) {
+            (Status::GROUP_INVITE_ACCEPTED, _) => drop(self.heard.entry(source.clone()).or_insert(true)),
+            (Status::GROUP_INVITE_DECLINED, _) => drop(self.heard.entry(source.clone()).or_insert(false)),
+            (Status::PROC_TERMINATED, Some(affected)) => drop(self.heard_ended.insert(affected.clone())),
+            _ => {}
+        }
+    }
+
+    /// Who must be in the group if there is one.
+    pub(super) fn due_members(&self, leader: &ProcId) -> Vec<ProcId> {
+        let has_said_yes = |proc: &&ProcId| {
+            *proc == leader || (self.heard.get(*proc) == Some(&true) && !self.heard_ended.contains(*proc))
+        };
+        self.invited.iter().filter(has_said_yes).cloned().collect()
+    }
+}
+
+/// An event on its way to those it is meant for.
+#[derive(Debug)]
+pub(super) struct Told {
+    number: u64,
+    status: Status,
+    source: ProcId,
+    targets: Vec<ProcId>,
+}
+
+/// All invitations, and all events of processes.
+#[derive(Debug, Default)]
+pub(super) struct Parties {
+    pub(super) all: BTreeMap<PartyId, Party>,
+    /// Which events each connection has asked for and was granted.
+    interests: BTreeMap<PeerId, (ServerId, ProcId, BTreeSet<Status>)>,
+    asked: BTreeMap<(PeerId, Tag), (ProcId, Vec<Status>)>,
+    under_way: BTreeMap<(PeerId, Tag), Told>,
+    reached: BTreeMap<PeerId, BTreeSet<u64>>,
+    last: u64,
+    /// Who was last said to lead in the place of another, to whom.
+    selected: BTreeMap<(u32, Text), ProcId>,
+    /// Events were lost, or those who were to carry them: nobody can be sure to hear of anything.
+    pub(super) is_lossy: bool,
+}
+
+impl Parties {
+    /// The next event's number, as an info that nobody looks at.
+    pub(super) fn numbered(&mut self) -> Info {
+        self.last += 1;
+        Info::new(Key::from_static(NUMBER), Value::Uint64(self.last))
+    }
+
+    /// A process asks for events.
+    pub(super) fn asks(&mut self, peer: PeerId, tag: Tag, proc: &ProcId, codes: &[Status]) {
+        self.asked.insert((peer, tag), (proc.clone(), codes.to_vec()));
+    }
+
+    /// A connection wants these no more.
+    pub(super) fn deregisters(&mut self, peer: PeerId, codes: &[Status]) {
+        if let Some((_, _, wanted)) = self.interests.get_mut(&peer) {
+            wanted.retain(|code| !codes.contains(code));
+        }
+    }
+
+    /// A process tells of an event.
+    pub(super) fn tells(&mut self, peer: PeerId, tag: Tag, source: &ProcId, status: Status, info: &[Info]) {
+        let event =
+            Event { status, source: None, range: crate::types::codes::range::RANGE_CUSTOM, info: info.to_vec() };
+        let Some(number) = number_of(info) else { return };
+        let targets = event.targets().into_iter().cloned().collect();
+        self.under_way.insert((peer, tag), Told { number, status, source: source.clone(), targets });
+    }
+
+    /// A server hands an event to a connection. Gives what is wrong with that.
+    pub(super) fn reaches(&mut self, peer: PeerId, proc: &ProcId, event: &Notification) -> Option<String> {
+        let number = number_of(&event.info)?;
+        let whole = Event { status: event.status, source: None, range: 0, info: event.info.clone() };
+        if !whole.targets().contains(&proc) {
+            return Some(format!("{peer:?} of {proc} is told of event {number}, which is for {:?}", whole.targets()));
+        }
+        let is_new = self.reached.entry(peer).or_default().insert(number);
+        (!is_new).then(|| format!("{peer:?} of {proc} is told of event {number} ({}) twice", event.status))
+    }
+
+    /// A server has answered. Gives whom on it an event has not reached.
+    pub(super) fn replied(&mut self, server: ServerId, peer: PeerId, tag: Tag, status: Status) -> Option<String> {
+        if let Some((proc, codes)) = self.asked.remove(&(peer, tag))
+            && status == Status::SUCCESS
+        {
+            let (_, _, wanted) = self.interests.entry(peer).or_insert_with(|| (server, proc, BTreeSet::new()));
+            wanted.extend(codes);
+        }
+        let told = self.under_way.remove(&(peer, tag)).filter(|_| status == Status::SUCCESS)?;
+        let is_passed_over = |(listener, (on, proc, codes)): &(&PeerId, &(ServerId, ProcId, BTreeSet<Status>))| {
+            let has_got = || self.reached.get(listener).is_some_and(|got| got.contains(&told.number));
+            let is_meant = *on == server && codes.contains(&told.status) && told.targets.contains(proc);
+            is_meant && *proc != told.source && !has_got()
+        };
+        let (listener, (_, proc, _)) = self.interests.iter().find(is_passed_over)?;
+        let Told { number, status, source, .. } = &told;
+        Some(format!("{listener:?} of {proc} never heard of event {number} ({status}) of {source}"))
+    }
+
+    /// A process hears who leads from now on. Gives who did before, if the place was free only once.
+    pub(super) fn note_selected(&mut self, process: u32, own: &ProcId, id: &Text, leader: &ProcId) -> Option<ProcId> {
+        let is_lost = |(_, party): &(&PartyId, &Party)| party.is_leaderless && party.invited.contains(own);
+        let lost = self.all.iter().filter(|((_, name), _)| name == id).filter(is_lost).count();
+        let before = self.selected.insert((process, id.clone()), leader.clone());
+        before.filter(|_| lost <= 1)
+    }
+
+    /// A connection leaves: nothing reaches it from now on.
+    pub(super) fn hears_no_more(&mut self, peer: PeerId) {
+        self.interests.remove(&peer);
+    }
+
+    /// A connection has ended.
+    pub(super) fn connection_ended(&mut self, peer: PeerId) {
+        self.interests.remove(&peer);
+        self.reached.remove(&peer);
+        self.asked.retain(|(of, _), _| *of != peer);
+        self.under_way.retain(|(of, _), _| *of != peer);
+    }
+
+    /// A process has gone, as far as its server can tell: for good, or until it comes again.
+    pub(super) fn left(&mut self, proc: &ProcId, now: Time) {
+        for ((leader, _), party) in &mut self.all {
+            party.somebody_left |= party.over_since.is_none() && party.invited.contains(proc);
+            party.has_lost_leader |= leader == proc;
+            if leader == proc && party.over_since.is_none() {
+                party.is_leaderless = true;
+                party.over_since = Some(now);
+            }
+        }
+    }
+}
+
+/// Whom an event is about.
+pub(super) fn affected(info: &[Info]) -> Option<&ProcId> {
+    let info = info.iter().find(|info| info.key.as_str() == keys::EVENT_AFFECTED_PROC.name())?;
+    if let Value::Proc(proc) = &info.value { Some(proc) } else { None }
+}
+
+/// The group that an event is about.
+pub(super) fn group_of(info: &[Info]) -> Option<Text> {
+    let info = info.iter().find(|info| info.key.as_str() == keys::GROUP_ID.name())?;
+    if let Value::String(id) = &info.value { Some(id.clone()) } else { None }
+}
+
+fn number_of(info: &[Info]) -> Option<u64> {
+    info.iter().find(|info| info.key.as_str() == NUMBER)?.value.as_u64()
+}
+
+/// What the events of processes carry, to be told apart.
+const NUMBER: &str = "sim.event";
