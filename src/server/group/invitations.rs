@@ -128,9 +128,15 @@ impl Invitations {
         same.any(|(_, invited)| invited.foretold.as_ref().is_some_and(|foretold| foretold < proc))
     }
 
+    /// Nobody of a namespace is here any more.
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
+        let is_incomplete = &mut self.is_incomplete;
         self.open.retain(|(leader, _), invited| {
-            leader.namespace != *namespace && invited.answers.iter().all(|(proc, _)| proc.namespace != *namespace)
+            let is_led = leader.namespace == *namespace;
+            let is_forgotten = is_led || invited.answers.iter().any(|(proc, _)| proc.namespace == *namespace);
+            // Its leader may go on with the others: that it is not here does not mean that it is over.
+            *is_incomplete |= is_forgotten && !is_led;
+            !is_forgotten
         });
     }
 }

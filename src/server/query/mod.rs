@@ -1,6 +1,6 @@
 //! Questions that the server answers itself when its host answers none: what runs here, and what Get could tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod scope;
 mod sets;
@@ -86,11 +86,24 @@ impl<S: Publish> Server<S> {
     ) -> Result<(Status, Vec<Info>), Unanswered> {
         let Questions { requester, queries, told, verdict } = questions;
         let mut found = told.clone();
-        let told: BTreeSet<&str> = told.iter().map(|info| info.key.as_str()).collect();
+        // Which of several questions after one key the host has answered is not said: as many of them as it has answers.
+        let mut told_of: BTreeMap<&str, usize> = BTreeMap::new();
+        for info in told {
+            *told_of.entry(info.key.as_str()).or_default() += 1;
+        }
+        // What the host has told is told, whatever can't be added to it.
+        let is_host_first = verdict.is_some();
         let (mut asked, mut is_all_there, mut understood) = (BTreeSet::new(), true, false);
         let mut bytes_left = self.config.limits.query_bytes_max;
         for (index, query) in queries.iter().enumerate() {
-            let scope = Scope::of(&query.qualifiers, requester, index)?;
+            let scope = match Scope::of(&query.qualifiers, requester, index) {
+                Ok(scope) => scope,
+                Err(_) if is_host_first => {
+                    is_all_there = false;
+                    continue;
+                }
+                Err(refusal) => return Err(refusal.into()),
+            };
             let mut asking = Asking::new(peer, requester, &scope, &query.qualifiers, hardware);
             for name in &query.keys {
                 if !asked.insert((scope.clone(), name)) {
@@ -101,16 +114,22 @@ impl<S: Publish> Server<S> {
                     continue;
                 };
                 understood |= OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str());
-                if told.contains(key.as_str()) {
+                if let Some(answers) = told_of.get_mut(key.as_str()).filter(|answers| **answers > 0) {
+                    *answers -= 1;
                     continue;
                 }
                 let Some(value) = self.fact(&mut asking, &key)? else {
                     is_all_there = false;
                     continue;
                 };
-                let size_bytes = footprint(&value).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
-                bytes_left = bytes_left.checked_sub(size_bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
-                found.push(Info { key, flags: 0, value });
+                match footprint(&value).and_then(|size_bytes| bytes_left.checked_sub(size_bytes)) {
+                    Some(left) => {
+                        bytes_left = left;
+                        found.push(Info { key, flags: 0, value });
+                    }
+                    None if is_host_first => is_all_there = false,
+                    None => return Err(Status::ERR_OUT_OF_RESOURCE.into()),
+                }
             }
         }
         let status = match found.len() {

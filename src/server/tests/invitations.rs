@@ -165,6 +165,19 @@ fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
     assert_eq!(goes_up(&rig.host(accept_elsewhere())), (Status::PROC_TERMINATED, vec![proc(3)]));
 }
 
+/// A job that ended took the invitation with it, and who accepted then was told that all was over, though leader and others went on.
+#[test]
+fn a_job_that_ends_does_not_end_the_invitation_for_the_others() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.register("other", Some(1), Some(0));
+    listen(&mut rig, &peers[1..], &[Status::GROUP_CONSTRUCT_ABORT]);
+    let stranger = ProcId::new(namespace("other"), 0);
+    rig.request(peers[0], event(Status::GROUP_INVITED, Some("g"), &[proc(0), proc(1), stranger]));
+    rig.host(HostCall::DeregisterNamespace(namespace("other")));
+    assert_eq!(told(&rig.request(peers[1], event(Status::GROUP_INVITE_ACCEPTED, Some("g"), &[proc(0)]))), []);
+}
+
 /// Found by the simulation (seed 48): whoever went from one group to another of that name was told the members of the first.
 #[test]
 fn a_process_is_told_of_the_group_that_it_is_in_and_not_of_one_that_still_names_it() {

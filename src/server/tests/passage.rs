@@ -191,6 +191,25 @@ fn results_are_handed_on_with_their_status() {
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
 }
 
+/// The host answered one of two questions after a key, and nobody said which: it counted for both, and as success. And what it had
+/// told was thrown away where only this server could not read a question.
+#[test]
+fn what_the_host_has_told_is_told_and_what_it_has_not_is_missing() {
+    let wanted = |rank: u32, other: &[Info]| Query {
+        keys: vec![Text::from("site.fact")],
+        qualifiers: [&[Info::new(key("pmix.procid"), proc(rank))], other].concat(),
+    };
+    let unreadable = [Info::new(key("pmix.rank"), Value::ProcRank(crate::types::Rank::from(1)))];
+    for other in [&[][..], &unreadable] {
+        let queries = vec![wanted(0, &[]), wanted(1, other)];
+        let (mut rig, peer, id) = asked(Capabilities::QUERY, Request::Query(queries));
+        let info = vec![flag("site.fact")];
+        let outputs = rig.complete(id, HostReply::Infos { status: Status::ERR_PARTIAL_SUCCESS, info: info.clone() });
+        let results = Box::new(Reply::Infos(info));
+        assert_eq!(replies(&outputs), [(peer, Reply::Partial { status: Status::ERR_PARTIAL_SUCCESS, results })]);
+    }
+}
+
 /// A host whose module has no function for queries says so, as one whose function knows nothing does.
 #[test]
 fn what_the_host_does_not_support_the_server_answers_itself() {
