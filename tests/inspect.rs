@@ -158,6 +158,8 @@ fn keys_realms_and_a_rank_are_listed_on_request() {
     let expected = json!({ "key": "pmix.job.size", "type": "PMIX_UINT32", "size_bytes": null, "value": 3 });
     assert_eq!(entry(&realms["job"], "key", "pmix.job.size"), &expected);
     assert_eq!(entry(&realms["node_columns"], "key", "pmix.hname")["values"], json!(["n0", "n1"]));
+    let peers = entry(&realms["node_columns"], "key", "pmix.lpeers");
+    assert_eq!((&peers["encoding"], &peers["values"]), (&json!("rank lists"), &json!(["0,1", "2"])));
     let node_ids = entry(&realms["proc_columns"], "key", "pmix.nodeid");
     assert_eq!((&node_ids["values"], &node_ids["count"]), (&json!([0, 0, 1]), &json!(3)));
     let names = entry(&realms["proc_columns"], "key", "pmix.hname");

@@ -15,7 +15,7 @@ use modex::{
     BackingKind, Client, ConnectError, FenceError, FenceOptions, GetError, GetOptions, LocalHost, Server, ServerError,
     keys,
 };
-use support::{Process, TestServer, namespace, proc, role};
+use support::{Process, TestServer, description, namespace, proc, role};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
 const SQUARE: TypedKey<u64> = TypedKey::new("square");
@@ -327,6 +327,27 @@ fn what_a_process_stores_for_a_peer_stands_before_what_the_peer_published() {
     mine.store_internal(&proc("job", 1), Key::from_static("endpoint"), "noted").unwrap();
     assert_eq!(mine.get(1, ENDPOINT).unwrap(), "noted");
     assert_eq!(peer.get(1, ENDPOINT).unwrap(), "published");
+}
+
+/// The list of another node's ranks is written nowhere, and so must be made where it is asked for.
+#[test]
+fn the_local_peers_of_every_node_are_found_as_text() {
+    let node = TestServer::local();
+    let layout = [("node0", "0,1"), ("node1", "2,3"), ("node2", "4")];
+    node.server.register_namespace(&namespace("job"), 2, description(5, &layout)).unwrap();
+    node.register_client("job", 0);
+    let client = node.connect("job", 0);
+    let whole = ProcId::new(namespace("job"), Rank::Wildcard);
+    for (name, list) in layout {
+        let options = GetOptions::new().optional();
+        let options = options.info(Info::new(Key::from_static("pmix.node.info"), true));
+        let options = options.info(Info::new(Key::from_static("pmix.hname"), name));
+        let found = client.get_value(&whole, "pmix.lpeers", &options).unwrap();
+        assert_eq!((found.as_str(), found.is_borrowed()), (Some(list), name == "node0"));
+        assert_eq!(found.clone().into_str().as_deref(), Some(list));
+        assert_eq!(found.into_value(), Ok(Value::from(list)));
+    }
+    assert_eq!(client.get(Rank::Wildcard, keys::LOCAL_PEERS).unwrap(), "0,1");
 }
 
 #[test]

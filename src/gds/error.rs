@@ -156,6 +156,14 @@ pub enum RecordError {
         /// The key.
         key: Key,
     },
+    /// Lists of ranks by rule in another column than that of local peers, or of ranks that the job does not have.
+    #[error("column {key} cannot hold these lists of ranks; only that of local peers can, of ranks below {rank_count}")]
+    RankLists {
+        /// The key.
+        key: Key,
+        /// Processes of the job.
+        rank_count: u32,
+    },
     /// More processes or nodes than allowed.
     #[error("a job of {found} {what} exceeds the limit of {max}; raise StoreLimits")]
     TooLarge {

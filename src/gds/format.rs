@@ -228,6 +228,9 @@ pub(crate) mod function {
     pub(crate) const SPARSE: u16 = 4;
     /// The value that the process's node has under the same key; no parameters.
     pub(crate) const OF_NODE: u16 = 5;
+    /// The list of the ranks that the index gets when those below an end are dealt to the column's indexes in turns;
+    /// parameters: ranks at a time, the end, the index of which the first cell holds the list (or [`super::NONE`]).
+    pub(crate) const RANK_LISTS: u16 = 6;
 }
 
 /// What a column's number is.
@@ -284,7 +287,7 @@ static LAYOUT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Counts changes of meaning that sizes and offsets don't show.
-const FORMAT_REVISION: u32 = 2;
+const FORMAT_REVISION: u32 = 3;
 
 /// Asserts size and offsets of each structure and lists them in one text.
 macro_rules! structures {

@@ -154,8 +154,8 @@ impl<'a> JobView<'a> {
 
     /// The columns of nodes or of processes.
     pub(crate) fn columns(&self, columns: Array) -> Result<impl Iterator<Item = ColumnView<'a>> + use<'a>, Damage> {
-        let memory = self.memory;
-        Ok(memory.array::<ColumnHead>(columns)?.iter().map(move |head| ColumnView::new(memory, head)))
+        let (memory, rank_count) = (self.memory, self.head.rank_count);
+        Ok(memory.array::<ColumnHead>(columns)?.iter().map(move |head| ColumnView::new(memory, head, rank_count)))
     }
 
     #[inline(always)]
@@ -172,7 +172,7 @@ impl<'a> JobView<'a> {
     fn column(&self, columns: Array, key: KeyId) -> Result<Option<ColumnView<'a>>, Damage> {
         let heads = self.memory.array::<ColumnHead>(columns)?;
         let head = heads.binary_search_by_key(&key.0, |head| head.key).ok().and_then(|at| heads.get(at));
-        Ok(head.map(|head| ColumnView::new(self.memory, head)))
+        Ok(head.map(|head| ColumnView::new(self.memory, head, self.head.rank_count)))
     }
 
     /// What a process has in a column: its own value, or its node's.
@@ -195,7 +195,7 @@ impl<'a> JobView<'a> {
         }
         let head = self.memory.element::<ColumnHead>(self.head.proc_columns, position.into())?;
         let head = head.ok_or(Damage::Missing { what: "a column of the job record" })?;
-        Ok(Some(ColumnView::new(self.memory, head)))
+        Ok(Some(ColumnView::new(self.memory, head, self.head.rank_count)))
     }
 }
 

@@ -243,6 +243,9 @@ fn column_values(column: &StoredColumn<'_>) -> Result<ColumnValues, Damage> {
     if column.is_of_node() {
         return Ok(ColumnValues::OfNode);
     }
+    if let Some(dealt) = column.view().dealt_ranks()? {
+        return Ok(ColumnValues::RankLists(dealt));
+    }
     let value = |index| column.value(index)?.map(|value| value.to_value()).transpose();
     if column.view().is_constant()
         && let Some(value) = value(0)?

@@ -3,6 +3,7 @@
 //! Session, job and applications are small tables. What exists once per process or once per node is columnar from the
 //! start, so that a million ranks never become a million little tables.
 
+use crate::regex::DealtRanks;
 use crate::types::{DataType, Key, Value};
 
 /// A described job.
@@ -88,6 +89,8 @@ pub enum ColumnValues {
     Values(Vec<Option<Value>>),
     /// Few of many: index and value, ascending.
     Sparse(Vec<(u32, Value)>),
+    /// The local peers of each node, as a rule; only of that node column. A node without ranks has no value.
+    RankLists(DealtRanks),
     /// Process columns only: the value that the process's node has under the same key.
     OfNode,
 }

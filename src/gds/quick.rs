@@ -202,6 +202,8 @@ fn in_column<'a>(near: Near<'a>, column: &ColumnHead, index: u32) -> Option<Valu
         (function::NARROW, 2) => first.wrapping_add((*element::<u16>(near, second, index)?).into()),
         (function::NARROW, 4) => first.wrapping_add((*element::<u32>(near, second, index)?).into()),
         (function::NARROW, 8) => first.wrapping_add(*element::<u64>(near, second, index)?),
+        // Only what is written there.
+        (function::RANK_LISTS, _) if third == u64::from(index) => 1,
         _ => return None,
     };
     match column.meaning {

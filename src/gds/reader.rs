@@ -125,7 +125,8 @@ impl NamespaceReader {
     }
 
     /// As [`NamespaceReader::get`] without a realm or an audience, for what is found without a detour; `None`: ask that.
-    /// Never gives what was compressed.
+    /// Never gives what was compressed, nor what
+    /// [is not written](ValueRef::unwritten).
     #[inline(always)]
     #[must_use]
     pub fn quick(&self, rank: Rank, key: KeyRef<'_>) -> Option<ValueRef<'_>> {

@@ -32,8 +32,22 @@ pub(crate) fn check(record: &JobRecord, limits: &StoreLimits) -> Result<(), Reco
     let node_id = keys::NODEID.name();
     let of_node = |column: &&Column| column.values == ColumnValues::OfNode;
     let of_node_ids = record.proc_columns.iter().filter(of_node).filter(|column| column.key.as_str() == node_id);
-    match node_columns(record).filter(of_node).chain(of_node_ids).next() {
-        Some(column) => Err(RecordError::OfNode { key: column.key.clone() }),
+    if let Some(column) = node_columns(record).filter(of_node).chain(of_node_ids).next() {
+        return Err(RecordError::OfNode { key: column.key.clone() });
+    }
+    check_rank_lists(record)
+}
+
+/// Lists by rule are of ranks that there are, and in columns whose texts nothing else is made of.
+fn check_rank_lists(record: &JobRecord) -> Result<(), RecordError> {
+    let is_misplaced = |column: &&Column| match &column.values {
+        ColumnValues::RankLists(dealt) => {
+            column.key.as_str() != keys::LOCAL_PEERS.name() || dealt.end() > record.rank_count
+        }
+        _ => false,
+    };
+    match node_columns(record).chain(&record.proc_columns).find(is_misplaced) {
+        Some(column) => Err(RecordError::RankLists { key: column.key.clone(), rank_count: record.rank_count }),
         None => Ok(()),
     }
 }
@@ -69,7 +83,7 @@ pub(crate) fn push_record(
     ids: &KeyIds<'_>,
     limits: &StoreLimits,
 ) -> Result<PlacedRecord, StoreError> {
-    let mut writer = RecordWriter { image, ids, value_bytes_max: limits.value_bytes_max };
+    let mut writer = RecordWriter { image, ids, own_node: record.own_node, value_bytes_max: limits.value_bytes_max };
     let head_room = writer.image.reserve_array::<JobHead>(1)?;
     let [job, session] = [&record.job, &record.session].map(|values| writer.by_id(values));
     let [job_room, session_room] = [job.len(), session.len()].map(|count| writer.image.reserve_array::<Entry>(count));
@@ -119,6 +133,7 @@ type ById<'v> = BTreeMap<KeyId, (&'v Key, &'v Value)>;
 struct RecordWriter<'a> {
     image: &'a mut Image,
     ids: &'a KeyIds<'a>,
+    own_node: Option<u32>,
     value_bytes_max: u32,
 }
 
@@ -191,7 +206,7 @@ impl RecordWriter<'_> {
     ) -> Result<(Array, Vec<u32>), StoreError> {
         let mut heads: Vec<ColumnHead> = Vec::with_capacity(by_id.len());
         for (id, column) in by_id {
-            heads.push(push_column(self.image, column, id, count, self.value_bytes_max)?);
+            heads.push(push_column(self.image, column, id, count, self.own_node, self.value_bytes_max)?);
         }
         let ids = heads.iter().map(|head| head.key).collect();
         self.image.fill_array(room, &heads);
@@ -278,6 +293,7 @@ fn values(column: &Column, count: u32) -> Vec<(u32, &Value)> {
         ColumnValues::Numbers { .. }
         | ColumnValues::Counting { .. }
         | ColumnValues::Texts(_)
+        | ColumnValues::RankLists(_)
         | ColumnValues::OfNode => Vec::new(),
     }
 }

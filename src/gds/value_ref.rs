@@ -13,6 +13,7 @@ use zerocopy::IntoBytes;
 use super::cell::{ARCHIVE_DEPTH_MAX, Identity, is_scalar_of, null_of, unsigned_of, value_of_bytes, value_of_scalar};
 use super::format::{Cell, INLINE_BYTES_MAX, form};
 use super::memory::{Damage, Memory};
+use crate::regex::DealtRanks;
 use crate::types::{ArchivedValue, DataType, Value, with_stack};
 
 /// A value where it is stored. Copying it copies a reference, not the value.
@@ -34,6 +35,11 @@ enum Body<'a> {
         with_nul: &'a [u8],
     },
     Archive(&'a [u8]),
+    /// The ranks of a node as a string, which is stored nowhere.
+    Ranks {
+        dealt: DealtRanks,
+        node: u32,
+    },
 }
 
 impl<'a> ValueRef<'a> {
@@ -51,6 +57,11 @@ impl<'a> ValueRef<'a> {
     #[inline(always)]
     pub(crate) fn from_bytes(data_type: u16, with_nul: &'a [u8]) -> Result<Self, Damage> {
         Ok(Self { data_type: data_type_of(data_type)?, body: Body::Bytes { with_nul } })
+    }
+
+    /// The list of a node's ranks, which must not be empty.
+    pub(crate) const fn from_ranks(dealt: DealtRanks, node: u32) -> Self {
+        Self { data_type: DataType::String, body: Body::Ranks { dealt, node } }
     }
 
     /// Bytes that lie in the cell itself.
@@ -124,7 +135,17 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The bytes of a string (without its NUL) or byte object. A NUL follows them in memory.
+    /// The value if it is a string that follows from numbers and has no bytes in the segment; `None` for all others.
+    #[must_use]
+    pub fn unwritten(&self) -> Option<Value> {
+        match self.body {
+            Body::Ranks { dealt, node } => Some(Value::from(dealt.text_of(node).unwrap_or_default())),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a string (without its NUL) or byte object. A NUL follows them in memory. `None` for other types, and
+    /// for a string that [is not written](Self::unwritten) in the segment.
     #[must_use]
     #[inline]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
@@ -134,7 +155,8 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// A string with its NUL, for C; `None` for other types, null pointers, and strings with a NUL inside.
+    /// A string with its NUL, for C; `None` for other types, null pointers, strings with a NUL inside, and where
+    /// [`ValueRef::as_bytes`] has none.
     #[must_use]
     pub fn as_c_str(&self) -> Option<&'a CStr> {
         match self.body {
@@ -143,17 +165,18 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// Bytes of the string, byte object or archive; `None` for what fits the cell itself.
+    /// Bytes of the string, byte object or archive; `None` for what fits the cell itself or [is not
+    /// written](Self::unwritten).
     #[must_use]
     pub fn payload_bytes(&self) -> Option<u64> {
         match self.body {
             Body::Bytes { with_nul } => Some(size_of_bytes(before_nul(with_nul))),
             Body::Archive(bytes) => Some(size_of_bytes(bytes)),
-            Body::Scalar(_) | Body::Null => None,
+            Body::Scalar(_) | Body::Null | Body::Ranks { .. } => None,
         }
     }
 
-    /// The value as text, if it is a string that is UTF-8.
+    /// The value as text, if it is a string that is UTF-8, and one where [`ValueRef::as_bytes`] has bytes.
     #[must_use]
     pub fn as_str(&self) -> Option<&'a str> {
         if self.is_text() { std::str::from_utf8(self.as_bytes()?).ok() } else { None }
@@ -191,6 +214,7 @@ impl<'a> ValueRef<'a> {
                     .ok_or(Damage::Text { what: self.data_type.name(), len: size_of_bytes(bytes) })
             }
             Body::Archive(bytes) => self.unarchived(bytes),
+            Body::Ranks { .. } => self.unwritten().ok_or(Damage::Missing { what: "a list of ranks" }),
         }
     }
 
@@ -200,14 +224,15 @@ impl<'a> ValueRef<'a> {
         if value.data_type() == self.data_type { Ok(value) } else { Err(damage) }
     }
 
-    /// What tells it apart from other values.
-    pub(crate) const fn identity(&self) -> Identity<'a> {
-        match self.body {
+    /// What tells it apart from other values; `None` if it [is not written](Self::unwritten), which no posted value is.
+    pub(crate) const fn identity(&self) -> Option<Identity<'a>> {
+        Some(match self.body {
             Body::Scalar(bits) => Identity::of_scalar(self.data_type, bits),
             Body::Null => Identity::of_scalar(self.data_type, u64::MAX),
             Body::Bytes { with_nul } => Identity::of_bytes(self.data_type, before_nul(with_nul)),
             Body::Archive(bytes) => Identity::of_bytes(self.data_type, bytes),
-        }
+            Body::Ranks { .. } => return None,
+        })
     }
 }
 

@@ -213,7 +213,7 @@ impl NamespaceWriter {
                 continue;
             }
             match block::find(memory, rank, key.id, audience)? {
-                Posting::Visible(value) if value.identity() == new.value.identity() => {}
+                Posting::Visible(value) if value.identity() == Some(new.value.identity()) => {}
                 _ => return Ok(false),
             }
         }

@@ -32,6 +32,7 @@
 //! ```
 
 mod blob;
+mod dealt;
 mod decimal;
 mod error;
 mod expand;
@@ -44,6 +45,7 @@ mod ranks;
 #[cfg(test)]
 mod tests;
 
+pub use dealt::{DEALT_RANKS_MAX, DealtRanks};
 pub use error::{Excerpt, MapError};
 pub use expand::{expand_nodes, expand_ranks};
 pub use framing::framed_length;

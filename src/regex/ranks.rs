@@ -23,8 +23,8 @@ pub struct RankMap {
 /// Consecutive ranks on one node; at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankRun {
-    first: u32,
-    last: u32,
+    pub(super) first: u32,
+    pub(super) last: u32,
 }
 
 impl RankRun {
@@ -106,7 +106,7 @@ impl RankMap {
     pub fn text_of(&self, node: usize, text: &mut String) {
         let expected = usize::try_from(self.rank_count_of(node)).unwrap_or_default();
         let mut bytes = Vec::with_capacity(expected.saturating_mul(TEXT_BYTES));
-        self.push_text(node, &mut bytes);
+        push_runs(self.runs_of(node).iter().copied(), &mut bytes);
         // Digits and commas are text.
         text.push_str(std::str::from_utf8(&bytes).unwrap_or_default());
     }
@@ -117,24 +117,10 @@ impl RankMap {
         let expected_bytes = usize::try_from(self.rank_count).unwrap_or_default().saturating_mul(TEXT_BYTES);
         let (mut bytes, mut ends) = (Vec::with_capacity(expected_bytes), Vec::with_capacity(self.ends.len()));
         for node in 0..self.ends.len() {
-            self.push_text(node, &mut bytes);
+            push_runs(self.runs_of(node).iter().copied(), &mut bytes);
             ends.push(u32::try_from(bytes.len()).ok()?);
         }
         Some((String::from_utf8(bytes).ok()?, ends))
-    }
-
-    fn push_text(&self, node: usize, bytes: &mut Vec<u8>) {
-        let start = bytes.len();
-        for run in self.runs_of(node) {
-            let mut digits = Digits::of(u64::from(run.first));
-            for _ in run.first..=run.last {
-                bytes.extend_from_slice(digits.as_bytes());
-                bytes.push(b',');
-                digits.count_up();
-            }
-        }
-        // No comma behind the last.
-        bytes.truncate(bytes.len().saturating_sub(1).max(start));
     }
 
     /// Confirms that no rank is hosted twice, on one node or on two.
@@ -179,6 +165,21 @@ impl RankMap {
             })
         })
     }
+}
+
+/// Appends ranks with a comma between them.
+pub(super) fn push_runs(runs: impl Iterator<Item = RankRun>, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    for run in runs {
+        let mut digits = Digits::of(u64::from(run.first));
+        for _ in run.first..=run.last {
+            bytes.extend_from_slice(digits.as_bytes());
+            bytes.push(b',');
+            digits.count_up();
+        }
+    }
+    // No comma behind the last.
+    bytes.truncate(bytes.len().saturating_sub(1).max(start));
 }
 
 /// Bytes of a rank of a large job, and of the comma behind it.

@@ -38,9 +38,15 @@ impl<'a> Fetched<'a> {
         }
     }
 
+    /// What was found without a detour: it is written in the segment.
     #[inline]
-    pub(super) const fn published(value: ValueRef<'a>) -> Self {
+    pub(super) const fn written(value: ValueRef<'a>) -> Self {
         Self(Place::Segment(value))
+    }
+
+    /// What was found in a segment, whether it is written there or only follows from what is.
+    pub(super) fn published(value: ValueRef<'a>) -> Self {
+        value.unwritten().map_or(Self(Place::Segment(value)), Self::owned)
     }
 
     pub(super) const fn shared(value: Arc<Value>) -> Self {

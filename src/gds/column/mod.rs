@@ -4,7 +4,8 @@
 //! are), a narrow array, or runs. And a *meaning* of the number: it is the value, or it selects one of the column's
 //! distinct cells. So every regularity serves numbers and strings alike, and there is one reader for all. What exists
 //! for few indexes is a sparse column instead; what follows from the process's node is no column at all but a
-//! reference to the node column of the same key.
+//! reference to the node column of the same key; and the lists of the ranks on each node are a rule, if the process map
+//! is one, of which the list of the own node alone is written out.
 
 mod plan;
 mod read;

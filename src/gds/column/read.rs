@@ -7,6 +7,7 @@ use crate::gds::dictionary::KeyId;
 use crate::gds::format::{Array, Cell, ColumnHead, Entry, Run, function, meaning};
 use crate::gds::memory::{Damage, Memory};
 use crate::gds::value_ref::ValueRef;
+use crate::regex::DealtRanks;
 use crate::types::DataType;
 
 /// A column in a segment.
@@ -14,13 +15,15 @@ use crate::types::DataType;
 pub(crate) struct ColumnView<'a> {
     memory: Memory<'a>,
     head: &'a ColumnHead,
+    /// Number of processes of the job.
+    rank_count: u32,
 }
 
 impl<'a> ColumnView<'a> {
-    /// Looks at a column.
+    /// Looks at a column of a job of so many processes.
     #[inline]
-    pub(crate) const fn new(memory: Memory<'a>, head: &'a ColumnHead) -> Self {
-        Self { memory, head }
+    pub(crate) const fn new(memory: Memory<'a>, head: &'a ColumnHead, rank_count: u32) -> Self {
+        Self { memory, head, rank_count }
     }
 
     /// The column's key.
@@ -47,6 +50,9 @@ impl<'a> ColumnView<'a> {
         if self.head.function == function::SPARSE {
             return self.sparse_value(index);
         }
+        if self.head.function == function::RANK_LISTS && !self.is_written(index) {
+            return self.rank_list(index);
+        }
         let number = self.number(index)?;
         match self.head.meaning {
             meaning::SCALAR => ValueRef::from_scalar(self.head.data_type, number).map(Some),
@@ -67,6 +73,18 @@ impl<'a> ColumnView<'a> {
         }
         let [offset, count, ..] = self.head.parameters;
         Ok(Some(self.memory.array::<Entry>(Array { offset, count })?.iter().map(|entry| entry.id)))
+    }
+
+    /// The rule that a column's lists of ranks follow; `None` if it has no such lists.
+    pub(crate) fn dealt_ranks(&self) -> Result<Option<DealtRanks>, Damage> {
+        if self.head.function != function::RANK_LISTS {
+            return Ok(None);
+        }
+        let [block, end, ..] = self.head.parameters;
+        let rule = || DealtRanks::new(block.try_into().ok()?, self.head.count, end.try_into().ok()?);
+        // No longer than those of the processes that there are.
+        let rule = rule().filter(|rule| rule.end() <= self.rank_count);
+        rule.map(Some).ok_or(Damage::Code { what: "the end of a column's lists of ranks", code: end })
     }
 
     /// All numbers of a column whose numbers are its values; `None` if they are not.
@@ -93,6 +111,7 @@ impl<'a> ColumnView<'a> {
             (function::RUNS, _, _) => "runs into cells",
             (function::SPARSE, _, _) => "sparse",
             (function::OF_NODE, _, _) => "of the node",
+            (function::RANK_LISTS, _, _) => "rank lists",
             _ => "unknown",
         }
     }
@@ -124,6 +143,8 @@ impl<'a> ColumnView<'a> {
                 .ok_or(Damage::Code { what: "a divisor of a column", code: 0 }),
             function::NARROW => self.narrow(second, index).map(|difference| first.wrapping_add(difference)),
             function::RUNS => self.run(Array { offset: first, count: second }, index),
+            // Of the list that is written out.
+            function::RANK_LISTS => Ok(1),
             other => Err(Damage::Code { what: "the function of a column", code: other.into() }),
         }
     }
@@ -160,6 +181,18 @@ impl<'a> ColumnView<'a> {
         let Some(index) = number.checked_sub(1) else { return Ok(None) };
         let cell = self.memory.element::<Cell>(self.head.cells, index)?;
         ValueRef::from_cell(self.memory, cell.ok_or(Damage::Missing { what: "a cell of a column" })?)
+    }
+
+    /// Whether the list of ranks at an index is a text in a cell.
+    fn is_written(&self, index: u32) -> bool {
+        let [_, _, written, _] = self.head.parameters;
+        written == u64::from(index)
+    }
+
+    #[cold]
+    fn rank_list(&self, index: u32) -> Result<Option<ValueRef<'a>>, Damage> {
+        let dealt = self.dealt_ranks()?.filter(|dealt| dealt.has_ranks(index));
+        Ok(dealt.map(|dealt| ValueRef::from_ranks(dealt, index)))
     }
 
     fn sparse_value(&self, index: u32) -> Result<Option<ValueRef<'a>>, Damage> {

@@ -6,21 +6,23 @@ use super::plan::{Plan, Stride};
 use crate::gds::cell::{Encoded, Identity, value_of_scalar};
 use crate::gds::dictionary::KeyId;
 use crate::gds::error::{RecordError, StoreError};
-use crate::gds::format::{Array, ColumnHead, Entry, function, meaning};
+use crate::gds::format::{Array, ColumnHead, Entry, NONE, function, meaning};
 use crate::gds::image::Image;
 use crate::gds::job_record::{Column, ColumnValues, Texts};
+use crate::regex::DealtRanks;
 use crate::types::{DataType, Rank, Value};
 
 /// A column whose key is present for at most one of this many indexes is stored sparsely.
 const SPARSE_ADVANTAGE: usize = 8;
 
-/// Writes a column of `count` indexes; returns its head. That columns of nodes do not refer to the node was checked
-/// with the record.
+/// Writes a column of `count` indexes; returns its head. `own` is the index that nearly all readers ask for, if there is
+/// one. That columns of nodes do not refer to the node was checked with the record.
 pub(crate) fn push_column(
     image: &mut Image,
     column: &Column,
     key: KeyId,
     count: u32,
+    own: Option<u32>,
     value_bytes_max: u32,
 ) -> Result<ColumnHead, StoreError> {
     let mut writer = ColumnWriter { image, column, key, count, value_bytes_max };
@@ -40,6 +42,10 @@ pub(crate) fn push_column(
             writer.values(values)
         }
         ColumnValues::Sparse(values) => writer.sparse(values),
+        ColumnValues::RankLists(dealt) => {
+            writer.check_length(usize::try_from(dealt.node_count()).unwrap_or(usize::MAX))?;
+            writer.rank_lists(*dealt, own)
+        }
         ColumnValues::OfNode => Ok(writer.head(function::OF_NODE, [0; 4])),
     }
 }
@@ -157,12 +163,23 @@ impl<'a> ColumnWriter<'a> {
     fn texts(&mut self, texts: &Texts) -> Result<ColumnHead, StoreError> {
         let mut cells = Vec::with_capacity(texts.len());
         for text in texts.iter() {
-            let encoded = Encoded::text(text, self.value_bytes_max)
-                .map_err(|reason| StoreError::Value { key: self.column.key.clone(), reason })?;
-            cells.push(self.image.push_value(&encoded)?);
+            cells.push(self.image.push_value(&self.encode_text(text)?)?);
         }
         let cells = self.image.push_array(&cells)?;
         let head = self.planned(Plan::Stride(Stride::counting(1)), &[])?;
+        Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
+    }
+
+    /// A rule, and the own list as a text: what every process asks for is found without making it.
+    fn rank_lists(&mut self, dealt: DealtRanks, own: Option<u32>) -> Result<ColumnHead, StoreError> {
+        let own_list = own.and_then(|own| Some((own, dealt.text_of(own)?)));
+        let mut cells = Vec::new();
+        if let Some((_, text)) = &own_list {
+            cells.push(self.image.push_value(&self.encode_text(text)?)?);
+        }
+        let cells = self.image.push_array(&cells)?;
+        let written = own_list.map_or(NONE, |(own, _)| own);
+        let head = self.head(function::RANK_LISTS, [dealt.block(), dealt.end(), written, 0].map(u64::from));
         Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
     }
 
@@ -197,6 +214,11 @@ impl<'a> ColumnWriter<'a> {
 
     fn encode<'v>(&self, value: &'v Value) -> Result<Encoded<'v>, StoreError> {
         Encoded::new(value, self.value_bytes_max)
+            .map_err(|reason| StoreError::Value { key: self.column.key.clone(), reason })
+    }
+
+    fn encode_text<'v>(&self, text: &'v str) -> Result<Encoded<'v>, StoreError> {
+        Encoded::text(text, self.value_bytes_max)
             .map_err(|reason| StoreError::Value { key: self.column.key.clone(), reason })
     }
 

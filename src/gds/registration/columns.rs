@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::gds::job_record::{Column, ColumnValues, Texts};
 use crate::gds::qualified::QUALIFIED_VALUE;
+use crate::regex::DealtRanks;
 use crate::types::{DataType, Info, Key, Value};
 
 use super::coerce::{Cell, Rule, number_of, number_value, record_key};
@@ -57,6 +58,8 @@ enum Rest<'a> {
     Counting(u64),
     /// A text for each index of the column, with or without an entry, no two alike.
     Texts(Texts),
+    /// The ranks of each node by rule. Only in columns without entries.
+    RankLists(DealtRanks),
     /// What the node has under the same key. Only in columns without entries.
     OfNode,
 }
@@ -299,6 +302,17 @@ impl<'a> ColumnBuilder<'a> {
         self.rest = Rest::OfNode;
     }
 
+    /// Makes the column one of lists by rule, unless something else was told. Returns whether it is one.
+    pub(super) fn take_rank_lists(&mut self, dealt: DealtRanks) -> bool {
+        let is_as_told = |(node, cell): &(u32, Cell<'a>)| dealt.text_of(*node).is_some_and(|text| cell.is_text(&text));
+        let is_taken = self.is_open() && self.entries().iter().all(is_as_told);
+        if is_taken {
+            self.entries = Vec::new();
+            self.rest = Rest::RankLists(dealt);
+        }
+        is_taken
+    }
+
     /// Whether some index may still be without a value.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.rest, Rest::Absent)
@@ -329,7 +343,7 @@ impl<'a> ColumnBuilder<'a> {
             Rest::Numbers(numbers) => numbers.iter().copied().map(Some).collect(),
             Rest::Counting(first) => (*first..).map(Some).take(count).collect(),
             Rest::Constant(cell) => vec![cell.number(&rule).map(|(_, number)| number); count],
-            Rest::Absent | Rest::Texts(_) | Rest::OfNode => vec![None; count],
+            Rest::Absent | Rest::Texts(_) | Rest::RankLists(_) | Rest::OfNode => vec![None; count],
         };
         match &self.front {
             Front::Numbers(front) => numbers.iter_mut().zip(front).for_each(|(slot, number)| *slot = Some(*number)),
@@ -391,6 +405,7 @@ impl<'a> ColumnBuilder<'a> {
         self.list();
         match std::mem::replace(&mut self.rest, Rest::Absent) {
             Rest::OfNode => return Some(Column { key: self.key, values: ColumnValues::OfNode }),
+            Rest::RankLists(dealt) => return Some(Column { key: self.key, values: ColumnValues::RankLists(dealt) }),
             Rest::Numbers(values) if self.entries.is_empty() => return self.finish_numbers(values),
             Rest::Numbers(values) => self.fill_numbers((0..count).zip(values)),
             Rest::Texts(texts) if self.entries.is_empty() && count > 1 => {

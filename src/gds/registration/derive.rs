@@ -5,7 +5,7 @@
 
 use crate::gds::job_record::Texts;
 use crate::keys;
-use crate::regex::{self, NodeList, RankMap};
+use crate::regex::{self, DealtRanks, NodeList, RankMap};
 use crate::types::{Key, Rank, Value};
 
 use super::coerce::Cell;
@@ -106,6 +106,10 @@ pub(super) fn fill_nodes(columns: &mut Columns<'_>, node_count: u32, ranks: &Ran
     columns.column(&Key::from_static(keys::LOCALLDR.name())).fill_numbers(leaders);
 
     let peers = columns.column(&Key::from_static(keys::LOCAL_PEERS.name()));
+    let dealt = DealtRanks::of(ranks).filter(|dealt| dealt.node_count() == node_count);
+    if dealt.is_some_and(|dealt| peers.take_rank_lists(dealt)) {
+        return;
+    }
     let is_all = count(ranks.node_count()) == node_count && indexes().all(|(_, node)| !ranks.runs_of(node).is_empty());
     // Every node has ranks that no other one has.
     if let (true, false, Some((text, ends))) = (is_all, peers.is_told(), ranks.texts()) {

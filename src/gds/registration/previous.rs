@@ -59,7 +59,15 @@ pub(super) fn fill_columns(
     offset: Option<u32>,
 ) {
     let indexes = node_indexes(nodes, previous);
+    let nodes_stay = nodes.count() == previous.node_count
+        && indexes.iter().copied().eq((0..previous.node_count).map(|index| (index, index)));
     for column in &previous.node_columns {
+        if let (ColumnValues::RankLists(dealt), true) = (&column.values, nodes_stay)
+            && dealt.end() <= rank_count
+            && nodes.columns.column(&column.key).take_rank_lists(*dealt)
+        {
+            continue;
+        }
         // The names and numbers of nodes were restored or come from the new map.
         if IDENTITIES.contains(&column.key.as_str()) && nodes.is_mapped() {
             continue;
@@ -196,6 +204,7 @@ pub(super) fn value_at(values: &ColumnValues, index: u32) -> Option<Value> {
             Some(number_value(*data_type, first.saturating_add(index.into())))
         }
         ColumnValues::Texts(texts) => texts.get(position()?).map(Value::from),
+        ColumnValues::RankLists(dealt) => dealt.text_of(index).map(Value::from),
         ColumnValues::Values(values) => values.get(position()?)?.clone(),
         ColumnValues::Sparse(values) => {
             let found = values.binary_search_by_key(&index, |(at, _)| *at).ok()?;

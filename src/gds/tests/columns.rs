@@ -25,7 +25,7 @@ fn stored(values: ColumnValues, rank_count: u32) -> &'static str {
             ColumnValues::Texts(texts) => texts.get(index).map(Value::from),
             ColumnValues::Values(values) => values[index].clone(),
             ColumnValues::Sparse(values) => values.iter().find(|(at, _)| *at == rank).map(|(_, value)| value.clone()),
-            ColumnValues::OfNode => None,
+            ColumnValues::RankLists(_) | ColumnValues::OfNode => None,
         };
         assert_eq!(get(reader, rank, "k"), expected.ok_or(ReadError::NotFound), "rank {rank}");
     }

@@ -7,11 +7,33 @@ use crate::gds::{NodeSelector, Origin, Publish};
 use crate::shmem::ReaderHandle;
 use crate::types::{Info, ProcId};
 
-/// The bytes of a segment that holds some of everything.
-fn sample() -> Vec<u8> {
+/// The bytes of a segment that holds a job.
+pub(super) fn bytes_of(record: &JobRecord) -> Vec<u8> {
+    bytes_after(record, |_| {})
+}
+
+/// A reader of a segment of these bytes.
+pub(super) fn reader_of(bytes: &[u8]) -> NamespaceReader {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    NamespaceReader::attach(ReaderHandle::open_path(file.path()).unwrap()).unwrap()
+}
+
+fn bytes_after(record: &JobRecord, more: impl FnOnce(&mut Store)) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let options = StoreOptions { directory: Some(directory.path().to_owned()), ..options(BackingKind::File) };
     let mut store = Store::new(options);
+    store.register_record(&namespace(), record).unwrap();
+    more(&mut store);
+    let published = store.statistics(&namespace()).unwrap().published_bytes;
+    let file = std::fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap();
+    let mut bytes = std::fs::read(file.path()).unwrap();
+    bytes.truncate(usize::try_from(published).unwrap());
+    bytes
+}
+
+/// The bytes of a segment that holds some of everything.
+fn sample() -> Vec<u8> {
     let mut record = block_job(3, 4);
     let irregular = [5_u64, 1, 9, 2, 2, 7, 0, 3, 8, 8, 1, 6];
     let nested = Value::info_array(vec![Info::new(key("n"), Value::Proc(Box::new(ProcId::new(namespace(), 1))))]);
@@ -24,17 +46,16 @@ fn sample() -> Vec<u8> {
         "pmix.nodeid",
         ColumnValues::Numbers { data_type: crate::types::DataType::Uint32, values: vec![2, 0, 1] },
     );
-    store.register_record(&namespace(), &record).unwrap();
-    for round in 0..5_u32 {
-        let values = [posted(Scope::Global, "a", round), posted(Scope::Local, &format!("k{round}"), nested.clone())];
-        store.commit(&namespace(), round, Origin::Local, &values).unwrap();
-        store.commit(&namespace(), 0, Origin::Local, &values).unwrap();
-    }
-    let published = store.statistics(&namespace()).unwrap().published_bytes;
-    let file = std::fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap();
-    let mut bytes = std::fs::read(file.path()).unwrap();
-    bytes.truncate(usize::try_from(published).unwrap());
-    bytes
+    record.node_columns[2] =
+        column("pmix.lpeers", ColumnValues::RankLists(crate::regex::DealtRanks::new(4, 3, 12).unwrap()));
+    bytes_after(&record, |store| {
+        for round in 0..5_u32 {
+            let values =
+                [posted(Scope::Global, "a", round), posted(Scope::Local, &format!("k{round}"), nested.clone())];
+            store.commit(&namespace(), round, Origin::Local, &values).unwrap();
+            store.commit(&namespace(), 0, Origin::Local, &values).unwrap();
+        }
+    })
 }
 
 /// Reads whatever there is, by every way there is. Only that it returns matters.

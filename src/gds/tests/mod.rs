@@ -6,9 +6,11 @@ mod columns;
 mod damage;
 mod described;
 mod model;
+mod rank_lists;
 mod scale;
 
 use super::job_record::{Column, ColumnValues, JobRecord, Texts};
+use super::walk::StoredColumn;
 use super::{Audience, KeyRef, Lookup, NamespaceReader, Posted, ReadError, RealmRequest, Store, StoreOptions};
 use crate::shmem::BackingKind;
 use crate::types::{Key, Namespace, Rank, Scope, Value};

@@ -9,6 +9,7 @@ use super::*;
 use crate::gds::job_record::AppRecord;
 use crate::gds::{NodeSelector, Origin, Publish, StoreError};
 use crate::keys::{DefaultRealm, default_realm};
+use crate::regex::DealtRanks;
 use crate::types::{DataType, Info, LentEntry, LentKey, LentText, LentValue, ProcId, Timeval};
 
 const KEYS: [&str; 12] = [
@@ -249,6 +250,7 @@ fn expand(
                 ColumnValues::Values(values) => values[index as usize].clone(),
                 ColumnValues::Sparse(values) => values.iter().find(|(at, _)| *at == index).map(|(_, v)| v.clone()),
                 ColumnValues::Texts(texts) => texts.get(index as usize).map(Value::from),
+                ColumnValues::RankLists(dealt) => dealt.text_of(index).map(Value::from),
                 ColumnValues::OfNode => of_node(index, column.key.as_str()),
             };
             if let Some(value) = value {
@@ -280,14 +282,27 @@ fn any_table() -> impl Strategy<Value = Vec<(Key, Value)>> {
     prop::collection::vec((prop::sample::select(&KEYS[..]).prop_map(key), any_value()), 0..6)
 }
 
-fn any_column(name: &'static str, count: u32, may_be_of_node: bool) -> impl Strategy<Value = Column> {
+/// `ranks_dealt`: so many ranks may be dealt to the indexes by rule.
+fn any_column(
+    name: &'static str,
+    count: u32,
+    may_be_of_node: bool,
+    ranks_dealt: Option<u32>,
+) -> impl Strategy<Value = Column> {
     let length = count as usize;
     let numbers = prop::collection::vec(0_u64..4, length)
         .prop_map(|values| ColumnValues::Numbers { data_type: DataType::Uint32, values });
     let sparse = prop::collection::btree_map(0..count.max(1), any_value(), 0..4)
         .prop_map(move |values| ColumnValues::Sparse(values.into_iter().filter(|(index, _)| *index < count).collect()));
     let counting = (0_u64..9).prop_map(|first| ColumnValues::Counting { data_type: DataType::Uint32, first });
+    let lists = match ranks_dealt.filter(|_| count > 0) {
+        Some(end) => (1_u32..4, 0..=end)
+            .prop_map(move |(block, end)| ColumnValues::RankLists(DealtRanks::new(block, count, end).unwrap()))
+            .boxed(),
+        None => counting.clone().boxed(),
+    };
     let values = prop_oneof![
+        lists,
         any_value().prop_map(ColumnValues::Constant),
         counting,
         numbers.clone(),
@@ -298,11 +313,18 @@ fn any_column(name: &'static str, count: u32, may_be_of_node: bool) -> impl Stra
     values.prop_map(move |values| column(name, values))
 }
 
-fn any_columns(count: u32, of_procs: bool) -> impl Strategy<Value = Vec<Column>> {
+fn any_columns(count: u32, of_procs: bool, rank_count: u32) -> impl Strategy<Value = Vec<Column>> {
     let names = ["pmix.hname", "pmix.nodeid", "pmix.lpeers", "pmix.appnum", "pmix.lrank", "user.a"];
     let columns: Vec<_> = names
         .into_iter()
-        .map(|name| prop::option::of(any_column(name, count, of_procs && name != "pmix.nodeid")))
+        .map(|name| {
+            prop::option::of(any_column(
+                name,
+                count,
+                of_procs && name != "pmix.nodeid",
+                (name == "pmix.lpeers").then_some(rank_count),
+            ))
+        })
         .collect();
     columns.prop_map(|columns| columns.into_iter().flatten().collect())
 }
@@ -314,7 +336,7 @@ fn any_record() -> impl Strategy<Value = JobRecord> {
             apps.into_iter().map(|(number, entries)| AppRecord { number, entries, ..AppRecord::default() }).collect()
         });
         let own_node = prop::option::of(0..node_count.max(1)).prop_map(move |own| own.filter(|own| *own < node_count));
-        let columns = (any_columns(node_count, false), any_columns(rank_count, true));
+        let columns = (any_columns(node_count, false, rank_count), any_columns(rank_count, true, rank_count));
         (any_table(), prop::option::of(0_u32..3), any_table(), apps, own_node, columns).prop_map(
             move |(session, session_id, job, apps, own_node, (node_columns, proc_columns))| JobRecord {
                 session,

@@ -47,6 +47,36 @@ fn an_irregular_job_stays_within_40_bytes_a_rank_too() {
     assert!(statistics.published_bytes.div_ceil(rank_count) <= 40, "{statistics:?}");
 }
 
+/// The lists of all nodes' ranks took seven bytes a rank, more than everything else together.
+#[test]
+fn a_job_in_blocks_or_in_turns_costs_less_than_a_byte_a_rank_names_included() {
+    use crate::gds::registration::{Context, parse};
+    use crate::gds::{NodeSelector, Section};
+    use crate::types::Info;
+    let (node_count, rank_count) = (1000_u32, 100_000_u32);
+    let names: Vec<String> = (0..node_count).map(|node| format!("node{node:04}")).collect();
+    let list = |ranks: Vec<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let width = rank_count / node_count;
+    let block = |node: u32| list((node * width..(node + 1) * width).collect());
+    let turns = |node: u32| list((0..width).map(|turn| turn * node_count + node).collect());
+    for of_node in [&block as &dyn Fn(u32) -> String, &turns] {
+        let ranks: Vec<String> = (0..node_count).map(of_node).collect();
+        let maps = [("pmix.nmap", names.join(",")), ("pmix.pmap", ranks.join(";"))];
+        let description = maps.map(|(name, text)| Info::new(key(name), text));
+        let record = parse(&namespace(), &Context::new("node0003"), &description, None).unwrap();
+        let mut store = store(BackingKind::Heap);
+        store.register_record(&namespace(), &record).unwrap();
+        let statistics = store.statistics(&namespace()).unwrap();
+        let columns = statistics.section(Section::Columns);
+        assert!(columns < u64::from(rank_count), "{columns} bytes: {statistics:?}");
+        let reader = store.reader(&namespace()).unwrap();
+        for node in [0, 3, 999] {
+            let realm = RealmRequest::Node(NodeSelector::Id(node));
+            assert_eq!(read(reader, Rank::Wildcard, "pmix.lpeers", realm, None), Ok(of_node(node).into()));
+        }
+    }
+}
+
 /// The record's head and tables lay behind all that grows with the job, the modex table first of all: attaching to a
 /// million ranks touched two regions more than attaching to ten, which cost half as much again.
 #[test]

@@ -68,7 +68,7 @@ impl Session {
 
     #[inline(always)]
     fn quick_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
-        self.own.as_ref()?.reader.quick(rank, key).map(Fetched::published)
+        self.own.as_ref()?.reader.quick(rank, key).map(Fetched::written)
     }
 
     /// A value straight from the segment of the own namespace, which [`Session::quick`] has not found: no lock, no system

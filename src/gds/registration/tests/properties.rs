@@ -94,7 +94,10 @@ pub(super) fn tree() -> impl Strategy<Value = Info> {
 /// Values held by the record.
 fn size(record: &JobRecord) -> usize {
     let of_column = |column: &Column| match &column.values {
-        ColumnValues::Constant(_) | ColumnValues::Counting { .. } | ColumnValues::OfNode => 1,
+        ColumnValues::Constant(_)
+        | ColumnValues::Counting { .. }
+        | ColumnValues::RankLists(_)
+        | ColumnValues::OfNode => 1,
         ColumnValues::Numbers { values, .. } => values.len(),
         ColumnValues::Texts(texts) => texts.len(),
         ColumnValues::Values(values) => values.len(),
@@ -113,6 +116,7 @@ fn is_well_formed(record: &JobRecord) -> bool {
             ColumnValues::Constant(_) => count > 0,
             ColumnValues::Counting { .. } => count > 1,
             ColumnValues::OfNode => true,
+            ColumnValues::RankLists(dealt) => dealt.node_count() == count && dealt.end() <= record.rank_count,
             ColumnValues::Numbers { values, .. } => values.len() == length,
             ColumnValues::Texts(texts) => {
                 let distinct: std::collections::BTreeSet<&str> = texts.iter().collect();

@@ -157,3 +157,19 @@ fn global_ranks_follow_a_new_offset_unless_they_were_told() {
     let global = |rank| proc_value(&after, rank, "pmix.grank").and_then(|value| value.as_u32());
     assert_eq!([0, 1, 2].map(global), [Some(20), Some(77), Some(22)]);
 }
+
+#[test]
+fn lists_of_ranks_by_rule_stay_one_as_long_as_they_and_the_nodes_do() {
+    let peers = |record: &JobRecord| column(&record.node_columns, "pmix.lpeers").unwrap().clone();
+    let lists = |record: &JobRecord| [0, 1].map(|node| node_value(record, node, "pmix.lpeers"));
+    let first = record(&maps("n0,n1", "0,1;2"));
+    assert!(matches!(peers(&first), ColumnValues::RankLists(_)));
+    let told = update(&first, &[node("n1", vec![info("pmix.lpeers", "2")]), info("late", 1_u8)]);
+    assert_eq!(peers(&told), peers(&first), "nothing else was told");
+    let larger = update(&told, &[node("n2", vec![info("pmix.pmem", 5_u64)])]);
+    assert_eq!(lists(&larger), ["0,1", "2"].map(|text| Some(Value::from(text))));
+    let other = update(&first, &[node("n1", vec![info("pmix.lpeers", "7")])]);
+    assert_eq!(lists(&other), ["0,1", "7"].map(|text| Some(Value::from(text))), "what the host says counts");
+    let mapped = update(&first, &maps("n1,n0", "0;1,2"));
+    assert_eq!(lists(&mapped), ["0", "1,2"].map(|text| Some(Value::from(text))), "no rule");
+}
