@@ -141,6 +141,7 @@ impl World {
     pub(super) fn volunteer(&mut self, peer: PeerId, process: u32, (lost, id): &PartyId) {
         let volunteers = self.process_mut(process).is_some_and(|of| of.random.one_in(2));
         if volunteers {
+            self.parties.volunteers(&self.own(process));
             let verdict = Value::Status(Status::GROUP_LEADER_SELECTED.to_raw());
             let lost = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), lost.clone());
             let directives = vec![Info::new(Key::from_static(GROUP_VERDICT), verdict), lost];

@@ -130,7 +130,7 @@ impl World {
     ) {
         let id = wishes.name.clone();
         let party = self.parties.all.entry((own.clone(), id.clone())).or_default();
-        (party.invited, party.is_optional) = (guests.clone(), wishes.is_optional);
+        (party.invited, party.is_optional, party.is_told) = (guests.clone(), wishes.is_optional, false);
         let (wait, leader) = (self.next_call(peer), own.clone());
         let invitation = Invitation::new(id.clone(), own, servers(), guests);
         let leading = Leading { invitation, leader, wishes, wait, is_awaited, has_failed: false };
@@ -364,7 +364,7 @@ impl World {
         }
     }
 
-    fn own(&self, process: u32) -> ProcId {
+    pub(super) fn own(&self, process: u32) -> ProcId {
         self.process(process).map_or_else(|| ProcId::new(servers(), 0), |of| of.proc.clone())
     }
 

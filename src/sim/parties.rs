@@ -35,8 +35,10 @@ pub(super) struct Party {
     pub(super) left: BTreeSet<ProcId>,
     /// Since when nobody needs to wait for it: its leader has told how it ended, or has ended.
     pub(super) over_since: Option<Time>,
-    /// Its leader has ended, or left, before it had told anything.
-    pub(super) is_leaderless: bool,
+    /// The server of its leader has heard how it ended.
+    pub(super) is_told: bool,
+    /// Its leader has ended, or left, before that: others may take its place.
+    is_leaderless: bool,
     /// Its leader has ended, or left, at some time.
     pub(super) has_lost_leader: bool,
     /// Somebody who was invited had left before it was over.
@@ -93,6 +95,8 @@ pub(super) struct Parties {
     last: u64,
     /// Who was last said to lead in the place of another, to whom.
     selected: BTreeMap<(u32, Text), ProcId>,
+    /// Who has gone, and has not offered to lead since.
+    gone: BTreeSet<ProcId>,
     /// Events were lost, or those who were to carry them: nobody can be sure to hear of anything.
     pub(super) is_lossy: bool,
 }
@@ -120,6 +124,11 @@ impl Parties {
     pub(super) fn tells(&mut self, peer: PeerId, tag: Tag, source: &ProcId, status: Status, info: &[Info]) {
         let event =
             Event { status, source: None, range: crate::types::codes::range::RANGE_CUSTOM, info: info.to_vec() };
+        if let (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT, Some(id)) = (status, group_of(info))
+            && let Some(party) = self.all.get_mut(&(source.clone(), id))
+        {
+            party.is_told = true;
+        }
         let Some(number) = number_of(info) else { return };
         let targets = event.targets().into_iter().cloned().collect();
         self.under_way.insert((peer, tag), Told { number, status, source: source.clone(), targets });
@@ -155,12 +164,18 @@ impl Parties {
         Some(format!("{listener:?} of {proc} never heard of event {number} ({status}) of {source}"))
     }
 
-    /// A process hears who leads from now on. Gives who did before, if the place was free only once.
+    /// A process offers to lead in the place of another.
+    pub(super) fn volunteers(&mut self, proc: &ProcId) {
+        self.gone.remove(proc);
+    }
+
+    /// A process hears who leads from now on. Gives who did before, if the place was free only once: no other leader of that
+    /// name has gone, nor has the one that had taken the place.
     pub(super) fn note_selected(&mut self, process: u32, own: &ProcId, id: &Text, leader: &ProcId) -> Option<ProcId> {
         let is_lost = |(_, party): &(&PartyId, &Party)| party.is_leaderless && party.invited.contains(own);
         let lost = self.all.iter().filter(|((_, name), _)| name == id).filter(is_lost).count();
         let before = self.selected.insert((process, id.clone()), leader.clone());
-        before.filter(|_| lost <= 1)
+        before.filter(|before| lost <= 1 && !self.gone.contains(before))
     }
 
     /// A connection leaves: nothing reaches it from now on.
@@ -178,12 +193,13 @@ impl Parties {
 
     /// A process has gone, as far as its server can tell: for good, or until it comes again.
     pub(super) fn left(&mut self, proc: &ProcId, now: Time) {
+        self.gone.insert(proc.clone());
         for ((leader, _), party) in &mut self.all {
             party.somebody_left |= party.over_since.is_none() && party.invited.contains(proc);
             party.has_lost_leader |= leader == proc;
-            if leader == proc && party.over_since.is_none() {
-                party.is_leaderless = true;
-                party.over_since = Some(now);
+            if leader == proc {
+                party.is_leaderless |= !party.is_told;
+                party.over_since.get_or_insert(now);
             }
         }
     }
@@ -207,3 +223,54 @@ fn number_of(info: &[Info]) -> Option<u64> {
 
 /// What the events of processes carry, to be told apart.
 const NUMBER: &str = "sim.event";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Namespace;
+
+    fn proc(rank: u32) -> ProcId {
+        ProcId::new(Namespace::new("job").unwrap(), rank)
+    }
+
+    fn invited(leader: u32) -> (PartyId, Party) {
+        let invited = [0, 1, 2, 3].map(proc).to_vec();
+        ((proc(leader), Text::from("g")), Party { invited, ..Party::default() })
+    }
+
+    /// Process 3 hears that one leads, and then another. Gives whether they had to be one place's.
+    fn is_comparable(parties: &mut Parties, first: u32, then: u32) -> bool {
+        parties.note_selected(3, &proc(3), &Text::from("g"), &proc(first));
+        parties.note_selected(3, &proc(3), &Text::from("g"), &proc(then)) == Some(proc(first))
+    }
+
+    /// Seed 15500: two had offered to lead, and the lower one, which led, had ended.
+    #[test]
+    fn a_place_is_the_lowest_ones_until_that_has_gone() {
+        let mut parties = Parties { all: [invited(0)].into(), ..Parties::default() };
+        parties.left(&proc(0), Time::ZERO);
+        [1, 2].iter().for_each(|&rank| parties.volunteers(&proc(rank)));
+        assert!(is_comparable(&mut parties, 1, 2));
+        parties.left(&proc(1), Time::ZERO);
+        assert!(!is_comparable(&mut parties, 1, 2));
+        parties.volunteers(&proc(1));
+        assert!(is_comparable(&mut parties, 1, 2), "it has come again");
+    }
+
+    /// It had made up its mind how its own invitation ended, but its server never heard of that.
+    #[test]
+    fn two_places_of_one_name_have_two_leaders() {
+        for is_told in [true, false] {
+            let mut parties = Parties { all: [invited(0), invited(3)].into(), ..Parties::default() };
+            parties.left(&proc(0), Time::ZERO);
+            assert!(is_comparable(&mut parties, 1, 2));
+            let info = [Info::new(Key::from_static(keys::GROUP_ID.name()), "g")];
+            if is_told {
+                parties.tells(PeerId(1), Tag(1), &proc(3), Status::GROUP_CONSTRUCT_ABORT, &info);
+            }
+            parties.all.values_mut().for_each(|party| party.over_since = Some(Time::ZERO));
+            parties.left(&proc(3), Time::ZERO);
+            assert_eq!(is_comparable(&mut parties, 1, 2), is_told);
+        }
+    }
+}
