@@ -81,6 +81,10 @@ pub(super) struct Told {
     status: Status,
     source: ProcId,
     targets: Vec<ProcId>,
+    /// Connections that had asked for it when it was told.
+    listeners: BTreeSet<PeerId>,
+    /// Processes that it has reached on connections that have ended since.
+    heard: BTreeSet<ProcId>,
 }
 
 /// All invitations, and all events of processes.
@@ -131,7 +135,10 @@ impl Parties {
         }
         let Some(number) = number_of(info) else { return };
         let targets = event.targets().into_iter().cloned().collect();
-        self.under_way.insert((peer, tag), Told { number, status, source: source.clone(), targets });
+        let wanting = self.interests.iter().filter(|(_, (_, _, wanted))| wanted.contains(&status));
+        let listeners = wanting.map(|(listener, _)| *listener).collect();
+        let told = Told { number, status, source: source.clone(), targets, listeners, heard: BTreeSet::new() };
+        self.under_way.insert((peer, tag), told);
     }
 
     /// A server hands an event to a connection. Gives what is wrong with that.
@@ -157,7 +164,9 @@ impl Parties {
         let is_passed_over = |(listener, (on, proc, codes)): &(&PeerId, &(ServerId, ProcId, BTreeSet<Status>))| {
             let has_got = || self.reached.get(listener).is_some_and(|got| got.contains(&told.number));
             let is_meant = *on == server && codes.contains(&told.status) && told.targets.contains(proc);
-            is_meant && *proc != told.source && !has_got()
+            // A server keeps an event for those who come, until each process that it is for has got it: once in all its lives.
+            let has_had = || told.heard.contains(proc) && !told.listeners.contains(*listener);
+            is_meant && *proc != told.source && !has_got() && !has_had()
         };
         let (listener, (_, proc, _)) = self.interests.iter().find(is_passed_over)?;
         let Told { number, status, source, .. } = &told;
@@ -180,12 +189,17 @@ impl Parties {
 
     /// A connection leaves: nothing reaches it from now on.
     pub(super) fn hears_no_more(&mut self, peer: PeerId) {
-        self.interests.remove(&peer);
+        let (Some((_, proc, _)), Some(reached)) = (self.interests.remove(&peer), self.reached.get(&peer)) else {
+            return;
+        };
+        for told in self.under_way.values_mut().filter(|told| reached.contains(&told.number)) {
+            told.heard.insert(proc.clone());
+        }
     }
 
     /// A connection has ended.
     pub(super) fn connection_ended(&mut self, peer: PeerId) {
-        self.interests.remove(&peer);
+        self.hears_no_more(peer);
         self.reached.remove(&peer);
         self.asked.retain(|(of, _), _| *of != peer);
         self.under_way.retain(|(of, _), _| *of != peer);
@@ -271,6 +285,34 @@ mod tests {
             parties.all.values_mut().for_each(|party| party.over_since = Some(Time::ZERO));
             parties.left(&proc(3), Time::ZERO);
             assert_eq!(is_comparable(&mut parties, 1, 2), is_told);
+        }
+    }
+
+    /// Seed 153972: the host took long to answer, and meanwhile one who had heard of the event had ended and come again.
+    #[test]
+    fn an_event_that_has_reached_a_process_need_not_reach_its_next_life() {
+        let (server, status) = (ServerId { node: 0, epoch: 0 }, Status::GROUP_INVITED);
+        for (heard, other_listens) in [(true, false), (false, false), (true, true)] {
+            let mut parties = Parties::default();
+            let listens = |parties: &mut Parties, peer| {
+                parties.asks(PeerId(peer), Tag(1), &proc(1), &[status]);
+                assert_eq!(parties.replied(server, PeerId(peer), Tag(1), Status::SUCCESS), None);
+            };
+            listens(&mut parties, 1);
+            if other_listens {
+                listens(&mut parties, 2);
+            }
+            let target = Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), proc(1));
+            let info = vec![target, parties.numbered()];
+            parties.tells(PeerId(9), Tag(7), &proc(0), status, &info);
+            if heard {
+                let event = Notification { status, source: Some(proc(0)), range: None, info };
+                assert_eq!(parties.reaches(PeerId(1), &proc(1), &event), None);
+            }
+            parties.connection_ended(PeerId(1));
+            listens(&mut parties, 3);
+            let passed_over = parties.replied(server, PeerId(9), Tag(7), Status::SUCCESS);
+            assert_eq!(passed_over.is_none(), heard && !other_listens, "{passed_over:?}");
         }
     }
 }

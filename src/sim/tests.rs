@@ -24,7 +24,7 @@ fn small_worlds_with_all_faults_keep_all_rules() {
 /// The checker's own mistakes, found by many seeds: a refusal took back what an earlier life had contributed; a process whose
 /// time was over when it was let go on had not asked, so that its server had not failed it; events do not reach whoever is
 /// leaving; who had taken a leader's place and has gone makes room for a higher one; a leader whose word was lost on the way has
-/// left its place.
+/// left its place; an event that has reached a process is not kept for its next life.
 #[test]
 fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
     let refused = Faults::DELAY | Faults::REFUSE | Faults::FLOOD | Faults::EXEC;
@@ -34,6 +34,7 @@ fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
         (48469, 2, Faults::STOP, 3),
         (15500, 3, successors, 13),
         (37556, 3, Faults::DIE | Faults::DEREGISTER, 2),
+        (153_972, 1, Faults::DELAY | Faults::EXEC, 5),
     ] {
         let setup = Setup { nodes, ranks: 5, phases: 2, faults, faults_max, canary: None };
         assert_eq!(broken(&run_twice(seed, &setup)), "");
