@@ -34,10 +34,14 @@ fn every_cell_of_the_table_of_peers_names_tests_that_exist() {
 /// Its own proof: names of what is no test, or no longer, are not found.
 #[test]
 fn a_function_that_is_no_test_is_not_found() {
-    // The last two are in the text because they must not count: nothing of this project is turned off by them.
-    let source = "#[test]\nfn one() {}\n\nfn two() {}\n\n    #[test]\n    #[should_panic]\n    fn three() {}\n// fn four()\n\
-         #[test]\n#[cfg(any())]\nfn five() {}\n\n#[ignore = \"slow\"]\n#[test]\nfn six() {}\n";
-    assert_eq!(tests_of(source), BTreeSet::from(["one".to_owned(), "three".to_owned()]));
+    let counted =
+        "#[test]\nfn one() {}\n\nfn two() {}\n\n    #[test]\n    #[should_panic]\n    fn three() {}\n// fn four()\n";
+    let left_out = "#[test]\n#[cfg(any())]\nfn five() {}\n"; // A text that is read; it turns off nothing.
+    let turned_off = "#[ignore = \"slow\"]\n#[test]\nfn six() {}\n"; // The same: such a test must not count.
+    assert_eq!(
+        tests_of(&[counted, left_out, turned_off].join("\n")),
+        BTreeSet::from(["one".to_owned(), "three".to_owned()])
+    );
 }
 
 fn root() -> &'static Path {

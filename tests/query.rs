@@ -10,23 +10,17 @@ use modex::gds::registration::JobDescription;
 use modex::topo::{Inventory, TopologyError};
 use modex::types::{Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Text, Topology, Value};
 use modex::{Client, GetOptions, LocalHost, Server, TopologySource, keys};
-use support::{TestServer, namespace, proc};
+use support::{TWO_PACKAGES, TestServer, namespace, proc};
 
 #[test]
 fn client_process() {}
-
-const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
-    <object type="Package" cpuset="0x1"><object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
-      <object type="OSDev" name="eth0" osdev_type="2"><info name="Address" value="02:00:00:00:00:01"/></object></object>
-    <object type="Package" cpuset="0x2"><object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object>
-    </object></object></topology>"#;
 
 #[derive(Debug)]
 struct TwoPackages;
 
 impl TopologySource for TwoPackages {
     fn read(&self) -> Result<Topology, TopologyError> {
-        Ok(Topology { xml: Some(Text::from(XML)), support: vec![1] })
+        Ok(Topology { xml: Some(Text::from(TWO_PACKAGES)), support: vec![1] })
     }
 }
 

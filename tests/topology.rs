@@ -14,16 +14,10 @@ use modex::gds::registration::JobDescription;
 use modex::topo::{CpuSet, Inventory, TopologyError};
 use modex::types::{Info, Key, ProcId, Query, Rank, Status, Text, Topology, Value};
 use modex::{Client, GetOptions, LocalHost, Server, TopologySharing, TopologySource, keys};
-use support::{TestServer, namespace, proc};
+use support::{TWO_PACKAGES, TestServer, namespace, proc};
 
 #[test]
 fn client_process() {}
-
-const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
-    <object type="Package" cpuset="0x1"><object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
-      <object type="OSDev" name="eth0" osdev_type="2"><info name="Address" value="02:00:00:00:00:01"/></object></object>
-    <object type="Package" cpuset="0x2"><object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object>
-    </object></object></topology>"#;
 
 /// A machine with two packages, which counts how often it is read.
 #[derive(Default)]
@@ -44,7 +38,7 @@ impl TopologySource for Counted {
         if self.is_broken {
             return Err(TopologyError::Failed { doing: "be read" });
         }
-        Ok(Topology { xml: Some(Text::from(XML)), support: vec![1] })
+        Ok(Topology { xml: Some(Text::from(TWO_PACKAGES)), support: vec![1] })
     }
 }
 
@@ -90,7 +84,7 @@ fn nobody_reads_the_machine_before_it_is_asked_about_and_then_once_for_all_jobs(
         let machine = client.topology().unwrap();
         assert!(machine.is_shared());
         assert_eq!(machine.locality(&set("1")), Some("hwloc:SK1:CR1:HT1".to_owned()));
-        assert_eq!((machine.xml(), machine.support()), (XML, &[1_u8][..]));
+        assert_eq!((machine.xml(), machine.support()), (TWO_PACKAGES, &[1_u8][..]));
         assert!(Arc::ptr_eq(&machine, &client.topology().unwrap()));
     }
     assert_eq!(server.server.topology().unwrap().machine().distances(&set("0")).first().unwrap().nearest, 2);
@@ -105,7 +99,7 @@ fn clients_of_other_libraries_find_the_text_where_their_servers_put_it() {
     let job = ProcId { rank: Rank::Wildcard, ..proc("one", 0) };
     for key in [keys::HWLOC_XML_V2, keys::LOCAL_TOPO] {
         let found = far.get_value(&job, key.name(), &GetOptions::new().optional()).unwrap();
-        assert_eq!(found.as_str().unwrap(), XML);
+        assert_eq!(found.as_str().unwrap(), TWO_PACKAGES);
     }
     let machine = far.topology().unwrap();
     assert!(!machine.is_shared());
@@ -120,7 +114,7 @@ fn the_text_can_be_asked_for_by_those_who_read_the_segment_and_those_who_do_not(
     for client in [server.connect("one", 0), over_tcp(&server, "one", 1)] {
         let job = ProcId { rank: Rank::Wildcard, ..proc("one", 0) };
         let found = client.get_value(&job, keys::HWLOC_XML_V2.name(), &GetOptions::new().immediate()).unwrap();
-        assert_eq!(found.as_str().unwrap(), XML);
+        assert_eq!(found.as_str().unwrap(), TWO_PACKAGES);
     }
     assert_eq!(source.reads(), 1);
 }
@@ -161,7 +155,7 @@ fn many_processes_that_ask_at_once_are_answered_by_one_reading() {
         std::thread::Builder::new().spawn(move || client.topology().unwrap().xml().len()).unwrap()
     };
     let asking: Vec<_> = (0..8).map(|_| ask(&client)).collect();
-    assert!(asking.into_iter().all(|thread| thread.join().unwrap() == XML.len()));
+    assert!(asking.into_iter().all(|thread| thread.join().unwrap() == TWO_PACKAGES.len()));
     assert_eq!(source.reads(), 1);
 }
 
@@ -252,7 +246,7 @@ impl TopologySource for Stuck {
     fn read(&self) -> Result<Topology, TopologyError> {
         // Who holds the other end lets go of it, or says so.
         let _ = self.0.lock().unwrap().recv();
-        Ok(Topology { xml: Some(Text::from(XML)), support: vec![1] })
+        Ok(Topology { xml: Some(Text::from(TWO_PACKAGES)), support: vec![1] })
     }
 }
 
@@ -280,9 +274,9 @@ fn a_machine_that_cannot_be_read_holds_up_nobody_and_is_told_when_it_is_read_aft
         go_on.send(()).unwrap();
         let asked = || server.server.topology();
         let read = std::iter::repeat_with(asked).find(|found| !matches!(found, Err(TopologyError::TooSlow)));
-        assert_eq!(read.unwrap().unwrap().machine().xml(), XML);
+        assert_eq!(read.unwrap().unwrap().machine().xml(), TWO_PACKAGES);
         for client in [&far, &near, &over_tcp(&server, "one", 2)] {
-            assert_eq!(client.topology().unwrap().xml(), XML);
+            assert_eq!(client.topology().unwrap().xml(), TWO_PACKAGES);
         }
     }
 }

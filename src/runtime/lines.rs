@@ -209,6 +209,14 @@ mod tests {
         Lines::to_client(Dialect { peer: release, ..Dialect::OWN }, release.message_bytes_max(), false)
     }
 
+    /// What comes of a reply.
+    fn arriving(lines: &Lines, reply: &Reply, command: Command) -> Reply {
+        let mut buffer = message_buffer();
+        buffer.feed(&lines.write_reply(Tag(101), reply, command).unwrap());
+        let frame = buffer.next_frame().unwrap().unwrap();
+        lines.read_reply(&frame, command).unwrap()
+    }
+
     /// One rank's large event cost every listener of release 3.2 its connection, and so its life.
     #[test]
     fn an_event_is_not_for_a_peer_that_would_close_the_connection_on_it() {
@@ -225,12 +233,7 @@ mod tests {
         let dialect = Dialect { codec, peer: Version::new(3, 2, 5) };
         let lines = Lines::to_client(dialect, DecodeLimits::MESSAGE_BYTES_MAX, false);
         let reply = Reply::Infos(vec![Info::new(Key::from_static("k"), Value::ProcCpuset(None))]);
-        let bytes = lines.write_reply(Tag(101), &reply, Command::Query).unwrap();
-        let mut buffer = message_buffer();
-        buffer.feed(&bytes);
-        let frame = buffer.next_frame().unwrap().unwrap();
-        let read = lines.read_reply(&frame, Command::Query).unwrap();
-        assert_eq!(read, Reply::Status(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(arriving(&lines, &reply, Command::Query), Reply::Status(Status::ERR_NOT_SUPPORTED));
     }
 
     /// To our own clients, which name a release that takes everything, it went out and ended the connection.
@@ -239,12 +242,7 @@ mod tests {
         let lines = Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true);
         let entry = Kval { key: Key::from_static("k"), value: Value::ByteObject(vec![7; 33 << 20]) };
         let reply = Reply::JobInfo { namespace: Text::from("job"), entries: vec![entry] };
-        let bytes = lines.write_reply(Tag(101), &reply, Command::StoreFallback).unwrap();
-        let mut buffer = message_buffer();
-        buffer.feed(&bytes);
-        let frame = buffer.next_frame().unwrap().unwrap();
-        let read = lines.read_reply(&frame, Command::StoreFallback).unwrap();
-        assert_eq!(read, Reply::Status(Status::ERR_OUT_OF_RESOURCE));
+        assert_eq!(arriving(&lines, &reply, Command::StoreFallback), Reply::Status(Status::ERR_OUT_OF_RESOURCE));
     }
 
     #[test]

@@ -117,16 +117,7 @@ impl World {
                 continue;
             }
             let Some(to) = self.server_at(node) else { continue };
-            let mut at = self.now + self.latency();
-            if self.strikes(Faults::DELAY) {
-                at = at + Duration::from_millis(self.network.between(1, 15_000));
-            } else if self.strikes(Faults::REORDER) {
-                at = at + Duration::from_micros(self.network.between(100, 5_000));
-            } else {
-                let link = self.host.news.entry((from.node, node)).or_default();
-                at = at.max(*link);
-                *link = at;
-            }
+            let at = self.arrival(|host| host.news.entry((from.node, node)).or_default());
             let call = Box::new(HostCall::NotifyEvent(event.clone()));
             self.queue.plan(at, Event::Call(to, call, None));
         }
@@ -330,6 +321,20 @@ impl World {
         }
     }
 
+    /// When that which goes a way now will arrive: much later, past others, or behind the last that went this way.
+    fn arrival<'h>(&'h mut self, last: impl FnOnce(&'h mut Host) -> &'h mut Time) -> Time {
+        let at = self.now + self.latency();
+        if self.strikes(Faults::DELAY) {
+            return at + Duration::from_millis(self.network.between(1, 15_000));
+        }
+        if self.strikes(Faults::REORDER) {
+            return at + Duration::from_micros(self.network.between(100, 5_000));
+        }
+        let last = last(&mut self.host);
+        *last = at.max(*last);
+        *last
+    }
+
     /// Answers an upcall as the faults will have it: at once (the result), later, twice, or never.
     fn answer(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) -> Option<Input> {
         self.lost_upcall = None;
@@ -340,16 +345,7 @@ impl World {
         if self.strikes(Faults::INLINE) {
             return Some(Input::Completed(upcall, reply));
         }
-        let mut at = self.now + self.latency();
-        if self.strikes(Faults::DELAY) {
-            at = at + Duration::from_millis(self.network.between(1, 15_000));
-        } else if self.strikes(Faults::REORDER) {
-            at = at + Duration::from_micros(self.network.between(100, 5_000));
-        } else {
-            let link = self.host.links.entry(server.node).or_default();
-            at = at.max(*link);
-            *link = at;
-        }
+        let mut at = self.arrival(|host| host.links.entry(server.node).or_default());
         if self.strikes(Faults::LATE) {
             at = at + HOST_TIMEOUT + Duration::from_millis(self.network.between(0, 2_000));
             self.lost_upcall = Some(upcall);

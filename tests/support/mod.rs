@@ -15,6 +15,13 @@ use modex::{BackingKind, Client, ConnectionLimits, Host, LocalHost, Server, keys
 
 pub(crate) const ROLE: &str = "MODEX_TEST_ROLE";
 
+/// A machine with two packages of one core, and a network interface at the first.
+pub(crate) const TWO_PACKAGES: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
+    <object type="Package" cpuset="0x1"><object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
+      <object type="OSDev" name="eth0" osdev_type="2"><info name="Address" value="02:00:00:00:00:01"/></object></object>
+    <object type="Package" cpuset="0x2"><object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object>
+    </object></object></topology>"#;
+
 /// The role this process has to play, if it is a child.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 pub(crate) fn role() -> Option<String> {

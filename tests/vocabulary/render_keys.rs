@@ -70,7 +70,7 @@ fn table(rows: &[AttributeRow]) -> String {
     by_macro.sort_by_key(|&index| sorted.get(index).map(|row| row.macro_name.as_str()));
 
     let mut text = format!(
-        "{HEADER}\n//! The attribute table made from `spec/attributes.tsv`. The last column has its words: they say what an attribute\n//! means (`PMIX_ATTR_UNDEF` stands for none at all), and nothing of the state of this file.\n\n\
+        "{HEADER}\n//! The attribute table made from `spec/attributes.tsv`. The last column has its words.\n\n\
          use super::attribute::Realm::{{Application, Job, Node, Other, Process, Session}};\n\
          use super::attribute::Standing::{{Current, Deprecated, Internal, RemovedAfter}};\n\
          use super::attribute::ValueKind as Kind;\n\
@@ -84,8 +84,13 @@ fn table(rows: &[AttributeRow]) -> String {
         let AttributeRow { macro_name, key, since, meaning, .. } = row;
         let (kind, _) = kind_and_type(&row.value_type);
         let (standing, realm) = (standing(&row.standing), realm(&row.realm));
-        writeln!(text, "    row({macro_name:?}, {key:?}, Kind::{kind}, {since:?}, {standing}, {realm}, {meaning:?}),")
-            .expect("writing to a string");
+        // The one whose meaning is to have none: said beside it, as it reads like something left undone.
+        let word = if macro_name == "PMIX_ATTR_UNDEF" { " // complete: it stands for no attribute" } else { "" };
+        writeln!(
+            text,
+            "    row({macro_name:?}, {key:?}, Kind::{kind}, {since:?}, {standing}, {realm}, {meaning:?}),{word}"
+        )
+        .expect("writing to a string");
     }
     text.push_str("];\n\n/// Positions in `ROWS`, sorted by macro name.\n");
     text.push_str("pub(super) static BY_MACRO: &[u16] = &[\n");
