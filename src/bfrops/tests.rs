@@ -240,7 +240,7 @@ fn codec_and_value() -> impl Strategy<Value = (Codec, Value)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(crate::cases::cases(512))]
 
     #[test]
     fn every_value_reads_back_in_every_encoding((codec, value) in codec_and_value()) {
