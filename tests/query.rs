@@ -1,5 +1,5 @@
 //! What a Get answers, a query answers with the same value, of every realm.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use clap::Args;
 
 use super::super::Outcome;
-use super::figure::{Figure, compare_with, figures};
+use super::figure::{compare_with, compare_with_first, figures};
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
 use super::output::{Output, progress};
@@ -267,15 +267,6 @@ fn store() -> Store {
 
 fn job() -> Result<Namespace, Failure> {
     Ok(Namespace::new("bench-job")?)
-}
-
-/// Compares the figures of one name with the first of them: what should not depend on the size has ratio 1.
-fn compare_with_first(figures: &mut [Figure], name: &str) {
-    let mut of_name = figures.iter_mut().filter(|figure| figure.name == name);
-    if let Some(first) = of_name.next() {
-        let reference = Figure { name: first.label(), ..first.clone() };
-        of_name.for_each(|figure| figure.compare(&reference));
-    }
 }
 
 #[cfg(test)]
