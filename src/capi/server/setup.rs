@@ -44,9 +44,11 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         let process = state::current()?;
         let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         // SAFETY: the caller's contract.
-        unsafe { from_c::namespace(nspace, None) }?;
+        let namespace = unsafe { from_c::namespace(nspace, None) }?;
         // SAFETY: the caller's contract.
         let mut infos = unsafe { from_c::infos(info, ninfo) }?;
+        // Here one server says so; later each node's would.
+        changes_of(&namespace, &infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (variables, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
         let wants_all = asked(keys::SETUP_APP_ALL) || variables == others;
@@ -128,11 +130,7 @@ pub unsafe extern "C" fn PMIx_server_setup_local_support(
         let namespace = unsafe { from_c::namespace(nspace, None) }?;
         // SAFETY: the caller's contract.
         let infos: Vec<Info> = unsafe { from_c::infos(info, ninfo) }?;
-        let changes: Vec<Change> = infos.iter().filter_map(Change::of).collect();
-        if let Some(name) = changes.iter().map(Change::name).find(|name| !is_variable(name)) {
-            tracing::warn!(%namespace, ?name, "no variable can have this name; nothing is set up");
-            return Err(Failure(Status::ERR_BAD_PARAM));
-        }
+        let changes = changes_of(&namespace, &infos)?;
         let values: Vec<Info> = infos.iter().flat_map(values_of).collect();
         give(process, &namespace, values)?;
         process.environments.lock().insert(namespace, changes);
@@ -174,6 +172,16 @@ fn give(process: &ServerProcess, namespace: &Namespace, values: Vec<Info>) -> Re
         }
     }
     Ok(())
+}
+
+/// The changes of the environment among infos.
+fn changes_of(namespace: &Namespace, infos: &[Info]) -> Result<Vec<Change>, Failure> {
+    let changes: Vec<Change> = infos.iter().filter_map(Change::of).collect();
+    if let Some(name) = changes.iter().map(Change::name).find(|name| !is_variable(name)) {
+        tracing::warn!(%namespace, ?name, "no variable can have this name; nothing is set up");
+        return Err(Failure(Status::ERR_BAD_PARAM));
+    }
+    Ok(changes)
 }
 
 fn is_variable(name: &Text) -> bool {
