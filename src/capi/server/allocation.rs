@@ -169,6 +169,10 @@ impl<'a> Wish<'a> {
             description.extend(endpoints.of_node(node, of_node));
             description.extend(ranks.into_iter().filter_map(|rank| endpoints.of_process(rank, of_process)));
         }
+        if !is_everywhere {
+            // The answer says that nothing of the kind is given; half of the job must not have some all the same.
+            description.clear();
+        }
         let mut given = vec![Info::new(self.id.clone(), Value::info_array(description))];
         for info in &self.asked {
             given.extend(self.given(info, is_everywhere)?);
@@ -323,6 +327,19 @@ mod tests {
 
     fn layout() -> Layout {
         Layout::of(&[info("pmix.nmap", "n0,n1"), info("pmix.pmap", "0,1;2")]).unwrap()
+    }
+
+    /// The answer said that there were none, and the processes of one node had theirs.
+    #[test]
+    fn endpoints_that_not_every_node_has_are_given_to_none() {
+        let mut inventories = Inventories::default();
+        let blob = Inventory { node: "n0".to_owned(), ..delivered().of("n0").unwrap().clone() }.encode().unwrap();
+        inventories.deliver([blob.as_slice()]).unwrap();
+        let wishes = [info("pmix.alloc.endpts", Value::Size(1)), info("pmix.alloc.endpts.nd", Value::Size(1))];
+        let whole = ask(&wishes, &delivered()).unwrap();
+        let half = ask(&wishes, &inventories).unwrap();
+        assert_eq!((names(&whole).len(), elements(&whole[0].value).count()), (3, 5));
+        assert_eq!((names(&half), elements(&half[0].value).count()), (vec!["net"], 0));
     }
 
     /// The answer said that it was given, and no process found it.

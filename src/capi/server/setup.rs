@@ -253,6 +253,25 @@ mod tests {
         assert_eq!(found, [None, Some(2), Some(3), Some(4), Some(5)], "the first is in the description");
     }
 
+    /// The second registration of a job whose first was refused had nothing of what the job had been given.
+    #[test]
+    fn what_a_job_was_given_outlives_a_registration_that_is_refused() {
+        let _only = state::ONLY_SERVER.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let process = server(directory.path());
+        let namespace = Namespace::new("job").unwrap();
+        assert!(give(&process, &namespace, value("site.a", 1)).is_ok());
+        let taken = process.allocated.lock().get(&namespace).cloned().unwrap();
+        process.described.lock().insert(namespace.clone());
+        note(&process, &namespace, Some(&taken), false);
+        assert_eq!(left(&process, &namespace), value("site.a", 1));
+        assert!(!process.described.lock().contains(&namespace));
+        process.described.lock().insert(namespace.clone());
+        register(&process, &namespace);
+        note(&process, &namespace, Some(&taken), true);
+        assert_eq!(left(&process, &namespace), []);
+    }
+
     fn value(name: &'static str, number: u32) -> Vec<Info> {
         vec![Info::new(Key::from_static(name), number)]
     }
