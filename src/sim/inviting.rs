@@ -398,7 +398,7 @@ impl World {
         let told = infos.iter().find(|info| info.key.as_str() == keys::QUERY_GROUP_MEMBERSHIP.name());
         let told = told.map(|info| procs_in(&info.value)).unwrap_or_default();
         let is_member = |member: &ProcId| group.members.contains(member);
-        let stays = |member: &&ProcId| !known.left.contains(*member);
+        let stays = |member: &&ProcId| !self.parties.has_left(&party.1, member);
         if !told.iter().all(is_member) || !group.members.iter().filter(stays).all(|member| told.contains(member)) {
             let what = format!("process {process} is in {party:?} of {group:?}, and its server says {told:?}");
             self.rules.breaks(Rule::Membership, || what);
@@ -413,10 +413,8 @@ impl World {
         for (party, known) in &self.parties.all {
             let accepts = |proc: &ProcId| *proc == party.0 || known.accepted.contains(proc);
             let is_due = known.invited.iter().all(accepts) && known.declined.is_empty() && !known.somebody_left;
-            let is_whole = known.formed.as_ref().is_some_and(|group| group.members == known.invited);
-            let (rules, entered) = (&mut self.rules, known.entered.len());
-            if is_due && !(is_whole && entered == known.invited.len()) {
-                rules.breaks(Rule::Membership, || format!("all accepted {party:?}, and it came to {known:?}"));
+            if is_due && !known.is_kept(&party.0) {
+                self.rules.breaks(Rule::Membership, || format!("all accepted {party:?}, and it came to {known:?}"));
             }
         }
     }

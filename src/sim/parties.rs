@@ -4,6 +4,7 @@
 //! Source: PMIx Standard, "Process Sets and Groups" (invite, join, leave) and "Event Notification".
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::queue::ServerId;
 use crate::events::Event;
@@ -43,6 +44,8 @@ pub(super) struct Party {
     pub(super) has_lost_leader: bool,
     /// Somebody who was invited had left before it was over.
     pub(super) somebody_left: bool,
+    /// Who had left before it could have heard how it ended, or could say to its server that it is in.
+    pub(super) left_early: BTreeSet<ProcId>,
     /// Its leader could not tell.
     pub(super) is_untold: bool,
 }
@@ -71,6 +74,28 @@ impl Party {
             *proc == leader || (self.heard.get(*proc) == Some(&true) && !self.heard_ended.contains(*proc))
         };
         self.invited.iter().filter(has_said_yes).cloned().collect()
+    }
+
+    /// Whether everybody must be in the group, where all have accepted and nothing went wrong: it is of all, and all are told so, of
+    /// whom those enter who have not left by then. Who finalizes while it leads tells nobody.
+    pub(super) fn is_kept(&self, leader: &ProcId) -> bool {
+        let is_whole = self.formed.as_ref().is_some_and(|group| group.members == self.invited);
+        let is_told = self.is_told || !self.left_early.contains(leader);
+        let has_entered = |proc: &ProcId| self.entered.contains(proc) || self.left_early.contains(proc);
+        is_whole && (!is_told || self.invited.iter().all(has_entered))
+    }
+
+    /// A process that was invited, or who invited it, has gone.
+    fn lose(&mut self, proc: &ProcId, is_leader: bool, now: Time) {
+        if self.over_since.is_none_or(|over| now <= over + TRAVEL_MAX) && (is_leader || self.invited.contains(proc)) {
+            self.left_early.insert(proc.clone());
+        }
+        self.somebody_left |= self.over_since.is_none() && self.invited.contains(proc);
+        self.has_lost_leader |= is_leader;
+        if is_leader {
+            self.is_leaderless |= !self.is_told;
+            self.over_since.get_or_insert(now);
+        }
     }
 }
 
@@ -173,6 +198,12 @@ impl Parties {
         Some(format!("{listener:?} of {proc} never heard of event {number} ({status}) of {source}"))
     }
 
+    /// Whether a process has said that it is in no group of this name any more. What is said of one is heard of all of that name: a
+    /// group has nothing else that says which it is. There are two where several take a leader's place at once.
+    pub(super) fn has_left(&self, id: &Text, proc: &ProcId) -> bool {
+        self.all.iter().any(|((_, name), party)| name == id && party.left.contains(proc))
+    }
+
     /// A process offers to lead in the place of another.
     pub(super) fn volunteers(&mut self, proc: &ProcId) {
         self.gone.remove(proc);
@@ -209,12 +240,7 @@ impl Parties {
     pub(super) fn left(&mut self, proc: &ProcId, now: Time) {
         self.gone.insert(proc.clone());
         for ((leader, _), party) in &mut self.all {
-            party.somebody_left |= party.over_since.is_none() && party.invited.contains(proc);
-            party.has_lost_leader |= leader == proc;
-            if leader == proc {
-                party.is_leaderless |= !party.is_told;
-                party.over_since.get_or_insert(now);
-            }
+            party.lose(proc, leader == proc, now);
         }
     }
 }
@@ -235,6 +261,9 @@ fn number_of(info: &[Info]) -> Option<u64> {
     info.iter().find(|info| info.key.as_str() == NUMBER)?.value.as_u64()
 }
 
+/// How long it takes, where there are no faults, until all have heard of something and have told their servers so: up, over, down, and
+/// up again or back, each 0.2 ms at most (`World::latency`).
+const TRAVEL_MAX: Duration = Duration::from_millis(1);
 /// What the events of processes carry, to be told apart.
 const NUMBER: &str = "sim.event";
 
@@ -286,6 +315,45 @@ mod tests {
             parties.left(&proc(3), Time::ZERO);
             assert_eq!(is_comparable(&mut parties, 1, 2), is_told);
         }
+    }
+
+    /// What is excused in haste is excused in nobody who had the time.
+    #[test]
+    fn all_who_stay_long_enough_are_in_the_group() {
+        let formed = Some(Group { members: [0, 1].map(proc).to_vec(), number: None });
+        let soon = Time::ZERO + Duration::from_micros(800);
+        let later = Time::ZERO + Duration::from_millis(2);
+        for (who, when, is_told, is_kept) in [
+            (1, soon, true, true),
+            (1, later, true, false),
+            (1, soon, false, true),
+            (0, soon, true, false),
+            (0, soon, false, true),
+            (0, later, false, false),
+        ] {
+            let invited = [0, 1].map(proc).to_vec();
+            let others = [1 - who].map(proc).into();
+            let over_since = Some(Time::ZERO);
+            let formed = formed.clone();
+            let mut party = Party { invited, formed, over_since, is_told, entered: others, ..Party::default() };
+            if (who, is_told) == (0, true) {
+                party.entered.clear();
+            }
+            party.lose(&proc(who), who == 0, when);
+            assert_eq!(party.is_kept(&proc(0)), is_kept, "{who} leaves at {when:?}, {is_told}");
+            party.formed = Some(Group { members: vec![proc(0)], number: None });
+            assert!(!party.is_kept(&proc(0)), "whoever has accepted is in it");
+        }
+    }
+
+    /// Two led in the place of one, and formed groups of one name.
+    #[test]
+    fn who_leaves_a_group_has_left_all_of_that_name() {
+        let party = |leader: u32| ((proc(leader), Text::from("g")), Party::default());
+        let mut parties = Parties { all: [party(0), party(1)].into(), ..Parties::default() };
+        parties.all.values_mut().take(1).for_each(|party| drop(party.left.insert(proc(2))));
+        assert!(parties.has_left(&Text::from("g"), &proc(2)) && !parties.has_left(&Text::from("g"), &proc(3)));
+        assert!(!parties.has_left(&Text::from("h"), &proc(2)));
     }
 
     /// Seed 153972: the host took long to answer, and meanwhile one who had heard of the event had ended and come again.
