@@ -351,7 +351,7 @@ mod tests {
     fn who_leaves_a_group_has_left_all_of_that_name() {
         let party = |leader: u32| ((proc(leader), Text::from("g")), Party::default());
         let mut parties = Parties { all: [party(0), party(1)].into(), ..Parties::default() };
-        parties.all.values_mut().take(1).for_each(|party| drop(party.left.insert(proc(2))));
+        parties.all.values_mut().take(1).for_each(|party| party.left.extend([proc(2)]));
         assert!(parties.has_left(&Text::from("g"), &proc(2)) && !parties.has_left(&Text::from("g"), &proc(3)));
         assert!(!parties.has_left(&Text::from("h"), &proc(2)));
     }
