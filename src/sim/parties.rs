@@ -12,7 +12,7 @@ use crate::keys;
 use crate::proto::Tag;
 use crate::proto::notification::Event as Notification;
 use crate::server::PeerId;
-use crate::types::{Info, Key, ProcId, Status, Text, Time, Value};
+use crate::types::{Info, Key, Namespace, ProcId, Status, Text, Time, Value};
 
 /// Names an invitation: a leader invites to a group once.
 pub(super) type PartyId = (ProcId, Text);
@@ -25,6 +25,10 @@ pub(super) struct Party {
     /// Who has said yes or no at some time, whether anybody heard of it or not.
     pub(super) accepted: BTreeSet<ProcId>,
     pub(super) declined: BTreeSet<ProcId>,
+    /// Who has said yes in several lives.
+    pub(super) accepted_again: BTreeSet<ProcId>,
+    /// Who has accepted and was told that there will be no group.
+    pub(super) given_up: BTreeSet<ProcId>,
     /// What each said first of what its leader has heard.
     heard: BTreeMap<ProcId, bool>,
     /// Who has ended, as far as its leader has heard.
@@ -48,6 +52,8 @@ pub(super) struct Party {
     pub(super) left_early: BTreeSet<ProcId>,
     /// Its leader could not tell.
     pub(super) is_untold: bool,
+    /// Events about it were lost, or a server that was to carry them.
+    is_lossy: bool,
 }
 
 /// A group as each of its members is told of it.
@@ -74,6 +80,22 @@ impl Party {
             *proc == leader || (self.heard.get(*proc) == Some(&true) && !self.heard_ended.contains(*proc))
         };
         self.invited.iter().filter(has_said_yes).cloned().collect()
+    }
+
+    /// A process says yes.
+    pub(super) fn accept(&mut self, proc: ProcId) {
+        if !self.accepted.insert(proc.clone()) {
+            self.accepted_again.insert(proc);
+        }
+    }
+
+    pub(super) fn has_member(&self, proc: &ProcId) -> bool {
+        self.formed.as_ref().is_some_and(|group| group.members.contains(proc))
+    }
+
+    /// Whether it is about everybody's business whom this holds for.
+    fn concerns(&self, leader: &ProcId, is_meant: impl Fn(&ProcId) -> bool) -> bool {
+        is_meant(leader) || self.invited.iter().any(is_meant)
     }
 
     /// Whether everybody must be in the group, where all have accepted and nothing went wrong: it is of all, and all are told so, of
@@ -126,8 +148,8 @@ pub(super) struct Parties {
     selected: BTreeMap<(u32, Text), ProcId>,
     /// Who has gone, and has not offered to lead since.
     gone: BTreeSet<ProcId>,
-    /// Events were lost, or those who were to carry them: nobody can be sure to hear of anything.
-    pub(super) is_lossy: bool,
+    /// Jobs that servers were told to forget: who was in a group with their processes can't be sure to hear of anything.
+    forgotten: BTreeSet<Namespace>,
 }
 
 impl Parties {
@@ -198,6 +220,32 @@ impl Parties {
         Some(format!("{listener:?} of {proc} never heard of event {number} ({status}) of {source}"))
     }
 
+    /// An event, or all that goes by way of a server, does not reach these processes, nor what they say others. Nobody in a group with them
+    /// can be sure to hear of anything.
+    pub(super) fn lose_news(&mut self, id: Option<&Text>, is_cut_off: impl Fn(&ProcId) -> bool) {
+        for ((leader, name), party) in &mut self.all {
+            let is_meant = id.is_none_or(|id| id == name);
+            party.is_lossy |= is_meant && party.concerns(leader, &is_cut_off);
+        }
+    }
+
+    /// Servers are told to forget a job.
+    pub(super) fn forget(&mut self, namespace: Namespace) {
+        self.forgotten.insert(namespace);
+    }
+
+    /// Whether those who are asked may miss something.
+    pub(super) fn is_lossy(&self, id: &PartyId) -> bool {
+        let is_forgotten = |proc: &ProcId| self.forgotten.contains(&proc.namespace);
+        self.all.get(id).is_some_and(|party| party.is_lossy || party.concerns(&id.0, is_forgotten))
+    }
+
+    /// Whether a process may miss something of what is said of a name.
+    pub(super) fn may_miss(&self, proc: &ProcId, id: &Text) -> bool {
+        let mut same = self.all.iter().filter(|((_, name), _)| name == id);
+        same.any(|(id, party)| party.concerns(&id.0, |other| other == proc) && self.is_lossy(id))
+    }
+
     /// Whether a process has said that it is in no group of this name any more. What is said of one is heard of all of that name: a
     /// group has nothing else that says which it is. There are two where several take a leader's place at once.
     pub(super) fn has_left(&self, id: &Text, proc: &ProcId) -> bool {
@@ -257,6 +305,11 @@ pub(super) fn group_of(info: &[Info]) -> Option<Text> {
     if let Value::String(id) = &info.value { Some(id.clone()) } else { None }
 }
 
+/// Whether it is not a server's own.
+pub(super) fn is_told_by_process(info: &[Info]) -> bool {
+    number_of(info).is_some()
+}
+
 fn number_of(info: &[Info]) -> Option<u64> {
     info.iter().find(|info| info.key.as_str() == NUMBER)?.value.as_u64()
 }
@@ -270,7 +323,6 @@ const NUMBER: &str = "sim.event";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Namespace;
 
     fn proc(rank: u32) -> ProcId {
         ProcId::new(Namespace::new("job").unwrap(), rank)
