@@ -11,6 +11,7 @@ use super::parties::{PartyId, affected, group_of};
 use super::process::State;
 use super::program::Invite;
 use super::queue::ToClient;
+use super::setup::STOPPED_FOR;
 use super::world::World;
 use crate::client::{Acceptance, Construction, ENDINGS, addressed};
 use crate::events::Event as Happened;
@@ -18,7 +19,7 @@ use crate::keys;
 use crate::proto::notification::Event as Notification;
 use crate::proto::{Command, GROUP_VERDICT, Notify};
 use crate::server::PeerId;
-use crate::types::{Info, Key, ProcId, Status, Value};
+use crate::types::{Info, Key, ProcId, Status, Time, Value};
 
 impl World {
     /// An event reaches a process.
@@ -86,7 +87,11 @@ impl World {
     fn hear_of_leader(&mut self, peer: PeerId, process: u32, own: ProcId, event: &Notification) {
         let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
         let is_in_order = [Faults::DELAY, Faults::REORDER].iter().all(|kind| self.dice.stream(*kind).is_none());
-        let before = self.parties.note_selected(process, &own, &id, &leader);
+        // Who was stopped hears all at once of what was said one after the other.
+        let was_stopped = self
+            .process(process)
+            .is_none_or(|of| of.stopped_until > Time::ZERO && self.now < of.stopped_until + STOPPED_FOR);
+        let before = self.parties.note_selected(self.now, process, &own, &id, &leader).filter(|_| !was_stopped);
         if let Some(before) =
             before.filter(|before| *before < leader && is_in_order && !self.parties.may_miss(&own, &id))
         {

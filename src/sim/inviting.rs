@@ -130,6 +130,7 @@ impl World {
         let id = wishes.name.clone();
         let party = self.parties.all.entry((own.clone(), id.clone())).or_default();
         (party.invited, party.is_optional, party.is_told) = (guests.clone(), wishes.is_optional, false);
+        party.begun = self.now;
         let (wait, leader) = (self.next_call(peer), own.clone());
         let invitation = Invitation::new(id.clone(), own, servers(), guests);
         let leading = Leading { invitation, leader, wishes, wait, is_awaited, has_failed: false };
@@ -257,7 +258,6 @@ impl World {
             known.formed = is_formed.then(|| group.clone());
             known.over_since = Some(self.now);
         }
-        self.check_announcement(&party);
         let mut announcements = leading.invitation.announcements(conclusion, number).into_iter();
         if let Some((status, info)) = announcements.next() {
             let step = match is_formed {

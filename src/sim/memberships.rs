@@ -28,15 +28,6 @@ impl World {
         }
     }
 
-    /// A leader has made up its mind: none of the members was told before that there would be no group.
-    pub(super) fn check_announcement(&mut self, party: &PartyId) {
-        let Some(known) = self.parties.all.get(party) else { return };
-        if let Some(member) = known.given_up.iter().find(|proc| known.has_member(proc)) {
-            let what = format!("{member} was told that {party:?} came to nothing, and is to be in it");
-            self.rules.breaks(Rule::Membership, || what);
-        }
-    }
-
     /// Nobody waits for what is over.
     pub(super) fn check_wait(&mut self, process: u32, party: &PartyId, since: Time) {
         let stopped = self.process(process).map_or(self.now, |of| of.stopped_until);
@@ -56,7 +47,7 @@ impl World {
     /// be in it for the sake of an earlier one.
     pub(super) fn check_abort(&mut self, process: u32, party: &PartyId) {
         let own = self.own(process);
-        let Some(known) = self.parties.all.get_mut(party).filter(|known| !known.accepted_again.contains(&own)) else {
+        let Some(known) = self.parties.all.get(party).filter(|known| !known.accepted_again.contains(&own)) else {
             return;
         };
         let goes_on = known.over_since.is_none() && !known.is_untold;
@@ -65,7 +56,6 @@ impl World {
                 format!("process {process} is told that {party:?} came to nothing, and it is {:?}", known.formed);
             self.rules.breaks(Rule::Membership, || what);
         }
-        known.given_up.insert(own);
     }
 
     /// Who has accepted is told that its leader has ended.

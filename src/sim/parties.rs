@@ -20,6 +20,8 @@ pub(super) type PartyId = (ProcId, Text);
 /// One invitation.
 #[derive(Debug, Default)]
 pub(super) struct Party {
+    /// When its leader began to ask.
+    pub(super) begun: Time,
     pub(super) invited: Vec<ProcId>,
     pub(super) is_optional: bool,
     /// Who has said yes or no at some time, whether anybody heard of it or not.
@@ -27,8 +29,6 @@ pub(super) struct Party {
     pub(super) declined: BTreeSet<ProcId>,
     /// Who has said yes in several lives.
     pub(super) accepted_again: BTreeSet<ProcId>,
-    /// Who has accepted and was told that there will be no group.
-    pub(super) given_up: BTreeSet<ProcId>,
     /// What each said first of what its leader has heard.
     heard: BTreeMap<ProcId, bool>,
     /// Who has ended, as far as its leader has heard.
@@ -144,8 +144,8 @@ pub(super) struct Parties {
     under_way: BTreeMap<(PeerId, Tag), Told>,
     reached: BTreeMap<PeerId, BTreeSet<u64>>,
     last: u64,
-    /// Who was last said to lead in the place of another, to whom.
-    selected: BTreeMap<(u32, Text), ProcId>,
+    /// Who was last said to lead in the place of another, to whom and when.
+    selected: BTreeMap<(u32, Text), (ProcId, Time)>,
     /// Who has gone, and has not offered to lead since.
     gone: BTreeSet<ProcId>,
     /// Jobs that servers were told to forget: who was in a group with their processes can't be sure to hear of anything.
@@ -258,12 +258,22 @@ impl Parties {
     }
 
     /// A process hears who leads from now on. Gives who did before, if the place was free only once: no other leader of that
-    /// name has gone, nor has the one that had taken the place.
-    pub(super) fn note_selected(&mut self, process: u32, own: &ProcId, id: &Text, leader: &ProcId) -> Option<ProcId> {
+    /// name has gone, nor has the one that had taken the place, and that has invited or need not have yet.
+    pub(super) fn note_selected(
+        &mut self,
+        now: Time,
+        process: u32,
+        own: &ProcId,
+        id: &Text,
+        leader: &ProcId,
+    ) -> Option<ProcId> {
         let is_lost = |(_, party): &(&PartyId, &Party)| party.is_leaderless && party.invited.contains(own);
         let lost = self.all.iter().filter(|((_, name), _)| name == id).filter(is_lost).count();
-        let before = self.selected.insert((process, id.clone()), leader.clone());
-        before.filter(|before| lost <= 1 && !self.gone.contains(before))
+        let (before, since) = self.selected.insert((process, id.clone()), (leader.clone(), now))?;
+        let invites = |party: &Party| party.begun >= since;
+        let has_invited = || self.all.get(&(before.clone(), id.clone())).is_some_and(invites);
+        let is_kept = now < since + PLACE_KEPT || has_invited();
+        (lost <= 1 && is_kept && !self.gone.contains(&before)).then_some(before)
     }
 
     /// A connection leaves: nothing reaches it from now on.
@@ -317,6 +327,8 @@ fn number_of(info: &[Info]) -> Option<u64> {
 /// How long it takes, where there are no faults, until all have heard of something and have told their servers so: up, over, down, and
 /// up again or back, each 0.2 ms at most (`World::latency`).
 const TRAVEL_MAX: Duration = Duration::from_millis(1);
+/// How long a leader's place is kept for one who has taken it and does not invite, as far as those see it who hear of that a little later.
+const PLACE_KEPT: Duration = Duration::from_secs(55);
 /// What the events of processes carry, to be told apart.
 const NUMBER: &str = "sim.event";
 
@@ -335,8 +347,12 @@ mod tests {
 
     /// Process 3 hears that one leads, and then another. Gives whether they had to be one place's.
     fn is_comparable(parties: &mut Parties, first: u32, then: u32) -> bool {
-        parties.note_selected(3, &proc(3), &Text::from("g"), &proc(first));
-        parties.note_selected(3, &proc(3), &Text::from("g"), &proc(then)) == Some(proc(first))
+        is_comparable_after(parties, (first, Time::ZERO), then)
+    }
+
+    fn is_comparable_after(parties: &mut Parties, (first, at): (u32, Time), then: u32) -> bool {
+        parties.note_selected(Time::ZERO, 3, &proc(3), &Text::from("g"), &proc(first));
+        parties.note_selected(at, 3, &proc(3), &Text::from("g"), &proc(then)) == Some(proc(first))
     }
 
     /// Seed 15500: two had offered to lead, and the lower one, which led, had ended.
@@ -350,6 +366,17 @@ mod tests {
         assert!(!is_comparable(&mut parties, 1, 2));
         parties.volunteers(&proc(1));
         assert!(is_comparable(&mut parties, 1, 2), "it has come again");
+    }
+
+    #[test]
+    fn a_place_is_nobodys_for_ever_who_does_not_invite() {
+        for (invites, seconds, is_kept) in [(false, 50, true), (false, 61, false), (true, 61, true)] {
+            let mut parties = Parties { all: [invited(0)].into(), ..Parties::default() };
+            parties.left(&proc(0), Time::ZERO);
+            parties.all.extend(invites.then(|| invited(1)));
+            let later = Time::ZERO + Duration::from_secs(seconds);
+            assert_eq!(is_comparable_after(&mut parties, (1, later), 2), is_kept, "{invites} {seconds}");
+        }
     }
 
     /// It had made up its mind how its own invitation ended, but its server never heard of that.
