@@ -48,6 +48,10 @@ pub mod sim;
 pub mod topo;
 pub mod types;
 
+#[cfg(test)]
+#[path = "../tests/support/cases.rs"]
+mod cases;
+
 pub use api::*;
 
 /// The examples of the README, compiled.

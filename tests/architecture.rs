@@ -247,3 +247,47 @@ fn function_lengths(code: &str) -> Vec<(String, usize)> {
     }
     lengths
 }
+
+/// A number in a suite's configuration stands above `PROPTEST_CASES`: five suites tried what they always try, however many cases
+/// `make explore` was asked for.
+#[test]
+fn random_suites_try_as_many_cases_as_are_asked_for() {
+    let helper = root().join("tests/support/cases.rs");
+    let of_tests = ["src", "tests", "benches"].map(|folder| root().join(folder));
+    let (mut pending, mut offences, mut suites) = (Vec::from(of_tests), Vec::new(), 0);
+    while let Some(folder) = pending.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") && path != helper {
+                let text = fs::read_to_string(&path).unwrap();
+                suites += text.matches("proptest! {").count();
+                if fixes_its_cases(&text) {
+                    offences.push(path.display().to_string());
+                }
+            }
+        }
+    }
+    assert!(suites > 20, "{suites} random suites found");
+    assert!(offences.is_empty(), "a number of cases that is not `cases::cases(..)`:\n{}", offences.join("\n"));
+}
+
+/// Whether it calls the constructor for that, or names the member of a configuration.
+fn fixes_its_cases(text: &str) -> bool {
+    let called = ["with", "_cases("].concat(); // This file is looked at, too.
+    let configured = text.split("Config {").skip(1).filter_map(|rest| rest.split('}').next());
+    let mut members = configured.flat_map(|members| members.split([',', '\n']));
+    text.contains(&called) || members.any(|member| ["cases", "cases:"].contains(&leading(member)))
+}
+
+fn leading(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or_default()
+}
+
+#[test]
+fn a_suite_that_fixes_its_cases_is_seen() {
+    let of = |members: &str| fixes_its_cases(&["Proptest", "Config ", "{ ", members, " }"].concat());
+    assert!(of("cases: 48, ..x") && of("\n    fork: true,\n    cases: N,\n") && of("cases, ..x"));
+    assert!(!of("failure_persistence: None, ..cases::cases(48)") && !of("capabilities, ..x }; let cases: u32 = (1"));
+    assert!(fixes_its_cases(&["proptest_config(P::with", "_cases(5))"].concat()));
+}

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+#[path = "support/cases.rs"]
+mod cases;
 mod support;
 
 use modex::gds::registration::JobDescription;
@@ -185,7 +187,7 @@ fn qualified(client: &Client, whose: &ProcId, key: &str, realm: u32) -> Result<V
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..cases::cases(48) })]
 
     #[test]
     fn every_answer_over_the_socket_equals_the_one_from_the_segment(job in job(), foreign in prop::sample::select(FOREIGN.to_vec())) {

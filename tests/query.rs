@@ -10,7 +10,7 @@ use modex::gds::registration::JobDescription;
 use modex::topo::{Inventory, TopologyError};
 use modex::types::{Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Text, Topology, Value};
 use modex::{Client, GetOptions, LocalHost, Server, TopologySource, keys};
-use support::{TWO_PACKAGES, TestServer, namespace, proc};
+use support::{TWO_PACKAGES, TestServer, description, namespace, proc};
 
 #[test]
 fn client_process() {}
@@ -178,6 +178,44 @@ fn what_a_get_answers_a_query_answers_with_the_same_value() {
     assert_eq!(of_nobody(keys::HOSTNAME.name()), Value::from("node0"));
     assert_eq!(of_nobody(keys::WDIR.name()), Value::from("/first"));
     assert_eq!(of_nobody(keys::JOB_SIZE.name()).as_u32(), Some(4));
+}
+
+/// Where the process map is a rule, the lists of other nodes are stored nowhere: each way makes its own.
+#[test]
+fn who_runs_on_other_nodes_is_got_queried_and_resolved_alike() {
+    let node = TestServer::local();
+    let names = ["node0", "node1", "node2"];
+    let maps = [
+        ("blocks", ["0,1,2", "3,4,5", "6,7"]),
+        ("turns", ["0,3,6", "1,4,7", "2,5"]),
+        ("any", ["0,7", "1,2,5", "3,4,6"]),
+    ];
+    for (job, lists) in maps {
+        let size = lists.join(",").split(',').count().try_into().unwrap();
+        let nodes: Vec<(&str, &str)> = names.into_iter().zip(lists).collect();
+        node.server.register_namespace(&namespace(job), 1, description(size, &nodes)).unwrap();
+        node.register_client(job, 0);
+    }
+    let near = maps.map(|(job, _)| node.connect(job, 0));
+    let far = maps.map(|(job, _)| node.connect_over_tcp(job, 0));
+    // Of one's own job, and of others, of which one's server knows.
+    for (client, (job, lists)) in near.iter().chain(&far).flat_map(|client| maps.map(|map| (client, map))) {
+        for (name, list) in names.into_iter().zip(lists) {
+            let ranks: Vec<u32> = list.split(',').map(|rank| rank.parse().unwrap()).collect();
+            let expected = Values::from([
+                (keys::LOCAL_PEERS.name(), list.into()),
+                (keys::LOCAL_SIZE.name(), u32::try_from(ranks.len()).unwrap().into()),
+                (keys::LOCALLDR.name(), Value::ProcRank(ranks[0].into())),
+            ]);
+            let keys: Vec<&str> = expected.keys().copied().collect();
+            let at = || vec![info(keys::NODE_INFO.name(), true), info(keys::HOSTNAME.name(), name)];
+            let whole = ProcId { rank: Rank::Wildcard, ..proc(job, 0) };
+            assert_eq!(gotten(client, &whole, &at(), &keys), expected, "{name} of {job}");
+            assert_eq!(queried(client, &whole, at(), &keys), expected, "{name} of {job}, queried");
+            let procs: Vec<ProcId> = ranks.iter().map(|rank| proc(job, *rank)).collect();
+            assert_eq!(client.resolve_peers(Some(name), Some(&namespace(job))).unwrap(), procs, "{name} of {job}");
+        }
+    }
 }
 
 /// What follows from the topology.

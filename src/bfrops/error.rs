@@ -2,15 +2,17 @@ use super::Generation;
 use crate::types::{DataType, KeyError, NamespaceError, RankError, Status, TextError};
 
 /// Why bytes of a peer are not the message they should be.
+///
+/// No larger than a pointer: whatever is read is returned beside it, a million times for a large fence, and so in registers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field} at byte {position}: {problem}")]
-pub struct DecodeError {
-    /// What was being read.
-    pub field: &'static str,
-    /// Bytes from the start of the message.
-    pub position: usize,
-    /// What is wrong.
-    pub problem: DecodeProblem,
+#[error("{} at byte {}: {}", .0.field, .0.position, .0.problem)]
+pub struct DecodeError(Box<Details>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Details {
+    field: &'static str,
+    position: usize,
+    problem: DecodeProblem,
 }
 
 /// What is wrong with received bytes.
@@ -154,10 +156,33 @@ pub enum DecodeProblem {
 }
 
 impl DecodeError {
+    #[cold]
+    pub(super) fn new(field: &'static str, position: usize, problem: DecodeProblem) -> Self {
+        Self(Box::new(Details { field, position, problem }))
+    }
+
+    /// What was being read.
+    #[must_use]
+    pub fn field(&self) -> &'static str {
+        self.0.field
+    }
+
+    /// Bytes from the start of the message.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.0.position
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub fn problem(&self) -> &DecodeProblem {
+        &self.0.problem
+    }
+
     /// The status for a peer whose message could not be read.
     #[must_use]
-    pub const fn status(&self) -> Status {
-        match &self.problem {
+    pub fn status(&self) -> Status {
+        match self.problem() {
             DecodeProblem::EndOfMessage { .. } => Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER,
             DecodeProblem::UnknownType { .. } | DecodeProblem::UnregisteredType { .. } => Status::ERR_UNKNOWN_DATA_TYPE,
             DecodeProblem::WrongType { .. } => Status::ERR_PACK_MISMATCH,

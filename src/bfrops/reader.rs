@@ -4,7 +4,7 @@ use super::integer::Integer;
 use super::value::read_lent;
 use super::wire::{DataTypeNumber, Int32, Size};
 use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
-use crate::types::{BARE_NESTING_MAX, DataType, LentEntry, LentKey, LentValue, Value, descend};
+use crate::types::{BARE_NESTING_MAX, DataType, LentEntry, LentKey, Value, descend};
 
 /// Takes pack operations from a message. The only place that compares a foreign length with what is there.
 #[derive(Debug)]
@@ -148,15 +148,21 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
-    /// One pack operation with one value, whose bytes stay where they are if it has many.
+    /// One pack operation with one value, whose bytes stay where they are if it has many. It is added to `entries` under this
+    /// key; without one it is passed over.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
     #[inline]
-    pub fn unpack_lent_value(&mut self, field: &'static str) -> Result<LentValue<'a>, DecodeError> {
+    pub fn unpack_lent_value(
+        &mut self,
+        field: &'static str,
+        key: Option<LentKey<'a>>,
+        entries: &mut Vec<LentEntry<'a>>,
+    ) -> Result<(), DecodeError> {
         self.enter(field);
         self.begin_operation(DataType::Value, 1)?;
-        read_lent(self)
+        read_lent(self, key, entries)
     }
 
     /// One pack operation with keys that stay where they are, each with what is behind it.
@@ -174,7 +180,8 @@ impl<'a> Reader<'a> {
         self.list(count, read_lent_key)
     }
 
-    /// One pack operation with an entry that stays where it is, and what is behind its key, which is likely to be this one.
+    /// One pack operation with an entry that stays where it is. It is added to `entries` if `is_wanted`. Returns its key, which
+    /// is likely to be this one, and what is behind it.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
@@ -182,11 +189,14 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &'static str,
         likely: Option<LentKey<'a>>,
-    ) -> Result<(LentEntry<'a>, &'a [u8]), DecodeError> {
+        is_wanted: impl FnOnce(&LentKey<'a>) -> bool,
+        entries: &mut Vec<LentEntry<'a>>,
+    ) -> Result<(LentKey<'a>, &'a [u8]), DecodeError> {
         self.enter(field);
         self.begin_operation(DataType::Kval, 1)?;
         let (key, note) = read_likely_key(self, likely)?;
-        Ok((LentEntry { key, value: read_lent(self)? }, note))
+        read_lent(self, Some(key).filter(is_wanted), entries)?;
+        Ok((key, note))
     }
 
     /// Reads the bytes just taken as a message of their own. What it holds counts against the same limits.
@@ -210,8 +220,9 @@ impl<'a> Reader<'a> {
 
     /// An error at this place.
     #[must_use]
+    #[cold]
     pub fn error(&self, problem: impl Into<DecodeProblem>) -> DecodeError {
-        DecodeError { field: self.field, position: self.position, problem: problem.into() }
+        DecodeError::new(self.field, self.position, problem.into())
     }
 
     /// Names what is read next, for errors.

@@ -16,7 +16,7 @@ fn packed<E: Encoding>(codec: Codec, value: &E::Value) -> Vec<u8> {
 
 fn unpacked<E: Encoding>(codec: Codec, bytes: &[u8]) -> Result<E::Value, DecodeProblem> {
     let mut reader = Reader::new(bytes, codec, &DecodeLimits::default()).unwrap();
-    reader.unpack::<E>("test").map_err(|error| error.problem)
+    reader.unpack::<E>("test").map_err(|error| error.problem().clone())
 }
 
 /// The bytes behind the count, which is 1.
@@ -173,7 +173,7 @@ fn counts_larger_than_the_message_are_errors() {
     }
     let mut reader = Reader::new(&[0; 10], Codec::V41, &DecodeLimits::default()).unwrap();
     let error = reader.unpack_all::<Info>("directives", 11).unwrap_err();
-    assert_eq!((error.field, error.position), ("directives", 0));
+    assert_eq!((error.field(), error.position()), ("directives", 0));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn every_named_limit_holds_at_its_bound() {
     ] {
         assert_eq!(read(bytes, &at_bound), Ok(()));
         assert!(matches!(
-            read(bytes, &below).unwrap_err().problem,
+            read(bytes, &below).unwrap_err().problem(),
             DecodeProblem::StringTooLong { .. }
                 | DecodeProblem::TooManyElements { .. }
                 | DecodeProblem::TooDeep { .. }
@@ -221,7 +221,7 @@ fn elements_inside_objects_count_against_the_same_limit() {
     let mut reader = Reader::new(&[], Codec::V41, &limits).unwrap();
     let mut read = || reader.inside(&object, Codec::V41, |reader| reader.unpack::<DataArray>("array"));
     assert!(read().is_ok());
-    assert!(matches!(read().unwrap_err().problem, DecodeProblem::TooManyElements { count: 3, limit: 5 }));
+    assert!(matches!(read().unwrap_err().problem(), DecodeProblem::TooManyElements { count: 3, limit: 5 }));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn an_error_says_where_it_is() {
     bytes.pop();
     let mut reader = Reader::new(&bytes, Codec::V41, &DecodeLimits::default()).unwrap();
     let error = reader.unpack::<Kval>("entry").unwrap_err();
-    assert_eq!((error.field, error.position), ("Kval.value", 6));
+    assert_eq!((error.field(), error.position()), ("Kval.value", 6));
     assert_eq!(error.status(), wire::Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER);
 }
 
@@ -240,7 +240,7 @@ fn codec_and_value() -> impl Strategy<Value = (Codec, Value)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(crate::cases::cases(512))]
 
     #[test]
     fn every_value_reads_back_in_every_encoding((codec, value) in codec_and_value()) {

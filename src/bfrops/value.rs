@@ -11,8 +11,8 @@ use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
 use crate::regex::framed_length;
 use crate::types::{
     App, Buffer, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Kval,
-    LentText, LentValue, LocalAddress, Namespace, NetStats, NodePid, NodeStats, Pdata, ProcId, ProcInfo, ProcStats,
-    Query, Rank, Regattr, Regex2, ResourceUnit, Timeval, Value,
+    LentEntry, LentKey, LentText, LentValue, LocalAddress, Namespace, NetStats, NodePid, NodeStats, Pdata, ProcId,
+    ProcInfo, ProcStats, Query, Rank, Regattr, Regex2, ResourceUnit, Timeval, Value,
 };
 
 /// A value: its type, then its content.
@@ -42,20 +42,40 @@ pub(super) fn read_content(reader: &mut Reader<'_>, data_type: DataType) -> Resu
     reader.deeper(data_type, |reader| read_variant(reader, data_type))
 }
 
-/// Reads a value whose bytes, if it is a string or a byte object, stay where they are.
+/// Reads a value whose bytes, if it is a string or a byte object, stay where they are, and adds it to `entries`; without a
+/// key it is passed over.
+///
+/// A byte object, which is what processes post, is put together where it will be: a value that is handed on whole is read
+/// again as soon as it is written, in other pieces, and the processor waits for that.
 #[inline]
-pub(super) fn read_lent<'a>(reader: &mut Reader<'a>) -> Result<LentValue<'a>, DecodeError> {
-    match reader.data_type()? {
-        DataType::String => match read_string(reader)? {
-            Some(bytes) => LentText::new(bytes).map(LentValue::String).map_err(|error| reader.error(error)),
-            None => Ok(LentValue::Value(Cow::Owned(Value::NullString))),
-        },
-        DataType::ByteObject => {
-            let declared = Size::read(reader)?;
-            let length = reader.length(declared)?;
-            Ok(LentValue::ByteObject(reader.take(length)?))
-        }
-        data_type => Ok(LentValue::Value(Cow::Owned(read_content(reader, data_type)?))),
+pub(super) fn read_lent<'a>(
+    reader: &mut Reader<'a>,
+    key: Option<LentKey<'a>>,
+    entries: &mut Vec<LentEntry<'a>>,
+) -> Result<(), DecodeError> {
+    let data_type = reader.data_type()?;
+    if data_type != DataType::ByteObject {
+        let value = read_lent_other(reader, data_type)?;
+        entries.extend(key.map(|key| LentEntry { key, value }));
+        return Ok(());
+    }
+    let declared = Size::read(reader)?;
+    let length = reader.length(declared)?;
+    let bytes = reader.take(length)?;
+    if let Some(key) = key {
+        entries.push(LentEntry { key, value: LentValue::ByteObject(bytes) });
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn read_lent_other<'a>(reader: &mut Reader<'a>, data_type: DataType) -> Result<LentValue<'a>, DecodeError> {
+    if data_type != DataType::String {
+        return Ok(LentValue::Value(Cow::Owned(read_content(reader, data_type)?)));
+    }
+    match read_string(reader)? {
+        Some(bytes) => LentText::new(bytes).map(LentValue::String).map_err(|error| reader.error(error)),
+        None => Ok(LentValue::Value(Cow::Owned(Value::NullString))),
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) mod form {
     pub(crate) const ARCHIVE: u16 = 4;
     /// A string or cpuset that is a null pointer.
     pub(crate) const NULL: u16 = 5;
+    /// The offset of a [`super::DealtMap`], whose text is the value.
+    pub(crate) const DEALT: u16 = 6;
 }
 
 /// Most bytes a cell holds itself: its payload less the NUL.
@@ -66,6 +68,21 @@ pub(crate) mod origin {
     pub(crate) const LOCAL: u8 = 0;
     /// Another node.
     pub(crate) const REMOTE: u8 = 1;
+}
+
+/// A process map that is a rule: the ranks below `end` dealt to the nodes in turns. Its text is what a host spells out,
+/// about seven bytes a rank, with commas within a node and semicolons between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct DealtMap {
+    /// Ranks at a time.
+    pub(crate) block: u32,
+    /// To how many nodes.
+    pub(crate) node_count: u32,
+    /// The first rank that is not dealt.
+    pub(crate) end: u32,
+    /// Zero.
+    pub(crate) reserved: u32,
 }
 
 /// Position and length of an array.
@@ -152,6 +169,9 @@ pub(crate) struct JobHead {
 
 /// No such index.
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// More processes than this no record has.
+pub(crate) const RANKS_MAX: u32 = 1 << 24;
 
 /// More nodes than this no record has.
 pub(crate) const NODES_MAX: u32 = 1 << 24;
@@ -287,7 +307,7 @@ static LAYOUT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Counts changes of meaning that sizes and offsets don't show.
-const FORMAT_REVISION: u32 = 3;
+const FORMAT_REVISION: u32 = 4;
 
 /// Asserts size and offsets of each structure and lists them in one text.
 macro_rules! structures {
@@ -305,6 +325,7 @@ macro_rules! structures {
 structures! {
     Cell 16 { data_type 0 form 2 len 4 payload 8 }
     Entry 24 { id 0 scope 4 origin 5 reserved 6 cell 8 }
+    DealtMap 16 { block 0 node_count 4 end 8 reserved 12 }
     Array 16 { offset 0 count 8 }
     KeyHead 16 { hash 0 len 8 realm 10 reserved_key 11 reserved 12 }
     JobHead 160 {

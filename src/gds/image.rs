@@ -3,11 +3,15 @@
 //! A registration or commit is first built here, completely, with the offsets it will have. Only then is memory of the
 //! segment taken, in one piece. So whatever fails on the way fails before the segment has been touched.
 
-use zerocopy::{Immutable, IntoBytes};
+use std::mem::offset_of;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::cell::Encoded;
 use super::error::StoreError;
-use super::format::{Array, Cell, INLINE_BYTES_MAX, form};
+use super::format::{Array, Cell, DealtMap, INLINE_BYTES_MAX, form};
+use crate::regex::DealtRanks;
+use crate::types::DataType;
 
 /// Bytes that will stand at a known place in the segment.
 #[derive(Debug)]
@@ -110,6 +114,26 @@ impl Image {
         let start = usize::try_from(room.offset.saturating_sub(self.base)).unwrap_or(usize::MAX);
         let room = self.bytes.get_mut(start..).unwrap_or_default();
         room.iter_mut().zip(elements.as_bytes()).for_each(|(to, from)| *to = *from);
+    }
+
+    /// Stores the rule of a process map; returns the cell of its text.
+    pub(crate) fn push_map(&mut self, dealt: DealtRanks) -> Result<Cell, StoreError> {
+        let rule = DealtMap { block: dealt.block(), node_count: dealt.node_count(), end: dealt.end(), reserved: 0 };
+        let payload = self.push_record(&rule)?;
+        Ok(Cell { data_type: DataType::String.to_raw(), form: form::DEALT, len: 0, payload })
+    }
+
+    /// Where the text of a cell begins, which is the one at an index of an array in the image; `None` if the cell has none.
+    pub(crate) fn text_offset(&self, cells: Array, index: u32) -> Option<u64> {
+        let size = u64::try_from(size_of::<Cell>()).ok()?;
+        let offset = cells.offset.checked_add(u64::from(index).checked_mul(size)?)?;
+        let start = usize::try_from(offset.checked_sub(self.base)?).ok().filter(|_| u64::from(index) < cells.count)?;
+        let (cell, _) = Cell::read_from_prefix(self.bytes.get(start..)?).ok()?;
+        match cell.form {
+            form::BYTES => Some(cell.payload),
+            form::INLINE => offset.checked_add(u64::try_from(offset_of!(Cell, payload)).ok()?),
+            _ => None,
+        }
     }
 
     /// Stores what a value needs besides its cell; returns the cell.

@@ -13,6 +13,7 @@ use crate::types::{DataType, Info, Key, Kval, Rank, Value};
 
 /// A part of the job-level information.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum JobEntry<'a> {
     /// A value of the job, or all of the session, an application or a node.
     One(Kval),

@@ -106,7 +106,7 @@ pub struct Texts {
 impl Texts {
     /// Takes texts that stand one behind the other, and where each ends.
     #[must_use]
-    pub const fn new(text: String, ends: Vec<u32>) -> Self {
+    pub(crate) const fn new(text: String, ends: Vec<u32>) -> Self {
         Self { text, ends }
     }
 

@@ -8,11 +8,12 @@ use super::cell::Encoded;
 use super::column::push_column;
 use super::dictionary::KeyId;
 use super::error::{RecordError, StoreError};
-use super::format::{Array, ColumnHead, Entry, HostName, JobHead, NODES_MAX, NONE, NodeId, PartHead};
+use super::format::{Array, Cell, ColumnHead, Entry, HostName, JobHead, NODES_MAX, NONE, NodeId, PartHead, RANKS_MAX};
 use super::image::Image;
-use super::job_record::{Column, ColumnValues, JobRecord};
+use super::job_record::{Column, ColumnValues, JobRecord, Texts};
 use super::limits::StoreLimits;
 use crate::keys;
+use crate::regex::DealtRanks;
 use crate::types::{Key, Value};
 
 /// Ids of the keys that a record uses.
@@ -21,7 +22,7 @@ pub(crate) type KeyIds<'r> = FxHashMap<&'r str, KeyId>;
 /// Refuses a record that contradicts itself as a whole; columns are checked when they are written.
 pub(crate) fn check(record: &JobRecord, limits: &StoreLimits) -> Result<(), RecordError> {
     let within = |what, found, max| if found > max { Err(RecordError::TooLarge { what, found, max }) } else { Ok(()) };
-    within("ranks", record.rank_count, limits.ranks_max)?;
+    within("ranks", record.rank_count, limits.ranks_max.min(RANKS_MAX))?;
     within("nodes", record.node_count, limits.nodes_max.min(NODES_MAX))?;
     match record.own_node {
         Some(own_node) if own_node >= record.node_count => {
@@ -83,7 +84,8 @@ pub(crate) fn push_record(
     ids: &KeyIds<'_>,
     limits: &StoreLimits,
 ) -> Result<PlacedRecord, StoreError> {
-    let mut writer = RecordWriter { image, ids, own_node: record.own_node, value_bytes_max: limits.value_bytes_max };
+    let (own_node, dealt) = (record.own_node, dealt_ranks(record));
+    let mut writer = RecordWriter { image, ids, own_node, dealt, value_bytes_max: limits.value_bytes_max };
     let head_room = writer.image.reserve_array::<JobHead>(1)?;
     let [job, session] = [&record.job, &record.session].map(|values| writer.by_id(values));
     let [job_room, session_room] = [job.len(), session.len()].map(|count| writer.image.reserve_array::<Entry>(count));
@@ -95,15 +97,15 @@ pub(crate) fn push_record(
     let job = writer.fill_table(job_room?, job)?;
     let apps = writer.apps(record)?;
     let sessions = writer.sessions(record, session)?;
-    let host_names = writer.host_names(record)?;
     let (node_ids_are_indexes, node_ids) = writer.node_ids(record)?;
     let before_columns = writer.image.size_bytes();
-    let (node_columns, _) = writer.columns(node_room, node_columns, record.node_count)?;
-    let (proc_columns, proc_keys) = writer.columns(proc_room, proc_columns, record.rank_count)?;
+    let (node_columns, node_heads) = writer.columns(node_room, node_columns, record.node_count)?;
+    let (proc_columns, proc_heads) = writer.columns(proc_room, proc_columns, record.rank_count)?;
     let column_bytes = writer.image.size_bytes().saturating_sub(before_columns);
+    let host_names = writer.host_names(record, &node_heads)?;
     let position = |name: &str| {
         let id = ids.get(name)?;
-        proc_keys.iter().position(|key| *key == id.0).and_then(|at| u32::try_from(at).ok())
+        proc_heads.iter().position(|head| head.key == id.0).and_then(|at| u32::try_from(at).ok())
     };
     let head = JobHead {
         rank_count: record.rank_count,
@@ -134,6 +136,8 @@ struct RecordWriter<'a> {
     image: &'a mut Image,
     ids: &'a KeyIds<'a>,
     own_node: Option<u32>,
+    /// The rule of the process map, if it has one.
+    dealt: Option<DealtRanks>,
     value_bytes_max: u32,
 }
 
@@ -151,13 +155,32 @@ impl RecordWriter<'_> {
 
     fn fill_table(&mut self, room: Array, by_id: ById<'_>) -> Result<Array, StoreError> {
         let mut entries = Vec::with_capacity(by_id.len());
+        let mut shared: FxHashMap<&[u8], Cell> = FxHashMap::default();
         for (id, (key, value)) in by_id {
             let encoded = Encoded::new(value, self.value_bytes_max)
                 .map_err(|reason| StoreError::Value { key: key.clone(), reason })?;
-            entries.push(Entry { id: id.0, cell: self.image.push_value(&encoded)?, ..Entry::default() });
+            let cell = match long_text(value) {
+                None => self.image.push_value(&encoded)?,
+                Some(text) => match (self.rule_of(key, text), shared.get(text)) {
+                    (Some(dealt), _) => self.image.push_map(dealt)?,
+                    (None, Some(cell)) => *cell,
+                    (None, None) => {
+                        let cell = self.image.push_value(&encoded)?;
+                        shared.insert(text, cell);
+                        cell
+                    }
+                },
+            };
+            entries.push(Entry { id: id.0, cell, ..Entry::default() });
         }
         self.image.fill_array(room, &entries);
         Ok(room)
+    }
+
+    /// The rule that a value follows from: of a process map that is spelled out.
+    fn rule_of(&self, key: &Key, text: &[u8]) -> Option<DealtRanks> {
+        let is_map = [keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()].contains(&key.as_str());
+        self.dealt.filter(|dealt| is_map && dealt.is_map_text(text))
     }
 
     fn apps(&mut self, record: &JobRecord) -> Result<Array, StoreError> {
@@ -197,24 +220,29 @@ impl RecordWriter<'_> {
         columns.iter().map(|column| (self.id(&column.key), column)).collect()
     }
 
-    /// Columns by key, their heads in the room taken for them, and the ids of their keys in this order.
+    /// Columns by key, their heads also in the room taken for them.
     fn columns(
         &mut self,
         room: Array,
         by_id: BTreeMap<KeyId, &Column>,
         count: u32,
-    ) -> Result<(Array, Vec<u32>), StoreError> {
+    ) -> Result<(Array, Vec<ColumnHead>), StoreError> {
         let mut heads: Vec<ColumnHead> = Vec::with_capacity(by_id.len());
         for (id, column) in by_id {
             heads.push(push_column(self.image, column, id, count, self.own_node, self.value_bytes_max)?);
         }
-        let ids = heads.iter().map(|head| head.key).collect();
         self.image.fill_array(room, &heads);
-        Ok((room, ids))
+        Ok((room, heads))
     }
 
-    /// Names and aliases of all nodes, by hash. Of a name that two nodes have the first counts.
-    fn host_names(&mut self, record: &JobRecord) -> Result<Array, StoreError> {
+    /// Names and aliases of all nodes, by hash. Of a name that two nodes have the first counts. `heads` are those of the
+    /// nodes' columns: a name that is a text there is not written again.
+    fn host_names(&mut self, record: &JobRecord, heads: &[ColumnHead]) -> Result<Array, StoreError> {
+        let of_name = |column: &&Column| column.key.as_str() == keys::HOSTNAME.name();
+        let written = record.node_columns.iter().rfind(of_name).and_then(|column| {
+            let ColumnValues::Texts(texts) = &column.values else { return None };
+            Some((texts, heads.iter().find(|head| head.key == self.id(&column.key).0)?.cells))
+        });
         let mut names: Vec<(u64, u32, &str)> = Vec::new();
         for column in &record.node_columns {
             let is_alias = column.key.as_str() == keys::HOSTNAME_ALIASES.name();
@@ -232,8 +260,14 @@ impl RecordWriter<'_> {
         names.dedup();
         let mut entries = Vec::with_capacity(names.len());
         for (hash, node, name) in names {
+            let is_it = |texts: &Texts| usize::try_from(node).is_ok_and(|node| texts.get(node) == Some(name));
+            let cells = written.filter(|(texts, _)| is_it(texts)).map(|(_, cells)| cells);
+            let offset = match cells.and_then(|cells| self.image.text_offset(cells, node)) {
+                Some(offset) => offset,
+                None => self.image.push(1, name.as_bytes())?,
+            };
             let len = u32::try_from(name.len()).unwrap_or(u32::MAX);
-            entries.push(HostName { hash, name: self.image.push(1, name.as_bytes())?, len, node });
+            entries.push(HostName { hash, name: offset, len, node });
         }
         self.image.push_array(&entries)
     }
@@ -258,6 +292,26 @@ impl RecordWriter<'_> {
         self.ids.get(key.as_str()).copied().unwrap_or(KeyId(0))
     }
 }
+
+/// The rule of the process map: the one that the lists of local peers follow.
+fn dealt_ranks(record: &JobRecord) -> Option<DealtRanks> {
+    record.node_columns.iter().find_map(|column| match column.values {
+        ColumnValues::RankLists(dealt) => Some(dealt),
+        _ => None,
+    })
+}
+
+/// The bytes of a string that grows with the job: worth a look whether it stands elsewhere already, or follows from
+/// a rule and is made again when somebody asks. A shorter one is lent at every Get.
+fn long_text(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::String(text) => Some(text.as_bytes()).filter(|bytes| bytes.len() >= LONG_TEXT_BYTES),
+        _ => None,
+    }
+}
+
+/// See [`long_text`].
+const LONG_TEXT_BYTES: usize = 64 << 10;
 
 /// The texts of a column with their indexes.
 fn texts(column: &Column, count: u32) -> Vec<(u32, &str)> {

@@ -70,7 +70,7 @@ pub struct Statistics {
     pub protection: String,
     /// Number of keys.
     pub key_count: u64,
-    /// Number of ranks that the modex table has room for.
+    /// Number of ranks that the modex table has room for; 0 before anything was posted.
     pub rank_count: u64,
 }
 

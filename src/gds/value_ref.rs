@@ -11,7 +11,7 @@ use rkyv::validation::shared::SharedValidator;
 use zerocopy::IntoBytes;
 
 use super::cell::{ARCHIVE_DEPTH_MAX, Identity, is_scalar_of, null_of, unsigned_of, value_of_bytes, value_of_scalar};
-use super::format::{Cell, INLINE_BYTES_MAX, form};
+use super::format::{Cell, DealtMap, INLINE_BYTES_MAX, NODES_MAX, form};
 use super::memory::{Damage, Memory};
 use crate::regex::DealtRanks;
 use crate::types::{ArchivedValue, DataType, Value, with_stack};
@@ -40,6 +40,8 @@ enum Body<'a> {
         dealt: DealtRanks,
         node: u32,
     },
+    /// The ranks of all nodes likewise.
+    Map(DealtRanks),
 }
 
 impl<'a> ValueRef<'a> {
@@ -83,6 +85,7 @@ impl<'a> ValueRef<'a> {
                 return Self::from_bytes(cell.data_type, with_nul).map(Some);
             }
             form::ARCHIVE => Body::Archive(memory.bytes(cell.payload, cell.len.into())?),
+            form::DEALT => Body::Map(dealt_map(memory, cell)?),
             other => return Err(Damage::Code { what: "the form of a cell", code: other.into() }),
         };
         Ok(Some(Self { data_type: data_type_of(cell.data_type)?, body }))
@@ -140,6 +143,7 @@ impl<'a> ValueRef<'a> {
     pub fn unwritten(&self) -> Option<Value> {
         match self.body {
             Body::Ranks { dealt, node } => Some(Value::from(dealt.text_of(node).unwrap_or_default())),
+            Body::Map(dealt) => Some(Value::from(dealt.map_text())),
             _ => None,
         }
     }
@@ -172,7 +176,7 @@ impl<'a> ValueRef<'a> {
         match self.body {
             Body::Bytes { with_nul } => Some(size_of_bytes(before_nul(with_nul))),
             Body::Archive(bytes) => Some(size_of_bytes(bytes)),
-            Body::Scalar(_) | Body::Null | Body::Ranks { .. } => None,
+            Body::Scalar(_) | Body::Null | Body::Ranks { .. } | Body::Map(_) => None,
         }
     }
 
@@ -214,7 +218,7 @@ impl<'a> ValueRef<'a> {
                     .ok_or(Damage::Text { what: self.data_type.name(), len: size_of_bytes(bytes) })
             }
             Body::Archive(bytes) => self.unarchived(bytes),
-            Body::Ranks { .. } => self.unwritten().ok_or(Damage::Missing { what: "a list of ranks" }),
+            Body::Ranks { .. } | Body::Map(_) => self.unwritten().ok_or(Damage::Missing { what: "a list of ranks" }),
         }
     }
 
@@ -231,7 +235,7 @@ impl<'a> ValueRef<'a> {
             Body::Null => Identity::of_scalar(self.data_type, u64::MAX),
             Body::Bytes { with_nul } => Identity::of_bytes(self.data_type, before_nul(with_nul)),
             Body::Archive(bytes) => Identity::of_bytes(self.data_type, bytes),
-            Body::Ranks { .. } => return None,
+            Body::Ranks { .. } | Body::Map(_) => return None,
         })
     }
 }
@@ -257,6 +261,18 @@ const VALIDATION_STACK_BYTES: usize = 24 << 20;
 #[inline(always)]
 fn data_type_of(raw: u16) -> Result<DataType, Damage> {
     DataType::from_raw(raw).ok_or(Damage::Code { what: "a data type", code: raw.into() })
+}
+
+/// The rule of a process map.
+#[cold]
+fn dealt_map(memory: Memory<'_>, cell: &Cell) -> Result<DealtRanks, Damage> {
+    let DealtMap { block, node_count, end, .. } = *memory.record::<DealtMap>(cell.payload)?;
+    if cell.data_type != DataType::String.to_raw() {
+        return Err(Damage::Code { what: "the type of a process map", code: cell.data_type.into() });
+    }
+    // The rule bounds the ranks.
+    let dealt = DealtRanks::new(block, node_count, end).filter(|dealt| dealt.node_count() <= NODES_MAX);
+    dealt.ok_or(Damage::Code { what: "the end of a process map", code: end.into() })
 }
 
 /// The bytes in a cell's payload and their NUL.

@@ -3,13 +3,12 @@
 use super::block::Chain;
 use super::column::ColumnView;
 use super::dictionary::{self, KeyId};
-use super::format::{Array, JobHead, NODES_MAX, PartHead, origin};
+use super::format::{Array, JobHead, NODES_MAX, PartHead, RANKS_MAX, origin};
 use super::job::JobView;
 use super::memory::{Damage, Memory, root};
 use super::publish::Origin;
 use super::reader::NamespaceReader;
 use super::value_ref::ValueRef;
-use crate::shmem::CellTable;
 use crate::types::Scope;
 
 /// Keys with their values, in the order of the segment.
@@ -169,7 +168,7 @@ impl NamespaceReader {
         let memory = self.memory();
         let Some(job) = JobView::current(memory)? else { return Ok(None) };
         let head = job.head();
-        check_counts(memory, head)?;
+        check_counts(head)?;
         let mut other_sessions = parts(memory, job, job.sessions()?)?;
         let own = other_sessions.iter().position(|session| Some(session.number) == job.session_id());
         let own = own.map(|at| other_sessions.remove(at));
@@ -244,9 +243,8 @@ impl NamespaceReader {
 }
 
 /// Refuses counts that no writer makes, for whole walks take time and memory in proportion.
-fn check_counts(memory: Memory<'_>, head: &JobHead) -> Result<(), Damage> {
-    let slots = memory.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count);
-    if u64::from(head.rank_count) > slots {
+fn check_counts(head: &JobHead) -> Result<(), Damage> {
+    if head.rank_count > RANKS_MAX {
         return Err(Damage::Code { what: "the number of ranks", code: head.rank_count.into() });
     }
     if head.node_count > NODES_MAX {

@@ -33,6 +33,8 @@ pub(crate) struct NamespaceWriter {
     pub(super) modex: Option<TableRef>,
     /// Number of processes of the job, if the host said so or its maps tell.
     job_size: Option<u32>,
+    /// Number of processes in the job record.
+    rank_count: u32,
     /// What has been taken over and is not published yet. Nothing else is allocated while there is something.
     pub(super) arrivals: Arrivals,
 }
@@ -59,6 +61,7 @@ impl NamespaceWriter {
             key_count: 0,
             modex: None,
             job_size: None,
+            rank_count: 0,
             arrivals: Arrivals::default(),
         };
         writer.count(Section::Dictionary, table_bytes(keys))?;
@@ -103,14 +106,10 @@ impl NamespaceWriter {
         }
         let mut image = self.image();
         let placed = record::push_record(&mut image, job, &ids, &self.limits)?;
-        let table_bytes = self.larger_modex_table(job.rank_count).map_or(0, |cell_count| cell_count.saturating_mul(8));
-        self.check_room(image.size_bytes().saturating_add(table_bytes))?;
+        self.check_room(image.size_bytes())?;
         self.publish_image(&image)?;
-        // Behind the record, whose beginning is what everybody reads: the table has a cell for each rank.
-        if job.rank_count > 0 {
-            self.ensure_modex_table(job.rank_count)?;
-        }
         self.link_record(&image, &placed)?;
+        self.rank_count = job.rank_count;
         self.job_size = job.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
         Ok(())
     }
@@ -279,7 +278,8 @@ impl NamespaceWriter {
         Ok(self.segment.store(table, index.ok_or(full)?, dictionary::slot(id, hash))?)
     }
 
-    /// A modex table with room for `rank_count` ranks: the present one, or a larger one in its place.
+    /// A modex table with room for `rank_count` ranks: the present one, or a larger one in its place. The first one is
+    /// made when a process posts something: a job whose processes never do needs none.
     pub(super) fn ensure_modex_table(&mut self, rank_count: u32) -> Result<TableRef, StoreError> {
         let larger = match (self.modex, self.larger_modex_table(rank_count)) {
             (Some(table), None) => return Ok(table),
@@ -299,9 +299,9 @@ impl NamespaceWriter {
 
     /// How many cells a new modex table for so many ranks has; `None` if the present one is large enough.
     pub(super) fn larger_modex_table(&self, rank_count: u32) -> Option<u64> {
-        let wanted = u64::from(rank_count);
+        let wanted = u64::from(rank_count.max(self.rank_count));
         match self.modex {
-            Some(table) if table.cell_count() >= wanted => None,
+            Some(table) if table.cell_count() >= u64::from(rank_count) => None,
             // Doubling keeps the number of tables small when ranks arrive one by one before the job is described.
             Some(table) => Some(wanted.max(table.cell_count().saturating_mul(2)).min(self.limits.ranks_max.into())),
             None => Some(wanted),

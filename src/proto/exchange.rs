@@ -168,7 +168,7 @@ impl PackedFence {
     ) {
         blob::read_parts((*self.bytes).as_ref(), &self.parts, &DecodeLimits::IN_PLACE, &mut |block| {
             let LentBlock { contributor, commit, entries } = block;
-            let (namespace, rank) = match &contributor {
+            let (namespace, rank) = match contributor {
                 Contributor::Relative(number) => match place_of(*number, namespaces) {
                     Some(place) => place,
                     None => return ControlFlow::Continue(()),

@@ -71,6 +71,16 @@ impl JobInfoWriter {
         pack_values(&mut self.writer, &mut self.buffer, Rank::from(rank), values)
     }
 
+    /// Entries that stand alike in the answers of all namespaces: what belongs behind each of them.
+    ///
+    /// # Errors
+    /// As [`JobInfoWriter::push`].
+    pub fn common<'a>(dialect: Dialect, entries: impl IntoIterator<Item = &'a Kval>) -> Result<Vec<u8>, EncodeError> {
+        let mut writer = Writer::new(dialect.codec);
+        entries.into_iter().try_for_each(|entry| pack_job_entry(&mut writer, entry, dialect.peer))?;
+        Ok(writer.into_bytes())
+    }
+
     /// The answer's payload.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
@@ -183,6 +193,20 @@ mod tests {
             assert_eq!(reader.unpack::<Rank>("rank").unwrap(), Rank::from(7));
             let values = reader.unpack_rest::<crate::bfrops::wire::Kval>("value").unwrap();
             assert_eq!(values, [entry("pmix.nodeid", 3_u32)]);
+        }
+    }
+
+    #[test]
+    fn what_all_answers_have_in_common_stands_behind_each_as_if_it_had_been_pushed() {
+        for generation in Generation::ALL.iter().copied() {
+            for described in [false, true] {
+                let dialect = Dialect { codec: Codec { generation, described }, peer: Version::OWN };
+                let (own, common) = (entry("pmix.univ.size", 4_u32), [entry("a", "text"), entry("b", 5_u32)]);
+                let mut writer = JobInfoWriter::new(&Text::from("job"), dialect, 32 << 20).unwrap();
+                writer.push(&own).unwrap();
+                let bytes = [writer.finish(), JobInfoWriter::common(dialect, &common).unwrap()].concat();
+                assert_eq!(read(&bytes, dialect), [&[own], &common[..]].concat());
+            }
         }
     }
 

@@ -35,7 +35,7 @@ pub enum RequestError {
 impl RequestError {
     /// The status to answer with.
     #[must_use]
-    pub const fn status(&self) -> Status {
+    pub fn status(&self) -> Status {
         match self {
             Self::Unsupported { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Malformed { error, .. } => error.status(),

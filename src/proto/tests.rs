@@ -43,7 +43,7 @@ fn values_of_undefined_or_internal_scope_cannot_be_committed() {
         else {
             panic!("scope {code}")
         };
-        assert_eq!(error.problem, DecodeProblem::Scope { code });
+        assert_eq!(*error.problem(), DecodeProblem::Scope { code });
     }
 }
 
@@ -136,7 +136,7 @@ fn partial_results_of_partial_results_cannot_be_sent() {
 #[test]
 fn an_event_of_another_command_is_refused() {
     let error = notification::decode_event(&[2, 3], Dialect::OWN, &LIMITS()).unwrap_err();
-    assert_eq!(error.problem, DecodeProblem::WrongCommand { expected: 12, found: 3 });
+    assert_eq!(*error.problem(), DecodeProblem::WrongCommand { expected: 12, found: 3 });
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_fence_key_outside_the_list_is_refused() {
     assert_eq!(bytes[last_index], 0);
     bytes[last_index] = 1;
     let BlobError::Decode(error) = decode_fence(&bytes, &LIMITS()).unwrap_err() else { panic!("inflate") };
-    assert_eq!(error.problem, DecodeProblem::KeyIndex { index: 1, count: 1 });
+    assert_eq!(*error.problem(), DecodeProblem::KeyIndex { index: 1, count: 1 });
 }
 
 /// A part in the form of release 6 with one process.

@@ -59,11 +59,17 @@ impl Outbox {
         Ok(())
     }
 
-    /// A message whose second part many peers get.
-    pub(super) fn push_shared(&mut self, head: Vec<u8>, rest: Arc<[u8]>, limit_bytes: usize) -> Result<(), QueueFull> {
-        self.make_room(head.len().saturating_add(rest.len()), limit_bytes)?;
+    /// A message of which many peers get all parts but the first.
+    pub(super) fn push_shared(
+        &mut self,
+        head: Vec<u8>,
+        rest: &[Arc<[u8]>],
+        limit_bytes: usize,
+    ) -> Result<(), QueueFull> {
+        let size_bytes = rest.iter().fold(head.len(), |bytes, part| bytes.saturating_add(part.len()));
+        self.make_room(size_bytes, limit_bytes)?;
         self.append(Bytes::Own(head), None);
-        self.append(Bytes::Shared(rest), None);
+        rest.iter().for_each(|part| self.append(Bytes::Shared(Arc::clone(part)), None));
         Ok(())
     }
 

@@ -325,11 +325,11 @@ impl Stream {
         self.outbox.push(bytes, descriptor, self.limits.queued_bytes_max)
     }
 
-    /// Appends a message whose second part is not copied: many streams may have the same one queued.
+    /// Appends a message of which all but the first part is not copied: many streams may have the same queued.
     ///
     /// # Errors
     /// As [`Stream::queue`].
-    pub fn queue_shared(&mut self, head: Vec<u8>, rest: Arc<[u8]>) -> Result<(), QueueFull> {
+    pub fn queue_shared(&mut self, head: Vec<u8>, rest: &[Arc<[u8]>]) -> Result<(), QueueFull> {
         self.outbox.push_shared(head, rest, self.limits.queued_bytes_max)
     }
 

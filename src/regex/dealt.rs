@@ -67,6 +67,41 @@ impl DealtRanks {
         String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
     }
 
+    /// All lists with a semicolon between them: a process map as hosts spell it out.
+    #[must_use]
+    pub fn map_text(self) -> String {
+        let mut bytes = Vec::new();
+        for node in 0..self.node_count {
+            self.push_field(node, &mut bytes);
+        }
+        // Digits, commas and semicolons are text.
+        String::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// Whether [`Self::map_text`] is this text. Takes no memory to speak of, and no longer than the text is.
+    #[must_use]
+    pub fn is_map_text(self, text: &[u8]) -> bool {
+        let (mut rest, mut field) = (text, Vec::new());
+        for node in 0..self.node_count {
+            field.clear();
+            self.push_field(node, &mut field);
+            // Every field but the first has a semicolon, so the text ends before a rule of too many nodes does.
+            match rest.strip_prefix(field.as_slice()) {
+                Some(behind) => rest = behind,
+                None => return false,
+            }
+        }
+        rest.is_empty()
+    }
+
+    /// Appends the list of the node at index `node`, which has its semicolon in front.
+    fn push_field(self, node: u32, bytes: &mut Vec<u8>) {
+        if node > 0 {
+            bytes.push(b';');
+        }
+        push_runs(self.runs_of(node), bytes);
+    }
+
     /// The blocks of the node at index `node`; none if there is no such node.
     fn runs_of(self, node: u32) -> impl Iterator<Item = RankRun> {
         let [node, block, end] = [node, self.block, self.end].map(u64::from);
@@ -131,6 +166,17 @@ mod tests {
         assert_eq!(DealtRanks::new(1, 2, 4).unwrap().text_of(2), None, "there is no such node");
     }
 
+    #[test]
+    fn another_text_is_not_that_of_the_rule() {
+        let dealt = DealtRanks::new(2, 2, 6).unwrap();
+        assert_eq!(dealt.map_text(), "0,1,4,5;2,3");
+        for other in ["", "0,1,4,5", "0,1,4,5;", "0,1,4,5;2,3;", "0,1,4,5;2,30", "0-1,4,5;2,3", "0,1,4,5 ;2,3"] {
+            assert!(!dealt.is_map_text(other.as_bytes()), "{other}");
+        }
+        let widest = DealtRanks::new(1, u32::MAX, 3).unwrap();
+        assert!(!widest.is_map_text(b"0;1;2;;;;"), "it ends with the text");
+    }
+
     /// Even blocks, turns, and whatever else: node by node.
     fn any_map() -> impl Strategy<Value = Vec<Vec<u32>>> {
         let dealt = (1_u32..5, 1_u32..6, 1_u32..40).prop_map(|(block, nodes, end)| {
@@ -151,6 +197,9 @@ mod tests {
                 map.text_of(node, &mut text);
                 prop_assert_eq!(dealt.text_of(node.try_into().unwrap()).unwrap_or_default(), text);
             }
+            let fields = |node| dealt.text_of(node).unwrap_or_default();
+            let text = (0..dealt.node_count()).map(fields).collect::<Vec<_>>().join(";");
+            prop_assert!(dealt.is_map_text(text.as_bytes()) && dealt.map_text() == text, "{}", text);
         }
 
         #[test]

@@ -369,11 +369,12 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::reply`], with a payload that others get, too.
-    pub(super) fn reply_shared(&mut self, tag: Tag, payload: Arc<[u8]>) -> Result<(), Dropped> {
+    /// As [`Connection::reply`], with a payload in parts that others get, too.
+    pub(super) fn reply_shared(&mut self, tag: Tag, payload: &[Arc<[u8]>]) -> Result<(), Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         let Some(command) = known.open.close(tag) else { return Ok(()) };
-        match known.lines.write_header(tag, &payload) {
+        let size_bytes = payload.iter().fold(0, |bytes: usize, part| bytes.saturating_add(part.len()));
+        match known.lines.write_header(tag, size_bytes) {
             Ok(header) => Ok(self.stream.queue_shared(header, payload)?),
             // Our own clients read a status in its place, and go on without.
             Err(error) if command == Command::StoreFallback => {

@@ -234,7 +234,7 @@ impl Connections {
     ) {
         let Some(reading) = self.connections.get(&id).and_then(Connection::reading) else { return };
         let payload = self.job_info.payload(namespace, reading, store, topology);
-        self.write(id, |connection| connection.reply_shared(tag, payload?));
+        self.write(id, |connection| connection.reply_shared(tag, &payload?));
     }
 
     /// A namespace's description changed.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::bfrops::EncodeError;
+use crate::bfrops::{Codec, EncodeError};
 use crate::gds::{Damage, JobEntry, Store};
-use crate::keys;
+use crate::keys::{self, TypedKey};
 use crate::proto::{Dialect, JobInfoWriter};
 use crate::types::{Key, Kval, Namespace, Text, Value};
 
@@ -24,14 +24,19 @@ pub(super) struct JobInfoAnswers {
 /// A client's dialect, and the largest payload that it takes.
 type Reading = (Dialect, usize);
 
-/// An answer, and who can read it.
+/// An answer or the end of many, and who can read it.
 #[derive(Debug)]
 struct Written {
-    namespace: Namespace,
-    reading: Reading,
-    /// Whether the topology was known when it was written.
-    has_topology: bool,
-    payload: Arc<[u8]>,
+    what: What,
+    bytes: Arc<[u8]>,
+}
+
+#[derive(Debug)]
+enum What {
+    /// What a client is told of its job.
+    Job(Namespace, Reading),
+    /// The node's topology, as it stands behind the job information of every job.
+    Topology(Codec),
 }
 
 /// Why there is no answer. The request has no place for a status, so the connection ends.
@@ -50,34 +55,49 @@ impl JobInfoAnswers {
         Self { kept_bytes_max, kept_bytes: 0, kept: Vec::new(), parted: Vec::new() }
     }
 
-    /// The payload of the answer for a peer that reads so. The topology, where it is part of the answers, is the same for
-    /// all of them.
+    /// The payload of the answer for a peer that reads so, in parts. The topology, where it is part of the answers, is the same
+    /// for all of them.
     pub(super) fn payload(
         &mut self,
         namespace: &Namespace,
         reading: Reading,
         store: &Store,
         topology: Option<&str>,
-    ) -> Result<Arc<[u8]>, JobInfoError> {
-        let is_wanted = |written: &Written| written.namespace == *namespace && written.is_for(reading, topology);
-        if let Some(found) = self.kept.iter().position(is_wanted) {
-            let written = self.kept.remove(found);
-            let payload = Arc::clone(&written.payload);
-            self.kept.push(written);
-            return Ok(payload);
+    ) -> Result<Vec<Arc<[u8]>>, JobInfoError> {
+        let wanted = What::Job(namespace.clone(), reading);
+        let job = self.found_or_written(wanted, || write(namespace, reading, store))?;
+        let mut parts = vec![job];
+        let (dialect, bytes_max) = reading;
+        if let Some(xml) = topology.filter(|xml| has_room_for(xml, bytes_max)) {
+            let unwritable = |source| JobInfoError::Encode { namespace: namespace.clone(), source };
+            let common = || write_topology(dialect, xml).map_err(unwritable);
+            parts.push(self.found_or_written(What::Topology(dialect.codec), common)?);
         }
-        let payload: Arc<[u8]> = write(namespace, reading, store, topology)?.into();
-        tracing::debug!(%namespace, codec = %reading.0.codec.generation, size_bytes = payload.len(), "job information written");
-        self.kept_bytes = self.kept_bytes.saturating_add(payload.len());
-        let (namespace, has_topology) = (namespace.clone(), topology.is_some());
-        self.kept.push(Written { namespace, reading, has_topology, payload: Arc::clone(&payload) });
         self.keep_at_most(self.kept_bytes_max);
-        Ok(payload)
+        Ok(parts)
+    }
+
+    fn found_or_written(
+        &mut self,
+        wanted: What,
+        write: impl FnOnce() -> Result<Vec<u8>, JobInfoError>,
+    ) -> Result<Arc<[u8]>, JobInfoError> {
+        if let Some(found) = self.kept.iter().position(|written| written.is_for(&wanted)) {
+            let written = self.kept.remove(found);
+            let bytes = Arc::clone(&written.bytes);
+            self.kept.push(written);
+            return Ok(bytes);
+        }
+        let bytes: Arc<[u8]> = write()?.into();
+        tracing::debug!(what = ?wanted, size_bytes = bytes.len(), "job information written");
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes.len());
+        self.kept.push(Written { what: wanted, bytes: Arc::clone(&bytes) });
+        Ok(bytes)
     }
 
     /// The namespace's description changed.
     pub(super) fn forget(&mut self, namespace: &Namespace) {
-        let of_namespace = |written: &mut Written| written.namespace == *namespace;
+        let of_namespace = |written: &mut Written| matches!(&written.what, What::Job(name, _) if name == namespace);
         let forgotten: Vec<Written> = self.kept.extract_if(.., of_namespace).collect();
         forgotten.into_iter().for_each(|written| self.part(written));
     }
@@ -102,36 +122,40 @@ impl JobInfoAnswers {
     }
 
     fn part(&mut self, written: Written) {
-        self.kept_bytes = self.kept_bytes.saturating_sub(written.payload.len());
-        self.parted.push(written.payload);
+        self.kept_bytes = self.kept_bytes.saturating_sub(written.bytes.len());
+        self.parted.push(written.bytes);
     }
 }
 
 impl Written {
-    /// What is left out depends on the limit: an answer for one who takes more is none for one who takes less, unless it is
-    /// so small that nothing is left out for either.
-    fn is_for(&self, (dialect, bytes_max): Reading, topology: Option<&str>) -> bool {
-        let (own, own_bytes_max) = self.reading;
-        let (less, more) = (bytes_max.min(own_bytes_max), bytes_max.max(own_bytes_max));
-        let is_whole = JobInfoWriter::has_room(self.payload.len(), less)
-            && has_topology(topology, less) == has_topology(topology, more);
-        // One that was written before the topology was known is told to nobody who comes afterwards.
-        let is_told_alike = (less == more || is_whole) && self.has_topology == topology.is_some();
-        is_told_alike && own.codec == dialect.codec && JobInfoWriter::is_same_for(own.peer, dialect.peer)
+    fn is_for(&self, wanted: &What) -> bool {
+        match (&self.what, wanted) {
+            (What::Topology(codec), What::Topology(wanted)) => codec == wanted,
+            (What::Job(namespace, (own, own_bytes_max)), What::Job(wanted, (dialect, bytes_max))) => {
+                // What is left out depends on the limit: an answer for one who takes more is none for one who takes less, unless
+                // it is so small that nothing is left out for either.
+                let is_whole = JobInfoWriter::has_room(self.bytes.len(), *bytes_max.min(own_bytes_max));
+                let is_alike = own_bytes_max == bytes_max || is_whole;
+                let speak_alike = own.codec == dialect.codec && JobInfoWriter::is_same_for(own.peer, dialect.peer);
+                namespace == wanted && is_alike && speak_alike
+            }
+            _ => false,
+        }
     }
 }
 
-/// One that would be most of the message can still be asked for.
-fn has_topology(topology: Option<&str>, message_bytes_max: usize) -> bool {
-    topology.is_some_and(|xml| xml.len() <= message_bytes_max / 8)
+/// One that would be most of the message can still be asked for: it stands in an answer twice, in the quarter that the job leaves.
+const fn has_room_for(xml: &str, message_bytes_max: usize) -> bool {
+    xml.len() <= message_bytes_max / 8
 }
 
-fn write(
-    namespace: &Namespace,
-    (dialect, message_bytes_max): Reading,
-    store: &Store,
-    topology: Option<&str>,
-) -> Result<Vec<u8>, JobInfoError> {
+/// What every job's information ends with. Twice, as the reference's servers tell it: older ones know the second name.
+fn write_topology(dialect: Dialect, xml: &str) -> Result<Vec<u8>, EncodeError> {
+    let entry = |key: TypedKey<str>| Kval { key: Key::from_static(key.name()), value: Value::from(xml) };
+    JobInfoWriter::common(dialect, &[keys::HWLOC_XML_V2, keys::LOCAL_TOPO].map(entry))
+}
+
+fn write(namespace: &Namespace, (dialect, message_bytes_max): Reading, store: &Store) -> Result<Vec<u8>, JobInfoError> {
     let named = || namespace.clone();
     let reader = store.reader(namespace).ok_or_else(|| JobInfoError::Gone { namespace: named() })?;
     let unwritable = |source| JobInfoError::Encode { namespace: named(), source };
@@ -149,13 +173,6 @@ fn write(
     });
     visited.map_err(|source| JobInfoError::Damaged { namespace: named(), source })?;
     written.map_err(unwritable)?;
-    // Twice, as the reference's servers tell it: older ones know the second name.
-    if let Some(xml) = topology.filter(|_| has_topology(topology, message_bytes_max)) {
-        for key in [keys::HWLOC_XML_V2, keys::LOCAL_TOPO] {
-            let entry = Kval { key: Key::from_static(key.name()), value: Value::from(xml) };
-            writer.push(&entry).map_err(unwritable)?;
-        }
-    }
     Ok(writer.finish())
 }
 
@@ -166,7 +183,7 @@ mod tests {
     use crate::gds::StoreOptions;
     use crate::gds::registration::JobDescription;
 
-    use crate::bfrops::{Codec, Generation};
+    use crate::bfrops::Generation;
     use crate::proto::Version;
 
     const GENERATIONS: [Generation; 5] =
@@ -192,7 +209,7 @@ mod tests {
         let (much, little) = ((Dialect::OWN, 32 << 20), (Dialect::OWN, 40 << 10));
         for order in [[much, little], [little, much]] {
             let mut answers = JobInfoAnswers::new(1 << 20);
-            let mut size_bytes = |reading| answers.payload(&namespace, reading, &store, None).unwrap().len();
+            let mut size_bytes = |reading| size_of(&answers.payload(&namespace, reading, &store, None).unwrap());
             assert!(order.into_iter().all(|reading| size_bytes(reading) > 0));
             assert!(size_bytes(much) > 40 << 10, "everything is told to one who takes it");
             assert!(size_bytes(little) <= 40 << 10, "{}", size_bytes(little));
@@ -204,18 +221,18 @@ mod tests {
     fn answers_in_every_tongue_are_kept_as_far_as_there_is_room_and_counted_as_long_as_anybody_takes_them() {
         let (namespace, store) = job(1000);
         let limit = 32 << 20;
-        let one = write(&namespace, (speaking(Generation::V3), limit), &store, None).unwrap().len();
+        let one = write(&namespace, (speaking(Generation::V3), limit), &store).unwrap().len();
         let mut answers = JobInfoAnswers::new(one * 5 / 2);
         let mut taken = Vec::new();
         for generation in GENERATIONS {
-            taken.push(answers.payload(&namespace, (speaking(generation), limit), &store, None).unwrap());
+            taken.extend(answers.payload(&namespace, (speaking(generation), limit), &store, None).unwrap());
             assert!(answers.kept_bytes <= one * 5 / 2 && !answers.kept.is_empty(), "{}", answers.kept_bytes);
         }
         let all: usize = taken.iter().map(|payload| payload.len()).sum();
         assert_eq!(answers.held_bytes(), all, "somebody has yet to take each");
         taken.drain(..4);
         assert_eq!(answers.held_bytes(), answers.kept_bytes);
-        let again = answers.payload(&namespace, (speaking(Generation::V61), limit), &store, None).unwrap();
+        let again = answers.payload(&namespace, (speaking(Generation::V61), limit), &store, None).unwrap().remove(0);
         assert!(Arc::ptr_eq(&again, &taken[0]), "which was used last is kept");
         answers.give_way();
         assert_eq!(answers.held_bytes(), again.len());
@@ -227,9 +244,10 @@ mod tests {
     fn which_answer_was_not_used_for_the_longest_time_goes_first() {
         let (namespace, store) = job(1000);
         let limit = 32 << 20;
-        let one = write(&namespace, (speaking(Generation::V41), limit), &store, None).unwrap().len();
+        let one = write(&namespace, (speaking(Generation::V41), limit), &store).unwrap().len();
         let mut answers = JobInfoAnswers::new(one * 5 / 2);
-        let mut ask = |generation| answers.payload(&namespace, (speaking(generation), limit), &store, None).unwrap();
+        let mut ask =
+            |generation| answers.payload(&namespace, (speaking(generation), limit), &store, None).unwrap().remove(0);
         let first = ask(Generation::V4);
         let second = ask(Generation::V41);
         assert!(Arc::ptr_eq(&first, &ask(Generation::V4)));
@@ -246,8 +264,37 @@ mod tests {
         let mut ask = |topology| answers.payload(&namespace, (Dialect::OWN, 16 << 20), &store, topology).unwrap();
         let without = ask(None);
         let with = ask(Some("<topology/>"));
-        assert!(with.len() > without.len() + 2 * "<topology/>".len());
-        assert!(Arc::ptr_eq(&with, &ask(Some("<topology/>"))) && Arc::ptr_eq(&without, &ask(None)));
+        assert!(size_of(&with) > size_of(&without) + 2 * "<topology/>".len());
+        assert!(are_same(&with, &ask(Some("<topology/>"))) && are_same(&without, &ask(None)));
+        assert!(are_same(&without, &with[..1]), "the job's part is the same");
+    }
+
+    /// A server with many jobs had megabytes of the same text for each of them and each release.
+    #[test]
+    fn the_topology_is_written_once_for_all_jobs_whose_clients_speak_alike() {
+        let xml = "x".repeat(1 << 20);
+        let mut store = Store::new(StoreOptions::new("srv.0".to_owned(), "n0"));
+        let jobs = ["one", "two", "three"].map(|name| Namespace::new(name).unwrap());
+        let mut answers = JobInfoAnswers::new(32 << 20);
+        let mut taken = Vec::new();
+        for namespace in &jobs {
+            let ranks = std::iter::once(0..2);
+            let description = JobDescription::new(namespace).nodes(["n0"]).ranks_by_node(ranks).build().unwrap();
+            store.register(namespace, &description).unwrap();
+            for generation in [Generation::V41, Generation::V61] {
+                let reading = (speaking(generation), 32 << 20);
+                taken.push(answers.payload(namespace, reading, &store, Some(&xml)).unwrap());
+            }
+        }
+        let texts = 2 * 2 * xml.len();
+        assert!((texts..texts + (100 << 10)).contains(&answers.held_bytes()), "{}", answers.held_bytes());
+        assert!(Arc::ptr_eq(&taken[0][1], &taken[4][1]) && !Arc::ptr_eq(&taken[0][1], &taken[1][1]));
+        assert!(taken.iter().all(|parts| size_of(parts) > 2 * xml.len()));
+        jobs.iter().for_each(|namespace| answers.forget(namespace));
+        answers.give_way();
+        assert!(answers.held_bytes() >= texts, "somebody has yet to take it");
+        drop(taken);
+        assert_eq!(answers.held_bytes(), 0);
     }
 
     /// A second writing of megabytes for the same bytes.
@@ -258,10 +305,18 @@ mod tests {
         let mut ask =
             |bytes_max, topology| answers.payload(&namespace, (Dialect::OWN, bytes_max), &store, topology).unwrap();
         let first = ask(16 << 20, None);
-        assert!(Arc::ptr_eq(&first, &ask(32 << 20, None)) && Arc::ptr_eq(&first, &ask(1 << 30, None)));
+        assert!(are_same(&first, &ask(32 << 20, None)) && are_same(&first, &ask(1 << 30, None)));
         let xml = "x".repeat(3 << 20);
         let without = ask(17 << 20, Some(&xml));
-        assert!(ask(1 << 30, Some(&xml)).len() > without.len() + (6 << 20));
+        assert!(size_of(&ask(1 << 30, Some(&xml))) > size_of(&without) + (6 << 20));
         assert_eq!(Version::new(3, 2, 5).message_bytes_max(), 16 << 20);
+    }
+
+    fn size_of(parts: &[Arc<[u8]>]) -> usize {
+        parts.iter().map(|part| part.len()).sum()
+    }
+
+    fn are_same(one: &[Arc<[u8]>], other: &[Arc<[u8]>]) -> bool {
+        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
     }
 }

@@ -70,9 +70,9 @@ impl Lines {
         self.framed(tag, &reply::encode(&Reply::Status(refusal), command, self.dialect)?)
     }
 
-    /// The header of a payload that is written elsewhere. Nothing goes out that the peer does not take.
-    pub(super) fn write_header(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
-        let (declared, limit) = (payload.len(), self.message_bytes_max);
+    /// The header of a payload of this size that is written elsewhere. Nothing goes out that the peer does not take.
+    pub(super) fn write_header(&self, tag: Tag, declared: usize) -> Result<Vec<u8>, FrameError> {
+        let limit = self.message_bytes_max;
         let size_bytes = u32::try_from(declared).ok().filter(|_| declared <= limit);
         let size_bytes = size_bytes.ok_or(FrameError { declared, limit })?;
         Ok(FrameHeader { index: self.index, tag, size_bytes }.encode().to_vec())
@@ -80,7 +80,7 @@ impl Lines {
 
     /// Every message goes through here, or its header through [`Lines::write_header`].
     fn framed(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, WriteError> {
-        let mut bytes = self.write_header(tag, payload)?;
+        let mut bytes = self.write_header(tag, payload.len())?;
         bytes.extend_from_slice(payload);
         Ok(bytes)
     }

@@ -142,6 +142,7 @@ pub(super) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
 fn merge_parts(proc: &ProcId, parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Posted>, Status> {
     let mut merged: Vec<Option<Posted>> = Vec::new();
     let mut places: BTreeMap<(Key, Scope), usize> = BTreeMap::new();
+    let mut malformed: u64 = 0;
     for (scope, entries) in parts {
         if scope == Scope::Internal {
             return Err(Status::ERR_BAD_PARAM);
@@ -155,7 +156,7 @@ fn merge_parts(proc: &ProcId, parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Post
             }
             // One that is none would be found by nobody. It must not cost its process all others.
             if key.as_str() == QUALIFIED_VALUE {
-                tracing::warn!(%proc, "a process put a qualified value that is none; it is left out of its commit");
+                malformed = malformed.saturating_add(1);
                 continue;
             }
             let place = *places.entry((key.clone(), scope)).or_insert(merged.len());
@@ -165,6 +166,9 @@ fn merge_parts(proc: &ProcId, parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Post
                 None => merged.push(posted),
             }
         }
+    }
+    if malformed > 0 {
+        tracing::warn!(%proc, malformed, "a process put qualified values that are none; they are left out of its commit");
     }
     for ((key, scope), &remote_place) in &places {
         let Some(&local_place) = places.get(&(key.clone(), Scope::Local)).filter(|_| *scope == Scope::Remote) else {

@@ -67,6 +67,7 @@ impl SegmentWriter {
             }
         };
         self.ensure_reserved(end)?;
+        self.backing.populate(end);
         self.allocated = end;
         Ok(offset)
     }

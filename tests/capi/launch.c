@@ -162,6 +162,8 @@ static void host(void)
     CHECK_NUMBER(0, taken_count);
     memset(&bad, 0, sizeof bad);
     envar(&bad, PMIX_SET_ENVAR, "A=B", "c", 0);
+    struct done refused = DONE; /* nobody calls it */
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_setup_application("other", &bad, 1, on_setup, &refused));
     taken = &bad;
     taken_count = 1;
     support("other", PMIX_ERR_BAD_PARAM);

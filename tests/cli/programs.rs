@@ -72,6 +72,24 @@ fn a_list_may_be_written_as_its_default_is_shown() {
     }
 }
 
+/// What a process's first connection takes in jobs of several sizes, beside the first of them.
+#[test]
+fn connecting_is_measured_in_jobs_of_several_sizes() {
+    let words = ["bench", "init", "--json", "--processes", "2", "--again", "1", "--ranks", "1,1000"];
+    let out = modex(words).run().success();
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let figures = document["figures"].as_array().unwrap();
+    let told = |name: &str, ranks: u64| {
+        let is_meant = |figure: &&serde_json::Value| figure["name"] == name && figure["params"]["ranks"] == ranks;
+        figures.iter().find(is_meant).unwrap_or_else(|| panic!("no {name} of {ranks} ranks in {out}"))
+    };
+    assert_eq!(figures.len(), 8, "{out}");
+    for name in ["init.first", "init.again", "finalize.first", "finalize.again"] {
+        assert_eq!((told(name, 1)["n"].as_u64(), told(name, 1)["ratio"].as_f64()), (Some(2), None));
+        assert_eq!(told(name, 1000)["ratio_to"], format!("{name} ranks=1"));
+    }
+}
+
 #[test]
 fn a_plot_that_can_not_be_written_is_named() {
     let words = ["bench", "put", "--samples", "1", "--plot", "/no/such/place/x.svg"];

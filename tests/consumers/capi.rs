@@ -30,7 +30,7 @@ macro_rules! chapters {
 }
 
 chapters!(
-    badinput, callbacks, client, dangling, data, events, groups, launch, launcher, loaded, modex, module, newer,
+    badinput, callbacks, client, dangling, data, events, groups, launch, launcher, loaded, modex, module, newer, peers,
     reinit, server, services, singleton, topology, values,
 );
 

@@ -72,6 +72,12 @@ fn what_was_set_up_for_a_job_reaches_its_processes() {
     chapter("launch", 3);
 }
 
+/// The processes of other nodes, which our server writes down for who asks where the process map is a rule.
+#[test]
+fn who_runs_on_other_nodes_is_found() {
+    chapter("peers", 4);
+}
+
 /// One program of `tests/mpi`: Open MPI's launcher on our library, its ranks on theirs.
 fn mpi(options: &[&str], name: &str, arguments: &[&str]) -> Ended {
     let source = repository().join("tests/mpi").join(format!("{name}.c"));

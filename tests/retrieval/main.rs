@@ -5,6 +5,8 @@
 
 #[expect(dead_code, reason = "shared with the test of the C library, which uses the rest")]
 mod cases;
+#[path = "../support/cases.rs"]
+mod how_many;
 mod infos;
 mod model;
 #[path = "../support/mod.rs"]
@@ -13,6 +15,7 @@ mod support;
 mod words;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use cases::{Case, Dice, Put};
 use infos::Question;
@@ -21,10 +24,11 @@ use modex::types::{Key, ProcId, Value};
 use modex::{AsStatus, Client};
 use support::{TestServer, namespace, proc};
 
-/// Cases, and questions of each: all keys, ranks and qualifiers turn up in every hundred cases.
-const CASES: u64 = 60;
-const CASES_OVER_TCP: u64 = 40;
-const CASES_IN_SESSIONS: u64 = 6;
+/// Cases where nobody asks for more, and questions of each: all keys, ranks and qualifiers turn up in every hundred cases, which
+/// are asked of clients with a segment and then of clients without.
+const CASES: u32 = 60;
+const CASES_OVER_TCP: u32 = 40;
+const CASES_IN_SESSIONS: u32 = 6;
 const QUESTIONS: usize = 700;
 
 fn answer(client: &Client, question: &Question) -> String {
@@ -62,7 +66,7 @@ fn put(node: &TestServer, client: &Client, puts: &[Put], model: &mut Model) -> O
 
 #[test]
 fn a_client_answers_as_the_standard_says() {
-    answers_as_the_standard_says(CASES, |node| {
+    answers_as_the_standard_says(0..number(CASES), |node| {
         let client = node.connect("job", 0);
         assert!(client.reads_segment());
         client
@@ -71,7 +75,13 @@ fn a_client_answers_as_the_standard_says() {
 
 #[test]
 fn a_client_without_a_segment_answers_as_the_standard_says() {
-    answers_as_the_standard_says(CASES_OVER_TCP, |node| node.connect_over_tcp("job", 0));
+    let first = number(CASES);
+    answers_as_the_standard_says(first..first + number(CASES_OVER_TCP), |node| node.connect_over_tcp("job", 0));
+}
+
+/// So many cases, or as many times as many as are asked for.
+fn number(cases: u32) -> u64 {
+    how_many::cases(cases).cases.into()
 }
 
 /// Of sessions that are not its job's a process without a segment was told nothing: it found no value unless it could ask, and its own
@@ -79,7 +89,7 @@ fn a_client_without_a_segment_answers_as_the_standard_says() {
 #[test]
 fn a_client_without_a_segment_knows_of_sessions_what_one_with_a_segment_does() {
     let mut found_in_others = 0;
-    for case in (0..CASES_IN_SESSIONS).map(Case::random) {
+    for case in (0..number(CASES_IN_SESSIONS)).map(Case::random) {
         let node = TestServer::start("n0", modex::LocalHost);
         for register in &case.registrations {
             let infos = register.infos.clone();
@@ -105,10 +115,10 @@ fn a_client_without_a_segment_knows_of_sessions_what_one_with_a_segment_does() {
     assert!(found_in_others > 100, "{found_in_others}");
 }
 
-fn answers_as_the_standard_says(cases: u64, connect: impl Fn(&TestServer) -> Client) {
+fn answers_as_the_standard_says(seeds: Range<u64>, connect: impl Fn(&TestServer) -> Client) {
     let mut differences: BTreeMap<String, (usize, String)> = BTreeMap::new();
-    let first = std::option_env!("MODEX_CASE").map_or(0, |case| case.parse().unwrap());
-    for seed in first..first + cases {
+    let one = std::option_env!("MODEX_CASE").map(|case| case.parse().unwrap());
+    for seed in one.map_or(seeds, |seed| seed..seed + 1) {
         let case = Case::random(seed);
         let node = TestServer::start("n0", modex::LocalHost);
         let mut model = Model { hostname: "n0", ..Model::default() };

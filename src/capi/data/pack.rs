@@ -105,14 +105,14 @@ fn pack(data_type: DataType, values: &[Value]) -> Result<Vec<u8>, EncodeError> {
 
 /// The values of the next operation, and how many bytes it takes.
 fn unpack(data_type: DataType, bytes: &[u8]) -> Result<(Vec<Value>, usize), DecodeError> {
-    let unpack = |codec| {
+    let unpack = |codec| -> Result<_, DecodeError> {
         // The caller packed it, or got it from somebody it trusts as much.
         let mut reader = Reader::new(bytes, codec, &DecodeLimits::EXCHANGE)?;
         let values = reader.unpack_elements("packed data", data_type)?;
         Ok((values, bytes.len() - reader.remaining()))
     };
     match unpack(Codec::V41) {
-        Err(DecodeError { problem: DecodeProblem::UnregisteredType { .. }, .. }) => unpack(YOUNGER),
+        Err(error) if matches!(error.problem(), DecodeProblem::UnregisteredType { .. }) => unpack(YOUNGER),
         unpacked => unpacked,
     }
 }

@@ -24,6 +24,10 @@ use crate::types::{DataArray, DataType, Endpoint, Info, InfoFlags, Key, Status, 
 pub(super) enum AllocationError {
     #[error("PMIX_ALLOC_FABRIC is no array of infos with PMIX_ALLOC_FABRIC_ID, the key of the answer; add it")]
     Nameless,
+    #[error(
+        "PMIX_ALLOC_FABRIC_ID {id:?} is a key of the standard's, under which no process would find what is given; choose another"
+    )]
+    Reserved { id: Key },
     #[error("{key:?} in PMIX_ALLOC_FABRIC has a value of another type than the standard's")]
     Mistyped { key: Key },
     #[error("{key:?} is required and can't be given: {reason}")]
@@ -39,7 +43,7 @@ pub(super) enum AllocationError {
 impl AsStatus for AllocationError {
     fn status(&self) -> Status {
         match self {
-            Self::Nameless | Self::Mistyped { .. } | Self::Layout(_) => Status::ERR_BAD_PARAM,
+            Self::Nameless | Self::Reserved { .. } | Self::Mistyped { .. } | Self::Layout(_) => Status::ERR_BAD_PARAM,
             Self::NotGiven { .. } => Status::ERR_NOT_SUPPORTED,
             Self::TooMany { .. } => Status::ERR_OUT_OF_RESOURCE,
             Self::NoKey => Status::ERROR,
@@ -130,6 +134,9 @@ impl<'a> Wish<'a> {
         let id = id
             .and_then(|info| Key::from_bytes(info.value.as_str()?.as_bytes()).ok())
             .ok_or(AllocationError::Nameless)?;
+        if id.is_reserved() {
+            return Err(AllocationError::Reserved { id });
+        }
         Ok(Self { id, asked, is_required: info.flags().contains(InfoFlags::REQUIRED) })
     }
 
@@ -316,6 +323,16 @@ mod tests {
 
     fn layout() -> Layout {
         Layout::of(&[info("pmix.nmap", "n0,n1"), info("pmix.pmap", "0,1;2")]).unwrap()
+    }
+
+    /// The answer said that it was given, and no process found it.
+    #[test]
+    fn a_wish_under_a_name_that_no_process_would_find_is_refused() {
+        for (id, status) in [("pmix.net", Some(Status::ERR_BAD_PARAM)), ("net", None)] {
+            let asked = info("pmix.alloc.net", Value::info_array(vec![info("pmix.alloc.netid", id)]));
+            let given = allocate(&[asked], &layout(), &Inventories::default());
+            assert_eq!(given.err().map(|error| error.status()), status, "{id}");
+        }
     }
 
     fn ask(wishes: &[Info], inventories: &Inventories) -> Result<Vec<Info>, Status> {

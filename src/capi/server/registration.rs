@@ -8,10 +8,10 @@ use nix::libc::{self, gid_t, uid_t};
 use crate::capi::guard::{Failure, guard_status};
 use crate::capi::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 use crate::capi::{from_c, pointer};
-use crate::types::{Info, Namespace, Status};
+use crate::types::{Namespace, Status};
 
 use super::completion::{perform, perform_always, perform_at_once};
-use super::state::ServerProcess;
+use super::state::{Allotment, ServerProcess};
 use super::{description, misread, resources, state};
 
 /// Descriptions of so many infos leave libc with memory that is worth giving back.
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         if is_new {
             resources::add(&mut description, &process.resources.lock());
             taken = process.allocated.lock().get(&namespace).cloned().unwrap_or_default();
-            resources::add(&mut description, &taken);
+            resources::add(&mut description, &taken.concat());
         }
         let taken = is_new.then_some(taken);
         // One of the two is called.
@@ -216,16 +216,16 @@ pub unsafe extern "C" fn PMIx_server_deregister_resources(
 
 /// Notes how the description of a job went, and what of the allocated it took, if it was the first: one whose first was refused
 /// is not described, and keeps what was allocated for it. What was allocated meanwhile is added.
-pub(super) fn note(process: &ServerProcess, namespace: &Namespace, taken: Option<&[Info]>, is_described: bool) {
+pub(super) fn note(process: &ServerProcess, namespace: &Namespace, taken: Option<&[Allotment]>, is_described: bool) {
     let Some(taken) = taken else { return };
     if !is_described {
         process.described.lock().remove(namespace);
         return;
     }
-    let allocated = process.allocated.lock().remove(namespace).unwrap_or_default();
+    let mut allocated = process.allocated.lock().remove(namespace).unwrap_or_default();
+    allocated.retain(|one| !taken.iter().any(|other| Arc::ptr_eq(one, other)));
     if !allocated.is_empty()
-        && allocated != taken
-        && let Err(error) = process.server().extend_namespace_with(namespace, allocated, |_| {})
+        && let Err(error) = process.server().extend_namespace_with(namespace, allocated.concat(), |_| {})
     {
         tracing::warn!(%namespace, %error, "what was allocated for the job can't be added to its description");
     }

@@ -1,5 +1,7 @@
 //! Preparation of a job, where it is started and on the nodes that run it.
 
+use std::sync::Arc;
+
 use crate::api::{Server, ServerError};
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard, guard_or};
@@ -16,7 +18,7 @@ use super::allocation::{Layout, allocate, values_of};
 use super::completion::perform_at_once;
 use super::fork::Change;
 use super::harvest::harvested;
-use super::state::{self, ServerProcess};
+use super::state::{self, Allotment, ServerProcess};
 use crate::capi::pointer::CallerData;
 
 /// Collects what the nodes of a job need for `PMIx_server_setup_local_support`: the variables that the user has forwarded
@@ -42,9 +44,11 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         let process = state::current()?;
         let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         // SAFETY: the caller's contract.
-        unsafe { from_c::namespace(nspace, None) }?;
+        let namespace = unsafe { from_c::namespace(nspace, None) }?;
         // SAFETY: the caller's contract.
         let mut infos = unsafe { from_c::infos(info, ninfo) }?;
+        // Here one server says so; later each node's would.
+        changes_of(&namespace, &infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (variables, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
         let wants_all = asked(keys::SETUP_APP_ALL) || variables == others;
@@ -126,11 +130,7 @@ pub unsafe extern "C" fn PMIx_server_setup_local_support(
         let namespace = unsafe { from_c::namespace(nspace, None) }?;
         // SAFETY: the caller's contract.
         let infos: Vec<Info> = unsafe { from_c::infos(info, ninfo) }?;
-        let changes: Vec<Change> = infos.iter().filter_map(Change::of).collect();
-        if let Some(name) = changes.iter().map(Change::name).find(|name| !is_variable(name)) {
-            tracing::warn!(%namespace, ?name, "no variable can have this name; nothing is set up");
-            return Err(Failure(Status::ERR_BAD_PARAM));
-        }
+        let changes = changes_of(&namespace, &infos)?;
         let values: Vec<Info> = infos.iter().flat_map(values_of).collect();
         give(process, &namespace, values)?;
         process.environments.lock().insert(namespace, changes);
@@ -139,29 +139,49 @@ pub unsafe extern "C" fn PMIx_server_setup_local_support(
 }
 
 /// Makes values part of a job's description, now or when it is described. While it is just being registered nobody can tell
-/// which: what is in `allocated` then is looked at by whoever comes last, the registration or this.
+/// which: what is in `allocated` then is looked at by whoever comes last, the registration or this. What other calls have left
+/// there is not this one's to take away.
 fn give(process: &ServerProcess, namespace: &Namespace, values: Vec<Info>) -> Result<(), Failure> {
     if values.is_empty() {
         return Ok(());
     }
+    let own = Allotment::from(values.as_slice());
+    let is_own = |left: &Allotment| Arc::ptr_eq(left, &own);
+    let leave = || {
+        let mut allocated = process.allocated.lock();
+        let left = allocated.entry(namespace.clone()).or_default();
+        if !left.iter().any(is_own) {
+            left.push(Arc::clone(&own));
+        }
+    };
     for _ in 0..2 {
         let described = process.described.lock();
         if !described.contains(namespace) {
-            process.allocated.lock().insert(namespace.clone(), values);
+            leave();
             return Ok(());
         }
         drop(described);
         match process.server().extend_namespace(namespace, values.clone()) {
-            Err(ServerError::Refused { status: Status::ERR_NOT_FOUND, .. }) => {
-                process.allocated.lock().insert(namespace.clone(), values.clone());
-            }
+            Err(ServerError::Refused { status: Status::ERR_NOT_FOUND, .. }) => leave(),
             result => {
-                process.allocated.lock().remove(namespace);
+                if let Some(left) = process.allocated.lock().get_mut(namespace) {
+                    left.retain(|left| !is_own(left));
+                }
                 return Ok(result?);
             }
         }
     }
     Ok(())
+}
+
+/// The changes of the environment among infos.
+fn changes_of(namespace: &Namespace, infos: &[Info]) -> Result<Vec<Change>, Failure> {
+    let changes: Vec<Change> = infos.iter().filter_map(Change::of).collect();
+    if let Some(name) = changes.iter().map(Change::name).find(|name| !is_variable(name)) {
+        tracing::warn!(%namespace, ?name, "no variable can have this name; nothing is set up");
+        return Err(Failure(Status::ERR_BAD_PARAM));
+    }
+    Ok(changes)
 }
 
 fn is_variable(name: &Text) -> bool {
@@ -170,8 +190,6 @@ fn is_variable(name: &Text) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::capi::server::registration::note;
     use crate::capi::server::upcall::{Bridge, ModuleHost};
@@ -196,23 +214,63 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let process = server(directory.path());
         let namespace = Namespace::new("job").unwrap();
-        let value = || vec![Info::new(Key::from_static("site.colour"), 7_u32)];
         process.described.lock().insert(namespace.clone());
-        assert!(give(&process, &namespace, value()).is_ok());
-        assert_eq!(process.allocated.lock().get(&namespace), Some(&value()), "the core knows no such job");
-        let description =
-            JobDescription::new(&namespace).nodes(["n0"]).ranks_by_node(std::iter::once(0..1)).build().unwrap();
-        process.server().register_namespace(&namespace, 1, description).unwrap();
+        assert!(give(&process, &namespace, value("site.colour", 7)).is_ok());
+        assert_eq!(left(&process, &namespace), value("site.colour", 7), "the core knows no such job");
+        register(&process, &namespace);
         // The registration had looked before there was anything.
         note(&process, &namespace, Some(&[]), true);
-        assert_eq!(process.allocated.lock().get(&namespace), None);
+        assert_eq!(left(&process, &namespace), []);
         // Calls are served in order, so the value is there when this one is.
-        assert!(give(&process, &namespace, vec![Info::new(Key::from_static("site.size"), 8_u32)]).is_ok());
-        let job = ProcId { namespace, rank: Rank::Wildcard };
-        for (name, number) in [("site.colour", 7), ("site.size", 8)] {
-            let found = process.server().get(&job, Some(&Key::from_static(name)), Vec::new()).unwrap();
-            let found = found.iter().find(|kval| kval.key.as_str() == name);
-            assert_eq!(found.and_then(|kval| kval.value.as_u32()), Some(number), "{name}");
-        }
+        assert!(give(&process, &namespace, value("site.size", 8)).is_ok());
+        let found = ["site.colour", "site.size"].map(|name| number(&process, &namespace, name));
+        assert_eq!(found, [Some(7), Some(8)]);
+    }
+
+    /// Of two calls before the registration the second's values alone were kept; and a call whose values went to the job took away
+    /// those that another call had left for the registration to look at.
+    #[test]
+    fn what_several_calls_give_a_job_is_all_added() {
+        let _only = state::ONLY_SERVER.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let process = server(directory.path());
+        let namespace = Namespace::new("job").unwrap();
+        let given = |name, number| assert!(give(&process, &namespace, value(name, number)).is_ok());
+        given("site.a", 1);
+        given("site.b", 2);
+        given("site.b", 2);
+        let taken = process.allocated.lock().get(&namespace).cloned().unwrap();
+        assert_eq!(taken.concat(), [value("site.a", 1), value("site.b", 2), value("site.b", 2)].concat());
+        process.described.lock().insert(namespace.clone());
+        given("site.c", 3);
+        // The core has the job now; the thread that registers has yet to look at what came meanwhile.
+        register(&process, &namespace);
+        given("site.d", 4);
+        assert_eq!(left(&process, &namespace), [taken.concat(), value("site.c", 3)].concat());
+        note(&process, &namespace, Some(&taken[..1]), true);
+        given("site.e", 5);
+        let found = ["site.a", "site.b", "site.c", "site.d", "site.e"].map(|name| number(&process, &namespace, name));
+        assert_eq!(found, [None, Some(2), Some(3), Some(4), Some(5)], "the first is in the description");
+    }
+
+    fn value(name: &'static str, number: u32) -> Vec<Info> {
+        vec![Info::new(Key::from_static(name), number)]
+    }
+
+    /// What is left for the registration.
+    fn left(process: &ServerProcess, namespace: &Namespace) -> Vec<Info> {
+        process.allocated.lock().get(namespace).map_or_else(Vec::new, |left| left.concat())
+    }
+
+    fn register(process: &ServerProcess, namespace: &Namespace) {
+        let ranks = std::iter::once(0..1);
+        let description = JobDescription::new(namespace).nodes(["n0"]).ranks_by_node(ranks).build().unwrap();
+        process.server().register_namespace(namespace, 1, description).unwrap();
+    }
+
+    fn number(process: &ServerProcess, namespace: &Namespace, name: &'static str) -> Option<u32> {
+        let job = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
+        let found = process.server().get(&job, Some(&Key::from_static(name)), Vec::new()).ok()?;
+        found.iter().find(|kval| kval.key.as_str() == name)?.value.as_u32()
     }
 }

@@ -26,8 +26,8 @@ pub(super) struct ServerProcess {
     pub(super) kept: KeptValues,
     /// What `setup_local_support` has each namespace's processes find in their environment.
     pub(super) environments: Mutex<BTreeMap<Namespace, Vec<Change>>>,
-    /// What jobs got of the fabric that have not been described yet.
-    pub(super) allocated: Mutex<BTreeMap<Namespace, Vec<Info>>>,
+    /// What jobs got of the fabric that have not been described yet, call by call.
+    pub(super) allocated: Mutex<BTreeMap<Namespace, Vec<Allotment>>>,
     /// Part of the description of every namespace registered from now on.
     pub(super) resources: Mutex<Vec<Info>>,
     /// The jobs that have been described, or are just being.
@@ -39,6 +39,9 @@ pub(super) struct ServerProcess {
     /// Where the node's topology comes from.
     pub(super) topology: Arc<HostTopology>,
 }
+
+/// What one call gave a job. Two calls may give the same: which is which, its address says.
+pub(super) type Allotment = Arc<[Info]>;
 
 /// Values that this process has stored for itself.
 pub(super) type OwnValues = BTreeMap<ProcId, BTreeMap<Key, Value>>;

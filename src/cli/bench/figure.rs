@@ -88,6 +88,15 @@ pub(super) fn compare_with(figures: &mut [Figure], reference: &str) {
     }
 }
 
+/// Compares the figures of one name with the first of them: what should not depend on the size has ratio 1.
+pub(super) fn compare_with_first(figures: &mut [Figure], name: &str) {
+    let mut of_name = figures.iter_mut().filter(|figure| figure.name == name);
+    if let Some(first) = of_name.next() {
+        let reference = Figure { name: first.label(), ..first.clone() };
+        of_name.for_each(|figure| figure.compare(&reference));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::measure::Unit;

@@ -9,9 +9,10 @@ use nix::unistd::{Uid, getegid};
 
 use super::super::run::{Guardian, SessionDirectory};
 use super::measure::Series;
+use super::shape::Shape;
 use crate::api::{Client, LocalHost, Server};
 use crate::gds::registration::JobDescription;
-use crate::types::{Namespace, ProcId};
+use crate::types::{Info, Namespace, ProcId};
 
 /// What goes wrong in a bench is told in one line and ends it.
 pub(super) type Failure = Box<dyn Error>;
@@ -32,17 +33,29 @@ pub(super) struct Worker(Child);
 impl Node {
     /// Starts a server and registers a job of this size with it, all of it on this node.
     pub(super) fn start(rank_count: u32) -> Result<Self, Failure> {
+        Self::start_with(|job, hostname| {
+            let description = JobDescription::new(job).nodes([hostname]);
+            Ok((rank_count, description.ranks_by_node(std::iter::once(0..rank_count)).build()?))
+        })
+    }
+
+    /// As [`Node::start`], of a job that reaches beyond this node, which is its first.
+    pub(super) fn start_of(shape: Shape) -> Result<Self, Failure> {
+        Self::start_with(|_, hostname| Ok((shape.ranks.min(shape.ranks_per_node), shape.maps_from(hostname))))
+    }
+
+    /// `describe` is told the job's and this node's name, and says how many of its ranks are here and how it is described.
+    fn start_with(
+        describe: impl FnOnce(&Namespace, &str) -> Result<(u32, Vec<Info>), Failure>,
+    ) -> Result<Self, Failure> {
         let path = SessionDirectory::choose(&std::env::temp_dir());
         let guardian = Guardian::start(&path)?;
         let directory = SessionDirectory::create(path)?;
         let server = Server::builder().tmpdir(directory.path()).start(LocalHost)?;
         let job = Namespace::new("bench")?;
-        let description = JobDescription::new(&job)
-            .nodes([server.hostname()])
-            .ranks_by_node(std::iter::once(0..rank_count))
-            .build()?;
-        server.register_namespace(&job, rank_count, description)?;
-        for rank in 0..rank_count {
+        let (here, description) = describe(&job, server.hostname())?;
+        server.register_namespace(&job, here, description)?;
+        for rank in 0..here {
             server.register_client(&ProcId::new(job.clone(), rank), Uid::effective().as_raw(), getegid().as_raw())?;
         }
         Ok(Self { server, job, _directory: directory, guardian })

@@ -5,13 +5,13 @@ use std::hint::black_box;
 use clap::Args;
 
 use super::super::Outcome;
-use super::figure::{Figure, compare_with, figures};
+use super::figure::{compare_with, compare_with_first, figures};
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
 use super::output::{Output, progress};
 use super::shape::{Placement, Shape};
 use crate::gds::registration::JobDescription;
-use crate::gds::{JobSummary, KeyRef, Lookup, NamespaceReader, Publish, RealmRequest, Section, Store, StoreOptions};
+use crate::gds::{JobSummary, KeyRef, Lookup, NamespaceReader, Publish, RealmRequest, Store, StoreOptions};
 use crate::keys;
 use crate::types::{Info, Namespace, Rank, Value};
 
@@ -141,21 +141,16 @@ fn registrations(
     let mut whole = series("", Unit::Milliseconds);
     let mut per_rank = series(".per_rank", Unit::Nanoseconds);
     let mut bytes = series(".bytes_per_rank", Unit::Bytes);
-    let mut attribute_bytes = series(".attribute_bytes_per_rank", Unit::Bytes);
     for _ in 0..samples {
         let mut store = store();
         let (time, registered) = timed(|| store.register(&job()?, description).map_err(Failure::from));
         check(&store, &job()?, registered?, shape)?;
         whole.add(time);
         per_rank.samples.push(Unit::Nanoseconds.of(time) / f64::from(shape.ranks));
-        let statistics = store.statistics(&job()?)?;
-        // The other part is room for what the processes post.
-        let attributes = statistics.published_bytes.saturating_sub(statistics.section(Section::ModexTable));
-        for (series, size) in [(&mut bytes, statistics.published_bytes), (&mut attribute_bytes, attributes)] {
-            series.samples.push(f64::from(u32::try_from(size)?) / f64::from(shape.ranks));
-        }
+        let published_bytes = u32::try_from(store.statistics(&job()?)?.published_bytes)?;
+        bytes.samples.push(f64::from(published_bytes) / f64::from(shape.ranks));
     }
-    Ok(vec![whole, per_rank, bytes, attribute_bytes])
+    Ok(vec![whole, per_rank, bytes])
 }
 
 /// What a server that holds several large jobs takes, by the jobs registered so far: time, the segments, and its own memory
@@ -272,15 +267,6 @@ fn store() -> Store {
 
 fn job() -> Result<Namespace, Failure> {
     Ok(Namespace::new("bench-job")?)
-}
-
-/// Compares the figures of one name with the first of them: what should not depend on the size has ratio 1.
-fn compare_with_first(figures: &mut [Figure], name: &str) {
-    let mut of_name = figures.iter_mut().filter(|figure| figure.name == name);
-    if let Some(first) = of_name.next() {
-        let reference = Figure { name: first.label(), ..first.clone() };
-        of_name.for_each(|figure| figure.compare(&reference));
-    }
 }
 
 #[cfg(test)]

@@ -79,7 +79,16 @@ impl Shape {
 
     /// The job by its size and maps alone, spelled out.
     pub(super) fn maps(self) -> Vec<Info> {
-        let names: Vec<String> = self.names().collect();
+        self.maps_of(self.names())
+    }
+
+    /// The same where the first node has this name.
+    pub(super) fn maps_from(self, first: &str) -> Vec<Info> {
+        self.maps_of(std::iter::once(first.to_owned()).chain(self.names().skip(1)))
+    }
+
+    fn maps_of(self, names: impl Iterator<Item = String>) -> Vec<Info> {
+        let names: Vec<String> = names.collect();
         let field = |node| self.ranks_of(node).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
         let fields: Vec<String> = (0..self.nodes()).map(field).collect();
         vec![

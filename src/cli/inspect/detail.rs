@@ -86,9 +86,7 @@ pub(super) struct EntryReport {
 
 /// The dictionary, by name.
 pub(super) fn keys(reader: &NamespaceReader, tables: Option<&JobTables<'_>>) -> Result<Vec<KeyReport>, Damage> {
-    let mut names = reader.keys()?;
-    names.sort_unstable();
-    let mut keys: Vec<KeyReport> = names.into_iter().map(|name| key(name, tables)).collect();
+    let mut keys: Vec<KeyReport> = reader.keys()?.into_iter().map(|name| key(name, tables)).collect();
     // The values of qualified keys have names of their own there, and one that people know.
     keys.sort_by(|one, other| (&one.name, one.realm).cmp(&(&other.name, other.realm)));
     keys.dedup_by(|one, other| (&one.name, one.realm) == (&other.name, other.realm));

@@ -90,7 +90,7 @@ fn an_unchanged_copy_has_no_problems() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(crate::cases::cases(300))]
 
     #[test]
     fn changed_bytes_give_a_report_or_an_error(

@@ -72,8 +72,8 @@ fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
     completion: Completion,
 ) -> Result<JobRecord, RegisterError> {
     let facts = collect(namespace, &context.limits, parts()).and_then(|facts| {
-        // A server tells of a process in as many arrays as it likes.
-        if completion == Completion::Derived {
+        // A server tells of a process in as many arrays as it likes; and of a description that is not kept nothing is lost.
+        if completion == Completion::Derived && !facts.nodata {
             facts.check_processes()?;
         }
         Ok(facts)

@@ -114,7 +114,7 @@ fn an_archive_cannot_make_a_value_that_no_constructor_makes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases::cases(400))]
     #[test]
     fn a_damaged_segment_is_an_error_or_a_wrong_value_but_never_a_crash_or_a_loop(
         flips in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![any::<u8>(), Just(0xFF), Just(0x01)]), 1..24),

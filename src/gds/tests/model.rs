@@ -390,7 +390,7 @@ fn run(backing: BackingKind, operations: Vec<Operation>) -> Result<(), TestCaseE
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases::cases(150))]
     #[test]
     fn every_answer_from_heap_memory_is_the_models(operations in prop::collection::vec(any_operation(), 1..40)) {
         run(BackingKind::Heap, operations)?;

@@ -146,6 +146,107 @@ proptest! {
     }
 }
 
+/// A process map of so many ranks, spelled out, in blocks of four.
+fn spelled_out(rank_count: u32) -> (DealtRanks, String) {
+    let dealt = DealtRanks::new(4, rank_count.div_ceil(4), rank_count).unwrap();
+    (dealt, dealt.map_text())
+}
+
+/// A job of which nothing is known but this text under a key, and the lists that follow from its map.
+fn mapped(name: &str, text: &str, dealt: DealtRanks) -> JobRecord {
+    let lists = ColumnValues::RankLists(dealt);
+    JobRecord { job: vec![(key(name), text.into())], ..job(lists, dealt.node_count(), dealt.end(), Some(0)) }
+}
+
+fn stored<'a>(reader: &'a NamespaceReader, name: &str) -> crate::gds::ValueRef<'a> {
+    let tables = reader.job_tables().unwrap().unwrap();
+    tables.job.iter().find(|(key, _)| *key == name).unwrap().1
+}
+
+#[test]
+fn a_long_process_map_that_is_a_rule_is_written_nowhere_and_read_as_it_was_given() {
+    let (dealt, text) = spelled_out(20_000);
+    let other = format!("{text};");
+    for (name, text, is_rule) in [
+        ("pmix.pmap", text.as_str(), true),
+        ("pmix.pmap.raw", text.as_str(), true),
+        ("pmix.pmap", &other, false),
+        // Whose texts something else may be made of.
+        ("pmix.other", &text, false),
+    ] {
+        let record = mapped(name, text, dealt);
+        let store = registered(&record);
+        let reader = attached(&store);
+        let value = stored(&reader, name);
+        assert!(value.unwritten() == is_rule.then(|| Value::from(text)), "{name}");
+        assert!(value.as_str() == (!is_rule).then_some(text), "{name}");
+        assert!(get(&reader, Rank::Wildcard, name) == Ok(Value::from(text)), "{name}");
+        assert!(reader.job_record().unwrap() == record, "{name}");
+    }
+    // What takes no memory to speak of is lent.
+    let (dealt, text) = spelled_out(1000);
+    let store = registered(&mapped("pmix.pmap", &text, dealt));
+    assert_eq!(stored(&attached(&store), "pmix.pmap").as_str(), Some(text.as_str()));
+}
+
+#[test]
+fn a_long_text_that_two_keys_have_is_written_once() {
+    let text = "n,".repeat(64 << 10);
+    let size_of = |others: [&str; 2]| {
+        let mut record = JobRecord { job: vec![(key("first"), text.as_str().into())], ..JobRecord::default() };
+        record.job.extend(["second", "third"].map(key).into_iter().zip(others.map(Value::from)));
+        let store = registered(&record);
+        let reader = attached(&store);
+        let found = ["second", "third"].map(|name| get(&reader, Rank::Wildcard, name));
+        assert!(found == others.map(|text| Ok(text.into())), "both as they were given");
+        reader.statistics().unwrap().published_bytes
+    };
+    let other = text.replace('n', "m");
+    assert_eq!(size_of([&text, &text]), size_of(["", ""]));
+    assert!(size_of([&text, &other]) >= size_of(["", ""]) + (128 << 10));
+}
+
+#[test]
+fn a_node_is_found_by_a_name_that_is_written_once() {
+    let names = ["n0", "a-node-with-a-long-name", "n2"];
+    let texts = crate::gds::job_record::Texts::collect(names.into_iter(), 0).unwrap();
+    let mut record = job(dealt(2, 3, 6), 3, 6, Some(1));
+    record.node_columns.push(column("pmix.hname", ColumnValues::Texts(texts)));
+    record.node_columns.push(column("pmix.alias", ColumnValues::Sparse(vec![(2, "other,n2".into())])));
+    let store = registered(&record);
+    let reader = attached(&store);
+    let by_name = |name| read(&reader, Rank::Wildcard, PEERS, RealmRequest::Node(NodeSelector::Name(name)), None);
+    let found = [("n0", "0,1"), (names[1], "2,3"), ("n2", "4,5"), ("other", "4,5")];
+    for (name, peers) in found {
+        assert_eq!(by_name(name), Ok(peers.into()), "{name}");
+    }
+    assert_eq!(by_name("a-node"), Err(ReadError::NotFound));
+    let bytes = super::damage::bytes_of(&record);
+    assert_eq!(bytes.windows(names[1].len()).filter(|window| *window == names[1].as_bytes()).count(), 1);
+}
+
+#[test]
+fn damaged_maps_are_refused() {
+    let (dealt, text) = spelled_out(20_000);
+    let mut bytes = super::damage::bytes_of(&mapped("pmix.pmap", &text, dealt));
+    let rule = [4_u32, 5000, 20_000, 0].map(u32::to_ne_bytes).concat();
+    let at = bytes.windows(rule.len()).position(|window| window == rule).unwrap();
+    for (block, node_count, end, is_sound) in [
+        (4_u32, 5000, 20_000, true),
+        (1, 1, 3, true),
+        (0, 5000, 20_000, false),
+        (4, 0, 20_000, false),
+        (4, u32::MAX, 20_000, false),
+        (4, 5000, u32::MAX, false),
+    ] {
+        bytes[at..at + 12].copy_from_slice(&[block, node_count, end].map(u32::to_ne_bytes).concat());
+        let reader = super::damage::reader_of(&bytes);
+        let found = get(&reader, Rank::Wildcard, "pmix.pmap");
+        assert_eq!(found.is_ok(), is_sound, "{block} {node_count} {end}: {found:?}");
+        assert_eq!(matches!(found, Err(ReadError::Damaged(Damage::Code { .. }))), !is_sound);
+    }
+}
+
 #[test]
 fn damaged_rules_are_refused_and_never_longer_than_the_job() {
     let mut bytes = super::damage::bytes_of(&job(dealt(2, 3, 6), 3, 6, Some(1)));

@@ -1,6 +1,7 @@
 //! What a large job costs, in bytes.
 
 use super::*;
+use crate::gds::{Origin, Publish as _};
 
 #[test]
 fn a_million_ranks_on_ten_thousand_nodes_cost_at_most_40_bytes_each() {
@@ -14,6 +15,9 @@ fn a_million_ranks_on_ten_thousand_nodes_cost_at_most_40_bytes_each() {
     record.proc_columns.push(column("pmix.locstr", per_local_rank("hwloc:NM0:SK0:L3")));
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
+    assert_eq!(store.statistics(&namespace()).unwrap().rank_count, 0, "nobody has posted anything");
+    // The first that does makes room for all.
+    store.commit(&namespace(), 7, Origin::Local, &[posted(Scope::Global, "endpoint", 7_u32)]).unwrap();
     let statistics = store.statistics(&namespace()).unwrap();
     assert_eq!(statistics.rank_count, 1_000_000);
     let bytes_per_rank = statistics.published_bytes.div_ceil(1_000_000);
@@ -47,32 +51,38 @@ fn an_irregular_job_stays_within_40_bytes_a_rank_too() {
     assert!(statistics.published_bytes.div_ceil(rank_count) <= 40, "{statistics:?}");
 }
 
-/// The lists of all nodes' ranks took seven bytes a rank, more than everything else together.
+/// The lists of all nodes' ranks took seven bytes a rank, and the map's text as much again; room for what processes post,
+/// which may be nothing, eight. At ten ranks a node the names of nodes are nearly all that is left.
 #[test]
-fn a_job_in_blocks_or_in_turns_costs_less_than_a_byte_a_rank_names_included() {
+fn a_job_in_blocks_or_in_turns_costs_less_than_a_byte_a_rank_or_8_where_nodes_have_ten() {
+    use crate::gds::NodeSelector;
     use crate::gds::registration::{Context, parse};
-    use crate::gds::{NodeSelector, Section};
     use crate::types::Info;
-    let (node_count, rank_count) = (1000_u32, 100_000_u32);
-    let names: Vec<String> = (0..node_count).map(|node| format!("node{node:04}")).collect();
-    let list = |ranks: Vec<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let width = rank_count / node_count;
-    let block = |node: u32| list((node * width..(node + 1) * width).collect());
-    let turns = |node: u32| list((0..width).map(|turn| turn * node_count + node).collect());
-    for of_node in [&block as &dyn Fn(u32) -> String, &turns] {
-        let ranks: Vec<String> = (0..node_count).map(of_node).collect();
-        let maps = [("pmix.nmap", names.join(",")), ("pmix.pmap", ranks.join(";"))];
-        let description = maps.map(|(name, text)| Info::new(key(name), text));
-        let record = parse(&namespace(), &Context::new("node0003"), &description, None).unwrap();
-        let mut store = store(BackingKind::Heap);
-        store.register_record(&namespace(), &record).unwrap();
-        let statistics = store.statistics(&namespace()).unwrap();
-        let columns = statistics.section(Section::Columns);
-        assert!(columns < u64::from(rank_count), "{columns} bytes: {statistics:?}");
-        let reader = store.reader(&namespace()).unwrap();
-        for node in [0, 3, 999] {
-            let realm = RealmRequest::Node(NodeSelector::Id(node));
-            assert_eq!(read(reader, Rank::Wildcard, "pmix.lpeers", realm, None), Ok(of_node(node).into()));
+    for (node_count, rank_count, bytes_per_rank_max) in [(1000_u32, 100_000_u32, 1), (10_000, 100_000, 8)] {
+        let names: Vec<String> = (0..node_count).map(|node| format!("node{node:05}")).collect();
+        let list = |ranks: Vec<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let width = rank_count / node_count;
+        let block = |node: u32| list((node * width..(node + 1) * width).collect());
+        let turns = |node: u32| list((0..width).map(|turn| turn * node_count + node).collect());
+        for of_node in [&block as &dyn Fn(u32) -> String, &turns] {
+            let ranks: Vec<String> = (0..node_count).map(of_node).collect();
+            let maps = [("pmix.nmap", names.join(",")), ("pmix.pmap", ranks.join(";"))];
+            let description = maps.clone().map(|(name, text)| Info::new(key(name), text));
+            let record = parse(&namespace(), &Context::new("node00003"), &description, None).unwrap();
+            let mut store = store(BackingKind::Heap);
+            store.register_record(&namespace(), &record).unwrap();
+            let statistics = store.statistics(&namespace()).unwrap();
+            let bytes_max = u64::from(rank_count) * bytes_per_rank_max;
+            assert!(statistics.published_bytes < bytes_max, "{node_count} nodes: {statistics:?}");
+            let reader = store.reader(&namespace()).unwrap();
+            for node in [0, 3, node_count - 1] {
+                let realm = RealmRequest::Node(NodeSelector::Id(node));
+                assert_eq!(read(reader, Rank::Wildcard, "pmix.lpeers", realm, None), Ok(of_node(node).into()));
+            }
+            for (name, text) in maps {
+                assert_eq!(get(reader, Rank::Wildcard, name), Ok(text.into()));
+            }
+            assert_eq!(get(reader, Rank::Wildcard, "pmix.nlist"), Ok(names.join(",").into()));
         }
     }
 }

@@ -13,10 +13,10 @@ use crate::bfrops::{Codec, DecodeError, DecodeLimits, DecodeProblem, Reader, inf
 use crate::types::{LentEntry, LentKey, Rank, RankError};
 
 /// Data of one process in a fence's result, where it lies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct LentBlock<'a> {
     /// Whose.
-    pub contributor: Contributor,
+    pub contributor: &'a Contributor,
     /// Which of the process's commits the entries include, if its server said so.
     pub commit: Option<u64>,
     /// The entries.
@@ -52,7 +52,7 @@ pub fn decode_fence(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<FenceBlock
     read_parts(blob, &look_through(blob, limits)?, limits, &mut |block| {
         let mut entries = block.entries.iter().map(LentEntry::to_kval).collect();
         commit_number::restore(&mut entries, block.commit);
-        blocks.push(FenceBlock { contributor: block.contributor, entries });
+        blocks.push(FenceBlock { contributor: block.contributor.clone(), entries });
         ControlFlow::Continue(())
     });
     Ok(blocks)
@@ -147,15 +147,16 @@ fn read_entries<'a>(
             let contributor = who(reader)?;
             let mut commit = None;
             while !reader.is_at_end() {
-                let (entry, note) =
-                    reader.unpack_lent_entry("fence entries", first_key.filter(|_| entries.is_empty()))?;
-                first_key = entries.is_empty().then_some(entry.key).or(first_key);
+                let is_first = entries.is_empty();
+                let likely = first_key.filter(|_| is_first);
+                let is_value = |key: &LentKey<'_>| !is_number(key);
+                let (key, note) = reader.unpack_lent_entry("fence entries", likely, is_value, &mut entries)?;
+                first_key = is_first.then_some(key).or(first_key);
                 commit = commit.or_else(|| commit_number::read_note(note).next().flatten());
-                entries.extend((!is_number(&entry.key)).then_some(entry));
             }
             Ok((contributor, commit))
         })?;
-        if take(LentBlock { contributor, commit, entries: &entries }).is_break() {
+        if take(LentBlock { contributor: &contributor, commit, entries: &entries }).is_break() {
             return Ok(Flow::Break(()));
         }
     }
@@ -176,19 +177,18 @@ fn read_values<'a>(
     while !reader.is_at_end() {
         let object = reader.unpack_object("fence values")?;
         entries.clear();
-        let contributor = reader.inside(object, codec, |reader| {
-            let contributor = relative(reader)?;
+        let number = reader.inside(object, codec, |reader| {
+            let number = relative_rank(reader)?;
             while !reader.is_at_end() {
                 let index = reader.unpack::<Uint32>("fence key index")?;
                 let key = usize::try_from(index).ok().and_then(|index| keys.get(index));
                 let key = key.ok_or_else(|| reader.error(DecodeProblem::KeyIndex { index, count: keys.len() }))?;
-                let value = reader.unpack_lent_value("fence value")?;
-                entries.extend(key.map(|key| LentEntry { key, value }));
+                reader.unpack_lent_value("fence value", *key, &mut entries)?;
             }
-            Ok(contributor)
+            Ok(number)
         })?;
-        let commit = numbers.next().flatten();
-        if take(LentBlock { contributor, commit, entries: &entries }).is_break() {
+        let (contributor, commit) = (Contributor::Relative(number), numbers.next().flatten());
+        if take(LentBlock { contributor: &contributor, commit, entries: &entries }).is_break() {
             return Ok(Flow::Break(()));
         }
     }
@@ -201,8 +201,13 @@ fn is_number(key: &LentKey<'_>) -> bool {
 }
 
 fn relative(reader: &mut Reader<'_>) -> Result<Contributor, DecodeError> {
+    relative_rank(reader).map(Contributor::Relative)
+}
+
+#[inline]
+fn relative_rank(reader: &mut Reader<'_>) -> Result<u32, DecodeError> {
     match reader.unpack::<Rank>("fence rank")? {
-        Rank::Process(relative_rank) => Ok(Contributor::Relative(relative_rank)),
+        Rank::Process(relative_rank) => Ok(relative_rank),
         special => Err(reader.error(RankError { raw: special.to_raw() })),
     }
 }

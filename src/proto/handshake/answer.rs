@@ -78,7 +78,7 @@ impl ToolAnswer {
         let mut reader = Reader::new(bytes, Codec::V41, &DecodeLimits::default())?;
         match Self::read(&mut reader, role) {
             Ok(answer) => Ok(Some((answer, bytes.len() - reader.remaining()))),
-            Err(DecodeError { problem: DecodeProblem::EndOfMessage { .. }, .. }) => Ok(None),
+            Err(error) if matches!(error.problem(), DecodeProblem::EndOfMessage { .. }) => Ok(None),
             Err(e) => Err(e),
         }
     }

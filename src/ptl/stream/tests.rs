@@ -175,15 +175,16 @@ fn large_transfers_arrive_whole_through_a_socket_that_fills_up() {
 #[test]
 fn what_many_get_is_queued_without_a_copy_for_each() {
     let shared: Arc<[u8]> = vec![7; 3_000_000].into();
+    let tail: Arc<[u8]> = vec![8; 5].into();
     let mut pairs: Vec<_> = (0..3).map(|_| pair(StreamLimits::default())).collect();
     for (a, _) in &mut pairs {
         a.queue(b"before".to_vec(), None).unwrap();
-        a.queue_shared(b"head".to_vec(), Arc::clone(&shared)).unwrap();
+        a.queue_shared(b"head".to_vec(), &[Arc::clone(&shared), Arc::clone(&tail)]).unwrap();
         a.queue(b"after".to_vec(), None).unwrap();
         assert_eq!(a.flush(), Ok(Flushed::Blocked));
     }
-    assert_eq!(Arc::strong_count(&shared), 4);
-    let expected = [&b"beforehead"[..], &shared, b"after"].concat();
+    assert_eq!((Arc::strong_count(&shared), Arc::strong_count(&tail)), (4, 4));
+    let expected = [&b"beforehead"[..], &shared, &tail, b"after"].concat();
     for (a, b) in &mut pairs {
         let mut all = Vec::new();
         let mut buffer = vec![0; 1 << 16];
@@ -195,14 +196,14 @@ fn what_many_get_is_queued_without_a_copy_for_each() {
         }
         assert!(all == expected, "the bytes differ");
     }
-    assert_eq!(Arc::strong_count(&shared), 1);
+    assert_eq!((Arc::strong_count(&shared), Arc::strong_count(&tail)), (1, 1));
 }
 
 #[test]
 fn a_shared_message_counts_as_one_against_the_limit() {
     let (mut a, _b) = pair(StreamLimits { queued_bytes_max: 10, ..StreamLimits::default() });
-    a.queue_shared(b"head".to_vec(), vec![0; 100].into()).unwrap();
-    assert!(a.queue_shared(b"head".to_vec(), vec![0; 100].into()).is_err());
+    a.queue_shared(b"head".to_vec(), &[vec![0; 100].into()]).unwrap();
+    assert!(a.queue_shared(b"head".to_vec(), &[vec![0; 100].into()]).is_err());
 }
 
 /// On the port of a dead server anybody can listen, answer, and close his half: he was taken for one whose user can't be
@@ -259,7 +260,7 @@ fn a_full_queue_holds_nobody_up_for_longer_than_wanted() {
 fn what_is_shared_is_held_by_nobody_and_the_rest_until_it_was_sent() {
     let (mut a, mut b) = pair(taking(0));
     a.queue(vec![1; 1000], None).unwrap();
-    a.queue_shared(vec![2; 10], vec![3; 5000].into()).unwrap();
+    a.queue_shared(vec![2; 10], &[vec![3; 5000].into()]).unwrap();
     assert_eq!((a.queued_bytes(), a.held_bytes(), a.shared_bytes()), (6010, 1010, 5000));
     assert_eq!(a.flush(), Ok(Flushed::All));
     assert_eq!((a.queued_bytes(), a.held_bytes(), a.shared_bytes()), (0, 0, 0));

@@ -1,4 +1,9 @@
 use std::slice;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::field::{Field, Visit};
+use tracing::span;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
@@ -127,6 +132,55 @@ fn a_qualified_value_that_is_none_is_left_out_of_its_commit() {
         assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
         assert_eq!(rig.server.store().posted(&namespace("job"), 0, Audience::SameNode), Ok(vec![kval("a", 1)]));
     }
+}
+
+/// One commit of 100 000 such values was as many lines in the log, of what only the process's author can mend.
+#[test]
+fn a_commit_with_many_of_those_is_one_warning() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    let malformed = vec![kval("pmix.qual.val", 1); 500];
+    let warnings = Warnings::default();
+    tracing::subscriber::with_default(warnings.clone(), || {
+        rig.request(peer, parts(&[(Scope::Local, &malformed), (Scope::Remote, &malformed)]));
+        rig.request(peer, parts(&[(Scope::Global, &[kval("a", 1)])]));
+        rig.request(peer, parts(&[(Scope::Global, &malformed[..2])]));
+    });
+    assert_eq!(*warnings.0.lock(), [1000, 2]);
+}
+
+/// The number in each warning.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<u64>>>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+impl Visit for Warnings {
+    fn record_u64(&mut self, _: &Field, value: u64) {
+        self.0.lock().push(value);
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }
 
 #[test]

@@ -1,12 +1,14 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::harness::*;
+use super::tools::{arrive, policy, stranger};
 use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{Reply, Request};
 use crate::server::{
-    Capabilities, Config, HostCall, HostReply, HostResult, Input, NodeHardware, Output, OwnGet, PeerId,
-    RegisterNamespace,
+    Capabilities, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, NodeHardware, Output, OwnGet,
+    PeerId, RegisterClient, RegisterNamespace, ToolAdmission, ToolHello, ToolPolicy, Version,
 };
 use crate::shmem::SegmentOptions;
 use crate::topo::SharedMachine;
@@ -28,18 +30,22 @@ fn hardware() -> NodeHardware {
 /// A server that has the topology, and a job of two whose first process is bound.
 fn rig(capabilities: Capabilities, answers_topology: bool) -> (Rig, PeerId) {
     let mut rig = Rig::with(Config { capabilities, answers_topology, ..Config::default() }, MapStore::new());
+    register_bound(&mut rig, "job");
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SOCKET);
+    (rig, peer)
+}
+
+fn register_bound(rig: &mut Rig, name: &str) {
     let bound = vec![Info::new(key(keys::RANK.name()), 0_u32), Info::new(key(keys::CPUSET.name()), "hwloc:0")];
     let description = vec![Info::new(JOB_SIZE, 2_u32), Info::new(key("pmix.pdata"), Value::info_array(bound))];
     let registration = RegisterNamespace {
-        namespace: namespace("job"),
+        namespace: namespace(name),
         local_count: Some(1),
         description: description.into(),
         nodata: false,
     };
     rig.host(HostCall::RegisterNamespace(registration));
-    rig.register_client(&proc(0));
-    let peer = rig.join(&proc(0), SOCKET);
-    (rig, peer)
 }
 
 fn query(names: &[&str]) -> Request {
@@ -157,4 +163,73 @@ fn the_servers_own_process_waits_for_the_topology_as_others_do() {
         panic!("no set, for which no topology is needed")
     };
     assert_eq!(set.first().map(|entry| entry.value.clone()), Some(Value::ProcCpuset(Some(Text::from("0")))));
+}
+
+/// A job of the server's user, one of another, and all that can be asked about either: by tools of all kinds of users, and by a
+/// process of the other's. Of this border of a query no test knew.
+#[test]
+fn a_query_tells_a_tool_of_its_users_jobs_and_nobody_of_other_users_processes() {
+    const OTHER: u32 = OWNER.uid + 1;
+    let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
+    let mut rig = Rig::with(Config { tools, answers_topology: true, ..Config::default() }, MapStore::new());
+    register_bound(&mut rig, "job");
+    rig.register_client(&proc(0));
+    register_bound(&mut rig, "theirs");
+    let theirs = ProcId::new(namespace("theirs"), 0);
+    rig.host(HostCall::RegisterClient(RegisterClient { proc: theirs.clone(), uid: OTHER, gid: OWNER.gid, object: 1 }));
+
+    let mut peers = Vec::new();
+    for (peer, uid) in [(51, OTHER), (52, OTHER + 1), (53, OWNER.uid), (54, 0)] {
+        let credentials = Credentials { uid, gid: OWNER.gid };
+        let admitted = arrive(&mut rig, peer, ToolHello { credentials, ..stranger() });
+        assert!(matches!(admitted[..], [Output::AdmitTool(..)]), "{admitted:?}");
+        peers.push(PeerId(peer));
+    }
+    let [of_other, of_third, of_owner, of_root] = peers[..] else { panic!("four tools") };
+    let credentials = Credentials { uid: OTHER, gid: OWNER.gid };
+    let version = Version { major: 5, minor: 0 };
+    let hello = Hello { proc: theirs.clone(), credentials, store: SOCKET, version, strangers: BTreeSet::new() };
+    rig.input(Input::Connected(PeerId(55), hello));
+    let process = PeerId(55);
+
+    let data = [keys::CPUSET.name(), keys::LOCALITY_STRING.name(), keys::CPUSET_BITMAP.name()];
+    let tables = [keys::QUERY_PROC_TABLE.name(), keys::QUERY_LOCAL_PROC_TABLE.name()];
+    let asked: Vec<&str> = data.into_iter().chain(tables).collect();
+    for (peer, of, found) in [
+        (of_other, &proc(0), vec![]),
+        (of_other, &theirs, asked.clone()),
+        (of_third, &proc(0), vec![]),
+        (of_third, &theirs, vec![]),
+        (of_owner, &proc(0), asked.clone()),
+        (of_owner, &theirs, asked.clone()),
+        (of_root, &proc(0), asked.clone()),
+        (of_root, &theirs, asked.clone()),
+        // Processes have everybody's data from a Get, too.
+        (process, &proc(0), data.to_vec()),
+        (process, &theirs, asked.clone()),
+    ] {
+        let is_told = |name: &&&str| queried(&mut rig, peer, name, Some(of)).is_some();
+        assert_eq!(asked.iter().filter(is_told).copied().collect::<Vec<_>>(), found, "{peer:?} about {of}");
+    }
+    for (peer, jobs) in
+        [(of_other, "theirs"), (of_third, ""), (of_owner, "job,theirs"), (of_root, "job,theirs"), (process, "theirs")]
+    {
+        let told = queried(&mut rig, peer, keys::QUERY_NAMESPACES.name(), None);
+        assert_eq!(told, Some(Value::from(jobs)), "{peer:?}");
+    }
+}
+
+/// What a query for one key is answered with, when the topology has been given where it is wanted.
+fn queried(rig: &mut Rig, peer: PeerId, name: &str, of: Option<&ProcId>) -> Option<Value> {
+    let qualifiers = of.map(|proc| info(keys::PROCID.name(), proc.clone())).into_iter().collect();
+    let query = Query { keys: vec![Text::from(name)], qualifiers };
+    let mut outputs = rig.request(peer, Request::Query(vec![query]));
+    if outputs == [Output::WantTopology] {
+        outputs = rig.input(Input::Topology(hardware()));
+    }
+    match replies(&outputs).pop() {
+        Some((to, Reply::Infos(mut infos))) if to == peer && infos.len() == 1 => infos.pop().map(|info| info.value),
+        Some((to, Reply::Status(Status::ERR_NOT_FOUND | Status::ERR_NOT_SUPPORTED))) if to == peer => None,
+        other => panic!("{name} of {of:?}: {other:?}"),
+    }
 }

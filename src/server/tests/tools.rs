@@ -11,7 +11,7 @@ use crate::server::{
 };
 use crate::types::{Info, Namespace, ProcId, Query, Rank, Scope, Status, Text};
 
-fn policy(admission: ToolAdmission) -> ToolPolicy {
+pub(super) fn policy(admission: ToolAdmission) -> ToolPolicy {
     ToolPolicy { admission, any_user: false, own_uid: OWNER.uid, name_prefix: "tool-srv-".to_owned() }
 }
 
@@ -21,7 +21,7 @@ fn rig(capabilities: Capabilities, admission: ToolAdmission) -> Rig {
 }
 
 /// One that needs a name, of the server's user.
-fn stranger() -> ToolHello {
+pub(super) fn stranger() -> ToolHello {
     ToolHello {
         kind: ToolKind::Tool,
         claimed: None,
@@ -40,7 +40,7 @@ fn named(name: &str, rank: u32) -> ToolHello {
     ToolHello { claimed: Some(ProcId::new(namespace(name), rank)), ..stranger() }
 }
 
-fn arrive(rig: &mut Rig, peer: u64, hello: ToolHello) -> Vec<Output> {
+pub(super) fn arrive(rig: &mut Rig, peer: u64, hello: ToolHello) -> Vec<Output> {
     rig.input(Input::ToolConnected(PeerId(peer), hello))
 }
 

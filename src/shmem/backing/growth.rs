@@ -21,6 +21,8 @@ pub(in crate::shmem) const PAGE_BYTES: u64 = 4096;
 const STEP_BYTES_MIN: u64 = 64 << 10;
 /// A segment grows by this part of its size, so that large ones ask seldom and waste at most that much.
 const STEP_DIVISOR: u64 = 8;
+/// Largest step, unless more is needed at once: beyond it asking costs nothing beside what is asked for.
+const STEP_BYTES_MAX: u64 = 4 << 20;
 /// Smallest span tried when larger ones are refused.
 const SPAN_FALLBACK_BYTES_MIN: u64 = 1 << 20;
 /// How many names are tried for an object before giving up.
@@ -28,7 +30,7 @@ const NAME_ATTEMPTS: u32 = 64;
 
 /// How much to reserve when `need` bytes are needed, `have` are reserved and `span` is the most there can be.
 pub(in crate::shmem) fn next_reservation(have: u64, need: u64, span: u64) -> u64 {
-    let step = (have / STEP_DIVISOR).max(STEP_BYTES_MIN);
+    let step = (have / STEP_DIVISOR).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
     let wish = need.max(have.saturating_add(step));
     wish.checked_next_multiple_of(PAGE_BYTES).unwrap_or(span).min(span)
 }

@@ -22,8 +22,12 @@ pub(super) struct Memfd {
     memory: Memory,
     object: File,
     reserved_bytes: u64,
+    populated_bytes: u64,
     protection: Protection,
 }
+
+/// Populated at a time, at least: sixteen pages, so that small additions seldom ask.
+const POPULATE_BYTES: u64 = 64 << 10;
 
 impl Memfd {
     /// Makes an empty one. `label` shows up in `/proc/PID/maps`.
@@ -34,7 +38,7 @@ impl Memfd {
         // The seal spares mappings that exist already, so ours has to be made first.
         let memory = map_writable(&object, span_bytes)?;
         let protection = seal(&object).map_err(|e| failed("sealing", e))?;
-        Ok(Self { memory, object, reserved_bytes: 0, protection })
+        Ok(Self { memory, object, reserved_bytes: 0, populated_bytes: 0, protection })
     }
 }
 
@@ -49,9 +53,16 @@ impl Backing for Memfd {
 
     fn reserve(&mut self, to: u64) -> Result<(), GrowError> {
         allocate(&self.object, self.reserved_bytes, to, &Location::Anonymous)?;
-        self.memory.populate(self.reserved_bytes, to);
         self.reserved_bytes = self.reserved_bytes.max(to);
         Ok(())
+    }
+
+    fn populate(&mut self, to: u64) {
+        if to > self.populated_bytes {
+            let end = to.next_multiple_of(POPULATE_BYTES).min(self.reserved_bytes);
+            self.memory.populate(self.populated_bytes, end);
+            self.populated_bytes = end;
+        }
     }
 
     fn handle(&self) -> Result<ReaderHandle, HandleError> {

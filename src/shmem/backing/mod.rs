@@ -32,6 +32,9 @@ pub(super) trait Backing: Send + Sync + Debug {
     fn reserved_bytes(&self) -> u64;
     /// Puts memory behind every byte below `to`, which is at most the span. On failure nothing has changed.
     fn reserve(&mut self, to: u64) -> Result<(), GrowError>;
+    /// Maps every byte below `to`, which has memory behind it, at once instead of page by page as it is touched. Called
+    /// just before it is, so that the kernel's zeros are still in the cache. That is a matter of time alone.
+    fn populate(&mut self, _to: u64) {}
     /// What a reader needs to attach.
     fn handle(&self) -> Result<ReaderHandle, HandleError>;
     /// What keeps readers from writing.

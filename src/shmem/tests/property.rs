@@ -94,7 +94,7 @@ fn compare(writer: &SegmentWriter, reader: &SegmentReader, model: &Model) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases::cases(48))]
 
     #[test]
     fn any_history_is_read_back(steps in prop::collection::vec(step(), 1..80), on_heap in any::<bool>()) {

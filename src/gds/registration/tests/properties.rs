@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -62,6 +64,38 @@ fn leaf() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// Sessions that arrays of a session are about are numbered from 1.
+const SESSIONS: u32 = 3;
+/// Processes that arrays of a process are about.
+const PROCESSES: u32 = 12;
+
+/// The same with arrays of a process that are each about another one, wherever they stand, as long as there are some: an array of one
+/// that was told of is refused, and all else with it.
+pub(super) fn renumbered(mut infos: Vec<Info>) -> Vec<Info> {
+    fn renumber(infos: &mut [Info], taken: &mut BTreeSet<u32>) {
+        for info in infos {
+            let is_process = info.key.as_str() == "pmix.pdata";
+            let Value::DataArray(array) = &mut info.value else { continue };
+            for (position, element) in array.elements.iter_mut().enumerate() {
+                let Value::Info(inner) = element else { continue };
+                if let (true, 0, "pmix.rank", Value::ProcRank(rank)) =
+                    (is_process, position, inner.key.as_str(), &mut inner.value)
+                {
+                    let free = (0..PROCESSES).map(|step| (rank.to_raw() + step) % PROCESSES);
+                    if let Some(free) = free.into_iter().find(|rank| !taken.contains(rank)) {
+                        taken.insert(free);
+                        *rank = Rank::from(free);
+                    }
+                } else {
+                    renumber(std::slice::from_mut(&mut **inner), taken);
+                }
+            }
+        }
+    }
+    renumber(&mut infos, &mut BTreeSet::new());
+    infos
+}
+
 fn entry(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Info> {
     (prop::sample::select(KEYS), value).prop_map(|(key, value)| info(key, value))
 }
@@ -75,11 +109,13 @@ pub(super) fn tree() -> impl Strategy<Value = Info> {
         (1, "pmix.node.arr", info("pmix.hname", "n1")),
     ]);
     entry(leaf()).prop_recursive(5, 60, 6, move |inner| {
-        (containers.clone(), prop::collection::vec(inner, 0..6), 0..8_u32, 0..12_u32).prop_map(
+        (containers.clone(), prop::collection::vec(inner, 0..6), 0..8_u32, 0..PROCESSES).prop_map(
             |((_, key, mut first), mut entries, choice, rank)| {
                 // Mostly of its own: no two arrays are about one process.
-                if key == "pmix.pdata" {
-                    first.value = Value::from(Rank::from(rank));
+                match key {
+                    "pmix.pdata" => first.value = Value::from(Rank::from(rank)),
+                    "pmix.ssn.arr" => first.value = Value::from(rank % SESSIONS + 1),
+                    _ => {}
                 }
                 // Mostly identified, so that the walk gets further than the first rule.
                 if choice > 0 {
@@ -119,7 +155,7 @@ fn is_well_formed(record: &JobRecord) -> bool {
             ColumnValues::RankLists(dealt) => dealt.node_count() == count && dealt.end() <= record.rank_count,
             ColumnValues::Numbers { values, .. } => values.len() == length,
             ColumnValues::Texts(texts) => {
-                let distinct: std::collections::BTreeSet<&str> = texts.iter().collect();
+                let distinct: BTreeSet<&str> = texts.iter().collect();
                 texts.len() == length && distinct.len() == length
             }
             ColumnValues::Values(values) => values.len() == length,

@@ -1,6 +1,6 @@
 //! Tables of process arrays mean what the arrays mean.
 
-use super::properties::tree;
+use super::properties::{renumbered, tree};
 use super::*;
 use proptest::prelude::*;
 
@@ -66,21 +66,6 @@ fn usual() -> impl Strategy<Value = Info> {
         }
         process(rank, entries)
     })
-}
-
-/// With a rank of its own for each array outside all others.
-fn renumbered(mut infos: Vec<Info>) -> Vec<Info> {
-    let arrays = infos.iter_mut().filter(|info| info.key.as_str() == "pmix.pdata");
-    let ranks = [3, 1, 4, 0, 5, 9, 2, 6, 8, 7, 11, 10];
-    for (array, rank) in arrays.zip(ranks) {
-        if let Value::DataArray(entries) = &mut array.value
-            && let Some(Value::Info(first)) = entries.elements.first_mut()
-            && first.key.as_str() == "pmix.rank"
-        {
-            first.value = Value::from(Rank::from(rank));
-        }
-    }
-    infos
 }
 
 #[test]

@@ -135,6 +135,9 @@ fn a_new_process_map_pairs_with_the_earlier_node_map() {
 #[test]
 fn an_update_without_data_leaves_everything_as_it_was() {
     assert_eq!(update(&first(), &[info("pmix.reg.nodata", true), info("pmix.jobid", "lost")]), first());
+    // Nor is it compared with itself.
+    let twice = [process(0, vec![]), process(0, vec![]), info("pmix.reg.nodata", true)];
+    assert_eq!(update(&first(), &twice), first());
 }
 
 /// A process was left on the number that its node had before the host numbered the nodes, and so on no node or another.

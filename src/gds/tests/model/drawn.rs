@@ -42,8 +42,14 @@ fn any_column(
             .boxed(),
         None => counting.clone().boxed(),
     };
+    let pool = ["n0", "n1", "n2", "", "1234567", "12345678"].map(str::to_owned).into_iter();
+    let pool: Vec<String> = pool.chain((0..RANKS_MAX).map(|number| format!("text {number}"))).collect();
+    let texts = prop::sample::subsequence(pool, length).prop_shuffle();
+    let texts =
+        texts.prop_map(|texts| ColumnValues::Texts(Texts::collect(texts.iter().map(String::as_str), 0).unwrap()));
     let values = prop_oneof![
         lists,
+        texts,
         any_value().prop_map(ColumnValues::Constant),
         counting,
         numbers.clone(),
