@@ -20,6 +20,8 @@ pub struct Invitation {
     /// In the order of their ranks in the group.
     invited: Vec<ProcId>,
     answers: BTreeMap<ProcId, bool>,
+    /// Who has accepted at some time, whether that counted or not: they wait for what comes of it.
+    waiting: BTreeSet<ProcId>,
 }
 
 /// What comes of an invitation.
@@ -38,7 +40,7 @@ impl Invitation {
         let mut seen = BTreeSet::new();
         let invited: Vec<ProcId> = invited.into_iter().filter(|proc| seen.insert(proc.clone())).collect();
         let answers = invited.iter().filter(|proc| **proc == leader).map(|proc| (proc.clone(), true)).collect();
-        Self { id, leader, servers, invited, answers }
+        Self { id, leader, servers, invited, answers, waiting: BTreeSet::new() }
     }
 
     /// The group's name.
@@ -82,6 +84,9 @@ impl Invitation {
             _ => return,
         };
         let Some(who) = who.filter(|who| self.invited.contains(who) && **who != self.leader) else { return };
+        if accepts {
+            self.waiting.insert(who.clone());
+        }
         if is_end(status) {
             self.answers.insert(who.clone(), false);
         } else {
@@ -105,8 +110,9 @@ impl Invitation {
         Conclusion { members: members.into_iter().cloned().collect(), refused: refused.into_iter().cloned().collect() }
     }
 
-    /// The events by which everybody learns what came of it. Whoever is not in the group learns that, too: it may have accepted
-    /// too late, or after an end of it was heard of, and would wait.
+    /// The events by which everybody learns what came of it. Whoever has accepted and is not in the group, since its end was heard of or
+    /// it had declined before, learns that, too: it would wait. Who said no, or nothing, hears nothing of a group that there is; who
+    /// accepts it too late is told by the leader's server.
     #[must_use]
     pub fn announcements(&self, conclusion: &Conclusion, context_id: Option<u64>) -> Vec<(Status, Vec<Info>)> {
         let Conclusion { members, refused } = conclusion;
@@ -115,7 +121,8 @@ impl Invitation {
         }
         let mut complete = addressed(&self.id, members);
         complete.extend(description(members, context_id));
-        let aborted = (!refused.is_empty()).then(|| (Status::GROUP_CONSTRUCT_ABORT, addressed(&self.id, refused)));
+        let left_out: Vec<ProcId> = refused.iter().filter(|proc| self.waiting.contains(*proc)).cloned().collect();
+        let aborted = (!left_out.is_empty()).then(|| (Status::GROUP_CONSTRUCT_ABORT, addressed(&self.id, &left_out)));
         [(Status::GROUP_CONSTRUCT_COMPLETE, complete)].into_iter().chain(aborted).collect()
     }
 }
@@ -336,6 +343,24 @@ mod tests {
         assert_eq!(announced, [complete, (Status::GROUP_CONSTRUCT_ABORT, vec![proc(1)])]);
         let announced: Vec<_> = invitation.announcements(&invitation.conclude(false), None).iter().map(told).collect();
         assert_eq!(announced, [(Status::GROUP_CONSTRUCT_ABORT, [0, 1, 2].map(proc).to_vec())]);
+    }
+
+    /// A process that had declined heard of the abort of a group that there was, and its join to another leader's group of that name
+    /// ended with it in the reference's releases, which go by the name alone.
+    #[test]
+    fn who_does_not_wait_hears_nothing_of_a_group_without_it() {
+        let mut invitation = Invitation::new(Text::from("g"), proc(0), servers(), (0..5).map(proc));
+        invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(1)), &of("g"));
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &of("g"));
+        invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(4)), &of("g"));
+        let aborted = |invitation: &Invitation| {
+            let announced = invitation.announcements(&invitation.conclude(true), None);
+            let mut aborted = announced.into_iter().filter(|(status, _)| *status == Status::GROUP_CONSTRUCT_ABORT);
+            aborted.next().map(|(_, info)| targets(&info).cloned().collect::<Vec<_>>())
+        };
+        assert_eq!(aborted(&invitation), None, "two have declined, and one is silent");
+        invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(4)), &of("g"));
+        assert_eq!(aborted(&invitation), Some(vec![proc(4)]), "its second life waits");
     }
 
     #[test]

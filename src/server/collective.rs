@@ -75,6 +75,23 @@ impl Signature {
         [proc.rank, Rank::Wildcard, Rank::LocalPeers, Rank::LocalNode].into_iter().any(is_named)
     }
 
+    /// Whether all whom an entry stands for are among the participants, however these are written.
+    fn encloses(&self, registry: &Registry, entry: &ProcId) -> bool {
+        if self.covers(entry) {
+            return true;
+        }
+        let named = |rank: u32| self.covers(&ProcId::new(entry.namespace.clone(), rank));
+        match (entry.rank, registry.job(&entry.namespace)) {
+            // Not more are looked at than are written: the first who is not stops it.
+            (Rank::Wildcard, Some(job)) => job.job_size.is_some_and(|size| (0..size).all(named)),
+            (Rank::LocalPeers | Rank::LocalNode, Some(_)) => {
+                let here = registry.membership(std::slice::from_ref(entry), false);
+                here.is_some_and(|members| members.local.iter().all(|proc| self.covers(proc)))
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn names(&self, namespace: &Namespace) -> bool {
         self.procs.iter().any(|entry| entry.namespace == *namespace)
     }
@@ -253,7 +270,7 @@ impl Collectives {
         }
         // The next one of that set, so that they end in order, unless it names somebody whom the process does not.
         let mut earlier = ids.iter().filter_map(|id| self.operations.get(id)).map(|operation| &operation.signature);
-        let is_named = |signature: &&Signature| signature.procs.iter().all(|entry| wanted.covers(entry));
+        let is_named = |signature: &&Signature| signature.procs.iter().all(|entry| wanted.encloses(registry, entry));
         let signature = earlier.find(is_named).cloned();
         (None, signature.unwrap_or(wanted))
     }

@@ -90,7 +90,7 @@ impl<S: Publish> Server<S> {
         if !is_addressed(event) {
             return Status::ERR_BAD_PARAM;
         }
-        if self.is_outdone(event) {
+        if self.is_outdone(now, event) {
             return Status::SUCCESS;
         }
         self.distribute(now, event, None);

@@ -1,5 +1,6 @@
 //! The faults that strike processes, servers and nodes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::faults::Faults;
@@ -8,7 +9,7 @@ use super::queue::{Event, ServerId, ToClient};
 use super::setup::{STOPPED_FOR, job};
 use super::world::{Node, World};
 use crate::server::{HostCall, PeerId, StoreOffer};
-use crate::types::Time;
+use crate::types::{ProcId, Time};
 
 impl World {
     pub(super) fn strikes(&mut self, kind: Faults) -> bool {
@@ -133,7 +134,7 @@ impl World {
             }
             return;
         }
-        self.parties.is_lossy = true;
+        self.parties.forget(proc.namespace.clone());
         for node in 0..self.setup.nodes {
             let Some(server) = self.server_at(node) else { continue };
             let call = Box::new(HostCall::DeregisterNamespace(proc.namespace.clone()));
@@ -161,7 +162,9 @@ impl World {
             of.is_dead = !comes_again;
         }
         self.rules.server_ended(server);
-        self.parties.is_lossy = true;
+        let on_node: BTreeSet<ProcId> =
+            self.processes.iter().filter(|of| of.node == node).map(|of| of.proc.clone()).collect();
+        self.parties.lose_news(None, |proc| on_node.contains(proc));
         self.gatherings.forgotten(server, |_| true);
         let peers: Vec<PeerId> =
             self.connections.iter().filter(|(_, of)| of.server == server).map(|(peer, _)| *peer).collect();

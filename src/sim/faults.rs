@@ -141,11 +141,15 @@ pub enum Canary {
     OtherNumber,
     /// An event never leaves the server for one of those who want it.
     EventLost,
+    /// Who accepts an invitation is told that nothing comes of it.
+    GivenUp,
+    /// Who accepts one too late is told nothing.
+    LatecomerUntold,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 16] = [
+    pub const ALL: [(&'static str, Self); 18] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -162,6 +166,8 @@ impl Canary {
         ("refusal-ignored", Self::RefusalIgnored),
         ("other-number", Self::OtherNumber),
         ("event-lost", Self::EventLost),
+        ("given-up", Self::GivenUp),
+        ("latecomer-untold", Self::LatecomerUntold),
     ];
 
     /// The word for it.
@@ -176,6 +182,7 @@ impl Canary {
         match self {
             Self::FenceData | Self::FenceEarly => &[Rule::NothingMissing],
             Self::ReplyLost => &[Rule::BeforeDeadline, Rule::NoWaitInVain],
+            Self::LatecomerUntold => &[Rule::NoWaitInVain],
             Self::Deadline => &[Rule::BeforeDeadline],
             Self::ReplyTwice => &[Rule::AnsweredOnce],
             Self::ScopeLeak => &[Rule::Scope],
@@ -186,7 +193,7 @@ impl Canary {
             Self::DeafServer => &[Rule::NoWaitInVain, Rule::AnsweredOnce, Rule::NothingRemains],
             Self::DeafClient => &[Rule::LossIsTold],
             Self::Memory => &[Rule::SameAgain],
-            Self::RefusalIgnored | Self::OtherNumber => &[Rule::Membership],
+            Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp => &[Rule::Membership],
             Self::EventLost => &[Rule::ToldOnce],
         }
     }
@@ -197,6 +204,9 @@ impl Canary {
         match self {
             Self::DeafClient => Faults::SERVER,
             Self::DeafServer => Faults::DIE,
+            // With any fault nobody counts at the end who is in: what is heard has to show it.
+            Self::GivenUp => Faults::DUPLICATE,
+            Self::LatecomerUntold => Faults::STOP,
             _ => Faults::empty(),
         }
     }

@@ -1,6 +1,7 @@
 //! What processes make of the events that reach them: those who lead an invitation, those who are asked or have accepted, and
 //! those who could take the place of a leader.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::faults::{Canary, Faults};
@@ -9,14 +10,16 @@ use super::inviting::{Joining, PATIENCE, Step, about, servers};
 use super::parties::{PartyId, affected, group_of};
 use super::process::State;
 use super::program::Invite;
+use super::queue::ToClient;
+use super::setup::STOPPED_FOR;
 use super::world::World;
 use crate::client::{Acceptance, Construction, ENDINGS, addressed};
 use crate::events::Event as Happened;
 use crate::keys;
 use crate::proto::notification::Event as Notification;
-use crate::proto::{Command, GROUP_VERDICT};
+use crate::proto::{Command, GROUP_VERDICT, Notify};
 use crate::server::PeerId;
-use crate::types::{Info, Key, ProcId, Status, Value};
+use crate::types::{Info, Key, ProcId, Status, Time, Value};
 
 impl World {
     /// An event reaches a process.
@@ -84,8 +87,14 @@ impl World {
     fn hear_of_leader(&mut self, peer: PeerId, process: u32, own: ProcId, event: &Notification) {
         let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
         let is_in_order = [Faults::DELAY, Faults::REORDER].iter().all(|kind| self.dice.stream(*kind).is_none());
-        let before = self.parties.note_selected(process, &own, &id, &leader);
-        if let Some(before) = before.filter(|before| *before < leader && is_in_order && !self.parties.is_lossy) {
+        // Who was stopped hears all at once of what was said one after the other.
+        let was_stopped = self
+            .process(process)
+            .is_none_or(|of| of.stopped_until > Time::ZERO && self.now < of.stopped_until + STOPPED_FOR);
+        let before = self.parties.note_selected(self.now, process, &own, &id, &leader).filter(|_| !was_stopped);
+        if let Some(before) =
+            before.filter(|before| *before < leader && is_in_order && !self.parties.may_miss(&own, &id))
+        {
             let what = format!("process {process} is told that {leader} leads {id:?}, after {before}");
             self.rules.breaks(Rule::Membership, || what);
         }
@@ -123,7 +132,7 @@ impl World {
                 self.tell(peer, Step::Other, Status::GROUP_INVITE_DECLINED, info);
             }
             _ => {
-                known.map(|known| known.accepted.insert(own.clone()));
+                known.into_iter().for_each(|known| known.accept(own.clone()));
                 let limit = is_bounded.then(|| Duration::from_secs(seconds));
                 let (wait, since) = (self.next_call(peer), self.now);
                 let acceptance = Acceptance { id, own, servers: servers(), leader: Some(leader) };
@@ -134,6 +143,18 @@ impl World {
                 self.await_events(peer, Command::GroupJoin, limit, Step::Waits(party.clone()));
                 self.listen(peer, &ENDINGS, Step::GuestListens(party));
             }
+        }
+    }
+
+    /// A planted defect: who accepts is told that nothing comes of it.
+    pub(super) fn give_up_on(&mut self, peer: PeerId, process: u32, told: &Notify) {
+        let event = Happened { status: told.status, source: None, range: told.range, info: told.info.clone() };
+        let is_meant = told.status == Status::GROUP_INVITE_ACCEPTED && self.canary.one_in(2);
+        let leader = event.targets().first().map(|leader| ProcId::clone(leader));
+        if let (Some(leader), Some(id)) = (leader.filter(|_| is_meant), group_of(&told.info)) {
+            let (status, range) = (Status::GROUP_CONSTRUCT_ABORT, Some(told.range));
+            let info = addressed(&id, &[self.own(process)]);
+            self.send_down(peer, ToClient::Event(Arc::new(Notification { status, source: Some(leader), range, info })));
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::faults::{Canary, Faults};
 use super::gatherings::{self, Kind};
 use super::invariants::{Promise, Promised, Rule};
+use super::parties::group_of;
 use super::queue::{Event, ServerId};
 use super::setup::{EXCHANGE_TIMEOUT, HOST_TIMEOUT};
 use super::world::World;
@@ -113,7 +114,12 @@ impl World {
         let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
         for node in self.nodes_of(&targets).into_iter().filter(|node| *node != from.node) {
             if self.strikes(Faults::LOSS) {
-                self.parties.is_lossy = true;
+                let on_node: BTreeSet<ProcId> = targets
+                    .iter()
+                    .filter(|proc| self.nodes_of(&[ProcId::clone(proc)]).contains(&node))
+                    .cloned()
+                    .collect();
+                self.parties.lose_news(group_of(&event.info).as_ref(), |proc| on_node.contains(proc));
                 continue;
             }
             let Some(to) = self.server_at(node) else { continue };

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::invariants::Rule;
 use super::parties::{Group, PartyId};
 use super::process::{Asked, Why};
 use super::program::{Invite, Phase};
@@ -131,6 +130,7 @@ impl World {
         let id = wishes.name.clone();
         let party = self.parties.all.entry((own.clone(), id.clone())).or_default();
         (party.invited, party.is_optional, party.is_told) = (guests.clone(), wishes.is_optional, false);
+        party.begun = self.now;
         let (wait, leader) = (self.next_call(peer), own.clone());
         let invitation = Invitation::new(id.clone(), own, servers(), guests);
         let leading = Leading { invitation, leader, wishes, wait, is_awaited, has_failed: false };
@@ -195,7 +195,7 @@ impl World {
             }
             Step::Waits(party) => self.stop_waiting(peer, process, party),
             Step::Enters(party, group, is_awaited) => self.entered(peer, process, &party, group, is_awaited, is_well),
-            Step::Leaves(party) => self.has_left(process, &party, &result),
+            Step::Leaves(party) => self.check_departure(process, &party, &result),
             Step::Looks(party) => self.compare(peer, process, &party, result),
             Step::Listens | Step::Invites(_) | Step::Accepts(_) | Step::Other => {}
         }
@@ -249,19 +249,6 @@ impl World {
         self.exchange(peer, Step::Numbers(id, conclusion), control);
     }
 
-    /// Those are in the group who have accepted, and nobody else.
-    fn check_conclusion(&mut self, party: &PartyId, conclusion: &Conclusion) {
-        let Some(known) = self.parties.all.get(party) else { return };
-        let due = known.due_members(&party.0);
-        let is_whole = due.len() == known.invited.len();
-        let expected = if known.is_optional || is_whole { due } else { Vec::new() };
-        if conclusion.members != expected {
-            self.rules.breaks(Rule::Membership, || {
-                format!("{party:?} is of {:?}, and {expected:?} have accepted", conclusion.members)
-            });
-        }
-    }
-
     fn announce(&mut self, peer: PeerId, process: u32, id: &Text, conclusion: &Conclusion, number: Option<u64>) {
         let Some(leading) = self.guest(peer).and_then(|guest| guest.leads.remove(id)) else { return };
         let party = (leading.leader.clone(), id.clone());
@@ -308,28 +295,19 @@ impl World {
 
     fn stop_waiting(&mut self, peer: PeerId, process: u32, party: PartyId) {
         let Some(joining) = self.guest(peer).and_then(|guest| guest.joins.remove(&party)) else { return };
-        let stopped = self.process(process).map_or(self.now, |of| of.stopped_until);
-        let Some(known) = self.parties.all.get(&party) else { return };
-        let until = known.over_since.map(|over| over.max(stopped).max(joining.since) + NEWS_TRAVEL);
-        if let Some(until) = until.filter(|until| *until < self.now && !known.is_untold && !self.parties.is_lossy) {
-            let late = self.now.since(until);
-            self.rules.breaks(Rule::NoWaitInVain, || {
-                format!("process {process} has waited {late:?} for {party:?}, which was over")
-            });
-        }
-        let has_lost_leader = known.has_lost_leader;
+        self.check_wait(process, &party, joining.since);
         match joining.heard {
             _ if joining.has_failed => {}
             Some(Construction::Formed { members, context_id }) => {
                 self.enter(peer, process, party, Group { members, number: context_id }, false);
             }
-            Some(Construction::LeaderLost) if !has_lost_leader => {
-                let what = format!("process {process} is told that {} has ended", party.0);
-                self.rules.breaks(Rule::Membership, || what);
+            Some(Construction::LeaderLost) => {
+                self.check_loss(process, &party);
+                self.volunteer(peer, process, &party);
             }
-            Some(Construction::LeaderLost) => self.volunteer(peer, process, &party),
+            Some(Construction::Aborted) => self.check_abort(process, &party),
             // It has had no time left, or no server.
-            _ => {}
+            None => {}
         }
     }
 
@@ -337,12 +315,8 @@ impl World {
     fn entered(&mut self, peer: PeerId, process: u32, party: &PartyId, group: Group, is_awaited: bool, is_well: bool) {
         let Some(own) = self.process(process).map(|of| of.proc.clone()) else { return };
         let others: Vec<ProcId> = group.members.iter().filter(|member| **member != own).cloned().collect();
+        self.check_entry(process, party, &group);
         if let Some(known) = self.parties.all.get_mut(party) {
-            if known.formed.as_ref() != Some(&group) || !(own == party.0 || known.accepted.contains(&own)) {
-                let what =
-                    format!("process {process} is told {group:?} of {party:?}, its leader formed {:?}", known.formed);
-                self.rules.breaks(Rule::Membership, || what);
-            }
             // Whoever can't enter says that it leaves.
             let place = if is_well { &mut known.entered } else { &mut known.left };
             place.insert(own);
@@ -378,48 +352,6 @@ impl World {
         }
         self.exchange(peer, Step::Leaves(party), about(Command::GroupLeave, id, Vec::new()));
     }
-
-    fn has_left(&mut self, process: u32, party: &PartyId, result: &Outcomes) {
-        if let Err(CallError::Refused { status: Status::ERR_NOT_FOUND, .. }) = result
-            && !self.parties.is_lossy
-        {
-            self.rules.breaks(Rule::Membership, || format!("process {process} can't leave {party:?}, which it is in"));
-        }
-    }
-
-    /// What the server knows of a group is what its members were told, without those who have left.
-    fn compare(&mut self, peer: PeerId, process: u32, party: &PartyId, result: Outcomes) {
-        let Ok(Outcome::Reply(Reply::Infos(infos))) = result else { return };
-        let Some(known) = self.parties.all.get(party) else { return };
-        // It may have entered another of that name meanwhile.
-        let inside = self.connections.get(&peer).and_then(|of| of.guest.inside.get(&party.1));
-        let is_inside = inside.is_some_and(|(leader, _)| *leader == party.0);
-        let Some(group) = known.formed.as_ref().filter(|_| is_inside && !self.parties.is_lossy) else { return };
-        let told = infos.iter().find(|info| info.key.as_str() == keys::QUERY_GROUP_MEMBERSHIP.name());
-        let told = told.map(|info| procs_in(&info.value)).unwrap_or_default();
-        let is_member = |member: &ProcId| group.members.contains(member);
-        let stays = |member: &&ProcId| !known.left.contains(*member);
-        if !told.iter().all(is_member) || !group.members.iter().filter(stays).all(|member| told.contains(member)) {
-            let what = format!("process {process} is in {party:?} of {group:?}, and its server says {told:?}");
-            self.rules.breaks(Rule::Membership, || what);
-        }
-    }
-
-    /// Where nothing went wrong, those who were invited and accepted are in the group.
-    pub(super) fn check_parties(&mut self) {
-        if !self.setup.faults.is_empty() {
-            return;
-        }
-        for (party, known) in &self.parties.all {
-            let accepts = |proc: &ProcId| *proc == party.0 || known.accepted.contains(proc);
-            let is_due = known.invited.iter().all(accepts) && known.declined.is_empty() && !known.somebody_left;
-            let is_whole = known.formed.as_ref().is_some_and(|group| group.members == known.invited);
-            let (rules, entered) = (&mut self.rules, known.entered.len());
-            if is_due && !(is_whole && entered == known.invited.len()) {
-                rules.breaks(Rule::Membership, || format!("all accepted {party:?}, and it came to {known:?}"));
-            }
-        }
-    }
 }
 
 pub(super) fn about(command: Command, id: &Text, directives: Vec<Info>) -> Request {
@@ -441,7 +373,7 @@ fn number_in(result: Outcomes) -> Option<u64> {
     infos.iter().find(|info| info.key.as_str() == keys::GROUP_CONTEXT_ID.name())?.value.as_u64()
 }
 
-fn procs_in(value: &Value) -> Vec<ProcId> {
+pub(super) fn procs_in(value: &Value) -> Vec<ProcId> {
     let Value::DataArray(array) = value else { return Vec::new() };
     let proc = |value: &Value| if let Value::Proc(proc) = value { Some((**proc).clone()) } else { None };
     array.elements.iter().filter_map(proc).collect()
@@ -460,5 +392,3 @@ const BASE: [Status; 3] = [Status::GROUP_INVITED, Status::GROUP_LEFT, Status::GR
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// What the client core adds to the time of a call.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the news of an end may be on its way, behind an answer that was on its own: both may take long between nodes.
-const NEWS_TRAVEL: Duration = Duration::from_secs(60);

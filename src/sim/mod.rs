@@ -33,6 +33,7 @@ mod host;
 mod invariants;
 mod inviting;
 mod looking;
+mod memberships;
 mod parties;
 mod process;
 mod program;

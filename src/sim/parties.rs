@@ -4,6 +4,7 @@
 //! Source: PMIx Standard, "Process Sets and Groups" (invite, join, leave) and "Event Notification".
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::queue::ServerId;
 use crate::events::Event;
@@ -11,7 +12,7 @@ use crate::keys;
 use crate::proto::Tag;
 use crate::proto::notification::Event as Notification;
 use crate::server::PeerId;
-use crate::types::{Info, Key, ProcId, Status, Text, Time, Value};
+use crate::types::{Info, Key, Namespace, ProcId, Status, Text, Time, Value};
 
 /// Names an invitation: a leader invites to a group once.
 pub(super) type PartyId = (ProcId, Text);
@@ -19,11 +20,15 @@ pub(super) type PartyId = (ProcId, Text);
 /// One invitation.
 #[derive(Debug, Default)]
 pub(super) struct Party {
+    /// When its leader began to ask.
+    pub(super) begun: Time,
     pub(super) invited: Vec<ProcId>,
     pub(super) is_optional: bool,
     /// Who has said yes or no at some time, whether anybody heard of it or not.
     pub(super) accepted: BTreeSet<ProcId>,
     pub(super) declined: BTreeSet<ProcId>,
+    /// Who has said yes in several lives.
+    pub(super) accepted_again: BTreeSet<ProcId>,
     /// What each said first of what its leader has heard.
     heard: BTreeMap<ProcId, bool>,
     /// Who has ended, as far as its leader has heard.
@@ -43,8 +48,12 @@ pub(super) struct Party {
     pub(super) has_lost_leader: bool,
     /// Somebody who was invited had left before it was over.
     pub(super) somebody_left: bool,
+    /// Who had left before it could have heard how it ended, or could say to its server that it is in.
+    pub(super) left_early: BTreeSet<ProcId>,
     /// Its leader could not tell.
     pub(super) is_untold: bool,
+    /// Events about it were lost, or a server that was to carry them.
+    is_lossy: bool,
 }
 
 /// A group as each of its members is told of it.
@@ -72,6 +81,44 @@ impl Party {
         };
         self.invited.iter().filter(has_said_yes).cloned().collect()
     }
+
+    /// A process says yes.
+    pub(super) fn accept(&mut self, proc: ProcId) {
+        if !self.accepted.insert(proc.clone()) {
+            self.accepted_again.insert(proc);
+        }
+    }
+
+    pub(super) fn has_member(&self, proc: &ProcId) -> bool {
+        self.formed.as_ref().is_some_and(|group| group.members.contains(proc))
+    }
+
+    /// Whether it is about everybody's business whom this holds for.
+    fn concerns(&self, leader: &ProcId, is_meant: impl Fn(&ProcId) -> bool) -> bool {
+        is_meant(leader) || self.invited.iter().any(is_meant)
+    }
+
+    /// Whether everybody must be in the group, where all have accepted and nothing went wrong: it is of all, and all are told so, of
+    /// whom those enter who have not left by then. Who finalizes while it leads tells nobody.
+    pub(super) fn is_kept(&self, leader: &ProcId) -> bool {
+        let is_whole = self.formed.as_ref().is_some_and(|group| group.members == self.invited);
+        let is_told = self.is_told || !self.left_early.contains(leader);
+        let has_entered = |proc: &ProcId| self.entered.contains(proc) || self.left_early.contains(proc);
+        is_whole && (!is_told || self.invited.iter().all(has_entered))
+    }
+
+    /// A process that was invited, or who invited it, has gone.
+    fn lose(&mut self, proc: &ProcId, is_leader: bool, now: Time) {
+        if self.over_since.is_none_or(|over| now <= over + TRAVEL_MAX) && (is_leader || self.invited.contains(proc)) {
+            self.left_early.insert(proc.clone());
+        }
+        self.somebody_left |= self.over_since.is_none() && self.invited.contains(proc);
+        self.has_lost_leader |= is_leader;
+        if is_leader {
+            self.is_leaderless |= !self.is_told;
+            self.over_since.get_or_insert(now);
+        }
+    }
 }
 
 /// An event on its way to those it is meant for.
@@ -97,12 +144,12 @@ pub(super) struct Parties {
     under_way: BTreeMap<(PeerId, Tag), Told>,
     reached: BTreeMap<PeerId, BTreeSet<u64>>,
     last: u64,
-    /// Who was last said to lead in the place of another, to whom.
-    selected: BTreeMap<(u32, Text), ProcId>,
+    /// Who was last said to lead in the place of another, to whom and when.
+    selected: BTreeMap<(u32, Text), (ProcId, Time)>,
     /// Who has gone, and has not offered to lead since.
     gone: BTreeSet<ProcId>,
-    /// Events were lost, or those who were to carry them: nobody can be sure to hear of anything.
-    pub(super) is_lossy: bool,
+    /// Jobs that servers were told to forget: who was in a group with their processes can't be sure to hear of anything.
+    forgotten: BTreeSet<Namespace>,
 }
 
 impl Parties {
@@ -173,18 +220,60 @@ impl Parties {
         Some(format!("{listener:?} of {proc} never heard of event {number} ({status}) of {source}"))
     }
 
+    /// An event, or all that goes by way of a server, does not reach these processes, nor what they say others. Nobody in a group with them
+    /// can be sure to hear of anything.
+    pub(super) fn lose_news(&mut self, id: Option<&Text>, is_cut_off: impl Fn(&ProcId) -> bool) {
+        for ((leader, name), party) in &mut self.all {
+            let is_meant = id.is_none_or(|id| id == name);
+            party.is_lossy |= is_meant && party.concerns(leader, &is_cut_off);
+        }
+    }
+
+    /// Servers are told to forget a job.
+    pub(super) fn forget(&mut self, namespace: Namespace) {
+        self.forgotten.insert(namespace);
+    }
+
+    /// Whether those who are asked may miss something.
+    pub(super) fn is_lossy(&self, id: &PartyId) -> bool {
+        let is_forgotten = |proc: &ProcId| self.forgotten.contains(&proc.namespace);
+        self.all.get(id).is_some_and(|party| party.is_lossy || party.concerns(&id.0, is_forgotten))
+    }
+
+    /// Whether a process may miss something of what is said of a name.
+    pub(super) fn may_miss(&self, proc: &ProcId, id: &Text) -> bool {
+        let mut same = self.all.iter().filter(|((_, name), _)| name == id);
+        same.any(|(id, party)| party.concerns(&id.0, |other| other == proc) && self.is_lossy(id))
+    }
+
+    /// Whether a process has said that it is in no group of this name any more. What is said of one is heard of all of that name: a
+    /// group has nothing else that says which it is. There are two where several take a leader's place at once.
+    pub(super) fn has_left(&self, id: &Text, proc: &ProcId) -> bool {
+        self.all.iter().any(|((_, name), party)| name == id && party.left.contains(proc))
+    }
+
     /// A process offers to lead in the place of another.
     pub(super) fn volunteers(&mut self, proc: &ProcId) {
         self.gone.remove(proc);
     }
 
     /// A process hears who leads from now on. Gives who did before, if the place was free only once: no other leader of that
-    /// name has gone, nor has the one that had taken the place.
-    pub(super) fn note_selected(&mut self, process: u32, own: &ProcId, id: &Text, leader: &ProcId) -> Option<ProcId> {
+    /// name has gone, nor has the one that had taken the place, and that has invited or need not have yet.
+    pub(super) fn note_selected(
+        &mut self,
+        now: Time,
+        process: u32,
+        own: &ProcId,
+        id: &Text,
+        leader: &ProcId,
+    ) -> Option<ProcId> {
         let is_lost = |(_, party): &(&PartyId, &Party)| party.is_leaderless && party.invited.contains(own);
         let lost = self.all.iter().filter(|((_, name), _)| name == id).filter(is_lost).count();
-        let before = self.selected.insert((process, id.clone()), leader.clone());
-        before.filter(|before| lost <= 1 && !self.gone.contains(before))
+        let (before, since) = self.selected.insert((process, id.clone()), (leader.clone(), now))?;
+        let invites = |party: &Party| party.begun >= since;
+        let has_invited = || self.all.get(&(before.clone(), id.clone())).is_some_and(invites);
+        let is_kept = now < since + PLACE_KEPT || has_invited();
+        (lost <= 1 && is_kept && !self.gone.contains(&before)).then_some(before)
     }
 
     /// A connection leaves: nothing reaches it from now on.
@@ -209,12 +298,7 @@ impl Parties {
     pub(super) fn left(&mut self, proc: &ProcId, now: Time) {
         self.gone.insert(proc.clone());
         for ((leader, _), party) in &mut self.all {
-            party.somebody_left |= party.over_since.is_none() && party.invited.contains(proc);
-            party.has_lost_leader |= leader == proc;
-            if leader == proc {
-                party.is_leaderless |= !party.is_told;
-                party.over_since.get_or_insert(now);
-            }
+            party.lose(proc, leader == proc, now);
         }
     }
 }
@@ -231,17 +315,26 @@ pub(super) fn group_of(info: &[Info]) -> Option<Text> {
     if let Value::String(id) = &info.value { Some(id.clone()) } else { None }
 }
 
+/// Whether it is not a server's own.
+pub(super) fn is_told_by_process(info: &[Info]) -> bool {
+    number_of(info).is_some()
+}
+
 fn number_of(info: &[Info]) -> Option<u64> {
     info.iter().find(|info| info.key.as_str() == NUMBER)?.value.as_u64()
 }
 
+/// How long it takes, where there are no faults, until all have heard of something and have told their servers so: up, over, down, and
+/// up again or back, each 0.2 ms at most (`World::latency`).
+const TRAVEL_MAX: Duration = Duration::from_millis(1);
+/// How long a leader's place is kept for one who has taken it and does not invite, as far as those see it who hear of that a little later.
+const PLACE_KEPT: Duration = Duration::from_secs(55);
 /// What the events of processes carry, to be told apart.
 const NUMBER: &str = "sim.event";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Namespace;
 
     fn proc(rank: u32) -> ProcId {
         ProcId::new(Namespace::new("job").unwrap(), rank)
@@ -254,8 +347,12 @@ mod tests {
 
     /// Process 3 hears that one leads, and then another. Gives whether they had to be one place's.
     fn is_comparable(parties: &mut Parties, first: u32, then: u32) -> bool {
-        parties.note_selected(3, &proc(3), &Text::from("g"), &proc(first));
-        parties.note_selected(3, &proc(3), &Text::from("g"), &proc(then)) == Some(proc(first))
+        is_comparable_after(parties, (first, Time::ZERO), then)
+    }
+
+    fn is_comparable_after(parties: &mut Parties, (first, at): (u32, Time), then: u32) -> bool {
+        parties.note_selected(Time::ZERO, 3, &proc(3), &Text::from("g"), &proc(first));
+        parties.note_selected(at, 3, &proc(3), &Text::from("g"), &proc(then)) == Some(proc(first))
     }
 
     /// Seed 15500: two had offered to lead, and the lower one, which led, had ended.
@@ -269,6 +366,17 @@ mod tests {
         assert!(!is_comparable(&mut parties, 1, 2));
         parties.volunteers(&proc(1));
         assert!(is_comparable(&mut parties, 1, 2), "it has come again");
+    }
+
+    #[test]
+    fn a_place_is_nobodys_for_ever_who_does_not_invite() {
+        for (invites, seconds, is_kept) in [(false, 50, true), (false, 61, false), (true, 61, true)] {
+            let mut parties = Parties { all: [invited(0)].into(), ..Parties::default() };
+            parties.left(&proc(0), Time::ZERO);
+            parties.all.extend(invites.then(|| invited(1)));
+            let later = Time::ZERO + Duration::from_secs(seconds);
+            assert_eq!(is_comparable_after(&mut parties, (1, later), 2), is_kept, "{invites} {seconds}");
+        }
     }
 
     /// It had made up its mind how its own invitation ended, but its server never heard of that.
@@ -286,6 +394,45 @@ mod tests {
             parties.left(&proc(3), Time::ZERO);
             assert_eq!(is_comparable(&mut parties, 1, 2), is_told);
         }
+    }
+
+    /// What is excused in haste is excused in nobody who had the time.
+    #[test]
+    fn all_who_stay_long_enough_are_in_the_group() {
+        let formed = Some(Group { members: [0, 1].map(proc).to_vec(), number: None });
+        let soon = Time::ZERO + Duration::from_micros(800);
+        let later = Time::ZERO + Duration::from_millis(2);
+        for (who, when, is_told, is_kept) in [
+            (1, soon, true, true),
+            (1, later, true, false),
+            (1, soon, false, true),
+            (0, soon, true, false),
+            (0, soon, false, true),
+            (0, later, false, false),
+        ] {
+            let invited = [0, 1].map(proc).to_vec();
+            let others = [1 - who].map(proc).into();
+            let over_since = Some(Time::ZERO);
+            let formed = formed.clone();
+            let mut party = Party { invited, formed, over_since, is_told, entered: others, ..Party::default() };
+            if (who, is_told) == (0, true) {
+                party.entered.clear();
+            }
+            party.lose(&proc(who), who == 0, when);
+            assert_eq!(party.is_kept(&proc(0)), is_kept, "{who} leaves at {when:?}, {is_told}");
+            party.formed = Some(Group { members: vec![proc(0)], number: None });
+            assert!(!party.is_kept(&proc(0)), "whoever has accepted is in it");
+        }
+    }
+
+    /// Two led in the place of one, and formed groups of one name.
+    #[test]
+    fn who_leaves_a_group_has_left_all_of_that_name() {
+        let party = |leader: u32| ((proc(leader), Text::from("g")), Party::default());
+        let mut parties = Parties { all: [party(0), party(1)].into(), ..Parties::default() };
+        parties.all.values_mut().take(1).for_each(|party| party.left.extend([proc(2)]));
+        assert!(parties.has_left(&Text::from("g"), &proc(2)) && !parties.has_left(&Text::from("g"), &proc(3)));
+        assert!(!parties.has_left(&Text::from("h"), &proc(2)));
     }
 
     /// Seed 153972: the host took long to answer, and meanwhile one who had heard of the event had ended and come again.

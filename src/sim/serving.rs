@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::faults::Canary;
 use super::gatherings::{self, Ended, Kind};
 use super::invariants::{HELLO, Promise, Rule};
+use super::parties;
 use super::queue::{Event, ServerId, ToClient, ToServer};
 use super::setup::HOST_TIMEOUT;
 use super::trace::{status_of, words_of};
@@ -67,6 +68,9 @@ impl World {
                 let proc = self.process(process).map(|of| of.proc.clone());
                 let (status, info) = (event.status, &event.info);
                 proc.into_iter().for_each(|proc| self.parties.tells(peer, tag, &proc, status, info));
+                if self.setup.canary == Some(Canary::GivenUp) {
+                    self.give_up_on(peer, process, event);
+                }
             }
             // Nobody answers that.
             Request::DeregisterEvents(codes) => return self.parties.deregisters(peer, codes),
@@ -305,6 +309,12 @@ impl World {
     /// A server hands on an event.
     fn notify(&mut self, peer: PeerId, event: Arc<Notification>) {
         if self.setup.canary == Some(Canary::EventLost) && self.canary.one_in(8) {
+            return;
+        }
+        // What no process has told is a server's answer to who comes too late.
+        let is_for_latecomer =
+            event.status == Status::GROUP_CONSTRUCT_ABORT && !parties::is_told_by_process(&event.info);
+        if self.setup.canary == Some(Canary::LatecomerUntold) && is_for_latecomer {
             return;
         }
         let process = self.connections.get(&peer).and_then(|connection| self.process(connection.process));

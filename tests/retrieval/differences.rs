@@ -191,5 +191,9 @@ Nor is asked what ours refuses: a description with two process arrays (`PMIX_PRO
 processes wrongly would not be found otherwise, and the values of one process would be another's. `PMIX_ERR_BAD_PARAM` comes with the
 way to the second array; several values of one process belong into one.
 
+Beside Gets, groups by invitation differ on purpose: where a group is formed without some who were asked (`PMIX_GROUP_OPTIONAL`), those who have
+accepted and are not in it get `PMIX_GROUP_CONSTRUCT_ABORT`, from the leader or its server, as they would wait for ever. OpenPMIx's leaders tell them
+nothing. Who declined, or said nothing, is told nothing by either.
+
 ## The differences
 ";

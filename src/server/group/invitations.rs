@@ -1,7 +1,7 @@
 //! Invitations that pass by. Leaders and invitees settle them among themselves, by events; a server only helps out where
 //! one of them can't speak any more, and where a leader uses a library that never tells how it ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdicts::take_if_lower;
 use crate::types::{Namespace, ProcId, Text};
@@ -21,6 +21,8 @@ pub(super) struct Invited {
     pub(super) answers: Vec<(ProcId, Option<bool>)>,
     /// The leader's library leaves it to the server to tell the members.
     pub(super) is_told_here: bool,
+    /// Who has accepted at some time, and waits for what comes of it.
+    waiting: BTreeSet<ProcId>,
     /// Who is said to lead, before it was heard that the leader has ended.
     foretold: Option<ProcId>,
 }
@@ -42,7 +44,7 @@ impl Invitations {
     pub(super) fn open(&mut self, id: Text, leader: ProcId, invited: Vec<ProcId>, is_told_here: bool) {
         let own_answer = |proc: &ProcId| (*proc == leader).then_some(true);
         let answers = invited.into_iter().map(|proc| (proc.clone(), own_answer(&proc))).collect();
-        self.open.insert((leader, id), Invited { answers, is_told_here, foretold: None });
+        self.open.insert((leader, id), Invited { answers, is_told_here, waiting: BTreeSet::new(), foretold: None });
     }
 
     pub(in crate::server) fn len(&self) -> usize {
@@ -69,6 +71,9 @@ impl Invitations {
             if asking == leader && id.is_none_or(|id| id == name) {
                 for (_, answer) in invited.answers.iter_mut().filter(|(asked, _)| asked == proc) {
                     answer.get_or_insert(accepts);
+                    if accepts {
+                        invited.waiting.insert(proc.clone());
+                    }
                 }
             }
         }
@@ -78,9 +83,9 @@ impl Invitations {
         self.open.extract_if(.., is_over).map(|((_, id), invited)| (id, invited)).collect()
     }
 
-    /// A leader has told how it ended.
-    pub(super) fn close(&mut self, leader: &ProcId, id: &Text) {
-        self.open.remove(&(leader.clone(), id.clone()));
+    /// A leader has told how it ended. Gives who waits for that.
+    pub(super) fn close(&mut self, leader: &ProcId, id: &Text) -> BTreeSet<ProcId> {
+        self.open.remove(&(leader.clone(), id.clone())).map(|invited| invited.waiting).unwrap_or_default()
     }
 
     /// A process has ended: whom it keeps waiting.
@@ -95,6 +100,7 @@ impl Invitations {
             let mut answers = invited.answers.iter_mut();
             if let Some((_, answer)) = answers.find(|(asked, answer)| asked == proc && *answer != Some(false)) {
                 *answer = Some(false);
+                invited.waiting.remove(proc);
                 let (id, targets) = (id.clone(), vec![leader.clone()]);
                 bereaved.push(Bereaved { id, targets, is_leaderless: false, successor: None });
             }

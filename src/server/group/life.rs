@@ -150,7 +150,10 @@ impl<S: Publish> Server<S> {
         let is_about_source = event.affected() == [source];
         let comes_from_elsewhere = origin.is_none();
         match (event.status, group_of(event)) {
-            (Status::GROUP_INVITED, Some(id)) => self.note_invitation(now, event, source, id, origin),
+            (Status::GROUP_INVITED, Some(id)) => {
+                self.vacancies.keep(&id, source);
+                self.note_invitation(now, event, source, id, origin);
+            }
             (status @ (Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED), id) => {
                 let accepts = status == Status::GROUP_INVITE_ACCEPTED;
                 let leaders = event.targets();
@@ -167,11 +170,16 @@ impl<S: Publish> Server<S> {
                     }
                 }
             }
-            (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT, Some(id)) => {
-                self.invitations.close(source, &id);
+            (status @ (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT), Some(id)) => {
+                let mut waiting = self.invitations.close(source, &id);
                 self.vacancies.close(&id, source);
+                if status == Status::GROUP_CONSTRUCT_COMPLETE && !comes_from_elsewhere {
+                    let members = event.targets();
+                    waiting.retain(|proc| !members.iter().any(|member| member.covers(proc)));
+                    self.tell_left_out(now, source, &id, waiting);
+                }
             }
-            (Status::GROUP_LEADER_SELECTED, Some(id)) if is_about_source => self.note_leader(&id, source),
+            (Status::GROUP_LEADER_SELECTED, Some(id)) if is_about_source => self.note_leader(now, &id, source),
             (Status::GROUP_LEADER_FAILED | Status::GROUP_MEMBER_FAILED, Some(id))
                 if is_about_source && comes_from_elsewhere =>
             {
@@ -179,7 +187,7 @@ impl<S: Publish> Server<S> {
             }
             (Status::PROC_TERMINATED, Some(id)) if is_about_source && comes_from_elsewhere => {
                 self.vacancies.reopen(source);
-                self.note_vacancy(source, &id);
+                self.note_vacancy(now, source, &id);
             }
             // Whoever is here says so to its server, which then tells everybody; others are believed about themselves.
             (Status::GROUP_LEFT, Some(id)) if is_about_source => {
@@ -252,6 +260,14 @@ impl<S: Publish> Server<S> {
         }
     }
 
+    /// There is a group, without some whose yes went by here before the word of it: it may have reached the leader too late.
+    fn tell_left_out(&mut self, now: Time, leader: &ProcId, id: &Text, left_out: BTreeSet<ProcId>) {
+        if !left_out.is_empty() {
+            let left_out = left_out.into_iter().collect();
+            self.tell(now, Status::GROUP_CONSTRUCT_ABORT, leader, id, left_out, Vec::new());
+        }
+    }
+
     /// Everybody has answered a leader whose library says nothing more.
     fn tell_end(&mut self, now: Time, leader: &ProcId, id: &Text, invited: Invited) {
         let asked: Vec<ProcId> = invited.answers.iter().map(|(proc, _)| proc.clone()).collect();
@@ -268,7 +284,7 @@ impl<S: Publish> Server<S> {
         self.vacancies.reopen(proc);
         for Bereaved { id, targets, is_leaderless, successor } in self.invitations.bereaved_of(proc) {
             if is_leaderless {
-                self.vacancies.open(proc, &id, targets.clone(), successor, self.config.limits.groups_max);
+                self.vacancies.open(now, proc, &id, targets.clone(), successor, self.config.limits.groups_max);
             }
             self.tell_of(now, Status::PROC_TERMINATED, proc, &id, targets, &[]);
         }

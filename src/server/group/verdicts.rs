@@ -29,12 +29,27 @@ pub(in crate::server) struct Vacancies(BTreeMap<(ProcId, Text), Vacancy>);
 struct Vacancy {
     candidates: Vec<ProcId>,
     successor: Option<ProcId>,
+    /// Until when it has to invite anew. `None`: it has, or there is nobody.
+    invites_until: Option<Time>,
+}
+
+impl Vacancy {
+    /// Who has the place: it does not keep it without inviting.
+    fn holder(&self, now: Time) -> Option<&ProcId> {
+        self.successor.as_ref().filter(|_| self.invites_until.is_none_or(|until| now < until))
+    }
+
+    fn take(&mut self, now: Time, proc: &ProcId) {
+        self.successor = Some(proc.clone());
+        self.invites_until = Some(now + SUCCESSOR_INVITES_WITHIN);
+    }
 }
 
 impl Vacancies {
     /// A leader has ended. Where the books are full a place that was taken makes room.
     pub(super) fn open(
         &mut self,
+        now: Time,
         leader: &ProcId,
         id: &Text,
         candidates: Vec<ProcId>,
@@ -47,37 +62,49 @@ impl Vacancies {
             let Some(taken) = taken.map(|(vacancy, _)| vacancy.clone()) else { return };
             self.0.remove(&taken);
         }
-        self.0.insert((leader.clone(), id.clone()), Vacancy { candidates, successor });
+        let mut vacancy = Vacancy { candidates, successor: None, invites_until: None };
+        successor.into_iter().for_each(|successor| vacancy.take(now, &successor));
+        self.0.insert((leader.clone(), id.clone()), vacancy);
     }
 
     /// A process has ended: the places that it had taken are free again.
     pub(super) fn reopen(&mut self, successor: &ProcId) {
         for vacancy in self.0.values_mut().filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
             vacancy.successor = None;
+            vacancy.invites_until = None;
+        }
+    }
+
+    /// Whoever has taken a place invites anew.
+    pub(super) fn keep(&mut self, id: &Text, successor: &ProcId) {
+        for vacancy in self.of(id, successor).filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
+            vacancy.invites_until = None;
         }
     }
 
     /// The first who volunteers; gives all who must know.
-    fn fill(&mut self, leader: &ProcId, id: &Text, volunteer: &ProcId) -> Option<Vec<ProcId>> {
+    fn fill(&mut self, now: Time, leader: &ProcId, id: &Text, volunteer: &ProcId) -> Option<Vec<ProcId>> {
         let vacancy = self.0.get_mut(&(leader.clone(), id.clone()))?;
-        if vacancy.successor.is_some() || !vacancy.candidates.contains(volunteer) {
+        if vacancy.holder(now).is_some() || !vacancy.candidates.contains(volunteer) {
             return None;
         }
-        vacancy.successor = Some(volunteer.clone());
+        vacancy.take(now, volunteer);
         Some(vacancy.candidates.clone())
     }
 
     /// Somebody has taken the place of a leader: of several the lowest.
-    fn note(&mut self, id: &Text, successor: &ProcId) {
+    fn note(&mut self, now: Time, id: &Text, successor: &ProcId) {
         for vacancy in self.of(id, successor) {
-            take_if_lower(&mut vacancy.successor, successor);
+            if vacancy.holder(now).is_none_or(|holder| successor < holder) {
+                vacancy.take(now, successor);
+            }
         }
     }
 
     /// Whether a lower one has the place already.
-    fn is_outdone(&self, id: &Text, proc: &ProcId) -> bool {
+    fn is_outdone(&self, now: Time, id: &Text, proc: &ProcId) -> bool {
         let mut same = self.0.iter().filter(|((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
-        same.any(|(_, vacancy)| vacancy.successor.as_ref().is_some_and(|successor| successor < proc))
+        same.any(|(_, vacancy)| vacancy.holder(now).is_some_and(|holder| holder < proc))
     }
 
     /// Whoever took a place has told how its own invitation ended: that place is none any more.
@@ -220,7 +247,7 @@ impl<S: Publish> Server<S> {
 
     /// As [`Server::succeed`], where the leader of an invitation has ended.
     fn succeed_in_invitation(&mut self, now: Time, lost: &ProcId, id: &Text, proc: &ProcId) {
-        if let Some(candidates) = self.vacancies.fill(lost, id, proc) {
+        if let Some(candidates) = self.vacancies.fill(now, lost, id, proc) {
             self.tell_of(now, Status::GROUP_LEADER_SELECTED, proc, id, candidates, &[]);
         }
     }
@@ -240,15 +267,15 @@ impl<S: Publish> Server<S> {
     }
 
     /// The leader of an invitation has ended elsewhere: whoever is here may take its place.
-    pub(super) fn note_vacancy(&mut self, leader: &ProcId, id: &Text) {
+    pub(super) fn note_vacancy(&mut self, now: Time, leader: &ProcId, id: &Text) {
         if let Some((candidates, successor)) = self.invitations.lose_leader(leader, id) {
-            self.vacancies.open(leader, id, candidates, successor, self.config.limits.groups_max);
+            self.vacancies.open(now, leader, id, candidates, successor, self.config.limits.groups_max);
         }
     }
 
     /// A process has become leader. That may be heard before the end of the one whose place it takes.
-    pub(super) fn note_leader(&mut self, id: &Text, proc: &ProcId) {
-        self.vacancies.note(id, proc);
+    pub(super) fn note_leader(&mut self, now: Time, id: &Text, proc: &ProcId) {
+        self.vacancies.note(now, id, proc);
         self.invitations.foretell(id, proc);
         for operation in self.constructions_with(id, proc) {
             let Some(operation) = self.collectives.get_mut(operation) else { continue };
@@ -263,7 +290,7 @@ impl<S: Publish> Server<S> {
 
     /// Whether an event says that a process leads, and another leads already. On several nodes some may volunteer at once;
     /// of these the lowest leads, and it is the last that anybody hears of.
-    pub(in crate::server) fn is_outdone(&self, event: &Event) -> bool {
+    pub(in crate::server) fn is_outdone(&self, now: Time, event: &Event) -> bool {
         let (Status::GROUP_LEADER_SELECTED, Some(proc), Some(id)) = (event.status, &event.source, group_of(event))
         else {
             return false;
@@ -274,7 +301,7 @@ impl<S: Publish> Server<S> {
         };
         let mut successors = self.constructions_with(&id, proc).into_iter().filter_map(leads);
         successors.any(|successor| successor < proc)
-            || self.vacancies.is_outdone(&id, proc)
+            || self.vacancies.is_outdone(now, &id, proc)
             || self.invitations.is_outdone(&id, proc)
     }
 
@@ -318,5 +345,7 @@ impl Operation {
     }
 }
 
+/// How long the place of a leader is kept for one who has taken it, and has not invited anew.
+const SUCCESSOR_INVITES_WITHIN: Duration = Duration::from_secs(60);
 /// How long a construction waits for handlers to decide.
 const VERDICT_WAIT_MAX: Duration = Duration::from_secs(10);

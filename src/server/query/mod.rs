@@ -139,6 +139,8 @@ impl<S: Publish> Server<S> {
         }
         let status = match found.len() {
             0 if understood => Status::ERR_NOT_FOUND,
+            // A part of the answers, and none of them is there.
+            0 if *verdict == Some(Status::ERR_PARTIAL_SUCCESS) => Status::ERR_NOT_FOUND,
             0 => verdict.unwrap_or(Status::ERR_NOT_SUPPORTED),
             _ if is_all_there => Status::SUCCESS,
             _ => Status::ERR_PARTIAL_SUCCESS,

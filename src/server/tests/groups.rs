@@ -56,6 +56,25 @@ fn a_wildcard_stands_for_all_processes_of_the_job() {
     assert_eq!(formed(&outputs).1, [proc(0), proc(1)]);
 }
 
+/// Two of one name were with the host at once, and the later one could end first: whoever wrote out the ranks was not in order behind a
+/// wildcard.
+#[test]
+fn operations_on_a_group_end_in_order_however_each_is_written() {
+    let ways = [vec![everybody()], [0, 1, 2].map(proc).to_vec()];
+    for (first, then) in [(0, 0), (0, 1), (1, 0)] {
+        let mut rig = Rig::new(Capabilities::GROUP);
+        let peers = rig.job(3, 2);
+        let mut begin = |way: usize| {
+            rig.request(peers[0], construct("g", &ways[way], &[]));
+            upcall(&rig.request(peers[1], construct("g", &ways[way], &[]))).0
+        };
+        let (earlier, later) = (begin(first), begin(then));
+        let done = || HostReply::Infos { status: Status::SUCCESS, info: Vec::new() };
+        assert_eq!(replies(&rig.complete(later, done())), [], "way {then} after {first}");
+        assert_eq!(replies(&rig.complete(earlier, done())).len(), 4, "way {then} after {first}");
+    }
+}
+
 #[test]
 fn groups_of_other_names_do_not_meet() {
     let mut rig = Rig::new(Capabilities::empty());

@@ -167,6 +167,39 @@ fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
     assert_eq!(goes_up(&rig.host(accept_elsewhere())), (Status::PROC_TERMINATED, vec![proc(3)]));
 }
 
+/// Its word crossed that of the group without it: too early for the answer to latecomers, too late for the leader.
+#[test]
+fn who_has_accepted_and_is_left_out_is_told_and_nobody_else() {
+    let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+    let peers = rig.job(6, 5);
+    let ends = [Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT];
+    listen(&mut rig, &peers, &ends);
+    let mut invite = event(Status::GROUP_INVITED, Some("g"), &[1, 2, 3, 4, 5].map(proc));
+    let Request::Notify(question) = &mut invite else { panic!() };
+    question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
+    rig.request(peers[0], invite);
+    for (rank, answer) in
+        [(1, Status::GROUP_INVITE_ACCEPTED), (2, Status::GROUP_INVITE_ACCEPTED), (3, Status::GROUP_INVITE_DECLINED)]
+    {
+        rig.request(peers[rank], event(answer, Some("g"), &[proc(0)]));
+    }
+    let info = vec![Info::new(key("pmix.evrange"), proc(0)), Info::new(key("pmix.grp.id"), "g")];
+    let (status, range) = (Status::GROUP_INVITE_ACCEPTED, range::RANGE_CUSTOM);
+    rig.host(HostCall::NotifyEvent(Event { status, source: Some(proc(5)), range, info }));
+    let outputs = rig.request(peers[0], event(Status::GROUP_CONSTRUCT_COMPLETE, Some("g"), &[0, 1].map(proc)));
+    let expected =
+        [(peers[1], Status::GROUP_CONSTRUCT_COMPLETE, None), (peers[2], Status::GROUP_CONSTRUCT_ABORT, None)];
+    assert_eq!(told(&outputs), expected);
+    let gone_up = |(_, call): &(_, Upcall)| match call {
+        Upcall::NotifyEvent(event) if event.status == Status::GROUP_CONSTRUCT_ABORT => {
+            Some(event.targets().into_iter().cloned().collect::<Vec<_>>())
+        }
+        _ => None,
+    };
+    let gone_up: Vec<_> = upcalls(&outputs).iter().filter_map(gone_up).collect();
+    assert_eq!(gone_up, [[2, 5].map(proc)]);
+}
+
 /// A job that ended took the invitation with it, and who accepted then was told that all was over, though leader and others went on.
 #[test]
 fn a_job_that_ends_does_not_end_the_invitation_for_the_others() {

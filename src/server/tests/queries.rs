@@ -128,6 +128,15 @@ fn what_the_host_does_not_answer_this_server_does() {
     }
 }
 
+/// The status said that something was there, and nothing was.
+#[test]
+fn a_part_of_nothing_is_not_found() {
+    let (mut rig, peer) = rig(Capabilities::QUERY, true);
+    let (id, _) = upcall(&rig.request(peer, query(&["nobody's"])));
+    let nothing = HostReply::Infos { status: Status::ERR_PARTIAL_SUCCESS, info: Vec::new() };
+    assert_eq!(statuses(&rig.complete(id, nothing)), [(peer, Status::ERR_NOT_FOUND)]);
+}
+
 fn partial_reply(infos: Vec<Info>) -> Reply {
     Reply::Partial { status: Status::ERR_PARTIAL_SUCCESS, results: Box::new(Reply::Infos(infos)) }
 }

@@ -172,6 +172,33 @@ fn the_leader_of_an_invitation_is_succeeded_by_the_first_invitee_who_volunteers(
     assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
 }
 
+/// Who had offered to lead and never invited kept the place, and so did one elsewhere that ended without a word.
+#[test]
+fn a_successor_that_does_not_invite_keeps_the_place_for_a_minute() {
+    let high = ProcId::new(namespace("zzz"), 0);
+    for invites in [false, true] {
+        let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+        let peers = job(&mut rig, 5, 3);
+        let invited: Vec<ProcId> = [0, 1, 2, 4].map(proc).into_iter().chain([high.clone()]).collect();
+        let selected = || from_elsewhere(Status::GROUP_LEADER_SELECTED, &high, &invited);
+        rig.host(from_elsewhere(Status::GROUP_INVITED, &proc(3), &invited));
+        rig.host(from_elsewhere(Status::PROC_TERMINATED, &proc(3), &invited));
+        rig.host(from_elsewhere(Status::GROUP_LEADER_SELECTED, &proc(4), &invited));
+        let volunteer = || verdict("g", Status::GROUP_LEADER_SELECTED, 3);
+        rig.wait(59);
+        assert_eq!(told(&rig.request(peers[2], volunteer())), [], "there is one");
+        assert_eq!(told(&rig.host(selected())), [], "a lower one leads");
+        if invites {
+            rig.host(from_elsewhere(Status::GROUP_INVITED, &proc(4), &invited));
+        }
+        rig.wait(2);
+        assert_eq!(told(&rig.host(selected())).len(), if invites { 0 } else { 3 });
+        assert_eq!(told(&rig.request(peers[2], volunteer())), [], "there is one, again or still");
+        rig.wait(61);
+        assert_eq!(told(&rig.request(peers[2], volunteer())).len(), if invites { 0 } else { 3 });
+    }
+}
+
 /// An event of processes elsewhere, about the one that it comes from.
 fn from_elsewhere(status: Status, source: &ProcId, targets: &[ProcId]) -> HostCall {
     let elements = targets.iter().cloned().map(Value::from).collect();
