@@ -8,6 +8,8 @@ use crate::types::{DataType, KeyError, NamespaceError, RankError, Status, TextEr
 #[error("{} at byte {}: {}", .0.field, .0.position, .0.problem)]
 pub struct DecodeError(Box<Details>);
 
+const _: () = assert!(size_of::<DecodeError>() == size_of::<usize>(), "it is returned beside each number");
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Details {
     field: &'static str,

@@ -11,6 +11,8 @@ use std::sync::LazyLock;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::regex::DEALT_RANKS_MAX;
+
 /// A stored value: a number, a few bytes, or where the bytes are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -171,7 +173,7 @@ pub(crate) struct JobHead {
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// More processes than this no record has.
-pub(crate) const RANKS_MAX: u32 = 1 << 24;
+pub(crate) const RANKS_MAX: u32 = DEALT_RANKS_MAX;
 
 /// More nodes than this no record has.
 pub(crate) const NODES_MAX: u32 = 1 << 24;

@@ -2,9 +2,10 @@
 
 use super::column::ColumnView;
 use super::dictionary::KeyId;
-use super::format::{Array, ColumnHead, Entry, HostName, JobHead, NONE, NodeId, PartHead};
+use super::format::{Array, ColumnHead, DealtMap, Entry, HostName, JobHead, NONE, NodeId, PartHead, form};
 use super::memory::{Damage, Memory, root};
 use super::value_ref::ValueRef;
+use crate::regex::DealtRanks;
 
 /// The job record of a segment, as it was when looked at.
 #[derive(Clone, Copy, Debug)]
@@ -163,9 +164,27 @@ impl<'a> JobView<'a> {
         let entries = self.memory.array::<Entry>(table)?;
         let at = entries.partition_point(|entry| entry.id < key.0);
         match entries.get(at) {
-            Some(entry) if entry.id == key.0 => ValueRef::from_cell(self.memory, &entry.cell),
+            Some(entry) if entry.id == key.0 => self.entry_value(entry),
             _ => Ok(None),
         }
+    }
+
+    /// The value of an entry of one of the record's tables.
+    #[inline(always)]
+    pub(crate) fn entry_value(&self, entry: &'a Entry) -> Found<'a> {
+        match entry.cell.form {
+            form::DEALT => self.map_value(entry.cell.payload).map(Some),
+            _ => ValueRef::from_cell(self.memory, &entry.cell),
+        }
+    }
+
+    /// The text of a process map that is a rule: of no more processes and nodes than the job has.
+    #[cold]
+    fn map_value(&self, rule: u64) -> Result<ValueRef<'a>, Damage> {
+        let DealtMap { block, node_count, end, .. } = *self.memory.record::<DealtMap>(rule)?;
+        let is_of_job = end <= self.head.rank_count && node_count <= self.head.node_count;
+        let dealt = DealtRanks::new(block, node_count, end).filter(|_| is_of_job);
+        dealt.map(ValueRef::from_map).ok_or(Damage::Code { what: "the rule of a process map", code: end.into() })
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use rkyv::validation::shared::SharedValidator;
 use zerocopy::IntoBytes;
 
 use super::cell::{ARCHIVE_DEPTH_MAX, Identity, is_scalar_of, null_of, unsigned_of, value_of_bytes, value_of_scalar};
-use super::format::{Cell, DealtMap, INLINE_BYTES_MAX, NODES_MAX, form};
+use super::format::{Cell, INLINE_BYTES_MAX, form};
 use super::memory::{Damage, Memory};
 use crate::regex::DealtRanks;
 use crate::types::{ArchivedValue, DataType, Value, with_stack};
@@ -66,6 +66,11 @@ impl<'a> ValueRef<'a> {
         Self { data_type: DataType::String, body: Body::Ranks { dealt, node } }
     }
 
+    /// The lists of all nodes' ranks.
+    pub(crate) const fn from_map(dealt: DealtRanks) -> Self {
+        Self { data_type: DataType::String, body: Body::Map(dealt) }
+    }
+
     /// Bytes that lie in the cell itself.
     #[inline(always)]
     pub(crate) fn from_inline(cell: &'a Cell) -> Result<Self, Damage> {
@@ -85,7 +90,6 @@ impl<'a> ValueRef<'a> {
                 return Self::from_bytes(cell.data_type, with_nul).map(Some);
             }
             form::ARCHIVE => Body::Archive(memory.bytes(cell.payload, cell.len.into())?),
-            form::DEALT => Body::Map(dealt_map(memory, cell)?),
             other => return Err(Damage::Code { what: "the form of a cell", code: other.into() }),
         };
         Ok(Some(Self { data_type: data_type_of(cell.data_type)?, body }))
@@ -144,6 +148,16 @@ impl<'a> ValueRef<'a> {
         match self.body {
             Body::Ranks { dealt, node } => Some(Value::from(dealt.text_of(node).unwrap_or_default())),
             Body::Map(dealt) => Some(Value::from(dealt.map_text())),
+            _ => None,
+        }
+    }
+
+    /// How many ranks the text of [`Self::unwritten`] may name, in as many bytes or ten times as many; `None` for values that
+    /// are written.
+    #[must_use]
+    pub const fn unwritten_ranks(&self) -> Option<u32> {
+        match self.body {
+            Body::Ranks { dealt, .. } | Body::Map(dealt) => Some(dealt.end()),
             _ => None,
         }
     }
@@ -261,18 +275,6 @@ const VALIDATION_STACK_BYTES: usize = 24 << 20;
 #[inline(always)]
 fn data_type_of(raw: u16) -> Result<DataType, Damage> {
     DataType::from_raw(raw).ok_or(Damage::Code { what: "a data type", code: raw.into() })
-}
-
-/// The rule of a process map.
-#[cold]
-fn dealt_map(memory: Memory<'_>, cell: &Cell) -> Result<DealtRanks, Damage> {
-    let DealtMap { block, node_count, end, .. } = *memory.record::<DealtMap>(cell.payload)?;
-    if cell.data_type != DataType::String.to_raw() {
-        return Err(Damage::Code { what: "the type of a process map", code: cell.data_type.into() });
-    }
-    // The rule bounds the ranks.
-    let dealt = DealtRanks::new(block, node_count, end).filter(|dealt| dealt.node_count() <= NODES_MAX);
-    dealt.ok_or(Damage::Code { what: "the end of a process map", code: end.into() })
 }
 
 /// The bytes in a cell's payload and their NUL.

@@ -264,7 +264,7 @@ fn parts<'a>(memory: Memory<'a>, job: JobView<'a>, heads: &'a [PartHead]) -> Res
 fn table<'a>(memory: Memory<'a>, job: JobView<'a>, table: Array) -> Result<NamedValues<'a>, Damage> {
     let mut values = Vec::new();
     for entry in job.entries(table)? {
-        let found = present(ValueRef::from_cell(memory, &entry.cell)?)?;
+        let found = present(job.entry_value(entry)?)?;
         values.push((dictionary::name(memory, KeyId(entry.id))?, found));
     }
     Ok(values)

@@ -106,7 +106,9 @@ impl NamespaceWriter {
         }
         let mut image = self.image();
         let placed = record::push_record(&mut image, job, &ids, &self.limits)?;
-        self.check_room(image.size_bytes())?;
+        // What its processes post must find room, too.
+        let table_bytes = self.larger_modex_table(job.rank_count).map_or(0, |cell_count| cell_count.saturating_mul(8));
+        self.check_room(image.size_bytes().saturating_add(table_bytes))?;
         self.publish_image(&image)?;
         self.link_record(&image, &placed)?;
         self.rank_count = job.rank_count;

@@ -78,9 +78,14 @@ impl DealtRanks {
         String::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Whether [`Self::map_text`] is this text. Takes no memory to speak of, and no longer than the text is.
+    /// Whether [`Self::map_text`] is this text. Takes no more memory than the longest list of a node, and no longer than the
+    /// text is.
     #[must_use]
     pub fn is_map_text(self, text: &[u8]) -> bool {
+        // Each rank has a digit, so a text that is shorter is another.
+        if usize::try_from(self.end).map_or(true, |end| text.len() < end) {
+            return false;
+        }
         let (mut rest, mut field) = (text, Vec::new());
         for node in 0..self.node_count {
             field.clear();

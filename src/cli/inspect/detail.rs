@@ -1,5 +1,7 @@
 //! What is listed on request: keys, realms, and what a rank has.
 
+use std::cell::Cell;
+
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -12,6 +14,39 @@ use crate::types::Scope;
 
 /// Values of a column that are shown unless all are asked for.
 const COLUMN_VALUES_SHOWN: u32 = 8;
+
+/// Values that one report shows: all of a job of a million ranks with thirty keys. A damaged segment of a few pages may
+/// tell of more.
+pub(super) const VALUES_MAX: u32 = 1 << 25;
+
+/// How much a report still may show.
+#[derive(Debug)]
+pub(super) struct Room {
+    left: Cell<u32>,
+    has_run_out: Cell<bool>,
+}
+
+impl Room {
+    /// Room for so many values.
+    pub(super) const fn new(values_max: u32) -> Self {
+        Self { left: Cell::new(values_max), has_run_out: Cell::new(false) }
+    }
+
+    /// Takes the room of a value if it is there. A text that is written nowhere takes that of the ranks it may name.
+    fn take(&self, value: Option<&ValueRef<'_>>) -> bool {
+        let need = value.and_then(ValueRef::unwritten_ranks).map_or(1, |ranks| ranks.max(1));
+        match self.left.get().checked_sub(need) {
+            Some(left) => self.left.set(left),
+            None => self.has_run_out.set(true),
+        }
+        !self.has_run_out.get()
+    }
+
+    /// Whether something is not shown for want of room.
+    pub(super) const fn has_run_out(&self) -> bool {
+        self.has_run_out.get()
+    }
+}
 
 /// A key of the dictionary.
 #[derive(Debug, Serialize)]
@@ -98,16 +133,18 @@ pub(super) fn realms(
     reader: &NamespaceReader,
     tables: &JobTables<'_>,
     all_values: bool,
+    room: &Room,
 ) -> Result<RealmsReport, Damage> {
     let mut apps = Vec::new();
     for StoredPart { number, values, .. } in &tables.apps {
-        apps.push(AppReport { number: *number, values: all_named(values)? });
+        apps.push(AppReport { number: *number, values: all_named(values, room)? });
     }
-    let of_node = |stored: &StoredColumn<'_>| column(stored, all_values, |index| stored.value(index));
-    let of_proc = |stored: &StoredColumn<'_>| column(stored, all_values, |index| reader.proc_value(stored, index));
+    let of_node = |stored: &StoredColumn<'_>| column(stored, all_values, room, |index| stored.value(index));
+    let of_proc =
+        |stored: &StoredColumn<'_>| column(stored, all_values, room, |index| reader.proc_value(stored, index));
     Ok(RealmsReport {
-        session: all_named(&tables.session)?,
-        job: all_named(&tables.job)?,
+        session: all_named(&tables.session, room)?,
+        job: all_named(&tables.job, room)?,
         apps,
         node_columns: tables.node_columns.iter().map(of_node).collect::<Result<_, _>>()?,
         proc_columns: tables.proc_columns.iter().map(of_proc).collect::<Result<_, _>>()?,
@@ -120,6 +157,7 @@ pub(super) fn rank(
     tables: Option<&JobTables<'_>>,
     rank: u32,
     all_values: bool,
+    room: &Room,
 ) -> Result<Option<RankReport>, Damage> {
     let blocks = reader.blocks(rank)?;
     // Who has committed exists even if the job is not described yet.
@@ -129,7 +167,7 @@ pub(super) fn rank(
     let mut values = Vec::new();
     for column in tables.map_or(&[][..], |tables| &tables.proc_columns) {
         if let Some(value) = reader.proc_value(column, rank)? {
-            values.push(named(column.key(), value, true)?);
+            values.push(named(column.key(), value, room.take(Some(&value)))?);
         }
     }
     let blocks = blocks.iter().map(|stored| block(stored, all_values)).collect::<Result<_, _>>()?;
@@ -164,6 +202,7 @@ fn job_or_process(name: &str, tables: Option<&JobTables<'_>>) -> &'static str {
 fn column<'a>(
     stored: &StoredColumn<'a>,
     all_values: bool,
+    room: &Room,
     value: impl Fn(u32) -> Result<Option<ValueRef<'a>>, Damage>,
 ) -> Result<ColumnReport, Damage> {
     let mut data_type = None;
@@ -171,6 +210,9 @@ fn column<'a>(
     let shown = if all_values { stored.count() } else { stored.count().min(COLUMN_VALUES_SHOWN) };
     for index in 0..shown {
         let found = value(index)?;
+        if !room.take(found.as_ref()) {
+            break;
+        }
         data_type = data_type.or(found.map(|found| found.data_type().name()));
         values.push(found.map(|found| Ok::<_, Damage>(to_json(&found.to_value()?))).transpose()?);
     }
@@ -205,10 +247,43 @@ fn block(stored: &StoredBlock<'_>, is_shown: bool) -> Result<BlockReport, Damage
     Ok(BlockReport { offset: stored.offset, entries })
 }
 
-fn all_named(values: &[(&str, ValueRef<'_>)]) -> Result<Vec<NamedValue>, Damage> {
-    values.iter().map(|(key, value)| named(key, *value, true)).collect()
+fn all_named(values: &[(&str, ValueRef<'_>)], room: &Room) -> Result<Vec<NamedValue>, Damage> {
+    values.iter().map(|(key, value)| named(key, *value, room.take(Some(value)))).collect()
 }
 
 fn named(key: &str, value: ValueRef<'_>, is_shown: bool) -> Result<NamedValue, Damage> {
     Ok(NamedValue { key: told_name(key).to_owned(), value: ValueReport::new(value, is_shown)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gds::{Publish as _, Store, StoreOptions};
+    use crate::types::{DataType, Info, Key, Namespace};
+
+    #[test]
+    fn a_report_shows_no_more_than_it_has_room_for() {
+        let dealt = crate::regex::DealtRanks::new(1, 2, 5).unwrap();
+        let (number, map) = (ValueRef::from_scalar(DataType::Uint32.to_raw(), 7).unwrap(), ValueRef::from_map(dealt));
+        let room = Room::new(7);
+        assert!(room.take(Some(&number)) && room.take(Some(&map)) && room.take(None) && !room.has_run_out());
+        assert!(!room.take(Some(&number)) && room.has_run_out());
+        let room = Room::new(4);
+        let shown = all_named(&[("a", number), ("map", map), ("b", number)], &room).unwrap();
+        let shown: Vec<bool> = shown.iter().map(|named| named.value.value.is_some()).collect();
+        assert_eq!(shown, [true, false, false], "nothing comes behind what is left out");
+        let values = column_of_sevens(&Room::new(3));
+        assert_eq!(values.len(), 3);
+    }
+
+    /// Of ten, all asked for.
+    fn column_of_sevens(room: &Room) -> Vec<Option<Json>> {
+        let mut store = Store::new(StoreOptions::private("n0"));
+        let job = Namespace::new("job").unwrap();
+        store.register(&job, &[Info::new(Key::from_static("pmix.job.size"), 10_u32)]).unwrap();
+        let reader = store.reader(&job).unwrap();
+        let tables = reader.job_tables().unwrap().unwrap();
+        let stored = tables.proc_columns.first().unwrap();
+        column(stored, true, room, |index| stored.value(index)).unwrap().values
+    }
 }

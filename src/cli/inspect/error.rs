@@ -97,6 +97,14 @@ pub(super) enum InspectError {
         /// What is wrong with it.
         damage: Damage,
     },
+    /// More values than a report shows.
+    #[error(
+        "it tells of more than {values_max} values, of which the last are not shown; ask for single ranks with --rank"
+    )]
+    TooMany {
+        /// How many are shown.
+        values_max: u32,
+    },
     /// Details of a foreign layout were asked for.
     #[error("its layout is another build's, of which only the header can be shown")]
     Foreign,

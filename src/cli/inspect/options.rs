@@ -94,5 +94,5 @@ JSON document (--json):
                             objects[] (level, kind, number, os_number, processors, size_bytes, name)
   inventory   with --inventory, else absent: node, and the same from packages to devices[]
   problems[]  place, message: what could not be shown; exit status 1 if there is any
-  Entries of realms and blocks have key, type, size_bytes (null: fits its cell) and value. The value of a posted entry
-  is there only with --values. Byte objects are strings of hexadecimal digits; special ranks are their names.";
+  Entries of realms and blocks have key, type, size_bytes (null: fits its cell, or follows from a rule) and value. The
+  value of a posted entry is there only with --values. Byte objects are strings of hexadecimal digits; special ranks are their names.";

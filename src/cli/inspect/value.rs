@@ -12,7 +12,7 @@ pub(super) struct ValueReport {
     /// The standard's name of its type.
     #[serde(rename = "type")]
     pub(super) data_type: &'static str,
-    /// Bytes of a string, byte object or archive; `None` if it fits its cell.
+    /// Bytes of a string, byte object or archive; `None` if it fits its cell or follows from a rule.
     pub(super) size_bytes: Option<u64>,
     /// The value, if it may be shown.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use serde::Serialize;
 
-use super::detail::{self, KeyReport, RankReport, RealmsReport};
+use super::detail::{self, KeyReport, RankReport, RealmsReport, Room};
 use super::error::InspectError;
 use super::find::Found;
 use super::hardware::{HardwareReport, InventoryReport};
@@ -268,9 +268,13 @@ fn content(reader: &NamespaceReader, selection: &Selection, problems: &mut Vec<I
     let all_values = selection.values;
     let keys = selection.keys.then(|| readable("dictionary", detail::keys(reader, tables.as_ref()), problems));
     let realms = tables.as_ref().filter(|_| selection.realms);
-    let realms = realms.map(|tables| readable("realms", detail::realms(reader, tables, all_values), problems));
-    let rank = selection.rank.map(|rank| detail::rank(reader, tables.as_ref(), rank, all_values));
+    let room = Room::new(detail::VALUES_MAX);
+    let realms = realms.map(|tables| readable("realms", detail::realms(reader, tables, all_values, &room), problems));
+    let rank = selection.rank.map(|rank| detail::rank(reader, tables.as_ref(), rank, all_values, &room));
     let rank = rank.map(|found| readable("posted values", found, problems).flatten());
+    if room.has_run_out() {
+        problems.push(InspectError::TooMany { values_max: detail::VALUES_MAX });
+    }
     Content {
         state: state.map(|state| if state == SegmentState::Live { "live" } else { "retired" }),
         generation: segment.generation(),

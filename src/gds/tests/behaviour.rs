@@ -399,3 +399,44 @@ fn a_rank_outside_the_job_has_nothing() {
     assert_eq!(get(&reader, 1, "pmix.hname"), Ok(Value::from("node00000")));
     assert_eq!(get(&reader, 77, "pmix.hname"), Err(ReadError::NotFound));
 }
+
+/// The table of what processes post is made with the first post. That its job is too large for it is said at once.
+#[test]
+fn a_job_whose_processes_could_post_nothing_is_refused() {
+    let limits = StoreLimits { segment_bytes_max: 1 << 20, ..StoreLimits::default() };
+    let mut store = Store::new(StoreOptions { limits, ..options(BackingKind::Heap) });
+    let job = |rank_count| JobRecord { rank_count, ..JobRecord::default() };
+    let error = store.register_record(&namespace(), &job(200_000)).unwrap_err();
+    assert!(matches!(error, StoreError::SegmentFull { bytes_max: 0x10_0000, .. }), "{error}");
+    store.register_record(&namespace(), &job(100_000)).unwrap();
+    let before = store.statistics(&namespace()).unwrap();
+    assert!(before.published_bytes < 64 << 10, "{before:?}");
+    store.commit(&namespace(), 99_999, Origin::Local, &[posted(Scope::Global, "a", 1_u32)]).unwrap();
+    // A larger job needs a larger table, for which there is no room beside the one that there is.
+    let error = store.register_record(&namespace(), &job(120_000)).unwrap_err();
+    assert!(matches!(error, StoreError::SegmentFull { .. }), "{error}");
+    let reader = attached(&store);
+    assert_eq!(get(&reader, 99_999, "a"), Ok(Value::Uint32(1)));
+}
+
+/// More ranks than the table has places for: the next post of any of them makes a larger one, with what was posted before.
+#[test]
+fn a_job_that_grows_after_the_first_post_keeps_what_was_posted() {
+    let mut store = store(BackingKind::Memfd);
+    let job = |rank_count| JobRecord { rank_count, ..JobRecord::default() };
+    let post = |store: &mut Store, rank| {
+        store.commit(&namespace(), rank, Origin::Local, &[posted(Scope::Global, "a", rank)]).unwrap();
+    };
+    store.register_record(&namespace(), &job(1000)).unwrap();
+    post(&mut store, 999);
+    let reader = attached(&store);
+    store.register_record(&namespace(), &job(100_000)).unwrap();
+    assert_eq!(store.statistics(&namespace()).unwrap().rank_count, 1000);
+    post(&mut store, 5);
+    assert_eq!(store.statistics(&namespace()).unwrap().rank_count, 1000, "it has a place already");
+    post(&mut store, 70_000);
+    assert_eq!(store.statistics(&namespace()).unwrap().rank_count, 100_000);
+    for rank in [5, 999, 70_000] {
+        assert_eq!(get(&reader, rank, "a"), Ok(Value::Uint32(rank)));
+    }
+}

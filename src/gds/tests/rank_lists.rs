@@ -238,6 +238,8 @@ fn damaged_maps_are_refused() {
         (4, 0, 20_000, false),
         (4, u32::MAX, 20_000, false),
         (4, 5000, u32::MAX, false),
+        (4, 5000, 20_001, false),
+        (4, 5001, 20_000, false),
     ] {
         bytes[at..at + 12].copy_from_slice(&[block, node_count, end].map(u32::to_ne_bytes).concat());
         let reader = super::damage::reader_of(&bytes);
