@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::keys;
-use crate::proto::GROUP_LEADER_TELLS;
+use crate::proto::{GROUP_LEADER_TELLS, GROUP_LEFT_OUT};
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Status, Text, Value};
 
 /// An invitation as its leader sees it.
@@ -111,8 +111,8 @@ impl Invitation {
     }
 
     /// The events by which everybody learns what came of it. Whoever has accepted and is not in the group, since its end was heard of or
-    /// it had declined before, learns that, too: it would wait. Who said no, or nothing, hears nothing of a group that there is; who
-    /// accepts it too late is told by the leader's server.
+    /// it had declined before, learns that, too: it would wait. The first event names these: the leader's server tells others who
+    /// accept, too late for the leader, and not these. Who said no, or nothing, hears nothing of a group that there is.
     #[must_use]
     pub fn announcements(&self, conclusion: &Conclusion, context_id: Option<u64>) -> Vec<(Status, Vec<Info>)> {
         let Conclusion { members, refused } = conclusion;
@@ -122,8 +122,12 @@ impl Invitation {
         let mut complete = addressed(&self.id, members);
         complete.extend(description(members, context_id));
         let left_out: Vec<ProcId> = refused.iter().filter(|proc| self.waiting.contains(*proc)).cloned().collect();
-        let aborted = (!left_out.is_empty()).then(|| (Status::GROUP_CONSTRUCT_ABORT, addressed(&self.id, &left_out)));
-        [(Status::GROUP_CONSTRUCT_COMPLETE, complete)].into_iter().chain(aborted).collect()
+        if left_out.is_empty() {
+            return vec![(Status::GROUP_CONSTRUCT_COMPLETE, complete)];
+        }
+        complete.push(Info::new(Key::from_static(GROUP_LEFT_OUT), processes(&left_out)));
+        let aborted = addressed(&self.id, &left_out);
+        vec![(Status::GROUP_CONSTRUCT_COMPLETE, complete), (Status::GROUP_CONSTRUCT_ABORT, aborted)]
     }
 }
 

@@ -353,6 +353,10 @@ pub const GROUP_VERDICT: &str = "modex.group.verdict";
 /// In an invitation to a group: its leader tells everybody itself how it ended. No attribute of the standard.
 pub const GROUP_LEADER_TELLS: &str = "modex.group.leader.tells";
 
+/// In a leader's word that there is a group: whom it tells itself that they are not in it, as it has heard their yes and did not count
+/// it. Its server tells the others. No attribute of the standard.
+pub const GROUP_LEFT_OUT: &str = "modex.group.left.out";
+
 body! {
     /// A group operation.
     Group {

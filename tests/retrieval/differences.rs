@@ -192,8 +192,9 @@ processes wrongly would not be found otherwise, and the values of one process wo
 way to the second array; several values of one process belong into one.
 
 Beside Gets, groups by invitation differ on purpose: where a group is formed without some who were asked (`PMIX_GROUP_OPTIONAL`), those who have
-accepted and are not in it get `PMIX_GROUP_CONSTRUCT_ABORT`, from the leader or its server, as they would wait for ever. OpenPMIx's leaders tell them
-nothing. Who declined, or said nothing, is told nothing by either.
+accepted and are not in it get `PMIX_GROUP_CONSTRUCT_ABORT`, once, from the leader or its server, as they would wait for ever (not who hears
+`PMIX_GROUP_CONSTRUCT_COMPLETE`, or is named in it). OpenPMIx's leaders tell them nothing. Who declined, or said nothing, is told nothing by
+either.
 
 ## The differences
 ";

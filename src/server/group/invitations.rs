@@ -108,6 +108,13 @@ impl Invitations {
         bereaved
     }
 
+    /// A process has ended elsewhere: its yes waits for nothing any more.
+    pub(super) fn end_wait(&mut self, id: &Text, proc: &ProcId) {
+        for (_, invited) in self.open.iter_mut().filter(|((_, name), _)| name == id) {
+            invited.waiting.remove(proc);
+        }
+    }
+
     /// A leader has ended elsewhere: whom it had asked, and who is said to have taken its place.
     pub(super) fn lose_leader(&mut self, leader: &ProcId, id: &Text) -> Option<(Vec<ProcId>, Option<ProcId>)> {
         let invited = self.open.remove(&(leader.clone(), id.clone()))?;
@@ -134,14 +141,15 @@ impl Invitations {
         same.any(|(_, invited)| invited.foretold.as_ref().is_some_and(|foretold| foretold < proc))
     }
 
-    /// A namespace is forgotten: its leaders' invitations are, and its processes have said no to others'. What is about nobody here
-    /// any more is dropped.
+    /// A namespace is forgotten: its leaders' invitations are, and its processes have said no to others' and wait for none. What is
+    /// about nobody here any more is dropped.
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace, is_here: impl Fn(&ProcId) -> bool) {
         let stays = |proc: &ProcId| proc.namespace != *namespace && is_here(proc);
         self.open.retain(|(leader, _), invited| {
             for (_, answer) in invited.answers.iter_mut().filter(|(proc, _)| proc.namespace == *namespace) {
                 *answer = Some(false);
             }
+            invited.waiting.retain(|proc| proc.namespace != *namespace);
             let others = invited.answers.iter().filter(|(proc, answer)| proc != leader && *answer != Some(false));
             let concerns_us =
                 others.clone().next().is_some() && (stays(leader) || others.clone().any(|(proc, _)| stays(proc)));

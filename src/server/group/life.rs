@@ -171,12 +171,10 @@ impl<S: Publish> Server<S> {
                 }
             }
             (status @ (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT), Some(id)) => {
-                let mut waiting = self.invitations.close(source, &id);
+                let waiting = self.invitations.close(source, &id);
                 self.vacancies.close(&id, source);
                 if status == Status::GROUP_CONSTRUCT_COMPLETE && !comes_from_elsewhere {
-                    let members = event.targets();
-                    waiting.retain(|proc| !members.iter().any(|member| member.covers(proc)));
-                    self.tell_left_out(now, source, &id, waiting);
+                    self.tell_left_out(now, event, source, &id, waiting);
                 }
             }
             (Status::GROUP_LEADER_SELECTED, Some(id)) if is_about_source => self.note_leader(now, &id, source),
@@ -187,6 +185,7 @@ impl<S: Publish> Server<S> {
             }
             (Status::PROC_TERMINATED, Some(id)) if is_about_source && comes_from_elsewhere => {
                 self.vacancies.reopen(source);
+                self.invitations.end_wait(&id, source);
                 self.note_vacancy(now, source, &id);
             }
             // Whoever is here says so to its server, which then tells everybody; others are believed about themselves.
@@ -261,7 +260,22 @@ impl<S: Publish> Server<S> {
     }
 
     /// There is a group, without some whose yes went by here before the word of it: it may have reached the leader too late.
-    fn tell_left_out(&mut self, now: Time, leader: &ProcId, id: &Text, left_out: BTreeSet<ProcId>) {
+    /// Whoever the word is meant for, or names as a member, or as one whom the leader tells, hears nothing else from here.
+    fn tell_left_out(
+        &mut self,
+        now: Time,
+        complete: &Event,
+        leader: &ProcId,
+        id: &Text,
+        mut left_out: BTreeSet<ProcId>,
+    ) {
+        let lists = [keys::GROUP_MEMBERSHIP.name(), proto::GROUP_LEFT_OUT];
+        for info in complete.info.iter().filter(|info| lists.contains(&info.key.as_str())) {
+            let named: BTreeSet<ProcId> = super::membership_in(&info.value).into_iter().flatten().collect();
+            let job = |proc: &ProcId| ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
+            left_out.retain(|proc| !named.contains(proc) && !named.contains(&job(proc)));
+        }
+        left_out.retain(|proc| !complete.is_meant_for(proc));
         if !left_out.is_empty() {
             let left_out = left_out.into_iter().collect();
             self.tell(now, Status::GROUP_CONSTRUCT_ABORT, leader, id, left_out, Vec::new());
@@ -284,7 +298,7 @@ impl<S: Publish> Server<S> {
         self.vacancies.reopen(proc);
         for Bereaved { id, targets, is_leaderless, successor } in self.invitations.bereaved_of(proc) {
             if is_leaderless {
-                self.vacancies.open(now, proc, &id, targets.clone(), successor, self.config.limits.groups_max);
+                self.open_vacancy(now, proc, &id, targets.clone(), successor);
             }
             self.tell_of(now, Status::PROC_TERMINATED, proc, &id, targets, &[]);
         }

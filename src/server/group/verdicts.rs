@@ -29,7 +29,7 @@ pub(in crate::server) struct Vacancies(BTreeMap<(ProcId, Text), Vacancy>);
 struct Vacancy {
     candidates: Vec<ProcId>,
     successor: Option<ProcId>,
-    /// Until when it has to invite anew. `None`: it has, or there is nobody.
+    /// Until when it has to invite anew. `None`: it has, be it before the news of the end came, or there is nobody.
     invites_until: Option<Time>,
 }
 
@@ -269,13 +269,30 @@ impl<S: Publish> Server<S> {
     /// The leader of an invitation has ended elsewhere: whoever is here may take its place.
     pub(super) fn note_vacancy(&mut self, now: Time, leader: &ProcId, id: &Text) {
         if let Some((candidates, successor)) = self.invitations.lose_leader(leader, id) {
-            self.vacancies.open(now, leader, id, candidates, successor, self.config.limits.groups_max);
+            self.open_vacancy(now, leader, id, candidates, successor);
         }
+    }
+
+    /// A leader's place is free, or another is said to have it. That one may have invited already.
+    pub(super) fn open_vacancy(
+        &mut self,
+        now: Time,
+        leader: &ProcId,
+        id: &Text,
+        candidates: Vec<ProcId>,
+        successor: Option<ProcId>,
+    ) {
+        let invites = successor.clone().filter(|successor| self.invitations.is_open(successor, id));
+        self.vacancies.open(now, leader, id, candidates, successor, self.config.limits.groups_max);
+        invites.into_iter().for_each(|successor| self.vacancies.keep(id, &successor));
     }
 
     /// A process has become leader. That may be heard before the end of the one whose place it takes.
     pub(super) fn note_leader(&mut self, now: Time, id: &Text, proc: &ProcId) {
         self.vacancies.note(now, id, proc);
+        if self.invitations.is_open(proc, id) {
+            self.vacancies.keep(id, proc);
+        }
         self.invitations.foretell(id, proc);
         for operation in self.constructions_with(id, proc) {
             let Some(operation) = self.collectives.get_mut(operation) else { continue };

@@ -200,6 +200,125 @@ fn who_has_accepted_and_is_left_out_is_told_and_nobody_else() {
     assert_eq!(gone_up, [[2, 5].map(proc)]);
 }
 
+/// Who had accepted was told of the abort of a group that there was, if its leader had said so to all and not to each by name.
+#[test]
+fn who_hears_that_there_is_a_group_or_is_named_in_it_is_not_told_of_an_abort() {
+    let membership = Info::new(key("pmix.grp.mbrs"), procs(&[0, 1, 2, 3].map(proc)));
+    for (range, more) in [(range::RANGE_NAMESPACE, None), (range::RANGE_CUSTOM, Some(membership))] {
+        let (mut rig, peers) = invited_by_0(&[1, 2, 3]);
+        accept(&mut rig, &peers[1..]);
+        rig.host(from_3(Status::GROUP_INVITE_ACCEPTED));
+        let Request::Notify(mut complete) = event(Status::GROUP_CONSTRUCT_COMPLETE, Some("g"), &[proc(1)]) else {
+            panic!()
+        };
+        complete.range = range;
+        complete.info.retain(|info| range == range::RANGE_CUSTOM || info.key.as_str() != "pmix.evrange");
+        complete.info.extend(more);
+        let outputs = rig.request(peers[0], Request::Notify(complete));
+        assert!(aborts(&outputs).is_empty(), "{outputs:?}");
+    }
+}
+
+/// What was said of a process that is no more went up, or to its next life.
+#[test]
+fn who_has_accepted_and_ended_is_not_told_that_it_is_left_out() {
+    let forgotten = HostCall::DeregisterNamespace(namespace("other"));
+    for (is_other, ends) in [(true, forgotten), (false, from_3(Status::PROC_TERMINATED))] {
+        let (mut rig, peers) = invited_by_0(&[1, 2, 3]);
+        let accepts = |rig: &mut Rig| match is_other {
+            true => drop(rig.host(from(ProcId::new(namespace("other"), 0), Status::GROUP_INVITE_ACCEPTED))),
+            false => drop(rig.host(from_3(Status::GROUP_INVITE_ACCEPTED))),
+        };
+        accepts(&mut rig);
+        accept(&mut rig, &peers[1..]);
+        rig.host(ends);
+        let complete = || event(Status::GROUP_CONSTRUCT_COMPLETE, Some("g"), &[0, 1].map(proc));
+        let expected = vec![proc(2)];
+        assert_eq!(aborts(&rig.request(peers[0], complete())), [expected]);
+    }
+}
+
+/// The leader told it what its server had told it already: in the reference's releases the second word ends a new join of that name.
+#[test]
+fn who_declined_and_accepts_then_is_told_once_that_it_is_left_out() {
+    for is_heard in [true, false] {
+        let (mut rig, peers) = invited_by_0(&[1, 2]);
+        let servers = namespace("server");
+        let mut invitation = crate::client::Invitation::new(Text::from("g"), proc(0), servers, [0, 1, 2].map(proc));
+        for (rank, answer, is_heard) in [
+            (1, Status::GROUP_INVITE_ACCEPTED, true),
+            (2, Status::GROUP_INVITE_DECLINED, true),
+            (2, Status::GROUP_INVITE_ACCEPTED, is_heard),
+        ] {
+            let request = event(answer, Some("g"), &[proc(0)]);
+            let Request::Notify(said) = &request else { panic!() };
+            if is_heard {
+                invitation.hear(answer, Some(&proc(rank)), &said.info);
+            }
+            rig.request(peers[rank as usize], request);
+        }
+        let mut heard = Vec::new();
+        for (status, info) in invitation.announcements(&invitation.conclude(true), None) {
+            let range = range::RANGE_CUSTOM;
+            heard.extend(told(&rig.request(peers[0], Request::Notify(Notify { status, range, info }))));
+        }
+        let expected =
+            [(peers[1], Status::GROUP_CONSTRUCT_COMPLETE, None), (peers[2], Status::GROUP_CONSTRUCT_ABORT, None)];
+        assert_eq!(heard, expected, "its leader has heard its second answer: {is_heard}");
+    }
+}
+
+/// Ranks 0 to 2 are here, 3 and another job's process are not; rank 0 has asked these, and the stranger, and tells itself how it ends.
+fn invited_by_0(ranks: &[u32]) -> (Rig, Vec<PeerId>) {
+    let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+    let peers = rig.job(4, 3);
+    rig.register("other", Some(1), Some(0));
+    listen(&mut rig, &peers, &[Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT]);
+    let invited: Vec<ProcId> =
+        ranks.iter().map(|&rank| proc(rank)).chain([ProcId::new(namespace("other"), 0)]).collect();
+    let mut invite = event(Status::GROUP_INVITED, Some("g"), &invited);
+    let Request::Notify(question) = &mut invite else { panic!() };
+    question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
+    rig.request(peers[0], invite);
+    (rig, peers)
+}
+
+fn accept(rig: &mut Rig, peers: &[PeerId]) {
+    for &peer in peers {
+        rig.request(peer, event(Status::GROUP_INVITE_ACCEPTED, Some("g"), &[proc(0)]));
+    }
+}
+
+fn from_3(status: Status) -> HostCall {
+    from(proc(3), status)
+}
+
+/// What a process elsewhere tells the leader of itself.
+fn from(source: ProcId, status: Status) -> HostCall {
+    let about = Info::new(key("pmix.evproc"), source.clone());
+    let info = vec![Info::new(key("pmix.evrange"), proc(0)), Info::new(key("pmix.grp.id"), "g"), about];
+    HostCall::NotifyEvent(Event { status, source: Some(source), range: range::RANGE_CUSTOM, info })
+}
+
+/// Whom aborts are for, here or elsewhere.
+fn aborts(outputs: &[Output]) -> Vec<Vec<ProcId>> {
+    let event = |output: &Output| match output {
+        Output::Notify(_, event) if event.status == Status::GROUP_CONSTRUCT_ABORT => targets(&event.info),
+        Output::Upcall(_, Upcall::NotifyEvent(event)) if event.status == Status::GROUP_CONSTRUCT_ABORT => {
+            targets(&event.info)
+        }
+        _ => None,
+    };
+    outputs.iter().filter_map(event).collect()
+}
+
+fn targets(info: &[Info]) -> Option<Vec<ProcId>> {
+    let range = info.iter().find(|info| info.key.as_str() == "pmix.evrange")?;
+    let Value::DataArray(array) = &range.value else { return None };
+    let target = |value: &Value| if let Value::Proc(proc) = value { Some((**proc).clone()) } else { None };
+    array.elements.iter().map(target).collect()
+}
+
 /// A job that ended took the invitation with it, and who accepted then was told that all was over, though leader and others went on.
 #[test]
 fn a_job_that_ends_does_not_end_the_invitation_for_the_others() {
