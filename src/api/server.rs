@@ -87,8 +87,12 @@ impl Server {
     }
 
     /// Describes a job, before its first local process starts. `local_count` is how many of its processes this node
-    /// will have. A second call for the same job describes it anew. With `PMIX_REGISTER_NODATA` only the job's name is
-    /// kept.
+    /// will have. With `PMIX_REGISTER_NODATA` only the job's name is kept.
+    ///
+    /// A second call for the same job adds to what is told: its values replace those under the same keys, and all others
+    /// stay. Where it brings a map of nodes or processes, what followed from the earlier map is made anew, and nodes that
+    /// the new one lacks are forgotten. To describe a job from the beginning, deregister it first.
+    /// [`Server::extend_namespace`] treats values alike, but never begins a job and leaves `local_count` as it was.
     ///
     /// # Errors
     /// [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for it.
@@ -102,7 +106,9 @@ impl Server {
         self.status("register the namespace", call)
     }
 
-    /// Adds to the description of a job that has been registered; what it said under the same keys is replaced.
+    /// Adds to the description of a job that has been registered, as a second [`Server::register_namespace`] would: what it
+    /// said under the same keys is replaced. A job that nobody has registered is not begun, and the number of local processes
+    /// stays.
     ///
     /// # Errors
     /// As [`Server::register_namespace`]; with `NOT_FOUND` for a job that has not been registered.

@@ -66,12 +66,17 @@ impl JobInfoAnswers {
     ) -> Result<Vec<Arc<[u8]>>, JobInfoError> {
         let wanted = What::Job(namespace.clone(), reading);
         let job = self.found_or_written(wanted, || write(namespace, reading, store))?;
+        let job_bytes = job.len();
         let mut parts = vec![job];
         let (dialect, bytes_max) = reading;
         if let Some(xml) = topology.filter(|xml| has_room_for(xml, bytes_max)) {
             let unwritable = |source| JobInfoError::Encode { namespace: namespace.clone(), source };
             let common = || write_topology(dialect, xml).map_err(unwritable);
-            parts.push(self.found_or_written(What::Topology(dialect.codec), common)?);
+            let topology = self.found_or_written(What::Topology(dialect.codec), common)?;
+            // Nodes and applications may have filled the answer; one that is too large would cost the client its connection.
+            if job_bytes.saturating_add(topology.len()) <= bytes_max {
+                parts.push(topology);
+            }
         }
         self.keep_at_most(self.kept_bytes_max);
         Ok(parts)
@@ -144,7 +149,8 @@ impl Written {
     }
 }
 
-/// One that would be most of the message can still be asked for: it stands in an answer twice, in the quarter that the job leaves.
+/// One that would be most of the message can still be asked for: it stands in an answer twice, in the quarter that processes
+/// leave, where nodes and applications leave it, too.
 const fn has_room_for(xml: &str, message_bytes_max: usize) -> bool {
     xml.len() <= message_bytes_max / 8
 }
@@ -182,6 +188,7 @@ mod tests {
     use crate::gds::Publish;
     use crate::gds::StoreOptions;
     use crate::gds::registration::JobDescription;
+    use crate::types::Info;
 
     use crate::bfrops::Generation;
     use crate::proto::Version;
@@ -267,6 +274,26 @@ mod tests {
         assert!(size_of(&with) > size_of(&without) + 2 * "<topology/>".len());
         assert!(are_same(&with, &ask(Some("<topology/>"))) && are_same(&without, &ask(None)));
         assert!(are_same(&without, &with[..1]), "the job's part is the same");
+    }
+
+    /// The connection ended instead.
+    #[test]
+    fn the_topology_is_left_out_where_the_job_leaves_no_room_for_it() {
+        let namespace = Namespace::new("job").unwrap();
+        let mut store = Store::new(StoreOptions::new("srv.0".to_owned(), "n0"));
+        let bytes_max = 64 << 10;
+        let text = Info::new(Key::from_static("site.text"), "x".repeat(bytes_max / 8 * 7));
+        store.register(&namespace, &[text]).unwrap();
+        let mut answers = JobInfoAnswers::new(32 << 20);
+        let mut ask =
+            |bytes_max, xml: &str| answers.payload(&namespace, (Dialect::OWN, bytes_max), &store, Some(xml)).unwrap();
+        let large = "x".repeat(bytes_max / 8);
+        let parts = ask(bytes_max, &large);
+        assert!(parts.len() == 1 && (bytes_max / 8 * 7..bytes_max).contains(&size_of(&parts)), "{}", size_of(&parts));
+        assert_eq!(ask(bytes_max * 2, &large).len(), 2);
+        let whole_bytes = size_of(&ask(bytes_max * 2, &large));
+        assert_eq!(ask(whole_bytes, &large).len(), 2, "it just fits");
+        assert_eq!(ask(whole_bytes - 1, &large).len(), 1);
     }
 
     /// A server with many jobs had megabytes of the same text for each of them and each release.

@@ -81,6 +81,9 @@ fn values_of_a_live_job_are_got_as_its_processes_get_them() {
     let pid = job.0.child.id().to_string();
     assert_eq!(job.got(&["--pid", &pid, "--node-info", "PMIX_LOCAL_SIZE"]), "2\n");
     assert_eq!(job.got(&["--app-info", "--appnum", "0", "PMIX_APP_SIZE"]), "2\n");
+    // Not the session of the tool that asks.
+    assert_eq!(job.got(&["--session-info", "PMIX_UNIV_SIZE"]), "2\n");
+    assert_eq!(job.got(&["-r", "1", "--session-info", "PMIX_UNIV_SIZE"]), "2\n");
     let expected = json!({
         "format": 1, "namespace": name, "rank": 1, "key": "nested", "type": "PMIX_DATA_ARRAY",
         "value": [{ "key": "part", "type": "PMIX_UINT32", "value": 1 }],
@@ -142,6 +145,8 @@ fn a_live_job_tells_its_topology() {
     let job = Job::start();
     let xml = job.got(&["PMIX_HWLOC_XML_V2"]);
     assert!(xml.contains("<topology"), "{xml}");
+    let topology = job.json(&["PMIX_TOPOLOGY2"]);
+    assert!(topology["value"]["xml"].as_str().unwrap().contains("<topology"), "{topology}");
     job.end();
 }
 

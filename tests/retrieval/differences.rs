@@ -131,7 +131,7 @@ const REASONS: [Reason; 14] = [
         fits: |d| d.is_missing() && (d.says(&["pmix.node.info"]) || d.narrows()),
     },
     Reason {
-        title: "A key's own realm is looked into for a process, too",
+        title: "A process leads to its application, node and session where the key lies there, not to its job",
         why: "Which realm a key lies in is said by the standard, and which application, node or session is meant follows from \
               the process. 4.2.2 looks among the values of the process alone when no directive is given, and leaves keys \
               that follow from others (`PMIX_LOCAL_RANK`, `PMIX_APP_RANK`, ...) out where the host describes processes.",

@@ -89,7 +89,9 @@ fn number(cases: u32) -> u64 {
 #[test]
 fn a_client_without_a_segment_knows_of_sessions_what_one_with_a_segment_does() {
     let mut found_in_others = 0;
-    for case in (0..number(CASES_IN_SESSIONS)).map(Case::random) {
+    // So many find more than a hundred values; fewer, where fewer are asked for, need not.
+    let cases = number(CASES_IN_SESSIONS).max(CASES_IN_SESSIONS.into());
+    for case in (0..cases).map(Case::random) {
         let node = TestServer::start("n0", modex::LocalHost);
         for register in &case.registrations {
             let infos = register.infos.clone();

@@ -17,8 +17,8 @@ use super::{description, misread, resources, state};
 /// Descriptions of so many infos leave libc with memory that is worth giving back.
 const LARGE_DESCRIPTION: usize = 4096;
 
-/// Describes a job, before its first local process starts. A second call describes it anew. See the standard's function
-/// of the same name.
+/// Describes a job, before its first local process starts. A second call adds to what is told and replaces what it tells again.
+/// See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         let mut taken = Vec::new();
         if is_new {
             resources::add(&mut description, &process.resources.lock());
-            taken = process.allocated.lock().get(&namespace).cloned().unwrap_or_default();
+            taken = take(&process, &namespace);
             resources::add(&mut description, &taken.concat());
         }
         let taken = is_new.then_some(taken);
@@ -214,18 +214,25 @@ pub unsafe extern "C" fn PMIx_server_deregister_resources(
     })
 }
 
+/// What was allocated for a job, which becomes part of its description.
+pub(super) fn take(process: &ServerProcess, namespace: &Namespace) -> Vec<Allotment> {
+    process.allocated.lock().remove(namespace).unwrap_or_default()
+}
+
 /// Notes how the description of a job went, and what of the allocated it took, if it was the first: one whose first was refused
-/// is not described, and keeps what was allocated for it. What was allocated meanwhile is added.
+/// is not described, and gets back what was allocated for it, unless it was deregistered meanwhile. What was allocated meanwhile
+/// is added, before anybody adds more.
 pub(super) fn note(process: &ServerProcess, namespace: &Namespace, taken: Option<&[Allotment]>, is_described: bool) {
     let Some(taken) = taken else { return };
+    let mut allocated = process.allocated.lock();
     if !is_described {
-        process.described.lock().remove(namespace);
+        if process.described.lock().remove(namespace) && !taken.is_empty() {
+            allocated.entry(namespace.clone()).or_default().splice(0..0, taken.iter().cloned());
+        }
         return;
     }
-    let mut allocated = process.allocated.lock().remove(namespace).unwrap_or_default();
-    allocated.retain(|one| !taken.iter().any(|other| Arc::ptr_eq(one, other)));
-    if !allocated.is_empty()
-        && let Err(error) = process.server().extend_namespace_with(namespace, allocated.concat(), |_| {})
+    if let Some(left) = allocated.remove(namespace).filter(|left| !left.is_empty())
+        && let Err(error) = process.server().extend_namespace_with(namespace, left.concat(), |_| {})
     {
         tracing::warn!(%namespace, %error, "what was allocated for the job can't be added to its description");
     }

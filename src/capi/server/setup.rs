@@ -1,7 +1,5 @@
 //! Preparation of a job, where it is started and on the nodes that run it.
 
-use std::sync::Arc;
-
 use crate::api::{Server, ServerError};
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard, guard_or};
@@ -18,7 +16,7 @@ use super::allocation::{Layout, allocate, values_of};
 use super::completion::perform_at_once;
 use super::fork::Change;
 use super::harvest::harvested;
-use super::state::{self, Allotment, ServerProcess};
+use super::state::{self, ALLOTMENTS_MAX, Allotment, ServerProcess};
 use crate::capi::pointer::CallerData;
 
 /// Collects what the nodes of a job need for `PMIx_server_setup_local_support`: the variables that the user has forwarded
@@ -139,39 +137,34 @@ pub unsafe extern "C" fn PMIx_server_setup_local_support(
 }
 
 /// Makes values part of a job's description, now or when it is described. While it is just being registered nobody can tell
-/// which: what is in `allocated` then is looked at by whoever comes last, the registration or this. What other calls have left
-/// there is not this one's to take away.
+/// which: they are left in `allocated` then, where the registration looks last. Whoever adds takes all that is left, in the
+/// order of the calls, and holds the lock until the core has it: no older value comes behind a newer one.
 fn give(process: &ServerProcess, namespace: &Namespace, values: Vec<Info>) -> Result<(), Failure> {
     if values.is_empty() {
         return Ok(());
     }
-    let own = Allotment::from(values.as_slice());
-    let is_own = |left: &Allotment| Arc::ptr_eq(left, &own);
-    let leave = || {
-        let mut allocated = process.allocated.lock();
-        let left = allocated.entry(namespace.clone()).or_default();
-        if !left.iter().any(is_own) {
-            left.push(Arc::clone(&own));
+    let mut allocated = process.allocated.lock();
+    let left = allocated.entry(namespace.clone()).or_default();
+    if left.len() >= ALLOTMENTS_MAX {
+        tracing::warn!(%namespace, ALLOTMENTS_MAX, "the job was set up so often without being registered; nothing is added");
+        return Err(Failure(Status::ERR_OUT_OF_RESOURCE));
+    }
+    left.push(Allotment::from(values));
+    if !process.described.lock().contains(namespace) {
+        return Ok(());
+    }
+    match process.server().extend_namespace(namespace, left.concat()) {
+        Ok(()) => {
+            allocated.remove(namespace);
+            Ok(())
         }
-    };
-    for _ in 0..2 {
-        let described = process.described.lock();
-        if !described.contains(namespace) {
-            leave();
-            return Ok(());
-        }
-        drop(described);
-        match process.server().extend_namespace(namespace, values.clone()) {
-            Err(ServerError::Refused { status: Status::ERR_NOT_FOUND, .. }) => leave(),
-            result => {
-                if let Some(left) = process.allocated.lock().get_mut(namespace) {
-                    left.retain(|left| !is_own(left));
-                }
-                return Ok(result?);
-            }
+        Err(ServerError::Refused { status: Status::ERR_NOT_FOUND, .. }) => Ok(()),
+        Err(error) => {
+            // What other calls have left there is not this one's to take away.
+            left.pop();
+            Err(error.into())
         }
     }
-    Ok(())
 }
 
 /// The changes of the environment among infos.
@@ -190,8 +183,10 @@ fn is_variable(name: &Text) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::capi::server::registration::note;
+    use crate::capi::server::registration::{note, take};
     use crate::capi::server::upcall::{Bridge, ModuleHost};
     use crate::capi::topology::{Given, HostTopology};
     use crate::capi::types::pmix_server_module_t;
@@ -239,18 +234,36 @@ mod tests {
         given("site.a", 1);
         given("site.b", 2);
         given("site.b", 2);
-        let taken = process.allocated.lock().get(&namespace).cloned().unwrap();
+        let taken = take(&process, &namespace);
         assert_eq!(taken.concat(), [value("site.a", 1), value("site.b", 2), value("site.b", 2)].concat());
         process.described.lock().insert(namespace.clone());
         given("site.c", 3);
+        assert_eq!(left(&process, &namespace), value("site.c", 3), "the others are in the description");
         // The core has the job now; the thread that registers has yet to look at what came meanwhile.
         register(&process, &namespace);
         given("site.d", 4);
-        assert_eq!(left(&process, &namespace), [taken.concat(), value("site.c", 3)].concat());
-        note(&process, &namespace, Some(&taken[..1]), true);
+        assert_eq!(left(&process, &namespace), [], "it is all added, in its order");
+        note(&process, &namespace, Some(&taken), true);
         given("site.e", 5);
         let found = ["site.a", "site.b", "site.c", "site.d", "site.e"].map(|name| number(&process, &namespace, name));
-        assert_eq!(found, [None, Some(2), Some(3), Some(4), Some(5)], "the first is in the description");
+        assert_eq!(found, [None, None, Some(3), Some(4), Some(5)], "what was taken is not added again");
+    }
+
+    /// What a call left while the job was being registered was added last, over what a later call had given.
+    #[test]
+    fn the_newest_value_of_a_key_stands_whoever_adds_last() {
+        let _only = state::ONLY_SERVER.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let process = server(directory.path());
+        let namespace = Namespace::new("job").unwrap();
+        process.described.lock().insert(namespace.clone());
+        assert!(give(&process, &namespace, value("site.c", 3)).is_ok());
+        register(&process, &namespace);
+        assert!(give(&process, &namespace, value("site.c", 4)).is_ok());
+        note(&process, &namespace, Some(&[]), true);
+        // Calls are served in order, so what was noted is there when this one is.
+        assert!(give(&process, &namespace, value("site.d", 5)).is_ok());
+        assert_eq!(number(&process, &namespace, "site.c"), Some(4));
     }
 
     /// The second registration of a job whose first was refused had nothing of what the job had been given.
@@ -261,15 +274,38 @@ mod tests {
         let process = server(directory.path());
         let namespace = Namespace::new("job").unwrap();
         assert!(give(&process, &namespace, value("site.a", 1)).is_ok());
-        let taken = process.allocated.lock().get(&namespace).cloned().unwrap();
         process.described.lock().insert(namespace.clone());
+        let taken = take(&process, &namespace);
+        assert!(give(&process, &namespace, value("site.b", 2)).is_ok());
         note(&process, &namespace, Some(&taken), false);
-        assert_eq!(left(&process, &namespace), value("site.a", 1));
+        assert_eq!(left(&process, &namespace), [value("site.a", 1), value("site.b", 2)].concat());
         assert!(!process.described.lock().contains(&namespace));
         process.described.lock().insert(namespace.clone());
+        let taken = take(&process, &namespace);
         register(&process, &namespace);
         note(&process, &namespace, Some(&taken), true);
         assert_eq!(left(&process, &namespace), []);
+    }
+
+    /// A host that prepared a job again and again without registering it filled memory.
+    #[test]
+    fn a_job_is_given_so_much_before_it_is_registered_and_no_more() {
+        let _only = state::ONLY_SERVER.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let process = server(directory.path());
+        let namespace = Namespace::new("job").unwrap();
+        let give_one = || give(&process, &namespace, value("site.a", 1));
+        for _ in 0..ALLOTMENTS_MAX {
+            assert!(give_one().is_ok());
+        }
+        assert!(matches!(give_one(), Err(Failure(Status::ERR_OUT_OF_RESOURCE))));
+        assert_eq!(left(&process, &namespace).len(), ALLOTMENTS_MAX);
+        process.described.lock().insert(namespace.clone());
+        let taken = take(&process, &namespace);
+        register(&process, &namespace);
+        note(&process, &namespace, Some(&taken), true);
+        assert!(give_one().is_ok());
+        assert_eq!(number(&process, &namespace, "site.a"), Some(1));
     }
 
     fn value(name: &'static str, number: u32) -> Vec<Info> {

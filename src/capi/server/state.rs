@@ -26,7 +26,7 @@ pub(super) struct ServerProcess {
     pub(super) kept: KeptValues,
     /// What `setup_local_support` has each namespace's processes find in their environment.
     pub(super) environments: Mutex<BTreeMap<Namespace, Vec<Change>>>,
-    /// What jobs got of the fabric that have not been described yet, call by call.
+    /// What jobs got of the fabric that have not been described yet, call by call; of [`ALLOTMENTS_MAX`] calls for each at most.
     pub(super) allocated: Mutex<BTreeMap<Namespace, Vec<Allotment>>>,
     /// Part of the description of every namespace registered from now on.
     pub(super) resources: Mutex<Vec<Info>>,
@@ -40,8 +40,11 @@ pub(super) struct ServerProcess {
     pub(super) topology: Arc<HostTopology>,
 }
 
-/// What one call gave a job. Two calls may give the same: which is which, its address says.
+/// What one call gave a job.
 pub(super) type Allotment = Arc<[Info]>;
+
+/// So many calls give a job something before it is described; hosts need one.
+pub(super) const ALLOTMENTS_MAX: usize = 1024;
 
 /// Values that this process has stored for itself.
 pub(super) type OwnValues = BTreeMap<ProcId, BTreeMap<Key, Value>>;

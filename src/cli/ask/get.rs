@@ -12,7 +12,7 @@ use crate::api;
 use crate::cli::Outcome;
 use crate::cli::inspect::to_json;
 use crate::keys;
-use crate::types::{Info, InfoFlags, Key, ProcId, Value};
+use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Value};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
@@ -41,7 +41,7 @@ pub(in crate::cli) struct Options {
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 struct Realm {
-    /// Look among the values of the session (PMIX_SESSION_INFO)
+    /// Look among the values of the session (PMIX_SESSION_INFO): the job's own, unless --session-id names another
     #[arg(long)]
     session_info: bool,
     /// Look among the values of the job (PMIX_JOB_INFO)
@@ -110,9 +110,12 @@ Exit status: 0 if there is a value, 1 if there is none or the server can't be as
 pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let proc = ProcId { namespace: words::namespace(&options.namespace)?, rank: words::rank(&options.rank)? };
     let key = options.key.as_deref().map(words::key).transpose()?;
-    let directives = options.directives()?;
+    let mut directives = options.directives()?;
     let tool = options.target.connect()?;
     let client = tool.client()?;
+    if options.means_jobs_session() {
+        directives = session_of(&client, &proc.namespace).into_iter().fold(directives, api::GetOptions::info);
+    }
     let text = match &key {
         Some(key) => {
             let value = client.get_value(&proc, key.as_str(), &directives)?.into_value();
@@ -126,6 +129,14 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let _ = tool.finalize();
     answer::print(&text)?;
     Ok(0)
+}
+
+/// The number of a job's session. Without it a Get is about the session of who asks, and a tool may be in another.
+fn session_of(client: &api::Client, namespace: &Namespace) -> Option<Info> {
+    let job = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
+    let at_once = api::GetOptions::new().immediate();
+    let number = client.get_value(&job, keys::SESSION_ID.name(), &at_once).ok()?.into_value().ok()?.as_u32()?;
+    Some(Info::new(Key::from_static(keys::SESSION_ID.name()), number))
 }
 
 fn one(options: &Options, proc: &ProcId, key: &Key, value: &Value) -> String {
@@ -158,6 +169,14 @@ fn all(options: &Options, proc: &ProcId, entries: &[Info]) -> String {
 }
 
 impl Options {
+    /// Whether values of a session are wanted, and nothing says of which.
+    fn means_jobs_session(&self) -> bool {
+        let is_number =
+            |word: &String| words::qualifier(word).is_ok_and(|info| info.key.as_str() == keys::SESSION_ID.name());
+        let says_which = self.qualifiers.session_id.is_some() || self.qualifiers.others.iter().any(is_number);
+        self.realm.session_info && !says_which
+    }
+
     /// The options as directives of a Get.
     fn directives(&self) -> Result<api::GetOptions, words::WordError> {
         let Self { realm, qualifiers, .. } = self;

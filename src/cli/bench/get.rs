@@ -12,6 +12,7 @@ use super::node::{Failure, Node, words};
 use super::output::{Output, progress};
 use super::probe::{HashProbe, L1_SLOTS};
 use super::ranks;
+use super::shape::RANKS_MAX;
 use super::syscalls;
 use crate::api::{Client, FenceOptions, Fetched, GetOptions};
 use crate::keys;
@@ -42,7 +43,7 @@ pub(super) struct Options {
     samples: u32,
 
     /// Also get values of random processes of a job of this size, beside a hash probe in a table of a million names
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: Option<u32>,
 
     /// Only make --count Gets between two getppid system calls, for a tracer to look at

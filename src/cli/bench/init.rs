@@ -7,7 +7,7 @@ use super::figure::{compare_with_first, figures};
 use super::measure::{Series, Unit, timed};
 use super::node::{Failure, Node, words};
 use super::output::{Output, progress};
-use super::shape::{Placement, Shape};
+use super::shape::{Placement, RANKS_MAX, Shape};
 use crate::api::Client;
 
 #[derive(Args, Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Options {
     processes: u32,
 
     /// Sizes of the jobs that the processes belong to, in turn; the first 100 ranks of each are on this node
-    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [10, 1_000_000], value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [10, 1_000_000], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: Vec<u32>,
 
     /// How often each process connects again

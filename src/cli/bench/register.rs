@@ -9,7 +9,7 @@ use super::figure::{compare_with, compare_with_first, figures};
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
 use super::output::{Output, progress};
-use super::shape::{Placement, Shape};
+use super::shape::{Placement, RANKS_MAX, Shape};
 use crate::gds::registration::JobDescription;
 use crate::gds::{JobSummary, KeyRef, Lookup, NamespaceReader, Publish, RealmRequest, Store, StoreOptions};
 use crate::keys;
@@ -21,7 +21,7 @@ const RANKS_PER_NODE: u32 = 100;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Sizes of the jobs to register
-    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [1000, 10_000, 100_000, 1_000_000], value_name = "N")]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [1000, 10_000, 100_000, 1_000_000], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: Vec<u32>,
 
     /// Ranks of each node of the jobs described by maps: 100 puts a million ranks on ten thousand nodes
@@ -41,7 +41,7 @@ pub(super) struct Options {
     jobs: u32,
 
     /// Sizes of the jobs to attach to
-    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [10, 1_000_000], value_name = "N")]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [10, 1_000_000], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     attach_ranks: Vec<u32>,
 
     /// Registrations of each size

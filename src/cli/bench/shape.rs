@@ -3,6 +3,10 @@
 use crate::keys;
 use crate::types::{Info, Key, Value};
 
+/// Ranks of the largest job that can be registered ([`Limits::ranks_max`](crate::gds::registration::Limits::ranks_max)), as
+/// clap takes the ends of ranges.
+pub(super) const RANKS_MAX: i64 = 1 << 24;
+
 /// A job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {

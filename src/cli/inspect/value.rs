@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
+use super::record::record_to_json;
 use crate::gds::{Damage, ValueRef};
 use crate::types::{Info, ProcId, Value};
 
@@ -27,7 +28,7 @@ impl ValueReport {
     }
 }
 
-/// A value in the form closest to it that JSON has; in the notation of Rust's `Debug` if none is close.
+/// A value in the form closest to it that JSON has. Of a pointer only is said that it is one.
 pub(in crate::cli) fn to_json(value: &Value) -> Json {
     match value {
         Value::Undefined | Value::NullString | Value::ProcCpuset(None) => Json::Null,
@@ -51,7 +52,10 @@ pub(in crate::cli) fn to_json(value: &Value) -> Json {
         | Value::CompressedString(bytes)
         | Value::DataBuffer(bytes) => json!(hexadecimal(bytes)),
         Value::Regex(bytes) => map_to_json(bytes),
-        other => code(other).map_or_else(|| json!(format!("{other:?}")), |code| json!(code)),
+        other => code(other)
+            .map(|code| json!(code))
+            .or_else(|| record_to_json(other))
+            .unwrap_or_else(|| json!(format!("{other:?}"))),
     }
 }
 
@@ -78,11 +82,11 @@ fn code(value: &Value) -> Option<u64> {
     }
 }
 
-fn proc_to_json(proc: &ProcId) -> Json {
+pub(super) fn proc_to_json(proc: &ProcId) -> Json {
     json!({ "namespace": proc.namespace.as_str(), "rank": to_json(&Value::ProcRank(proc.rank)) })
 }
 
-fn info_to_json(info: &Info) -> Json {
+pub(super) fn info_to_json(info: &Info) -> Json {
     json!({ "key": info.key.as_str(), "type": info.value.data_type().name(), "value": to_json(&info.value) })
 }
 
@@ -95,7 +99,7 @@ fn map_to_json(bytes: &[u8]) -> Json {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut text, byte| {
         // Writing to a string can't fail.

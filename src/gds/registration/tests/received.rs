@@ -126,8 +126,6 @@ proptest! {
         let Ok(record) = small(&description) else { return Ok(()) };
         // What no number means on the wire is not a session's number.
         prop_assume!(record.session_id != Some(u32::MAX));
-        // What no number means on the wire is not a session's number.
-        prop_assume!(record.session_id != Some(u32::MAX));
         let mut original = store();
         original.register_record(&namespace(), &record).unwrap();
         let original = original.reader(&namespace()).unwrap();
