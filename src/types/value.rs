@@ -387,8 +387,26 @@ macro_rules! value_from {
 
 value_from! {
     bool => Bool, u8 => Uint8, u16 => Uint16, u32 => Uint32, u64 => Uint64, i8 => Int8, i16 => Int16, i32 => Int32,
-    i64 => Int64, f32 => Float, f64 => Double, &str => String, String => String, Text => String, Vec<u8> => ByteObject,
+    i64 => Int64, f32 => Float, f64 => Double, Text => String, Vec<u8> => ByteObject,
     Rank => ProcRank, Box<ProcId> => Proc, Namespace => ProcNamespace,
+}
+
+/// A string; a byte object if there is a NUL inside, which no string holds: nothing of it is lost, and where a string belongs
+/// it is refused.
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        match Text::new(text.as_bytes()) {
+            Ok(text) => Self::String(text),
+            Err(_) => Self::ByteObject(text.as_bytes().to_vec()),
+        }
+    }
+}
+
+/// As of a `&str`.
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
 }
 
 impl From<ProcId> for Value {

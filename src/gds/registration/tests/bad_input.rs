@@ -156,6 +156,10 @@ fn names_are_not_empty_and_may_be_long() {
     let key = Key::new("k".repeat(511)).unwrap();
     assert_eq!(job_value(&record(&[Info::new(key.clone(), 1_u8)]), key.as_str()), Some(Value::Uint8(1)));
     assert!(Text::new(*b"a\0b").is_err(), "no string holds a NUL");
+    stands_at(&[node("n1\0junk", vec![])], "node.arr[0] \"pmix.hname\": ", "expected string");
+    stands_at(&[process(0, vec![info("pmix.hname", "n1\0junk")])], "pdata[0] \"pmix.hname\": ", "expected string");
+    let kept = job_value(&record(&[info("vendor.text", "a\0b")]), "vendor.text");
+    assert_eq!(kept, Some(Value::ByteObject(b"a\0b".to_vec())), "what is nobody's text is kept whole");
     let with_nul = [info("pmix.nmap", Value::Regex(b"raw:a\0b\0".to_vec())), info("pmix.pmap", "0")];
     stands_at(&with_nul, "\"pmix.nmap\": ", "PMIX_NODE_MAP");
 }
