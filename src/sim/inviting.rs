@@ -128,9 +128,8 @@ impl World {
         is_awaited: bool,
     ) {
         let id = wishes.name.clone();
-        let party = self.parties.all.entry((own.clone(), id.clone())).or_default();
-        (party.invited, party.is_optional, party.is_told) = (guests.clone(), wishes.is_optional, false);
-        party.begun = self.now;
+        let party = self.parties.invite((own.clone(), id.clone()), guests.clone());
+        (party.is_optional, party.is_told, party.begun) = (wishes.is_optional, false, self.now);
         let (wait, leader) = (self.next_call(peer), own.clone());
         let invitation = Invitation::new(id.clone(), own, servers(), guests);
         let leading = Leading { invitation, leader, wishes, wait, is_awaited, has_failed: false };

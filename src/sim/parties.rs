@@ -138,8 +138,12 @@ pub(super) struct Told {
 #[derive(Debug, Default)]
 pub(super) struct Parties {
     pub(super) all: BTreeMap<PartyId, Party>,
+    /// Those that each process was invited to, or leads: of thousands one has few.
+    of_process: BTreeMap<ProcId, BTreeSet<PartyId>>,
     /// Which events each connection has asked for and was granted.
     interests: BTreeMap<PeerId, (ServerId, ProcId, BTreeSet<Status>)>,
+    /// The connections of each process that has asked for some: an event is of few of a million processes.
+    listening: BTreeMap<ProcId, BTreeSet<PeerId>>,
     asked: BTreeMap<(PeerId, Tag), (ProcId, Vec<Status>)>,
     under_way: BTreeMap<(PeerId, Tag), Told>,
     reached: BTreeMap<PeerId, BTreeSet<u64>>,
@@ -157,6 +161,21 @@ impl Parties {
     pub(super) fn numbered(&mut self) -> Info {
         self.last += 1;
         Info::new(Key::from_static(NUMBER), Value::Uint64(self.last))
+    }
+
+    /// A process invites others.
+    pub(super) fn invite(&mut self, id: PartyId, invited: Vec<ProcId>) -> &mut Party {
+        for proc in invited.iter().chain([&id.0]) {
+            self.of_process.entry(proc.clone()).or_default().insert(id.clone());
+        }
+        let party = self.all.entry(id).or_default();
+        party.invited = invited;
+        party
+    }
+
+    /// Those that a process was invited to, or leads.
+    fn about(&self, proc: &ProcId) -> impl Iterator<Item = (&PartyId, &Party)> {
+        self.of_process.get(proc).into_iter().flatten().filter_map(|id| Some((id, self.all.get(id)?)))
     }
 
     /// A process asks for events.
@@ -181,9 +200,8 @@ impl Parties {
             party.is_told = true;
         }
         let Some(number) = number_of(info) else { return };
-        let targets = event.targets().into_iter().cloned().collect();
-        let wanting = self.interests.iter().filter(|(_, (_, _, wanted))| wanted.contains(&status));
-        let listeners = wanting.map(|(listener, _)| *listener).collect();
+        let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
+        let listeners = self.wanting(&targets, status).map(|(listener, ..)| listener).collect();
         let told = Told { number, status, source: source.clone(), targets, listeners, heard: BTreeSet::new() };
         self.under_way.insert((peer, tag), told);
     }
@@ -204,20 +222,32 @@ impl Parties {
         if let Some((proc, codes)) = self.asked.remove(&(peer, tag))
             && status == Status::SUCCESS
         {
+            self.listening.entry(proc.clone()).or_default().insert(peer);
             let (_, _, wanted) = self.interests.entry(peer).or_insert_with(|| (server, proc, BTreeSet::new()));
             wanted.extend(codes);
         }
         let told = self.under_way.remove(&(peer, tag)).filter(|_| status == Status::SUCCESS)?;
-        let is_passed_over = |(listener, (on, proc, codes)): &(&PeerId, &(ServerId, ProcId, BTreeSet<Status>))| {
+        let is_passed_over = |(listener, on, proc): &(PeerId, ServerId, &ProcId)| {
             let has_got = || self.reached.get(listener).is_some_and(|got| got.contains(&told.number));
-            let is_meant = *on == server && codes.contains(&told.status) && told.targets.contains(proc);
             // A server keeps an event for those who come, until each process that it is for has got it: once in all its lives.
-            let has_had = || told.heard.contains(proc) && !told.listeners.contains(*listener);
-            is_meant && *proc != told.source && !has_got() && !has_had()
+            let has_had = || told.heard.contains(*proc) && !told.listeners.contains(listener);
+            *on == server && **proc != told.source && !has_got() && !has_had()
         };
-        let (listener, (_, proc, _)) = self.interests.iter().find(is_passed_over)?;
+        let (listener, _, proc) = self.wanting(&told.targets, told.status).find(is_passed_over)?;
         let Told { number, status, source, .. } = &told;
         Some(format!("{listener:?} of {proc} never heard of event {number} ({status}) of {source}"))
+    }
+
+    /// The connections of these processes that have asked for an event.
+    fn wanting<'t>(
+        &'t self,
+        targets: &'t [ProcId],
+        status: Status,
+    ) -> impl Iterator<Item = (PeerId, ServerId, &'t ProcId)> {
+        let peers = targets.iter().filter_map(|target| self.listening.get(target)).flatten();
+        let interests = peers.filter_map(|peer| Some((*peer, self.interests.get(peer)?)));
+        let wanting = interests.filter(move |(_, (_, _, wanted))| wanted.contains(&status));
+        wanting.map(|(peer, (server, proc, _))| (peer, *server, proc))
     }
 
     /// An event, or all that goes by way of a server, does not reach these processes, nor what they say others. Nobody in a group with them
@@ -242,14 +272,14 @@ impl Parties {
 
     /// Whether a process may miss something of what is said of a name.
     pub(super) fn may_miss(&self, proc: &ProcId, id: &Text) -> bool {
-        let mut same = self.all.iter().filter(|((_, name), _)| name == id);
+        let mut same = self.about(proc).filter(|((_, name), _)| name == id);
         same.any(|(id, party)| party.concerns(&id.0, |other| other == proc) && self.is_lossy(id))
     }
 
     /// Whether a process has said that it is in no group of this name any more. What is said of one is heard of all of that name: a
     /// group has nothing else that says which it is. There are two where several take a leader's place at once.
     pub(super) fn has_left(&self, id: &Text, proc: &ProcId) -> bool {
-        self.all.iter().any(|((_, name), party)| name == id && party.left.contains(proc))
+        self.about(proc).any(|((_, name), party)| name == id && party.left.contains(proc))
     }
 
     /// A process offers to lead in the place of another.
@@ -268,7 +298,7 @@ impl Parties {
         leader: &ProcId,
     ) -> Option<ProcId> {
         let is_lost = |(_, party): &(&PartyId, &Party)| party.is_leaderless && party.invited.contains(own);
-        let lost = self.all.iter().filter(|((_, name), _)| name == id).filter(is_lost).count();
+        let lost = self.about(own).filter(|((_, name), _)| name == id).filter(is_lost).count();
         let (before, since) = self.selected.insert((process, id.clone()), (leader.clone(), now))?;
         let invites = |party: &Party| party.begun >= since;
         let has_invited = || self.all.get(&(before.clone(), id.clone())).is_some_and(invites);
@@ -278,9 +308,11 @@ impl Parties {
 
     /// A connection leaves: nothing reaches it from now on.
     pub(super) fn hears_no_more(&mut self, peer: PeerId) {
-        let (Some((_, proc, _)), Some(reached)) = (self.interests.remove(&peer), self.reached.get(&peer)) else {
-            return;
-        };
+        let Some((_, proc, _)) = self.interests.remove(&peer) else { return };
+        if let Some(peers) = self.listening.get_mut(&proc) {
+            peers.remove(&peer);
+        }
+        let Some(reached) = self.reached.get(&peer) else { return };
         for told in self.under_way.values_mut().filter(|told| reached.contains(&told.number)) {
             told.heard.insert(proc.clone());
         }
@@ -297,8 +329,10 @@ impl Parties {
     /// A process has gone, as far as its server can tell: for good, or until it comes again.
     pub(super) fn left(&mut self, proc: &ProcId, now: Time) {
         self.gone.insert(proc.clone());
-        for ((leader, _), party) in &mut self.all {
-            party.lose(proc, leader == proc, now);
+        for id in self.of_process.get(proc).into_iter().flatten() {
+            if let Some(party) = self.all.get_mut(id) {
+                party.lose(proc, id.0 == *proc, now);
+            }
         }
     }
 }
@@ -340,9 +374,15 @@ mod tests {
         ProcId::new(Namespace::new("job").unwrap(), rank)
     }
 
-    fn invited(leader: u32) -> (PartyId, Party) {
-        let invited = [0, 1, 2, 3].map(proc).to_vec();
-        ((proc(leader), Text::from("g")), Party { invited, ..Party::default() })
+    /// Each of these leads an invitation of four.
+    fn led_by(leaders: &[u32]) -> Parties {
+        let mut parties = Parties::default();
+        leaders.iter().for_each(|&leader| invite(&mut parties, leader));
+        parties
+    }
+
+    fn invite(parties: &mut Parties, leader: u32) {
+        parties.invite((proc(leader), Text::from("g")), [0, 1, 2, 3].map(proc).to_vec());
     }
 
     /// Process 3 hears that one leads, and then another. Gives whether they had to be one place's.
@@ -358,7 +398,7 @@ mod tests {
     /// Seed 15500: two had offered to lead, and the lower one, which led, had ended.
     #[test]
     fn a_place_is_the_lowest_ones_until_that_has_gone() {
-        let mut parties = Parties { all: [invited(0)].into(), ..Parties::default() };
+        let mut parties = led_by(&[0]);
         parties.left(&proc(0), Time::ZERO);
         [1, 2].iter().for_each(|&rank| parties.volunteers(&proc(rank)));
         assert!(is_comparable(&mut parties, 1, 2));
@@ -371,9 +411,11 @@ mod tests {
     #[test]
     fn a_place_is_nobodys_for_ever_who_does_not_invite() {
         for (invites, seconds, is_kept) in [(false, 50, true), (false, 61, false), (true, 61, true)] {
-            let mut parties = Parties { all: [invited(0)].into(), ..Parties::default() };
+            let mut parties = led_by(&[0]);
             parties.left(&proc(0), Time::ZERO);
-            parties.all.extend(invites.then(|| invited(1)));
+            if invites {
+                invite(&mut parties, 1);
+            }
             let later = Time::ZERO + Duration::from_secs(seconds);
             assert_eq!(is_comparable_after(&mut parties, (1, later), 2), is_kept, "{invites} {seconds}");
         }
@@ -383,7 +425,7 @@ mod tests {
     #[test]
     fn two_places_of_one_name_have_two_leaders() {
         for is_told in [true, false] {
-            let mut parties = Parties { all: [invited(0), invited(3)].into(), ..Parties::default() };
+            let mut parties = led_by(&[0, 3]);
             parties.left(&proc(0), Time::ZERO);
             assert!(is_comparable(&mut parties, 1, 2));
             let info = [Info::new(Key::from_static(keys::GROUP_ID.name()), "g")];
@@ -428,8 +470,7 @@ mod tests {
     /// Two led in the place of one, and formed groups of one name.
     #[test]
     fn who_leaves_a_group_has_left_all_of_that_name() {
-        let party = |leader: u32| ((proc(leader), Text::from("g")), Party::default());
-        let mut parties = Parties { all: [party(0), party(1)].into(), ..Parties::default() };
+        let mut parties = led_by(&[0, 1]);
         parties.all.values_mut().take(1).for_each(|party| party.left.extend([proc(2)]));
         assert!(parties.has_left(&Text::from("g"), &proc(2)) && !parties.has_left(&Text::from("g"), &proc(3)));
         assert!(!parties.has_left(&Text::from("h"), &proc(2)));
