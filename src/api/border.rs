@@ -53,7 +53,8 @@ impl Client {
     }
 
     /// A value that this process can read without asking, of a process of its job or of the job: no lock, no system
-    /// call, no allocation unless it stored values for others or asks for a text that follows from a rule. `None`: [`Client::find`] may know more.
+    /// call, no allocation unless it stored values for others or asks for a text that follows from a rule. `None`:
+    /// [`Client::find`] may know more.
     #[must_use]
     #[inline]
     pub fn peek_value(&self, rank: Rank, key: &str) -> Option<Fetched<'_>> {

@@ -72,8 +72,8 @@ impl Session {
     }
 
     /// A value straight from the segment of the own namespace, which [`Session::quick`] has not found: no lock, no system
-    /// call, no allocation but for a text that follows from a rule. `None` when it is not there, or something this process stored itself might stand before it;
-    /// [`Session::get`] then knows more.
+    /// call, no allocation but for a text that follows from a rule. `None` when it is not there, or something this process
+    /// stored itself might stand before it; [`Session::get`] then knows more.
     #[must_use]
     pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         if self.may_be_staged(rank) {

@@ -47,23 +47,13 @@ impl Vacancy {
 
 impl Vacancies {
     /// A leader has ended. Where the books are full a place that was taken makes room.
-    pub(super) fn open(
-        &mut self,
-        now: Time,
-        leader: &ProcId,
-        id: &Text,
-        candidates: Vec<ProcId>,
-        successor: Option<ProcId>,
-        vacancies_max: usize,
-    ) {
+    fn open(&mut self, leader: &ProcId, id: &Text, vacancy: Vacancy, vacancies_max: usize) {
         self.reopen(leader);
         if self.0.len() >= vacancies_max {
             let taken = self.0.iter().find(|(_, vacancy)| vacancy.successor.is_some());
             let Some(taken) = taken.map(|(vacancy, _)| vacancy.clone()) else { return };
             self.0.remove(&taken);
         }
-        let mut vacancy = Vacancy { candidates, successor: None, invites_until: None };
-        successor.into_iter().for_each(|successor| vacancy.take(now, &successor));
         self.0.insert((leader.clone(), id.clone()), vacancy);
     }
 
@@ -282,9 +272,10 @@ impl<S: Publish> Server<S> {
         candidates: Vec<ProcId>,
         successor: Option<ProcId>,
     ) {
-        let invites = successor.clone().filter(|successor| self.invitations.is_open(successor, id));
-        self.vacancies.open(now, leader, id, candidates, successor, self.config.limits.groups_max);
-        invites.into_iter().for_each(|successor| self.vacancies.keep(id, &successor));
+        let invites = successor.as_ref().is_some_and(|successor| self.invitations.is_open(successor, id));
+        let invites_until = (successor.is_some() && !invites).then(|| now + SUCCESSOR_INVITES_WITHIN);
+        let vacancy = Vacancy { candidates, successor, invites_until };
+        self.vacancies.open(leader, id, vacancy, self.config.limits.groups_max);
     }
 
     /// A process has become leader. That may be heard before the end of the one whose place it takes.
