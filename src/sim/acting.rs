@@ -22,7 +22,7 @@ impl World {
         let Some(of) = self.process(process).filter(|of| of.state == State::Away) else { return };
         let (node, job, stopped_until) = (of.node, of.job, of.stopped_until);
         let is_registered = self.node(node).is_some_and(|node| node.registered.contains(&job));
-        let was_registered = self.node(node).is_some_and(|node| node.known.contains(&job));
+        let was_registered = self.jobs.get(job).is_some_and(|job| !job.unheard_on.contains(&node));
         if self.is_ending || self.is_dead(node) || (was_registered && !is_registered) {
             return self.retire(process, State::Ended);
         }

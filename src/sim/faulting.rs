@@ -200,8 +200,7 @@ impl World {
         let server = self.new_server(node);
         let Some(of) = self.node_mut(node) else { return };
         let epoch = of.epoch + 1;
-        let known = std::mem::take(&mut of.known);
-        *of = Node { epoch, known, ..Node::of(server) };
+        *of = Node { epoch, ..Node::of(server) };
         let first = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
         let id = ServerId { node, epoch };
         let new = job(&format!("new{}on{}", id.epoch, id.node), 2, first, node, 1);

@@ -145,7 +145,9 @@ pub(super) struct Parties {
     /// The connections of each process that has asked for some: an event is of few of a million processes.
     listening: BTreeMap<ProcId, BTreeSet<PeerId>>,
     asked: BTreeMap<(PeerId, Tag), (ProcId, Vec<Status>)>,
-    under_way: BTreeMap<(PeerId, Tag), Told>,
+    /// Events that servers have not answered for, by number, and the requests that brought them.
+    under_way: BTreeMap<u64, Told>,
+    brought: BTreeMap<(PeerId, Tag), u64>,
     reached: BTreeMap<PeerId, BTreeSet<u64>>,
     last: u64,
     /// Who was last said to lead in the place of another, to whom and when.
@@ -203,7 +205,8 @@ impl Parties {
         let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
         let listeners = self.wanting(&targets, status).map(|(listener, ..)| listener).collect();
         let told = Told { number, status, source: source.clone(), targets, listeners, heard: BTreeSet::new() };
-        self.under_way.insert((peer, tag), told);
+        self.under_way.insert(number, told);
+        self.brought.insert((peer, tag), number);
     }
 
     /// A server hands an event to a connection. Gives what is wrong with that.
@@ -226,7 +229,8 @@ impl Parties {
             let (_, _, wanted) = self.interests.entry(peer).or_insert_with(|| (server, proc, BTreeSet::new()));
             wanted.extend(codes);
         }
-        let told = self.under_way.remove(&(peer, tag)).filter(|_| status == Status::SUCCESS)?;
+        let number = self.brought.remove(&(peer, tag))?;
+        let told = self.under_way.remove(&number).filter(|_| status == Status::SUCCESS)?;
         let is_passed_over = |(listener, on, proc): &(PeerId, ServerId, &ProcId)| {
             let has_got = || self.reached.get(listener).is_some_and(|got| got.contains(&told.number));
             // A server keeps an event for those who come, until each process that it is for has got it: once in all its lives.
@@ -313,8 +317,10 @@ impl Parties {
             peers.remove(&peer);
         }
         let Some(reached) = self.reached.get(&peer) else { return };
-        for told in self.under_way.values_mut().filter(|told| reached.contains(&told.number)) {
-            told.heard.insert(proc.clone());
+        for number in reached {
+            if let Some(told) = self.under_way.get_mut(number) {
+                told.heard.insert(proc.clone());
+            }
         }
     }
 
@@ -322,8 +328,11 @@ impl Parties {
     pub(super) fn connection_ended(&mut self, peer: PeerId) {
         self.hears_no_more(peer);
         self.reached.remove(&peer);
-        self.asked.retain(|(of, _), _| *of != peer);
-        self.under_way.retain(|(of, _), _| *of != peer);
+        let all = (peer, Tag(0))..=(peer, Tag(u32::MAX));
+        self.asked.extract_if(all.clone(), |_, _| true).for_each(drop);
+        for (_, number) in self.brought.extract_if(all, |_, _| true) {
+            self.under_way.remove(&number);
+        }
     }
 
     /// A process has gone, as far as its server can tell: for good, or until it comes again.

@@ -195,7 +195,7 @@ impl World {
                 let number = self.job_named(&registration.namespace)?.0;
                 let node = self.node_mut(server.node)?;
                 node.registered.insert(number);
-                node.known.insert(number);
+                self.jobs.get_mut(number)?.unheard_on.remove(&server.node);
                 Some(Forget::Nothing)
             }
             Input::Host(_, HostCall::RegisterClient(registration)) => {

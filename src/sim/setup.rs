@@ -1,5 +1,6 @@
 //! The parameters of a run, and where its processes are.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::faults::{Canary, Faults};
@@ -52,6 +53,8 @@ pub(super) struct Job {
     /// The first of its nodes, and how many it has.
     pub(super) node_first: u32,
     pub(super) node_count: u32,
+    /// Nodes that it was never registered with, not even with an earlier server.
+    pub(super) unheard_on: BTreeSet<u32>,
 }
 
 impl Job {
@@ -108,7 +111,9 @@ pub(super) fn jobs(setup: &Setup, has_second: bool) -> Vec<Job> {
 pub(super) fn job(name: &str, size: u32, first: u32, node_first: u32, node_count: u32) -> Job {
     #[expect(clippy::expect_used, reason = "the names are ours")]
     let namespace = Namespace::new(name).expect("a short name");
-    Job { namespace, size, first, node_first, node_count: node_count.min(size.max(1)) }
+    let node_count = node_count.min(size.max(1));
+    let unheard_on = (node_first..node_first.saturating_add(node_count)).collect();
+    Job { namespace, size, first, node_first, node_count, unheard_on }
 }
 
 #[cfg(test)]

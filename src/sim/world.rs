@@ -36,8 +36,6 @@ pub(super) struct Node {
     pub(super) timer: Option<Time>,
     /// Jobs that are registered at present, by position.
     pub(super) registered: BTreeSet<usize>,
-    /// Those that ever were, also with an earlier server.
-    pub(super) known: BTreeSet<usize>,
     /// Mappings of the present server's segments, shared by its processes.
     pub(super) mapped: BTreeMap<Namespace, Arc<NamespaceReader>>,
     /// Which processes of each job are announced.
@@ -306,12 +304,9 @@ impl World {
     /// Whether every server of the jobs named has heard of them: only then may anybody know their names.
     pub(super) fn have_started(&self, procs: &[ProcId]) -> bool {
         procs.iter().all(|entry| {
-            let Some((number, job)) = self.job_named(&entry.namespace) else { return false };
-            let mut nodes = job.node_first..job.node_first.saturating_add(job.node_count);
-            nodes.all(|node| {
-                let of = self.node(node);
-                self.is_dead(node) || of.is_some_and(|of| of.known.contains(&number) || of.epoch > 0)
-            })
+            let Some((_, job)) = self.job_named(&entry.namespace) else { return false };
+            let is_new = |node: u32| self.node(node).is_some_and(|of| of.epoch > 0);
+            job.unheard_on.iter().all(|node| self.is_dead(*node) || is_new(*node))
         })
     }
 
@@ -424,7 +419,6 @@ impl Node {
             is_dead: false,
             timer: None,
             registered: BTreeSet::new(),
-            known: BTreeSet::new(),
             mapped: BTreeMap::new(),
             announced: BTreeMap::new(),
             admitted: BTreeMap::new(),
