@@ -11,6 +11,7 @@ mod events;
 mod fences;
 mod forwarding;
 mod gets;
+mod group_names;
 mod groups;
 mod harness;
 mod invitations;

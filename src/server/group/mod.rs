@@ -7,6 +7,7 @@ mod books;
 mod bootstrap;
 mod invitations;
 mod life;
+mod naming;
 mod verdicts;
 
 pub(super) use books::{Group, Groups};
