@@ -8,10 +8,9 @@ use crate::regex::RankMap;
 use crate::types::{Info, Namespace, Value};
 
 use super::collect::{Facts, collect};
-use super::container::unwrapped;
 use super::context::Context;
 use super::derive::{self, Maps};
-use super::description::{Description, Part};
+use super::description::{Description, Part, parts_of};
 use super::error::{RegisterError, within};
 use super::nodes::Nodes;
 use super::place::Anchor;
@@ -36,8 +35,7 @@ pub fn parse(
     description: &[Info],
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    let parts = || (0..).zip(description).map(|(position, info)| Part::Info(position, unwrapped(info)));
-    settle_parts(namespace, context, parts, previous, Completion::Derived)
+    settle_parts(namespace, context, || parts_of(description), previous, Completion::Derived)
 }
 
 /// As [`parse`], for a description whose process arrays are in tables.
