@@ -100,6 +100,7 @@ fn settle(
     settle_loose(&mut facts, previous)?;
     let mut sessions = std::mem::take(&mut facts.sessions).settle(previous);
     let fresh_maps = Maps::read(&facts.job, &context.limits)?;
+    fresh_maps.check_lengths().map_err(|error| error.anchored(Anchor::job(fresh_maps.ranks_key)))?;
     let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
     if let Some(previous) = previous {
@@ -107,7 +108,14 @@ fn settle(
     }
     // One new map alone pairs with the earlier other one.
     let is_half = fresh_maps.nodes.is_some() != fresh_maps.ranks.is_some();
-    let maps = if is_half && previous.is_some() { Maps::read(&facts.job, &context.limits)? } else { fresh_maps };
+    let maps = if is_half && previous.is_some() {
+        let fresh_key = if ranks_are_fresh { fresh_maps.ranks_key } else { fresh_maps.nodes_key };
+        let maps = Maps::read(&facts.job, &context.limits)?;
+        maps.check_lengths().map_err(|error| error.anchored(Anchor::job(fresh_key)))?;
+        maps
+    } else {
+        fresh_maps
+    };
 
     let mut nodes = Nodes::new(&context.limits);
     match (&maps.nodes, previous) {
@@ -119,7 +127,8 @@ fn settle(
     nodes.add_arrays(&facts.job_nodes)?;
     sessions.parts().chain(facts.apps.values_mut()).try_for_each(|part| nodes.add_part(part))?;
     let own_node = nodes.add_own(context, &facts.loose_node)?;
-    let size = Size::of(&facts, &maps, context, previous)?;
+    let ranks_key = if ranks_are_fresh { maps.ranks_key } else { keys::JOB_SIZE.name() };
+    let size = Size::of(&facts, (&maps, ranks_key), context, previous)?;
     if size_is_fresh && !maps_are_fresh {
         // A job can't shrink under the processes that its earlier map places.
         let earlier = Maps::read(&facts.job, &context.limits)?;
@@ -166,9 +175,10 @@ struct Size {
 }
 
 impl Size {
+    /// `ranks_key`: what of the description leads to ranks that the job does not have.
     fn of(
         facts: &Facts<'_>,
-        maps: &Maps,
+        (maps, ranks_key): (&Maps, &str),
         context: &Context,
         previous: Option<&JobRecord>,
     ) -> Result<Self, RegisterError> {
@@ -178,7 +188,7 @@ impl Size {
         if let Some(job_size) = known {
             let sized = within("ranks", u64::from(job_size), u64::from(context.limits.ranks_max));
             sized.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
-            maps.check_ranks(job_size).map_err(|error| error.anchored(Anchor::job(maps.ranks_key)))?;
+            maps.check_ranks(job_size).map_err(|error| error.anchored(Anchor::job(ranks_key)))?;
             if let Some(rank) = described.filter(|rank| *rank >= job_size) {
                 let error = RegisterError::RankOutsideJob { rank, place: "process arrays", job_size };
                 return Err(error.about(keys::RANK.name()).anchored(Anchor::Process(rank)));

@@ -49,7 +49,8 @@ fn stands_at(description: impl Into<Description>, place: &str, what: &str) {
 #[test]
 fn what_is_too_deep_or_too_large_is_named_with_its_place_in_every_realm() {
     let filler = || info("vendor.a", 1_u32);
-    let cases: [(&str, fn(Info) -> Info); 8] = [
+    type Wrap = fn(Info) -> Info;
+    let cases: [(&str, Wrap); 8] = [
         ("", |odd| odd),
         ("job.arr[1] ", |odd| job(vec![info("x.deep.not", 1_u8), odd])),
         ("ssn.arr[1] ", |odd| session(vec![info("pmix.session.id", 1_u32), odd])),
