@@ -16,6 +16,7 @@ use super::nodes::Nodes;
 use super::place::Anchor;
 use super::previous;
 use super::sessions::Settled;
+use super::table::Table;
 
 /// Turns what a host tells about a job into its record.
 ///
@@ -106,16 +107,7 @@ fn settle(
     if let Some(previous) = previous {
         previous::fill_tables(&mut facts, previous, &fresh_maps);
     }
-    // One new map alone pairs with the earlier other one.
-    let is_half = fresh_maps.nodes.is_some() != fresh_maps.ranks.is_some();
-    let maps = if is_half && previous.is_some() {
-        let fresh_key = if ranks_are_fresh { fresh_maps.ranks_key } else { fresh_maps.nodes_key };
-        let maps = Maps::read(&facts.job, &context.limits)?;
-        maps.check_lengths().map_err(|error| error.anchored(Anchor::job(fresh_key)))?;
-        maps
-    } else {
-        fresh_maps
-    };
+    let maps = if previous.is_some() { with_earlier(fresh_maps, &facts.job, context)? } else { fresh_maps };
 
     let mut nodes = Nodes::new(&context.limits);
     match (&maps.nodes, previous) {
@@ -163,6 +155,18 @@ fn settle(
         previous::fill_parts(&mut sessions, &mut facts.apps, &nodes, previous);
     }
     Ok(assemble(facts, sessions, nodes, own_node, size))
+}
+
+/// One new map alone pairs with the earlier other one.
+fn with_earlier(fresh: Maps, job: &Table, context: &Context) -> Result<Maps, RegisterError> {
+    let fresh_key = match (&fresh.nodes, &fresh.ranks) {
+        (Some(_), None) => fresh.nodes_key,
+        (None, Some(_)) => fresh.ranks_key,
+        _ => return Ok(fresh),
+    };
+    let maps = Maps::read(job, &context.limits)?;
+    maps.check_lengths().map_err(|error| error.anchored(Anchor::job(fresh_key)))?;
+    Ok(maps)
 }
 
 /// How many processes the job has.
