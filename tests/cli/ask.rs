@@ -121,7 +121,7 @@ fn what_is_not_there_is_an_error_in_one_line_and_nobody_waits() {
         (&["--pid", "4000000000", "PMIX_JOB_SIZE"][..], "process 4000000000 is not there"),
         (&["--node-info", "--hostname", "nope", "PMIX_LOCAL_SIZE"][..], "PMIX_NODE_INFO, PMIX_HOSTNAME=nope)"),
         (&["--app-info", "-q", "PMIX_APPNUM=7", "PMIX_APP_SIZE"][..], "(asked for with PMIX_APP_INFO, PMIX_APPNUM=7)"),
-        (&["-r", "0", "--scope", "remote", "endpoint"][..], "PMIX_DATA_SCOPE=remote"),
+        (&["-r", "0", "--scope", "local", "far"][..], "PMIX_DATA_SCOPE=local"),
         (&["--file", "/nowhere", "PMIX_JOB_SIZE"][..], "/nowhere"),
     ] {
         let ended = job.get(words);
