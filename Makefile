@@ -20,6 +20,9 @@ BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ libpmix-dev strace valgrind
 CONSUMER_PACKAGES := openmpi-bin libopenmpi-dev libpmix-bin python3-pmix
 
+# Tests that "all targets" leaves out, as `cargo test` does: they need Debian packages and the C library.
+CONSUMER_TESTS := consumers interop retrieval_in_c errno_in_c
+
 # Where `make install` puts things, below DESTDIR.
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
@@ -76,6 +79,7 @@ fmt:
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	$(CARGO) clippy $(CONSUMER_TESTS:%=--test %) --all-features -- -D warnings
 
 features: ## the library alone, as an MPI library would link it
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
@@ -100,10 +104,7 @@ kills: consumer-packages ## jobs of Open MPI on four hosts with ranks killed at 
 	MODEX_KILLS=$(KILLS) $(CARGO) test --all-features --test consumers mpi_kills -- --nocapture
 
 consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
-	$(CARGO) test --all-features --test consumers
-	$(CARGO) test --all-features --test interop
-	$(CARGO) test --all-features --test retrieval_in_c
-	$(CARGO) test --all-features --test errno_in_c
+	@for test in $(CONSUMER_TESTS); do $(CARGO) test --all-features --test $$test || exit 1; done
 
 docs:
 	$(CARGO) test --all-features --doc

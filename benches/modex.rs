@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::convert::identity;
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,7 +13,10 @@ use modex::gds::Publish;
 use modex::gds::registration::JobDescription;
 use modex::proto::exchange::PackedFence;
 use modex::types::{Key, Kval, Namespace, ProcId, Scope, Value};
-use modex::{Capabilities, Client, ExchangeForm, FenceOptions, FenceReply, FenceUpcall, Host, Responder, Server};
+use modex::{
+    Capabilities, Client, ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Responder, Server,
+};
+use parking_lot::Mutex;
 use support::{Failure, describe, namespace, registered};
 
 /// Ranks, and bytes of each.
@@ -90,8 +93,13 @@ fn receive(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A host that answers every fence with the same bytes, or with what it was given.
-struct Echo(Option<Arc<Vec<u8>>>);
+/// What a host adds to a fence with data.
+enum Elsewhere {
+    /// Everybody's values, in the place of what it was given.
+    All(Arc<Vec<u8>>),
+    /// What the other nodes bring to the first such fence, the second ...; each is used once.
+    Others(Mutex<VecDeque<Vec<u8>>>),
+}
 
 struct Bytes(Arc<Vec<u8>>);
 
@@ -101,37 +109,33 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
-impl Host for Echo {
+impl Host for Elsewhere {
     fn capabilities(&self) -> Capabilities {
         Capabilities::FENCE
     }
 
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
-        match &self.0 {
-            Some(bytes) => reply.packed(Bytes(Arc::clone(bytes))),
-            None if !request.data.collect => reply.packed(Vec::new()),
-            None => match ExchangeForm::default().pack_fence(request.data.blocks, &request.namespaces) {
-                Ok(bytes) => reply.packed(moved(bytes, &request.namespaces)),
-                Err(error) => reply.fail(error.status()),
-            },
+        if !request.data.collect {
+            return reply.packed(Vec::new());
+        }
+        match self {
+            Self::All(bytes) => reply.packed(Bytes(Arc::clone(bytes))),
+            Self::Others(others) => {
+                match ExchangeForm::default().pack_fence(request.data.blocks, &request.namespaces) {
+                    Ok(mut bytes) => {
+                        bytes.extend(others.lock().pop_front().unwrap_or_default());
+                        reply.packed(bytes);
+                    }
+                    Err(error) => reply.fail(error.status()),
+                }
+            }
         }
     }
 }
 
-/// The same as the contribution of another node: its one process is the next one.
-fn moved(bytes: Vec<u8>, namespaces: &[(Namespace, Option<u32>)]) -> Vec<u8> {
-    let Ok(data) = modex::unpack_fence(&bytes, namespaces) else { return bytes };
-    let next = |rank: u32| rank + 1;
-    let data = data
-        .into_iter()
-        .filter_map(|(proc, entries)| Some((ProcId::new(proc.namespace.clone(), next(proc.rank.process()?)), entries)));
-    let other = ExchangeForm::default().pack_fence(data.collect(), namespaces).map_or_else(|_| Vec::new(), identity);
-    [bytes, other].concat()
-}
-
 /// A server with one process of a job whose others are elsewhere.
-fn node(job: &str, ranks: u32, bytes: Option<Arc<Vec<u8>>>) -> Result<(Client, Server), Failure> {
-    let server = Server::builder().hostname("node0").start(Echo(bytes))?;
+fn node(job: &str, ranks: u32, elsewhere: Elsewhere) -> Result<(Client, Server), Failure> {
+    let server = Server::builder().hostname("node0").start(elsewhere)?;
     let job = Namespace::new(job)?;
     let description = JobDescription::new(&job).nodes(["node0", "node1"]).ranks_by_node([0..1, 1..ranks]);
     server.register_namespace(&job, 1, description.build()?)?;
@@ -149,7 +153,7 @@ fn fence(criterion: &mut Criterion) -> Result<(), Failure> {
     group.bench_function("fence", |bench| {
         bench.iter_batched_ref(
             || {
-                let node = node("bench-job", RANKS, Some(Arc::clone(&bytes)))?;
+                let node = node("bench-job", RANKS, Elsewhere::All(Arc::clone(&bytes)))?;
                 // What registration has freed is put in order by the next who needs memory; that is not the fence's work.
                 node.0.fence(&FenceOptions::new())?;
                 Ok::<_, Failure>(node)
@@ -170,6 +174,7 @@ fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
     let mut group = criterion.benchmark_group("exchange");
     for value_bytes in [1, 64, 4 << 10, 64 << 10] {
         for repetition in [1, 20] {
+            arrives(value_bytes, repetition)?;
             group.bench_with_input(
                 BenchmarkId::new(format!("{value_bytes} B"), repetition),
                 &repetition,
@@ -187,6 +192,8 @@ fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
         }
     }
     let (client, _server) = ready(1, 20)?;
+    let whole = vec![7_u8; 2 * (64 << 10)];
+    group.bench_function("copy of 2 x 65536 B", |bench| bench.iter(|| black_box(Vec::clone(black_box(&whole)))));
     for (name, options) in [("barrier", FenceOptions::new()), ("nothing new", FenceOptions::new().collect(true))] {
         client.fence(&options)?;
         group.bench_function(name, |bench| bench.iter(|| client.fence(&options)));
@@ -195,10 +202,29 @@ fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What is measured brings what the other node has put.
+fn arrives(value_bytes: usize, repetition: u32) -> Result<(), Failure> {
+    let (client, _server) = ready(value_bytes, repetition)?;
+    client.fence(&FenceOptions::new().collect(true))?;
+    let other = ProcId::new(namespace()?, 1);
+    let found = client.get_value(&other, &format!("bench.{repetition}"), &GetOptions::new().optional())?;
+    let is_whole = found.into_value()? == Value::ByteObject(vec![9; value_bytes]);
+    is_whole.then_some(()).ok_or_else(|| "the fence brought another value than was put".into())
+}
+
 /// A node whose process has exchanged so many times but one, each time a new key, and has committed the last. There was a
 /// barrier before: the first thing that a server asks its host starts a thread.
 fn ready(value_bytes: usize, repetitions: u32) -> Result<(Client, Server), Failure> {
-    let (client, server) = node("bench-job", 2, None)?;
+    let job = namespace()?;
+    let sizes = [(job.clone(), Some(2))];
+    let other = |repetition: u32| -> Result<Vec<u8>, Failure> {
+        let value = Value::ByteObject(vec![9; value_bytes]);
+        let commit = Kval { key: Key::from_static("pmix.modex.commit"), value: u64::from(repetition).into() };
+        let data = vec![Kval { key: Key::new(format!("bench.{repetition}"))?, value }, commit];
+        Ok(ExchangeForm::default().pack_fence(vec![(ProcId::new(job.clone(), 1), data)], &sizes)?)
+    };
+    let others = (1..=repetitions).map(other).collect::<Result<_, _>>()?;
+    let (client, server) = node("bench-job", 2, Elsewhere::Others(Mutex::new(others)))?;
     client.fence(&FenceOptions::new())?;
     for repetition in 1..=repetitions {
         client.put(Scope::Global, &format!("bench.{repetition}"), vec![7_u8; value_bytes])?;

@@ -1,4 +1,5 @@
 //! Consumers as processes: with the library under test and nothing inherited that could choose another.
+#![allow(dead_code, reason = "each test that shares this uses its part")]
 
 use std::ffi::OsStr;
 use std::fs;

@@ -13,7 +13,6 @@ mod mixed_servers;
 #[path = "../consumers/pmixbench.rs"]
 mod pmixbench;
 #[path = "../consumers/process.rs"]
-#[expect(dead_code, reason = "shared with the consumers' tests, which use the rest")]
 mod process;
 mod stock_clients;
 mod stock_server;
