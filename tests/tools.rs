@@ -186,7 +186,7 @@ fn another_users_server_is_taken_if_it_is_named() {
     let planted = place.path().join(format!("{host}{}", std::process::id()));
     std::os::unix::fs::chown(&planted, Some(NOBODY), Some(NOBODY)).unwrap();
     let error = searched().pid(std::process::id()).connect().unwrap_err();
-    assert!(matches!(error, AttachError::Connect(ToolError::NoServer { .. })), "{error}");
+    assert!(matches!(error, AttachError::Connect(ToolError::NoServerOf { is_there: true, .. })), "{error}");
     server.kill().unwrap();
     server.wait().unwrap();
 }

@@ -64,7 +64,7 @@ pub enum Outcome {
 #[non_exhaustive]
 pub enum CallError {
     /// The server said so.
-    #[error("the server answered command {command:?} with {status}")]
+    #[error("the server answered command {command:?} with {status}{}", remedy(*command, *status))]
     Refused {
         /// What was asked.
         command: Command,
@@ -127,6 +127,18 @@ pub enum CallError {
 
 fn names(procs: &[ProcId]) -> String {
     procs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What can be done about an answer, where that is known.
+fn remedy(command: Command, status: Status) -> &'static str {
+    match (command, status) {
+        (Command::Query, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND) => {
+            "; neither the server nor its host knows that: ask for PMIX_QUERY_SUPPORTED_KEYS to learn what they know, and check \
+             which namespace is meant"
+        }
+        (_, Status::ERR_NOT_SUPPORTED) => "; neither the server nor its host can do that",
+        _ => "",
+    }
 }
 
 impl AsStatus for CallError {

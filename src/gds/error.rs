@@ -109,7 +109,7 @@ pub enum ValueError {
         size_bytes_max: u32,
     },
     /// It is nested too deeply to be validated by readers.
-    #[error("it is nested more than {} levels deep", crate::types::NESTING_MAX)]
+    #[error("it is nested more than {} levels deep; flatten it", crate::types::NESTING_MAX)]
     TooDeep,
     /// It could not be archived.
     #[error("it is too large to be archived")]

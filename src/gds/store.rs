@@ -75,7 +75,15 @@ pub struct Store {
 impl Store {
     /// A store without namespaces.
     #[must_use]
-    pub const fn new(options: StoreOptions) -> Self {
+    pub const fn new(mut options: StoreOptions) -> Self {
+        // What there is no room for is refused where the description tells of it, not when all of it is written.
+        let (store, description) = (&options.limits, &mut options.registration.limits);
+        if description.ranks_max > store.ranks_max {
+            description.ranks_max = store.ranks_max;
+        }
+        if description.nodes_max > store.nodes_max {
+            description.nodes_max = store.nodes_max;
+        }
         Self { options, namespaces: BTreeMap::new() }
     }
 
@@ -149,7 +157,9 @@ impl Publish for Store {
     fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, StoreError> {
         let previous = self.previous(namespace)?;
         let record = registration::parse(namespace, &self.options.registration, description, previous.as_ref())?;
+        let value_bytes_max = self.options.limits.value_bytes_max;
         self.register_record(namespace, &record)
+            .map_err(|error| registration::located_in_infos(error, description, value_bytes_max))
     }
 
     fn register_description(
@@ -159,7 +169,9 @@ impl Publish for Store {
     ) -> Result<JobSummary, StoreError> {
         let (context, previous) = (&self.options.registration, self.previous(namespace)?);
         let record = registration::parse_description(namespace, context, description, previous.as_ref())?;
+        let value_bytes_max = self.options.limits.value_bytes_max;
         self.register_record(namespace, &record)
+            .map_err(|error| registration::located_in(error, description, value_bytes_max))
     }
 
     fn commit(

@@ -18,7 +18,7 @@ use super::record::{self, KeyIds};
 use super::statistics::{STATISTICS_CELLS, Section, Statistics};
 use crate::keys;
 use crate::shmem::{Align, Offset, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
-use crate::types::{Scope, Value};
+use crate::types::{Key, Scope, Value};
 
 /// Writes one namespace. It reads what it wrote through a mapping like everyone else's, so that the server's answers
 /// and those of its clients come from the same code.
@@ -98,19 +98,31 @@ impl NamespaceWriter {
     pub(crate) fn write_record(&mut self, job: &JobRecord) -> Result<(), StoreError> {
         record::check(job, &self.limits)?;
         self.publish_arrivals()?;
-        let mut ids = KeyIds::default();
-        for key in record::keys(job) {
-            if !ids.contains_key(key.as_str()) {
-                ids.insert(key.as_str(), self.intern(key.as_str())?);
-            }
+        let (mut ids, unknown) = self.known_keys(job)?;
+        while unknown.len().checked_sub(1).is_some_and(|others| self.is_dictionary_full(others)) {
+            self.grow_dictionary()?;
         }
+        // New keys come in one piece with what is stored under them: a record that is refused leaves none behind.
         let mut image = self.image();
+        let mut added = Vec::with_capacity(unknown.len());
+        for key in unknown {
+            let key = KeyRef::new(key);
+            let id = push_key(&mut image, &key)?;
+            ids.insert(key.name, id);
+            added.push((id, key.hash));
+        }
+        let key_bytes = image.size_bytes();
         let placed = record::push_record(&mut image, job, &ids, &self.limits)?;
         // What its processes post must find room, too.
         let table_bytes = self.larger_modex_table(job.rank_count).map_or(0, |cell_count| cell_count.saturating_mul(8));
         self.check_room(image.size_bytes().saturating_add(table_bytes))?;
         self.publish_image(&image)?;
-        self.link_record(&image, &placed)?;
+        for (id, hash) in added {
+            self.fill_slot(self.keys, id, hash)?;
+            self.key_count = self.key_count.saturating_add(1);
+        }
+        self.count(Section::Dictionary, key_bytes)?;
+        self.link_record(image.size_bytes().saturating_sub(key_bytes), &placed)?;
         self.rank_count = job.rank_count;
         self.job_size = job.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
         Ok(())
@@ -236,6 +248,34 @@ impl NamespaceWriter {
         push_block(image, previous, entries)
     }
 
+    /// The ids of the keys of a record that are in the dictionary, and the other keys, for which there is room.
+    fn known_keys<'r>(&self, job: &'r JobRecord) -> Result<(KeyIds<'r>, Vec<&'r str>), StoreError> {
+        let mut ids = KeyIds::default();
+        let mut unknown = Vec::new();
+        for key in record::keys(job).map(Key::as_str) {
+            if ids.contains_key(key) {
+                continue;
+            }
+            let known = dictionary::find(self.memory(), &KeyRef::new(key))?;
+            if known.is_none() {
+                unknown.push(key);
+            }
+            ids.insert(key, known.map_or(KeyId(0), |known| known.id));
+        }
+        let keys_max = self.limits.keys_max;
+        let room = usize::try_from(keys_max.saturating_sub(self.key_count)).unwrap_or(usize::MAX);
+        match unknown.get(room) {
+            Some(key) => Err(StoreError::TooManyKeys { key: (*key).to_owned(), keys_max }),
+            None => Ok((ids, unknown)),
+        }
+    }
+
+    /// Whether the dictionary's table would be more than half full with one more key than so many.
+    fn is_dictionary_full(&self, added: usize) -> bool {
+        let keys = u64::from(self.key_count).saturating_add(u64::try_from(added).unwrap_or(u64::MAX));
+        keys.saturating_mul(2) >= self.keys.cell_count()
+    }
+
     /// The id of a key, which is added to the dictionary if need be.
     pub(super) fn intern(&mut self, key: &str) -> Result<KeyId, StoreError> {
         let wanted = KeyRef::new(key);
@@ -245,15 +285,11 @@ impl NamespaceWriter {
         if self.key_count >= self.limits.keys_max {
             return Err(StoreError::TooManyKeys { key: key.to_owned(), keys_max: self.limits.keys_max });
         }
-        if u64::from(self.key_count).saturating_mul(2) >= self.keys.cell_count() {
+        if self.is_dictionary_full(0) {
             self.grow_dictionary()?;
         }
         let mut image = self.image();
-        let offset = image.push_record(&dictionary::new_head(wanted.name, wanted.hash))?;
-        image.push(1, wanted.name.as_bytes())?;
-        image.push(1, &[0])?;
-        let full = StoreError::SegmentFull { need_bytes: offset, bytes_max: u64::from(u32::MAX) * KEY_ALIGN };
-        let id = KeyId::at(offset).ok_or(full)?;
+        let id = push_key(&mut image, &wanted)?;
         self.publish_image(&image)?;
         self.fill_slot(self.keys, id, wanted.hash)?;
         self.key_count = self.key_count.saturating_add(1);
@@ -325,10 +361,10 @@ impl NamespaceWriter {
         if need_bytes > bytes_max { Err(StoreError::SegmentFull { need_bytes, bytes_max }) } else { Ok(()) }
     }
 
-    fn link_record(&mut self, image: &Image, placed: &record::PlacedRecord) -> Result<(), StoreError> {
+    fn link_record(&mut self, size_bytes: u64, placed: &record::PlacedRecord) -> Result<(), StoreError> {
         self.set_root(root::JOB, placed.offset)?;
         self.count(Section::Columns, placed.column_bytes)?;
-        self.count(Section::JobRecord, image.size_bytes().saturating_sub(placed.column_bytes))?;
+        self.count(Section::JobRecord, size_bytes.saturating_sub(placed.column_bytes))?;
         self.segment.bump_generation(false);
         Ok(())
     }
@@ -386,6 +422,15 @@ pub(super) struct New<'v> {
     /// Bit set of scopes.
     pub(super) scope: u8,
     pub(super) value: Encoded<'v>,
+}
+
+/// Adds a key to an image; returns its id.
+fn push_key(image: &mut Image, key: &KeyRef<'_>) -> Result<KeyId, StoreError> {
+    let offset = image.push_record(&dictionary::new_head(key.name, key.hash))?;
+    image.push(1, key.name.as_bytes())?;
+    image.push(1, &[0])?;
+    let full = StoreError::SegmentFull { need_bytes: offset, bytes_max: u64::from(u32::MAX) * KEY_ALIGN };
+    KeyId::at(offset).ok_or(full)
 }
 
 fn table_bytes(table: TableRef) -> u64 {

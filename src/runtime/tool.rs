@@ -74,6 +74,21 @@ pub enum ToolError {
         /// Where it was looked for.
         places: Vec<String>,
     },
+    /// The process that was named has none.
+    #[error(
+        "process {pid} {}: nothing of it was found below {}; name the process that serves the job (its `modex run`, or the \
+         daemon of its launcher), or set TMPDIR to where that keeps its files",
+        if *is_there { "has no server that admits tools" } else { "is not there" },
+        places.join(" and ")
+    )]
+    NoServerOf {
+        /// Its number.
+        pid: u32,
+        /// Whether there is such a process.
+        is_there: bool,
+        /// Where the server's file was looked for.
+        places: Vec<String>,
+    },
     /// More than one.
     #[error("several servers admit tools: {}; choose one by its process number, namespace or file", servers.join(", "))]
     Ambiguous {
@@ -134,6 +149,7 @@ impl AsStatus for ToolError {
             Self::TooOld { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Started(error) => error.status(),
             Self::NoServer { .. }
+            | Self::NoServerOf { .. }
             | Self::Ambiguous { .. }
             | Self::OthersServers { .. }
             | Self::Rendezvous(_)
@@ -247,7 +263,7 @@ fn about(directions: &ToolDirections) -> Vec<Info> {
 /// Whether the server may only not be there yet.
 fn may_come(error: &ToolError) -> bool {
     match error {
-        ToolError::NoServer { .. } | ToolError::Unreachable { .. } => true,
+        ToolError::NoServer { .. } | ToolError::NoServerOf { .. } | ToolError::Unreachable { .. } => true,
         ToolError::Rendezvous(error) => error.is_absent(),
         _ => false,
     }

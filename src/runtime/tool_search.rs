@@ -58,8 +58,13 @@ impl Places {
             };
         }
         if let Some(pid) = directions.pid {
-            let is_its = |found: &Found| owner_of_process(pid) == Some(found.owner);
-            return of_file(&self.only_named(&self.names.of_pid(pid), is_its)?).map(Some);
+            let owner = owner_of_process(pid);
+            let found = self.only_named(&self.names.of_pid(pid), |found| owner == Some(found.owner));
+            let found = found.map_err(|error| match error {
+                ToolError::NoServer { places } => ToolError::NoServerOf { pid, is_there: owner.is_some(), places },
+                other => other,
+            });
+            return of_file(&found?).map(Some);
         }
         if let Some(namespace) = &directions.namespace {
             return of_file(&self.only_named(&self.names.of_namespace(namespace)?, |_| true)?).map(Some);

@@ -208,8 +208,14 @@ impl<S: Publish> Server<S> {
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DescribeProcess(facts) => self.describe_process(facts),
-            HostCall::DefineProcessSet(set) => self.define_process_set(now, set),
-            HostCall::DeleteProcessSet { name, source } => self.delete_process_set(now, name, source),
+            HostCall::DefineProcessSet(set) => {
+                let result = self.define_process_set(now, set);
+                return self.outputs.complete(ticket, result);
+            }
+            HostCall::DeleteProcessSet { name, source } => {
+                let result = self.delete_process_set(now, name, source);
+                return self.outputs.complete(ticket, result);
+            }
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(output),
             HostCall::Capabilities(capabilities) => {

@@ -18,7 +18,7 @@ impl<S: Publish> Server<S> {
         let job_size = match self.store_description(registration) {
             Ok(job_size) => job_size,
             Err(error) => {
-                tracing::warn!(%namespace, %error, "registration refused");
+                tracing::error!(%namespace, %error, "registration refused");
                 return HostResult::Failed { status: error.status(), reason: error.to_string() };
             }
         };

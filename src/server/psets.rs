@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::core::Server;
-use super::host::ProcessSet;
+use super::host::{HostResult, ProcessSet};
 use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
@@ -17,27 +17,50 @@ pub(super) struct ProcessSets(BTreeMap<Text, Vec<ProcId>>);
 
 impl<S: Publish> Server<S> {
     /// The host names a set. One of that name is replaced.
-    pub(super) fn define_process_set(&mut self, now: Time, set: ProcessSet) -> Status {
+    pub(super) fn define_process_set(&mut self, now: Time, set: ProcessSet) -> HostResult {
         let ProcessSet { name, members, source } = set;
         let limits = &self.config.limits;
-        let is_somebody = |proc: &ProcId| matches!(proc.rank, Rank::Process(_) | Rank::Wildcard);
-        if name.as_bytes().is_empty() || members.is_empty() || !members.iter().all(is_somebody) {
-            return Status::ERR_BAD_PARAM;
+        let refused = |status, reason| HostResult::Failed { status, reason };
+        if name.as_bytes().is_empty() {
+            return refused(Status::ERR_BAD_PARAM, "its name is empty; give it one".to_owned());
         }
-        let is_new = !self.process_sets.0.contains_key(&name);
-        if members.len() > limits.participants_max || (is_new && self.process_sets.0.len() >= limits.groups_max) {
-            return Status::ERR_OUT_OF_RESOURCE;
+        let told = name.to_string_lossy();
+        if members.is_empty() {
+            let reason = format!("set {told:?} has no members; name one at least, or delete the set");
+            return refused(Status::ERR_BAD_PARAM, reason);
+        }
+        let is_somebody = |proc: &&ProcId| matches!(proc.rank, Rank::Process(_) | Rank::Wildcard);
+        if let Some(nobody) = members.iter().find(|proc| !is_somebody(proc)) {
+            let reason = format!(
+                "{nobody} in set {told:?} is no process; give the number of one, or * for all of its namespace"
+            );
+            return refused(Status::ERR_BAD_PARAM, reason);
+        }
+        if members.len() > limits.participants_max {
+            let (found, max) = (members.len(), limits.participants_max);
+            let reason =
+                format!("set {told:?} has {found} members, this server accepts {max}; name whole namespaces by *");
+            return refused(Status::ERR_OUT_OF_RESOURCE, reason);
+        }
+        if !self.process_sets.0.contains_key(&name) && self.process_sets.0.len() >= limits.groups_max {
+            let max = limits.groups_max;
+            let reason =
+                format!("set {told:?} would be one more than the {max} that this server accepts; delete others");
+            return refused(Status::ERR_OUT_OF_RESOURCE, reason);
         }
         self.process_sets.0.insert(name.clone(), members.clone());
         self.tell_of_set(now, Status::PROCESS_SET_DEFINE, name, &members, source);
-        Status::SUCCESS
+        HostResult::Status(Status::SUCCESS)
     }
 
     /// The host takes a name back.
-    pub(super) fn delete_process_set(&mut self, now: Time, name: Text, source: ProcId) -> Status {
-        let Some(members) = self.process_sets.0.remove(&name) else { return Status::ERR_NOT_FOUND };
+    pub(super) fn delete_process_set(&mut self, now: Time, name: Text, source: ProcId) -> HostResult {
+        let Some(members) = self.process_sets.0.remove(&name) else {
+            let reason = format!("no set {:?} is defined; it may be deleted already", name.to_string_lossy());
+            return HostResult::Failed { status: Status::ERR_NOT_FOUND, reason };
+        };
         self.tell_of_set(now, Status::PROCESS_SET_DELETE, name, &members, source);
-        Status::SUCCESS
+        HostResult::Status(Status::SUCCESS)
     }
 
     /// Everybody here is told, members or not.

@@ -78,10 +78,20 @@ impl fmt::Display for Faults {
 
 /// A word that names no fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{word:?} is no kind of fault; use all, none, canary, canary:KIND, or a list of: {}", Faults::words())]
-pub struct UnknownFault {
-    /// As written.
-    pub word: String,
+#[non_exhaustive]
+pub enum UnknownFault {
+    /// No kind of fault.
+    #[error("{word:?} is no kind of fault; use all, none, canary, canary:KIND, or a list of: {}", Faults::words())]
+    Fault {
+        /// As written.
+        word: String,
+    },
+    /// No planted defect.
+    #[error("{word:?} is no canary; use canary for all of them, or canary: and one of: {}", Canary::words())]
+    Canary {
+        /// As written.
+        word: String,
+    },
 }
 
 impl Faults {
@@ -100,7 +110,7 @@ impl FromStr for Faults {
             _ => {}
         }
         let kind = |word: &str| {
-            Self::from_name(&word.trim().to_uppercase()).ok_or_else(|| UnknownFault { word: word.to_owned() })
+            Self::from_name(&word.trim().to_uppercase()).ok_or_else(|| UnknownFault::Fault { word: word.to_owned() })
         };
         text.split(',').map(kind).try_fold(Self::empty(), |all, kind| Ok(all | kind?))
     }
@@ -170,6 +180,10 @@ impl Canary {
         ("latecomer-untold", Self::LatecomerUntold),
     ];
 
+    fn words() -> String {
+        Self::ALL.map(|(word, _)| word).join(" ")
+    }
+
     /// The word for it.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -217,7 +231,7 @@ impl FromStr for Canary {
 
     fn from_str(text: &str) -> Result<Self, UnknownFault> {
         let found = Self::ALL.iter().find(|(word, _)| *word == text);
-        found.map(|(_, kind)| *kind).ok_or_else(|| UnknownFault { word: text.to_owned() })
+        found.map(|(_, kind)| *kind).ok_or_else(|| UnknownFault::Canary { word: text.to_owned() })
     }
 }
 
@@ -230,7 +244,7 @@ mod tests {
         for faults in Faults::kinds().chain([Faults::all(), Faults::empty(), Faults::DIE | Faults::LOSS]) {
             assert_eq!(faults.to_string().parse(), Ok(faults));
         }
-        assert_eq!("die,fire".parse::<Faults>(), Err(UnknownFault { word: "fire".to_owned() }));
+        assert_eq!("die,fire".parse::<Faults>(), Err(UnknownFault::Fault { word: "fire".to_owned() }));
     }
 
     #[test]

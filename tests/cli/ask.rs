@@ -34,10 +34,22 @@ impl Job {
     }
 
     fn start_with(options: &[&str]) -> Self {
+        Self::launched(Self::launch(options))
+    }
+
+    /// A job whose server is found where this one's is.
+    fn start_beside(&self) -> Self {
+        Self::launched(Self::launch(&[]).env("TMPDIR", self.0.temporary()))
+    }
+
+    fn launch(options: &[&str]) -> Launch {
         let this = std::env::current_exe().unwrap();
         let program = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-        let mut running =
-            modex([&["run", "-n", "2"], options, &program].concat()).env(ROLE, "keep values").open_input().start();
+        modex([&["run", "-n", "2"], options, &program].concat()).env(ROLE, "keep values").open_input()
+    }
+
+    fn launched(launch: Launch) -> Self {
+        let mut running = launch.start();
         while !running.line().contains("ready") {}
         Self(running)
     }
@@ -105,7 +117,11 @@ fn what_is_not_there_is_an_error_in_one_line_and_nobody_waits() {
         (&["-r", "7", "endpoint"][..], "endpoint"),
         (&["-r", "0", "far"][..], "far"),
         (&["-r", "0", "--timeout", "1", "never.put"][..], "TIMEOUT"),
-        (&["--pid", "1", "PMIX_JOB_SIZE"][..], "no server"),
+        (&["--pid", "1", "PMIX_JOB_SIZE"][..], "process 1 has no server that admits tools"),
+        (&["--pid", "4000000000", "PMIX_JOB_SIZE"][..], "process 4000000000 is not there"),
+        (&["--node-info", "--hostname", "nope", "PMIX_LOCAL_SIZE"][..], "PMIX_NODE_INFO, PMIX_HOSTNAME=nope)"),
+        (&["--app-info", "-q", "PMIX_APPNUM=7", "PMIX_APP_SIZE"][..], "(asked for with PMIX_APP_INFO, PMIX_APPNUM=7)"),
+        (&["-r", "0", "--scope", "local", "far"][..], "PMIX_DATA_SCOPE=local"),
         (&["--file", "/nowhere", "PMIX_JOB_SIZE"][..], "/nowhere"),
     ] {
         let ended = job.get(words);
@@ -135,8 +151,31 @@ fn a_server_is_asked_what_it_knows() {
     assert_eq!(results.iter().map(|result| &result["type"]).collect::<Vec<_>>(), ["PMIX_DATA_ARRAY", "PMIX_UINT32"]);
     let partial = asked(&["PMIX_QUERY_NAMESPACES", "no.such.key"]);
     assert!(partial.code() == Some(1) && partial.out.contains(&name), "{partial:?}");
+    let says_what =
+        |ended: &Ended, what: &str| ended.err.contains(what) && ended.err.contains("PMIX_QUERY_SUPPORTED_KEYS");
+    assert!(says_what(&partial, "knows: no.such.key ("), "{partial:?}");
+    let unknown = asked(&["no.such.key"]);
+    assert!(unknown.code() == Some(1) && says_what(&unknown, "neither the server nor its host knows"), "{unknown:?}");
     assert_eq!(asked(&["-r", "1", "PMIX_QUERY_PROC_TABLE"]).code(), Some(2), "a rank of what?");
     job.end();
+}
+
+/// Of several servers the one is asked that has given the job its name.
+#[test]
+fn a_jobs_name_says_which_of_several_servers_is_asked() {
+    let first = Job::start();
+    let second = first.start_beside();
+    let asked = |words: &[&str]| first.command(words).run();
+    for job in [&first, &second] {
+        assert_eq!(asked(&["get", "-n", &job.namespace(), "PMIX_JOB_SIZE"]).success(), "2\n");
+        assert!(
+            asked(&["query", "-n", &job.namespace(), "PMIX_QUERY_PROC_TABLE"]).success().contains(&job.namespace())
+        );
+    }
+    let ended = asked(&["get", "-n", "other", "PMIX_JOB_SIZE"]);
+    assert!(ended.code() == Some(1) && ended.err.contains("several servers"), "{ended:?}");
+    second.end();
+    first.end();
 }
 
 /// What the machine is like is read when somebody asks, and only then.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use crate::launch::{MODEX, modex, script};
 
@@ -15,6 +16,15 @@ fn a_variable_is_set_or_passed_on() {
     assert_eq!((ended.code(), ended.out.as_str()), (Some(2), ""));
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
     assert!(ended.err.contains("-x NO_SUCH_VARIABLE"), "{ended:?}");
+}
+
+/// The command line was refused as no text.
+#[test]
+fn a_variable_may_hold_bytes_that_are_no_text() {
+    let setting = OsStr::from_bytes(b"ODD=a\xff\x01=b");
+    let show = ["--", "sh", "-c", "printf %s \"$ODD\" | od -An -tx1"].map(OsStr::new);
+    let words = ["run", "-n", "1", "-x"].map(OsStr::new).into_iter().chain([setting]).chain(show);
+    assert_eq!(modex(words).run().success().trim(), "61 ff 01 3d 62");
 }
 
 /// The first was silently ignored or made the spawn fail, the second silently lost to the launcher's own value.

@@ -7,11 +7,23 @@ use crate::capi::{from_c, pointer};
 use crate::gds::registration::Place;
 use crate::types::DataType;
 
+/// Why an array of infos can't be read, and which entry it is.
+///
+/// # Safety
+/// P1 for the array and every pointer inside.
+pub(super) unsafe fn reason(infos: *const pmix_info_t, count: usize, error: &CError) -> String {
+    // SAFETY: the caller's contract.
+    let infos = unsafe { pointer::slice(infos, count, "array of infos") }.unwrap_or_default();
+    // SAFETY: the caller's contract.
+    let place = unsafe { place(infos) };
+    format!("{place}{}{error}", if place.is_empty() { "" } else { ": " })
+}
+
 /// Where the first entry stands that can't be read; empty if all can.
 ///
 /// # Safety
 /// P1 for every pointer inside.
-pub(super) unsafe fn place(infos: &[pmix_info_t]) -> Place {
+unsafe fn place(infos: &[pmix_info_t]) -> Place {
     let mut steps = Vec::new();
     let mut around = infos;
     // Deeper than that nothing is read, so this is where it is wrong.

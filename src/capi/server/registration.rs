@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use nix::libc::{self, gid_t, uid_t};
 
+use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard_status};
 use crate::capi::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
-use crate::capi::{from_c, pointer};
+use crate::gds::AsStatus;
 use crate::types::{Namespace, Status};
 
 use super::completion::{perform, perform_always, perform_at_once};
@@ -37,20 +38,18 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         let process = state::current()?;
         // SAFETY: the caller's contract.
         let namespace = unsafe { from_c::namespace(nspace, None) }.inspect_err(|error| {
-            tracing::warn!(%error, "registration refused: no namespace");
+            tracing::error!(%error, "registration refused: no namespace");
         })?;
         let local_count = u32::try_from(nlocalprocs).map_err(|_| {
-            tracing::warn!(%namespace, nlocalprocs, "registration refused: no number of local processes");
+            tracing::error!(%namespace, nlocalprocs, "registration refused: no number of local processes");
             Failure(Status::ERR_BAD_PARAM)
         })?;
         // SAFETY: the caller's contract.
         let read = unsafe { description::read(info, ninfo) };
         let mut description = read.inspect_err(|error| {
             // SAFETY: the caller's contract.
-            let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }.unwrap_or_default();
-            // SAFETY: the caller's contract.
-            let place = unsafe { misread::place(infos) };
-            tracing::warn!(%namespace, "registration refused: {place}{}{error}", if place.is_empty() { "" } else { ": " });
+            let reason = unsafe { misread::reason(info, ninfo, error) };
+            tracing::error!(%namespace, "registration refused: {reason}");
         })?;
         // A job that is described already keeps the copy it has.
         let is_new = process.described.lock().insert(namespace.clone());
@@ -171,7 +170,8 @@ pub unsafe extern "C" fn PMIx_server_deregister_client(
 }
 
 /// Adds data that belong to no job: they become part of the description of every namespace registered from now on,
-/// where that does not say otherwise itself. See the standard's function of the same name.
+/// where that does not say otherwise itself. What no description may say is refused here, and not with every job that
+/// comes. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -186,7 +186,15 @@ pub unsafe extern "C" fn PMIx_server_register_resources(
 ) -> pmix_status_t {
     perform_at_once(cbfunc, cbdata, |process| {
         // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        let infos = unsafe { from_c::infos(info, ninfo) }.inspect_err(|error| {
+            // SAFETY: the caller's contract.
+            let reason = unsafe { misread::reason(info, ninfo, error) };
+            tracing::error!("resources refused: {reason}");
+        })?;
+        resources::check(&infos).map_err(|error| {
+            tracing::error!("resources refused: {error}");
+            Failure(error.status())
+        })?;
         process.resources.lock().extend(infos);
         Ok(())
     })

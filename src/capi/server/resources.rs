@@ -1,14 +1,26 @@
 //! Data that belong to no job, and are in every job's description.
 
-use crate::gds::registration::Description;
+use crate::gds::registration::{Context, Description, RegisterError, parse_description};
 use crate::keys;
-use crate::types::{Info, Value};
+use crate::types::{Info, Namespace, Value};
 
 /// Puts resources before a description, so that what the description says counts; loose values that it has are left out.
 pub(super) fn add(description: &mut Description, resources: &[Info]) {
     let is_new = |resource: &&Info| entries(resource).is_some() || !description.has(&resource.key);
     let added: Vec<Info> = resources.iter().filter(is_new).cloned().collect();
     description.prepend(added);
+}
+
+/// Refuses what would have the description of every job refused.
+pub(super) fn check(resources: &[Info]) -> Result<(), RegisterError> {
+    // Whose name resources give is for the jobs to judge.
+    let Ok(nobody) = Namespace::new("resources") else { return Ok(()) };
+    match parse_description(&nobody, &Context::new(""), &Description::from(resources.to_vec()), None) {
+        Err(error) if !matches!(error.cause(), RegisterError::OtherJob { .. } | RegisterError::ProcessTwice { .. }) => {
+            Err(error)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Takes resources back. A key alone means all of that key; an array of a node means what it names of that node, or all
@@ -99,6 +111,20 @@ mod tests {
         let array = info("b", Value::info_array(vec![info("x", 9_u32)]));
         add(&mut description, &[info("a", 7_u32), info("c", 8_u32), array.clone()]);
         assert_eq!(description.infos(), [info("c", 8_u32), array, info("a", 1_u32), info("b", 2_u32)]);
+    }
+
+    /// Resources were kept unseen, and then no job could be registered any more.
+    #[test]
+    fn what_no_description_may_say_is_no_resource() {
+        let said = |resources: &[Info]| check(resources).unwrap_err().to_string();
+        let wrong = [info("vendor.a", 1_u8), node("n0", &[info("pmix.local.size", "two")])];
+        assert!(said(&wrong).starts_with("node.arr[1] \"pmix.local.size\": expected uint32, got string"));
+        assert!(said(&[info("pmix.node.arr", 1_u8)]).starts_with("\"pmix.node.arr\": "));
+        assert!(said(&[info("pmix.node.arr", Value::info_array(vec![]))]).starts_with("node.arr[0]: "));
+        let of_one_job = info("pmix.nspace", "job-1");
+        let right = [info("vendor.a", 1_u8), node("n0", &[info("m", 1_u32)]), info("pmix.wdir", "/"), of_one_job];
+        assert_eq!(check(&right), Ok(()));
+        assert_eq!(check(&[]), Ok(()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::target::Target;
 use super::words;
 use crate::api;
 use crate::cli::Outcome;
-use crate::cli::inspect::to_json;
+use crate::cli::inspect::{printable, to_json};
 use crate::keys;
 use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Value};
 
@@ -91,7 +91,7 @@ struct Qualifiers {
     #[arg(long)]
     static_values: bool,
     /// Any other qualifier; of a key of your own, one with which the value was put (TEXT, or TYPE:VALUE: number=uint32:5)
-    #[arg(short, long = "qualifier", value_name = "KEY=VALUE")]
+    #[arg(short = 'q', long = "qualifier", value_name = "KEY=VALUE")]
     others: Vec<String>,
 }
 
@@ -110,25 +110,41 @@ Exit status: 0 if there is a value, 1 if there is none or the server can't be as
 pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let proc = ProcId { namespace: words::namespace(&options.namespace)?, rank: words::rank(&options.rank)? };
     let key = options.key.as_deref().map(words::key).transpose()?;
-    let mut directives = options.directives()?;
-    let tool = options.target.connect()?;
+    let mut qualifiers = options.qualifiers()?;
+    let tool = options.target.connect(Some(&proc.namespace))?;
     let client = tool.client()?;
     if options.means_jobs_session() {
-        directives = session_of(&client, &proc.namespace).into_iter().fold(directives, api::GetOptions::info);
+        qualifiers.extend(session_of(&client, &proc.namespace));
     }
+    let directives = options.directives(&qualifiers)?;
+    let refused = |error| NoValue { error, asked: options.asked(&qualifiers) };
     let text = match &key {
         Some(key) => {
-            let value = client.get_value(&proc, key.as_str(), &directives)?.into_value();
+            let value = client.get_value(&proc, key.as_str(), &directives).map_err(refused)?.into_value();
             let value = value.map_err(|_| "the value that the server sent can't be read")?;
             one(options, &proc, key, &value)
         }
-        None => all(options, &proc, &client.get_all(&proc, &directives)?),
+        None => all(options, &proc, &client.get_all(&proc, &directives).map_err(refused)?),
     };
     // The connection's end says the same.
     drop(client);
     let _ = tool.finalize();
     answer::print(&text)?;
     Ok(0)
+}
+
+/// Why there is nothing to print: what was asked for may be there under other qualifiers.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}{}", self.with())]
+struct NoValue {
+    error: api::GetError,
+    asked: Vec<String>,
+}
+
+impl NoValue {
+    fn with(&self) -> String {
+        if self.asked.is_empty() { String::new() } else { format!(" (asked for with {})", self.asked.join(", ")) }
+    }
 }
 
 /// The number of a job's session. Without it a Get is about the session of who asks, and a tool may be in another.
@@ -177,8 +193,8 @@ impl Options {
         self.realm.session_info && !says_which
     }
 
-    /// The options as directives of a Get.
-    fn directives(&self) -> Result<api::GetOptions, words::WordError> {
+    /// The options that say which value is meant.
+    fn qualifiers(&self) -> Result<Vec<Info>, words::WordError> {
         let Self { realm, qualifiers, .. } = self;
         let flags = [
             (keys::SESSION_INFO.name(), realm.session_info),
@@ -207,7 +223,27 @@ impl Options {
             let flags = if info.key.is_reserved() { 0 } else { InfoFlags::QUALIFIER.bits() };
             infos.push(Info { flags, ..info });
         }
-        let mut options = infos.into_iter().fold(api::GetOptions::new(), api::GetOptions::info);
+        Ok(infos)
+    }
+
+    /// The qualifiers as a person would write them.
+    fn asked(&self, qualifiers: &[Info]) -> Vec<String> {
+        let named = |info: &Info| {
+            let name = keys::by_name(info.key.as_str()).map_or(info.key.as_str(), |attribute| attribute.macro_name);
+            match info.value {
+                Value::Bool(true) => printable(name),
+                ref value => format!("{}={}", printable(name), answer::text_of(value)),
+            }
+        };
+        let scope = self.qualifiers.scope.iter().map(|scope| format!("PMIX_DATA_SCOPE={scope}"));
+        let optional = self.qualifiers.optional.then(|| "PMIX_OPTIONAL".to_owned());
+        qualifiers.iter().map(named).chain(scope).chain(optional).collect()
+    }
+
+    /// All options as directives of a Get.
+    fn directives(&self, infos: &[Info]) -> Result<api::GetOptions, words::WordError> {
+        let Self { qualifiers, .. } = self;
+        let mut options = infos.iter().cloned().fold(api::GetOptions::new(), api::GetOptions::info);
         if let Some(scope) = &qualifiers.scope {
             options = options.scope(words::scope(scope)?);
         }

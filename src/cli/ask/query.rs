@@ -7,6 +7,7 @@ use super::answer::{self, FORMAT};
 use super::target::Target;
 use super::words;
 use crate::cli::Outcome;
+use crate::cli::inspect::printable;
 use crate::keys;
 use crate::types::{Info, Key, Query, Status, Text, Value};
 
@@ -58,7 +59,9 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let keys: Result<Vec<Text>, words::WordError> =
         options.keys.iter().map(|word| Ok(Text::from(words::key(word)?.as_str()))).collect();
     let queries = vec![Query { keys: keys?, qualifiers }];
-    let tool = options.target.connect()?;
+    let job = options.namespace.as_deref().map(words::namespace).transpose()?;
+    let asked = queries.iter().flat_map(|query: &Query| query.keys.clone()).collect::<Vec<Text>>();
+    let tool = options.target.connect(job.as_ref())?;
     let answered = tool.client()?.query(queries)?;
     // The connection's end says the same.
     let _ = tool.finalize();
@@ -75,6 +78,13 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
         return Ok(0);
     }
     // What is printed is not all that was asked for.
-    eprintln!("modex: the server answered with {status}");
+    let is_answered = |key: &&Text| results.iter().any(|info| info.key.as_str().as_bytes() == key.as_bytes());
+    let unknown: Vec<String> =
+        asked.iter().filter(|key| !is_answered(key)).map(|key| printable(&key.to_string_lossy())).collect();
+    eprintln!(
+        "modex: the server answered with {status}; neither it nor its host knows: {} \
+         (PMIX_QUERY_SUPPORTED_KEYS tells what they know)",
+        unknown.join(", ")
+    );
     Ok(1)
 }

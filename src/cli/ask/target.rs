@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::words::{self, WordError};
-use crate::api::{AttachError, Tool, ToolDirections};
+use crate::api::{AttachError, Tool, ToolDirections, ToolError};
+use crate::types::Namespace;
 
 /// Without any of these: the server that started this process, else the only one that can be found.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 #[group(multiple = false)]
 pub(super) struct Target {
     /// Server with this process number
@@ -35,8 +36,18 @@ pub(super) enum TargetError {
 }
 
 impl Target {
-    /// Connects as a tool.
-    pub(super) fn connect(&self) -> Result<Tool, TargetError> {
+    /// Connects as a tool, to ask about this job.
+    pub(super) fn connect(&self, job: Option<&Namespace>) -> Result<Tool, TargetError> {
+        match (self.connect_as_told(), job.and_then(launcher_of)) {
+            (Err(TargetError::Tool(AttachError::Connect(ToolError::Ambiguous { servers }))), Some(pid)) => {
+                let launcher = Self { pid: Some(pid), ..Self::default() }.connect_as_told();
+                launcher.map_err(|_| AttachError::Connect(ToolError::Ambiguous { servers }).into())
+            }
+            (connected, _) => connected,
+        }
+    }
+
+    fn connect_as_told(&self) -> Result<Tool, TargetError> {
         let namespace = self.server.as_deref().map(words::namespace).transpose()?;
         let directions = ToolDirections {
             pid: self.pid,
@@ -47,4 +58,9 @@ impl Target {
         };
         Ok(Tool::builder().directions(directions).connect()?)
     }
+}
+
+/// The process number of the `modex run` that gave a job its name.
+fn launcher_of(job: &Namespace) -> Option<u32> {
+    job.as_str().strip_prefix("modex-")?.parse().ok()
 }

@@ -125,7 +125,11 @@ fn with_causes(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        line = format!("{line}: {cause}");
+        let text = cause.to_string();
+        // Some errors say themselves what caused them.
+        if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
         next = cause.source();
     }
     line

@@ -1,6 +1,7 @@
 //! The command line of `modex run` cut into applications: `-n 2 prog a b : -n 1 --wdir /x other`.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::{Args, Parser};
@@ -14,7 +15,7 @@ pub(super) struct AppOptions {
 
     /// Set an environment variable, or pass on the launcher's value of it; repeatable
     #[arg(short = 'x', value_name = "VAR[=VALUE]")]
-    environment: Vec<String>,
+    environment: Vec<OsString>,
 
     /// Directory to start the processes in
     #[arg(long, value_name = "DIR")]
@@ -125,14 +126,23 @@ fn app(
     let (program, arguments) = command.split_first().ok_or(AppError::Empty { number: 1 })?;
     let mut environment = Vec::new();
     for setting in &options.environment {
-        let (name, value) = match setting.split_once('=') {
-            Some((name, value)) => (name, OsString::from(value)),
-            None => (setting.as_str(), lookup(setting).ok_or_else(|| AppError::Unset { name: setting.clone() })?),
+        // Values may hold bytes that are no text.
+        let bytes = setting.as_bytes();
+        let told = || setting.to_string_lossy().into_owned();
+        let (name, value) = match bytes.iter().position(|byte| *byte == b'=').and_then(|at| bytes.split_at_checked(at))
+        {
+            Some((name, value)) => {
+                (OsStr::from_bytes(name), OsStr::from_bytes(value.get(1..).unwrap_or_default()).into())
+            }
+            None => {
+                let value = setting.to_str().and_then(lookup);
+                (setting.as_os_str(), value.ok_or_else(|| AppError::Unset { name: told() })?)
+            }
         };
         if name.is_empty() {
-            return Err(AppError::Nameless { setting: setting.clone() });
+            return Err(AppError::Nameless { setting: told() });
         }
-        environment.push((OsString::from(name), value));
+        environment.push((name.to_owned(), value));
     }
     Ok(App {
         count: options.count.unwrap_or(1),

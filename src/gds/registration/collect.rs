@@ -120,8 +120,8 @@ pub(super) fn collect<'a>(
     };
     for part in description {
         match part {
-            Part::Added(info) => {
-                walk.entry_at(0, info, Scope::Job, 1)?;
+            Part::Added(position, info) => {
+                walk.entry_at(position, info, Scope::Job, 1).map_err(RegisterError::in_resources)?;
                 walk.facts.added_ranks = walk.facts.ranks.len();
             }
             Part::Info(_, info) if info.key.as_str() == keys::REGISTER_NODATA.name() => walk.nodata(info)?,

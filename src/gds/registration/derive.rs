@@ -27,7 +27,7 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// Expands the maps of a job. With both, each node has its field.
+    /// Expands the maps of a job.
     pub(super) fn read(job: &Table, limits: &Limits) -> Result<Self, RegisterError> {
         let key_of = |key: &'static str, raw| if job.get(key).is_some() { key } else { raw };
         let nodes_key = key_of(keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name());
@@ -42,13 +42,17 @@ impl Maps {
             .map(|bytes| regex::expand_ranks(bytes, &limits))
             .transpose()
             .map_err(|error| RegisterError::ProcMap(error).anchored(Anchor::job(ranks_key)))?;
-        if let (Some(nodes), Some(ranks)) = (&nodes, &ranks)
-            && nodes.len() != ranks.node_count()
-        {
-            let error = RegisterError::MapLengths { nodes: count(nodes.len()), fields: count(ranks.node_count()) };
-            return Err(error.anchored(Anchor::job(ranks_key)));
-        }
         Ok(Self { nodes, ranks, nodes_key, ranks_key })
+    }
+
+    /// Confirms that with both maps each node has its field.
+    pub(super) fn check_lengths(&self) -> Result<(), RegisterError> {
+        match (&self.nodes, &self.ranks) {
+            (Some(nodes), Some(ranks)) if nodes.len() != ranks.node_count() => {
+                Err(RegisterError::MapLengths { nodes: count(nodes.len()), fields: count(ranks.node_count()) })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether there is either.

@@ -95,7 +95,7 @@ impl Description {
         let mut all = Vec::new();
         for part in self.parts() {
             match part {
-                Part::Added(info) | Part::Info(_, info) => all.push(info.clone()),
+                Part::Added(_, info) | Part::Info(_, info) => all.push(info.clone()),
                 Part::Processes(table, _) => all.extend(table.to_infos()),
             }
         }
@@ -116,9 +116,10 @@ impl Description {
                 return Some(Part::Processes(table, positions));
             }
             let (index, info) = infos.next().map(|(index, info)| (index, unwrapped(info)))?;
-            let Some(given) = index.checked_sub(self.prepended) else { return Some(Part::Added(info)) };
+            let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+            let Some(given) = index.checked_sub(self.prepended) else { return Some(Part::Added(count(index), info)) };
             let before = arrays_before.next_if(|(at, _)| usize::try_from(*at) == Ok(given));
-            let position = u64::try_from(given).unwrap_or(u64::MAX) + before.map_or(0, |(_, arrays)| arrays);
+            let position = count(given) + before.map_or(0, |(_, arrays)| arrays);
             Some(Part::Info(position, info))
         })
     }
@@ -127,11 +128,16 @@ impl Description {
 /// A part of a description.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
-    /// An info that came from elsewhere, in front of all that the caller gave.
-    Added(&'a Info),
+    /// An info that came from elsewhere, in front of all that the caller gave, and its position among these.
+    Added(u64, &'a Info),
     /// An info, and its position in what the caller gave.
     Info(u64, &'a Info),
     Processes(&'a ProcessTable, Positions<'a>),
+}
+
+/// Infos as the parts of a description.
+pub(super) fn parts_of(infos: &[Info]) -> impl Iterator<Item = Part<'_>> + Clone {
+    (0..).zip(infos).map(|(position, info)| Part::Info(position, unwrapped(info)))
 }
 
 /// Where the arrays of a table stood in what the caller gave.

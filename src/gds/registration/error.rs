@@ -1,6 +1,7 @@
 //! Why a description was refused.
 
 use crate::gds::AsStatus;
+use crate::gds::error::ValueError;
 use crate::regex::MapError;
 use crate::types::{Info, Namespace, Rank, Status};
 
@@ -162,6 +163,17 @@ pub enum RegisterError {
     /// A qualified value in a qualified value.
     #[error("holds another qualified value; its first entry must be the key with its value, the others its qualifiers")]
     NestedQualified,
+    /// A value that no segment takes.
+    #[error("cannot be stored: {0}")]
+    Value(ValueError),
+    /// An entry whose key is one too many.
+    #[error(
+        "is one key too many for a namespace with a limit of {keys_max}; reuse keys, or raise StoreLimits::keys_max"
+    )]
+    TooManyKeys {
+        /// The limit.
+        keys_max: u32,
+    },
     /// The applications of a job to be described do not add up.
     #[error(
         "the applications have {in_apps} processes, but the nodes have {job_size}; give each process an application"
@@ -189,9 +201,11 @@ impl AsStatus for RegisterError {
         match self {
             Self::At { error, .. } => error.status(),
             Self::Type { .. } => Status::ERR_TYPE_MISMATCH,
-            Self::Limit { .. } | Self::NodeMap(MapError::Limit { .. }) | Self::ProcMap(MapError::Limit { .. }) => {
-                Status::ERR_OUT_OF_RESOURCE
-            }
+            Self::Limit { .. }
+            | Self::NodeMap(MapError::Limit { .. })
+            | Self::ProcMap(MapError::Limit { .. })
+            | Self::Value(_)
+            | Self::TooManyKeys { .. } => Status::ERR_OUT_OF_RESOURCE,
             Self::Range { .. }
             | Self::Unidentified { .. }
             | Self::NotAProcess { .. }
@@ -261,6 +275,14 @@ impl RegisterError {
             Self::At { place, error } if is_inside => Self::At { place: place.inside(key, position), error },
             error if is_inside => Self::At { place: Place::default().inside(key, position), error: Box::new(error) },
             error => error.about(key),
+        }
+    }
+
+    /// Says that it is in what the server adds to every description.
+    pub(super) fn in_resources(self) -> Self {
+        match self {
+            Self::At { place, error } => Self::At { place: place.in_resources(), error },
+            error => error,
         }
     }
 

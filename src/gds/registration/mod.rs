@@ -57,6 +57,7 @@ mod received;
 mod runs;
 mod sessions;
 mod table;
+mod unstorable;
 
 #[cfg(test)]
 mod tests;
@@ -70,3 +71,4 @@ pub use parse::{parse, parse_description};
 pub use place::Place;
 pub use processes::{ColumnId, Given, ProcessTable, TableCell};
 pub use received::ReceivedJob;
+pub(in crate::gds) use unstorable::{located_in, located_in_infos};

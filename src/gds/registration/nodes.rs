@@ -15,6 +15,7 @@ use super::columns::Columns;
 use super::container::Container;
 use super::context::{Context, Limits};
 use super::error::{RegisterError, within};
+use super::place::{Anchor, Place};
 
 /// All nodes: first those of the node map, in its order, then those that only node arrays name.
 #[derive(Debug)]
@@ -119,6 +120,17 @@ impl<'m, 'a> Nodes<'m, 'a> {
     /// Takes loose node values, which are of the server's own node, and tells which that is. Without loose values
     /// that is a node only if the job uses it.
     pub(super) fn add_own(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
+        let added = self.add_loose(context, loose);
+        added.map_err(|error| {
+            let known = error.place().and_then(Place::key).or_else(|| Some(loose.first()?.key.as_str()));
+            match known.map(Anchor::job) {
+                Some(anchor) => error.anchored(anchor),
+                None => error,
+            }
+        })
+    }
+
+    fn add_loose(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
         let mut told = Identity::of_infos(loose.iter().copied())?;
         let by_told_name = told.hostname.as_ref().and_then(|name| self.index_of_name(name));
         let by_own_name = self.index_of_names(&context.hostname, &context.aliases);
@@ -272,7 +284,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         }
         // Checked before it is compared with the others; a description that repeats a node repeats its names, too.
         let given = u64::try_from(identity.aliases.len()).unwrap_or(u64::MAX);
-        within("aliases of one node", given, u64::from(self.aliases_max))?;
+        self.check_aliases(given)?;
         if let Some(hostname) = &identity.hostname
             && !self.by_hostname.contains_key(hostname.as_str())
         {
@@ -297,7 +309,12 @@ impl<'m, 'a> Nodes<'m, 'a> {
         let name_count = self.node(index).map_or(0, Node::name_count);
         // One of the names is the host name.
         let alias_count = u64::try_from(name_count.saturating_sub(1)).unwrap_or(u64::MAX);
-        within("aliases of one node", alias_count, u64::from(self.aliases_max))
+        self.check_aliases(alias_count)
+    }
+
+    fn check_aliases(&self, found: u64) -> Result<(), RegisterError> {
+        let checked = within("aliases of one node", found, u64::from(self.aliases_max));
+        checked.map_err(|error| error.about(keys::HOSTNAME_ALIASES.name()))
     }
 
     fn node(&self, index: u32) -> Option<&Node<'m>> {

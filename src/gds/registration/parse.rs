@@ -8,15 +8,15 @@ use crate::regex::RankMap;
 use crate::types::{Info, Namespace, Value};
 
 use super::collect::{Facts, collect};
-use super::container::unwrapped;
 use super::context::Context;
 use super::derive::{self, Maps};
-use super::description::{Description, Part};
+use super::description::{Description, Part, parts_of};
 use super::error::{RegisterError, within};
 use super::nodes::Nodes;
 use super::place::Anchor;
 use super::previous;
 use super::sessions::Settled;
+use super::table::Table;
 
 /// Turns what a host tells about a job into its record.
 ///
@@ -36,8 +36,7 @@ pub fn parse(
     description: &[Info],
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    let parts = || (0..).zip(description).map(|(position, info)| Part::Info(position, unwrapped(info)));
-    settle_parts(namespace, context, parts, previous, Completion::Derived)
+    settle_parts(namespace, context, || parts_of(description), previous, Completion::Derived)
 }
 
 /// As [`parse`], for a description whose process arrays are in tables.
@@ -102,14 +101,13 @@ fn settle(
     settle_loose(&mut facts, previous)?;
     let mut sessions = std::mem::take(&mut facts.sessions).settle(previous);
     let fresh_maps = Maps::read(&facts.job, &context.limits)?;
+    fresh_maps.check_lengths().map_err(|error| error.anchored(Anchor::job(fresh_maps.ranks_key)))?;
     let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
     if let Some(previous) = previous {
         previous::fill_tables(&mut facts, previous, &fresh_maps);
     }
-    // One new map alone pairs with the earlier other one.
-    let is_half = fresh_maps.nodes.is_some() != fresh_maps.ranks.is_some();
-    let maps = if is_half && previous.is_some() { Maps::read(&facts.job, &context.limits)? } else { fresh_maps };
+    let maps = if previous.is_some() { with_earlier(fresh_maps, &facts.job, context)? } else { fresh_maps };
 
     let mut nodes = Nodes::new(&context.limits);
     match (&maps.nodes, previous) {
@@ -121,7 +119,8 @@ fn settle(
     nodes.add_arrays(&facts.job_nodes)?;
     sessions.parts().chain(facts.apps.values_mut()).try_for_each(|part| nodes.add_part(part))?;
     let own_node = nodes.add_own(context, &facts.loose_node)?;
-    let size = Size::of(&facts, &maps, context, previous)?;
+    let ranks_key = if ranks_are_fresh { maps.ranks_key } else { keys::JOB_SIZE.name() };
+    let size = Size::of(&facts, (&maps, ranks_key), context, previous)?;
     if size_is_fresh && !maps_are_fresh {
         // A job can't shrink under the processes that its earlier map places.
         let earlier = Maps::read(&facts.job, &context.limits)?;
@@ -158,6 +157,18 @@ fn settle(
     Ok(assemble(facts, sessions, nodes, own_node, size))
 }
 
+/// One new map alone pairs with the earlier other one.
+fn with_earlier(fresh: Maps, job: &Table, context: &Context) -> Result<Maps, RegisterError> {
+    let fresh_key = match (&fresh.nodes, &fresh.ranks) {
+        (Some(_), None) => fresh.nodes_key,
+        (None, Some(_)) => fresh.ranks_key,
+        _ => return Ok(fresh),
+    };
+    let maps = Maps::read(job, &context.limits)?;
+    maps.check_lengths().map_err(|error| error.anchored(Anchor::job(fresh_key)))?;
+    Ok(maps)
+}
+
 /// How many processes the job has.
 #[derive(Clone, Copy)]
 struct Size {
@@ -168,9 +179,10 @@ struct Size {
 }
 
 impl Size {
+    /// `ranks_key`: what of the description leads to ranks that the job does not have.
     fn of(
         facts: &Facts<'_>,
-        maps: &Maps,
+        (maps, ranks_key): (&Maps, &str),
         context: &Context,
         previous: Option<&JobRecord>,
     ) -> Result<Self, RegisterError> {
@@ -180,7 +192,7 @@ impl Size {
         if let Some(job_size) = known {
             let sized = within("ranks", u64::from(job_size), u64::from(context.limits.ranks_max));
             sized.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
-            maps.check_ranks(job_size).map_err(|error| error.anchored(Anchor::job(maps.ranks_key)))?;
+            maps.check_ranks(job_size).map_err(|error| error.anchored(Anchor::job(ranks_key)))?;
             if let Some(rank) = described.filter(|rank| *rank >= job_size) {
                 let error = RegisterError::RankOutsideJob { rank, place: "process arrays", job_size };
                 return Err(error.about(keys::RANK.name()).anchored(Anchor::Process(rank)));

@@ -2,11 +2,15 @@
 
 use std::fmt;
 
+use crate::gds::cell::Encoded;
+use crate::gds::qualified::{QUALIFIED_VALUE, Qualified, told_name};
 use crate::keys;
 use crate::types::{Info, Rank, Value, descend};
 
+use super::coerce::Rule;
 use super::container::{Container, Infos};
 use super::description::Part;
+use super::processes::ProcessTable;
 
 /// Where an entry stands in what a caller gave: the arrays around it, from the outside in, and its key.
 ///
@@ -18,6 +22,8 @@ pub struct Place {
     /// From the inside out: errors learn of them on their way up.
     steps: Vec<Step>,
     key: Option<String>,
+    /// Whether it is not the caller's: the server adds it to every description.
+    is_added: bool,
     /// What is known instead of the steps, until they have been looked for.
     anchor: Option<Anchor>,
 }
@@ -39,6 +45,8 @@ pub(super) enum Anchor {
     SecondOfProcess(u32),
     /// An entry outside session, application, process and node arrays, of this key.
     Job(String),
+    /// The first entry that is stored under this name, wherever; with a limit the first whose value does not keep to it.
+    Stored(String, Option<u32>),
 }
 
 impl Anchor {
@@ -64,8 +72,18 @@ impl Place {
 
     /// What an anchor leads to.
     pub(super) fn anchored(anchor: Anchor) -> Self {
-        let key = if let Anchor::Job(key) = &anchor { Some(key.clone()) } else { None };
-        Self { steps: Vec::new(), key, anchor: Some(anchor) }
+        let key = match &anchor {
+            Anchor::Job(key) => Some(key.clone()),
+            Anchor::Stored(name, _) => Some(told_name(name).to_owned()),
+            _ => None,
+        };
+        Self { key, anchor: Some(anchor), ..Self::default() }
+    }
+
+    /// The same in what the server adds to every description.
+    pub(super) const fn in_resources(mut self) -> Self {
+        self.is_added = true;
+        self
     }
 
     pub(super) fn with_key(mut self, key: Option<&str>) -> Self {
@@ -76,9 +94,9 @@ impl Place {
     /// Looks for what the anchor leads to. What an earlier description said is not found, and has no place in this one.
     pub(super) fn located<'a>(mut self, parts: impl Iterator<Item = Part<'a>>) -> Self {
         let Some(anchor) = self.anchor.take() else { return self };
-        let mut search = Search { anchor, node_arrays: 0, arrays_of_process: 0, steps: Vec::new() };
+        let mut search = Search { anchor, node_arrays: 0, arrays_of_process: 0, is_added: false, steps: Vec::new() };
         if search.parts(parts) {
-            self.steps = search.steps;
+            (self.steps, self.is_added) = (search.steps, search.is_added);
         }
         self
     }
@@ -86,7 +104,7 @@ impl Place {
     /// Whether nothing is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.key.is_none()
+        self.steps.is_empty() && self.key.is_none() && !self.is_added
     }
 
     /// The key of the entry, if one is meant and not the whole array.
@@ -101,6 +119,9 @@ const NAMED_MAX: usize = 8;
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_added {
+            write!(f, "resources{}", if self.steps.is_empty() { "" } else { "." })?;
+        }
         for (at, step) in self.steps.iter().rev().take(NAMED_MAX).enumerate() {
             let name = step.key.strip_prefix("pmix.").unwrap_or(&step.key);
             write!(f, "{}{}[{}]", if at == 0 { "" } else { "." }, name.escape_debug(), step.position)?;
@@ -109,7 +130,7 @@ impl fmt::Display for Place {
             write!(f, " and {deeper} deeper")?;
         }
         match &self.key {
-            Some(key) if self.steps.is_empty() => write!(f, "{key:?}"),
+            Some(key) if self.steps.is_empty() && !self.is_added => write!(f, "{key:?}"),
             Some(key) => write!(f, " {key:?}"),
             None => Ok(()),
         }
@@ -121,6 +142,7 @@ struct Search {
     anchor: Anchor,
     node_arrays: u64,
     arrays_of_process: u32,
+    is_added: bool,
     /// From the inside out.
     steps: Vec<Step>,
 }
@@ -129,11 +151,16 @@ impl Search {
     fn parts<'a>(&mut self, parts: impl Iterator<Item = Part<'a>>) -> bool {
         for part in parts {
             match part {
-                Part::Added(info) if self.entry(info, 0, true) => return true,
-                Part::Added(_) => self.arrays_of_process = 0,
+                Part::Added(position, info) if self.entry(info, position, true) => {
+                    self.is_added = true;
+                    return true;
+                }
+                Part::Added(..) => self.arrays_of_process = 0,
                 Part::Info(position, info) if self.entry(info, position, true) => return true,
                 Part::Processes(table, positions) => {
-                    if let Some(at) = table.arrays().position(|(rank, _)| self.is_process_meant(rank)) {
+                    let with_entry = self.rank_with_entry(table);
+                    let is_meant = |(rank, _)| Some(rank) == with_entry || self.is_process_meant(rank);
+                    if let Some(at) = table.arrays().position(is_meant) {
                         let (key, at) =
                             (keys::PROC_INFO_ARRAY.name().to_owned(), u64::try_from(at).unwrap_or(u64::MAX));
                         self.steps.push(Step { key, position: positions.of(at) });
@@ -149,7 +176,11 @@ impl Search {
     fn entry(&mut self, info: &Info, position: u64, is_of_job: bool) -> bool {
         let key = info.key.as_str();
         let Some(container) = Container::of(key) else {
-            return is_of_job && matches!(&self.anchor, Anchor::Job(wanted) if wanted == key);
+            return match &self.anchor {
+                Anchor::Job(wanted) => is_of_job && wanted == key,
+                Anchor::Stored(wanted, limit) => is_stored_as(info, wanted) && limit.is_none_or(|max| !fits(info, max)),
+                _ => false,
+            };
         };
         let Ok(infos) = Infos::of(key, &info.value) else { return false };
         let is_meant = match (container, &self.anchor) {
@@ -170,6 +201,14 @@ impl Search {
         false
     }
 
+    /// The process of a table with the entry that is meant.
+    fn rank_with_entry(&self, table: &ProcessTable) -> Option<u32> {
+        let Anchor::Stored(name, limit) = &self.anchor else { return None };
+        let is_unfit = |value: Value| limit.is_none_or(|max| Encoded::new(&value, max).is_err());
+        let column = table.columns().find(|column| column.key().as_str() == name)?;
+        column.cells().find(|(_, cell)| is_unfit(column.value_of(cell.clone()))).map(|(rank, _)| rank)
+    }
+
     /// Whether an array about this process, the next one, is the one that is meant.
     fn is_process_meant(&mut self, rank: u32) -> bool {
         match self.anchor {
@@ -181,6 +220,23 @@ impl Search {
             _ => false,
         }
     }
+}
+
+fn is_stored_as(info: &Info, name: &str) -> bool {
+    match info.key.as_str() {
+        QUALIFIED_VALUE => Qualified::of(&info.value).is_some_and(|qualified| qualified.name().as_str() == name),
+        key => key == name,
+    }
+}
+
+/// Whether a value can be stored, as what it is stored.
+fn fits(info: &Info, value_bytes_max: u32) -> bool {
+    let key = info.key.as_str();
+    if key == QUALIFIED_VALUE {
+        return Encoded::new(&info.value, value_bytes_max).is_ok();
+    }
+    let rule = Rule::of(key);
+    rule.check(key, &info.value).is_ok_and(|cell| Encoded::new(&rule.value(cell), value_bytes_max).is_ok())
 }
 
 fn rank_in(info: &Info) -> Option<u32> {

@@ -170,6 +170,11 @@ impl TableColumn {
         self.numbers.iter().filter_map(move |(rank, number)| Some((rank, cell(number)?)))
     }
 
+    /// What a cell of it stands for.
+    pub(super) fn value_of(&self, cell: Cell<'_>) -> Value {
+        self.rule.value(cell)
+    }
+
     /// The numbers of the ranks from zero, if it has numbers, and these ranks in this order; else none.
     pub(super) fn numbers_from_zero(&self) -> Vec<u64> {
         if self.rule.number_type().is_none() || !self.numbers.counts_from_zero() {

@@ -9,6 +9,7 @@ mod properties;
 mod received;
 mod store;
 mod tables;
+mod unstorable;
 mod updates;
 mod values;
 

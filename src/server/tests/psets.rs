@@ -5,7 +5,7 @@ use crate::proto::{Group, RegisterEvents, Reply, Request};
 use crate::server::{
     Capabilities, Credentials, Hello, HostCall, HostResult, Input, Output, PeerId, ProcessSet, RegisterClient, Version,
 };
-use crate::types::{DataArray, DataType, Info, ProcId, Query, Status, Text, Value};
+use crate::types::{DataArray, DataType, Info, ProcId, Query, Rank, Status, Text, Value};
 
 fn server() -> ProcId {
     ProcId::new(namespace("server"), 0)
@@ -22,7 +22,7 @@ fn delete(rig: &mut Rig, name: &str) -> Vec<Output> {
 
 fn result(outputs: &[Output]) -> Status {
     let status = outputs.iter().find_map(|output| match output {
-        Output::Complete(_, HostResult::Status(status)) => Some(*status),
+        Output::Complete(_, HostResult::Status(status) | HostResult::Failed { status, .. }) => Some(*status),
         _ => None,
     });
     status.unwrap()
@@ -44,6 +44,24 @@ fn ask(rig: &mut Rig, peer: PeerId, keys: &[&str], qualifiers: &[Info]) -> Resul
 
 fn named(name: &str) -> [Info; 1] {
     [Info::new(key("pmix.pset.nm"), name)]
+}
+
+/// The host was told a number alone.
+#[test]
+fn a_set_that_is_refused_says_why_and_what_to_do() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let said = |outputs: Vec<Output>| {
+        let reason = outputs.into_iter().find_map(|output| match output {
+            Output::Complete(_, HostResult::Failed { reason, .. }) => Some(reason),
+            _ => None,
+        });
+        reason.unwrap()
+    };
+    assert_eq!(said(define(&mut rig, "", &[proc(1)])), "its name is empty; give it one");
+    assert!(said(define(&mut rig, "odd", &[])).contains("\"odd\" has no members; name one"));
+    let nobody = ProcId { namespace: namespace("job"), rank: Rank::Undefined };
+    assert!(said(define(&mut rig, "odd", &[nobody])).contains("in set \"odd\" is no process; give the number"));
+    assert!(said(delete(&mut rig, "odd")).contains("no set \"odd\" is defined"));
 }
 
 #[test]

@@ -64,6 +64,37 @@ fn sizes_that_differ_are_named() {
     stands_at(&apps, "\"pmix.wdir\": ", "2 applications");
 }
 
+/// Values of the own node outside node arrays lost their place, and too many aliases even their key.
+#[test]
+fn what_is_wrong_with_loose_values_of_the_own_node_is_named() {
+    let described = |entries: Vec<Info>| [maps("n0,n1", "0;1"), vec![job(entries)]].concat();
+    let taken = || [info("vendor.a", 1_u8), info("pmix.nodeid", 0_u32)].into();
+    let named = node("n0", vec![info("pmix.nodeid", 0_u32)]);
+    stands_at(&[described(taken()), vec![named]].concat(), "job.arr[2] \"pmix.nodeid\": ", "PMIX_NODEID 0 is given");
+    let many: String = (0..300).map(|alias| format!("a{alias},")).collect();
+    let aliases = || info("pmix.alias", &*many);
+    stands_at(&described(vec![aliases()]), "job.arr[2] \"pmix.alias\": ", "300 aliases of one node");
+    stands_at(&[node("n0", vec![aliases()])], "node.arr[0] \"pmix.alias\": ", "300 aliases of one node");
+}
+
+/// The key was that of the earlier map, which is nowhere in the description that was refused.
+#[test]
+fn what_contradicts_an_earlier_map_is_named_as_it_stands_in_the_later_description() {
+    let before = record(&maps("n0,n1", "0;1"));
+    let said = |entries: Vec<Info>| {
+        let later = parse(&namespace(), &context(), &[info("vendor.a", 1_u8), job(entries)], Some(&before));
+        later.unwrap_err().to_string()
+    };
+    let longer = said(vec![info("pmix.nmap", "n0,n1,n2")]);
+    assert!(longer.starts_with("job.arr[1] \"pmix.nmap\": the node map has 3 nodes"), "{longer}");
+    let longer = said(vec![info("pmix.pmap", "0;1;2")]);
+    assert!(longer.starts_with("job.arr[1] \"pmix.pmap\": the node map has 2 nodes"), "{longer}");
+    for more in [vec![], vec![info("pmix.nmap", "n0,n1")]] {
+        let smaller = said([more, vec![info("pmix.job.size", 1_u32)]].concat());
+        assert!(smaller.starts_with("job.arr[1] \"pmix.job.size\": rank 1 is in the process map"), "{smaller}");
+    }
+}
+
 #[test]
 fn arrays_that_do_not_say_whose_they_are_are_named() {
     stands_at(&[job(vec![array("pmix.pdata", vec![info("pmix.lrank", 0_u16)])])], "job.arr[0].pdata[0]: ", "PMIX_RANK");
