@@ -6,9 +6,10 @@ mod support;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
+use modex::events::Event;
 use modex::gds::AsStatus;
 use modex::types::{Info, Key, ProcId, Rank, Status, Value};
-use modex::{Client, FenceOptions, GetOptions, GroupError, keys};
+use modex::{Capabilities, Client, FenceOptions, GetOptions, GroupError, Host, Responder, keys};
 use support::{TestServer, namespace, proc, role};
 
 fn info(key: &str, value: impl Into<Value>) -> Info {
@@ -163,6 +164,34 @@ fn the_end_of_an_invitee_and_of_a_leader_ends_the_wait_for_them() {
     leader.kill();
     assert_eq!(end.recv().unwrap(), Err(Status::GROUP_LEADER_FAILED));
     assert_eq!(failures.recv().unwrap(), (Status::GROUP_LEADER_FAILED, Some(proc("job", 1))));
+}
+
+/// A host that carries no invitations, though it carries other events.
+struct Uninviting;
+
+impl Host for Uninviting {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::NOTIFY_EVENT
+    }
+
+    fn notify_event(&self, event: Event, reply: Responder<()>) {
+        match event.status {
+            Status::GROUP_INVITED => reply.fail(Status::ERR_UNREACH),
+            _ => reply.succeed(()),
+        }
+    }
+}
+
+/// The leader failed, as its invitation had not reached everybody, and told nobody: who had got it and accepted waited for ever.
+#[test]
+fn who_has_accepted_is_told_when_the_leaders_invitation_fails() {
+    let node = TestServer::start("node0", Uninviting);
+    node.register_local_job("job", 2);
+    let clients: Vec<Arc<Client>> = (0..2).map(|rank| Arc::new(node.connect("job", rank))).collect();
+    let end = answering(&clients[1], true);
+    let error = clients[0].group_invite("g", everybody(2), Vec::new()).unwrap_err();
+    assert_eq!(error.status(), Status::ERR_UNREACH);
+    assert_eq!(end.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub struct Invitation {
     answers: BTreeMap<ProcId, bool>,
     /// Who has accepted at some time, whether that counted or not: they wait for what comes of it.
     waiting: BTreeSet<ProcId>,
+    is_asked: bool,
 }
 
 /// What comes of an invitation.
@@ -40,7 +41,7 @@ impl Invitation {
         let mut seen = BTreeSet::new();
         let invited: Vec<ProcId> = invited.into_iter().filter(|proc| seen.insert(proc.clone())).collect();
         let answers = invited.iter().filter(|proc| **proc == leader).map(|proc| (proc.clone(), true)).collect();
-        Self { id, leader, servers, invited, answers, waiting: BTreeSet::new() }
+        Self { id, leader, servers, invited, answers, waiting: BTreeSet::new(), is_asked: false }
     }
 
     /// The group's name.
@@ -63,7 +64,8 @@ impl Invitation {
 
     /// What the event says by which they are told.
     #[must_use]
-    pub fn question(&self) -> Vec<Info> {
+    pub fn question(&mut self) -> Vec<Info> {
+        self.is_asked = true;
         let mut info = addressed(&self.id, &self.others());
         info.push(Info::new(Key::from_static(GROUP_LEADER_TELLS), true));
         info
@@ -110,11 +112,23 @@ impl Invitation {
         Conclusion { members: members.into_iter().cloned().collect(), refused: refused.into_iter().cloned().collect() }
     }
 
-    /// The events by which everybody learns what came of it. Whoever has accepted and is not in the group, since its end was heard of or
-    /// it had declined before, learns that, too: it would wait. The first event names these: the leader's server tells others who
-    /// accept, too late for the leader, and not these. Who said no, or nothing, hears nothing of a group that there is.
+    /// The event by which everybody learns that nothing comes of it, since the leader could not go on. `None`: nobody was asked.
     #[must_use]
-    pub fn announcements(&self, conclusion: &Conclusion, context_id: Option<u64>) -> Vec<(Status, Vec<Info>)> {
+    pub fn withdrawal(&self) -> Option<(Status, Vec<Info>)> {
+        self.is_asked.then(|| (Status::GROUP_CONSTRUCT_ABORT, addressed(&self.id, &self.others())))
+    }
+
+    /// The events by which everybody learns what came of it. Whoever has accepted and is not in the group, since its end was heard of or
+    /// it had declined before, learns that, too: it would wait. The first event names these. A server of ours tells them then, as it tells
+    /// others who accept, too late for the leader; where the server does not, the leader does. Who said no, or nothing, hears nothing of
+    /// a group that there is.
+    #[must_use]
+    pub fn announcements(
+        &self,
+        conclusion: &Conclusion,
+        context_id: Option<u64>,
+        server_tells: bool,
+    ) -> Vec<(Status, Vec<Info>)> {
         let Conclusion { members, refused } = conclusion;
         if members.is_empty() {
             return vec![(Status::GROUP_CONSTRUCT_ABORT, addressed(&self.id, &self.invited))];
@@ -126,6 +140,9 @@ impl Invitation {
             return vec![(Status::GROUP_CONSTRUCT_COMPLETE, complete)];
         }
         complete.push(Info::new(Key::from_static(GROUP_LEFT_OUT), processes(&left_out)));
+        if server_tells {
+            return vec![(Status::GROUP_CONSTRUCT_COMPLETE, complete)];
+        }
         let aborted = addressed(&self.id, &left_out);
         vec![(Status::GROUP_CONSTRUCT_COMPLETE, complete), (Status::GROUP_CONSTRUCT_ABORT, aborted)]
     }
@@ -180,7 +197,11 @@ impl Acceptance {
             Status::GROUP_CONSTRUCT_COMPLETE if is_leaders => {
                 let context_id = find(info, keys::GROUP_CONTEXT_ID.name()).and_then(Value::as_u64);
                 let members = members_in(info)?;
-                members.contains(&self.own).then_some(Construction::Formed { members, context_id })
+                match members.contains(&self.own) {
+                    true => Some(Construction::Formed { members, context_id }),
+                    // The group of the one who asked is without it. Another's of that name is no news.
+                    false => self.leader.is_some().then_some(Construction::Aborted),
+                }
             }
             Status::GROUP_CONSTRUCT_ABORT if is_leaders => Some(Construction::Aborted),
             status if is_end(status) => {
@@ -342,10 +363,11 @@ mod tests {
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &of("g"));
         let conclusion = invitation.conclude(true);
         let told = |(status, info): &(Status, Vec<Info>)| (*status, targets(info).cloned().collect::<Vec<_>>());
-        let announced: Vec<_> = invitation.announcements(&conclusion, None).iter().map(told).collect();
+        let announced: Vec<_> = invitation.announcements(&conclusion, None, false).iter().map(told).collect();
         let complete = (Status::GROUP_CONSTRUCT_COMPLETE, [0, 2].map(proc).to_vec());
         assert_eq!(announced, [complete, (Status::GROUP_CONSTRUCT_ABORT, vec![proc(1)])]);
-        let announced: Vec<_> = invitation.announcements(&invitation.conclude(false), None).iter().map(told).collect();
+        let announced: Vec<_> =
+            invitation.announcements(&invitation.conclude(false), None, false).iter().map(told).collect();
         assert_eq!(announced, [(Status::GROUP_CONSTRUCT_ABORT, [0, 1, 2].map(proc).to_vec())]);
     }
 
@@ -358,7 +380,7 @@ mod tests {
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &of("g"));
         invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(4)), &of("g"));
         let aborted = |invitation: &Invitation| {
-            let announced = invitation.announcements(&invitation.conclude(true), None);
+            let announced = invitation.announcements(&invitation.conclude(true), None, false);
             let mut aborted = announced.into_iter().filter(|(status, _)| *status == Status::GROUP_CONSTRUCT_ABORT);
             aborted.next().map(|(_, info)| targets(&info).cloned().collect::<Vec<_>>())
         };
@@ -404,9 +426,13 @@ mod tests {
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, None, &about(0)), Some(Construction::LeaderLost));
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, None, &about(2)), None);
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, Some(&proc(2)), &about(0)), None, "a forged end");
-        let strangers = Acceptance { own: proc(5), ..acceptance };
-        assert_eq!(strangers.hear(done, Some(&proc(0)), &complete("g")), None, "a group without it");
-        let anybodys = Acceptance { own: proc(1), leader: None, ..strangers };
+        let left_out = Acceptance { own: proc(5), ..acceptance };
+        // Where a leader says it to all there is no other word for those who are not in the group.
+        assert_eq!(left_out.hear(done, Some(&proc(0)), &complete("g")), Some(Construction::Aborted));
+        assert_eq!(left_out.hear(done, Some(&proc(2)), &complete("g")), None, "another's group");
+        let strangers = Acceptance { leader: None, ..left_out };
+        assert_eq!(strangers.hear(done, Some(&proc(0)), &complete("g")), None, "perhaps another's");
+        let anybodys = Acceptance { own: proc(1), ..strangers };
         assert_eq!(anybodys.hear(done, Some(&proc(2)), &complete("g")), Some(formed));
         assert_eq!(anybodys.hear(Status::PROC_TERMINATED, None, &[]), None);
     }

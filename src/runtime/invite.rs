@@ -338,6 +338,14 @@ fn tell<T: Send + 'static>(session: &Arc<Session>, watch: &Watch<T>, event: Even
     }
 }
 
+/// Nothing comes of an invitation: those who have accepted would wait.
+fn take_back(session: &Session, withdrawal: Option<(Status, Vec<Info>)>) {
+    if let Some((status, info)) = withdrawal {
+        // A leader without a connection can't; then its server tells them.
+        let _ = session.notify_event_with(session.own_event(status, range::RANGE_CUSTOM, info), |_| {});
+    }
+}
+
 /// Everybody has answered, or there is no more time.
 fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, callback: Due<Formed>) {
     let is_late = ended.is_late();
@@ -345,6 +353,7 @@ fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, c
     if let Err(error) = result
         && !is_late
     {
+        take_back(session, invitation.withdrawal());
         return callback.give(Err(error.into()));
     }
     let id = invitation.id().clone();
@@ -382,10 +391,10 @@ fn announce(
     context_id: Option<u64>,
     callback: Due<Formed>,
 ) {
-    let mut announcements = invitation.announcements(&conclusion, context_id).into_iter();
+    let mut announcements = invitation.announcements(&conclusion, context_id, session.manners().is_ours).into_iter();
     let Some((status, info)) = announcements.next() else { return };
     let event = session.own_event(status, range::RANGE_CUSTOM, info);
-    let (weak, id) = (Arc::downgrade(session), invitation.id().clone());
+    let (weak, id, withdrawal) = (Arc::downgrade(session), invitation.id().clone(), invitation.withdrawal());
     let Conclusion { members, refused } = conclusion;
     let _ = session.notify_event_with(event, move |result| {
         if members.is_empty() {
@@ -394,7 +403,11 @@ fn announce(
         }
         let status = if refused.is_empty() { Status::SUCCESS } else { Status::ERR_PARTIAL_SUCCESS };
         match (result, weak.upgrade()) {
-            (Err(error), _) => callback.give(Err(error.into())),
+            (Err(error), session) => {
+                // Who has heard of the group is in it.
+                session.into_iter().for_each(|session| take_back(&session, withdrawal.clone()));
+                callback.give(Err(error.into()));
+            }
             (Ok(()), Some(session)) => settle_in(&session, &id, Formed { status, members, context_id }, callback),
             (Ok(()), None) => {}
         }

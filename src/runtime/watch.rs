@@ -80,8 +80,8 @@ impl<T: Send + 'static> Watch<T> {
     }
 
     /// What has been heard so far; `None`: it has ended.
-    pub(super) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
-        self.0.lock().as_ref().map(|watched| look(&watched.state))
+    pub(super) fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.0.lock().as_mut().map(|watched| look(&mut watched.state))
     }
 
     /// It has ended well.

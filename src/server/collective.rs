@@ -107,6 +107,8 @@ pub(super) struct Operation {
     pub(super) contributed: BTreeSet<ProcId>,
     /// Local participants that went before they arrived.
     pub(super) departed: BTreeSet<ProcId>,
+    /// Who has left the group that this is about, whether it had arrived or not.
+    left: BTreeSet<ProcId>,
     /// Whom the host is told, where it is not the participants: a process that forms a group with others it can't name.
     pub(super) written: Option<Vec<ProcId>>,
     /// Those who said that they lead the construction of a group.
@@ -209,6 +211,7 @@ impl Operation {
 
     /// A process has left the group that this is about.
     pub(super) fn leave(&mut self, proc: &ProcId, table: Table) {
+        self.left.insert(proc.clone());
         if (table.0)(self.phase(), self.standing(proc, None), Happening::Leave) == Effect::Depart {
             self.departed.insert(proc.clone());
         }
@@ -282,12 +285,25 @@ impl Collectives {
         let mut meant: Vec<OperationId> = Vec::new();
         for (signature, ids) in same_group.filter(|(signature, _)| signature.covers(proc)) {
             let is_meant = |id: &OperationId| {
-                signature == wanted || self.has_company(*id, registry, proc, |other| wanted.covers(other))
+                signature == wanted
+                    || self.has_company(*id, registry, proc, |other| wanted.covers(other)) && self.may_end(*id, wanted)
             };
             meant.extend(ids.iter().copied().filter(is_meant));
         }
         meant.sort_unstable();
         meant
+    }
+
+    /// Whether an operation, if it ends a group, may be on the one of these members, as far as both name them one by one: whoever has
+    /// formed another of that name means that. Those who have left the group are not named any more.
+    fn may_end(&self, id: OperationId, wanted: &Signature) -> bool {
+        let Some(operation) = self.operations.get(&id) else { return false };
+        let is_construct = !matches!(operation.signature.kind, Kind::Group(GroupOperation::Destruct, _));
+        let is_one = |entry: &&ProcId| matches!(entry.rank, Rank::Process(_));
+        let stays = |entry: &&ProcId| !operation.left.contains(*entry);
+        is_construct
+            || wanted.procs.iter().filter(is_one).all(|entry| operation.signature.covers(entry))
+                && operation.signature.procs.iter().filter(is_one).filter(stays).all(|entry| wanted.covers(entry))
     }
 
     /// Whether somebody has come to an operation who is of a process's own user, or whom it names.
@@ -302,6 +318,11 @@ impl Collectives {
         let own = user(proc);
         let is_known = |other: &ProcId| own.is_some() && user(other) == own || names(other);
         self.operations.get(&id).is_some_and(|operation| operation.contributed.iter().any(is_known))
+    }
+
+    /// The oldest operation of exactly these participants that this connection of a process can join.
+    pub(super) fn of_set(&self, signature: &Signature, peer: PeerId, proc: &ProcId) -> Option<OperationId> {
+        self.by_signature.get(signature)?.iter().copied().find(|id| self.takes(*id, peer, proc))
     }
 
     /// Whether this connection of a process can join an operation.
@@ -326,6 +347,7 @@ impl Collectives {
             directives,
             contributed: BTreeSet::new(),
             departed: BTreeSet::new(),
+            left: BTreeSet::new(),
             written: None,
             leaders: BTreeSet::new(),
             is_leaderless: false,

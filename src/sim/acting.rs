@@ -10,11 +10,10 @@ use super::program::{Meeting, Phase};
 use super::queue::{Event, ToClient, ToServer};
 use super::value::{KEYS, Stamp};
 use super::world::{GROUP, USER, World};
-use crate::client::{Call, CallError, CallId, FenceDirectives, Input, LossReason, Outcome, Output};
-use crate::keys;
-use crate::proto::{Collective, Command, Group, Request};
+use crate::client::{Call, CallError, CallId, Input, LossReason, Outcome, Output};
+use crate::proto::{Command, Request};
 use crate::server::{Credentials, Hello, PeerId, StoreOffer, Version};
-use crate::types::{Info, Key, ProcId, Scope, Value};
+use crate::types::{ProcId, Scope};
 
 impl World {
     /// A process starts, as soon as its server knows its job.
@@ -303,6 +302,7 @@ impl World {
         match why {
             Why::Get(sought) => return self.continue_get(peer, process, *sought, is_awaited, result),
             Why::Party(step) => return self.party_goes_on(peer, process, step, result),
+            Why::Group(name) => self.note_group(peer, name, &result),
             Why::Finalize | Why::Meeting | Why::Other => {}
         }
         if is_awaited {
@@ -427,16 +427,30 @@ impl World {
             }
             _ => {}
         }
+        let mut is_idle = !phase.waits;
         for (peer, is_awaited) in [(Some(peer), phase.waits), (child, false)] {
-            let (Some(peer), procs) = (peer, procs.clone()) else { continue };
+            let Some(peer) = peer else { continue };
+            let Some((why, call)) = self.call_of(peer, phase, &procs) else {
+                is_idle |= is_awaited;
+                continue;
+            };
             let grace = Duration::from_secs(2);
             let timeout = phase.timeout_s.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
             let is_fence = matches!(phase.meeting, Meeting::Barrier | Meeting::Collect);
             let deadline = timeout.filter(|_| is_fence).map(|timeout| self.now + timeout + grace);
-            self.client_call(peer, Asked { why: Why::Meeting, is_awaited, deadline }, phase.call(procs));
+            self.client_call(peer, Asked { why, is_awaited, deadline }, call);
         }
-        if !phase.waits {
+        if is_idle {
             self.wake_soon(process);
+        }
+    }
+
+    /// What a connection calls, if it does.
+    fn call_of(&mut self, peer: PeerId, phase: &Phase, procs: &[ProcId]) -> Option<(Why, Call)> {
+        match &phase.meeting {
+            Meeting::Bootstrap(bootstrap) => self.bootstrap_call(peer, phase, bootstrap, procs),
+            Meeting::Dissolve(name) => self.dissolve_call(peer, phase, name),
+            _ => Some((Why::Meeting, phase.call(procs.to_vec()))),
         }
     }
 
@@ -460,38 +474,6 @@ impl World {
         for peer in child.into_iter().chain([peer]) {
             let deadline = Some(self.now + Duration::from_secs(11));
             self.client_call(peer, Asked { why: Why::Finalize, is_awaited: false, deadline }, Call::Finalize);
-        }
-    }
-}
-
-impl Phase {
-    /// The call that a process makes.
-    fn call(&self, procs: Vec<ProcId>) -> Call {
-        let flag = |name| Info::new(Key::from_static(name), true);
-        let timeout =
-            self.timeout_s.map(|seconds| Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(seconds)));
-        let mut directives: Vec<Info> = timeout.into_iter().collect();
-        let collective = |procs, directives| Collective { procs, directives };
-        match &self.meeting {
-            Meeting::Barrier | Meeting::Collect => {
-                if self.meeting == Meeting::Collect {
-                    directives.push(flag(keys::COLLECT_DATA.name()));
-                }
-                let directives = FenceDirectives::parse(&directives).unwrap_or_default();
-                Call::Fence { procs, directives }
-            }
-            Meeting::Connect => Call::Exchange(Request::Connect(collective(procs, directives))),
-            Meeting::Disconnect => Call::Exchange(Request::Disconnect(collective(procs, directives))),
-            Meeting::Construct(name) => {
-                let command = Command::GroupConstruct.to_raw();
-                Call::Exchange(Request::GroupConstruct(Group { command, id: Some(name.clone()), procs, directives }))
-            }
-            Meeting::Destruct(name) => {
-                let command = Command::GroupDestruct.to_raw();
-                Call::Exchange(Request::GroupDestruct(Group { command, id: Some(name.clone()), procs, directives }))
-            }
-            // What a process does about these is more than a call.
-            Meeting::Invite(_) | Meeting::Leave(_) => Call::Exchange(Request::JobInfo),
         }
     }
 }

@@ -166,6 +166,7 @@ impl World {
             self.processes.iter().filter(|of| of.node == node).map(|of| of.proc.clone()).collect();
         self.parties.lose_news(None, |proc| on_node.contains(proc));
         self.gatherings.forgotten(server, |_| true);
+        self.bootstraps.forgotten(server);
         let peers: Vec<PeerId> =
             self.connections.iter().filter(|(_, of)| of.server == server).map(|(peer, _)| *peer).collect();
         for peer in peers {

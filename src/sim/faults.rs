@@ -155,11 +155,13 @@ pub enum Canary {
     GivenUp,
     /// Who accepts one too late is told nothing.
     LatecomerUntold,
+    /// Whom the leader of a group adds its server never hears.
+    AddedLost,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 18] = [
+    pub const ALL: [(&'static str, Self); 19] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -178,6 +180,7 @@ impl Canary {
         ("event-lost", Self::EventLost),
         ("given-up", Self::GivenUp),
         ("latecomer-untold", Self::LatecomerUntold),
+        ("added-lost", Self::AddedLost),
     ];
 
     fn words() -> String {
@@ -207,7 +210,7 @@ impl Canary {
             Self::DeafServer => &[Rule::NoWaitInVain, Rule::AnsweredOnce, Rule::NothingRemains],
             Self::DeafClient => &[Rule::LossIsTold],
             Self::Memory => &[Rule::SameAgain],
-            Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp => &[Rule::Membership],
+            Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost => &[Rule::Membership],
             Self::EventLost => &[Rule::ToldOnce],
         }
     }

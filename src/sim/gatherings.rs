@@ -10,14 +10,29 @@ use super::invariants::Promise;
 use super::queue::ServerId;
 use crate::proto::Tag;
 use crate::server::{PeerId, UpcallId};
-use crate::types::{ProcId, Status, Time};
+use crate::types::{ProcId, Status, Text, Time};
 
-/// Kinds of operations that never match each other. Groups are the servers' own affair and have no account here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Kinds of operations that never match each other. Groups have an account here where servers form them without a host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Fence,
     Connect,
     Disconnect,
+    Construct(Text),
+    Destruct(Text),
+}
+
+/// What can be said of an operation's participants when it opens.
+#[derive(Debug, Default)]
+pub(super) struct Local {
+    /// Who of them is on the server's node.
+    pub(super) expected: BTreeSet<u32>,
+    /// Who can't come.
+    pub(super) gone: BTreeSet<u32>,
+    /// Whether it is known who must come.
+    pub(super) is_defined: bool,
+    /// It is none that the server could do alone, and nobody does it otherwise.
+    pub(super) is_impossible: bool,
 }
 
 /// What the participants agree on: the kind, and the set as written, sorted.
@@ -42,8 +57,11 @@ pub(super) struct Gathering {
     pub(super) departed: BTreeSet<u32>,
     /// Whether it is known who must come: all jobs and processes are registered.
     is_defined: bool,
+    pub(super) is_impossible: bool,
     waiting: BTreeMap<PeerId, Arrival>,
     deadline: Option<Time>,
+    /// The same, for those who are told of its end one after the other.
+    pub(super) due: Option<Time>,
     /// Set when the host has answered with success.
     pub(super) promise: Option<Rc<Promise>>,
 }
@@ -78,6 +96,12 @@ impl Gathering {
     pub(super) fn is_at_host(&self) -> bool {
         self.stage != Stage::Gathering
     }
+
+    /// Whether nobody has to be waited for.
+    fn is_done(&self) -> bool {
+        let is_settled = self.is_impossible || self.left_out().is_none();
+        self.stage == Stage::Gathering && self.is_defined && is_settled
+    }
 }
 
 /// What a reply says about the operation that it belongs to.
@@ -100,14 +124,13 @@ pub(super) struct Gatherings {
 
 impl Gatherings {
     /// A request arrives. Gives the operation's clock, which the first who wants one starts for all: `None` if nobody has.
-    /// `expected` gives the local participants, `gone` those who can't come.
     pub(super) fn arrive(
         &mut self,
         server: ServerId,
         signature: Signature,
         (peer, tag, process): (PeerId, Tag, u32),
         deadline: Option<Time>,
-        expected: impl FnOnce() -> (BTreeSet<u32>, BTreeSet<u32>, bool),
+        local: impl FnOnce() -> Local,
     ) -> Option<Time> {
         let operations = self.places.entry((server, signature.clone())).or_default();
         let is_free = |op: &&mut Gathering| op.stage == Stage::Gathering && !op.waiting.contains_key(&peer);
@@ -118,7 +141,7 @@ impl Gatherings {
             }
             None => {
                 self.last += 1;
-                let (expected, gone, is_defined) = expected();
+                let Local { expected, gone, is_defined, is_impossible } = local();
                 let departed = if is_defined { gone } else { BTreeSet::new() };
                 let mut operation = Gathering {
                     number: self.last,
@@ -127,8 +150,10 @@ impl Gatherings {
                     contributed: BTreeSet::new(),
                     departed,
                     is_defined,
+                    is_impossible,
                     waiting: BTreeMap::new(),
                     deadline: None,
+                    due: None,
                     promise: None,
                 };
                 operation.join(peer, tag, process, deadline);
@@ -139,6 +164,24 @@ impl Gatherings {
         };
         self.by_request.insert((peer, tag), (server, signature, number));
         clock
+    }
+
+    /// What a request has joined.
+    pub(super) fn of_request(&self, peer: PeerId, tag: Tag) -> Option<(&Signature, &Gathering)> {
+        let (server, signature, number) = self.by_request.get(&(peer, tag))?;
+        let operations = self.places.get(&(*server, signature.clone()))?;
+        Some((signature, operations.iter().find(|operation| operation.number == *number)?))
+    }
+
+    /// The group of this name that gathers, names a process, and does not hold its connection yet: the oldest.
+    pub(super) fn group_with(&self, server: ServerId, name: &Text, proc: &ProcId, peer: PeerId) -> Option<Signature> {
+        let kind = Kind::Construct(name.clone());
+        let first = (server, (kind.clone(), Rc::from([])));
+        let of_name = self.places.range(first..).take_while(|((of, (other, _)), _)| *of == server && *other == kind);
+        let naming = of_name.filter(|((_, (_, procs)), _)| procs.contains(proc));
+        let is_free = |op: &&Gathering| op.stage == Stage::Gathering && !op.waiting.contains_key(&peer);
+        let free = naming.filter_map(|((_, of), all)| Some((all.iter().find(is_free)?.number, of)));
+        free.min_by_key(|(number, _)| *number).map(|(_, signature)| signature.clone())
     }
 
     /// The server hands an operation to its host: the oldest that gathers.
@@ -256,12 +299,11 @@ impl Gatherings {
 
     /// An operation that waits although all have come that can.
     pub(super) fn complete_but_waiting(&mut self, server: ServerId) -> Option<String> {
-        let is_done = |op: &Gathering| op.stage == Stage::Gathering && op.is_defined && op.left_out().is_none();
         let mut found = None;
         for ((kind, procs), operations) in self.on_mut(server) {
             // One that concerns this node alone, and that nobody waits for any more, ends without a word.
-            operations.retain(|op| !(op.waiting.is_empty() && is_done(op)));
-            if operations.iter().any(is_done) {
+            operations.retain(|op| !(op.waiting.is_empty() && op.is_done()));
+            if operations.iter().any(Gathering::is_done) {
                 found = Some(format!("{kind:?} {procs:?}"));
             }
         }
@@ -314,6 +356,7 @@ impl Gathering {
         let had_departed = self.departed.remove(&process);
         self.waiting.insert(peer, Arrival { tag, process, had_contributed, had_departed });
         self.deadline = self.deadline.or(deadline);
+        self.due = self.due.or(deadline);
     }
 
     fn take_back(&mut self, arrival: Arrival) {
@@ -342,7 +385,7 @@ mod tests {
         let mut all = Gatherings::default();
         let fence = signature(Kind::Fence, &[]);
         let [first, second] = [PeerId(1), PeerId(2)];
-        let both = || (BTreeSet::from([0, 1]), BTreeSet::new(), true);
+        let both = || Local { expected: BTreeSet::from([0, 1]), is_defined: true, ..Local::default() };
         all.arrive(SERVER, fence.clone(), (first, Tag(1), 1), None, both);
         all.connection_ended(first);
         all.departed(SERVER, 1);

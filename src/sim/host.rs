@@ -151,7 +151,7 @@ impl World {
         procs: &[ProcId],
         is_partial: bool,
     ) -> Vec<u32> {
-        let signature = gatherings::signature(kind, procs);
+        let signature = gatherings::signature(kind.clone(), procs);
         let Some(operation) = self.gatherings.handed_over(server, &signature, id) else {
             self.rules
                 .breaks(Rule::NothingMissing, || format!("{server:?} hands over {kind:?} {procs:?}; nobody came"));

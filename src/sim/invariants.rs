@@ -32,7 +32,7 @@ pub enum Rule {
     FetchedOnce,
     /// The lost server's clients learn of it at once.
     LossIsTold,
-    /// A group by invitation is of those who accepted, and all of them are told the same.
+    /// A group is of those who accepted, or were to form it, and all of them are told the same.
     Membership,
     /// Everybody whom an event is meant for and who wants it is told, once.
     ToldOnce,
@@ -54,7 +54,7 @@ impl fmt::Display for Rule {
             Self::NothingRemains => "nothing remains after the last deregistration",
             Self::FetchedOnce => "equal fetches share one upcall",
             Self::LossIsTold => "calls end at once when their server is lost",
-            Self::Membership => "a group by invitation is of those who accepted, who are told the same",
+            Self::Membership => "a group is of those who were to be in it, who are told the same",
             Self::ToldOnce => "an event reaches everybody whom it is meant for, once",
             Self::Consistent => "the cores' own assertions hold",
             Self::SameAgain => "a seed replays identically, step for step",
@@ -136,6 +136,15 @@ impl Rules {
     pub(super) fn accepted(&mut self, peer: PeerId, tag: Tag, deadline: Option<Time>) {
         if self.open.insert((peer, tag), Open { deadline, held: None }).is_some() {
             self.breaks(Rule::AnsweredOnce, || format!("{peer:?} used {tag:?} for two requests at a time"));
+        }
+        self.deadlines.extend(deadline.map(|deadline| (deadline, peer, tag)));
+    }
+
+    /// The deadline of an accepted request is another: it depends on what others have said.
+    pub(super) fn bound(&mut self, peer: PeerId, tag: Tag, deadline: Option<Time>) {
+        let Some(open) = self.open.get_mut(&(peer, tag)) else { return };
+        if let Some(earlier) = std::mem::replace(&mut open.deadline, deadline) {
+            self.deadlines.remove(&(earlier, peer, tag));
         }
         self.deadlines.extend(deadline.map(|deadline| (deadline, peer, tag)));
     }

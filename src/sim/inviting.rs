@@ -59,7 +59,8 @@ pub(super) enum Step {
     Invites(Text),
     Leads(Text),
     Numbers(Text, Conclusion),
-    Announces(PartyId, Group, bool),
+    /// With what is said if that fails.
+    Announces(PartyId, Group, bool, Withdrawal),
     /// Those who are not in the group are told.
     Tells(PartyId),
     GuestListens(PartyId),
@@ -71,6 +72,7 @@ pub(super) enum Step {
     Other,
 }
 
+type Withdrawal = Option<(Status, Vec<Info>)>;
 type Outcomes = Result<Outcome, CallError>;
 
 impl Guest {
@@ -182,11 +184,15 @@ impl World {
             Step::LeaderListens(id) => self.ask_guests(peer, id),
             Step::Leads(id) => self.conclude(peer, process, id, &result),
             Step::Numbers(id, conclusion) => self.announce(peer, process, &id, &conclusion, number_in(result)),
-            Step::Announces(party, group, is_awaited) => match is_well {
+            Step::Announces(party, group, is_awaited, withdrawal) => match is_well {
                 true => self.enter(peer, process, party, group, is_awaited),
-                false => self.leader_is_done(process, &party, is_awaited, true),
+                false => self.take_back(peer, process, &party, is_awaited, withdrawal),
             },
-            Step::Tells(party) => self.leader_is_done(process, &party, false, !is_well),
+            Step::Tells(party) => {
+                if let Some(known) = self.parties.all.get_mut(&party) {
+                    known.is_untold |= !is_well;
+                }
+            }
             Step::GuestListens(party) | Step::Accepts(party) if !is_well => self.fail_joining(peer, &party),
             Step::GuestListens((leader, id)) => {
                 let info = addressed(&id, std::slice::from_ref(&leader));
@@ -220,7 +226,7 @@ impl World {
 
     /// The leader hears every answer now, and asks.
     fn ask_guests(&mut self, peer: PeerId, id: Text) {
-        let Some(leading) = self.guest(peer).and_then(|guest| guest.leads.get(&id)) else { return };
+        let Some(leading) = self.guest(peer).and_then(|guest| guest.leads.get_mut(&id)) else { return };
         let (is_alone, wait) = (leading.invitation.others().is_empty(), leading.wait);
         if is_alone {
             return self.settle(peer, wait);
@@ -237,7 +243,9 @@ impl World {
         let wants_number = leading.wishes.wants_number;
         let is_late = matches!(result, Err(error) if error.status() == Status::ERR_TIMEOUT);
         if leading.has_failed || (result.is_err() && !is_late) {
-            return self.leader_is_done(process, &party, is_awaited, true);
+            let withdrawal = leading.invitation.withdrawal();
+            self.guest(peer).and_then(|guest| guest.leads.remove(&id));
+            return self.take_back(peer, process, &party, is_awaited, withdrawal);
         }
         self.check_conclusion(&party, &conclusion);
         if conclusion.members.is_empty() || !wants_number {
@@ -257,25 +265,28 @@ impl World {
             known.formed = is_formed.then(|| group.clone());
             known.over_since = Some(self.now);
         }
-        let mut announcements = leading.invitation.announcements(conclusion, number).into_iter();
-        if let Some((status, info)) = announcements.next() {
+        let withdrawal = leading.invitation.withdrawal();
+        // The server tells those who are left out.
+        for (status, info) in leading.invitation.announcements(conclusion, number, true) {
             let step = match is_formed {
-                true => Step::Announces(party.clone(), group, leading.is_awaited),
+                true => Step::Announces(party.clone(), group.clone(), leading.is_awaited, withdrawal.clone()),
                 false => Step::Tells(party.clone()),
             };
             self.tell(peer, step, status, info);
         }
-        for (status, info) in announcements {
-            self.tell(peer, Step::Tells(party.clone()), status, info);
-        }
-        if !is_formed {
-            self.leader_is_done(process, &party, leading.is_awaited, false);
+        if !is_formed && leading.is_awaited {
+            self.wake_soon(process);
         }
     }
 
-    fn leader_is_done(&mut self, process: u32, party: &PartyId, is_awaited: bool, has_failed: bool) {
-        if let Some(known) = self.parties.all.get_mut(party) {
-            known.is_untold |= has_failed;
+    /// The leader could not go on, and tells those who have accepted.
+    fn take_back(&mut self, peer: PeerId, process: u32, party: &PartyId, is_awaited: bool, withdrawal: Withdrawal) {
+        if let Some((status, info)) = withdrawal {
+            if let Some(known) = self.parties.all.get_mut(party) {
+                known.is_taken_back = true;
+                known.over_since = Some(self.now);
+            }
+            self.tell(peer, Step::Tells(party.clone()), status, info);
         }
         if is_awaited {
             self.wake_soon(process);
@@ -286,7 +297,10 @@ impl World {
     fn enter(&mut self, peer: PeerId, process: u32, party: PartyId, group: Group, is_awaited: bool) {
         let own = self.process(process).map(|of| of.proc.clone());
         if own.is_none_or(|own| !group.members.contains(&own)) {
-            return self.leader_is_done(process, &party, is_awaited, false);
+            if is_awaited {
+                self.wake_soon(process);
+            }
+            return;
         }
         let request = about(Command::GroupJoin, &party.1, description(&group.members, group.number));
         self.exchange(peer, Step::Enters(party, group, is_awaited), request);

@@ -155,7 +155,7 @@ impl World {
 
     /// A collecting fence is over: everything that its participants had committed is in the mapping.
     pub(super) fn check_promise(&mut self, peer: PeerId, process: u32, promise: &Promise) {
-        let Some(node) = self.process(process).map(|of| of.node) else { return };
+        let Some((node, job)) = self.process(process).map(|of| (of.node, of.job)) else { return };
         let is_mapped = self.connections.get(&peer).is_some_and(|of| of.reader.is_some());
         let count = promise.values.len();
         let first = if count > SAMPLE {
@@ -167,7 +167,9 @@ impl World {
             for put in &promised.committed {
                 let version = put.version_for(promised.node == node);
                 let missed = self.node(node).and_then(|of| of.missed.get(&(promised.process, put.key)));
-                if version == 0 || promised.process == process {
+                // What other jobs have brought is in mappings of their own.
+                let is_own_job = self.process(promised.process).is_some_and(|of| of.job == job);
+                if version == 0 || promised.process == process || !is_own_job {
                     continue;
                 }
                 let value = is_mapped.then(|| self.look_up(process, promised.process, put.key)).flatten();

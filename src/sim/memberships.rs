@@ -50,8 +50,7 @@ impl World {
         let Some(known) = self.parties.all.get(party).filter(|known| !known.accepted_again.contains(&own)) else {
             return;
         };
-        let goes_on = known.over_since.is_none() && !known.is_untold;
-        if goes_on || known.has_member(&own) {
+        if known.over_since.is_none() || known.has_member(&own) && !known.is_taken_back {
             let what =
                 format!("process {process} is told that {party:?} came to nothing, and it is {:?}", known.formed);
             self.rules.breaks(Rule::Membership, || what);

@@ -23,7 +23,10 @@
 //! `tests/liveness.rs`, `runtime/link.rs`); ten thousand lives of one process and what they leave (`tests/reinit.rs`); bytes (`proto`,
 //! `fuzz`); tools and clients of other libraries.
 
+mod accepting;
 mod acting;
+mod assembling;
+mod bootstraps;
 mod dice;
 mod faulting;
 mod faults;

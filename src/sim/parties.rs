@@ -50,7 +50,9 @@ pub(super) struct Party {
     pub(super) somebody_left: bool,
     /// Who had left before it could have heard how it ended, or could say to its server that it is in.
     pub(super) left_early: BTreeSet<ProcId>,
-    /// Its leader could not tell.
+    /// Its leader could not go on, and has said so.
+    pub(super) is_taken_back: bool,
+    /// Its leader could not say how it ended, or can't tell whether that was heard.
     pub(super) is_untold: bool,
     /// Events about it were lost, or a server that was to carry them.
     is_lossy: bool,

@@ -1,6 +1,6 @@
 //! A process of a job: the real client core, and what a program would hold beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::inviting::{Guest, Step};
@@ -11,7 +11,7 @@ use crate::client::{
 };
 use crate::gds::{Audience, Lookup, NamespaceReader, ReadError};
 use crate::server::PeerId;
-use crate::types::{Namespace, ProcId, Scope, Time, Value};
+use crate::types::{Namespace, ProcId, Scope, Text, Time, Value};
 
 /// The newest version of one key, for each of those who may see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,6 +168,8 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) enum Why {
     Meeting,
+    /// To form a group with others of whom it knows little.
+    Group(Text),
     Get(Box<Sought>),
     Finalize,
     Party(Step),
@@ -200,6 +202,8 @@ pub(super) struct Connection {
     pub(super) last_call: u64,
     /// Where it is invited to.
     pub(super) guest: Guest,
+    /// Groups that it was told it is in, formed by leaders who did not know each other.
+    pub(super) groups: BTreeSet<Text>,
     /// When the last message of each direction arrives: none overtakes it.
     pub(super) up: Time,
     pub(super) down: Time,
@@ -226,6 +230,7 @@ impl Connection {
             calls: BTreeMap::new(),
             last_call: 0,
             guest: Guest::default(),
+            groups: BTreeSet::new(),
             up: Time::ZERO,
             down: Time::ZERO,
             timer: None,

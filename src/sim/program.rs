@@ -2,7 +2,10 @@
 
 use super::random::{Random, Stream};
 use super::setup::{Job, Setup};
-use crate::types::{ProcId, Text};
+use crate::client::{Call, FenceDirectives};
+use crate::keys;
+use crate::proto::{Collective, Command, Group, Request};
+use crate::types::{Info, Key, ProcId, Text, Value};
 
 /// The operations at which processes meet, in order.
 #[derive(Debug)]
@@ -32,6 +35,35 @@ pub(super) enum Meeting {
     Destruct(Text),
     Invite(Invite),
     Leave(Text),
+    Bootstrap(Bootstrap),
+    /// Ends what a bootstrap has formed, of whoever that is.
+    Dissolve(Text),
+}
+
+/// A group of leaders who know only how many they are, and of those whom they add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bootstrap {
+    pub(super) name: Text,
+    /// So many of the set, the first.
+    pub(super) leaders: u32,
+    /// Whether each leader adds all the others, and everybody says how long; or each a part, and the first.
+    pub(super) is_shared: bool,
+    pub(super) slip: Slip,
+}
+
+/// What is wrong with what the leaders say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slip {
+    Nothing,
+    /// There are fewer than they say.
+    LeaderShort,
+    /// One says another number, or none.
+    CountsDiffer,
+    CountsNone,
+    /// They forget one who comes.
+    NotAdded,
+    /// One adds a process of another node.
+    Elsewhere,
 }
 
 /// A group that one of the processes forms of those who accept.
@@ -56,6 +88,8 @@ pub(super) enum Set {
     Stride(u32),
     /// Neighbours by number.
     Block(u32),
+    /// Neighbours on a node.
+    Near(u32),
 }
 
 impl Program {
@@ -80,6 +114,22 @@ impl Program {
             last = Some(phase.clone());
         }
         Self { phases }
+    }
+
+    /// Some phases form groups without a host, and take them back.
+    pub(super) fn form_groups_locally(&mut self, mut random: Random) {
+        let mut last: Option<Text> = None;
+        for (number, phase) in (0..).zip(&mut self.phases) {
+            let name = last.take();
+            if let Some(name) = name.clone().filter(|_| random.one_in(2)) {
+                phase.meeting = Meeting::Dissolve(name);
+            } else if random.one_in(2) {
+                *phase = phase.by_bootstrap(&mut random, name, number);
+            }
+            if let Meeting::Bootstrap(Bootstrap { name, .. }) = &phase.meeting {
+                last = Some(name.clone());
+            }
+        }
     }
 
     /// Whether anybody is ever invited.
@@ -130,6 +180,24 @@ impl Phase {
         Self { meeting: Meeting::Invite(invite), set, ..self.clone() }
     }
 
+    /// A bootstrap instead, of neighbours on each node: perhaps of several sets in one name, or once more in the last one's.
+    fn by_bootstrap(&self, random: &mut Random, last: Option<Text>, number: u32) -> Self {
+        let name = last.filter(|_| random.one_in(2));
+        let name = name.unwrap_or_else(|| Text::from(format!("boot{number}").as_str()));
+        let slip = match random.below(12) {
+            0 => Slip::LeaderShort,
+            1 => Slip::CountsDiffer,
+            2 => Slip::CountsNone,
+            3 => Slip::NotAdded,
+            4 => Slip::Elsewhere,
+            _ => Slip::Nothing,
+        };
+        let leaders = random.below_u32(3) + 1;
+        let set = Set::Near(random.pick(&[2, 3, GUESTS_MAX]).copied().unwrap_or(GUESTS_MAX));
+        let bootstrap = Bootstrap { name, leaders, is_shared: random.one_in(2), slip };
+        Self { meeting: Meeting::Bootstrap(bootstrap), set, ..self.clone() }
+    }
+
     /// Members leave the group that this phase has formed by invitation.
     fn left(&self) -> Option<Self> {
         let Meeting::Invite(Invite { name, .. }) = &self.meeting else { return None };
@@ -153,8 +221,46 @@ impl Phase {
                 let first = rank - rank % size.max(1);
                 (first..first.saturating_add(size).min(own.size)).map(|rank| own.proc(rank)).collect()
             }
+            Set::Near(size) => {
+                let (node, known) =
+                    (own.node_of(rank), if job < 2 { jobs.get(..2).unwrap_or(jobs) } else { jobs.get(job..=job)? });
+                let near = known.iter().flat_map(|job| job.ranks_on(node).map(|rank| job.proc(rank)));
+                let near: Vec<ProcId> = near.collect();
+                let mut sets = near.chunks(usize::try_from(size).unwrap_or(1).max(1));
+                sets.find(|set| set.contains(&own.proc(rank)))?.to_vec()
+            }
         };
         Some(procs)
+    }
+
+    /// The call that a process makes.
+    pub(super) fn call(&self, procs: Vec<ProcId>) -> Call {
+        let flag = |name| Info::new(Key::from_static(name), true);
+        let timeout =
+            self.timeout_s.map(|seconds| Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(seconds)));
+        let mut directives: Vec<Info> = timeout.into_iter().collect();
+        let collective = |procs, directives| Collective { procs, directives };
+        match &self.meeting {
+            Meeting::Barrier | Meeting::Collect => {
+                if self.meeting == Meeting::Collect {
+                    directives.push(flag(keys::COLLECT_DATA.name()));
+                }
+                let directives = FenceDirectives::parse(&directives).unwrap_or_default();
+                Call::Fence { procs, directives }
+            }
+            Meeting::Connect => Call::Exchange(Request::Connect(collective(procs, directives))),
+            Meeting::Disconnect => Call::Exchange(Request::Disconnect(collective(procs, directives))),
+            Meeting::Construct(name) => {
+                let command = Command::GroupConstruct.to_raw();
+                Call::Exchange(Request::GroupConstruct(Group { command, id: Some(name.clone()), procs, directives }))
+            }
+            Meeting::Destruct(name) | Meeting::Dissolve(name) => {
+                let command = Command::GroupDestruct.to_raw();
+                Call::Exchange(Request::GroupDestruct(Group { command, id: Some(name.clone()), procs, directives }))
+            }
+            // What a process does about these is more than a call.
+            Meeting::Invite(_) | Meeting::Leave(_) | Meeting::Bootstrap(_) => Call::Exchange(Request::JobInfo),
+        }
     }
 }
 

@@ -9,6 +9,8 @@ pub(super) enum Stream {
     Program,
     /// Who is invited to groups instead, and what comes of it.
     Invitations,
+    /// Whether the host forms groups, and what is done where it does not.
+    Groups,
     /// What one process does within the program.
     Process(u32),
     /// How long everything takes.
@@ -33,6 +35,7 @@ impl Random {
             Stream::Sample => 3,
             Stream::Canary => 4,
             Stream::Invitations => 5,
+            Stream::Groups => 6,
             Stream::Fault(kind) => (1 << 32) | u128::from(kind),
             Stream::Process(process) => (1 << 64) | u128::from(process),
         };

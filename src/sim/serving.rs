@@ -3,22 +3,20 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::assembling::forget_added;
 use super::faults::Canary;
-use super::gatherings::{self, Ended, Kind};
+use super::gatherings::Ended;
 use super::invariants::{HELLO, Promise, Rule};
 use super::parties;
 use super::queue::{Event, ServerId, ToClient, ToServer};
 use super::setup::HOST_TIMEOUT;
 use super::trace::{status_of, words_of};
-use super::value::KEYS;
 use super::world::World;
-use crate::keys;
 use crate::proto::notification::Event as Notification;
-use crate::proto::{Collective, Get, Reply, Request, Tag};
+use crate::proto::{Reply, Request, Tag};
 use crate::server::{HostCall, HostReply, Input, NodeHardware, Output, PeerId, UpcallId};
-use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time};
+use crate::types::{Namespace, ProcId, Status, Text};
 
 impl World {
     /// Something arrives at the server's end of a connection.
@@ -41,7 +39,7 @@ impl World {
                 }
                 self.connections.remove(&peer);
             }
-            ToServer::Request(tag, request, puts) => {
+            ToServer::Request(tag, mut request, puts) => {
                 // What arrives at a closed connection is none of the server's duties.
                 if !connection.is_server_gone {
                     self.accept(server, peer, tag, process, &request);
@@ -49,113 +47,14 @@ impl World {
                         self.commits.insert((peer, tag), puts);
                     }
                 }
+                if self.setup.canary == Some(Canary::AddedLost) {
+                    forget_added(&mut request);
+                }
                 self.arriving = Some((peer, tag));
                 self.serve(server, Input::Request(peer, tag, request));
                 self.arriving = None;
             }
         }
-    }
-
-    /// Notes a request before the server sees it.
-    fn accept(&mut self, server: ServerId, peer: PeerId, tag: Tag, process: u32, request: &Request) {
-        self.requests += 1;
-        match request {
-            Request::RegisterEvents(wish) => {
-                let proc = self.process(process).map(|of| of.proc.clone());
-                proc.into_iter().for_each(|proc| self.parties.asks(peer, tag, &proc, &wish.codes));
-            }
-            Request::Notify(event) => {
-                let proc = self.process(process).map(|of| of.proc.clone());
-                let (status, info) = (event.status, &event.info);
-                proc.into_iter().for_each(|proc| self.parties.tells(peer, tag, &proc, status, info));
-                if self.setup.canary == Some(Canary::GivenUp) {
-                    self.give_up_on(peer, process, event);
-                }
-            }
-            // Nobody answers that.
-            Request::DeregisterEvents(codes) => return self.parties.deregisters(peer, codes),
-            _ => {}
-        }
-        let deadline = match request {
-            Request::Fence(fence) => self.arrive(server, (peer, tag, process), Kind::Fence, fence),
-            Request::Connect(connect) => self.arrive(server, (peer, tag, process), Kind::Connect, connect),
-            Request::Disconnect(connect) => self.arrive(server, (peer, tag, process), Kind::Disconnect, connect),
-            _ => self.deadline_of(server, request),
-        };
-        self.rules.accepted(peer, tag, deadline);
-        if let Request::Get(get) = request
-            && let Some((whose, key)) = self.value_wanted(server, get)
-        {
-            self.rules.wants_value(peer, tag, server, whose, key);
-        }
-        if let Request::Finalize = request {
-            self.parties.hears_no_more(peer);
-            self.leave(server, process, peer);
-        }
-    }
-
-    /// Notes an arrival at an operation of many. Gives when it must have ended: by the operation's clock, and the host's.
-    fn arrive(
-        &mut self,
-        server: ServerId,
-        request: (PeerId, Tag, u32),
-        kind: Kind,
-        Collective { procs, directives }: &Collective,
-    ) -> Option<Time> {
-        let own = self.process(request.2).map(|of| of.proc.namespace.clone());
-        let everybody = own.map(|namespace| vec![ProcId::new(namespace, Rank::Wildcard)]);
-        let procs = if procs.is_empty() { everybody.unwrap_or_default() } else { procs.clone() };
-        // A fence waits for jobs that are not registered; to everything else they live elsewhere.
-        let known = |proc: &ProcId| kind == Kind::Fence || self.is_registered(server, &proc.namespace);
-        let meant: Vec<ProcId> = procs.iter().filter(|proc| known(proc)).cloned().collect();
-        let signature = gatherings::signature(kind, &procs);
-        let deadline = timeout_of(directives).map(|timeout| self.now + timeout);
-        let expected = self.processes_on(server.node, &meant);
-        let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
-        let is_defined = self.is_defined(server, &meant);
-        let clock = self.gatherings.arrive(server, signature, request, deadline, || (expected, gone, is_defined));
-        // After one that was missed, a fence fetches what that has brought to others: once more the host's time.
-        let hosts = if kind == Kind::Fence && !self.setup.faults.is_empty() { 2 } else { 1 };
-        clock.map(|clock| clock + HOST_TIMEOUT * hosts)
-    }
-
-    /// The value that a Get is for, if it is one of a process on the same server.
-    fn value_wanted(&self, server: ServerId, get: &Get) -> Option<(u32, u8)> {
-        if !self.is_registered(server, &get.proc.namespace) {
-            return None;
-        }
-        let (_, job) = self.job_named(&get.proc.namespace)?;
-        let rank = get.proc.rank.process().filter(|rank| job.ranks_on(server.node).contains(rank))?;
-        let key = KEYS.iter().position(|key| get.key.as_ref().is_some_and(|wanted| wanted.as_str() == *key))?;
-        Some((job.first.saturating_add(rank), u8::try_from(key).ok()?))
-    }
-
-    /// When a request must have been answered; `None`: whenever what it waits for happens, at the end of the job at last.
-    fn deadline_of(&self, server: ServerId, request: &Request) -> Option<Time> {
-        let now = self.now;
-        match request {
-            Request::Commit(_) | Request::JobInfo => Some(now),
-            Request::GroupConstruct(group) | Request::GroupDestruct(group) => {
-                timeout_of(&group.directives).map(|timeout| now + timeout + HOST_TIMEOUT)
-            }
-            Request::Get(get) => {
-                let has = |key: &str| get.directives.iter().any(|info| info.key.as_str() == key);
-                match timeout_of(&get.directives) {
-                    _ if has(keys::IMMEDIATE.name()) => Some(now),
-                    Some(timeout) => Some(now + timeout),
-                    None if self.is_elsewhere(server, &get.proc) => Some(now + HOST_TIMEOUT),
-                    None => None,
-                }
-            }
-            _ => Some(now + HOST_TIMEOUT),
-        }
-    }
-
-    /// Whether a server knows that a process is on another node, so that it asks its host at once.
-    fn is_elsewhere(&self, server: ServerId, proc: &ProcId) -> bool {
-        let Some((number, job)) = self.job_named(&proc.namespace) else { return false };
-        let is_registered = self.node(server.node).is_some_and(|node| node.registered.contains(&number));
-        is_registered && proc.rank.process().is_some_and(|rank| job.node_of(rank) != server.node)
     }
 
     /// Gives a server one input and does what it says.
@@ -232,6 +131,10 @@ impl World {
             Some(Forget::Upcall(upcall)) => self.gatherings.settled(server, upcall),
             Some(Forget::Expired) => self.gatherings.expired(server, self.now),
             None => {}
+        }
+        self.enter_group();
+        if let Some(what) = self.bootstraps.step_ended(server) {
+            self.rules.breaks(Rule::NoWaitInVain, || what);
         }
         self.note_fetches_awaited(server);
     }
@@ -328,6 +231,9 @@ impl World {
         if self.setup.canary == Some(Canary::ReplyLost) && self.canary.one_in(16) {
             return;
         }
+        if !self.has_group_host {
+            self.check_group_reply(peer, tag, &reply);
+        }
         self.rules.answered(peer, tag);
         if self.setup.canary == Some(Canary::ReplyTwice) && self.canary.one_in(16) {
             self.rules.answered(peer, tag);
@@ -383,7 +289,7 @@ impl World {
     }
 
     /// A connection leaves in order.
-    fn leave(&mut self, server: ServerId, process: u32, peer: PeerId) {
+    pub(super) fn leave(&mut self, server: ServerId, process: u32, peer: PeerId) {
         if let Some(peers) = self.node_mut(server.node).and_then(|node| node.admitted.get_mut(&process)) {
             peers.remove(&peer);
             if peers.is_empty() {
@@ -404,6 +310,7 @@ impl World {
         let (server, process) = (connection.server, connection.process);
         self.rules.connection_ended(peer);
         self.gatherings.connection_ended(peer);
+        self.bootstraps.connection_ended(peer);
         self.parties.connection_ended(peer);
         let ended: Vec<_> = self.commits.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, _)| *id).collect();
         ended.iter().for_each(|id| drop(self.commits.remove(id)));
@@ -468,13 +375,6 @@ enum Forget {
     Namespace(Namespace),
     Upcall(UpcallId),
     Expired,
-}
-
-/// The seconds that a requester grants.
-pub(super) fn timeout_of(directives: &[Info]) -> Option<Duration> {
-    let info = directives.iter().find(|info| info.key.as_str() == keys::TIMEOUT.name())?;
-    let seconds = info.value.as_u64()?;
-    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// A text that fits into a line.

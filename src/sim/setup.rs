@@ -95,9 +95,8 @@ impl Job {
 }
 
 /// The jobs that a run begins with: one over all nodes and, where there are enough processes, a small one on the last
-/// nodes.
-pub(super) fn jobs(setup: &Setup, has_second: bool) -> Vec<Job> {
-    let nodes = setup.nodes.max(1);
+/// nodes. They may be on the first few nodes only.
+pub(super) fn jobs(setup: &Setup, has_second: bool, nodes: u32) -> Vec<Job> {
     let second = if has_second && setup.ranks >= 4 { (setup.ranks / 4).min(64) } else { 0 };
     let first = setup.ranks.max(1) - second;
     let mut jobs = vec![job("alpha", first, 0, 0, nodes)];

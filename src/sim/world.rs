@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::assembling::Assembling;
+use super::bootstraps::Bootstraps;
 use super::dice::Dice;
 use super::faults::Canary;
 use super::gatherings::Gatherings;
@@ -60,6 +62,11 @@ pub(super) struct World {
     pub(super) connections: BTreeMap<PeerId, Connection>,
     pub(super) host: Host,
     pub(super) gatherings: Gatherings,
+    pub(super) bootstraps: Bootstraps,
+    /// A request about a group that a server has got, and not refused yet.
+    pub(super) assembling: Option<Assembling>,
+    /// Whether the host forms groups.
+    pub(super) has_group_host: bool,
     pub(super) parties: Parties,
     pub(super) rules: Rules,
     pub(super) trace: Trace,
@@ -84,14 +91,26 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(seed: u64, setup: &Setup, keep: Keep) -> Self {
         let mut draw = Random::of(seed, Stream::Network);
-        let jobs = jobs(setup, draw.one_in(2));
+        let mut groups = Random::of(seed, Stream::Groups);
+        // Without a host for them groups are those of a node: so that there are some, more processes share one.
+        let has_group_host = setup.is_large() || !groups.one_in(4);
+        let nodes = setup.nodes.max(1);
+        let filled = if has_group_host { nodes } else { u32::try_from(groups.between(1, nodes.into())).unwrap_or(1) };
+        let jobs = jobs(setup, draw.one_in(2), filled);
+        let mut program = Program::of(seed, setup, &jobs);
+        if !has_group_host {
+            program.form_groups_locally(groups);
+        }
         let mut world = Self {
-            program: Program::of(seed, setup, &jobs),
+            program,
+            has_group_host,
             nodes: Vec::new(),
             processes: Vec::new(),
             connections: BTreeMap::new(),
             host: Host::default(),
             gatherings: Gatherings::default(),
+            bootstraps: Bootstraps::default(),
+            assembling: None,
             parties: Parties::default(),
             rules: Rules::default(),
             trace: Trace::new(keep),
@@ -156,13 +175,14 @@ impl World {
     }
 
     pub(super) fn new_server(&self, node: u32) -> Server<SimStore> {
+        let groups = if self.has_group_host { Capabilities::GROUP } else { Capabilities::empty() };
         let capabilities = Capabilities::CLIENT_CONNECTED
             | Capabilities::CLIENT_FINALIZED
             | Capabilities::FENCE
             | Capabilities::DIRECT_MODEX
             | Capabilities::CONNECT
             | Capabilities::DISCONNECT
-            | Capabilities::GROUP
+            | groups
             | Capabilities::JOB_CONTROL
             | Capabilities::NOTIFY_EVENT
             | Capabilities::LOG;

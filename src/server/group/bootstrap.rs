@@ -215,19 +215,20 @@ impl<S: Publish> Server<S> {
                 self.outputs.reply_status(ticket, Status::ERR_NOT_A_MEMBER);
                 continue;
             }
-            // The members, who may be many, are gone through once, not once for each who has come.
-            match operation.filter(|id| self.collectives.takes(*id, ticket.peer(), &proc)) {
-                Some(id) => self.enter(now, id, ticket, proc, directives),
+            // The members, who may be many, are gone through once, not once for each who has come. Another group of this name may
+            // wait for one of them: it comes to this one.
+            let same = operation.filter(|id| self.collectives.takes(*id, ticket.peer(), &proc));
+            let id = match same.or_else(|| self.collectives.of_set(&whole, ticket.peer(), &proc)) {
+                Some(id) => id,
                 None if self.collectives.is_full(&proc, &self.config.limits) => {
                     self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+                    continue;
                 }
-                None => {
-                    let request = proto::Collective { procs: whole.procs.clone(), directives };
-                    let found = self.find_and_enter(now, ticket, proc, whole.kind.clone(), request);
-                    operation = found.or(operation);
-                }
-            }
-            entered.extend(operation);
+                None => self.collectives.open(whole.clone(), directives.clone()),
+            };
+            self.enter(now, id, ticket, proc, directives);
+            operation = Some(id);
+            entered.insert(id);
         }
         for id in entered {
             if open.is_timed {

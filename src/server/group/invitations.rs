@@ -25,6 +25,15 @@ pub(super) struct Invited {
     waiting: BTreeSet<ProcId>,
     /// Who is said to lead, before it was heard that the leader has ended.
     foretold: Option<ProcId>,
+    /// Who of these has told already how its own invitation ended.
+    concluded: Option<ProcId>,
+}
+
+impl Invited {
+    /// Whether the leader's place is none any more: somebody has taken it, and that is over.
+    fn is_succeeded(&self) -> bool {
+        self.foretold.is_some() && self.foretold == self.concluded
+    }
 }
 
 /// Somebody who waits for a process that has ended.
@@ -34,7 +43,7 @@ pub(super) struct Bereaved {
     pub(super) id: Text,
     /// Who must know.
     pub(super) targets: Vec<ProcId>,
-    /// It was the leader; who is said to have taken its place.
+    /// It was the leader, and its place is still one; who is said to have taken it.
     pub(super) is_leaderless: bool,
     pub(super) successor: Option<ProcId>,
 }
@@ -44,7 +53,8 @@ impl Invitations {
     pub(super) fn open(&mut self, id: Text, leader: ProcId, invited: Vec<ProcId>, is_told_here: bool) {
         let own_answer = |proc: &ProcId| (*proc == leader).then_some(true);
         let answers = invited.into_iter().map(|proc| (proc.clone(), own_answer(&proc))).collect();
-        self.open.insert((leader, id), Invited { answers, is_told_here, waiting: BTreeSet::new(), foretold: None });
+        let invited = Invited { answers, is_told_here, waiting: BTreeSet::new(), foretold: None, concluded: None };
+        self.open.insert((leader, id), invited);
     }
 
     pub(in crate::server) fn len(&self) -> usize {
@@ -83,8 +93,11 @@ impl Invitations {
         self.open.extract_if(.., is_over).map(|((_, id), invited)| (id, invited)).collect()
     }
 
-    /// A leader has told how it ended. Gives who waits for that.
+    /// A leader has told how it ended. Gives who waits for that. It may have taken the place of one whose end is not heard of yet.
     pub(super) fn close(&mut self, leader: &ProcId, id: &Text) -> BTreeSet<ProcId> {
+        let others =
+            self.open.iter_mut().filter(|((_, name), invited)| name == id && invited.foretold.as_ref() == Some(leader));
+        others.for_each(|(_, invited)| invited.concluded = Some(leader.clone()));
         self.open.remove(&(leader.clone(), id.clone())).map(|invited| invited.waiting).unwrap_or_default()
     }
 
@@ -92,9 +105,10 @@ impl Invitations {
     pub(super) fn bereaved_of(&mut self, proc: &ProcId) -> Vec<Bereaved> {
         let mut bereaved = Vec::new();
         for ((_, id), invited) in self.open.extract_if(.., |(leader, _), _| leader == proc) {
+            let is_leaderless = !invited.is_succeeded();
             let successor = invited.foretold;
             let targets = invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != proc).collect();
-            bereaved.push(Bereaved { id, targets, is_leaderless: true, successor });
+            bereaved.push(Bereaved { id, targets, is_leaderless, successor });
         }
         for ((leader, id), invited) in &mut self.open {
             let mut answers = invited.answers.iter_mut();
@@ -115,9 +129,9 @@ impl Invitations {
         }
     }
 
-    /// A leader has ended elsewhere: whom it had asked, and who is said to have taken its place.
+    /// A leader has ended elsewhere: whom it had asked, and who is said to have taken its place. `None`: there is no place to take.
     pub(super) fn lose_leader(&mut self, leader: &ProcId, id: &Text) -> Option<(Vec<ProcId>, Option<ProcId>)> {
-        let invited = self.open.remove(&(leader.clone(), id.clone()))?;
+        let invited = self.open.remove(&(leader.clone(), id.clone())).filter(|invited| !invited.is_succeeded())?;
         let others = invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != leader).collect();
         Some((others, invited.foretold))
     }

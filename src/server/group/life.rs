@@ -259,8 +259,9 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// There is a group, without some whose yes went by here before the word of it: it may have reached the leader too late.
-    /// Whoever the word is meant for, or names as a member, or as one whom the leader tells, hears nothing else from here.
+    /// There is a group, without some whose yes went by here before the word of it: it may have reached the leader too late. And without
+    /// those whom its leader names: it may not live long enough to tell them itself. Whoever the word is meant for, or names as a
+    /// member, hears nothing else from here.
     fn tell_left_out(
         &mut self,
         now: Time,
@@ -269,13 +270,15 @@ impl<S: Publish> Server<S> {
         id: &Text,
         mut left_out: BTreeSet<ProcId>,
     ) {
-        let lists = [keys::GROUP_MEMBERSHIP.name(), proto::GROUP_LEFT_OUT];
-        for info in complete.info.iter().filter(|info| lists.contains(&info.key.as_str())) {
-            let named: BTreeSet<ProcId> = super::membership_in(&info.value).into_iter().flatten().collect();
-            let job = |proc: &ProcId| ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
-            left_out.retain(|proc| !named.contains(proc) && !named.contains(&job(proc)));
-        }
-        left_out.retain(|proc| !complete.is_meant_for(proc));
+        let named = |key: &str| -> BTreeSet<ProcId> {
+            let lists = complete.info.iter().filter(|info| info.key.as_str() == key);
+            lists.filter_map(|info| super::membership_in(&info.value)).flatten().collect()
+        };
+        let members = named(keys::GROUP_MEMBERSHIP.name());
+        let job = |proc: &ProcId| ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
+        left_out.extend(named(proto::GROUP_LEFT_OUT));
+        left_out
+            .retain(|proc| !members.contains(proc) && !members.contains(&job(proc)) && !complete.is_meant_for(proc));
         if !left_out.is_empty() {
             let left_out = left_out.into_iter().collect();
             self.tell(now, Status::GROUP_CONSTRUCT_ABORT, leader, id, left_out, Vec::new());

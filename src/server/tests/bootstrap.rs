@@ -211,6 +211,40 @@ fn a_strangers_group_takes_nobody_who_does_not_name_the_stranger() {
     assert_eq!(rig.server.open_request_count(), 0);
 }
 
+/// Found by the simulation (seed 11443): who had yet to come to one group as a member was taken there when it came to lead another of
+/// that name, and who led with it waited for it in vain.
+#[test]
+fn a_leader_is_in_the_group_that_it_leads_and_not_taken_to_another_of_that_name() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    assert_eq!(rig.request(peers[0], construct(&[proc(0)], &[leaders(1), adding(&[proc(1)])])), []);
+    assert_eq!(rig.request(peers[1], construct(&[proc(1)], &[leaders(2)])), []);
+    let outputs = rig.request(peers[2], construct(&[proc(2)], &[leaders(2)]));
+    assert_eq!(formed(&outputs), (vec![peers[1], peers[2]], [1, 2].map(proc).to_vec()));
+    let outputs = rig.request(peers[1], construct(&[], &[]));
+    assert_eq!(formed(&outputs), (vec![peers[0], peers[1]], [0, 1].map(proc).to_vec()));
+    assert_eq!(rig.server.open_request_count(), 0);
+}
+
+/// Found by the simulation (seed 45): who had gone on to another group of that name, and ended it, was taken for one who ends the first,
+/// and the members of the other waited for it in vain.
+#[test]
+fn who_has_gone_on_to_another_group_of_that_name_ends_that_one() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    for group in [[0, 1], [1, 2]] {
+        group.iter().for_each(|&rank| drop(rig.request(peers[rank as usize], construct(&group.map(proc), &[]))));
+    }
+    let mut end = |rank: usize| {
+        let (id, procs) = (Some(Text::from("g")), Vec::new());
+        statuses(
+            &rig.request(peers[rank], Request::GroupDestruct(Group { command: 28, id, procs, directives: Vec::new() })),
+        )
+    };
+    assert_eq!((end(0), end(1)), (vec![], vec![]));
+    assert_eq!(end(2), [(peers[1], Status::SUCCESS), (peers[2], Status::SUCCESS)]);
+}
+
 /// The operation of one's own user was with the host, and a stranger had opened the next one of that set and name: whoever did
 /// not name the stranger was taken there, because the two were told apart by their signature alone.
 #[test]

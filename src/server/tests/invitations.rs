@@ -238,7 +238,8 @@ fn who_has_accepted_and_ended_is_not_told_that_it_is_left_out() {
     }
 }
 
-/// The leader told it what its server had told it already: in the reference's releases the second word ends a new join of that name.
+/// The leader told it what its server had told it already: in the reference's releases the second word ends a new join of that name. And
+/// a leader that ended between its two words left it untold: the first says all, and the server passes it on.
 #[test]
 fn who_declined_and_accepts_then_is_told_once_that_it_is_left_out() {
     for is_heard in [true, false] {
@@ -258,10 +259,11 @@ fn who_declined_and_accepts_then_is_told_once_that_it_is_left_out() {
             rig.request(peers[rank as usize], request);
         }
         let mut heard = Vec::new();
-        for (status, info) in invitation.announcements(&invitation.conclude(true), None) {
+        for (status, info) in invitation.announcements(&invitation.conclude(true), None, true) {
             let range = range::RANGE_CUSTOM;
             heard.extend(told(&rig.request(peers[0], Request::Notify(Notify { status, range, info }))));
         }
+        heard.extend(told(&rig.lose(peers[0])));
         let expected =
             [(peers[1], Status::GROUP_CONSTRUCT_COMPLETE, None), (peers[2], Status::GROUP_CONSTRUCT_ABORT, None)];
         assert_eq!(heard, expected, "its leader has heard its second answer: {is_heard}");

@@ -331,6 +331,24 @@ fn of_those_who_volunteer_for_an_invitation_on_several_nodes_the_lowest_leads() 
     assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
 }
 
+/// The place was kept for a minute for one whose invitation had been made and was over, and nobody could take it.
+#[test]
+fn a_successor_that_has_told_how_it_ended_before_the_news_of_the_leaders_end_leaves_no_place() {
+    let invited = [0, 1, 2, 4].map(proc);
+    for end in [Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT] {
+        let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+        let peers = job(&mut rig, 5, 3);
+        rig.host(from_elsewhere(Status::GROUP_INVITED, &proc(3), &invited));
+        for status in [Status::GROUP_LEADER_SELECTED, Status::GROUP_INVITED, end] {
+            rig.host(from_elsewhere(status, &proc(4), &invited));
+        }
+        rig.host(from_elsewhere(Status::PROC_TERMINATED, &proc(3), &invited));
+        let held = |what: &str| rig.server.holdings().iter().find(|(name, _)| *name == what).map(|(_, count)| *count);
+        assert_eq!((held("invitation"), held("invitation without a leader")), (Some(0), Some(0)), "{end}");
+        assert_eq!(told(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3))), []);
+    }
+}
+
 /// The end of a leader who had declared itself later took the successor's place away, and a selection that came before the failure
 /// was forgotten.
 #[test]
