@@ -74,6 +74,8 @@ struct Arrival {
     /// Another of the process's requests had come before; perhaps in an earlier life of it.
     had_contributed: bool,
     had_departed: bool,
+    /// It has started the operation's clock.
+    has_timed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,7 +356,8 @@ impl Gathering {
     fn join(&mut self, peer: PeerId, tag: Tag, process: u32, deadline: Option<Time>) {
         let had_contributed = !self.contributed.insert(process);
         let had_departed = self.departed.remove(&process);
-        self.waiting.insert(peer, Arrival { tag, process, had_contributed, had_departed });
+        let has_timed = deadline.is_some() && self.due.is_none();
+        self.waiting.insert(peer, Arrival { tag, process, had_contributed, had_departed, has_timed });
         self.deadline = self.deadline.or(deadline);
         self.due = self.due.or(deadline);
     }
@@ -365,6 +368,9 @@ impl Gathering {
         }
         if arrival.had_departed {
             self.departed.insert(arrival.process);
+        }
+        if arrival.has_timed {
+            (self.deadline, self.due) = (None, None);
         }
     }
 }
@@ -396,5 +402,18 @@ mod tests {
         let operation = all.handed_over(SERVER, &fence, UpcallId(1)).unwrap();
         assert_eq!(operation.missing(), BTreeSet::from([0]));
         assert_eq!(operation.departed, BTreeSet::from([1]));
+    }
+
+    /// Seed 6744 of eight ranks on two nodes: those who came later were to be answered by a clock that nobody had started.
+    #[test]
+    fn a_refusal_takes_back_the_clock_that_it_would_have_started() {
+        let mut all = Gatherings::default();
+        let fence = signature(Kind::Fence, &[]);
+        let both = || Local { expected: BTreeSet::from([0, 1]), is_defined: true, ..Local::default() };
+        let soon = Some(Time::ZERO + std::time::Duration::from_secs(1));
+        assert_eq!(all.arrive(SERVER, fence.clone(), (PeerId(1), Tag(1), 0), None, both), None);
+        assert_eq!(all.arrive(SERVER, fence.clone(), (PeerId(2), Tag(1), 1), soon, both), soon);
+        all.replied(PeerId(2), Tag(1), Status::ERR_OUT_OF_RESOURCE, true);
+        assert_eq!(all.arrive(SERVER, fence, (PeerId(3), Tag(1), 1), None, both), None);
     }
 }
