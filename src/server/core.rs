@@ -179,14 +179,14 @@ impl<S: Publish> Server<S> {
         }
         let is_full = self.outputs.open_requests_of(id) >= self.config.limits.requests_per_peer_max;
         let ticket = self.outputs.accept(id, tag);
-        match self.with_members(request, &proc) {
+        match request {
             Request::JobInfo => self.job_info(now, ticket, &proc),
             Request::StoreFallback(_) => self.store_fallback(now, ticket, &proc),
             Request::Commit(commit) => self.commit(now, ticket, &proc, commit),
             Request::Finalize => self.finalize(now, ticket, &proc),
             _ if is_full => self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE),
             Request::Fence(fence) => self.fence(now, ticket, proc, fence),
-            Request::Get(get) => self.get(now, ticket, &proc, get),
+            Request::Get(get) => self.get(now, ticket, get),
             Request::Abort(abort) => self.abort(now, ticket, proc, abort),
             Request::Notify(notify) => self.notify(now, ticket, proc, notify),
             Request::RegisterEvents(events) => self.register_events(now, ticket, events),

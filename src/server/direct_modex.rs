@@ -19,7 +19,7 @@ impl<S: Publish> Server<S> {
     pub(super) fn direct_modex_request(&mut self, now: Time, ticket: CallTicket, request: DirectModexRequest) {
         let DirectModexRequest { proc, key, timeout } = request;
         let directives = GetDirectives { timeout, ..GetDirectives::default() };
-        self.ask(now, Asker::Host(ticket), Wanted::new(proc, key, directives));
+        self.ask(now, Asker::Host(ticket), Wanted { proc, key, directives });
     }
 
     /// Asks the host for data, or joins whoever has asked for the same.
@@ -85,8 +85,7 @@ impl<S: Publish> Server<S> {
             let Some(waiter) = self.take_wait(wait) else { continue };
             match waiter.asker {
                 Asker::Peer(ticket) if has(&waiter.wanted) => {
-                    let proc = waiter.wanted.named.as_ref().unwrap_or(&fetch.proc).clone();
-                    let data = RankData { proc, entries: entries.to_vec() };
+                    let data = RankData { proc: fetch.proc.clone(), entries: entries.to_vec() };
                     self.outputs.reply(ticket, Reply::Data(vec![data]));
                 }
                 Asker::Own(ticket) if has(&waiter.wanted) => {

@@ -69,13 +69,19 @@ impl<S: Publish> Server<S> {
         let proto::Notify { status, range, mut info } = notify;
         // What a relaying server appended is not for the host.
         info.retain(|info| info.key.as_str() != RELAYED);
+        let origin = match self.put_members(&mut info, &source) {
+            // The sender could not know that it is among them, and has not told its own handlers.
+            Ok(true) => None,
+            Ok(false) => Some(ticket.peer()),
+            Err(status) => return self.outputs.reply_status(ticket, status),
+        };
         let event = Event { status, source: Some(source), range, info };
         if !is_addressed(&event) {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
         let stays_here = matches!(range, range::RANGE_LOCAL | range::RANGE_PROC_LOCAL) || event.stays_local();
         let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
-        self.distribute(now, &event, Some(ticket.peer()));
+        self.distribute(now, &event, origin);
         self.note_group_event(now, &event, Some(ticket.peer()));
         if stays_here || !has_host {
             let is_lost = range == range::RANGE_RM && !has_host;

@@ -64,6 +64,10 @@ impl<S: Publish> Server<S> {
         if procs.is_empty() || channels & OUTPUT_CHANNELS == 0 {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
+        let procs = match self.with_members(procs, &requester.proc) {
+            Ok(procs) => procs,
+            Err(status) => return self.outputs.reply_status(ticket, status),
+        };
         if !self.has_room_for_pull(&requester.proc, procs.len()) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }

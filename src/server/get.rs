@@ -41,12 +41,8 @@ enum For {
 }
 
 impl<S: Publish> Server<S> {
-    pub(super) fn get(&mut self, now: Time, ticket: Ticket, caller: &ProcId, get: proto::Get) {
+    pub(super) fn get(&mut self, now: Time, ticket: Ticket, get: proto::Get) {
         let proto::Get { proc, directives, key } = get;
-        let (proc, named) = match self.member_named(&proc, caller) {
-            Some(member) => (member, Some(proc)),
-            None => (proc, None),
-        };
         let is_of_job = proc.rank == Rank::Wildcard
             && self.peers.get(ticket.peer()).is_some_and(|peer| peer.proc.namespace == proc.namespace);
         if is_of_job && key.as_ref().is_some_and(|key| key.as_str() == TOPOLOGY) {
@@ -57,7 +53,7 @@ impl<S: Publish> Server<S> {
         }
         let Some(ticket) = self.answer_about_sets(ticket, &proc, key.as_ref(), &directives) else { return };
         let read = GetDirectives::read(&directives, key.as_ref());
-        let wanted = Wanted { named, ..Wanted::new(proc, key, read) };
+        let wanted = Wanted { proc, key, directives: read };
         let asker = self.answer_from_inventories(Asker::Peer(ticket), &wanted, &directives);
         if let Some(asker) = asker {
             self.ask(now, asker, wanted);
@@ -76,7 +72,7 @@ impl<S: Publish> Server<S> {
     pub(super) fn get_for_host(&mut self, now: Time, ticket: CallTicket, get: OwnGet) {
         let OwnGet { proc, directives, key } = get;
         let read = GetDirectives::read(&directives, key.as_ref());
-        let wanted = Wanted::new(proc, key, read);
+        let wanted = Wanted { proc, key, directives: read };
         let asker = self.answer_from_inventories(Asker::Own(ticket), &wanted, &directives);
         let asker = asker.and_then(|asker| self.answer_own_from_topology(asker, &wanted, &directives));
         if let Some(asker) = asker {
@@ -204,10 +200,6 @@ impl<S: Publish> Server<S> {
     /// What is sent to a peer. One that reads the segment of its own namespace is only told to look again.
     fn payload(&self, id: PeerId, wanted: &Wanted) -> Result<Vec<RankData>, LookupError> {
         let Some(peer) = self.peers.get(id) else { return Ok(Vec::new()) };
-        if let Some(named) = &wanted.named {
-            // It looks under that name, where no segment is.
-            return Ok(vec![RankData { proc: named.clone(), entries: self.entries(wanted, For::Peer)? }]);
-        }
         let is_own = peer.proc.namespace == wanted.proc.namespace;
         // What a job was told of another session is in that job's segment.
         if is_own && peer.store == StoreOffer::Segment && !wanted.directives.realm.is_of_session() {

@@ -50,6 +50,10 @@ impl<S: Publish> Server<S> {
         if let Some(info) = self.number_for_group(&requester.proc, &control) {
             return self.outputs.reply(ticket, Reply::Infos(vec![info]));
         }
+        control.targets = match self.with_members(control.targets, &requester.proc) {
+            Ok(targets) => targets,
+            Err(status) => return self.outputs.reply_status(ticket, status),
+        };
         match self.take_cleanup(&requester, &control.targets, &mut control.directives) {
             Ok(Taken::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),
             Ok(Taken::Nothing | Taken::Part) => {

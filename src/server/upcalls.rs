@@ -54,6 +54,10 @@ impl<S: Publish> Server<S> {
         }
         let object = self.registry.client(&requester).map_or(0, |client| client.object);
         let proto::Abort { status, message, procs } = abort;
+        let procs = match self.with_members(procs, &requester) {
+            Ok(procs) => procs,
+            Err(status) => return self.outputs.reply_status(ticket, status),
+        };
         let upcall = Upcall::Abort(AbortUpcall { requester, object, status, message, procs });
         self.ask_host(now, Purpose::Abort(ticket), upcall);
     }

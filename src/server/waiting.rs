@@ -16,15 +16,9 @@ pub(super) struct Wanted {
     pub(super) proc: ProcId,
     pub(super) key: Option<Key>,
     pub(super) directives: GetDirectives,
-    /// How it is named by who asks, where that is its rank in a group.
-    pub(super) named: Option<ProcId>,
 }
 
 impl Wanted {
-    pub(super) const fn new(proc: ProcId, key: Option<Key>, directives: GetDirectives) -> Self {
-        Self { proc, key, directives, named: None }
-    }
-
     /// Whether the answer is fixed when the job starts, so that there is nothing to wait for in a known job.
     pub(super) fn is_static(&self) -> bool {
         self.proc.rank == Rank::Wildcard

@@ -18,6 +18,49 @@ pub(in crate::server) struct Groups {
     last_number: u64,
 }
 
+/// What the names of groups mean to one caller. Each is looked up once.
+#[derive(Debug)]
+pub(in crate::server) struct Names<'a> {
+    groups: &'a Groups,
+    registry: &'a Registry,
+    caller: &'a ProcId,
+    known: BTreeMap<Namespace, Option<&'a Group>>,
+}
+
+impl Names<'_> {
+    /// The processes that an entry stands for: none where the group has no such rank. `None`: it names no group.
+    pub(in crate::server) fn members(&mut self, named: &ProcId) -> Option<&[ProcId]> {
+        if self.groups.groups.is_empty() {
+            return None;
+        }
+        let group = match self.known.get(&named.namespace) {
+            Some(known) => *known,
+            None => {
+                let found = self.find(&named.namespace);
+                self.known.insert(named.namespace.clone(), found);
+                found
+            }
+        }?;
+        Some(match named.rank.process().map(usize::try_from) {
+            Some(Ok(position)) => group.members.get(position).map(std::slice::from_ref).unwrap_or_default(),
+            _ => &group.members,
+        })
+    }
+}
+
+impl<'a> Names<'a> {
+    fn find(&self, namespace: &Namespace) -> Option<&'a Group> {
+        if self.registry.job(namespace).is_some() {
+            return None;
+        }
+        let id = Text::from(namespace.as_str());
+        let user = self.registry.client(self.caller).map(|client| client.credentials.uid);
+        let is_of_user = |group: &&Group| user.is_some_and(|user| group.users.contains(&user));
+        let groups: &'a Groups = self.groups;
+        groups.of_member(&id, self.caller).or_else(|| groups.groups.get(&id)?.iter().find(is_of_user))
+    }
+}
+
 /// One group.
 #[derive(Debug)]
 pub(in crate::server) struct Group {
@@ -44,24 +87,17 @@ impl Groups {
         caller: &ProcId,
         procs_max: usize,
     ) -> Vec<ProcId> {
-        if self.groups.is_empty() {
-            return procs;
-        }
-        let user = registry.client(caller).map(|client| client.credentials.uid);
-        let is_of_user = |group: &&Group| user.is_some_and(|user| group.users.contains(&user));
-        let named = |id: &Text| self.of_member(id, caller).or_else(|| self.groups.get(id)?.iter().find(is_of_user));
-        let group_of = |namespace: &Namespace| match registry.job(namespace) {
-            Some(_) => None,
-            None => named(&Text::from(namespace.as_str())),
-        };
-        let members_of = |proc: ProcId| match group_of(&proc.namespace) {
-            Some(group) => match proc.rank.process().map(usize::try_from) {
-                Some(Ok(position)) => group.members.get(position).cloned().into_iter().collect(),
-                _ => group.members.clone(),
-            },
+        let mut names = self.names(registry, caller);
+        let members_of = |proc: ProcId| match names.members(&proc) {
+            Some(members) => members.to_vec(),
             None => vec![proc],
         };
         procs.into_iter().flat_map(members_of).take(procs_max).collect()
+    }
+
+    /// What the names of groups mean to a caller.
+    pub(in crate::server) const fn names<'a>(&'a self, registry: &'a Registry, caller: &'a ProcId) -> Names<'a> {
+        Names { groups: self, registry, caller, known: BTreeMap::new() }
     }
 
     /// A context number for a group, where no host has given one: unique among those of this server.

@@ -22,7 +22,7 @@ pub(super) struct Invited {
     /// The leader's library leaves it to the server to tell the members.
     pub(super) is_told_here: bool,
     /// Who has accepted at some time, and waits for what comes of it.
-    waiting: BTreeSet<ProcId>,
+    pub(super) waiting: BTreeSet<ProcId>,
     /// Who is said to lead, before it was heard that the leader has ended.
     foretold: Option<ProcId>,
     /// Who of these has told already how its own invitation ended.
@@ -93,12 +93,13 @@ impl Invitations {
         self.open.extract_if(.., is_over).map(|((_, id), invited)| (id, invited)).collect()
     }
 
-    /// A leader has told how it ended. Gives who waits for that. It may have taken the place of one whose end is not heard of yet.
-    pub(super) fn close(&mut self, leader: &ProcId, id: &Text) -> BTreeSet<ProcId> {
+    /// A leader has told how it ended. Gives its invitation, if there was one. It may have taken the place of one whose end is not heard of
+    /// yet.
+    pub(super) fn close(&mut self, leader: &ProcId, id: &Text) -> Option<Invited> {
         let others =
             self.open.iter_mut().filter(|((_, name), invited)| name == id && invited.foretold.as_ref() == Some(leader));
         others.for_each(|(_, invited)| invited.concluded = Some(leader.clone()));
-        self.open.remove(&(leader.clone(), id.clone())).map(|invited| invited.waiting).unwrap_or_default()
+        self.open.remove(&(leader.clone(), id.clone()))
     }
 
     /// A process has ended: whom it keeps waiting.

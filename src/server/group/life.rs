@@ -171,10 +171,11 @@ impl<S: Publish> Server<S> {
                 }
             }
             (status @ (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT), Some(id)) => {
-                let waiting = self.invitations.close(source, &id);
+                let invited = self.invitations.close(source, &id);
                 self.vacancies.close(&id, source);
-                if status == Status::GROUP_CONSTRUCT_COMPLETE && !comes_from_elsewhere {
-                    self.tell_left_out(now, event, source, &id, waiting);
+                let is_formed_here = status == Status::GROUP_CONSTRUCT_COMPLETE && !comes_from_elsewhere;
+                if let Some(invited) = invited.filter(|_| is_formed_here) {
+                    self.tell_left_out(now, event, source, &id, &invited);
                 }
             }
             (Status::GROUP_LEADER_SELECTED, Some(id)) if is_about_source => self.note_leader(now, &id, source),
@@ -262,25 +263,27 @@ impl<S: Publish> Server<S> {
     /// There is a group, without some whose yes went by here before the word of it: it may have reached the leader too late. And without
     /// those whom its leader names: it may not live long enough to tell them itself. Whoever the word is meant for, or names as a
     /// member, hears nothing else from here.
-    fn tell_left_out(
-        &mut self,
-        now: Time,
-        complete: &Event,
-        leader: &ProcId,
-        id: &Text,
-        mut left_out: BTreeSet<ProcId>,
-    ) {
+    fn tell_left_out(&mut self, now: Time, complete: &Event, leader: &ProcId, id: &Text, invited: &Invited) {
         let named = |key: &str| -> BTreeSet<ProcId> {
             let lists = complete.info.iter().filter(|info| info.key.as_str() == key);
             lists.filter_map(|info| super::membership_in(&info.value)).flatten().collect()
         };
         let members = named(keys::GROUP_MEMBERSHIP.name());
         let job = |proc: &ProcId| ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
-        left_out.extend(named(proto::GROUP_LEFT_OUT));
-        left_out
-            .retain(|proc| !members.contains(proc) && !members.contains(&job(proc)) && !complete.is_meant_for(proc));
+        let hearers: BTreeSet<&ProcId> = complete.targets().into_iter().collect();
+        let hears = |proc: &ProcId| match complete.range {
+            range::RANGE_CUSTOM => hearers.contains(proc) || hearers.contains(&job(proc)),
+            _ => complete.is_meant_for(proc),
+        };
+        // Nobody is told of an invitation that it never had.
+        let named_out = named(proto::GROUP_LEFT_OUT);
+        let asked = invited.answers.iter().map(|(proc, _)| proc);
+        let is_left_out = |proc: &&ProcId| {
+            let waits = invited.waiting.contains(*proc) || named_out.contains(*proc);
+            waits && !members.contains(*proc) && !members.contains(&job(proc)) && !hears(proc)
+        };
+        let left_out: Vec<ProcId> = asked.filter(is_left_out).cloned().collect();
         if !left_out.is_empty() {
-            let left_out = left_out.into_iter().collect();
             self.tell(now, Status::GROUP_CONSTRUCT_ABORT, leader, id, left_out, Vec::new());
         }
     }

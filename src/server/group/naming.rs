@@ -1,72 +1,70 @@
-//! Groups' names in other requests than those about groups: whoever is in a group may name its members by their ranks in it. The
-//! host never sees such a name (PMIx Standard, "Process Sets and Groups").
+//! Groups' names in requests that are not about groups: whoever names members of a group by their ranks in it means the processes
+//! (PMIx Standard, "Process Sets and Groups"). A Get names its process by the job's rank alone: what it finds is kept under that name.
+
+use std::collections::BTreeSet;
 
 use crate::gds::Publish;
 use crate::keys;
-use crate::proto::{JobControl, Request};
 use crate::server::core::Server;
-use crate::types::{DataArray, DataType, Info, ProcId, Value};
+use crate::types::{DataArray, DataType, Info, ProcId, Status, Value};
 
 impl<S: Publish> Server<S> {
-    /// A request with the members of groups in the place of the groups.
-    pub(in crate::server) fn with_members(&self, mut request: Request, caller: &ProcId) -> Request {
-        match &mut request {
-            Request::Abort(abort) => self.put_members(&mut abort.procs, caller),
-            Request::JobControl(JobControl { targets, .. }) => self.put_members(targets, caller),
-            Request::Notify(notify) => {
-                let names_processes = |info: &&mut Info| NAMING_PROCESSES.contains(&info.key.as_str());
-                for info in notify.info.iter_mut().filter(names_processes) {
-                    self.put_members_in(&mut info.value, caller);
+    /// Processes that a request names, each once, with the members of groups in the place of the groups. A rank that a group does not
+    /// have stays as it is named: nobody at all may stand for everybody.
+    pub(in crate::server) fn with_members(&self, procs: Vec<ProcId>, caller: &ProcId) -> Result<Vec<ProcId>, Status> {
+        let mut names = self.groups.names(&self.registry, caller);
+        if !procs.iter().any(|named| names.members(named).is_some_and(|members| !members.is_empty())) {
+            return Ok(procs);
+        }
+        let mut seen = BTreeSet::new();
+        let mut all = Vec::new();
+        for named in procs {
+            let members = names.members(&named).filter(|members| !members.is_empty());
+            for proc in members.unwrap_or(std::slice::from_ref(&named)) {
+                if all.len() >= self.config.limits.participants_max {
+                    return Err(Status::ERR_OUT_OF_RESOURCE);
+                }
+                if seen.insert(proc.clone()) {
+                    all.push(proc.clone());
                 }
             }
-            _ => {}
         }
-        request
+        Ok(all)
     }
 
-    /// The process that is named by its rank in a group; `None`: no group is named.
-    pub(in crate::server) fn member_named(&self, named: &ProcId, caller: &ProcId) -> Option<ProcId> {
-        named.rank.process()?;
-        let mut member = vec![named.clone()];
-        self.put_members(&mut member, caller);
-        member.pop().filter(|member| member != named)
-    }
-
-    /// A rank that the group does not have stays as it is named: nobody at all may stand for everybody.
-    fn put_members(&self, procs: &mut Vec<ProcId>, caller: &ProcId) {
-        let procs_max = self.config.limits.participants_max;
-        let members = |named: ProcId| {
-            let members = self.groups.translate(&self.registry, vec![named.clone()], caller, procs_max);
-            if members.is_empty() { vec![named] } else { members }
-        };
-        *procs = std::mem::take(procs).into_iter().flat_map(members).take(procs_max).collect();
-    }
-
-    fn put_members_in(&self, value: &mut Value, caller: &ProcId) {
-        let named: Option<Vec<ProcId>> = match value {
-            Value::Proc(proc) => Some(vec![ProcId::clone(proc)]),
-            // An array with something else in it is left to those who judge it.
-            Value::DataArray(array) => array.elements.iter().map(proc_in).collect(),
-            _ => None,
-        };
-        let Some(named) = named else { return };
-        let mut members = named.clone();
-        self.put_members(&mut members, caller);
-        if members == named {
-            return;
-        }
-        *value = match members.as_slice() {
-            [member] if matches!(value, Value::Proc(_)) => Value::from(member.clone()),
-            _ => {
-                let elements = members.into_iter().map(Value::from).collect();
-                Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
+    /// The same in the infos of an event that name processes. Gives whether there was a group's name.
+    pub(in crate::server) fn put_members(&self, infos: &mut [Info], caller: &ProcId) -> Result<bool, Status> {
+        let mut is_changed = false;
+        // Said twice it would be written out twice, and more often.
+        let mut open = NAMING_PROCESSES.to_vec();
+        for info in infos {
+            let Some(place) = open.iter().position(|key| *key == info.key.as_str()) else { continue };
+            open.swap_remove(place);
+            let Some(named) = procs_in(&info.value) else { continue };
+            let members = self.with_members(named.clone(), caller)?;
+            if members == named {
+                continue;
             }
-        };
+            is_changed = true;
+            info.value = match (members.as_slice(), &info.value) {
+                ([member], Value::Proc(_)) => Value::from(member.clone()),
+                _ => {
+                    let elements = members.into_iter().map(Value::from).collect();
+                    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
+                }
+            };
+        }
+        Ok(is_changed)
     }
 }
 
-fn proc_in(value: &Value) -> Option<ProcId> {
-    if let Value::Proc(proc) = value { Some(ProcId::clone(proc)) } else { None }
+/// The processes that a value names, if it names nothing else.
+fn procs_in(value: &Value) -> Option<Vec<ProcId>> {
+    let proc_in = |value: &Value| if let Value::Proc(proc) = value { Some(ProcId::clone(proc)) } else { None };
+    match value {
+        Value::DataArray(array) => array.elements.iter().map(proc_in).collect(),
+        one => Some(vec![proc_in(one)?]),
+    }
 }
 
 /// What events name processes with.

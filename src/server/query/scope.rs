@@ -91,7 +91,7 @@ impl<'a> Asking<'a> {
         hardware: Hardware<'a>,
     ) -> Self {
         let proc = ProcId { namespace: scope.namespace.clone(), rank: scope.rank };
-        let wanted = Wanted::new(proc.clone(), None, GetDirectives::read(qualifiers, None));
+        let wanted = Wanted { proc: proc.clone(), key: None, directives: GetDirectives::read(qualifiers, None) };
         Self { peer, requester, scope, qualifiers, hardware, wanted, meant: proc }
     }
 

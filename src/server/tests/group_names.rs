@@ -2,20 +2,17 @@
 
 use super::harness::*;
 use crate::events::Event;
-use crate::proto::{Abort, Group, JobControl, Notify, RankData, RegisterEvents, Reply, Request};
-use crate::server::{Capabilities, HostReply, Output, PeerId, StoreOffer, Upcall};
+use crate::proto::{Abort, Group, IofPull, JobControl, Notify, RegisterEvents, Request};
+use crate::server::{Capabilities, Output, PeerId, Upcall};
 use crate::types::codes::range;
-use crate::types::{DataArray, DataType, Info, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{DataArray, DataType, Info, ProcId, Rank, Status, Text, Value};
 
 const CODE: Status = Status::from_raw(-1001);
 
 /// Three processes of five are here, and the last two of them are in group "g".
 fn rig() -> (Rig, Vec<PeerId>) {
-    let capabilities = Capabilities::ABORT
-        | Capabilities::JOB_CONTROL
-        | Capabilities::NOTIFY_EVENT
-        | Capabilities::DIRECT_MODEX
-        | Capabilities::FENCE;
+    let capabilities =
+        Capabilities::ABORT | Capabilities::JOB_CONTROL | Capabilities::NOTIFY_EVENT | Capabilities::IOF_PULL;
     let mut rig = Rig::new(capabilities);
     let peers = rig.job(5, 3);
     let (id, procs) = (Some(Text::from("g")), vec![proc(1), proc(2)]);
@@ -39,16 +36,19 @@ fn told(outputs: &[Output]) -> Vec<PeerId> {
 }
 
 #[test]
-fn the_host_never_sees_a_groups_name() {
+fn the_host_is_told_of_members_by_their_own_names() {
     let (mut rig, peers) = rig();
     let named = || vec![member(1), proc(4), member(Rank::Wildcard)];
-    let meant = [proc(2), proc(4), proc(1), proc(2)];
+    let meant = [proc(2), proc(4), proc(1)];
     let abort = Request::Abort(Abort { status: Status::ERROR, message: None, procs: named() });
     let Upcall::Abort(abort) = upcall(&rig.request(peers[1], abort)).1 else { panic!("no abort") };
     assert_eq!(abort.procs, meant);
     let control = Request::JobControl(JobControl { targets: named(), directives: vec![flag("pmix.jctrl.kill")] });
     let Upcall::JobControl(control) = upcall(&rig.request(peers[1], control)).1 else { panic!("no control") };
     assert_eq!(control.targets, meant);
+    let pull = IofPull { procs: named(), directives: Vec::new(), channels: 2, local_id: None };
+    let Upcall::IofPull(pull) = upcall(&rig.request(peers[1], Request::IofPull(pull))).1 else { panic!("no pull") };
+    assert_eq!(pull.procs, meant);
     // Without targets it would be about the whole job.
     let control = JobControl { targets: vec![member(7)], directives: vec![flag("pmix.jctrl.kill")] };
     let Upcall::JobControl(control) = upcall(&rig.request(peers[1], Request::JobControl(control))).1 else {
@@ -75,37 +75,31 @@ fn an_event_for_members_reaches_them() {
     }
 }
 
+/// A member that tells its whole group is one of those told: by its own name for the group its library could not see that.
 #[test]
-fn a_members_value_comes_under_the_name_that_was_asked() {
+fn a_member_hears_what_it_tells_its_group() {
     let (mut rig, peers) = rig();
-    let reader = rig.join(&proc(1), StoreOffer::Segment);
-    let found = |outputs: &[Output], peer| {
-        let expected = RankData { proc: member(1), entries: vec![kval("a", 7)] };
-        assert_eq!(replies(outputs).into_iter().find(|(to, _)| *to == peer), Some((peer, Reply::Data(vec![expected]))));
+    let wish = RegisterEvents { codes: vec![CODE], directives: Vec::new() };
+    peers.iter().for_each(|&peer| drop(rig.request(peer, Request::RegisterEvents(wish.clone()))));
+    let mut tell = |named| {
+        let notify = Notify { status: CODE, range: range::RANGE_CUSTOM, info: vec![targets(&[named])] };
+        told(&rig.request(peers[1], Request::Notify(notify)))
     };
-    // One waits until there is something, the other comes then.
-    assert_eq!(rig.request(reader, get(&member(1), Some("a"), &[])), []);
-    found(&rig.put(peers[2], Scope::Global, "a", 7), reader);
-    found(&rig.request(peers[0], get(&member(1), Some("a"), &[])), peers[0]);
-    let outputs = rig.request(peers[0], get(&member(2), Some("a"), &[]));
-    let Upcall::DirectModex { proc, .. } = upcall(&outputs).1 else { panic!("no question") };
-    assert_eq!(proc, member(2), "there is no third member");
+    assert_eq!(tell(member(Rank::Wildcard)), peers[1..]);
+    assert_eq!(tell(everybody()), [peers[0], peers[2]], "what it could see it has told itself");
 }
 
+/// A few bytes each would be written out as a whole group each.
 #[test]
-fn a_member_elsewhere_is_asked_for_by_its_own_name() {
+fn a_group_is_written_out_once() {
     let (mut rig, peers) = rig();
-    let (id, procs) = (Some(Text::from("far")), vec![proc(0), proc(4)]);
-    rig.host(crate::server::HostCall::Capabilities(Capabilities::GROUP | Capabilities::DIRECT_MODEX));
-    let construct = Request::GroupConstruct(Group { command: 24, id, procs, directives: Vec::new() });
-    let (id, _) = upcall(&rig.request(peers[0], construct));
-    rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info: Vec::new() });
-    let far = ProcId::new(namespace("far"), 1);
-    let (id, question) = upcall(&rig.request(peers[0], get(&far, Some("a"), &[])));
-    assert!(matches!(question, Upcall::DirectModex { proc: asked, .. } if asked == proc(4)));
-    let outputs = rig.complete(id, HostReply::DirectModex(vec![kval("a", 9)]));
-    let expected = RankData { proc: far, entries: vec![kval("a", 9)] };
-    assert_eq!(replies(&outputs), [(peers[0], Reply::Data(vec![expected]))]);
+    let info = vec![Info::new(key("pmix.evproc"), member(Rank::Wildcard)); 3];
+    let notify = Notify { status: CODE, range: range::RANGE_SESSION, info };
+    let Upcall::NotifyEvent(event) = upcall(&rig.request(peers[0], Request::Notify(notify))).1 else {
+        panic!("no event")
+    };
+    let named = member(Rank::Wildcard);
+    assert_eq!(event.affected(), [&proc(1), &proc(2), &named, &named]);
 }
 
 /// What an event tells of itself stays as it is where no group is named.

@@ -270,6 +270,21 @@ fn who_declined_and_accepts_then_is_told_once_that_it_is_left_out() {
     }
 }
 
+/// Whoever said so could have anybody told of an invitation that nobody had, and a list of any length looked through for each.
+#[test]
+fn only_who_was_asked_can_be_left_out() {
+    let complete = || {
+        let mut complete = event(Status::GROUP_CONSTRUCT_COMPLETE, Some("g"), &[proc(0)]);
+        let Request::Notify(said) = &mut complete else { panic!() };
+        said.info.push(Info::new(key(crate::proto::GROUP_LEFT_OUT), procs(&[1, 2].map(proc))));
+        complete
+    };
+    let (mut rig, peers) = invited_by_0(&[2]);
+    assert_eq!(aborts(&rig.request(peers[0], complete())), [vec![proc(2)]]);
+    assert_eq!(aborts(&rig.request(peers[0], complete())), [vec![]; 0], "it is over");
+    assert_eq!(aborts(&rig.request(peers[1], complete())), [vec![]; 0], "it has asked nobody");
+}
+
 /// Ranks 0 to 2 are here, 3 and another job's process are not; rank 0 has asked these, and the stranger, and tells itself how it ends.
 fn invited_by_0(ranks: &[u32]) -> (Rig, Vec<PeerId>) {
     let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
