@@ -59,7 +59,8 @@ impl World {
 
     /// Who has accepted is told that its leader has ended.
     pub(super) fn check_loss(&mut self, process: u32, party: &PartyId) {
-        if self.parties.all.get(party).is_some_and(|known| !known.has_lost_leader) {
+        let goes_on = self.parties.all.get(party).is_some_and(|known| !known.has_lost_leader);
+        if goes_on && !self.parties.had_left_earlier(party) {
             let what = format!("process {process} is told that {} has ended", party.0);
             self.rules.breaks(Rule::Membership, || what);
         }

@@ -288,6 +288,13 @@ impl Parties {
         self.about(proc).any(|((_, name), party)| name == id && party.left.contains(proc))
     }
 
+    /// Whether the news of the leader's end may be that of an earlier life of it, in which it had been asked to another group of
+    /// that name: nothing in it tells them apart.
+    pub(super) fn had_left_earlier(&self, (leader, id): &PartyId) -> bool {
+        let mut others = self.about(leader).filter(|((of, name), _)| name == id && of != leader);
+        others.any(|(_, party)| party.left_early.contains(leader))
+    }
+
     /// A process offers to lead in the place of another.
     pub(super) fn volunteers(&mut self, proc: &ProcId) {
         self.gone.remove(proc);

@@ -25,9 +25,10 @@ fn small_worlds_with_all_faults_keep_all_rules() {
 /// time was over when it was let go on had not asked, so that its server had not failed it; events do not reach whoever is
 /// leaving; who had taken a leader's place and has gone makes room for a higher one; a leader whose word was lost on the way has
 /// left its place; an event that has reached a process is not kept for its next life; who leaves one group of a name has left both for
-/// those who hear of it.
+/// those who hear of it; a leader's end of which somebody hears may be that of an earlier life, as one who was asked.
 #[test]
 fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
+    let lives = Faults::REORDER | Faults::DUPLICATE | Faults::INLINE | Faults::LATE | Faults::FLOOD | Faults::EXEC;
     let refused = Faults::DELAY | Faults::REFUSE | Faults::FLOOD | Faults::EXEC;
     let successors = Faults::INLINE | Faults::EXEC | Faults::CLONE | Faults::UNREGISTERED;
     for (seed, nodes, faults, faults_max) in [
@@ -37,6 +38,7 @@ fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
         (37556, 3, Faults::DIE | Faults::DEREGISTER, 2),
         (153_972, 1, Faults::DELAY | Faults::EXEC, 5),
         (871_589, 3, Faults::DIE | Faults::HANG | Faults::FLOOD, 7),
+        (422_802, 3, lives, 45),
     ] {
         let setup = Setup { nodes, ranks: 5, phases: 2, faults, faults_max, canary: None };
         assert_eq!(broken(&run_twice(seed, &setup)), "");
