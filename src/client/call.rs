@@ -251,8 +251,11 @@ pub struct Config {
     pub queue_patience: Duration,
     /// How long finalize waits for the server; `None`: for ever.
     pub finalize_wait: Option<Duration>,
-    /// Most calls in flight, counting abandoned ones whose answer is still due.
+    /// Most Gets in flight, and most other calls, counting abandoned ones whose answer is still due.
     pub calls_max: usize,
+    /// Most Gets that the server has at a time; more wait for room, the oldest first. Our servers hold 4096 requests of
+    /// a connection: the rest is for other calls.
+    pub gets_sent_max: usize,
 }
 
 impl Default for Config {
@@ -262,6 +265,7 @@ impl Default for Config {
             queue_patience: Duration::from_millis(50),
             finalize_wait: Some(Duration::from_secs(10)),
             calls_max: 1 << 16,
+            gets_sent_max: 3584,
         }
     }
 }

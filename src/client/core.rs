@@ -76,7 +76,7 @@ impl Client {
             calls: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             requests: BTreeMap::new(),
-            gets: Gets::new(config.queue_patience),
+            gets: Gets::new(config.queue_patience, config.gets_sent_max),
             outputs: VecDeque::new(),
             config,
         }
@@ -131,18 +131,22 @@ impl Client {
         self.calls.len()
     }
 
+    #[cfg(test)]
+    pub(super) const fn gets_compared(&self) -> usize {
+        self.gets.compared
+    }
+
     fn start(&mut self, now: Time, id: CallId, call: Call) {
         let command = command_of_call(&call);
         if self.calls.contains_key(&id) {
             return self.outputs.push_back(Output::Report(Anomaly::DuplicateCall(id)));
         }
-        let is_finalize = command == Command::Finalize;
-        if let (true, State::Lost(_)) = (is_finalize, self.state) {
+        if let (Command::Finalize, State::Lost(_)) = (command, self.state) {
             // The server knows that this process is gone; there is nobody to tell.
             self.state = State::Finalized;
             return self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
         }
-        if let Some(error) = self.refusal(command, is_finalize) {
+        if let Some(error) = self.refusal(command, matches!(call, Call::Get(_))) {
             return self.outputs.push_back(Output::Done(id, Err(error)));
         }
         match call {
@@ -176,16 +180,19 @@ impl Client {
         }
     }
 
-    fn refusal(&self, command: Command, is_finalize: bool) -> Option<CallError> {
+    /// Gets are counted apart: however many of them wait, there is room for a fence.
+    fn refusal(&self, command: Command, is_get: bool) -> Option<CallError> {
         let limit = self.config.calls_max;
         match self.state {
             State::Finalizing(_) | State::Finalized => Some(CallError::Finalized { command }),
             State::Lost(reason) => Some(CallError::Lost { command, reason }),
-            State::Open if is_finalize => None,
-            State::Open if self.calls.len().max(self.requests.len()) >= limit => {
-                Some(CallError::TooManyCalls { command, limit })
+            State::Open if command == Command::Finalize => None,
+            State::Open => {
+                let (gets, sent) = self.gets.counts();
+                let others = self.calls.len().saturating_sub(gets).max(self.requests.len().saturating_sub(sent));
+                let in_flight = if is_get { gets.max(sent) } else { others };
+                (in_flight >= limit).then_some(CallError::TooManyCalls { command, limit })
             }
-            State::Open => None,
         }
     }
 
@@ -272,10 +279,11 @@ impl Client {
         {
             self.outputs.push_back(Output::Received(Arc::clone(data)));
         }
-        for call in sent.waiters {
+        let is_timed = sent.request.directives.timeout.is_some();
+        for call in sent.waiters.into_values() {
             let result = match &answer {
                 // The server measured the leader's time; a call that joined later has some left.
-                Err(CallError::Refused { status: Status::ERR_TIMEOUT, .. }) if call != sent.leader => {
+                Err(CallError::Refused { status: Status::ERR_TIMEOUT, .. }) if is_timed && call != sent.leader => {
                     Ok(Outcome::LookAgain)
                 }
                 answer => answer.clone().map(Outcome::Answered),

@@ -1,26 +1,42 @@
 //! Gets in flight: one request for each process, the others wait for its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
 use super::call::CallId;
 use super::resolve::GetRequest;
 use crate::proto::Tag;
-use crate::types::{Namespace, ProcId, Time};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Time};
 
 /// Which Gets are sent and which wait.
 ///
 /// A server usually answers with all that a process posted, so while one request for it is under way, another one is
 /// held back and looks again when the answer is there. It is held back for a bounded time only: the server may hold
-/// the first request until a key appears that never does.
+/// the first request until a key appears that never does. Then it is sent as soon as the server has room for it, the
+/// oldest first.
+///
+/// What one Get costs does not depend on how many there are: requests are found by what they ask, and a Get that has
+/// looked in vain before sits out twice as many answers each time.
 #[derive(Debug)]
 pub(super) struct Gets {
     patience: Duration,
+    sent_max: usize,
     sent: BTreeMap<Tag, Sent>,
+    /// The requests that the server has, by what they ask: nearly always one each.
+    questions: BTreeMap<Question, Vec<Tag>>,
     calls: BTreeMap<CallId, Position>,
-    /// Processes for which something is sent.
+    /// Processes for which something is sent or held back.
     procs: BTreeMap<ProcId, InFlight>,
-    by_patience: BTreeSet<(Time, CallId)>,
+    /// Those for whose process nothing is sent: they only wait for room.
+    first: BTreeSet<Age>,
+    /// Those behind another one for the same process.
+    behind: BTreeSet<Age>,
+    joined: u64,
+    /// How many requests were compared with each other.
+    #[cfg(test)]
+    pub(super) compared: usize,
 }
 
 /// One request that the server has.
@@ -30,8 +46,8 @@ pub(super) struct Sent {
     pub(super) request: GetRequest,
     /// The call whose time limit the server knows.
     pub(super) leader: CallId,
-    /// The calls that want exactly this answer, the leader among them unless it has given up.
-    pub(super) waiters: Vec<CallId>,
+    /// The calls that want exactly this answer, in the order they came, the leader among them unless it has given up.
+    pub(super) waiters: BTreeMap<u64, CallId>,
 }
 
 /// What to do with a new Get.
@@ -43,129 +59,247 @@ pub(super) enum Placement {
     Waits,
 }
 
+/// What tells requests apart, the directives by a fingerprint.
+type Question = (ProcId, Option<Key>, u64);
+
+/// Since when a call is held back.
+type Age = (Time, CallId);
+
 #[derive(Debug)]
 enum Position {
-    Sent(Tag),
-    Queued { request: GetRequest, send_at: Time },
+    Sent { tag: Tag, number: u64 },
+    Queued { request: GetRequest, since: Time, wake_at: u64 },
 }
 
 #[derive(Debug, Default)]
 struct InFlight {
-    tags: BTreeSet<Tag>,
-    queued: Vec<CallId>,
+    sent: usize,
+    answers: u64,
+    /// Who is held back, by the number of the answer that wakes it.
+    queued: BTreeSet<(u64, CallId)>,
+    by_age: BTreeSet<Age>,
 }
 
 impl Gets {
-    pub(super) const fn new(patience: Duration) -> Self {
+    /// Of `sent_max` requests an eighth is for processes about which nothing is asked yet.
+    pub(super) const fn new(patience: Duration, sent_max: usize) -> Self {
         Self {
             patience,
+            sent_max,
             sent: BTreeMap::new(),
+            questions: BTreeMap::new(),
             calls: BTreeMap::new(),
             procs: BTreeMap::new(),
-            by_patience: BTreeSet::new(),
+            first: BTreeSet::new(),
+            behind: BTreeSet::new(),
+            joined: 0,
+            #[cfg(test)]
+            compared: 0,
         }
     }
 
-    /// Joins a Get to an equal one, queues it behind one for the same process, or has it sent.
+    /// Joins a Get to an equal one, queues it behind one for the same process or for want of room, or has it sent.
     pub(super) fn place(&mut self, now: Time, call: CallId, request: GetRequest) -> Placement {
-        let Some(in_flight) = self.procs.get_mut(&request.proc) else {
-            return Placement::Send(request);
-        };
-        for tag in &in_flight.tags {
-            if let Some(sent) = self.sent.get_mut(tag).filter(|sent| is_same(&sent.request, &request)) {
-                sent.waiters.push(call);
-                self.calls.insert(call, Position::Sent(*tag));
-                return Placement::Waits;
-            }
+        if let Some(tag) = self.alike(&request) {
+            self.join(call, tag);
+            return Placement::Waits;
         }
-        let send_at = now + self.patience;
-        in_flight.queued.push(call);
-        self.by_patience.insert((send_at, call));
-        self.calls.insert(call, Position::Queued { request, send_at });
+        let is_first = !self.procs.contains_key(&request.proc);
+        if is_first && self.first.is_empty() && self.has_room_for_first() {
+            return Placement::Send(request);
+        }
+        let in_flight = self.procs.entry(request.proc.clone()).or_default();
+        let sits_out = 1_u64.checked_shl(request.looks).unwrap_or(u64::MAX);
+        let wake_at = in_flight.answers.saturating_add(sits_out);
+        in_flight.queued.insert((wake_at, call));
+        in_flight.by_age.insert((now, call));
+        if is_first { &mut self.first } else { &mut self.behind }.insert((now, call));
+        self.calls.insert(call, Position::Queued { request, since: now, wake_at });
         Placement::Waits
     }
 
     /// Notes that the request was sent under this tag.
     pub(super) fn sent(&mut self, tag: Tag, call: CallId, request: GetRequest) {
-        self.procs.entry(request.proc.clone()).or_default().tags.insert(tag);
-        self.calls.insert(call, Position::Sent(tag));
-        self.sent.insert(tag, Sent { request, leader: call, waiters: vec![call] });
+        self.procs.entry(request.proc.clone()).or_default().sent += 1;
+        self.questions.entry(question(&request)).or_default().push(tag);
+        self.sent.insert(tag, Sent { request, leader: call, waiters: BTreeMap::new() });
+        self.join(call, tag);
     }
 
-    /// Ends a request: who waited for this answer, and who was held back behind it.
+    /// Ends a request: who waited for this answer, and who was held back behind it and looks again.
     pub(super) fn end(&mut self, tag: Tag) -> Option<(Sent, Vec<CallId>)> {
         let sent = self.sent.remove(&tag)?;
-        for call in &sent.waiters {
+        for call in sent.waiters.values() {
             self.calls.remove(call);
         }
-        let woken = self.wake(&sent.request.proc);
-        if let Some(in_flight) = self.procs.get_mut(&sent.request.proc) {
-            in_flight.tags.remove(&tag);
-            if in_flight.tags.is_empty() {
-                self.procs.remove(&sent.request.proc);
+        let question = question(&sent.request);
+        if let Some(tags) = self.questions.get_mut(&question) {
+            tags.retain(|&other| other != tag);
+            if tags.is_empty() {
+                self.questions.remove(&question);
             }
         }
+        let mut woken = Vec::new();
+        if let Some(in_flight) = self.procs.get_mut(&sent.request.proc) {
+            in_flight.sent = in_flight.sent.saturating_sub(1);
+            in_flight.answers = in_flight.answers.saturating_add(1);
+            let answers = in_flight.answers;
+            woken.extend(in_flight.queued.iter().take_while(|&&(at, _)| at <= answers).map(|&(_, call)| call));
+        }
+        let woken = self.wake(woken);
+        self.prefer_oldest(&sent.request.proc);
+        self.drop_idle(&sent.request.proc);
         Some((sent, woken))
     }
 
     /// Releases the Gets held back behind requests for processes of a namespace.
     pub(super) fn wake_namespace(&mut self, namespace: &Namespace) -> Vec<CallId> {
-        let procs: Vec<ProcId> = self.procs.keys().filter(|proc| proc.namespace == *namespace).cloned().collect();
-        procs.iter().flat_map(|proc| self.wake(proc)).collect()
+        let start = ProcId::new(namespace.clone(), Rank::Process(0));
+        let procs = self.procs.range(start..).take_while(|(proc, _)| proc.namespace == *namespace);
+        let calls = procs.flat_map(|(_, in_flight)| in_flight.queued.iter().map(|&(_, call)| call)).collect();
+        self.wake(calls)
     }
 
-    /// The next Get that has been held back long enough and must be sent now.
+    /// The next Get that has been held back long enough, and for which there is room: it must be sent now.
     pub(super) fn take_overdue(&mut self, now: Time) -> Option<(CallId, GetRequest)> {
-        let &(send_at, call) = self.by_patience.first()?;
-        if send_at > now {
-            return None;
+        loop {
+            let (due, call) = self.next_in_line()?;
+            if due > now {
+                return None;
+            }
+            let (_, request) = self.unqueue(call)?;
+            let Some(tag) = self.alike(&request) else { return Some((call, request)) };
+            self.join(call, tag);
         }
-        self.forget(call).map(|request| (call, request))
     }
 
     /// When [`Gets::take_overdue`] will have something.
     pub(super) fn next_overdue(&self) -> Option<Time> {
-        self.by_patience.first().map(|&(send_at, _)| send_at)
+        self.next_in_line().map(|(due, _)| due)
     }
 
-    /// Forgets a call that has given up, and gives its request if it was not sent. One that was sent stays with the
-    /// server: its answer is still worth caching.
-    pub(super) fn forget(&mut self, call: CallId) -> Option<GetRequest> {
-        match self.calls.remove(&call)? {
-            Position::Sent(tag) => {
+    /// Forgets a call that has given up. If it was sent the request stays with the server: its answer is still worth
+    /// caching.
+    pub(super) fn forget(&mut self, call: CallId) {
+        match self.calls.get(&call) {
+            Some(&Position::Sent { tag, number }) => {
+                self.calls.remove(&call);
                 if let Some(sent) = self.sent.get_mut(&tag) {
-                    sent.waiters.retain(|&waiter| waiter != call);
+                    sent.waiters.remove(&number);
                 }
-                None
             }
-            Position::Queued { request, send_at } => {
-                self.by_patience.remove(&(send_at, call));
-                if let Some(in_flight) = self.procs.get_mut(&request.proc) {
-                    in_flight.queued.retain(|&queued| queued != call);
-                }
-                Some(request)
+            Some(Position::Queued { .. }) => {
+                self.unqueue(call);
             }
+            None => {}
         }
+    }
+
+    /// Gets that are not done, and requests without an answer, those included whose calls have given up.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.calls.len(), self.sent.len())
     }
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.patience);
+        *self = Self::new(self.patience, self.sent_max);
     }
 
-    fn wake(&mut self, proc: &ProcId) -> Vec<CallId> {
-        let woken = self.procs.get_mut(proc).map(|in_flight| std::mem::take(&mut in_flight.queued));
-        let woken = woken.unwrap_or_default();
-        for call in &woken {
-            if let Some(Position::Queued { send_at, .. }) = self.calls.remove(call) {
-                self.by_patience.remove(&(send_at, *call));
+    /// The request that the server has of the same kind, if any.
+    fn alike(&mut self, request: &GetRequest) -> Option<Tag> {
+        let tags = self.questions.get(&question(request))?;
+        for tag in tags {
+            #[cfg(test)]
+            {
+                self.compared += 1;
+            }
+            if self.sent.get(tag).is_some_and(|sent| is_same(&sent.request, request)) {
+                return Some(*tag);
             }
         }
-        woken
+        None
+    }
+
+    fn join(&mut self, call: CallId, tag: Tag) {
+        let Some(sent) = self.sent.get_mut(&tag) else { return };
+        self.joined = self.joined.saturating_add(1);
+        sent.waiters.insert(self.joined, call);
+        self.calls.insert(call, Position::Sent { tag, number: self.joined });
+    }
+
+    fn next_in_line(&self) -> Option<Age> {
+        let has_room = self.sent.len() < self.sent_max - self.sent_max / 8;
+        let first = self.first.first().filter(|_| self.has_room_for_first()).copied();
+        let behind = self.behind.first().filter(|_| has_room).map(|&(since, call)| (since + self.patience, call));
+        first.into_iter().chain(behind).min()
+    }
+
+    fn has_room_for_first(&self) -> bool {
+        self.sent.len() < self.sent_max
+    }
+
+    /// Takes calls out of the queues, and gives them the oldest first.
+    fn wake(&mut self, calls: Vec<CallId>) -> Vec<CallId> {
+        let mut woken: Vec<Age> = calls.into_iter().filter_map(|call| Some((self.unqueue(call)?.0, call))).collect();
+        woken.sort_unstable();
+        woken.into_iter().map(|(_, call)| call).collect()
+    }
+
+    /// Where nothing is sent any more for a process, there is nothing to be patient with: the next is sent.
+    fn prefer_oldest(&mut self, proc: &ProcId) {
+        let Some(in_flight) = self.procs.get(proc).filter(|in_flight| in_flight.sent == 0) else { return };
+        if let Some(age) = in_flight.by_age.first()
+            && self.behind.remove(age)
+        {
+            self.first.insert(*age);
+        }
+    }
+
+    fn unqueue(&mut self, call: CallId) -> Option<(Time, GetRequest)> {
+        let Some(Position::Queued { request, since, wake_at }) = self.calls.remove(&call) else { return None };
+        let age = (since, call);
+        if !self.behind.remove(&age) {
+            self.first.remove(&age);
+        }
+        if let Some(in_flight) = self.procs.get_mut(&request.proc) {
+            in_flight.queued.remove(&(wake_at, call));
+            in_flight.by_age.remove(&age);
+        }
+        self.drop_idle(&request.proc);
+        Some((since, request))
+    }
+
+    fn drop_idle(&mut self, proc: &ProcId) {
+        let is_idle = |in_flight: &InFlight| in_flight.sent == 0 && in_flight.queued.is_empty();
+        if self.procs.get(proc).is_some_and(is_idle) {
+            self.procs.remove(proc);
+        }
     }
 }
 
 /// Whether the server would see no difference.
 fn is_same(a: &GetRequest, b: &GetRequest) -> bool {
     a.proc == b.proc && a.key == b.key && a.directives.upward == b.directives.upward
+}
+
+fn question(request: &GetRequest) -> Question {
+    (request.proc.clone(), request.key.clone(), fingerprint(&request.directives.upward))
+}
+
+/// Values have no order, but each has its text. Where different ones have the same, [`is_same`] tells.
+fn fingerprint(directives: &[Info]) -> u64 {
+    struct Text(DefaultHasher);
+    impl Write for Text {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0.write(text.as_bytes());
+            Ok(())
+        }
+    }
+    if directives.is_empty() {
+        return 0;
+    }
+    let mut text = Text(DefaultHasher::new());
+    // Writing into a hash can't fail.
+    let _ = write!(text, "{directives:?}");
+    text.0.finish()
 }

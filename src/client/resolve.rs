@@ -17,6 +17,9 @@ pub struct GetRequest {
     pub key: Option<Key>,
     /// Directives.
     pub directives: GetDirectives,
+    /// How often it was made before and told to look again ([`Outcome::LookAgain`](super::Outcome::LookAgain)): each
+    /// time it sits out more answers to others.
+    pub looks: u32,
 }
 
 /// Why a request makes no sense.
@@ -64,7 +67,7 @@ impl GetRequest {
             if key.is_none() {
                 return Err(Refusal::EverythingOfNobody);
             }
-            let mut request = Self { proc: ProcId { rank: Rank::Undefined, ..own.clone() }, key, directives };
+            let mut request = Self { proc: ProcId { rank: Rank::Undefined, ..own.clone() }, key, directives, looks: 0 };
             if request.is_about_place() {
                 request.proc.rank = own.rank;
             }
@@ -78,7 +81,7 @@ impl GetRequest {
                 Err(Refusal::NoSuchRank { rank })
             }
             (Rank::Wildcard | Rank::Undefined, None) => Err(Refusal::EverythingOfRank { rank }),
-            _ => Ok(Self { proc, key, directives }.aimed_by_realm(own)),
+            _ => Ok(Self { proc, key, directives, looks: 0 }.aimed_by_realm(own)),
         }
     }
 

@@ -74,7 +74,7 @@ impl Surroundings for Session {
         if !directives.optional {
             directives.demand_immediate();
         }
-        self.get(&GetRequest { proc, key: Some(Key::from_static(key)), directives }).ok()?.into_value().ok()
+        self.get(&GetRequest { proc, key: Some(Key::from_static(key)), directives, looks: 0 }).ok()?.into_value().ok()
     }
 
     fn is_near(&self, job: &Namespace, rank: u32) -> bool {

@@ -308,7 +308,7 @@ impl Session {
     fn job_size(self: &Arc<Self>, job: ProcId) -> Result<u32, FetchError> {
         let directives = GetDirectives { optional: true, ..GetDirectives::default() };
         let key = Some(Key::from_static(keys::JOB_SIZE.name()));
-        let request = GetRequest { proc: job, key, directives };
+        let request = GetRequest { proc: job, key, directives, looks: 0 };
         let size = self.get(&request)?.into_value().map_err(|_| FetchError::Damaged)?;
         size.as_u32().ok_or(FetchError::Damaged)
     }

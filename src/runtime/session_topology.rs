@@ -83,7 +83,7 @@ impl Session {
         {
             let key = Some(Key::from_static(key.name()));
             // Not `get`: it would come back here for what nobody registered.
-            match self.look_up(&GetRequest { proc: self.job(), key, directives }) {
+            match self.look_up(&GetRequest { proc: self.job(), key, directives, looks: 0 }) {
                 Ok(value) if value.as_str().is_some() => return machine_of(value.as_str().unwrap_or_default()),
                 Err(error) if is_too_slow(&error) => return Err(TopologyError::TooSlow),
                 _ => {}

@@ -129,6 +129,8 @@ pub struct Limits {
     pub direct_modex_max: usize,
     /// Requests of the host for local data that are held.
     pub host_requests_max: usize,
+    /// Names of jobs that have ended, kept so that nobody waits for them. The oldest are forgotten; nothing is refused.
+    pub jobs_ended_max: usize,
     /// Groups known at a time.
     pub groups_max: usize,
     /// Those that one process took part in forming.
@@ -175,6 +177,7 @@ impl Default for Limits {
             participants_max: 1 << 20,
             direct_modex_max: 65_536,
             host_requests_max: 65_536,
+            jobs_ended_max: 4096,
             groups_max: 65_536,
             groups_per_process_max: 4096,
             ties_per_process_max: 4096,

@@ -367,9 +367,13 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The host may register the namespace any moment if it asks itself; for a peer it must fetch what it knows.
+    /// The host may register the namespace any moment if it asks itself, unless this job has ended; for a peer it must
+    /// fetch what it knows.
     fn judge_unknown_namespace(&self, wanted: &Wanted, reader: For) -> Verdict {
         let rank = match wanted.proc.rank {
+            _ if reader == For::Host && self.registry.has_ended(&wanted.proc.namespace) => {
+                return Verdict::Refused(Status::ERR_NOT_FOUND);
+            }
             _ if reader == For::Host => return Verdict::Hold,
             Rank::Process(_) if !wanted.is_static() => wanted.proc.rank,
             Rank::Process(_) | Rank::Wildcard => Rank::Wildcard,

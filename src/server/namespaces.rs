@@ -159,7 +159,7 @@ impl<S: Publish> Server<S> {
         self.arrears.forget_namespace(namespace, &self.registry);
         self.invitations.forget_namespace(namespace, |proc| self.registry.client(proc).is_some());
         self.vacancies.forget_namespace(namespace);
-        if self.registry.remove(namespace).is_some() {
+        if self.registry.end(namespace, self.config.limits.jobs_ended_max).is_some() {
             self.registry.touch();
         }
         self.events.forget_namespace(namespace);

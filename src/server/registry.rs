@@ -11,6 +11,35 @@ pub(super) struct Registry {
     /// The commits of processes announced from now on have larger numbers. Other nodes keep the number of the newest that
     /// they have, and may not learn that a job was registered anew here.
     commit_base: u64,
+    ended: Ended,
+}
+
+/// Jobs that were here and have ended: nothing more comes of them. The youngest are remembered.
+#[derive(Debug, Default)]
+struct Ended {
+    numbers: BTreeMap<Namespace, u64>,
+    by_number: BTreeMap<u64, Namespace>,
+    last: u64,
+}
+
+impl Ended {
+    fn note(&mut self, namespace: Namespace, count_max: usize) {
+        self.forget(&namespace);
+        self.last = self.last.saturating_add(1);
+        self.numbers.insert(namespace.clone(), self.last);
+        self.by_number.insert(self.last, namespace);
+        while self.by_number.len() > count_max
+            && let Some((_, oldest)) = self.by_number.pop_first()
+        {
+            self.numbers.remove(&oldest);
+        }
+    }
+
+    fn forget(&mut self, namespace: &Namespace) {
+        if let Some(number) = self.numbers.remove(namespace) {
+            self.by_number.remove(&number);
+        }
+    }
 }
 
 /// One namespace.
@@ -209,14 +238,30 @@ impl Registry {
     }
 
     pub(super) fn job_or_insert(&mut self, namespace: &Namespace) -> &mut Job {
+        self.ended.forget(namespace);
         self.jobs.entry(namespace.clone()).or_default()
     }
 
-    pub(super) fn remove(&mut self, namespace: &Namespace) -> Option<Job> {
+    fn remove(&mut self, namespace: &Namespace) -> Option<Job> {
         let job = self.jobs.remove(namespace)?;
         let last = job.clients.values().map(Client::last_commit).max();
         self.commit_base = self.commit_base.max(last.unwrap_or_default());
         Some(job)
+    }
+
+    /// Removes a job that has ended, and remembers its name among so many; not those of tools, which could make it
+    /// forget the others.
+    pub(super) fn end(&mut self, namespace: &Namespace, ended_max: usize) -> Option<Job> {
+        let job = self.remove(namespace)?;
+        if !job.is_of_tools {
+            self.ended.note(namespace.clone(), ended_max);
+        }
+        Some(job)
+    }
+
+    /// Whether a job was here, has ended, and was not announced anew.
+    pub(super) fn has_ended(&self, namespace: &Namespace) -> bool {
+        self.ended.numbers.contains_key(namespace)
     }
 
     pub(super) const fn commit_base(&self) -> u64 {

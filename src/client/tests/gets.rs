@@ -112,3 +112,135 @@ fn a_new_segment_wakes_the_gets_held_back_for_its_namespace() {
     assert_eq!(woken, [done(2, Outcome::LookAgain)]);
     assert_eq!((client.calls_in_flight(), client.poll_timeout()), (1, None));
 }
+
+#[test]
+fn gets_alike_that_were_held_back_are_sent_as_one() {
+    let mut client = client();
+    let _ = call(&mut client, at(0), 1, get(1, "never", &[]));
+    let _ = call(&mut client, at(0), 2, get(1, "k", &[]));
+    let _ = call(&mut client, at(0), 3, get(1, "k", &[]));
+    let due = client.poll_timeout().unwrap();
+    let tag = sent_tag(&input(&mut client, due, Input::Timeout));
+    let ended = input(&mut client, due, Input::Reply(tag, Reply::Data(Vec::new())));
+    assert_eq!(ended, [2, 3].map(|id| done(id, Outcome::Answered(Vec::new().into()))));
+}
+
+#[test]
+fn gets_with_other_directives_are_not_alike() {
+    let mut client = client();
+    let qualifier = |value: u32| Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(Key::from_static("q"), value) };
+    let _ = call(&mut client, at(0), 1, get(1, "k", &[qualifier(1)]));
+    let _ = call(&mut client, at(0), 2, get(1, "k", &[qualifier(2)]));
+    let _ = call(&mut client, at(0), 3, get(1, "k", &[]));
+    let due = client.poll_timeout().unwrap();
+    assert_eq!(input(&mut client, due, Input::Timeout).len(), 2);
+}
+
+/// A server that waits no longer for a process that has committed says so of its own: one of those who share the
+/// question was told, and the others asked again in turn.
+#[test]
+fn the_servers_own_time_limit_is_everybodys_answer() {
+    let mut client = client();
+    let tag = sent_tag(&call(&mut client, at(0), 1, get(1, "k", &[])));
+    let _ = call(&mut client, at(1000), 2, get(1, "k", &[]));
+    let ended = input(&mut client, at(2000), Input::Reply(tag, Reply::Status(Status::ERR_TIMEOUT)));
+    assert_eq!([1, 2].map(|id| error_of(&ended, id).status()), [Status::ERR_TIMEOUT; 2]);
+}
+
+fn sent_tags(outputs: &[Output]) -> Vec<Tag> {
+    let tag = |output: &Output| match output {
+        Output::Send(tag, _) => Some(*tag),
+        _ => None,
+    };
+    outputs.iter().filter_map(tag).collect()
+}
+
+/// The server refused what was too much for it, and one who asked much of one process had no room for a fence.
+#[test]
+fn the_server_gets_as_many_gets_as_it_has_room_for_and_the_others_in_their_order() {
+    let mut client = Client::new(proc(0), Config { gets_sent_max: 8, ..Config::default() });
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    let mut tags = Vec::new();
+    for (id, key) in (0..).zip(keys) {
+        tags.extend(sent_tags(&call(&mut client, at(id), id, get(1, key, &[]))));
+    }
+    tags.extend(sent_tags(&input(&mut client, at(100), Input::Timeout)));
+    assert_eq!((tags.len(), client.poll_timeout()), (7, None), "one place is for other processes");
+    tags.extend(sent_tags(&call(&mut client, at(100), 20, get(2, "a", &[]))));
+    assert_eq!(tags.len(), 8);
+    assert_eq!(call(&mut client, at(100), 21, get(3, "a", &[])), []);
+    let _ = sent_tag(&call(&mut client, at(100), 22, fence(&[])));
+    // Room for one: it is for the process of which nothing is known.
+    let not_found = || Reply::Status(Status::ERR_NOT_FOUND);
+    let ended = input(&mut client, at(110), Input::Reply(tags[7], not_found()));
+    assert_eq!(error_of(&ended, 20).status(), Status::ERR_NOT_FOUND);
+    assert!(client.poll_timeout().is_some_and(|due| due <= at(110)));
+    let third = sent_tag(&input(&mut client, at(110), Input::Timeout));
+    assert_eq!(client.poll_timeout(), None);
+    // What was held back looks again with the answer, and is sent when it comes again.
+    let ended = input(&mut client, at(120), Input::Reply(tags[0], not_found()));
+    assert_eq!(ended[1..], [done(7, Outcome::LookAgain), done(8, Outcome::LookAgain)]);
+    let _ = input(&mut client, at(120), Input::Reply(third, not_found()));
+    for (id, key) in [(30, "h"), (31, "i")] {
+        assert_eq!(call(&mut client, at(121), id, get(1, key, &[])), []);
+    }
+    assert_eq!(sent_tags(&input(&mut client, at(200), Input::Timeout)).len(), 1, "the oldest");
+    let _ = input(&mut client, at(201), Input::Reply(tags[1], not_found()));
+}
+
+#[test]
+fn a_get_without_room_keeps_its_time_limit() {
+    let mut client = Client::new(proc(0), Config { gets_sent_max: 1, ..Config::default() });
+    let _ = call(&mut client, at(0), 1, get(1, "a", &[]));
+    assert_eq!(call(&mut client, at(0), 2, get(2, "a", &[timeout(1)])), []);
+    assert_eq!(client.poll_timeout(), Some(at(2000)));
+    assert_eq!(error_of(&input(&mut client, at(2000), Input::Timeout), 2).status(), Status::ERR_TIMEOUT);
+    assert_eq!(client.poll_timeout(), None);
+}
+
+/// Gets of so many keys that are not there, each answered by itself, as a client makes them: who is told to look again
+/// does so, in vain. The server has many at a time if it holds them. Gives how often calls were made and requests compared.
+fn work_of(get_count: u32, is_held: bool) -> usize {
+    let mut client = client();
+    let ask = |number: u32, looks: u32| {
+        let key = Some(Key::new(format!("k{number}")).unwrap());
+        let request = GetRequest::new(Some(proc(1)), key, GetDirectives::default(), &proc(0)).unwrap();
+        Call::Get(GetRequest { looks, ..request })
+    };
+    let (mut calls, mut rounds, mut asked) = (Vec::new(), std::collections::VecDeque::new(), Vec::new());
+    rounds.extend((0..get_count).map(|number| (number, 0)));
+    let (mut now, mut ended) = (0, 0);
+    while ended < get_count {
+        if let Some((number, looks)) = rounds.pop_front() {
+            client.handle(at(now), Input::Call(CallId(calls.len() as u64), ask(number, looks)));
+            calls.push((number, looks));
+        } else if let Some(tag) = (now > 0 || !is_held).then(|| asked.pop()).flatten() {
+            client.handle(at(now), Input::Reply(tag, Reply::Status(Status::ERR_NOT_FOUND)));
+        } else {
+            now = 50;
+            client.handle(at(now), Input::Timeout);
+        }
+        for output in outputs(&mut client) {
+            match output {
+                Output::Send(tag, _) => asked.push(tag),
+                Output::Done(CallId(id), Ok(Outcome::LookAgain)) => {
+                    let (number, looks) = calls[usize::try_from(id).unwrap()];
+                    rounds.push_back((number, looks + 1));
+                }
+                Output::Done(..) => ended += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    calls.len() + client.gets_compared()
+}
+
+/// Forty thousand of one process kept a client's thread busy for good: each was compared with all that were sent, and
+/// each answer had all others look again.
+#[test]
+fn twice_as_many_gets_of_one_process_are_twice_the_work() {
+    for is_held in [false, true] {
+        let work = [250, 500, 1000, 2000].map(|get_count| work_of(get_count, is_held));
+        assert!(work.windows(2).all(|pair| pair[1] <= pair[0] * 5 / 2), "{is_held}: {work:?}");
+    }
+}

@@ -173,6 +173,18 @@ fn calls_in_flight_are_bounded_also_by_abandoned_requests() {
 }
 
 #[test]
+fn gets_that_wait_leave_room_for_other_calls() {
+    let mut client = Client::new(proc(0), Config { calls_max: 2, ..Config::default() });
+    let _ = call(&mut client, at(0), 1, get(1, "a", &[]));
+    let _ = call(&mut client, at(0), 2, get(1, "b", &[]));
+    let refused = error_of(&call(&mut client, at(0), 3, get(2, "a", &[])), 3);
+    assert_eq!(refused, CallError::TooManyCalls { command: Command::Get, limit: 2 });
+    let _ = sent_tag(&call(&mut client, at(0), 4, fence(&[])));
+    let _ = sent_tag(&call(&mut client, at(0), 5, Call::Exchange(Request::JobInfo)));
+    assert_eq!(error_of(&call(&mut client, at(0), 6, fence(&[])), 6).status(), Status::ERR_OUT_OF_RESOURCE);
+}
+
+#[test]
 fn an_id_in_use_is_reported_and_the_first_call_goes_on() {
     let mut client = client();
     let tag = sent_tag(&call(&mut client, at(0), 1, fence(&[])));

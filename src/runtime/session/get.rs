@@ -118,15 +118,17 @@ impl Session {
     pub(in crate::runtime) fn look_up(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
         let begun = request.directives.timeout.map(|_| self.link.now());
         let mut answer: Option<Arc<[RankData]>> = None;
+        let mut looks = 0_u32;
         loop {
             let ask = match self.look(request, begun, answer.as_deref()) {
                 ControlFlow::Break(outcome) => return outcome,
                 ControlFlow::Continue(ask) => ask,
             };
-            answer = match self.link.call(Call::Get(ask))? {
+            answer = match self.link.call(Call::Get(GetRequest { looks, ..ask }))? {
                 Outcome::Answered(data) => Some(data),
                 Outcome::LookAgain | Outcome::Complete | Outcome::Reply(_) => None,
             };
+            looks = looks.saturating_add(1);
         }
     }
 
@@ -169,7 +171,7 @@ impl Session {
             true => derived::or_derived(&session, &request, Box::new(callback)),
             false => Box::new(callback),
         };
-        let asked = Asked { request, begun };
+        let asked = Asked { request, begun, looks: 0 };
         self.later(move || continue_get(&session, asked, None, callback))
     }
 
@@ -201,11 +203,13 @@ struct Asked {
     request: GetRequest,
     /// When its time limit began to run, if it has one.
     begun: Option<Time>,
+    /// How often the server was asked.
+    looks: u32,
 }
 
 /// One round of a Get with callback. The session is held for the round only: one that was dropped meanwhile has ended
 /// its calls.
-fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankData]>>, callback: ValueCallback) {
+fn continue_get(session: &Weak<Session>, mut asked: Asked, answer: Option<Arc<[RankData]>>, callback: ValueCallback) {
     let Some(held) = session.upgrade() else {
         return callback(Err(FetchError::Dropped));
     };
@@ -214,6 +218,8 @@ fn continue_get(session: &Weak<Session>, asked: Asked, answer: Option<Arc<[RankD
         ControlFlow::Continue(ask) => ask,
     };
     let session = Weak::clone(session);
+    let ask = GetRequest { looks: asked.looks, ..ask };
+    asked.looks = asked.looks.saturating_add(1);
     let go_on = Box::new(move |result: CallResult| match result {
         Ok(Outcome::Answered(data)) => continue_get(&session, asked, Some(data), callback),
         Ok(_) => continue_get(&session, asked, None, callback),

@@ -239,6 +239,71 @@ fn the_hosts_request_for_somebody_gone_or_elsewhere_is_not_found() {
     assert_eq!(results(&ask(&mut rig, &proc(0), None)), not_found);
 }
 
+fn deregister(rig: &mut Rig, name: &str) -> Vec<Output> {
+    rig.host(HostCall::DeregisterNamespace(namespace(name)))
+}
+
+/// It was held until the server finalized, and the Get on the other node with it.
+#[test]
+fn the_hosts_request_for_a_process_of_a_job_that_has_ended_is_not_found_at_once() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peer = rig.job(2, 1)[0];
+    rig.put(peer, Scope::Global, "a", 1);
+    rig.request(peer, crate::proto::Request::Finalize);
+    deregister(&mut rig, "job");
+    let not_found = [HostResult::Status(Status::ERR_NOT_FOUND)];
+    for (whose, key) in [(proc(0), Some(key("a"))), (proc(0), None), (proc(1), None), (everybody(), None)] {
+        assert_eq!(results(&ask(&mut rig, &whose, key)), not_found, "{whose}");
+    }
+    assert_eq!(rig.server.open_call_count(), 0);
+    // Whatever was never here may still come.
+    assert_eq!(ask(&mut rig, &ProcId::new(namespace("x"), 0), None), []);
+    deregister(&mut rig, "y");
+    assert_eq!(ask(&mut rig, &ProcId::new(namespace("y"), 0), None), []);
+}
+
+#[test]
+fn the_hosts_request_that_is_held_when_the_job_ends_is_not_found() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.job(2, 1);
+    assert_eq!(ask(&mut rig, &proc(0), Some(key("a"))), []);
+    let results = results(&deregister(&mut rig, "job"));
+    assert_eq!(results, [HostResult::Status(Status::ERR_NOT_FOUND), HostResult::Status(Status::SUCCESS)]);
+}
+
+#[test]
+fn a_job_that_is_announced_anew_has_not_ended() {
+    for is_client_first in [false, true] {
+        let mut rig = Rig::new(Capabilities::empty());
+        rig.job(2, 1);
+        deregister(&mut rig, "job");
+        if is_client_first {
+            rig.register_client(&proc(0));
+            assert_eq!(ask(&mut rig, &proc(0), None), []);
+        }
+        let peer = rig.job(2, 1)[0];
+        assert_eq!(ask(&mut rig, &proc(0), Some(key("a"))), []);
+        let found = results(&rig.put(peer, Scope::Global, "a", 1));
+        assert_eq!(found.len(), 1 + usize::from(is_client_first));
+        assert!(found.iter().all(|result| matches!(result, HostResult::Entries(_))), "{found:?}");
+    }
+}
+
+#[test]
+fn a_clients_get_of_a_job_that_has_ended_is_for_the_host_or_else_not_found() {
+    for capabilities in [Capabilities::empty(), Capabilities::DIRECT_MODEX] {
+        let mut rig = Rig::new(capabilities);
+        let peer = rig.job(1, 1)[0];
+        rig.register("ended", Some(1), Some(0));
+        deregister(&mut rig, "ended");
+        let outputs = rig.request(peer, get(&ProcId::new(namespace("ended"), 0), Some("a"), &[]));
+        match capabilities.is_empty() {
+            true => assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]),
+            false => assert_eq!(upcalls(&outputs).len(), 1),
+        }
+    }
+}
+
 #[test]
 fn the_hosts_request_for_the_wildcard_is_the_job() {
     let mut rig = Rig::new(Capabilities::empty());

@@ -4,7 +4,7 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Commit, Reply, Request};
 use crate::server::{Capabilities, Config, DirectModexRequest, HostCall, HostResult, Limits, Output, Refusal};
-use crate::types::{Key, Kval, Query, Scope, Status, Text, Value};
+use crate::types::{Key, Kval, ProcId, Query, Scope, Status, Text, Value};
 
 const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
 
@@ -90,6 +90,21 @@ fn one_held_request_of_the_host_more_than_the_limit_is_refused() {
     let call = HostCall::DirectModexRequest(DirectModexRequest { proc: proc(0), key: None, timeout: None });
     assert_eq!(rig.host(call.clone()), []);
     assert!(matches!(rig.host(call)[..], [Output::Complete(_, HostResult::Status(FULL))]));
+}
+
+#[test]
+fn one_job_that_has_ended_more_than_the_limit_and_the_oldest_is_forgotten() {
+    let mut rig = rig(Limits { jobs_ended_max: 2, ..Limits::default() });
+    // One that ends again is the youngest once more, and one job.
+    for name in ["a", "b", "a", "c"] {
+        rig.register(name, Some(1), Some(0));
+        rig.host(HostCall::DeregisterNamespace(namespace(name)));
+    }
+    for (name, is_known) in [("a", true), ("b", false), ("c", true)] {
+        let proc = ProcId::new(namespace(name), 0);
+        let outputs = rig.host(HostCall::DirectModexRequest(DirectModexRequest { proc, key: None, timeout: None }));
+        assert_eq!(!outputs.is_empty(), is_known, "{name}: {outputs:?}");
+    }
 }
 
 /// A client that asks over the socket got everything its peer had posted, however small the wanted value: beyond the
