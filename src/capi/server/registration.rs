@@ -170,8 +170,8 @@ pub unsafe extern "C" fn PMIx_server_deregister_client(
 }
 
 /// Adds data that belong to no job: they become part of the description of every namespace registered from now on,
-/// where that does not say otherwise itself. What no description may say is refused here, and not with every job that
-/// comes. See the standard's function of the same name.
+/// where that does not say otherwise itself. Refused are values of wrong types and what contradicts itself or what was added
+/// before; what can't be stored (nested too deep, too large) is found with the first job. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -191,12 +191,10 @@ pub unsafe extern "C" fn PMIx_server_register_resources(
             let reason = unsafe { misread::reason(info, ninfo, error) };
             tracing::error!("resources refused: {reason}");
         })?;
-        resources::check(&infos).map_err(|error| {
+        resources::keep(&mut process.resources.lock(), infos).map_err(|error| {
             tracing::error!("resources refused: {error}");
             Failure(error.status())
-        })?;
-        process.resources.lock().extend(infos);
-        Ok(())
+        })
     })
 }
 

@@ -11,11 +11,24 @@ pub(super) fn add(description: &mut Description, resources: &[Info]) {
     description.prepend(added);
 }
 
-/// Refuses what would have the description of every job refused.
-pub(super) fn check(resources: &[Info]) -> Result<(), RegisterError> {
+/// Adds resources to those kept already, unless something in them that can't be read, or contradicts them or those kept, would
+/// have every job's description refused. Whether they can be stored (a value nested too deep or too large) the first job finds.
+pub(super) fn keep(kept: &mut Vec<Info>, added: Vec<Info>) -> Result<(), RegisterError> {
+    let mut description = Description::from(added.clone());
+    // By itself, too: what is for the jobs to judge ends the look, and may be among what is kept.
+    check(&description)?;
+    if !kept.is_empty() {
+        description.prepend(kept.clone());
+        check(&description)?;
+    }
+    kept.extend(added);
+    Ok(())
+}
+
+fn check(description: &Description) -> Result<(), RegisterError> {
     // Whose name resources give is for the jobs to judge.
     let Ok(nobody) = Namespace::new("resources") else { return Ok(()) };
-    match parse_description(&nobody, &Context::new(""), &Description::from(resources.to_vec()), None) {
+    match parse_description(&nobody, &Context::new(""), description, None) {
         Err(error) if !matches!(error.cause(), RegisterError::OtherJob { .. } | RegisterError::ProcessTwice { .. }) => {
             Err(error)
         }
@@ -116,6 +129,7 @@ mod tests {
     /// Resources were kept unseen, and then no job could be registered any more.
     #[test]
     fn what_no_description_may_say_is_no_resource() {
+        let check = |resources: &[Info]| keep(&mut Vec::new(), resources.to_vec());
         let said = |resources: &[Info]| check(resources).unwrap_err().to_string();
         let wrong = [info("vendor.a", 1_u8), node("n0", &[info("pmix.local.size", "two")])];
         assert!(said(&wrong).starts_with("node.arr[1] \"pmix.local.size\": expected uint32, got string"));
@@ -125,6 +139,27 @@ mod tests {
         let right = [info("vendor.a", 1_u8), node("n0", &[info("m", 1_u32)]), info("pmix.wdir", "/"), of_one_job];
         assert_eq!(check(&right), Ok(()));
         assert_eq!(check(&[]), Ok(()));
+    }
+
+    /// Each was fine by itself, and both together were kept.
+    #[test]
+    fn what_contradicts_resources_kept_already_is_no_resource() {
+        let nodes = info("pmix.nmap", "n0,n1");
+        let mut kept = Vec::new();
+        keep(&mut kept, vec![nodes.clone(), info("pmix.nspace", "job-1")]).unwrap();
+        keep(&mut kept, vec![info("a", 1_u32), info("a", 2_u32)]).unwrap();
+        let before = kept.clone();
+        assert_eq!(
+            keep(&mut kept, vec![info("pmix.node.arr", 1_u8)]).unwrap_err().to_string().get(..15),
+            Some("\"pmix.node.arr\"")
+        );
+        assert_eq!(kept, before);
+        let mut kept = vec![nodes.clone()];
+        let ranks_of_three = info("pmix.pmap", "0;1;2");
+        assert_eq!(keep(&mut Vec::new(), vec![ranks_of_three.clone()]), Ok(()));
+        let error = keep(&mut kept, vec![ranks_of_three]).unwrap_err();
+        assert!(matches!(error.cause(), RegisterError::MapLengths { .. }), "{error}");
+        assert_eq!(kept, [nodes]);
     }
 
     #[test]

@@ -81,10 +81,35 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let is_answered = |key: &&Text| results.iter().any(|info| info.key.as_str().as_bytes() == key.as_bytes());
     let unknown: Vec<String> =
         asked.iter().filter(|key| !is_answered(key)).map(|key| printable(&key.to_string_lossy())).collect();
-    eprintln!(
-        "modex: the server answered with {status}; neither it nor its host knows: {} \
-         (PMIX_QUERY_SUPPORTED_KEYS tells what they know)",
-        unknown.join(", ")
-    );
+    eprintln!("modex: {}", complaint(status, &unknown));
     Ok(1)
+}
+
+/// What is said of an answer that isn't whole, and has nothing under these keys.
+fn complaint(status: Status, unknown: &[String]) -> String {
+    let answered = format!("the server answered with {status}");
+    // Other errors say nothing of what is known.
+    if unknown.is_empty() || ![Status::ERR_PARTIAL_SUCCESS, Status::ERR_NOT_FOUND].contains(&status) {
+        return answered;
+    }
+    format!(
+        "{answered}; neither it nor its host knows: {} (PMIX_QUERY_SUPPORTED_KEYS tells what they know)",
+        unknown.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_unknown_is_called_so() {
+        let unknown = ["a".to_owned(), "b".to_owned()];
+        let names_them = |status, unknown: &[String]| complaint(status, unknown).contains("nor its host knows: a, b (");
+        assert!(names_them(Status::ERR_PARTIAL_SUCCESS, &unknown));
+        assert!(names_them(Status::ERR_NOT_FOUND, &unknown));
+        for (status, unknown) in [(Status::ERR_PARTIAL_SUCCESS, &[][..]), (Status::ERR_NO_PERMISSIONS, &unknown)] {
+            assert_eq!(complaint(status, unknown), format!("the server answered with {status}"));
+        }
+    }
 }

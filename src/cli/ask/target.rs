@@ -8,7 +8,8 @@ use super::words::{self, WordError};
 use crate::api::{AttachError, Tool, ToolDirections, ToolError};
 use crate::types::Namespace;
 
-/// Without any of these: the server that started this process, else the only one that can be found.
+/// Without any of these: the server that started this process, else the only one that can be found, else of several the one
+/// that gave the job its name.
 #[derive(Args, Debug, Default)]
 #[group(multiple = false)]
 pub(super) struct Target {
@@ -38,7 +39,7 @@ pub(super) enum TargetError {
 impl Target {
     /// Connects as a tool, to ask about this job.
     pub(super) fn connect(&self, job: Option<&Namespace>) -> Result<Tool, TargetError> {
-        match (self.connect_as_told(), job.and_then(launcher_of)) {
+        match (self.connect_as_told(), self.launcher_of(job)) {
             (Err(TargetError::Tool(AttachError::Connect(ToolError::Ambiguous { servers }))), Some(pid)) => {
                 let launcher = Self { pid: Some(pid), ..Self::default() }.connect_as_told();
                 launcher.map_err(|_| AttachError::Connect(ToolError::Ambiguous { servers }).into())
@@ -58,9 +59,32 @@ impl Target {
         };
         Ok(Tool::builder().directions(directions).connect()?)
     }
+
+    /// The process number of the `modex run` that gave a job its name, if no option says who is to be asked.
+    fn launcher_of(&self, job: Option<&Namespace>) -> Option<u32> {
+        let is_told = self.pid.is_some() || self.uri.is_some() || self.file.is_some() || self.server.is_some();
+        if is_told { None } else { job?.as_str().strip_prefix("modex-")?.parse().ok() }
+    }
 }
 
-/// The process number of the `modex run` that gave a job its name.
-fn launcher_of(job: &Namespace) -> Option<u32> {
-    job.as_str().strip_prefix("modex-")?.parse().ok()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two servers that an option may mean neither was asked, but a third one.
+    #[test]
+    fn a_jobs_name_says_nothing_where_an_option_names_the_server() {
+        let job = Namespace::new("modex-4711").unwrap();
+        let nobody = Target::default();
+        assert_eq!(nobody.launcher_of(Some(&job)), Some(4711));
+        assert_eq!(nobody.launcher_of(None), None);
+        for target in [
+            Target { pid: Some(1), ..Target::default() },
+            Target { uri: Some("file:a".to_owned()), ..Target::default() },
+            Target { file: Some("a".into()), ..Target::default() },
+            Target { server: Some("a".to_owned()), ..Target::default() },
+        ] {
+            assert_eq!(target.launcher_of(Some(&job)), None, "{target:?}");
+        }
+    }
 }

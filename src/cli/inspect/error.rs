@@ -126,11 +126,30 @@ fn with_causes(error: &dyn Error) -> String {
     let mut next = error.source();
     while let Some(cause) = next {
         let text = cause.to_string();
-        // Some errors say themselves what caused them.
-        if !line.contains(&text) {
+        // Some errors say themselves what caused them, and perhaps what to do about it.
+        let is_said = line.ends_with(&text) || line.contains(&format!(": {text}; "));
+        if !is_said {
             line = format!("{line}: {text}");
         }
         next = cause.source();
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Caused(&'static str, #[source] std::io::Error);
+
+    /// A short cause was taken for said if its letters were anywhere in the line.
+    #[test]
+    fn a_cause_is_left_out_only_where_the_line_says_it() {
+        let line = |text| with_causes(&Caused(text, std::io::Error::other("end")));
+        assert_eq!(line("pending"), "pending: end");
+        assert_eq!(line("cannot read: end"), "cannot read: end");
+        assert_eq!(line("cannot read: end; try again"), "cannot read: end; try again");
+    }
 }
