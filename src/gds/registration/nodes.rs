@@ -28,7 +28,11 @@ pub(super) struct Nodes<'m, 'a> {
     aliases_max: u32,
     by_hostname: FxHashMap<Cow<'m, str>, u32>,
     by_alias: FxHashMap<String, u32>,
+    /// The node that each number means: of several the one that claimed it last.
     by_id: FxHashMap<u32, u32>,
+    /// Numbers that more than one node had at once.
+    contested: FxHashMap<u32, Vec<Claim>>,
+    claim_count: u64,
     pub(super) columns: Columns<'a>,
 }
 
@@ -44,9 +48,23 @@ struct Node<'a> {
     aliases: Vec<String>,
 }
 
+/// That a node has a number which another had, or the other way round.
+///
+/// All claims to a number are kept, the newest last. Those of nodes that have another number by now say nothing any more.
+#[derive(Debug)]
+struct Claim {
+    index: u32,
+    /// How many claims to contested numbers were made before.
+    order: u64,
+    /// What made it; nothing in this description where nothing is known.
+    anchor: Option<Anchor>,
+}
+
 /// What a node array says about which node it means.
 #[derive(Debug, Default)]
 pub(super) struct Identity {
+    /// Where it says so.
+    pub(super) anchor: Option<Anchor>,
     pub(super) hostname: Option<String>,
     pub(super) id: Option<u32>,
     pub(super) aliases: Vec<String>,
@@ -63,6 +81,8 @@ impl<'m, 'a> Nodes<'m, 'a> {
             by_hostname: FxHashMap::default(),
             by_alias: FxHashMap::default(),
             by_id: FxHashMap::default(),
+            contested: FxHashMap::default(),
+            claim_count: 0,
             columns: Columns::default(),
         }
     }
@@ -132,6 +152,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
 
     fn add_loose(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
         let mut told = Identity::of_infos(loose.iter().copied())?;
+        told.anchor = Some(Anchor::job(keys::NODEID.name()));
         let by_told_name = told.hostname.as_ref().and_then(|name| self.index_of_name(name));
         let by_own_name = self.index_of_names(&context.hostname, &context.aliases);
         let found = by_told_name.or(by_own_name);
@@ -270,17 +291,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
     /// Notes everything that a node is called.
     fn register(&mut self, index: u32, identity: Identity) -> Result<(), RegisterError> {
         if let Some(id) = identity.id {
-            match self.by_id.get(&id) {
-                Some(&first) if first != index => {
-                    return Err(RegisterError::NodeIdTwice { id, first, second: index }.about(keys::NODEID.name()));
-                }
-                _ => {}
-            }
-            if let Some(old) = self.node(index).and_then(|node| node.id) {
-                self.by_id.remove(&old);
-            }
-            self.by_id.insert(id, index);
-            self.node_mut(index, |node| node.id = Some(id));
+            self.number(index, id, identity.anchor);
         }
         // Checked before it is compared with the others; a description that repeats a node repeats its names, too.
         let given = u64::try_from(identity.aliases.len()).unwrap_or(u64::MAX);
@@ -310,6 +321,56 @@ impl<'m, 'a> Nodes<'m, 'a> {
         // One of the names is the host name.
         let alias_count = u64::try_from(name_count.saturating_sub(1)).unwrap_or(u64::MAX);
         self.check_aliases(alias_count)
+    }
+
+    /// Gives a node a number, which is its own from now on, whoever else has it.
+    fn number(&mut self, index: u32, id: u32, anchor: Option<Anchor>) {
+        if let Some(first) = self.by_id.insert(id, index).filter(|first| *first != index) {
+            let claims = self.contested.entry(id).or_default();
+            if claims.is_empty() {
+                claims.push(Claim { index: first, order: self.claim_count, anchor: None });
+            }
+            self.claim_count += 1;
+            claims.push(Claim { index, order: self.claim_count, anchor });
+        }
+        let old = self.node(index).and_then(|node| node.id);
+        self.node_mut(index, |node| node.id = Some(id));
+        if let Some(old) = old.filter(|old| *old != id && self.by_id.get(old) == Some(&index)) {
+            self.hand_back(old);
+        }
+    }
+
+    /// Leaves a number that its node has given up to the one that claimed it last, of those that still have it.
+    fn hand_back(&mut self, id: u32) {
+        self.by_id.remove(&id);
+        let Some(mut claims) = self.contested.remove(&id) else { return };
+        while claims.pop_if(|claim| !self.has_id(claim.index, id)).is_some() {}
+        if let Some(newest) = claims.last() {
+            self.by_id.insert(id, newest.index);
+            self.contested.insert(id, claims);
+        }
+    }
+
+    /// Confirms, when all has been said, that no two nodes have one number. Before that they may, as what is said later
+    /// gives one of them another.
+    pub(super) fn check_ids(&mut self) -> Result<(), RegisterError> {
+        let contested = std::mem::take(&mut self.contested);
+        let twice = |(id, claims): (u32, Vec<Claim>)| {
+            let mut live = claims.into_iter().filter(|claim| self.has_id(claim.index, id));
+            let first = live.next()?.index;
+            live.find(|claim| claim.index != first).map(|second| (id, first, second))
+        };
+        let earliest = contested.into_iter().filter_map(twice).min_by_key(|(.., second)| second.order);
+        let Some((id, first, second)) = earliest else { return Ok(()) };
+        let error = RegisterError::NodeIdTwice { id, first, second: second.index }.about(keys::NODEID.name());
+        Err(match second.anchor {
+            Some(anchor) => error.anchored(anchor),
+            None => error,
+        })
+    }
+
+    fn has_id(&self, index: u32, id: u32) -> bool {
+        self.node(index).is_some_and(|node| node.id == Some(id))
     }
 
     fn check_aliases(&self, found: u64) -> Result<(), RegisterError> {
@@ -344,7 +405,8 @@ impl Node<'_> {
 impl Identity {
     /// What a node array says; without name and number it says nothing.
     pub(super) fn of(array: &NodeArray<'_>) -> Result<Self, RegisterError> {
-        let identity = Self::of_infos(array.infos.iter()).map_err(|error| error.anchored(array.anchor()))?;
+        let mut identity = Self::of_infos(array.infos.iter()).map_err(|error| error.anchored(array.anchor()))?;
+        identity.anchor = Some(array.anchor());
         if identity.hostname.is_none() && identity.id.is_none() {
             let error = RegisterError::Unidentified {
                 container: "PMIX_NODE_INFO_ARRAY",

@@ -119,6 +119,7 @@ fn settle(
     nodes.add_arrays(&facts.job_nodes)?;
     sessions.parts().chain(facts.apps.values_mut()).try_for_each(|part| nodes.add_part(part))?;
     let own_node = nodes.add_own(context, &facts.loose_node)?;
+    nodes.check_ids()?;
     let ranks_key = if ranks_are_fresh { maps.ranks_key } else { keys::JOB_SIZE.name() };
     let size = Size::of(&facts, (&maps, ranks_key), context, previous)?;
     if size_is_fresh && !maps_are_fresh {

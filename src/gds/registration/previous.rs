@@ -42,6 +42,7 @@ pub(super) fn add_nodes(nodes: &mut Nodes<'_, '_>, previous: &JobRecord) -> Resu
     for index in 0..previous.node_count {
         let value = |key: &str| node_value(previous, key, index);
         nodes.restore(Identity {
+            anchor: None,
             hostname: value(keys::HOSTNAME.name()).as_ref().and_then(text_of),
             id: value(keys::NODEID.name()).as_ref().and_then(Value::as_u32),
             aliases: value(keys::HOSTNAME_ALIASES.name()).as_ref().map(names_in).unwrap_or_default(),

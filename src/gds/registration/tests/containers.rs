@@ -209,6 +209,37 @@ fn two_nodes_cannot_have_one_id() {
 }
 
 #[test]
+fn numbers_of_nodes_are_compared_when_all_has_been_said() {
+    // As an update "n1 is 5" was refused, though n1 is 240 a moment later: the fuzzer found it.
+    let id = |id: u32| info("pmix.nodeid", id);
+    let nested = array("pmix.node.arr", vec![id(5), node("n1", vec![id(240)])]);
+    let description = [node("n1", vec![id(5)]), nested];
+    let once = record(&description);
+    let ids = |record: &JobRecord| [0, 1].map(|index| node_value(record, index, "pmix.nodeid"));
+    assert_eq!((once.node_count, ids(&once)), (2, [240, 5].map(|id| Some(Value::Uint32(id)))));
+    assert_eq!(parse(&namespace(), &Context::new("n1"), &description, Some(&once)).unwrap(), once);
+}
+
+#[test]
+fn of_several_nodes_with_a_number_those_are_named_that_keep_it() {
+    let numbered = |names: &[(&str, u32)]| {
+        let nodes = names.iter().map(|(name, id)| node(name, vec![info("pmix.nodeid", *id)]));
+        [info("pmix.nmap", "a,b,c")].into_iter().chain(nodes).collect::<Vec<Info>>()
+    };
+    let swapped = record(&numbered(&[("a", 8), ("b", 9), ("a", 9), ("b", 8)]));
+    assert_eq!([0, 1].map(|index| node_value(&swapped, index, "pmix.nodeid")), [9_u32, 8].map(|id| Some(id.into())));
+    for last in ["a", "b", "c"] {
+        let error = refusal(&numbered(&[("a", 3), ("b", 3), ("c", 3), (last, 4)]));
+        let (first, second) = match last {
+            "a" => (1, 2),
+            "b" => (0, 2),
+            _ => (0, 1),
+        };
+        assert_eq!(error, RegisterError::NodeIdTwice { id: 3, first, second }, "{last} has another");
+    }
+}
+
+#[test]
 fn an_unknown_name_with_a_known_id_is_another_name_of_that_node() {
     let with_id = |name: &str| node(name, vec![info("pmix.nodeid", 3_u32)]);
     let record = record(&[with_id("a"), with_id("b")]);
