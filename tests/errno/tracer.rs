@@ -130,10 +130,7 @@ impl Tracer {
 
     /// A thread that was killed meanwhile can't.
     fn go_on(&self, thread: Pid, signal: Option<Signal>) {
-        match ptrace::syscall(thread, signal) {
-            Ok(()) | Err(Errno::ESRCH) => {}
-            Err(error) => panic!("{thread}: {error}"),
-        }
+        unless_killed(ptrace::syscall(thread, signal));
     }
 
     fn at_the_border(&mut self, id: Pid) {
@@ -144,11 +141,11 @@ impl Tracer {
             match thread.on_return.take() {
                 Some(OnReturn::Fail(errno)) => {
                     registers.rax = (-i64::from(errno as i32)).cast_unsigned();
-                    ptrace::setregs(id, registers).unwrap();
+                    unless_killed(ptrace::setregs(id, registers));
                 }
                 Some(OnReturn::Restore { address, word, count }) => {
                     for (address, word) in [(address, word)].into_iter().chain(count) {
-                        ptrace::write(id, address as ptrace::AddressType, word).unwrap();
+                        unless_killed(ptrace::write(id, address as ptrace::AddressType, word));
                     }
                 }
                 None => {}
@@ -182,7 +179,7 @@ impl Tracer {
             What::Error(errno) => {
                 thread.on_return = Some(OnReturn::Fail(errno));
                 registers.orig_rax = u64::MAX;
-                ptrace::setregs(id, registers).unwrap();
+                unless_killed(ptrace::setregs(id, registers));
             }
             What::Short => thread.on_return = shorten(id, &call, registers),
             // With all its threads; the call is not made.
@@ -206,25 +203,35 @@ fn text_at(id: Pid, address: u64) -> String {
 /// The longest path that the kernel takes.
 const PATH_WORDS_MAX: u64 = 4096 / 8;
 
+/// A thread can be killed at any moment, between its stop and what is done about it, too: by a fault in another thread, or by its
+/// group's end.
+fn unless_killed<T>(result: nix::Result<T>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(Errno::ESRCH) => None,
+        Err(error) => panic!("a traced thread: {error}"),
+    }
+}
+
 /// Leaves one byte of a transfer.
 fn shorten(id: Pid, call: &Call, mut registers: nix::libc::user_regs_struct) -> Option<OnReturn> {
-    let read = |address: u64| ptrace::read(id, address as ptrace::AddressType).unwrap();
-    let write = |address: u64, word: i64| ptrace::write(id, address as ptrace::AddressType, word).unwrap();
+    let read = |address: u64| unless_killed(ptrace::read(id, address as ptrace::AddressType));
+    let write = |address: u64, word: i64| unless_killed(ptrace::write(id, address as ptrace::AddressType, word));
     let length_of = |vector: u64| vector + 8;
     let is = |numbers: &[i64]| numbers.contains(&call.number);
     let (vector, count) = if is(&[SYS_recvmsg, SYS_sendmsg]) {
-        let (vector, count) = (read(call.args[1] + 16).cast_unsigned(), read(call.args[1] + 24));
-        write(call.args[1] + 24, count.min(1));
+        let (vector, count) = (read(call.args[1] + 16)?.cast_unsigned(), read(call.args[1] + 24)?);
+        write(call.args[1] + 24, count.min(1))?;
         (vector, Some((call.args[1] + 24, count)))
     } else {
         registers.rdx = registers.rdx.min(1);
-        ptrace::setregs(id, registers).unwrap();
+        unless_killed(ptrace::setregs(id, registers))?;
         if !is(&[SYS_readv, SYS_writev]) {
             return None;
         }
         (call.args[1], None)
     };
-    let word = read(length_of(vector));
-    write(length_of(vector), word.min(1));
+    let word = read(length_of(vector))?;
+    write(length_of(vector), word.min(1))?;
     Some(OnReturn::Restore { address: length_of(vector), word, count })
 }
