@@ -177,7 +177,7 @@ impl Default for Limits {
             participants_max: 1 << 20,
             direct_modex_max: 65_536,
             host_requests_max: 65_536,
-            jobs_ended_max: 4096,
+            jobs_ended_max: 128,
             groups_max: 65_536,
             groups_per_process_max: 4096,
             ties_per_process_max: 4096,
