@@ -10,8 +10,9 @@
 //! - the *statistics*, a few counters.
 //!
 //! Whatever is written is put together outside the segment first, appended in one piece, published, and then linked by
-//! one release store. A call that fails leaves no trace but perhaps an interned key. Readers take no lock, make no
-//! system call and believe no offset, length or code they read.
+//! one release store. A call that fails leaves nothing that anybody could read: of a commit perhaps interned keys and the
+//! modex table, of a registration perhaps a larger table of keys. Readers take no lock, make no system call and believe no
+//! offset, length or code they read.
 
 mod arrivals;
 mod block;
