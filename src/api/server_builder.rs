@@ -150,6 +150,9 @@ impl ServerBuilder {
     pub fn start_shared(self, host: Arc<dyn Host>) -> Result<Server, BuildError> {
         let server = ProcId::new(Namespace::new(&self.namespace)?, self.rank);
         let hostname = self.hostname.unwrap_or_else(runtime::hostname);
+        if hostname.is_empty() || hostname.contains(',') {
+            return Err(BuildError::Hostname { name: hostname });
+        }
         let session_tmpdir = self.session_tmpdir.unwrap_or_else(runtime::temporary_directory);
         let store = StoreOptions {
             backing: self.backing,
@@ -182,6 +185,14 @@ pub enum BuildError {
     /// The server's own namespace is not one.
     #[error("the server can't have that namespace: {0}")]
     Namespace(#[from] NamespaceError),
+    /// The node's name is none, or could not be told from two in a list.
+    #[error(
+        "the server's node can't be called {name:?}: give one name without a comma, with ServerBuilder::hostname or PMIX_HOSTNAME"
+    )]
+    Hostname {
+        /// The name.
+        name: String,
+    },
     /// The server did not start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -190,8 +201,27 @@ pub enum BuildError {
 impl AsStatus for BuildError {
     fn status(&self) -> Status {
         match self {
-            Self::Namespace(_) | Self::Start(StartError::Directory { .. }) => Status::ERR_BAD_PARAM,
+            Self::Namespace(_) | Self::Hostname { .. } | Self::Start(StartError::Directory { .. }) => {
+                Status::ERR_BAD_PARAM
+            }
             Self::Start(_) => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::LocalHost;
+
+    /// In lists of names such a one is none, or two.
+    #[test]
+    fn a_node_whose_name_is_none_or_two_has_no_server() {
+        for name in ["", "n0,n1"] {
+            let refused = Server::builder().hostname(name).start(LocalHost).err();
+            let error = refused.unwrap_or_else(|| panic!("a server on {name:?}"));
+            assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+            assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
         }
     }
 }

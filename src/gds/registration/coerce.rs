@@ -41,8 +41,10 @@ enum Special {
     Peers,
     /// A list of names or masks: text, or an array of strings, kept as given.
     StringList,
-    /// The name of a node, which is not empty.
+    /// The name of a node: not empty, and without the comma that stands between names in lists of them.
     Name,
+    /// An array of elements of one type.
+    ArrayOf(Elements),
 }
 
 impl Rule {
@@ -70,9 +72,9 @@ impl Rule {
         if let Some(cell) = self.special.accept(value) {
             return Ok(cell);
         }
-        let is_nothing = value.as_str() == Some("") || *value == Value::NullString;
-        if self.special == Special::Name && is_nothing {
-            return Err(RegisterError::EmptyName.about(key));
+        self.special.check_elements(key, value)?;
+        if self.special == Special::Name {
+            check_name(value).map_err(|error| error.about(key))?;
         }
         let mut refusal = None;
         for kind in self.kinds.into_iter().flatten() {
@@ -171,6 +173,29 @@ impl PartialEq for Cell<'_> {
     }
 }
 
+/// Attributes that are arrays of one type in every release, and of which. The table of attributes does not know.
+const ARRAYS: [(&str, Elements); 4] = [
+    (keys::LOCAL_PROCS.name(), Elements { of: DataType::Proc, said: "PMIX_DATA_ARRAY of PMIX_PROC" }),
+    (keys::GROUP_NAMES.name(), Elements::STRINGS),
+    (
+        keys::DEVICE_DISTANCES.name(),
+        Elements { of: DataType::DeviceDistance, said: "PMIX_DATA_ARRAY of PMIX_DEVICE_DIST" },
+    ),
+    (keys::FABRIC_ENDPT.name(), Elements { of: DataType::Endpoint, said: "PMIX_DATA_ARRAY of PMIX_ENDPOINT" }),
+];
+
+/// What an array lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Elements {
+    of: DataType,
+    /// In the words of an error.
+    said: &'static str,
+}
+
+impl Elements {
+    const STRINGS: Self = Self { of: DataType::String, said: "PMIX_DATA_ARRAY of PMIX_STRING" };
+}
+
 impl Special {
     fn of(key: &str) -> Self {
         const MAPS: [&str; 4] =
@@ -186,7 +211,26 @@ impl Special {
         } else if key == keys::HOSTNAME.name() {
             Self::Name
         } else {
-            Self::None
+            let known = ARRAYS.iter().find(|(name, _)| *name == key);
+            known.map_or(Self::None, |(_, element)| Self::ArrayOf(*element))
+        }
+    }
+
+    /// Refuses an array of what its key does not list.
+    fn check_elements(self, key: &str, value: &Value) -> Result<(), RegisterError> {
+        let wanted = match self {
+            Self::StringList => Elements::STRINGS,
+            Self::ArrayOf(wanted) => wanted,
+            _ => return Ok(()),
+        };
+        let Value::DataArray(array) = value else { return Ok(()) };
+        let mut found = array.elements.iter().map(|element| match array.element_type == wanted.of {
+            true => element.data_type(),
+            false => array.element_type,
+        });
+        match found.find(|found| *found != wanted.of) {
+            None => Ok(()),
+            Some(found) => Err(RegisterError::Type { key: key.to_owned(), expected: wanted.said, found: found.name() }),
         }
     }
 
@@ -256,6 +300,16 @@ pub(super) fn number_value(data_type: DataType, number: u64) -> Value {
         DataType::Size => Value::Size(number),
         DataType::ProcRank => Value::ProcRank(Rank::from_raw(as_u32()).unwrap_or(Rank::Invalid)),
         _ => Value::Uint64(number),
+    }
+}
+
+/// Refuses what is a text but not the name of one node.
+fn check_name(value: &Value) -> Result<(), RegisterError> {
+    match text_of(value) {
+        Some(name) if name.contains(',') => Err(RegisterError::CommaInName { name }),
+        Some(name) if name.is_empty() => Err(RegisterError::EmptyName),
+        None if *value == Value::NullString => Err(RegisterError::EmptyName),
+        _ => Ok(()),
     }
 }
 
@@ -363,46 +417,10 @@ fn number_type(kind: ValueKind) -> Option<DataType> {
 
 /// The data type of an attribute; `None` if any will do.
 fn data_type(kind: ValueKind) -> Option<DataType> {
-    Some(match kind {
-        ValueKind::Bool => DataType::Bool,
-        ValueKind::String => DataType::String,
-        ValueKind::Int => DataType::Int,
-        ValueKind::Int32 => DataType::Int32,
-        ValueKind::Uint16 => DataType::Uint16,
-        ValueKind::Uint32 => DataType::Uint32,
-        ValueKind::Uint64 => DataType::Uint64,
-        ValueKind::Size => DataType::Size,
-        ValueKind::Float => DataType::Float,
-        ValueKind::Double => DataType::Double,
-        ValueKind::Pid => DataType::Pid,
-        ValueKind::Time => DataType::Time,
-        ValueKind::Timeval => DataType::Timeval,
-        ValueKind::Status => DataType::Status,
-        ValueKind::Rank => DataType::ProcRank,
-        ValueKind::Proc => DataType::Proc,
-        ValueKind::Array => DataType::DataArray,
-        ValueKind::Bytes => DataType::ByteObject,
-        ValueKind::Envar => DataType::Envar,
-        ValueKind::Scope => DataType::Scope,
-        ValueKind::Range => DataType::DataRange,
-        ValueKind::Persistence => DataType::Persistence,
-        ValueKind::ProcState => DataType::ProcState,
-        ValueKind::LinkState => DataType::LinkState,
-        ValueKind::DeviceType => DataType::DeviceType,
-        ValueKind::Geometry => DataType::Geometry,
-        ValueKind::Cpuset => DataType::ProcCpuset,
-        ValueKind::Topology => DataType::Topology,
-        ValueKind::StorageMedium => DataType::StorageMedium,
-        ValueKind::StorageAccessibility => DataType::StorageAccess,
-        ValueKind::StoragePersistence => DataType::StoragePersistence,
-        ValueKind::StorageAccessType => DataType::StorageAccessType,
-        // Inheritance has no data type of its own that every release knows.
-        ValueKind::AllocInheritance
-        | ValueKind::Pointer
-        | ValueKind::Varies
-        | ValueKind::None
-        | ValueKind::EnvironmentVariable => return None,
-    })
+    match kind {
+        ValueKind::Pointer | ValueKind::EnvironmentVariable => None,
+        kind => Some(kind.data_type()).filter(|data_type| *data_type != DataType::Undefined),
+    }
 }
 
 #[cfg(test)]

@@ -157,6 +157,12 @@ pub enum RegisterError {
     /// A text that names something is empty.
     #[error("is empty; give a name or leave it out")]
     EmptyName,
+    /// The name of a node could not be told from two names.
+    #[error("{name:?} holds a comma; give one name, and others as PMIX_HOSTNAME_ALIASES")]
+    CommaInName {
+        /// The name.
+        name: String,
+    },
     /// A qualified value without a value.
     #[error("is an empty array; its first entry must be the key with its value, the others its qualifiers")]
     NoValue,
@@ -222,6 +228,7 @@ impl AsStatus for RegisterError {
             | Self::RankOutsideJob { .. }
             | Self::JobSize { .. }
             | Self::EmptyName
+            | Self::CommaInName { .. }
             | Self::NoValue
             | Self::NestedQualified
             | Self::AppSizes { .. } => Status::ERR_BAD_PARAM,

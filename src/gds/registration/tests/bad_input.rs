@@ -171,10 +171,38 @@ fn a_qualified_value_holds_a_value_of_its_key_and_no_other_qualified_value() {
 }
 
 #[test]
+fn arrays_hold_what_their_key_lists() {
+    let of = |element_type, elements| Value::DataArray(Box::new(DataArray { element_type, elements }));
+    let numbers = || of(DataType::Uint32, vec![Value::Uint32(1)]);
+    let wrong = "expected data array of proc, got uint32";
+    stands_at(&[node("n0", vec![info("pmix.lprocs", numbers())])], "node.arr[0] \"pmix.lprocs\": ", wrong);
+    for (key, element) in [
+        ("pmix.pgrp.nm", "string"),
+        ("pmix.pset.nms", "string"),
+        ("pmix.dev.dist", "device dist"),
+        ("pmix.fab.endpt", "endpoint"),
+    ] {
+        let wrong = format!("expected data array of {element}, got uint32");
+        stands_at(&[process(0, vec![info(key, numbers())])], &format!("pdata[0] \"{key}\": "), &wrong);
+        assert!(
+            register(&[process(0, vec![info(key, of(DataType::Uint32, vec![]))])]).is_ok(),
+            "{key}: nothing listed"
+        );
+    }
+    let among = of(DataType::Proc, vec![Value::Uint32(1)]);
+    stands_at(&[node("n0", vec![info("pmix.lprocs", among)])], "node.arr[0] \"pmix.lprocs\": ", wrong);
+}
+
+#[test]
 fn names_are_not_empty_and_may_be_long() {
     stands_at(&[node("", vec![])], "node.arr[0] \"pmix.hname\": ", "empty");
     stands_at(&[process(0, vec![info("pmix.hname", "")])], "pdata[0] \"pmix.hname\": ", "empty");
     stands_at(&[info("pmix.hname", "")], "\"pmix.hname\": ", "empty");
+    // Such a name was two names in the list of all that its node goes by, and when the list was read again, another node.
+    let two = node("n0", vec![info("pmix.hname", "n0,n1")]);
+    let said = "\"n0,n1\" holds a comma; give one name, and others as PMIX_HOSTNAME_ALIASES";
+    stands_at(&[two], "node.arr[0] \"pmix.hname\": ", said);
+    stands_at(&[process(0, vec![info("pmix.hname", "n0,")])], "pdata[0] \"pmix.hname\": ", "holds a comma");
     let long = "x".repeat(256);
     for (len, is_fit) in [(255, true), (256, false)] {
         let namespace = Namespace::new(&long[..len]);
@@ -321,12 +349,18 @@ fn suits(key: &str, value: &Value) -> bool {
     use DataType as T;
     let found = value.data_type();
     let is_list = |element| matches!(value, Value::DataArray(array) if array.element_type == element);
-    if key == "pmix.qual.val" {
-        return is_list(T::Info);
+    match key {
+        "pmix.qual.val" => return is_list(T::Info),
+        "pmix.lprocs" => return is_list(T::Proc),
+        "pmix.dev.dist" => return is_list(T::DeviceDistance),
+        "pmix.fab.endpt" => return is_list(T::Endpoint),
+        "pmix.pgrp.nm" => return is_list(T::String),
+        "pmix.pset.nms" => return found == T::String || is_list(T::String),
+        _ => {}
     }
     let of_key = match key {
         "pmix.nmap" | "pmix.pmap" | "pmix.nmap.raw" | "pmix.pmap.raw" => [T::Regex, T::ByteObject].contains(&found),
-        "pmix.lcpus" | "pmix.alias" | "pmix.pset.nms" => found == T::String || is_list(T::String),
+        "pmix.lcpus" | "pmix.alias" => found == T::String || is_list(T::String),
         "pmix.lpeers" => is_list(T::Uint32),
         _ => false,
     };
