@@ -8,8 +8,8 @@ use std::thread;
 
 use modex::events::Event;
 use modex::gds::AsStatus;
-use modex::types::{Info, Key, ProcId, Rank, Status, Value};
-use modex::{Capabilities, Client, FenceOptions, GetOptions, GroupError, Host, Responder, keys};
+use modex::types::{Info, Key, ProcId, Query, Rank, Scope, Status, Text, Value};
+use modex::{Capabilities, Client, FenceOptions, GetError, GetOptions, GroupError, Host, Responder, keys};
 use support::{TestServer, namespace, proc, role};
 
 fn info(key: &str, value: impl Into<Value>) -> Info {
@@ -334,6 +334,66 @@ fn members_read_each_others_own_numbers_and_the_groups_by_its_name() {
     clients[1].group_leave("h", Vec::new()).unwrap();
     let names = clients[0].get_value(&proc("job", 1), keys::GROUP_NAMES.name(), &GetOptions::new()).unwrap();
     assert_eq!(names.into_value().unwrap(), texts(&["g"]), "asked again, not remembered");
+}
+
+/// Who that is, the server says each time; what is found is the member's own.
+#[test]
+fn a_member_is_read_by_its_rank_in_the_group() {
+    let (_node, clients) = job(3);
+    let order = [2, 0, 1].map(|rank| proc("job", rank)).to_vec();
+    thread::scope(|scope| {
+        for (port, client) in (70_u32..).zip(&clients) {
+            let order = order.clone();
+            scope.spawn(move || {
+                client.put(Scope::Global, "port", port).unwrap();
+                client.commit().unwrap();
+                client.group_construct("g", order, Vec::new()).unwrap();
+            });
+        }
+    });
+    let in_group = |rank: Rank| ProcId { namespace: namespace("g"), rank };
+    let client = &clients[0];
+    let members = client.group_construct("alone", vec![proc("job", 0)], Vec::new()).unwrap().results.members;
+    let read = |proc: &ProcId, key: &str| {
+        let waits = client.get_value(proc, key, &GetOptions::new()).map(|value| value.as_u64());
+        let (tell, told) = mpsc::channel();
+        let callback = move |result: Result<Value, GetError>| tell.send(result).unwrap();
+        client.get_nb(proc, key, &GetOptions::new(), callback).unwrap();
+        let told = told.recv().unwrap().map(|value| value.as_u64());
+        assert_eq!(waits.clone().map_err(|error| error.status()), told.map_err(|error| error.status()));
+        waits.map_err(|error| error.status())
+    };
+    assert_eq!(members, [proc("job", 0)]);
+    let alone = ProcId { namespace: namespace("alone"), rank: Rank::Wildcard };
+    assert_eq!(read(&alone, "port"), Ok(Some(70)), "all of it is one process");
+    let ranks = formed_order(client);
+    for (rank, member) in (0_u32..).zip(&ranks) {
+        let port = 70 + u64::from(member.rank.process().unwrap());
+        assert_eq!(read(&in_group(Rank::from(rank)), "port"), Ok(Some(port)));
+        let rank_in_job = read(&in_group(Rank::from(rank)), keys::RANK.name());
+        assert_eq!(rank_in_job, Ok(Some(port - 70)), "what the job's description says of it");
+    }
+    assert_eq!(read(&in_group(Rank::Wildcard), "port"), Err(Status::ERR_BAD_PARAM), "three processes");
+    assert_eq!(read(&in_group(Rank::from(3)), "port"), Err(Status::ERR_NOT_FOUND));
+
+    let heard = hearing(client, &[Status::GROUP_LEFT]);
+    clients[1].group_leave("g", Vec::new()).unwrap();
+    heard.recv().unwrap();
+    let left: Vec<_> = ranks.iter().filter(|member| **member != proc("job", 1)).collect();
+    for (rank, member) in (0_u32..).zip(left) {
+        let port = 70 + u64::from(member.rank.process().unwrap());
+        assert_eq!(read(&in_group(Rank::from(rank)), "port"), Ok(Some(port)), "those who are left");
+    }
+}
+
+/// The members of `g` in the order of their ranks in it.
+fn formed_order(client: &Client) -> Vec<ProcId> {
+    let of_group = vec![info(keys::GROUP_ID.name(), "g")];
+    let query = Query { keys: vec![Text::from(keys::QUERY_GROUP_MEMBERSHIP.name())], qualifiers: of_group };
+    let answer = client.query(vec![query]).unwrap().results;
+    let [Info { value: Value::DataArray(members), .. }] = answer.as_slice() else { panic!("{answer:?}") };
+    let proc = |value: &Value| if let Value::Proc(proc) = value { (**proc).clone() } else { panic!("{value:?}") };
+    members.elements.iter().map(proc).collect()
 }
 
 fn texts(texts: &[&str]) -> Value {

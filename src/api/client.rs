@@ -459,6 +459,7 @@ pub(super) fn get_error(request: &GetRequest, error: FetchError) -> GetError {
             status => GetError::Call { key, proc, error: CallError::Refused { command, status } },
         },
         FetchError::Call(error) => GetError::Call { key, proc, error },
+        FetchError::Refused(refusal) => refusal.into(),
         FetchError::Damaged => GetError::Damaged { key, proc },
         FetchError::Dropped => GetError::Dropped,
     }

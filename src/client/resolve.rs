@@ -41,12 +41,23 @@ pub enum Refusal {
         /// The rank given.
         rank: Rank,
     },
+    /// A group's name stands for its members, and a Get is about one.
+    #[error("rank {rank} of a group stands for {count} processes; name one member by its rank in the group")]
+    SeveralMembers {
+        /// The rank given.
+        rank: Rank,
+        /// How many members that are.
+        count: usize,
+    },
 }
 
 impl AsStatus for Refusal {
     fn status(&self) -> Status {
         match self {
-            Self::EverythingOfNobody | Self::EverythingOfRank { .. } | Self::NoSuchRank { .. } => Status::ERR_BAD_PARAM,
+            Self::EverythingOfNobody
+            | Self::EverythingOfRank { .. }
+            | Self::NoSuchRank { .. }
+            | Self::SeveralMembers { .. } => Status::ERR_BAD_PARAM,
         }
     }
 }

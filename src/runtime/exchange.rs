@@ -47,14 +47,15 @@ impl Session {
     }
 }
 
-fn call(request: Request, time_limit: Option<Duration>) -> Call {
+/// A request that is one message, with a limit of its own if it has one.
+pub(super) fn call(request: Request, time_limit: Option<Duration>) -> Call {
     match time_limit {
         Some(time_limit) => Call::ExchangeWithin(request, time_limit),
         None => Call::Exchange(request),
     }
 }
 
-fn reply_of(result: CallResult) -> Result<Reply, CallError> {
+pub(super) fn reply_of(result: CallResult) -> Result<Reply, CallError> {
     match result? {
         Outcome::Reply(reply) => Ok(reply),
         Outcome::Complete | Outcome::Answered(_) | Outcome::LookAgain => Ok(Reply::Status(Status::SUCCESS)),

@@ -1,6 +1,7 @@
 //! What this process knows of its groups and a foreign server does not say, or wants to hear again.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -8,15 +9,34 @@ use super::gifts::Gifts;
 use super::manners::Manners;
 use crate::client::CallError;
 use crate::proto::{Reply, Request};
-use crate::types::{Info, Kval, ProcId, Rank, Text};
+use crate::types::{Info, Kval, Namespace, ProcId, Rank, Text};
 
-/// Members of the groups that this process has helped to form. Releases before 5.0 don't tell the members, those since
-/// want to be told them when a group ends.
+/// The groups that this process is in. Releases before 5.0 don't tell the members, those since want to be told them when
+/// a group ends.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    noted: Mutex<BTreeMap<Vec<u8>, Vec<ProcId>>>,
+    noted: Mutex<BTreeMap<Vec<u8>, Members>>,
+    /// Whether it was ever in one: most processes need no lock.
+    is_any: AtomicBool,
     /// What the members gave each other, whosever the server is.
     pub(super) gifts: Gifts,
+}
+
+/// Who is in a group.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Members {
+    /// Our own server knows, also who has left since.
+    AskServer,
+    /// In the order of their ranks in the group.
+    Noted(Vec<ProcId>),
+}
+
+/// Those who a rank in a group of these members stands for.
+pub(super) fn of_rank(members: &[ProcId], rank: Rank) -> &[ProcId] {
+    match rank.process().map(usize::try_from) {
+        Some(Ok(position)) => members.get(position).map(std::slice::from_ref).unwrap_or_default(),
+        _ => members,
+    }
 }
 
 /// What a request means for the groups.
@@ -50,7 +70,7 @@ impl Groups {
             Request::GroupDestruct(group) => {
                 let name = name(&group.id);
                 if group.procs.is_empty() {
-                    group.procs = self.noted.lock().get(&name).cloned().unwrap_or_default();
+                    group.procs = self.noted(&name).unwrap_or_default();
                 }
                 Step::Ends(name)
             }
@@ -58,18 +78,17 @@ impl Groups {
         }
     }
 
-    /// Participants without names of groups: since 5.0 the reference's clients name a group's members themselves. Nothing
-    /// is noted of groups under our own server, which knows them.
+    /// Participants without names of groups: since 5.0 the reference's clients name a group's members themselves. Our own
+    /// server knows better who they are.
     pub(super) fn spell_out(&self, procs: Vec<ProcId>) -> Vec<ProcId> {
         let groups = self.noted.lock();
         if groups.is_empty() {
             return procs;
         }
         let members = |proc: ProcId| match (groups.get(proc.namespace.as_str().as_bytes()), proc.rank) {
-            (Some(members), Rank::Wildcard) => members.clone(),
-            (Some(members), Rank::Process(rank)) => {
-                let member = usize::try_from(rank).ok().and_then(|rank| members.get(rank));
-                vec![member.cloned().unwrap_or(proc)]
+            (Some(Members::Noted(members)), Rank::Wildcard) => members.clone(),
+            (Some(Members::Noted(members)), rank @ Rank::Process(_)) => {
+                vec![of_rank(members, rank).first().cloned().unwrap_or(proc)]
             }
             _ => vec![proc],
         };
@@ -77,13 +96,31 @@ impl Groups {
     }
 
     /// This process is in a group of these.
-    pub(super) fn note(&self, id: &Text, members: Vec<ProcId>) {
-        self.noted.lock().insert(id.as_bytes().to_vec(), members);
+    pub(super) fn note(&self, id: &Text, members: Members) {
+        self.insert(id.as_bytes().to_vec(), members);
+    }
+
+    fn insert(&self, name: Vec<u8>, members: Members) {
+        self.noted.lock().insert(name, members);
+        // Release pairs with the Acquire in `named`.
+        self.is_any.store(true, Ordering::Release);
+    }
+
+    /// Who stands behind a name, if this process is in a group of that name.
+    pub(super) fn named(&self, namespace: &Namespace) -> Option<Members> {
+        if !self.is_any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.noted.lock().get(namespace.as_str().as_bytes()).cloned()
+    }
+
+    fn noted(&self, name: &[u8]) -> Option<Vec<ProcId>> {
+        known(self.noted.lock().get(name).cloned())
     }
 
     /// This process is no longer in a group; the members that it knew of.
     pub(super) fn forget(&self, id: &Text) -> Option<Vec<ProcId>> {
-        self.noted.lock().remove(id.as_bytes())
+        known(self.noted.lock().remove(id.as_bytes()))
     }
 
     /// Completes the answer.
@@ -92,14 +129,17 @@ impl Groups {
             gather_infos(reply);
         }
         match (step, &mut answer) {
-            (Step::Learns(name), Ok(reply)) => self.gifts.take(&name, reply),
+            (Step::Learns(name), Ok(reply)) => {
+                self.gifts.take(&name, reply);
+                self.insert(name, Members::AskServer);
+            }
             (Step::Forms(name, asked), Ok(reply)) => {
                 self.gifts.take(&name, reply);
                 if let Some(members) = members_in(reply) {
                     if members.is_empty() {
                         *members = asked;
                     }
-                    self.noted.lock().insert(name, members.clone());
+                    self.insert(name, Members::Noted(members.clone()));
                 }
             }
             (Step::Ends(name), Ok(_)) => {
@@ -109,6 +149,13 @@ impl Groups {
             _ => {}
         }
         answer
+    }
+}
+
+fn known(members: Option<Members>) -> Option<Vec<ProcId>> {
+    match members? {
+        Members::Noted(members) => Some(members),
+        Members::AskServer => None,
     }
 }
 

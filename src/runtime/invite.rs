@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::event_error::EventError;
 use super::events::EventCall;
+use super::groups::Members;
 use super::session::{FetchError, Session};
 use super::watch::{Ended, Watch};
 use crate::client::{
@@ -253,9 +254,14 @@ impl Session {
         if self.manners().is_ours {
             let id = id.to_owned();
             let request = request(Command::GroupLeave, name, directives);
+            let groups = Arc::clone(self.groups());
             let left = move |result| match result {
                 Err(CallError::Refused { status: Status::ERR_NOT_FOUND, .. }) => Err(GroupError::NotAMember { id }),
-                result => result.map(drop).map_err(GroupError::from),
+                Err(error) => Err(GroupError::from(error)),
+                Ok(_) => {
+                    groups.forget(&Text::from(id.as_str()));
+                    Ok(())
+                }
             };
             let begun = self.exchange_with(request, None, move |result| callback(left(result)));
             return begun.map_err(|error| GroupError::Event(EventError::Thread(error.kind())));
@@ -451,16 +457,20 @@ fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Fo
         return callback.give(Ok(formed));
     }
     if !session.manners().is_ours {
-        session.groups().note(id, formed.members.clone());
+        session.groups().note(id, Members::Noted(formed.members.clone()));
         return callback.give(Ok(formed));
     }
     let request = request(Command::GroupJoin, id.clone(), client::description(&formed.members, formed.context_id));
     let (weak, id) = (Arc::downgrade(session), id.clone());
     let _ = session.exchange_with(request, None, move |result| {
-        if let (Err(_), Some(session)) = (&result, weak.upgrade()) {
-            // The others would wait for it.
-            let left = session.departure(&id, &formed.members, Vec::new());
-            let _ = session.notify_event_with(left, |_| {});
+        match (&result, weak.upgrade()) {
+            (Ok(_), Some(session)) => session.groups().note(&id, Members::AskServer),
+            (Err(_), Some(session)) => {
+                // The others would wait for it.
+                let left = session.departure(&id, &formed.members, Vec::new());
+                let _ = session.notify_event_with(left, |_| {});
+            }
+            (_, None) => {}
         }
         callback.give(result.map(|_| formed).map_err(GroupError::from));
     });

@@ -1,4 +1,5 @@
 mod get;
+mod member;
 
 use std::process;
 use std::sync::Arc;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Session;
-use crate::client::{Call, CallError, Decision, GetRequest, Outcome, Round, resolve};
+use super::member::with_member;
+use crate::client::{Call, CallError, Decision, GetRequest, Outcome, Refusal, Round, resolve};
 use crate::gds::{KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::proto::{Command, RankData};
@@ -32,6 +33,9 @@ pub enum FetchError {
     /// The stored bytes are damaged.
     #[error("the stored bytes are damaged")]
     Damaged,
+    /// What was asked makes no sense, now that it is known who a group's name stands for.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The session was dropped before the value came.
     #[error("the client was dropped before the value came")]
     Dropped,
@@ -103,11 +107,19 @@ impl Session {
         }
     }
 
-    /// A value from wherever it is; waits for it if the request lets it.
+    /// A value from wherever it is; waits for it if the request lets it. A group that this process is in may stand where a
+    /// namespace would, with a rank in the group.
     ///
     /// # Errors
     /// [`FetchError`].
     pub fn get(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
+        match self.groups.named(&request.proc.namespace) {
+            None => self.get_of_process(request),
+            Some(members) => self.get_of_process(&self.of_member(request, members)?),
+        }
+    }
+
+    fn get_of_process(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
         match self.look_up(request) {
             Err(error) if error.is_not_found() => self.derived(request).map(Fetched::owned).ok_or(error),
             outcome => outcome,
@@ -167,12 +179,14 @@ impl Session {
     ) -> std::io::Result<()> {
         let session = Arc::downgrade(self);
         let begun = request.directives.timeout.map(|_| self.link.now());
-        let callback: ValueCallback = match derived::may_follow(&request) {
-            true => derived::or_derived(&session, &request, Box::new(callback)),
-            false => Box::new(callback),
-        };
-        let asked = Asked { request, begun, looks: 0 };
-        self.later(move || continue_get(&session, asked, None, callback))
+        let members = self.groups.named(&request.proc.namespace);
+        self.later(move || match members {
+            None => begin_get(&session, request, begun, Box::new(callback)),
+            Some(members) => with_member(&session, request, members, move |session, request| match request {
+                Ok(request) => begin_get(session, request, begun, Box::new(callback)),
+                Err(error) => callback(Err(error)),
+            }),
+        })
     }
 
     /// What the process asked about gave a group that this one is in too.
@@ -205,6 +219,15 @@ struct Asked {
     begun: Option<Time>,
     /// How often the server was asked.
     looks: u32,
+}
+
+/// The first round of a Get with callback.
+fn begin_get(session: &Weak<Session>, request: GetRequest, begun: Option<Time>, callback: ValueCallback) {
+    let callback = match derived::may_follow(&request) {
+        true => derived::or_derived(session, &request, callback),
+        false => callback,
+    };
+    continue_get(session, Asked { request, begun, looks: 0 }, None, callback);
 }
 
 /// One round of a Get with callback. The session is held for the round only: one that was dropped meanwhile has ended

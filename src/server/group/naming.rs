@@ -1,5 +1,6 @@
 //! Groups' names in requests that are not about groups: whoever names members of a group by their ranks in it means the processes
-//! (PMIx Standard, "Process Sets and Groups"). A Get names its process by the job's rank alone: what it finds is kept under that name.
+//! (PMIx Standard, "Process Sets and Groups"). A Get comes with its process's own name: the client has asked who that is, as what it
+//! finds is kept under that name.
 
 use std::collections::BTreeSet;
 
