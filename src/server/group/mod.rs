@@ -262,7 +262,7 @@ fn membership(info: &[Info]) -> Option<Vec<ProcId>> {
 fn membership_in(value: &Value) -> Option<Vec<ProcId>> {
     let Value::DataArray(array) = value else { return None };
     let member = |value: &Value| match value {
-        Value::Proc(proc) => Some((**proc).clone()),
+        Value::Proc(proc) if !proc.namespace.is_nobodys() => Some((**proc).clone()),
         _ => None,
     };
     let members = array.elements.iter().map(member).collect::<Option<Vec<ProcId>>>()?;
