@@ -38,11 +38,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether a namespace that nobody told this server of is taken to live elsewhere. A fence waits for it to be
-    /// registered; other operations may well be with jobs that never have a process here, and whoever knows such a job's
-    /// name knows it because all its processes have started.
-    const fn reaches_unknown_jobs(&self) -> bool {
-        !matches!(self, Self::Fence)
+    /// Whether it winds up what was begun when all its jobs were here: it goes on without those that have ended since. Nothing
+    /// is begun with such a job.
+    pub(super) const fn outlives_jobs(&self) -> bool {
+        matches!(self, Self::Disconnect | Self::Group(GroupOperation::Destruct, _))
     }
 }
 
@@ -63,7 +62,7 @@ impl Signature {
 
     /// Who must arrive here, as far as is known; see [`Registry::membership`].
     pub(super) fn membership(&self, registry: &Registry) -> Option<Membership> {
-        registry.membership(&self.procs, self.kind.reaches_unknown_jobs())
+        registry.membership(&self.procs, self.kind.outlives_jobs())
     }
 
     /// Whether a process is among the participants.

@@ -48,6 +48,10 @@ impl<S: Publish> Server<S> {
         if procs.is_empty() || !procs.iter().all(is_somebody) {
             return self.turn_away(ticket, Status::ERR_BAD_PARAM);
         }
+        // What waits for it when it ends is told the same.
+        if !kind.outlives_jobs() && self.registry.ended_among(&procs).is_some() {
+            return self.turn_away(ticket, Status::ERR_NOT_FOUND);
+        }
         let (open, signature) = self.collectives.meant(&self.registry, (kind, procs), ticket.peer(), &proc);
         if !signature.covers(&proc) {
             return self.turn_away(ticket, Status::ERR_NOT_A_MEMBER);
