@@ -27,6 +27,9 @@ bitflags::bitflags! {
         const SPAWN = 1 << 11;
         /// Connects processes; without: those of this node alone are connected, others are not supported.
         const CONNECT = 1 << 12;
+        /// Learns of jobs by being asked to connect to them, and registers them before it answers, as the daemons of Open MPI
+        /// 4.1 do with the jobs of another `mpirun`; without: it is asked when all jobs that are named are registered here.
+        const REGISTERS_ON_CONNECT = 1 << 25;
         /// Disconnects processes; without: as for connecting.
         const DISCONNECT = 1 << 13;
         /// Answers queries.

@@ -74,12 +74,16 @@ impl<S: Publish> Server<S> {
         for (id, operation) in self.collectives.iter() {
             let has_elder = gathering.contains(&operation.signature);
             assert!(operation.stage == Stage::Gathering || !has_elder, "{id:?} waits for one that still gathers");
+            assert!(!operation.is_ahead() || self.lacks_somebody(operation), "{id:?} is complete but still gathers");
             match operation.stage {
                 Stage::Gathering => {
                     assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers");
                     gathering.insert(&operation.signature);
                 }
-                Stage::Answered => assert!(!self.collectives.is_oldest(id), "{id:?} is answered and waits for nobody"),
+                Stage::Answered => {
+                    let waits = operation.is_ahead() || !self.collectives.is_oldest(id);
+                    assert!(waits, "{id:?} is answered and waits for nobody");
+                }
                 Stage::CatchingUp => {
                     assert!(self.collectives.is_oldest(id), "{id:?} is before its turn");
                     let asked = self.upcalls.catching_up(id);

@@ -11,6 +11,7 @@ use super::pending::Purpose;
 use super::registry::{Registry, Remote};
 use super::requests::{Connect, GroupRequest};
 use super::timers::Timer;
+use super::transitions::Phase;
 use super::upcalls::{settled, status_of};
 use crate::gds::Publish;
 use crate::keys;
@@ -129,17 +130,25 @@ impl<S: Publish> Server<S> {
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        if operation.stage != Stage::Gathering {
+        if operation.phase() != Phase::Gathering {
             return;
         }
         let is_complete = operation.is_locally_complete(&self.registry, table);
+        if operation.is_ahead() {
+            return if is_complete {
+                self.catch_up_with_host(now, id)
+            };
+        }
         let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
         let needs_host = operation.needs_host(has_host);
         if needs_host && !has_host {
             // Whoever else arrives can't change that.
             return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
-        if !is_complete || !operation.verdicts.is_empty() {
+        if !is_complete {
+            return self.ask_ahead(now, id);
+        }
+        if !operation.verdicts.is_empty() {
             return;
         }
         let status = local_status(operation, &self.registry);
@@ -174,10 +183,7 @@ impl<S: Publish> Server<S> {
     fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
         let Some(operation) = self.collectives.get(id) else { return };
         let procs = operation.written.clone().unwrap_or_else(|| operation.signature.procs.clone());
-        let mut directives = operation.directives.clone();
-        if status != Status::SUCCESS {
-            directives.push(Info::new(LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
-        }
+        let directives = operation.directives_for_host(status);
         let (mut collected, mut sizes) = (Vec::new(), Vec::new());
         let upcall = match operation.signature.kind.clone() {
             Kind::Fence => match self.contribution(id) {
@@ -243,9 +249,10 @@ impl<S: Publish> Server<S> {
     }
 
     /// Ends the operations of a signature whose turn has come, in order.
-    fn settle_answered(&mut self, now: Time, signature: &Signature) {
+    pub(super) fn settle_answered(&mut self, now: Time, signature: &Signature) {
         while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
             let Answer { status, gathered, info } = answer;
+            let status = self.collectives.get(id).map_or(status, |operation| operation.in_view_of_losses(status));
             let (status, filled, whole) = self.take_gathered(id, status, &gathered);
             if !self.must_catch_up(now, id, status, &whole, &info) {
                 self.release(id, status, info);
@@ -309,6 +316,13 @@ impl Kind {
 }
 
 impl Operation {
+    /// What the host is told besides the participants.
+    pub(super) fn directives_for_host(&self, status: Status) -> Vec<Info> {
+        let told = (status != Status::SUCCESS).then(|| Value::Status(status.to_raw()));
+        let told = told.map(|status| Info::new(LOCAL_COLLECTIVE_STATUS, status));
+        self.directives.iter().cloned().chain(told).collect()
+    }
+
     /// Whether the operation is not this node's own affair. Where nobody can tell whether there are others, the host
     /// can. What being connected means is always the host's to say, if it says anything.
     fn needs_host(&self, has_host: bool) -> bool {
@@ -343,7 +357,7 @@ const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
 ];
 
 /// What the local phase has to say: whether participants are missing, and whether any is left.
-fn local_status(operation: &Operation, registry: &Registry) -> Status {
+pub(super) fn local_status(operation: &Operation, registry: &Registry) -> Status {
     let has_survivor = operation.contributed.iter().any(|proc| !registry.is_gone(proc));
     match (operation.departed.is_empty(), has_survivor) {
         (true, _) => Status::SUCCESS,

@@ -50,6 +50,9 @@ impl World {
                 if self.setup.canary == Some(Canary::AddedLost) {
                     forget_added(&mut request);
                 }
+                if self.setup.canary == Some(Canary::JobUnawaited) {
+                    self.hide_late_jobs(server, &request);
+                }
                 self.arriving = Some((peer, tag));
                 self.serve(server, Input::Request(peer, tag, request));
                 self.arriving = None;
@@ -94,6 +97,7 @@ impl World {
                 let number = self.job_named(&registration.namespace)?.0;
                 let node = self.node_mut(server.node)?;
                 node.registered.insert(number);
+                node.ended.remove(&number);
                 self.jobs.get_mut(number)?.unheard_on.remove(&server.node);
                 Some(Forget::Nothing)
             }
@@ -102,6 +106,7 @@ impl World {
                 let process = self.number_of(&registration.proc)?;
                 let node = self.node_mut(server.node)?;
                 node.announced.entry(number).or_default().insert(process);
+                node.ended.remove(&number);
                 node.gone.remove(&process);
                 Some(Forget::Nothing)
             }
@@ -117,15 +122,17 @@ impl World {
                 self.gatherings.forgotten(server, |procs| procs.iter().any(|proc| proc.namespace == namespace));
                 let number = self.job_named(&namespace).map(|(number, _)| number);
                 if let (Some(number), Some(node)) = (number, self.node_mut(server.node)) {
-                    node.registered.remove(&number);
-                    node.announced.remove(&number);
+                    let (was_registered, announced) = (node.registered.remove(&number), node.announced.remove(&number));
+                    if was_registered || announced.is_some() {
+                        node.ended.insert(number);
+                    }
                     node.mapped.remove(&namespace);
                 }
             }
             Some(Forget::Nothing) => {
                 let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
                 let mut gatherings = std::mem::take(&mut self.gatherings);
-                gatherings.registered(server, &gone, |procs| self.is_defined(server, procs));
+                gatherings.registered(server, &gone, |kind, procs| self.is_defined(server, kind, procs));
                 self.gatherings = gatherings;
             }
             Some(Forget::Upcall(upcall)) => self.gatherings.settled(server, upcall),
