@@ -135,9 +135,7 @@ impl<S: Publish> Server<S> {
         }
         let is_complete = operation.is_locally_complete(&self.registry, table);
         if operation.is_ahead() {
-            return if is_complete {
-                self.catch_up_with_host(now, id)
-            };
+            return self.advance_ahead(now, id, is_complete);
         }
         let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
         let needs_host = operation.needs_host(has_host);
@@ -180,7 +178,7 @@ impl<S: Publish> Server<S> {
     }
 
     /// Hands the local contribution to the host. From here on losses change nothing and nobody can join.
-    fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
+    pub(super) fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
         let Some(operation) = self.collectives.get(id) else { return };
         let procs = operation.written.clone().unwrap_or_else(|| operation.signature.procs.clone());
         let directives = operation.directives_for_host(status);
@@ -233,6 +231,7 @@ impl<S: Publish> Server<S> {
         };
         self.collectives.keep_answer(id, answer);
         self.settle_answered(now, &signature);
+        self.advance_operation(now, id);
     }
 
     /// Ends an operation: everybody who waits gets this status.
@@ -271,6 +270,7 @@ impl<S: Publish> Server<S> {
         tracing::debug!(operation = id.0, kind = ?signature.kind, procs = ?signature.procs, %status, "operation ended");
         self.timers.disarm(operation.deadline, Timer::Operation(id));
         self.timers.disarm(operation.verdicts_until, Timer::Verdicts(id));
+        self.timers.disarm(operation.ahead.and_then(|ahead| ahead.until), Timer::Registration(id));
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }
@@ -291,7 +291,7 @@ impl<S: Publish> Server<S> {
 
 impl Kind {
     /// What the host must be able to do for operations that are not this node's own affair.
-    const fn capability(&self) -> Capabilities {
+    pub(super) const fn capability(&self) -> Capabilities {
         match self {
             Self::Fence => Capabilities::FENCE,
             Self::Connect => Capabilities::CONNECT,

@@ -123,11 +123,11 @@ fn one_that_is_deregistered_instead_ends_what_waits_for_it() {
 #[test]
 fn a_time_limit_ends_the_wait_for_one_that_never_comes() {
     for capabilities in [Capabilities::empty(), HOST, LEARNS] {
-        for (kind, request) in kinds(&[timeout(3)]) {
+        for (kind, request) in kinds(&[timeout(1)]) {
             let mut rig = Rig::new(capabilities);
             let here = rig.job(1, 1)[0];
             assert_eq!(ended(&rig.request(here, request)), [], "{kind} does not wait");
-            assert_eq!(ended(&rig.wait(3)), [(here, Status::ERR_TIMEOUT)], "{kind}");
+            assert_eq!(ended(&rig.wait(1)), [(here, Status::ERR_TIMEOUT)], "{kind}");
             assert_eq!((rig.server.collective_count(), rig.server.upcall_count()), (0, 0), "{kind}");
         }
     }
@@ -220,11 +220,30 @@ fn a_host_that_registers_on_connect_is_asked_before_the_job_is_registered() {
     let (mut rig, here, id) = asked_ahead();
     assert_eq!(replies(&rig.register("other", Some(1), Some(0))), []);
     assert_eq!(ended(&rig.complete(id, HostReply::Status(SUCCESS))), [(here, SUCCESS)]);
-    // Whatever else names the job waits.
+}
+
+/// Daemons that Open MPI 5 starts for a spawned job do not register the older ones, of which nobody is there.
+#[test]
+fn at_such_a_host_groups_and_disconnects_wait_a_while_for_jobs_that_may_be_elsewhere() {
     for (kind, request) in kinds(&[]).into_iter().filter(|(kind, _)| *kind != "connect") {
-        let mut rig = Rig::new(LEARNS);
+        let mut rig = Rig::new(LEARNS | Capabilities::FENCE);
         let here = rig.job(1, 1)[0];
-        assert_eq!(rig.request(here, request), [], "{kind} does not wait");
+        assert_eq!(rig.request(here, request.clone()), [], "{kind} does not wait");
+        let outputs = rig.wait(1);
+        if kind == "fence" {
+            assert_eq!(outputs, [], "what it exchanges needs the job's size");
+        } else {
+            assert_eq!(agreed(&mut rig, outputs), [(here, SUCCESS)], "{kind}");
+            assert_eq!((rig.server.collective_count(), rig.server.poll_timeout()), (0, None));
+        }
+        // One that comes in time is waited for.
+        let mut rig = Rig::new(LEARNS | Capabilities::FENCE);
+        let here = rig.job(1, 1)[0];
+        assert_eq!(rig.request(here, request.clone()), []);
+        let there = other_comes(&mut rig);
+        assert_eq!(rig.wait(5), []);
+        let outputs = rig.request(there, request);
+        assert_eq!(agreed(&mut rig, outputs), [(here, SUCCESS), (there, SUCCESS)], "{kind}");
     }
 }
 
@@ -244,6 +263,26 @@ fn what_it_answers_counts_when_all_jobs_are_registered_and_all_who_are_here_have
         assert_eq!(ended(&outputs), [(here, SUCCESS), (there, SUCCESS)]);
         assert_eq!(rig.server.collective_count(), 0);
     }
+}
+
+/// Daemons that Open MPI 5 starts for a spawned job do not register the older ones, which have nobody there, when they connect
+/// them: both jobs would wait for ever.
+#[test]
+fn of_a_job_that_is_not_registered_soon_after_the_answer_nobody_is_here() {
+    let (mut rig, here, id) = asked_ahead();
+    assert_eq!(rig.complete(id, HostReply::Status(SUCCESS)), []);
+    assert_eq!(ended(&rig.wait(1)), [(here, SUCCESS)]);
+    assert_eq!((rig.server.collective_count(), rig.server.poll_timeout()), (0, None));
+    // Those who are known to be here are waited for.
+    let mut rig = Rig::new(LEARNS);
+    let here = rig.job(1, 1)[0];
+    let procs = vec![proc(0), other(0), ProcId::new(namespace("third"), 0)];
+    let connect = Request::Connect(Collective { procs, directives: Vec::new() });
+    let (id, _) = upcall(&rig.request(here, connect.clone()));
+    assert_eq!(rig.complete(id, HostReply::Status(SUCCESS)), []);
+    let there = other_comes(&mut rig);
+    assert_eq!(rig.wait(5), []);
+    assert_eq!(ended(&rig.request(there, connect)), [(here, SUCCESS), (there, SUCCESS)]);
 }
 
 /// It was asked before it could be told.
