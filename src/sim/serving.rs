@@ -99,7 +99,8 @@ impl World {
                 node.registered.insert(number);
                 node.ended.remove(&number);
                 self.jobs.get_mut(number)?.unheard_on.remove(&server.node);
-                Some(Forget::Nothing)
+                self.note_registration(server);
+                None
             }
             Input::Host(_, HostCall::RegisterClient(registration)) => {
                 let number = self.job_named(&registration.proc.namespace)?.0;
@@ -108,12 +109,21 @@ impl World {
                 node.announced.entry(number).or_default().insert(process);
                 node.ended.remove(&number);
                 node.gone.remove(&process);
-                Some(Forget::Nothing)
+                self.note_registration(server);
+                None
             }
             Input::Completed(upcall, _) => Some(Forget::Upcall(*upcall)),
             Input::Timeout => Some(Forget::Expired),
             _ => None,
         }
+    }
+
+    /// Perhaps it is known now who must come: what lacked only that is handed over in this step.
+    fn note_registration(&mut self, server: ServerId) {
+        let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
+        let mut gatherings = std::mem::take(&mut self.gatherings);
+        gatherings.registered(server, &gone, |kind, procs| self.is_defined(server, kind, procs));
+        self.gatherings = gatherings;
     }
 
     fn after(&mut self, server: ServerId, forget: Option<Forget>) {
@@ -128,12 +138,6 @@ impl World {
                     }
                     node.mapped.remove(&namespace);
                 }
-            }
-            Some(Forget::Nothing) => {
-                let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
-                let mut gatherings = std::mem::take(&mut self.gatherings);
-                gatherings.registered(server, &gone, |kind, procs| self.is_defined(server, kind, procs));
-                self.gatherings = gatherings;
             }
             Some(Forget::Upcall(upcall)) => self.gatherings.settled(server, upcall),
             Some(Forget::Expired) => self.gatherings.expired(server, self.now),
@@ -377,8 +381,6 @@ impl World {
 
 /// What the world forgets after the server has.
 enum Forget {
-    /// Rather something was learnt.
-    Nothing,
     Namespace(Namespace),
     Upcall(UpcallId),
     Expired,
