@@ -193,15 +193,17 @@ fn leaders_who_find_each_other_wait_for_the_jobs_of_those_whom_they_add() {
     let added = Info::new(key("pmix.grp.add"), Value::DataArray(Box::new(added)));
     let count = Info::new(key("pmix.grp.btstrp"), Value::Size(1));
     let lead = Group { procs: Vec::new(), ..group(&[count, added]) };
+    let member = Request::GroupConstruct(Group { procs: Vec::new(), ..group(&[]) });
     let mut rig = Rig::new(Capabilities::empty());
-    let here = rig.job(1, 1)[0];
+    let [here, stranger] = rig.job(2, 2)[..] else { panic!("two come") };
     assert_eq!(rig.request(here, Request::GroupConstruct(lead.clone())), []);
     let there = other_comes(&mut rig);
-    let outputs = rig.request(there, Request::GroupConstruct(Group { procs: Vec::new(), ..group(&[]) }));
-    assert_eq!(ended(&outputs), [(here, SUCCESS), (there, SUCCESS)]);
+    assert_eq!(ended(&rig.request(there, member.clone())), [(here, SUCCESS), (there, SUCCESS)]);
     other_goes(&mut rig);
+    assert_eq!(rig.request(stranger, member), []);
+    // Of one that has ended they hear at once; whom nobody names hears that.
     let outputs = rig.request(here, Request::GroupConstruct(lead));
-    assert_eq!(ended(&outputs), [(here, Status::ERR_NOT_FOUND)], "of one that has ended they hear at once");
+    assert_eq!(ended(&outputs), [(stranger, Status::ERR_NOT_A_MEMBER), (here, Status::ERR_NOT_FOUND)]);
 }
 
 /// A connect to another job, at a host that learns of that job by being asked.
