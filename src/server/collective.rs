@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::ahead::Ahead;
 use super::config::Limits;
 use super::directives::flag;
 use super::host::UpcallId;
@@ -38,11 +39,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether a namespace that nobody told this server of is taken to live elsewhere. A fence waits for it to be
-    /// registered; other operations may well be with jobs that never have a process here, and whoever knows such a job's
-    /// name knows it because all its processes have started.
-    const fn reaches_unknown_jobs(&self) -> bool {
-        !matches!(self, Self::Fence)
+    /// Whether it winds up what was begun when all its jobs were here: it goes on without those that have ended since. Nothing
+    /// is begun with such a job.
+    pub(super) const fn outlives_jobs(&self) -> bool {
+        matches!(self, Self::Disconnect | Self::Group(GroupOperation::Destruct, _))
     }
 }
 
@@ -63,7 +63,7 @@ impl Signature {
 
     /// Who must arrive here, as far as is known; see [`Registry::membership`].
     pub(super) fn membership(&self, registry: &Registry) -> Option<Membership> {
-        registry.membership(&self.procs, self.kind.reaches_unknown_jobs())
+        registry.membership(&self.procs, self.kind.outlives_jobs())
     }
 
     /// Whether a process is among the participants.
@@ -133,6 +133,7 @@ pub(super) struct Operation {
     pub(super) sizes: Vec<(Namespace, Option<u32>)>,
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
+    pub(super) ahead: Option<Ahead>,
     tickets: BTreeMap<PeerId, Ticket>,
     /// Who is local, as of a revision of the registry.
     members: Option<(u64, Membership)>,
@@ -165,6 +166,7 @@ impl Operation {
     pub(super) const fn phase(&self) -> Phase {
         match self.stage {
             Stage::Gathering => Phase::Gathering,
+            _ if self.is_ahead() => Phase::Gathering,
             Stage::AtHost(_) | Stage::Answered | Stage::CatchingUp => Phase::Closed,
         }
     }
@@ -189,8 +191,9 @@ impl Operation {
     /// Takes note of who is local and who is gone, and says whether everybody who can arrive has.
     pub(super) fn is_locally_complete(&mut self, registry: &Registry, table: Table) -> bool {
         if self.members.as_ref().is_none_or(|(revision, _)| *revision != registry.revision()) {
-            self.members = self.signature.membership(registry).map(|members| (registry.revision(), members));
-            self.note_departures(registry, table);
+            let members = self.signature.membership(registry);
+            members.iter().for_each(|members| self.note_departures(registry, table, &members.local));
+            self.members = members.map(|members| (registry.revision(), members));
         }
         let Some((_, members)) = &self.members else { return false };
         let arrived = self.contributed.len().saturating_add(self.departed.len());
@@ -198,14 +201,13 @@ impl Operation {
             && members.local.iter().all(|proc| self.contributed.contains(proc) || self.departed.contains(proc))
     }
 
-    fn note_departures(&mut self, registry: &Registry, table: Table) {
-        let Some((_, members)) = &self.members else { return };
+    pub(super) fn note_departures(&mut self, registry: &Registry, table: Table, local: &BTreeSet<ProcId>) {
         let departs = |proc: &&ProcId| {
             let presence = registry.client(proc).map(|client| client.presence);
             let effect = (table.0)(self.phase(), self.standing(proc, presence), became(presence));
             effect == Effect::Depart
         };
-        let gone: Vec<ProcId> = members.local.iter().filter(departs).cloned().collect();
+        let gone: Vec<ProcId> = local.iter().filter(departs).cloned().collect();
         self.departed.extend(gone);
     }
 
@@ -360,6 +362,7 @@ impl Collectives {
             collected: Vec::new(),
             sizes: Vec::new(),
             answer: None,
+            ahead: None,
             tickets: BTreeMap::new(),
             members: None,
         };
@@ -404,7 +407,10 @@ impl Collectives {
     /// The answer to the oldest operation of a signature, if the host has given it.
     pub(super) fn take_next_answer(&mut self, signature: &Signature) -> Option<(OperationId, Answer)> {
         let oldest = *self.by_signature.get(signature)?.first()?;
-        let answer = self.operations.get_mut(&oldest)?.answer.take()?;
+        let operation = self.operations.get_mut(&oldest)?;
+        let is_ahead = operation.is_ahead();
+        let counts = |answer: &mut Answer| !is_ahead || answer.status != Status::SUCCESS;
+        let answer = operation.answer.take_if(counts)?;
         Some((oldest, answer))
     }
 
@@ -462,7 +468,7 @@ impl Collectives {
 
     /// Operations that still gather and name a namespace, oldest first.
     pub(super) fn gathering_with(&self, namespace: &Namespace) -> Vec<OperationId> {
-        let is_concerned = |op: &Operation| op.stage == Stage::Gathering && op.signature.names(namespace);
+        let is_concerned = |op: &Operation| op.phase() == Phase::Gathering && op.signature.names(namespace);
         self.operations.iter().filter(|(_, op)| is_concerned(op)).map(|(id, _)| *id).collect()
     }
 

@@ -19,6 +19,7 @@ mod limits;
 mod passage;
 mod psets;
 mod queries;
+mod registrations;
 mod search;
 mod sessions;
 mod ties;

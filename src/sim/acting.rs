@@ -399,11 +399,11 @@ impl World {
         }
     }
 
-    /// Fences wait for jobs that are not registered yet. Who connects to a job knows its name, so it has started.
+    /// Operations wait for jobs that are not registered yet; an invitation is an event, which reaches whoever is there.
     fn may_meet(&self, process: u32, phase: &Phase) -> bool {
-        let is_fence = matches!(phase.meeting, Meeting::Barrier | Meeting::Collect);
-        let procs = self.process(process).and_then(|of| phase.procs(&self.jobs, of.job, of.rank));
-        is_fence || procs.is_none_or(|procs| self.have_started(&procs))
+        let is_event = matches!(phase.meeting, Meeting::Invite(_) | Meeting::Leave(_));
+        let procs = self.process(process).filter(|_| is_event).and_then(|of| phase.procs(&self.jobs, of.job, of.rank));
+        procs.is_none_or(|procs| self.have_started(&procs))
     }
 
     /// Takes part in the operation of a phase; so does the process's child, if it has one.

@@ -157,11 +157,13 @@ pub enum Canary {
     LatecomerUntold,
     /// Whom the leader of a group adds its server never hears.
     AddedLost,
+    /// An operation does not wait for a job that its server is still to hear of.
+    JobUnawaited,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 19] = [
+    pub const ALL: [(&'static str, Self); 20] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -181,6 +183,7 @@ impl Canary {
         ("given-up", Self::GivenUp),
         ("latecomer-untold", Self::LatecomerUntold),
         ("added-lost", Self::AddedLost),
+        ("job-unawaited", Self::JobUnawaited),
     ];
 
     fn words() -> String {
@@ -197,7 +200,7 @@ impl Canary {
     #[must_use]
     pub const fn rules(self) -> &'static [Rule] {
         match self {
-            Self::FenceData | Self::FenceEarly => &[Rule::NothingMissing],
+            Self::FenceData | Self::FenceEarly | Self::JobUnawaited => &[Rule::NothingMissing],
             Self::ReplyLost => &[Rule::BeforeDeadline, Rule::NoWaitInVain],
             Self::LatecomerUntold => &[Rule::NoWaitInVain],
             Self::Deadline => &[Rule::BeforeDeadline],
@@ -224,6 +227,7 @@ impl Canary {
             // With any fault nobody counts at the end who is in: what is heard has to show it.
             Self::GivenUp => Faults::DUPLICATE,
             Self::LatecomerUntold => Faults::STOP,
+            Self::JobUnawaited => Faults::UNREGISTERED,
             _ => Faults::empty(),
         }
     }

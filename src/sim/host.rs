@@ -13,9 +13,12 @@ use super::queue::{Event, ServerId};
 use super::setup::{EXCHANGE_TIMEOUT, HOST_TIMEOUT};
 use super::world::World;
 use crate::events::Event as Happened;
+use crate::gds::registration::Description;
 use crate::keys;
+use crate::proto::{Collective, Group, Request};
 use crate::server::{
-    CallId, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input, Upcall, UpcallId,
+    CallId, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input, RegisterNamespace,
+    Upcall, UpcallId,
 };
 use crate::types::{Info, Key, Kval, ProcId, Status, Text, Time, Value};
 
@@ -159,7 +162,13 @@ impl World {
         };
         let missing = operation.missing();
         let left_out = operation.left_out();
+        let is_defined = operation.is_defined;
         let contributed = operation.contributed.iter().copied().collect();
+        if !is_defined {
+            self.rules.breaks(Rule::NothingMissing, || {
+                format!("{server:?} hands over {kind:?} {procs:?} before all their jobs are registered")
+            });
+        }
         if let Some(process) = left_out {
             self.rules.breaks(Rule::NothingMissing, || {
                 format!("{server:?} hands over {kind:?} {procs:?} without waiting for process {process}")
@@ -308,6 +317,37 @@ impl World {
         }
         self.rules.host_called(server, id);
         self.serve(server, Input::Host(id, call));
+    }
+
+    /// A planted defect: a server is told, before it looks at a request, that jobs it is still to hear of have nobody there.
+    pub(super) fn hide_late_jobs(&mut self, server: ServerId, request: &Request) {
+        let (Request::Fence(Collective { procs, .. })
+        | Request::Connect(Collective { procs, .. })
+        | Request::Disconnect(Collective { procs, .. })
+        | Request::GroupConstruct(Group { procs, .. })
+        | Request::GroupDestruct(Group { procs, .. })) = request
+        else {
+            return;
+        };
+        for entry in procs {
+            let core = self.core(server).filter(|core| core.job_size(&entry.namespace).is_none());
+            if core.is_none() || self.is_registered(server, &entry.namespace) {
+                continue;
+            }
+            self.host.last += 1;
+            let (id, now) = (CallId(self.host.last), self.now);
+            let size = Info::new(Key::from_static(keys::JOB_SIZE.name()), 64_u32);
+            let registration = RegisterNamespace {
+                namespace: entry.namespace.clone(),
+                local_count: Some(0),
+                description: Description::from(vec![size]),
+                nodata: false,
+            };
+            self.rules.host_called(server, id);
+            if let Some(core) = self.core_mut(server) {
+                core.handle(now, Input::Host(id, HostCall::RegisterNamespace(registration)));
+            }
+        }
     }
 
     /// A server has done what the host called for.
