@@ -46,6 +46,11 @@ pub trait Host: Send + Sync + 'static {
 
     /// Every local participant of a fence has arrived. Exchange the data of all servers that have participants, and
     /// answer with all of it.
+    ///
+    /// As with all operations of many processes: the host matches the parts of the servers, in order, and bounds the whole. The
+    /// limit of the participants is among the directives (`PMIX_TIMEOUT`), and a server whose own ones did not all come within it
+    /// has told these, and sends nothing up. `PMIX_LOCAL_COLLECTIVE_STATUS` among the directives says that local participants
+    /// have ended, and is to be the status for all: they will not come any more.
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
         unsupported(request, reply);
     }
