@@ -138,7 +138,10 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Every local member wants to form or dissolve a group that reaches beyond this node, or needs a context number.
-    /// Results may be `PMIX_GROUP_CONTEXT_ID` and `PMIX_GROUP_MEMBERSHIP`.
+    /// Results may be `PMIX_GROUP_CONTEXT_ID` and `PMIX_GROUP_MEMBERSHIP`. Where a part comes with `PMIX_LOCAL_COLLECTIVE_STATUS`,
+    /// somebody of the group to be has ended, and only the host can tell all servers who is left: without a membership the group
+    /// is of all who were named, on every node. Parts of a destruct are matched by the group's name and common members: who has
+    /// heard of a leave names fewer.
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
         unsupported(request, reply);
     }

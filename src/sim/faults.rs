@@ -157,11 +157,15 @@ pub enum Canary {
     LatecomerUntold,
     /// Whom the leader of a group adds its server never hears.
     AddedLost,
+    /// A server whose members have left a group is not asked for its part in the end.
+    QuestionLost,
+    /// A member of a group over several nodes is told of one member less.
+    MemberLost,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 19] = [
+    pub const ALL: [(&'static str, Self); 21] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -181,6 +185,8 @@ impl Canary {
         ("given-up", Self::GivenUp),
         ("latecomer-untold", Self::LatecomerUntold),
         ("added-lost", Self::AddedLost),
+        ("question-lost", Self::QuestionLost),
+        ("member-lost", Self::MemberLost),
     ];
 
     fn words() -> String {
@@ -199,7 +205,7 @@ impl Canary {
         match self {
             Self::FenceData | Self::FenceEarly => &[Rule::NothingMissing],
             Self::ReplyLost => &[Rule::BeforeDeadline, Rule::NoWaitInVain],
-            Self::LatecomerUntold => &[Rule::NoWaitInVain],
+            Self::LatecomerUntold | Self::QuestionLost => &[Rule::NoWaitInVain],
             Self::Deadline => &[Rule::BeforeDeadline],
             Self::ReplyTwice => &[Rule::AnsweredOnce],
             Self::ScopeLeak => &[Rule::Scope],
@@ -210,7 +216,9 @@ impl Canary {
             Self::DeafServer => &[Rule::NoWaitInVain, Rule::AnsweredOnce, Rule::NothingRemains],
             Self::DeafClient => &[Rule::LossIsTold],
             Self::Memory => &[Rule::SameAgain],
-            Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost => &[Rule::Membership],
+            Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost | Self::MemberLost => {
+                &[Rule::Membership]
+            }
             Self::EventLost => &[Rule::ToldOnce],
         }
     }
