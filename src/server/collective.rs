@@ -108,7 +108,9 @@ pub(super) struct Operation {
     /// Local participants that went before they arrived.
     pub(super) departed: BTreeSet<ProcId>,
     /// Who has left the group that this is about, whether it had arrived or not.
-    left: BTreeSet<ProcId>,
+    pub(super) left: BTreeSet<ProcId>,
+    /// It ends a group that outlives deaths, of which nobody here is a member any more.
+    pub(super) survives_deaths: bool,
     /// Whom the host is told, where it is not the participants: a process that forms a group with others it can't name.
     pub(super) written: Option<Vec<ProcId>>,
     /// Those who said that they lead the construction of a group.
@@ -300,10 +302,9 @@ impl Collectives {
     /// formed another of that name means that. Those who have left the group are not named any more.
     fn may_end(&self, id: OperationId, wanted: &Signature) -> bool {
         let Some(operation) = self.operations.get(&id) else { return false };
-        let is_construct = !matches!(operation.signature.kind, Kind::Group(GroupOperation::Destruct, _));
         let is_one = |entry: &&ProcId| matches!(entry.rank, Rank::Process(_));
         let stays = |entry: &&ProcId| !operation.left.contains(*entry);
-        is_construct
+        !operation.ends_group()
             || wanted.procs.iter().filter(is_one).all(|entry| operation.signature.covers(entry))
                 && operation.signature.procs.iter().filter(is_one).filter(stays).all(|entry| wanted.covers(entry))
     }
@@ -350,6 +351,7 @@ impl Collectives {
             contributed: BTreeSet::new(),
             departed: BTreeSet::new(),
             left: BTreeSet::new(),
+            survives_deaths: false,
             written: None,
             leaders: BTreeSet::new(),
             is_leaderless: false,
@@ -457,11 +459,10 @@ impl Collectives {
         meant.any(|(id, _)| self.has_company(*id, registry, proc, |_| false))
     }
 
-    /// Operations that still gather, are about this group, and may wait for this process.
-    pub(super) fn gathering_about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
+    /// Operations that are about this group, and this process.
+    pub(super) fn about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
         let is_about = |op: &Operation| {
-            let is_group = matches!(&op.signature.kind, Kind::Group(_, name) if name == id);
-            is_group && op.stage == Stage::Gathering && op.signature.covers(proc)
+            matches!(&op.signature.kind, Kind::Group(_, name) if name == id) && op.signature.covers(proc)
         };
         self.operations.iter().filter(|(_, op)| is_about(op)).map(|(id, _)| *id).collect()
     }

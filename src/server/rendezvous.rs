@@ -9,7 +9,7 @@ use super::intake::Gathered;
 use super::outputs::Ticket;
 use super::pending::Purpose;
 use super::registry::{Registry, Remote};
-use super::requests::{Connect, GroupRequest};
+use super::requests::{Connect, GroupOperation, GroupRequest};
 use super::timers::Timer;
 use super::transitions::Phase;
 use super::upcalls::{settled, status_of};
@@ -163,7 +163,9 @@ impl<S: Publish> Server<S> {
             let status = self.tolerated(id, status);
             return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
         }
-        self.hand_over(now, id, status);
+        // A group that outlives deaths is ended by whoever is left, on one node or on many.
+        let is_end = self.collectives.get(id).is_some_and(Operation::ends_group);
+        self.hand_over(now, id, if is_end { self.tolerated(id, status) } else { status });
     }
 
     /// An operation has failed here. Its participants elsewhere learn of that from the host.
@@ -206,6 +208,7 @@ impl<S: Publish> Server<S> {
         self.timers.disarm(until, Timer::Verdicts(id));
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
         self.collectives.hand_to_host(id, upcall);
+        self.ask_for_parts(now, id);
     }
 
     /// The host has done its part.
@@ -335,6 +338,21 @@ impl Operation {
         };
         is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
     }
+
+    /// The participants without those who have left the group that this is about.
+    pub(super) fn remaining(&self) -> Vec<ProcId> {
+        self.signature.procs.iter().filter(|proc| !self.left.contains(*proc)).cloned().collect()
+    }
+
+    /// Whether it ends a group. Those who have left it are not missing there.
+    pub(super) const fn ends_group(&self) -> bool {
+        matches!(self.signature.kind, Kind::Group(GroupOperation::Destruct, _))
+    }
+
+    /// Whether somebody here is missing.
+    fn lacks_somebody(&self) -> bool {
+        self.departed.iter().any(|proc| !(self.ends_group() && self.left.contains(proc)))
+    }
 }
 
 /// Directives that one participant can add where they are merged: each is compared with all the others.
@@ -359,9 +377,9 @@ const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
 /// What the local phase has to say: whether participants are missing, and whether any is left.
 pub(super) fn local_status(operation: &Operation, registry: &Registry) -> Status {
     let has_survivor = operation.contributed.iter().any(|proc| !registry.is_gone(proc));
-    match (operation.departed.is_empty(), has_survivor) {
-        (true, _) => Status::SUCCESS,
-        (false, true) => Status::ERR_PARTIAL_SUCCESS,
-        (false, false) => Status::ERR_LOST_CONNECTION,
+    match (operation.lacks_somebody(), has_survivor) {
+        (false, _) => Status::SUCCESS,
+        (true, true) => Status::ERR_PARTIAL_SUCCESS,
+        (true, false) => Status::ERR_LOST_CONNECTION,
     }
 }

@@ -15,6 +15,7 @@ mod group_names;
 mod groups;
 mod harness;
 mod invitations;
+mod leavers;
 mod limits;
 mod passage;
 mod psets;

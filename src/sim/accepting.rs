@@ -45,6 +45,7 @@ impl World {
             _ => self.deadline_of(server, request),
         };
         self.rules.accepted(peer, tag, deadline);
+        self.note_forming(peer, tag, request);
         if let Request::Get(get) = request
             && let Some((whose, key)) = self.value_wanted(server, get)
         {

@@ -303,6 +303,7 @@ impl World {
             Why::Get(sought) => return self.continue_get(peer, process, *sought, is_awaited, result),
             Why::Party(step) => return self.party_goes_on(peer, process, step, result),
             Why::Group(name) => self.note_group(peer, name, &result),
+            Why::Quits(name) => self.note_quit(process, name, &result),
             Why::Finalize | Why::Meeting | Why::Other => {}
         }
         if is_awaited {
@@ -430,7 +431,8 @@ impl World {
         let mut is_idle = !phase.waits;
         for (peer, is_awaited) in [(Some(peer), phase.waits), (child, false)] {
             let Some(peer) = peer else { continue };
-            let Some((why, call)) = self.call_of(peer, phase, &procs) else {
+            let quit = self.quit_call(process, phase);
+            let Some((why, call)) = quit.or_else(|| self.call_of(peer, phase, &procs)) else {
                 is_idle |= is_awaited;
                 continue;
             };

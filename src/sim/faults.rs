@@ -159,11 +159,15 @@ pub enum Canary {
     AddedLost,
     /// An operation does not wait for a job that its server is still to hear of.
     JobUnawaited,
+    /// A server whose members have left a group is not asked for its part in the end.
+    QuestionLost,
+    /// A member of a group over several nodes is told of one member less.
+    MemberLost,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 20] = [
+    pub const ALL: [(&'static str, Self); 22] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -184,6 +188,8 @@ impl Canary {
         ("latecomer-untold", Self::LatecomerUntold),
         ("added-lost", Self::AddedLost),
         ("job-unawaited", Self::JobUnawaited),
+        ("question-lost", Self::QuestionLost),
+        ("member-lost", Self::MemberLost),
     ];
 
     fn words() -> String {
@@ -202,7 +208,7 @@ impl Canary {
         match self {
             Self::FenceData | Self::FenceEarly | Self::JobUnawaited => &[Rule::NothingMissing],
             Self::ReplyLost => &[Rule::BeforeDeadline, Rule::NoWaitInVain],
-            Self::LatecomerUntold => &[Rule::NoWaitInVain],
+            Self::LatecomerUntold | Self::QuestionLost => &[Rule::NoWaitInVain],
             Self::Deadline => &[Rule::BeforeDeadline],
             Self::ReplyTwice => &[Rule::AnsweredOnce],
             Self::ScopeLeak => &[Rule::Scope],
@@ -213,7 +219,9 @@ impl Canary {
             Self::DeafServer => &[Rule::NoWaitInVain, Rule::AnsweredOnce, Rule::NothingRemains],
             Self::DeafClient => &[Rule::LossIsTold],
             Self::Memory => &[Rule::SameAgain],
-            Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost => &[Rule::Membership],
+            Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost | Self::MemberLost => {
+                &[Rule::Membership]
+            }
             Self::EventLost => &[Rule::ToldOnce],
         }
     }

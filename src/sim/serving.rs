@@ -129,6 +129,7 @@ impl World {
     fn after(&mut self, server: ServerId, forget: Option<Forget>) {
         match forget {
             Some(Forget::Namespace(namespace)) => {
+                self.forget_formed(server, None);
                 self.gatherings.forgotten(server, |procs| procs.iter().any(|proc| proc.namespace == namespace));
                 let number = self.job_named(&namespace).map(|(number, _)| number);
                 if let (Some(number), Some(node)) = (number, self.node_mut(server.node)) {
@@ -238,13 +239,14 @@ impl World {
     }
 
     /// A server answers a request.
-    fn reply(&mut self, server: ServerId, peer: PeerId, tag: Tag, reply: Reply) {
+    fn reply(&mut self, server: ServerId, peer: PeerId, tag: Tag, mut reply: Reply) {
         if self.setup.canary == Some(Canary::ReplyLost) && self.canary.one_in(16) {
             return;
         }
         if !self.has_group_host {
             self.check_group_reply(peer, tag, &reply);
         }
+        self.check_formed(server, peer, tag, &mut reply);
         self.rules.answered(peer, tag);
         if self.setup.canary == Some(Canary::ReplyTwice) && self.canary.one_in(16) {
             self.rules.answered(peer, tag);
@@ -322,6 +324,7 @@ impl World {
         self.rules.connection_ended(peer);
         self.gatherings.connection_ended(peer);
         self.bootstraps.connection_ended(peer);
+        self.forget_forming(peer);
         self.parties.connection_ended(peer);
         let ended: Vec<_> = self.commits.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, _)| *id).collect();
         ended.iter().for_each(|id| drop(self.commits.remove(id)));

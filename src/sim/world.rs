@@ -8,6 +8,7 @@ use super::assembling::Assembling;
 use super::bootstraps::Bootstraps;
 use super::dice::Dice;
 use super::faults::Canary;
+use super::forming::Forming;
 use super::gatherings::{Gatherings, Kind};
 use super::host::Host;
 use super::invariants::{Promise, Rule, Rules};
@@ -15,6 +16,7 @@ use super::parties::Parties;
 use super::process::{Connection, Process, Put, State};
 use super::program::Program;
 use super::queue::{Event, Queue, ServerId, ToClient, ToServer};
+use super::quitting::Quitting;
 use super::random::{Random, Stream};
 use super::setup::{HOST_TIMEOUT, JOB_LIMIT, Job, Setup, jobs};
 use super::store::SimStore;
@@ -70,6 +72,8 @@ pub(super) struct World {
     /// Whether the host forms groups.
     pub(super) has_group_host: bool,
     pub(super) parties: Parties,
+    pub(super) quitting: Quitting,
+    pub(super) forming: Forming,
     pub(super) rules: Rules,
     pub(super) trace: Trace,
     pub(super) dice: Dice,
@@ -114,6 +118,8 @@ impl World {
             bootstraps: Bootstraps::default(),
             assembling: None,
             parties: Parties::default(),
+            quitting: Quitting::default(),
+            forming: Forming::default(),
             rules: Rules::default(),
             trace: Trace::new(keep),
             dice: Dice::new(seed, setup),
