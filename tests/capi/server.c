@@ -104,6 +104,13 @@ static void describe(void)
         status = PMIx_server_register_client(&proc, geteuid(), getegid(), (void *)(uintptr_t)(1000 + rank), op_done, &registered);
         CHECK_STATUS(PMIX_SUCCESS, done_result(&registered, status));
     }
+    /* As hosts tell more: with a negative number, which leaves that of the local processes alone. */
+    struct done updated = DONE;
+    uint32_t number = 7;
+    PMIX_INFO_LOAD(&info[0], "x.later", &number, PMIX_UINT32);
+    status = PMIx_server_register_nspace(nspace, -1, info, 1, op_done, &updated);
+    CHECK_STATUS(PMIX_SUCCESS, done_result(&updated, status));
+    PMIX_INFO_DESTRUCT(&info[0]);
 }
 
 static void read_back(void)
@@ -117,6 +124,7 @@ static void read_back(void)
     gethostname(host, sizeof host - 1);
     GET_NUMBER(5, &wild, PMIX_JOB_SIZE, PMIX_UINT32, uint32);
     GET_NUMBER(3, &wild, PMIX_NUM_NODES, PMIX_UINT32, uint32);
+    GET_NUMBER(7, &wild, "x.later", PMIX_UINT32, uint32);
     GET_NUMBER(2, &wild, PMIX_JOB_NUM_APPS, PMIX_UINT32, uint32);
     GET_NUMBER(0, &me, PMIX_APPNUM, PMIX_UINT32, uint32);
     GET_NUMBER(1, &far, PMIX_APPNUM, PMIX_UINT32, uint32);

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use nix::libc::{self, gid_t, uid_t};
 
+use crate::api::ServerError;
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard_status};
 use crate::capi::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 use crate::gds::AsStatus;
-use crate::types::{Namespace, Status};
+use crate::types::Namespace;
 
 use super::completion::{perform, perform_always, perform_at_once};
 use super::state::{Allotment, ServerProcess};
@@ -19,8 +20,9 @@ use super::{description, misread, resources, state};
 const LARGE_DESCRIPTION: usize = 4096;
 
 /// Describes a job, before its first local process starts; with 0 local processes where it has none, but those of other jobs
-/// may do something together with it: fences, disconnects, groups and, for a while, connects wait for it. A second call adds to what is told and replaces what it tells again.
-/// See the standard's function of the same name.
+/// may do something together with it: fences, disconnects, groups and, for a while, connects wait for it. A second call adds to
+/// what is told and replaces what it tells again; with a negative number it leaves the number of local processes as it was, and
+/// that of a job which was not described is 0. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -41,10 +43,9 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         let namespace = unsafe { from_c::namespace(nspace, None) }.inspect_err(|error| {
             tracing::error!(%error, "registration refused: no namespace");
         })?;
-        let local_count = u32::try_from(nlocalprocs).map_err(|_| {
-            tracing::error!(%namespace, nlocalprocs, "registration refused: no number of local processes");
-            Failure(Status::ERR_BAD_PARAM)
-        })?;
+        // A negative number is that of an update: hosts tell a job's servers more without saying again who is here.
+        let told_count = u32::try_from(nlocalprocs).ok();
+        let local_count = told_count.unwrap_or(0);
         // SAFETY: the caller's contract.
         let read = unsafe { description::read(info, ninfo) };
         let mut description = read.inspect_err(|error| {
@@ -61,6 +62,7 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
             resources::add(&mut description, &taken.concat());
         }
         let taken = is_new.then_some(taken);
+        let adds = !is_new && told_count.is_none();
         // One of the two is called.
         let description = Cell::new(description);
         let is_large = ninfo >= LARGE_DESCRIPTION;
@@ -68,7 +70,10 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
             cbfunc,
             cbdata,
             |server| {
-                let result = server.register_namespace(&namespace, local_count, description.take());
+                let result = match adds {
+                    true => server.extend_namespace(&namespace, description.take()),
+                    false => server.register_namespace(&namespace, local_count, description.take()),
+                };
                 note(&process, &namespace, taken.as_deref(), result.is_ok());
                 give_back(is_large);
                 result
@@ -76,11 +81,15 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
             |server, done| {
                 let name = namespace.clone();
                 let (process, taken) = (Arc::clone(&process), taken.clone());
-                server.register_namespace_with(&namespace, local_count, description.take(), move |result| {
+                let conclude = move |result: Result<(), ServerError>| {
                     note(&process, &name, taken.as_deref(), result.is_ok());
                     done(result);
                     give_back(is_large);
-                })
+                };
+                match adds {
+                    true => server.extend_namespace_with(&namespace, description.take(), conclude),
+                    false => server.register_namespace_with(&namespace, local_count, description.take(), conclude),
+                }
             },
         )
     })

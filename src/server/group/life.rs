@@ -112,7 +112,11 @@ impl<S: Publish> Server<S> {
         let Kind::Group(GroupOperation::Destruct, id) = &of.signature.kind else { return };
         let members = of.remaining();
         let doubtful = self.groups.of(id, &members).flat_map(|group| &group.doubtful);
-        for leaver in of.left.iter().chain(doubtful).cloned().collect::<BTreeSet<ProcId>>() {
+        // A member may ask for the end before it has heard of the beginning.
+        let begun = Kind::Group(GroupOperation::Construct, id.clone());
+        let forming = self.collectives.iter().filter(|(_, other)| other.signature.kind == begun);
+        let forming = forming.flat_map(|(_, other)| &other.left).filter(|leaver| of.signature.covers(leaver));
+        for leaver in of.left.iter().chain(doubtful).chain(forming).cloned().collect::<BTreeSet<ProcId>>() {
             self.ask_for_part(now, operation, &leaver);
         }
     }

@@ -110,6 +110,23 @@ fn who_hears_of_the_leave_before_its_own_members_have_come_asks_when_they_have()
     assert_eq!(ends_group(&there.host(HostCall::NotifyEvent(goes_up(&outputs)))).len(), 1);
 }
 
+/// Found by the simulator (seed 65410): a leave heard while the group was being formed was of no group when its end went up.
+#[test]
+fn who_hears_of_a_leave_and_ends_the_group_before_it_is_formed_asks_too() {
+    let (mut there, there_peers) = server_of(&[2]);
+    let left = goes_up(&there.request(there_peers[0], leave()));
+    let mut here = Rig::new(Capabilities::GROUP | Capabilities::NOTIFY_EVENT);
+    here.register("job", Some(3), Some(1));
+    drop(here.register_client(&proc(0)));
+    let peer = here.join(&proc(0), SOCKET);
+    let all = [0, 1, 2].map(proc);
+    assert_eq!(upcalls(&here.request(peer, construct(&all))).len(), 1);
+    assert_eq!(upcalls(&here.host(HostCall::NotifyEvent(left))), []);
+    let outputs = here.request(peer, Request::GroupDestruct(group(Command::GroupDestruct, &all, &[])));
+    assert_eq!(ends_group(&outputs).len(), 1);
+    assert_eq!(goes_up(&outputs).targets(), [&proc(2)]);
+}
+
 #[test]
 fn no_part_is_given_for_those_who_may_still_come() {
     let question = |rig: &mut Rig, peer: PeerId, ranks: &[u32]| {
