@@ -106,7 +106,7 @@ static void describe(void)
     }
     /* As hosts tell more: with a negative number, which leaves that of the local processes alone. */
     struct done updated = DONE;
-    uint32_t number = 7;
+    number = 7;
     PMIX_INFO_LOAD(&info[0], "x.later", &number, PMIX_UINT32);
     status = PMIx_server_register_nspace(nspace, -1, info, 1, op_done, &updated);
     CHECK_STATUS(PMIX_SUCCESS, done_result(&updated, status));
