@@ -16,7 +16,7 @@ pub enum Endpoint {
 
 /// Where a server listens and who it is: `<namespace>.<rank>;<endpoint>`.
 ///
-/// The form is the reference's: the namespace may hold dots (the rank stands after the last one), and one semicolon parts
+/// The form is the reference's: the namespace may hold dots (the rank stands after the last one), and the last semicolon parts
 /// name and place. With a UNIX-domain socket, which only our own read, `%` and two hexadecimal digits stand for each byte of
 /// the name and the path that is a semicolon, a percent sign or a control character.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,15 +42,11 @@ pub struct ModexAddress {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// No semicolon, or more than one.
-    #[error(
-        "server address {text:?} has {count} semicolons instead of one; it must read <namespace>.<rank>;<place>, with %3B for others"
-    )]
-    Semicolons {
+    /// No semicolon between name and place.
+    #[error("server address {text:?} has no semicolon; it must read <namespace>.<rank>;<place>")]
+    Form {
         /// The address.
         text: String,
-        /// How many there are.
-        count: usize,
     },
     /// No dot before the rank, or the rank is not the number of a process.
     #[error("server name {name:?} must end in a dot and a rank, like srv.0")]
@@ -134,11 +130,8 @@ impl FromStr for ServerAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let count = text.bytes().filter(|&b| b == b';').count();
-        let (name, place) = match text.split_once(';') {
-            Some(parts) if count == 1 => parts,
-            _ => return Err(AddressError::Semicolons { text: text.to_owned(), count }),
-        };
+        let form = || AddressError::Form { text: text.to_owned() };
+        let (name, place) = text.rsplit_once(';').ok_or_else(form)?;
         let endpoint: Endpoint = place.parse()?;
         let name = match endpoint {
             Endpoint::Unix(_) => from_plain(name).ok_or_else(|| AddressError::Name { name: name.to_owned() })?,
@@ -299,6 +292,9 @@ mod tests {
         assert_eq!(address.server, ProcId::new(Namespace::new("a;b").unwrap(), 7));
         assert_eq!(address.endpoint, Endpoint::Unix("/tmp/50%;x/s".into()));
         assert_eq!(address.to_string(), "a%3Bb.7;unix:/tmp/50%25%3Bx/s");
+        let tcp = ServerAddress { endpoint: "tcp4://127.0.0.1:4711".parse().unwrap(), ..address };
+        assert_eq!(tcp.to_string(), "a;b.7;tcp4://127.0.0.1:4711", "as others read it");
+        assert_eq!(tcp.to_string().parse(), Ok(tcp));
     }
 
     fn endpoints() -> impl Strategy<Value = Endpoint> {
