@@ -55,9 +55,9 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         let is_new = process.described.lock().insert(namespace.clone());
         let mut taken = Vec::new();
         if is_new {
-            resources::add(&mut description, &process.resources.lock());
+            resources::add(&namespace, &mut description, &process.resources.lock());
             taken = take(&process, &namespace);
-            resources::add(&mut description, &taken.concat());
+            resources::add(&namespace, &mut description, &taken.concat());
         }
         let taken = is_new.then_some(taken);
         // One of the two is called.

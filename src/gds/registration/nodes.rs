@@ -23,6 +23,8 @@ pub(super) struct Nodes<'m, 'a> {
     nodes: Vec<Node<'m>>,
     /// How many of them the node map lists.
     mapped_count: u32,
+    /// How many of them, from the first, have their position as a number unless one is given.
+    implied_count: u32,
     map: Option<&'m NodeList>,
     nodes_max: u32,
     aliases_max: u32,
@@ -75,6 +77,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         Self {
             nodes: Vec::new(),
             mapped_count: 0,
+            implied_count: 0,
             map: None,
             nodes_max: limits.nodes_max,
             aliases_max: limits.aliases_max,
@@ -99,6 +102,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
             self.node_mut(index, |node| node.map_name = Some(name));
         }
         self.mapped_count = self.count();
+        self.implied_count = self.mapped_count;
         self.map = Some(map);
         Ok(())
     }
@@ -186,7 +190,11 @@ impl<'m, 'a> Nodes<'m, 'a> {
     /// The index of the node that is meant; a new one if it is not known.
     pub(super) fn place(&mut self, identity: Identity) -> Result<u32, RegisterError> {
         let by_name = identity.hostname.as_ref().and_then(|name| self.index_of_names(name, &identity.aliases));
-        let index = match by_name.or_else(|| self.index_of_id(identity.id?)) {
+        let by_id = || match &identity.hostname {
+            Some(_) => self.index_of_other_name(identity.id?),
+            None => self.index_of_id(identity.id?),
+        };
+        let index = match by_name.or_else(by_id) {
             Some(index) => index,
             None => self.add()?,
         };
@@ -194,9 +202,14 @@ impl<'m, 'a> Nodes<'m, 'a> {
         Ok(index)
     }
 
-    /// Appends a node of an earlier registration.
-    pub(super) fn restore(&mut self, identity: Identity) -> Result<(), RegisterError> {
+    /// Appends a node of an earlier registration. Of the first `mapped_count`, which were in its map, a number that is their
+    /// position may have followed from that.
+    pub(super) fn restore(&mut self, mut identity: Identity, mapped_count: u32) -> Result<(), RegisterError> {
         let index = self.add()?;
+        if index < mapped_count {
+            self.implied_count = self.count();
+            identity.id = identity.id.filter(|id| *id != index);
+        }
         self.register(index, identity)
     }
 
@@ -225,9 +238,10 @@ impl<'m, 'a> Nodes<'m, 'a> {
     }
 
     /// The number of a node: the host's or, for nodes of the map, its index unless another node has that number.
+    /// Complete after [`Self::settle_ids`].
     pub(super) fn id(&self, index: u32) -> Option<u32> {
         let given = self.node(index)?.id;
-        let is_free = || index < self.mapped_count && !self.by_id.contains_key(&index);
+        let is_free = || index < self.implied_count && !self.by_id.contains_key(&index);
         given.or_else(|| is_free().then_some(index))
     }
 
@@ -284,8 +298,14 @@ impl<'m, 'a> Nodes<'m, 'a> {
 
     /// The node with a number: the one it was given to, else the one at this position of the map.
     fn index_of_id(&self, id: u32) -> Option<u32> {
-        let implied = || (id < self.mapped_count && self.node(id)?.id.is_none()).then_some(id);
+        let implied = || (id < self.implied_count && self.node(id)?.id.is_none()).then_some(id);
         self.by_id.get(&id).copied().or_else(implied)
+    }
+
+    /// The node that was given a number and may go by one more name. Those of the map have theirs and their aliases: under another
+    /// name a number does not mean them.
+    fn index_of_other_name(&self, id: u32) -> Option<u32> {
+        self.by_id.get(&id).copied().filter(|index| *index >= self.implied_count)
     }
 
     /// Notes everything that a node is called.
@@ -352,8 +372,23 @@ impl<'m, 'a> Nodes<'m, 'a> {
     }
 
     /// Confirms, when all has been said, that no two nodes have one number. Before that they may, as what is said later
-    /// gives one of them another.
-    pub(super) fn check_ids(&mut self) -> Result<(), RegisterError> {
+    /// gives one of them another. A node whose position is another's number gets one that nobody has.
+    pub(super) fn settle_ids(&mut self) -> Result<(), RegisterError> {
+        self.check_ids()?;
+        let mut next = self.implied_count;
+        for index in 0..self.implied_count {
+            if self.node(index).is_some_and(|node| node.id.is_some()) || !self.by_id.contains_key(&index) {
+                continue;
+            }
+            while self.by_id.contains_key(&next) {
+                next = next.wrapping_add(1);
+            }
+            self.number(index, next, None);
+        }
+        Ok(())
+    }
+
+    fn check_ids(&mut self) -> Result<(), RegisterError> {
         let contested = std::mem::take(&mut self.contested);
         let twice = |(id, claims): (u32, Vec<Claim>)| {
             let mut live = claims.into_iter().filter(|claim| self.has_id(claim.index, id));

@@ -120,15 +120,17 @@ fn ranks_outside_the_job_are_refused_with_both_numbers() {
     assert_eq!(refusal(&[info("pmix.job.size", 3_u32), process(3, vec![])]), outside(3, "process arrays", 3));
 }
 
+/// A job that grew kept its map until it was told another: then its new processes were on no node, or an invented one.
 #[test]
-fn a_map_of_fewer_ranks_than_the_job_places_only_those() {
-    // In one description the two contradict each other; a job that grows keeps its map until it is told another.
+fn a_job_grows_with_its_map() {
     let record = parse(&namespace(), &context(), &maps("n0,n1", "0;1"), None).unwrap();
     let grown = [info("pmix.job.size", 4_u32)];
-    let record = parse(&namespace(), &context(), &grown, Some(&record)).unwrap();
-    assert_eq!(numbers(&record, "pmix.nodeid"), [Some(0), Some(1), None, None]);
-    assert_eq!(proc_value(&record, 2, "pmix.hname"), None);
-    assert_eq!(proc_value(&record, 1, "pmix.hname"), Some(Value::from("n1")));
+    let refused = parse(&namespace(), &context(), &grown, Some(&record)).unwrap_err();
+    assert_eq!(refused.cause(), &RegisterError::JobSize { job_size: 4, in_map: 2 });
+    let with_map = [&grown[..], &[info("pmix.pmap", "0,2;1,3")]].concat();
+    let record = parse(&namespace(), &context(), &with_map, Some(&record)).unwrap();
+    assert_eq!(numbers(&record, "pmix.nodeid"), [Some(0), Some(1), Some(0), Some(1)]);
+    assert_eq!(proc_value(&record, 2, "pmix.hname"), Some(Value::from("n0")));
 }
 
 #[test]
