@@ -92,10 +92,13 @@ mod tests {
 
     #[test]
     fn a_list_of_ranks_has_commas_and_runs() {
-        for (list, highest) in [("", None), ("3", Some(3)), ("0,9,2", Some(9)), ("4-7,1", Some(7)), (" 1, 2 ", Some(2))] {
+        for (list, highest) in [("", None), ("3", Some(3)), ("0,9,2", Some(9)), ("4-7,1", Some(7)), (" 1, 2 ", Some(2))]
+        {
             assert_eq!(highest_in(list), Ok(highest), "{list:?}");
         }
-        for (list, part) in [("x;;y", "x;;y"), ("0,,1", ""), ("1,2-", "2-"), ("3-1", "3-1"), ("-1", "-1"), ("0;1", "0;1")] {
+        for (list, part) in
+            [("x;;y", "x;;y"), ("0,,1", ""), ("1,2-", "2-"), ("3-1", "3-1"), ("-1", "-1"), ("0;1", "0;1")]
+        {
             assert_eq!(highest_in(list), Err(RegisterError::NoRankList { part: part.to_owned() }), "{list:?}");
         }
     }

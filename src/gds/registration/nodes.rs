@@ -9,12 +9,13 @@ use crate::keys;
 use crate::regex::NodeList;
 use crate::types::{Info, Key, Value};
 
-use super::coerce::{Rule, text_of};
-use super::collect::{NodeArray, PartFacts, u32_of};
+use super::coerce::Rule;
+use super::collect::{NodeArray, PartFacts};
 use super::columns::Columns;
 use super::container::Container;
 use super::context::{Context, Limits};
 use super::error::{RegisterError, within};
+use super::identity::Identity;
 use super::place::{Anchor, Place};
 
 /// All nodes: first those of the node map, in its order, then those that only node arrays name.
@@ -60,16 +61,6 @@ struct Claim {
     order: u64,
     /// What made it; nothing in this description where nothing is known.
     anchor: Option<Anchor>,
-}
-
-/// What a node array says about which node it means.
-#[derive(Debug, Default)]
-pub(super) struct Identity {
-    /// Where it says so.
-    pub(super) anchor: Option<Anchor>,
-    pub(super) hostname: Option<String>,
-    pub(super) id: Option<u32>,
-    pub(super) aliases: Vec<String>,
 }
 
 impl<'m, 'a> Nodes<'m, 'a> {
@@ -191,7 +182,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
     pub(super) fn place(&mut self, identity: Identity) -> Result<u32, RegisterError> {
         let by_name = identity.hostname.as_ref().and_then(|name| self.index_of_names(name, &identity.aliases));
         let by_id = || match &identity.hostname {
-            Some(_) => self.index_of_other_name(identity.id?),
+            Some(hostname) => self.index_of_other_name(hostname, identity.id?),
             None => self.index_of_id(identity.id?),
         };
         let index = match by_name.or_else(by_id) {
@@ -302,10 +293,15 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.by_id.get(&id).copied().or_else(implied)
     }
 
-    /// The node that was given a number and may go by one more name. Those of the map have theirs and their aliases: under another
-    /// name a number does not mean them.
-    fn index_of_other_name(&self, id: u32) -> Option<u32> {
-        self.by_id.get(&id).copied().filter(|index| *index >= self.implied_count)
+    /// The node with a number that may go by this name, too. Those of the map have their names, long or short, and aliases: under
+    /// any other name the number means another node.
+    fn index_of_other_name(&self, hostname: &str, id: u32) -> Option<u32> {
+        let is_it = |index: &u32| {
+            let name = self.node(*index).and_then(Node::name);
+            *index >= self.implied_count && self.by_id.contains_key(&id)
+                || name.is_some_and(|name| is_longer(hostname, name) || is_longer(name, hostname))
+        };
+        self.index_of_id(id).filter(is_it)
     }
 
     /// Notes everything that a node is called.
@@ -437,45 +433,6 @@ impl Node<'_> {
     }
 }
 
-impl Identity {
-    /// What a node array says; without name and number it says nothing.
-    pub(super) fn of(array: &NodeArray<'_>) -> Result<Self, RegisterError> {
-        let mut identity = Self::of_infos(array.infos.iter()).map_err(|error| error.anchored(array.anchor()))?;
-        identity.anchor = Some(array.anchor());
-        if identity.hostname.is_none() && identity.id.is_none() {
-            let error = RegisterError::Unidentified {
-                container: "PMIX_NODE_INFO_ARRAY",
-                position: array.position,
-                missing: "PMIX_HOSTNAME or PMIX_NODEID",
-            };
-            return Err(error.anchored(array.anchor()));
-        }
-        Ok(identity)
-    }
-
-    fn of_infos<'b>(infos: impl Iterator<Item = &'b Info>) -> Result<Self, RegisterError> {
-        const HOSTNAME: &str = keys::HOSTNAME.name();
-        const NODEID: &str = keys::NODEID.name();
-        const ALIASES: &str = keys::HOSTNAME_ALIASES.name();
-        let mut identity = Self::default();
-        for info in infos {
-            match info.key.as_str() {
-                HOSTNAME => {
-                    Rule::of(HOSTNAME).check(HOSTNAME, &info.value)?;
-                    identity.hostname = text_of(&info.value).or(identity.hostname);
-                }
-                NODEID => identity.id = Some(u32_of(info)?),
-                ALIASES => {
-                    Rule::of(ALIASES).check(ALIASES, &info.value)?;
-                    identity.aliases.extend(names_in(&info.value));
-                }
-                _ => {}
-            }
-        }
-        Ok(identity)
-    }
-}
-
 /// Files one value. Aliases accumulate: [`Nodes::register`] has taken them.
 fn insert<'a>(columns: &mut Columns<'a>, index: u32, info: &'a Info) -> Result<(), RegisterError> {
     if info.key.as_str() == keys::HOSTNAME_ALIASES.name() {
@@ -484,13 +441,9 @@ fn insert<'a>(columns: &mut Columns<'a>, index: u32, info: &'a Info) -> Result<(
     columns.insert(index, info)
 }
 
-/// The names in a comma list or an array of strings.
-pub(super) fn names_in(value: &Value) -> Vec<String> {
-    let list = match value {
-        Value::DataArray(array) => array.elements.iter().filter_map(text_of).collect::<Vec<_>>().join(","),
-        _ => text_of(value).unwrap_or_default(),
-    };
-    list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+/// Whether a name is another one with its domain.
+fn is_longer(name: &str, short: &str) -> bool {
+    name.strip_prefix(short).is_some_and(|domain| domain.starts_with('.'))
 }
 
 fn text(text: &str) -> Value {

@@ -13,7 +13,8 @@ use super::collect::{Facts, PartFacts};
 use super::columns::{ColumnBuilder, Columns};
 use super::derive::Maps;
 use super::error::RegisterError;
-use super::nodes::{Identity, Nodes, names_in};
+use super::identity::{Identity, names_in};
+use super::nodes::Nodes;
 use super::sessions::Settled;
 
 /// Adds earlier values of job and applications, except what follows from a map that is given anew.
@@ -73,7 +74,8 @@ pub(super) fn fill_columns(
             continue;
         }
         // The names and numbers of nodes were restored or come from the new map; a number may be another node's now.
-        if column.key.as_str() == keys::NODEID.name() || IDENTITIES.contains(&column.key.as_str()) && nodes.is_mapped() {
+        if column.key.as_str() == keys::NODEID.name() || IDENTITIES.contains(&column.key.as_str()) && nodes.is_mapped()
+        {
             continue;
         }
         let mut values: Vec<(u32, Value)> =

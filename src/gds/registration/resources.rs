@@ -6,8 +6,8 @@ use crate::keys;
 use crate::regex::{self, RankMap};
 use crate::types::{Info, Namespace, Rank, Value, descend};
 
-use super::collect::u32_of;
 use super::coerce::text_of;
+use super::collect::u32_of;
 use super::container::{Container, Infos, unwrapped};
 use super::context::{Context, Limits};
 use super::derive::map_bytes;

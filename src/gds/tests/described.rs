@@ -35,7 +35,9 @@ fn nodes_are_found_by_number_name_alias_and_process() {
 #[test]
 fn a_nodes_own_name_wins_over_anothers_alias() {
     let mut record = block_job(3, 2);
-    record.node_columns.push(column("pmix.alias", ColumnValues::Sparse(vec![(0, "node00002,al".into()), (1, "al".into())])));
+    record
+        .node_columns
+        .push(column("pmix.alias", ColumnValues::Sparse(vec![(0, "node00002,al".into()), (1, "al".into())])));
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
     let reader = attached(&store);

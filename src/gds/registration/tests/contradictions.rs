@@ -66,7 +66,8 @@ fn local_peers_and_leaders_are_processes_of_the_job() {
 #[test]
 fn what_hosts_send_is_accepted() {
     for list in ["0,1", "0-1", "0, 1", "1", ""] {
-        let told = [maps("n0,n1", "0;1"), vec![node("n0", vec![peers(list), info("pmix.lldr", Rank::Invalid)])]].concat();
+        let told =
+            [maps("n0,n1", "0;1"), vec![node("n0", vec![peers(list), info("pmix.lldr", Rank::Invalid)])]].concat();
         assert_eq!(node_value(&record(&told), 0, "pmix.lpeers"), Some(Value::from(list)));
     }
 }
