@@ -178,16 +178,11 @@ fn settle(
     nodes.settle_ids()?;
     let ranks_key = if ranks_are_fresh { maps.ranks_key } else { keys::JOB_SIZE.name() };
     let size = Size::of(&facts, (&maps, ranks_key), context, previous)?;
-    let earlier = if size_is_fresh && !maps_are_fresh { Some(Maps::read(&facts.job, &context.limits)?) } else { None };
-    if let Some(earlier) = &earlier {
-        // A job can't shrink under the processes that its earlier map places.
-        let checked = earlier.check_ranks(size.known.unwrap_or(u32::MAX));
-        checked.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
+    if size_is_fresh {
+        let earlier = if maps_are_fresh { None } else { Some(Maps::read(&facts.job, &context.limits)?) };
+        size.check_told(&maps, earlier.as_ref(), completion)?;
     }
     if completion == Completion::Derived {
-        if size_is_fresh {
-            size.check_map(earlier.as_ref().unwrap_or(&maps))?;
-        }
         if apps_are_counted {
             check_app_count(&facts)?;
         }
@@ -268,6 +263,19 @@ impl Size {
 }
 
 impl Size {
+    /// Confirms that a size that is told now goes with the maps. A job can't shrink under the processes that its `earlier` map places,
+    /// if no other was told.
+    fn check_told(self, maps: &Maps, earlier: Option<&Maps>, completion: Completion) -> Result<(), RegisterError> {
+        if let Some(earlier) = earlier {
+            let checked = earlier.check_ranks(self.known.unwrap_or(u32::MAX));
+            checked.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
+        }
+        match completion {
+            Completion::Derived => self.check_map(earlier.unwrap_or(maps)),
+            Completion::AsTold => Ok(()),
+        }
+    }
+
     /// Confirms that the map places as many processes as the host said there are.
     fn check_map(self, maps: &Maps) -> Result<(), RegisterError> {
         match (self.known, maps.ranks.as_ref().map(RankMap::rank_count)) {
