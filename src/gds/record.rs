@@ -235,7 +235,8 @@ impl RecordWriter<'_> {
         Ok((room, heads))
     }
 
-    /// Names and aliases of all nodes, by hash. Of a name that two nodes have the first counts. `heads` are those of the
+    /// Names and aliases of all nodes, by hash. A node's own name counts before others' aliases; of a name that two nodes have, the
+    /// first. `heads` are those of the
     /// nodes' columns: a name that is a text there is not written again.
     fn host_names(&mut self, record: &JobRecord, heads: &[ColumnHead]) -> Result<Array, StoreError> {
         let of_name = |column: &&Column| column.key.as_str() == keys::HOSTNAME.name();
@@ -243,7 +244,7 @@ impl RecordWriter<'_> {
             let ColumnValues::Texts(texts) = &column.values else { return None };
             Some((texts, heads.iter().find(|head| head.key == self.id(&column.key).0)?.cells))
         });
-        let mut names: Vec<(u64, u32, &str)> = Vec::new();
+        let mut names: Vec<(u64, bool, u32, &str)> = Vec::new();
         for column in &record.node_columns {
             let is_alias = column.key.as_str() == keys::HOSTNAME_ALIASES.name();
             if !is_alias && column.key.as_str() != keys::HOSTNAME.name() {
@@ -253,13 +254,13 @@ impl RecordWriter<'_> {
                 // Of a name alone nothing is looked for.
                 let (one, many) = if is_alias { (None, Some(text.split(','))) } else { (Some(text), None) };
                 let parts = one.into_iter().chain(many.into_iter().flatten()).filter(|name| !name.is_empty());
-                names.extend(parts.map(|name| (xxhash_rust::xxh3::xxh3_64(name.as_bytes()), node, name)));
+                names.extend(parts.map(|name| (xxhash_rust::xxh3::xxh3_64(name.as_bytes()), is_alias, node, name)));
             }
         }
         names.sort_unstable();
         names.dedup();
         let mut entries = Vec::with_capacity(names.len());
-        for (hash, node, name) in names {
+        for (hash, _, node, name) in names {
             let is_it = |texts: &Texts| usize::try_from(node).is_ok_and(|node| texts.get(node) == Some(name));
             let cells = written.filter(|(texts, _)| is_it(texts)).map(|(_, cells)| cells);
             let offset = match cells.and_then(|cells| self.image.text_offset(cells, node)) {

@@ -57,9 +57,9 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         let is_new = process.described.lock().insert(namespace.clone());
         let mut taken = Vec::new();
         if is_new {
-            resources::add(&mut description, &process.resources.lock());
+            resources::add(&namespace, &mut description, &process.resources.lock());
             taken = take(&process, &namespace);
-            resources::add(&mut description, &taken.concat());
+            resources::add(&namespace, &mut description, &taken.concat());
         }
         let taken = is_new.then_some(taken);
         let adds = !is_new && told_count.is_none();
@@ -180,8 +180,10 @@ pub unsafe extern "C" fn PMIx_server_deregister_client(
 }
 
 /// Adds data that belong to no job: they become part of the description of every namespace registered from now on,
-/// where that does not say otherwise itself. Refused are values of wrong types and what contradicts itself or what was added
-/// before; what can't be stored (nested too deep, too large) is found with the first job. See the standard's function of the same name.
+/// where that does not say otherwise itself. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is that job's alone.
+/// Refused are values of wrong types, what contradicts itself or what was added before, and names of jobs outside arrays: what all
+/// jobs are told can't be of one. What does not go with what a job says itself is left out for that job; what can't be stored
+/// (nested too deep, too large) is found with the first job. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///

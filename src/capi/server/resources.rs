@@ -1,39 +1,23 @@
 //! Data that belong to no job, and are in every job's description.
 
-use crate::gds::registration::{Context, Description, RegisterError, parse_description};
+use crate::gds::registration::{Description, RegisterError, check_resources, resources_for};
 use crate::keys;
 use crate::types::{Info, Namespace, Value};
 
-/// Puts resources before a description, so that what the description says counts; loose values that it has are left out.
-pub(super) fn add(description: &mut Description, resources: &[Info]) {
-    let is_new = |resource: &&Info| entries(resource).is_some() || !description.has(&resource.key);
-    let added: Vec<Info> = resources.iter().filter(is_new).cloned().collect();
+/// Puts what of the resources is for this job before its description, so that what the description says counts; loose values that it
+/// has are left out.
+pub(super) fn add(namespace: &Namespace, description: &mut Description, resources: &[Info]) {
+    let mut added = resources_for(namespace, description, resources);
+    added.retain(|resource| entries(resource).is_some() || !description.has(&resource.key));
     description.prepend(added);
 }
 
-/// Adds resources to those kept already, unless something in them that can't be read, or contradicts them or those kept, would
-/// have every job's description refused. Whether they can be stored (a value nested too deep or too large) the first job finds.
+/// Adds resources to those kept already, unless something in them can't be read, or contradicts them or those kept. Whether they can
+/// be stored (a value nested too deep or too large) the first job finds.
 pub(super) fn keep(kept: &mut Vec<Info>, added: Vec<Info>) -> Result<(), RegisterError> {
-    let mut description = Description::from(added.clone());
-    // By itself, too: what is for the jobs to judge ends the look, and may be among what is kept.
-    check(&description)?;
-    if !kept.is_empty() {
-        description.prepend(kept.clone());
-        check(&description)?;
-    }
+    check_resources(kept, &added)?;
     kept.extend(added);
     Ok(())
-}
-
-fn check(description: &Description) -> Result<(), RegisterError> {
-    // Whose name resources give is for the jobs to judge.
-    let Ok(nobody) = Namespace::new("resources") else { return Ok(()) };
-    match parse_description(&nobody, &Context::new(""), description, None) {
-        Err(error) if !matches!(error.cause(), RegisterError::OtherJob { .. } | RegisterError::ProcessTwice { .. }) => {
-            Err(error)
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Takes resources back. A key alone means all of that key; an array of a node means what it names of that node, or all
@@ -122,7 +106,7 @@ mod tests {
     fn resources_come_first_and_give_way() {
         let mut description = Description::from(vec![info("a", 1_u32), info("b", 2_u32)]);
         let array = info("b", Value::info_array(vec![info("x", 9_u32)]));
-        add(&mut description, &[info("a", 7_u32), info("c", 8_u32), array.clone()]);
+        add(&Namespace::new("job").unwrap(), &mut description, &[info("a", 7_u32), info("c", 8_u32), array.clone()]);
         assert_eq!(description.infos(), [info("c", 8_u32), array, info("a", 1_u32), info("b", 2_u32)]);
     }
 
@@ -135,9 +119,14 @@ mod tests {
         assert!(said(&wrong).starts_with("node.arr[1] \"pmix.local.size\": expected uint32, got string"));
         assert!(said(&[info("pmix.node.arr", 1_u8)]).starts_with("\"pmix.node.arr\": "));
         assert!(said(&[info("pmix.node.arr", Value::info_array(vec![]))]).starts_with("node.arr[0]: "));
-        let of_one_job = info("pmix.nspace", "job-1");
-        let right = [info("vendor.a", 1_u8), node("n0", &[info("m", 1_u32)]), info("pmix.wdir", "/"), of_one_job];
+        let right = [info("vendor.a", 1_u8), node("n0", &[info("m", 1_u32)]), info("pmix.wdir", "/")];
         assert_eq!(check(&right), Ok(()));
+        for of_one_job in [info("pmix.nspace", "job-1"), info("pmix.jobid", "7")] {
+            let text = said(std::slice::from_ref(&of_one_job));
+            assert!(text.contains(&format!("{:?}: names one job", of_one_job.key.as_str())), "{text}");
+            let in_array = info("pmix.job.arr", Value::info_array(vec![of_one_job, info("vendor.a", 1_u8)]));
+            assert_eq!(check(&[in_array]), Ok(()));
+        }
         assert_eq!(check(&[]), Ok(()));
     }
 
@@ -146,7 +135,7 @@ mod tests {
     fn what_contradicts_resources_kept_already_is_no_resource() {
         let nodes = info("pmix.nmap", "n0,n1");
         let mut kept = Vec::new();
-        keep(&mut kept, vec![nodes.clone(), info("pmix.nspace", "job-1")]).unwrap();
+        keep(&mut kept, vec![nodes.clone()]).unwrap();
         keep(&mut kept, vec![info("a", 1_u32), info("a", 2_u32)]).unwrap();
         let before = kept.clone();
         assert_eq!(

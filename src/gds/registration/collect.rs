@@ -119,6 +119,9 @@ pub(super) fn collect<'a>(
         node_count: 0,
     };
     for part in description {
+        if !matches!(part, Part::Added(..)) {
+            walk.facts.sessions.begin_own();
+        }
         match part {
             Part::Added(position, info) => {
                 walk.entry_at(position, info, Scope::Job, 1).map_err(RegisterError::in_resources)?;

@@ -298,7 +298,7 @@ impl Places {
 /// No index of a node: there are fewer.
 const NOWHERE: u32 = u32::MAX;
 
-fn map_bytes(value: &Value) -> Option<&[u8]> {
+pub(super) fn map_bytes(value: &Value) -> Option<&[u8]> {
     match value {
         Value::String(text) => Some(text.as_bytes()),
         Value::Regex(bytes) | Value::ByteObject(bytes) => Some(bytes),

@@ -72,6 +72,11 @@ impl Description {
         self.infos.splice(0..0, infos);
     }
 
+    /// How many infos came from elsewhere.
+    pub(super) fn added_count(&self) -> u64 {
+        u64::try_from(self.prepended).unwrap_or(u64::MAX)
+    }
+
     /// The infos that are in no table.
     #[must_use]
     pub fn infos(&self) -> &[Info] {

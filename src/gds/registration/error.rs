@@ -91,6 +91,9 @@ pub enum RegisterError {
         /// The namespace found.
         found: String,
     },
+    /// What is told of every job names one.
+    #[error("names one job, but is told of all; put it into an array, beside what is about that job")]
+    NamesEveryJob,
     /// An application value outside an application array, while there are several applications.
     #[error(
         "{key} is given outside an application array, but the job has {app_count} applications; \
@@ -145,6 +148,20 @@ pub enum RegisterError {
         place: &'static str,
         /// Number of processes.
         job_size: u32,
+    },
+    /// A text that should list ranks holds something else.
+    #[error("holds {part:?} where a rank should be; give ranks and runs of them with commas, as \"0,2,4-7\"")]
+    NoRankList {
+        /// What stands there.
+        part: String,
+    },
+    /// More applications than the job has.
+    #[error("the job has {declared} applications, but {told} are told of; they must agree")]
+    AppCount {
+        /// Number of applications as told.
+        declared: u32,
+        /// Applications that something is said of.
+        told: u32,
     },
     /// The job's size is not the number of ranks in its map.
     #[error("the job has {job_size} processes, but the process map places {in_map}; they must agree")]
@@ -219,6 +236,7 @@ impl AsStatus for RegisterError {
             | Self::OtherProcess { .. }
             | Self::Twice { .. }
             | Self::OtherJob { .. }
+            | Self::NamesEveryJob
             | Self::WhichApp { .. }
             | Self::NodeMap(_)
             | Self::ProcMap(_)
@@ -226,6 +244,8 @@ impl AsStatus for RegisterError {
             | Self::NodeTwice { .. }
             | Self::NodeIdTwice { .. }
             | Self::RankOutsideJob { .. }
+            | Self::NoRankList { .. }
+            | Self::AppCount { .. }
             | Self::JobSize { .. }
             | Self::EmptyName
             | Self::CommaInName { .. }

@@ -10,8 +10,11 @@
 //! - What the host says wins over what the library derives, wherever in the description it stands.
 //! - A description has one array for each process, wherever it stands: a second one is refused, because hosts that number their
 //!   processes wrongly are found by nothing else, and the values of one process would silently be another's. Node arrays of
-//!   one node add up, and of two values the last one counts; a node map with a name twice, a number of two nodes, and a
+//!   one node add up, and of two values the last one counts. A number alone means the node that was given it, else the one at that
+//!   place of the map; with a name that is not that mapped node's it is another's. A node map with a name twice, a number of two nodes, and a
 //!   process map with a rank on two nodes are refused. What a later description says replaces what an earlier one said.
+//! - Resources, which a server adds to every description, give way to it: what does not go with it is left out. Of those that name
+//!   a job only that job is told ([`resources_for`]).
 //! - Work and memory are linear in the description and in the process map; [`Limits`] bound both before allocation.
 //! - No description panics. One that contradicts itself is a [`RegisterError`] that names both sides.
 //!
@@ -48,12 +51,15 @@ mod describe;
 mod description;
 mod error;
 mod front;
+mod identity;
+mod named_ranks;
 mod nodes;
 mod parse;
 mod place;
 mod previous;
 mod processes;
 mod received;
+mod resources;
 mod runs;
 mod sessions;
 mod table;
@@ -71,4 +77,5 @@ pub use parse::{parse, parse_description};
 pub use place::Place;
 pub use processes::{ColumnId, Given, ProcessTable, TableCell};
 pub use received::ReceivedJob;
+pub use resources::{check_resources, resources_for};
 pub(in crate::gds) use unstorable::{located_in, located_in_infos};

@@ -9,12 +9,13 @@ use crate::keys;
 use crate::regex::NodeList;
 use crate::types::{Info, Key, Value};
 
-use super::coerce::{Rule, text_of};
-use super::collect::{NodeArray, PartFacts, u32_of};
+use super::coerce::Rule;
+use super::collect::{NodeArray, PartFacts};
 use super::columns::Columns;
 use super::container::Container;
 use super::context::{Context, Limits};
 use super::error::{RegisterError, within};
+use super::identity::Identity;
 use super::place::{Anchor, Place};
 
 /// All nodes: first those of the node map, in its order, then those that only node arrays name.
@@ -23,6 +24,8 @@ pub(super) struct Nodes<'m, 'a> {
     nodes: Vec<Node<'m>>,
     /// How many of them the node map lists.
     mapped_count: u32,
+    /// How many of them, from the first, have their position as a number unless one is given.
+    implied_count: u32,
     map: Option<&'m NodeList>,
     nodes_max: u32,
     aliases_max: u32,
@@ -60,21 +63,12 @@ struct Claim {
     anchor: Option<Anchor>,
 }
 
-/// What a node array says about which node it means.
-#[derive(Debug, Default)]
-pub(super) struct Identity {
-    /// Where it says so.
-    pub(super) anchor: Option<Anchor>,
-    pub(super) hostname: Option<String>,
-    pub(super) id: Option<u32>,
-    pub(super) aliases: Vec<String>,
-}
-
 impl<'m, 'a> Nodes<'m, 'a> {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             nodes: Vec::new(),
             mapped_count: 0,
+            implied_count: 0,
             map: None,
             nodes_max: limits.nodes_max,
             aliases_max: limits.aliases_max,
@@ -99,6 +93,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
             self.node_mut(index, |node| node.map_name = Some(name));
         }
         self.mapped_count = self.count();
+        self.implied_count = self.mapped_count;
         self.map = Some(map);
         Ok(())
     }
@@ -186,7 +181,11 @@ impl<'m, 'a> Nodes<'m, 'a> {
     /// The index of the node that is meant; a new one if it is not known.
     pub(super) fn place(&mut self, identity: Identity) -> Result<u32, RegisterError> {
         let by_name = identity.hostname.as_ref().and_then(|name| self.index_of_names(name, &identity.aliases));
-        let index = match by_name.or_else(|| self.index_of_id(identity.id?)) {
+        let by_id = || match &identity.hostname {
+            Some(hostname) => self.index_of_other_name(hostname, identity.id?),
+            None => self.index_of_id(identity.id?),
+        };
+        let index = match by_name.or_else(by_id) {
             Some(index) => index,
             None => self.add()?,
         };
@@ -194,9 +193,14 @@ impl<'m, 'a> Nodes<'m, 'a> {
         Ok(index)
     }
 
-    /// Appends a node of an earlier registration.
-    pub(super) fn restore(&mut self, identity: Identity) -> Result<(), RegisterError> {
+    /// Appends a node of an earlier registration. Of the first `mapped_count`, which were in its map, a number that is their
+    /// position may have followed from that.
+    pub(super) fn restore(&mut self, mut identity: Identity, mapped_count: u32) -> Result<(), RegisterError> {
         let index = self.add()?;
+        if index < mapped_count {
+            self.implied_count = self.count();
+            identity.id = identity.id.filter(|id| *id != index);
+        }
         self.register(index, identity)
     }
 
@@ -225,9 +229,10 @@ impl<'m, 'a> Nodes<'m, 'a> {
     }
 
     /// The number of a node: the host's or, for nodes of the map, its index unless another node has that number.
+    /// Complete after [`Self::settle_ids`].
     pub(super) fn id(&self, index: u32) -> Option<u32> {
         let given = self.node(index)?.id;
-        let is_free = || index < self.mapped_count && !self.by_id.contains_key(&index);
+        let is_free = || index < self.implied_count && !self.by_id.contains_key(&index);
         given.or_else(|| is_free().then_some(index))
     }
 
@@ -284,8 +289,19 @@ impl<'m, 'a> Nodes<'m, 'a> {
 
     /// The node with a number: the one it was given to, else the one at this position of the map.
     fn index_of_id(&self, id: u32) -> Option<u32> {
-        let implied = || (id < self.mapped_count && self.node(id)?.id.is_none()).then_some(id);
+        let implied = || (id < self.implied_count && self.node(id)?.id.is_none()).then_some(id);
         self.by_id.get(&id).copied().or_else(implied)
+    }
+
+    /// The node with a number that may go by this name, too. Those of the map have their names, long or short, and aliases: under
+    /// any other name the number means another node.
+    fn index_of_other_name(&self, hostname: &str, id: u32) -> Option<u32> {
+        let is_it = |index: &u32| {
+            let name = self.node(*index).and_then(Node::name);
+            *index >= self.implied_count && self.by_id.contains_key(&id)
+                || name.is_some_and(|name| is_longer(hostname, name) || is_longer(name, hostname))
+        };
+        self.index_of_id(id).filter(is_it)
     }
 
     /// Notes everything that a node is called.
@@ -352,8 +368,23 @@ impl<'m, 'a> Nodes<'m, 'a> {
     }
 
     /// Confirms, when all has been said, that no two nodes have one number. Before that they may, as what is said later
-    /// gives one of them another.
-    pub(super) fn check_ids(&mut self) -> Result<(), RegisterError> {
+    /// gives one of them another. A node whose position is another's number gets one that nobody has.
+    pub(super) fn settle_ids(&mut self) -> Result<(), RegisterError> {
+        self.check_ids()?;
+        let mut next = self.implied_count;
+        for index in 0..self.implied_count {
+            if self.node(index).is_some_and(|node| node.id.is_some()) || !self.by_id.contains_key(&index) {
+                continue;
+            }
+            while self.by_id.contains_key(&next) {
+                next = next.wrapping_add(1);
+            }
+            self.number(index, next, None);
+        }
+        Ok(())
+    }
+
+    fn check_ids(&mut self) -> Result<(), RegisterError> {
         let contested = std::mem::take(&mut self.contested);
         let twice = |(id, claims): (u32, Vec<Claim>)| {
             let mut live = claims.into_iter().filter(|claim| self.has_id(claim.index, id));
@@ -402,45 +433,6 @@ impl Node<'_> {
     }
 }
 
-impl Identity {
-    /// What a node array says; without name and number it says nothing.
-    pub(super) fn of(array: &NodeArray<'_>) -> Result<Self, RegisterError> {
-        let mut identity = Self::of_infos(array.infos.iter()).map_err(|error| error.anchored(array.anchor()))?;
-        identity.anchor = Some(array.anchor());
-        if identity.hostname.is_none() && identity.id.is_none() {
-            let error = RegisterError::Unidentified {
-                container: "PMIX_NODE_INFO_ARRAY",
-                position: array.position,
-                missing: "PMIX_HOSTNAME or PMIX_NODEID",
-            };
-            return Err(error.anchored(array.anchor()));
-        }
-        Ok(identity)
-    }
-
-    fn of_infos<'b>(infos: impl Iterator<Item = &'b Info>) -> Result<Self, RegisterError> {
-        const HOSTNAME: &str = keys::HOSTNAME.name();
-        const NODEID: &str = keys::NODEID.name();
-        const ALIASES: &str = keys::HOSTNAME_ALIASES.name();
-        let mut identity = Self::default();
-        for info in infos {
-            match info.key.as_str() {
-                HOSTNAME => {
-                    Rule::of(HOSTNAME).check(HOSTNAME, &info.value)?;
-                    identity.hostname = text_of(&info.value).or(identity.hostname);
-                }
-                NODEID => identity.id = Some(u32_of(info)?),
-                ALIASES => {
-                    Rule::of(ALIASES).check(ALIASES, &info.value)?;
-                    identity.aliases.extend(names_in(&info.value));
-                }
-                _ => {}
-            }
-        }
-        Ok(identity)
-    }
-}
-
 /// Files one value. Aliases accumulate: [`Nodes::register`] has taken them.
 fn insert<'a>(columns: &mut Columns<'a>, index: u32, info: &'a Info) -> Result<(), RegisterError> {
     if info.key.as_str() == keys::HOSTNAME_ALIASES.name() {
@@ -449,13 +441,9 @@ fn insert<'a>(columns: &mut Columns<'a>, index: u32, info: &'a Info) -> Result<(
     columns.insert(index, info)
 }
 
-/// The names in a comma list or an array of strings.
-pub(super) fn names_in(value: &Value) -> Vec<String> {
-    let list = match value {
-        Value::DataArray(array) => array.elements.iter().filter_map(text_of).collect::<Vec<_>>().join(","),
-        _ => text_of(value).unwrap_or_default(),
-    };
-    list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+/// Whether a name is another one with its domain.
+fn is_longer(name: &str, short: &str) -> bool {
+    name.strip_prefix(short).is_some_and(|domain| domain.starts_with('.'))
 }
 
 fn text(text: &str) -> Value {

@@ -12,6 +12,7 @@ use super::context::Context;
 use super::derive::{self, Maps};
 use super::description::{Description, Part, parts_of};
 use super::error::{RegisterError, within};
+use super::named_ranks;
 use super::nodes::Nodes;
 use super::place::Anchor;
 use super::previous;
@@ -39,17 +40,71 @@ pub fn parse(
     settle_parts(namespace, context, || parts_of(description), previous, Completion::Derived)
 }
 
-/// As [`parse`], for a description whose process arrays are in tables.
+/// As [`parse`], for a description whose process arrays are in tables. What was [put before it](Description::prepend) is left out
+/// where it contradicts the description.
 ///
 /// # Errors
-/// As [`parse`].
+/// As [`parse`], for what the description itself says.
 pub fn parse_description(
     namespace: &Namespace,
     context: &Context,
     description: &Description,
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    settle_parts(namespace, context, || description.parts(), previous, Completion::Derived)
+    let without = |is_left_out: &dyn Fn(u64) -> bool| {
+        let parts = || description.parts().filter(|part| !matches!(part, Part::Added(at, _) if is_left_out(*at)));
+        settle_parts(namespace, context, parts, previous, Completion::Derived)
+    };
+    match (without(&|_| false), description.added_count()) {
+        (Ok(record), _) => Ok(record),
+        (Err(error), 0) => Err(error),
+        (Err(_), added_count) => with_what_fits(added_count, without),
+    }
+}
+
+/// The record of a description with as much of what was added to it as does not contradict it. `without` makes the record without
+/// the added entries at some positions.
+fn with_what_fits(
+    added_count: u64,
+    without: impl Fn(&dyn Fn(u64) -> bool) -> Result<JobRecord, RegisterError>,
+) -> Result<JobRecord, RegisterError> {
+    let mut record = without(&|_| true)?;
+    let mut left_out = BTreeSet::new();
+    while left_out.len() < LEFT_OUT_MAX {
+        // With the first `good` of them there is a record, with the first `bad` none.
+        let (mut good, mut bad) = (0, added_count);
+        while bad - good > 1 {
+            let middle = good.midpoint(bad);
+            match without(&|at| at >= middle || left_out.contains(&at)) {
+                Ok(_) => good = middle,
+                Err(_) => bad = middle,
+            }
+        }
+        left_out.insert(good);
+        record = without(&|at| at > good || left_out.contains(&at))?;
+        if let Ok(record) = without(&|at| left_out.contains(&at)) {
+            return Ok(record);
+        }
+    }
+    Ok(record)
+}
+
+/// Entries that are found, one by one, to contradict a description; those behind so many are left out with them.
+const LEFT_OUT_MAX: usize = 16;
+
+/// Confirms that a description can be read, of which all is to be added to others.
+///
+/// # Errors
+/// As [`parse`]; other descriptions may tell of one process twice.
+pub(super) fn check_added(
+    namespace: &Namespace,
+    context: &Context,
+    description: &Description,
+) -> Result<(), RegisterError> {
+    match settle_parts(namespace, context, || description.parts(), None, Completion::Derived) {
+        Err(error) if !matches!(error.cause(), RegisterError::ProcessTwice { .. }) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// As [`parse_description`], for one that a server has completed: nothing is added but what leads from a process to its
@@ -104,6 +159,7 @@ fn settle(
     fresh_maps.check_lengths().map_err(|error| error.anchored(Anchor::job(fresh_maps.ranks_key)))?;
     let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
+    let apps_are_counted = facts.job.get(keys::JOB_NUM_APPS.name()).is_some();
     if let Some(previous) = previous {
         previous::fill_tables(&mut facts, previous, &fresh_maps);
     }
@@ -119,17 +175,18 @@ fn settle(
     nodes.add_arrays(&facts.job_nodes)?;
     sessions.parts().chain(facts.apps.values_mut()).try_for_each(|part| nodes.add_part(part))?;
     let own_node = nodes.add_own(context, &facts.loose_node)?;
-    nodes.check_ids()?;
+    nodes.settle_ids()?;
     let ranks_key = if ranks_are_fresh { maps.ranks_key } else { keys::JOB_SIZE.name() };
     let size = Size::of(&facts, (&maps, ranks_key), context, previous)?;
-    if size_is_fresh && !maps_are_fresh {
-        // A job can't shrink under the processes that its earlier map places.
-        let earlier = Maps::read(&facts.job, &context.limits)?;
-        let checked = earlier.check_ranks(size.known.unwrap_or(u32::MAX));
-        checked.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
+    if size_is_fresh {
+        let earlier = if maps_are_fresh { None } else { Some(Maps::read(&facts.job, &context.limits)?) };
+        size.check_told(&maps, earlier.as_ref(), completion)?;
     }
-    if size_is_fresh && ranks_are_fresh && completion == Completion::Derived {
-        size.check_map(&maps)?;
+    if completion == Completion::Derived {
+        if apps_are_counted {
+            check_app_count(&facts)?;
+        }
+        named_ranks::check(&facts, &mut sessions, size.known, &context.limits)?;
     }
 
     let offset = facts.job.get(keys::NPROC_OFFSET.name()).and_then(Value::as_u32);
@@ -206,6 +263,19 @@ impl Size {
 }
 
 impl Size {
+    /// Confirms that a size that is told now goes with the maps. A job can't shrink under the processes that its `earlier` map places,
+    /// if no other was told.
+    fn check_told(self, maps: &Maps, earlier: Option<&Maps>, completion: Completion) -> Result<(), RegisterError> {
+        if let Some(earlier) = earlier {
+            let checked = earlier.check_ranks(self.known.unwrap_or(u32::MAX));
+            checked.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
+        }
+        match completion {
+            Completion::Derived => self.check_map(earlier.unwrap_or(maps)),
+            Completion::AsTold => Ok(()),
+        }
+    }
+
     /// Confirms that the map places as many processes as the host said there are.
     fn check_map(self, maps: &Maps) -> Result<(), RegisterError> {
         match (self.known, maps.ranks.as_ref().map(RankMap::rank_count)) {
@@ -215,6 +285,17 @@ impl Size {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Confirms that no more applications are told of than the host said there are.
+fn check_app_count(facts: &Facts<'_>) -> Result<(), RegisterError> {
+    let told = u32::try_from(facts.apps.len()).unwrap_or(u32::MAX);
+    match facts.job.get(keys::JOB_NUM_APPS.name()).and_then(Value::as_u32) {
+        Some(declared) if declared < told => {
+            Err(RegisterError::AppCount { declared, told }.anchored(Anchor::job(keys::JOB_NUM_APPS.name())))
+        }
+        _ => Ok(()),
     }
 }
 

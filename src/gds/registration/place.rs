@@ -45,6 +45,8 @@ pub(super) enum Anchor {
     SecondOfProcess(u32),
     /// An entry outside session, application, process and node arrays, of this key.
     Job(String),
+    /// The first entry of this key, wherever, with a rank that a job of this size does not have.
+    RankBeyond(String, u32),
     /// The first entry that is stored under this name, wherever; with a limit the first whose value does not keep to it.
     Stored(String, Option<u32>),
 }
@@ -73,7 +75,7 @@ impl Place {
     /// What an anchor leads to.
     pub(super) fn anchored(anchor: Anchor) -> Self {
         let key = match &anchor {
-            Anchor::Job(key) => Some(key.clone()),
+            Anchor::Job(key) | Anchor::RankBeyond(key, _) => Some(key.clone()),
             Anchor::Stored(name, _) => Some(told_name(name).to_owned()),
             _ => None,
         };
@@ -178,6 +180,7 @@ impl Search {
         let Some(container) = Container::of(key) else {
             return match &self.anchor {
                 Anchor::Job(wanted) => is_of_job && wanted == key,
+                Anchor::RankBeyond(wanted, size) => wanted == key && rank_in(info).is_some_and(|rank| rank >= *size),
                 Anchor::Stored(wanted, limit) => is_stored_as(info, wanted) && limit.is_none_or(|max| !fits(info, max)),
                 _ => false,
             };

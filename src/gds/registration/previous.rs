@@ -13,7 +13,8 @@ use super::collect::{Facts, PartFacts};
 use super::columns::{ColumnBuilder, Columns};
 use super::derive::Maps;
 use super::error::RegisterError;
-use super::nodes::{Identity, Nodes, names_in};
+use super::identity::{Identity, names_in};
+use super::nodes::Nodes;
 use super::sessions::Settled;
 
 /// Adds earlier values of job and applications, except what follows from a map that is given anew.
@@ -39,14 +40,17 @@ pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &M
 
 /// Adds the earlier nodes, each at its index and with the names and the number it had.
 pub(super) fn add_nodes(nodes: &mut Nodes<'_, '_>, previous: &JobRecord) -> Result<(), RegisterError> {
+    let map = [keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name()].iter().find_map(|key| previous.job_value(key));
+    let mapped_count = map.and_then(|_| previous.job_value(keys::NUM_NODES.name())?.as_u32()).unwrap_or(0);
     for index in 0..previous.node_count {
         let value = |key: &str| node_value(previous, key, index);
-        nodes.restore(Identity {
+        let identity = Identity {
             anchor: None,
             hostname: value(keys::HOSTNAME.name()).as_ref().and_then(text_of),
             id: value(keys::NODEID.name()).as_ref().and_then(Value::as_u32),
             aliases: value(keys::HOSTNAME_ALIASES.name()).as_ref().map(names_in).unwrap_or_default(),
-        })?;
+        };
+        nodes.restore(identity, mapped_count)?;
     }
     Ok(())
 }
@@ -69,8 +73,9 @@ pub(super) fn fill_columns(
         {
             continue;
         }
-        // The names and numbers of nodes were restored or come from the new map.
-        if IDENTITIES.contains(&column.key.as_str()) && nodes.is_mapped() {
+        // The names and numbers of nodes were restored or come from the new map; a number may be another node's now.
+        if column.key.as_str() == keys::NODEID.name() || IDENTITIES.contains(&column.key.as_str()) && nodes.is_mapped()
+        {
             continue;
         }
         let mut values: Vec<(u32, Value)> =

@@ -13,14 +13,30 @@ use super::table::Table;
 /// What a description says about sessions.
 ///
 /// The job is in the session whose number stands outside session arrays (in the job's array, say); else in the one whose
-/// array holds the job's; else where it was before; else in the first one told of.
+/// array holds the job's; else where it was before; else in the first one told of. What the server adds to every description
+/// counts after all that.
 #[derive(Debug, Default)]
 pub(super) struct Sessions<'a> {
     by_id: BTreeMap<u32, PartFacts<'a>>,
+    clues: Clues,
+    /// Those in what the server adds.
+    added: Option<Clues>,
+}
+
+/// Which session is the job's, and what is said of it where no number stands.
+#[derive(Debug, Default)]
+struct Clues {
     /// Session values outside session arrays: of the own session, which may have no number.
     loose: Table,
     first: Option<u32>,
     around_job: Option<u32>,
+}
+
+impl Clues {
+    /// The number that stands outside session arrays.
+    fn told(&self) -> Option<u32> {
+        self.loose.get(keys::SESSION_ID.name()).and_then(Value::as_u32)
+    }
 }
 
 /// Sessions, when it is known which is the job's.
@@ -34,12 +50,19 @@ pub(super) struct Settled<'a> {
 impl<'a> Sessions<'a> {
     /// The values of the own session that stand in no session array.
     pub(super) fn loose(&mut self) -> &mut Table {
-        &mut self.loose
+        &mut self.clues.loose
+    }
+
+    /// What has been said so far is what the server adds; the description itself begins.
+    pub(super) fn begin_own(&mut self) {
+        if self.added.is_none() {
+            self.added = Some(std::mem::take(&mut self.clues));
+        }
     }
 
     /// A session that an array is about.
     pub(super) fn part(&mut self, id: u32) -> &mut PartFacts<'a> {
-        self.first.get_or_insert(id);
+        self.clues.first.get_or_insert(id);
         self.by_id.entry(id).or_default()
     }
 
@@ -51,18 +74,21 @@ impl<'a> Sessions<'a> {
 
     /// The job's array stands in that of a session.
     pub(super) fn holds_job(&mut self, id: u32) {
-        self.around_job.get_or_insert(id);
+        self.clues.around_job.get_or_insert(id);
     }
 
     /// Tells the own session from the others, and adds what was said before.
     pub(super) fn settle(mut self, previous: Option<&JobRecord>) -> Settled<'a> {
-        let told = self.loose.get(keys::SESSION_ID.name()).and_then(Value::as_u32);
+        let (clues, added) = (self.clues, self.added.unwrap_or_default());
         let before = previous.and_then(|previous| previous.session_id);
-        let own_id = told.or(self.around_job).or(before).or(self.first);
+        let by_itself = clues.told().or(clues.around_job).or(before).or(clues.first);
+        let told_of_added = added.told();
+        let own_id = by_itself.or(told_of_added).or(added.around_job).or(added.first);
         let mut own = own_id.and_then(|id| self.by_id.remove(&id)).unwrap_or_default();
-        let loose = std::mem::take(&mut self.loose);
-        loose.into_entries().into_iter().for_each(|(key, value)| own.table.set(key, value));
+        clues.loose.into_entries().into_iter().for_each(|(key, value)| own.table.set(key, value));
         let mut settled = Settled { own_id, own, others: self.by_id };
+        let of_added = &mut settled.part(told_of_added.or(own_id)).table;
+        added.loose.into_entries().into_iter().for_each(|(key, value)| of_added.fill(key, value));
         if let Some(previous) = previous {
             settled.fill(previous.session_id, &previous.session);
             for session in &previous.other_sessions {

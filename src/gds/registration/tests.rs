@@ -3,10 +3,13 @@
 mod bad_input;
 mod builder;
 mod containers;
+mod contradictions;
 mod derivation;
 mod forms;
+mod numbers;
 mod properties;
 mod received;
+mod resources;
 mod store;
 mod tables;
 mod unstorable;

@@ -31,6 +31,23 @@ fn nodes_are_found_by_number_name_alias_and_process() {
     assert_eq!(get(&reader, Rank::Wildcard, "pmix.lpeers"), Ok(Value::from("0,1")));
 }
 
+/// The first node that had the name among its aliases was found.
+#[test]
+fn a_nodes_own_name_wins_over_anothers_alias() {
+    let mut record = block_job(3, 2);
+    record
+        .node_columns
+        .push(column("pmix.alias", ColumnValues::Sparse(vec![(0, "node00002,al".into()), (1, "al".into())])));
+    let mut store = store(BackingKind::Heap);
+    store.register_record(&namespace(), &record).unwrap();
+    let reader = attached(&store);
+    for (name, rank) in [("node00002", 4), ("al", 0), ("node00001", 2)] {
+        let realm = RealmRequest::Node(NodeSelector::Name(name));
+        let leader = read(&reader, Rank::Wildcard, "pmix.lldr", realm, None);
+        assert_eq!(leader, Ok(Value::ProcRank(Rank::Process(rank))), "{name}");
+    }
+}
+
 /// Four processes on a node, and an application besides theirs.
 fn job_of_two_applications() -> JobRecord {
     let mut record = block_job(1, 4);

@@ -42,7 +42,7 @@ fn what_the_host_says_wins_over_what_the_maps_tell() {
         info("pmix.num.nodes", 9_u32),
         info("pmix.max.size", 8_u32),
         process(1, vec![info("pmix.lrank", 5_u16), info("pmix.hname", "elsewhere"), info("pmix.apprank", 7_u32)]),
-        node("n1", vec![info("pmix.lpeers", "1,17"), info("pmix.nodeid", 40_u32)]),
+        node("n1", vec![info("pmix.lpeers", "1,0"), info("pmix.nodeid", 40_u32)]),
     ]);
     let record = record(&description);
     assert_eq!(job_value(&record, "pmix.num.nodes"), Some(Value::Uint32(9)));
@@ -52,7 +52,7 @@ fn what_the_host_says_wins_over_what_the_maps_tell() {
     assert_eq!(numbers(&record, "pmix.nodeid"), [0, 40].map(Some));
     assert_eq!(proc_value(&record, 0, "pmix.hname"), Some(Value::from("n0")));
     assert_eq!(proc_value(&record, 1, "pmix.hname"), Some(Value::from("elsewhere")));
-    assert_eq!(node_value(&record, 1, "pmix.lpeers"), Some(Value::from("1,17")));
+    assert_eq!(node_value(&record, 1, "pmix.lpeers"), Some(Value::from("1,0")));
     assert_eq!(node_value(&record, 0, "pmix.lpeers"), Some(Value::from("0")));
 }
 
@@ -120,15 +120,17 @@ fn ranks_outside_the_job_are_refused_with_both_numbers() {
     assert_eq!(refusal(&[info("pmix.job.size", 3_u32), process(3, vec![])]), outside(3, "process arrays", 3));
 }
 
+/// A job that grew kept its map until it was told another: then its new processes were on no node, or an invented one.
 #[test]
-fn a_map_of_fewer_ranks_than_the_job_places_only_those() {
-    // In one description the two contradict each other; a job that grows keeps its map until it is told another.
+fn a_job_grows_with_its_map() {
     let record = parse(&namespace(), &context(), &maps("n0,n1", "0;1"), None).unwrap();
     let grown = [info("pmix.job.size", 4_u32)];
-    let record = parse(&namespace(), &context(), &grown, Some(&record)).unwrap();
-    assert_eq!(numbers(&record, "pmix.nodeid"), [Some(0), Some(1), None, None]);
-    assert_eq!(proc_value(&record, 2, "pmix.hname"), None);
-    assert_eq!(proc_value(&record, 1, "pmix.hname"), Some(Value::from("n1")));
+    let refused = parse(&namespace(), &context(), &grown, Some(&record)).unwrap_err();
+    assert_eq!(refused.cause(), &RegisterError::JobSize { job_size: 4, in_map: 2 });
+    let with_map = [&grown[..], &[info("pmix.pmap", "0,2;1,3")]].concat();
+    let record = parse(&namespace(), &context(), &with_map, Some(&record)).unwrap();
+    assert_eq!(numbers(&record, "pmix.nodeid"), [Some(0), Some(1), Some(0), Some(1)]);
+    assert_eq!(proc_value(&record, 2, "pmix.hname"), Some(Value::from("n0")));
 }
 
 #[test]
@@ -180,8 +182,9 @@ fn an_implied_node_id_gives_way_to_a_given_one() {
     description.push(node("n0", vec![info("pmix.nodeid", 1_u32)]));
     let record = record(&description);
     assert_eq!(node_value(&record, 0, "pmix.nodeid"), Some(Value::Uint32(1)));
-    assert_eq!(node_value(&record, 1, "pmix.nodeid"), None);
-    assert_eq!(numbers(&record, "pmix.nodeid"), [Some(1), None]);
+    // It has another instead, which leads its processes to it.
+    assert_eq!(node_value(&record, 1, "pmix.nodeid"), Some(Value::Uint32(2)));
+    assert_eq!(numbers(&record, "pmix.nodeid"), [Some(1), Some(2)]);
     assert_eq!(proc_value(&record, 1, "pmix.hname"), Some(Value::from("n1")));
 }
 

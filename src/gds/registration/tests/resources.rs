@@ -1,0 +1,127 @@
+//! What a server adds to every description.
+
+use super::*;
+
+/// The record of a job on `n0` and `n1` with ranks 0 and 1, and of what else it says, with these resources.
+fn with(resources: &[Info], own: Vec<Info>) -> Result<JobRecord, RegisterError> {
+    let mut description = Description::from([maps("n0,n1", "0;1"), own].concat());
+    let added = resources_for(&namespace(), &description, resources);
+    description.prepend(added);
+    parse_description(&namespace(), &context(), &description, None)
+}
+
+fn kept(resources: Vec<Info>) -> Vec<Info> {
+    assert_eq!(check_resources(&[], &resources), Ok(()));
+    resources
+}
+
+fn text(text: &str) -> Option<Value> {
+    Some(Value::from(text))
+}
+
+fn id(job: &str, rank: u32) -> Info {
+    info("pmix.procid", ProcId { namespace: Namespace::new(job).unwrap(), rank: Rank::from(rank) })
+}
+
+/// Every later registration of another job was refused: "contains data of job".
+#[test]
+fn what_names_a_job_is_that_jobs_alone() {
+    let px = |value: &str| info("px", value);
+    let name = |job: &str| info("pmix.nspace", job);
+    for job_of in ["job", "other"] {
+        let rank = info("pmix.rank", Rank::from(0));
+        let processes = [vec![id(job_of, 0)], vec![rank.clone(), name(job_of)], vec![name(job_of), rank]];
+        for identity in processes {
+            let resources = kept(vec![array("pmix.pdata", [identity, vec![px("a")]].concat())]);
+            let found = proc_value(&with(&resources, vec![]).unwrap(), 0, "px");
+            assert_eq!(found, text("a").filter(|_| job_of == "job"), "{resources:?}");
+        }
+        let resources = kept(vec![
+            job(vec![name(job_of), px("of the job")]),
+            array("pmix.app.arr", vec![name(job_of), info("pmix.appnum", 0_u32), px("of the app")]),
+            session(vec![info("pmix.session.id", 3_u32), job(vec![info("pmix.jobid", job_of), info("py", "y")])]),
+        ]);
+        let record = with(&resources, vec![]).unwrap();
+        let found = [job_value(&record, "px"), app_value(&record, 0, "px"), job_value(&record, "py")];
+        let all = [text("of the job"), text("of the app"), text("y")];
+        assert_eq!(found, all.map(|value| value.filter(|_| job_of == "job")));
+    }
+    let of_number = [job(vec![info("pmix.jobid", "77"), px("a")])];
+    assert_eq!(job_value(&with(&of_number, vec![info("pmix.jobid", "77")]).unwrap(), "px"), text("a"));
+    assert_eq!(job_value(&with(&of_number, vec![info("pmix.jobid", "78")]).unwrap(), "px"), None);
+}
+
+#[test]
+fn what_all_jobs_are_told_names_none() {
+    let refused = check_resources(&[], &[info("a", 1_u8), info("pmix.nspace", "zzz")]).unwrap_err();
+    assert_eq!((refused.cause(), refused.status()), (&RegisterError::NamesEveryJob, Status::ERR_BAD_PARAM));
+    assert!(refused.to_string().starts_with("\"pmix.nspace\": names one job"), "{refused}");
+    let in_kept = vec![job(vec![info("pmix.nspace", "zzz"), info("pmix.nmap", "n0,n1")])];
+    let denied = job(vec![info("pmix.nspace", "zzz"), info("pmix.pmap", "0;1;2")]);
+    let refused = check_resources(&in_kept, &[info("a", 1_u8), denied.clone()]).unwrap_err();
+    assert!(matches!(refused.cause(), RegisterError::MapLengths { .. }), "{refused}");
+    assert_eq!(check_resources(&[], &[denied]), Ok(()));
+    let wrong = job(vec![info("pmix.nspace", "zzz"), info("pmix.job.size", "two")]);
+    let refused = check_resources(&[], &[job(vec![info("pmix.nspace", "a")]), wrong]).unwrap_err();
+    assert!(refused.to_string().starts_with("job.arr[1] \"pmix.job.size\": "), "{refused}");
+}
+
+/// They were accepted, and then every job was refused that they do not fit.
+#[test]
+fn a_job_is_not_refused_for_a_resource() {
+    let alone = with(&[], vec![]).unwrap();
+    let unfit = [
+        process(4, vec![info("px", "of rank 4")]),
+        info("pmix.job.size", 5_u32),
+        job(vec![info("pmix.job.size", 5_u32)]),
+        job(vec![info("pmix.nmap", "na"), info("pmix.pmap", "0,1,2,3,4")]),
+        node("n0", vec![info("pmix.nodeid", 9_u32)]),
+    ];
+    let own = || vec![node("n1", vec![info("pmix.nodeid", 9_u32)])];
+    for resource in &unfit[..4] {
+        assert_eq!(with(&kept(vec![resource.clone()]), vec![]), Ok(alone.clone()), "{resource:?}");
+    }
+    assert_eq!(with(&kept(unfit[4..].to_vec()), own()), with(&[], own()));
+    // What fits is there all the same, wherever it stands.
+    for at in 0..=unfit.len() {
+        let mut resources = unfit.to_vec();
+        resources.insert(at, node("n0", vec![info("dev", "gpu")]));
+        let record = with(&kept(resources), own()).unwrap();
+        assert_eq!(node_value(&record, 0, "dev"), text("gpu"), "{at}");
+        assert_eq!(job_value(&record, "pmix.job.size"), Some(Value::Uint32(2)));
+    }
+    // What the job says itself is refused as ever, and not for another reason.
+    let refused = with(&unfit, vec![info("pmix.job.size", 4_u32)]).unwrap_err();
+    assert!(matches!(refused.cause(), RegisterError::JobSize { job_size: 4, in_map: 2 }), "{refused}");
+}
+
+/// The job was in the session of the resources, with that one's values.
+#[test]
+fn the_jobs_own_session_wins() {
+    let values = |id: u32, size: u32, text: &str| {
+        vec![info("pmix.session.id", id), info("pmix.univ.size", size), info("sx", text)]
+    };
+    let own = || vec![session(values(6, 2, "job"))];
+    let has_own = |record: &JobRecord| {
+        assert_eq!(record.session_id, Some(6));
+        let found = ["pmix.univ.size", "sx"].map(|key| session_value(record, key));
+        assert_eq!(found, [Some(Value::Uint32(2)), text("job")]);
+    };
+    for resources in [
+        vec![session(values(5, 44, "resource"))],
+        vec![job(vec![info("pmix.session.id", 5_u32)]), session(values(5, 44, "resource"))],
+        vec![session([values(5, 44, "resource"), vec![job(vec![info("a", 1_u8)])]].concat())],
+        values(5, 44, "resource").into_iter().take(2).chain([session(values(5, 44, "resource"))]).collect(),
+    ] {
+        let record = with(&kept(resources.clone()), own()).unwrap();
+        has_own(&record);
+        let [other] = record.other_sessions.as_slice() else { panic!("{:?}", record.other_sessions) };
+        assert_eq!((other.id, table_value(&other.entries, "sx")), (5, text("resource")));
+        assert_eq!(table_value(&other.entries, "pmix.univ.size"), Some(Value::Uint32(44)));
+        assert_eq!(with(&resources, vec![]).unwrap().session_id, Some(5));
+    }
+    // What is told of the session of every job gives way, and is there where the job says nothing.
+    let record = with(&kept(vec![info("pmix.univ.size", 44_u32), info("pmix.tmpdir", "/t")]), own()).unwrap();
+    has_own(&record);
+    assert_eq!(session_value(&record, "pmix.tmpdir"), text("/t"));
+}
