@@ -95,12 +95,14 @@ impl<S: Publish> Server<S> {
         // What the host has told is told, whatever can't be added to it.
         let is_host_first = verdict.is_some();
         let (mut asked, mut is_all_there, mut understood) = (BTreeSet::new(), true, false);
+        let mut refused = None;
         let mut bytes_left = self.config.limits.query_bytes_max;
         for (index, query) in queries.iter().enumerate() {
             let scope = match Scope::of(&query.qualifiers, requester, index) {
                 Ok(scope) => scope,
-                Err(_) if is_host_first => {
+                Err(refusal) if is_host_first => {
                     is_all_there = false;
+                    refused = Some(refusal);
                     continue;
                 }
                 Err(refusal) => return Err(refusal.into()),
@@ -137,7 +139,12 @@ impl<S: Publish> Server<S> {
                 }
             }
         }
+        // That the host answers no queries says less.
+        if let Some(refusal) = refused.filter(|_| found.is_empty() && *verdict == Some(Status::ERR_NOT_SUPPORTED)) {
+            return Err(refusal.into());
+        }
         let status = match found.len() {
+            // That the host answers no queries says less.
             0 if understood => Status::ERR_NOT_FOUND,
             // A part of the answers, and none of them is there.
             0 if *verdict == Some(Status::ERR_PARTIAL_SUCCESS) => Status::ERR_NOT_FOUND,
