@@ -211,7 +211,8 @@ impl Canary {
             Self::DeafClient => &[Rule::LossIsTold],
             Self::Memory => &[Rule::SameAgain],
             Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost => &[Rule::Membership],
-            Self::EventLost => &[Rule::ToldOnce],
+            // What a member answers to an invitation is an event, too.
+            Self::EventLost => &[Rule::ToldOnce, Rule::Membership],
         }
     }
 
