@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use modex::gds::AsStatus;
 use modex::keys::{TypedKey, marker};
-use modex::types::{DataType, Info, Key, ProcId, Rank, Scope, Status, Value};
+use modex::types::{DataType, Info, Key, Namespace, ProcId, Rank, Scope, Status, Value};
 use modex::{FenceOptions, GetError, GetOptions, keys};
 use support::{TestServer, description, namespace, proc};
 
@@ -149,6 +149,9 @@ fn every_kind_of_value_is_read_as_what_it_is() {
     mine.put(Scope::Global, "float", 1.5_f32).unwrap();
     mine.put(Scope::Global, "bytes", vec![1_u8, 2, 3]).unwrap();
     mine.put(Scope::Global, "proc", proc("job", 1)).unwrap();
+    // As C has it before somebody fills it in.
+    let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), rank: Rank::Undefined };
+    mine.put(Scope::Global, "nobody", nobody.clone()).unwrap();
     mine.put(Scope::Global, "rank", Rank::Wildcard).unwrap();
     mine.put(Scope::Global, "status", Value::Status(-46)).unwrap();
     mine.put(Scope::Global, "array", array.clone()).unwrap();
@@ -158,6 +161,7 @@ fn every_kind_of_value_is_read_as_what_it_is() {
     assert_eq!(peer.get(0, TypedKey::<f64>::new("float")), Ok(1.5));
     assert_eq!(&*peer.get(0, TypedKey::<marker::Bytes>::new("bytes")).unwrap(), [1, 2, 3]);
     assert_eq!(peer.get(0, TypedKey::<marker::Proc>::new("proc")), Ok(proc("job", 1)));
+    assert_eq!(peer.get(0, TypedKey::<marker::Proc>::new("nobody")), Ok(nobody));
     assert_eq!(peer.get(0, TypedKey::<marker::Rank>::new("rank")), Ok(Rank::Wildcard));
     assert_eq!(peer.get(0, TypedKey::<marker::StatusCode>::new("status")), Ok(Status::ERR_NOT_FOUND));
     assert_eq!(peer.get(0, TypedKey::<marker::Any>::new("array")), Ok(array.clone()));

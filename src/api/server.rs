@@ -89,6 +89,11 @@ impl Server {
     /// Describes a job, before its first local process starts. `local_count` is how many of its processes this node
     /// will have. With `PMIX_REGISTER_NODATA` only the job's name is kept.
     ///
+    /// A host registers each job with every server that has processes which may do something together with it, also where
+    /// none of its own are: with 0 local processes. Fences, connects and disconnects, and the forming and ending of groups
+    /// wait until all jobs that they name are registered, for ever if nobody named a time limit. A host that learns of jobs
+    /// only by being asked to connect to them says so ([`Capabilities::REGISTERS_ON_CONNECT`]).
+    ///
     /// A second call for the same job adds to what is told: its values replace those under the same keys, and all others
     /// stay. Where it brings a map of nodes or processes, what followed from the earlier map is made anew, and nodes that
     /// the new one lacks are forgotten. To describe a job from the beginning, deregister it first.

@@ -328,6 +328,12 @@ impl<'a> Reader<'a> {
         Ok(elements)
     }
 
+    /// Whether what is read next is part of a value.
+    #[inline]
+    pub(super) const fn is_in_value(&self) -> bool {
+        self.depth > 0
+    }
+
     /// Runs `read` one level further down, for a value of this type.
     pub(super) fn deeper<T>(
         &mut self,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::wire::{self, Info, Kval};
 use super::*;
-use crate::types::{self, BARE_NESTING_MAX, DataArray, DataType, Key, Text, Value};
+use crate::types::{self, BARE_NESTING_MAX, DataArray, DataType, Key, Namespace, ProcId, Rank, Text, Value};
 
 fn codec(generation: Generation, described: bool) -> Codec {
     Codec { generation, described }
@@ -89,6 +89,17 @@ fn null_and_empty_strings_differ() {
     assert_eq!(unpacked::<wire::String>(Codec::V41, &[2, 4, b'a', b'b']), Err(DecodeProblem::Unterminated));
     assert!(matches!(unpacked::<wire::String>(Codec::V41, &[2, 4, 0, 0]), Err(DecodeProblem::Text(_))));
     assert_eq!(unpacked::<wire::String>(Codec::V41, &[2, 1]), Err(DecodeProblem::ImpossibleCount { count: -1 }));
+}
+
+/// Hosts hand over processes as `PMIX_PROC_CONSTRUCT` leaves them. As a participant of something such a one is a mistake.
+#[test]
+fn a_process_that_nobody_filled_in_is_one_in_a_value_alone() {
+    let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), rank: Rank::Undefined };
+    let value = Value::info_array(vec![types::Info::new(Key::from_static("k"), nobody.clone())]);
+    let bytes = packed::<wire::Value>(Codec::V41, &value);
+    assert_eq!(unpacked::<wire::Value>(Codec::V41, &bytes), Ok(value));
+    let bytes = packed::<wire::Proc>(Codec::V41, &nobody);
+    assert!(matches!(unpacked::<wire::Proc>(Codec::V41, &bytes), Err(DecodeProblem::Namespace(_))));
 }
 
 #[test]

@@ -82,7 +82,8 @@ impl Encoding for Namespace {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let bytes = read_compulsory_string(reader)?;
-        Self::from_bytes(bytes).map_err(|e| reader.error(e))
+        let name = if reader.is_in_value() { Self::in_value(bytes) } else { Self::from_bytes(bytes) };
+        name.map_err(|e| reader.error(e))
     }
 }
 

@@ -165,7 +165,7 @@ pub(crate) fn value_of_bytes(data_type: DataType, bytes: &[u8]) -> Option<Value>
     Some(match data_type {
         DataType::String => Value::String(Text::new(bytes).ok()?),
         DataType::ProcCpuset => Value::ProcCpuset(Some(Text::new(bytes).ok()?)),
-        DataType::ProcNamespace => Value::ProcNamespace(Namespace::from_bytes(bytes).ok()?),
+        DataType::ProcNamespace => Value::ProcNamespace(Namespace::in_value(bytes).ok()?),
         DataType::ByteObject => Value::ByteObject(bytes.to_vec()),
         DataType::CompressedString => Value::CompressedString(bytes.to_vec()),
         DataType::Regex => Value::Regex(bytes.to_vec()),

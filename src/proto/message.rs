@@ -357,6 +357,10 @@ pub const GROUP_LEADER_TELLS: &str = "modex.group.leader.tells";
 /// it. Its server tells the others. No attribute of the standard.
 pub const GROUP_LEFT_OUT: &str = "modex.group.left.out";
 
+/// In an event of a server of ours to another: for whom it waits at the end of a group (an array of processes) that the event's only
+/// target has left. The other server gives its part, if nobody there will. No attribute of the standard.
+pub const GROUP_AWAITED: &str = "modex.group.awaited";
+
 body! {
     /// A group operation.
     Group {

@@ -16,8 +16,9 @@ pub enum Endpoint {
 
 /// Where a server listens and who it is: `<namespace>.<rank>;<endpoint>`.
 ///
-/// The form is the reference's: the namespace may hold dots (the rank stands after the last one), and exactly one
-/// semicolon parts name and place.
+/// The form is the reference's: the namespace may hold dots (the rank stands after the last one), and one semicolon parts
+/// name and place. With a UNIX-domain socket, which only our own read, `%` and two hexadecimal digits stand for each byte of
+/// the name and the path that is a semicolon, a percent sign or a control character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAddress {
     /// The server's own name.
@@ -42,7 +43,9 @@ pub struct ModexAddress {
 #[non_exhaustive]
 pub enum AddressError {
     /// No semicolon, or more than one.
-    #[error("server address {text:?} has {count} semicolons instead of one; it must read <namespace>.<rank>;<place>")]
+    #[error(
+        "server address {text:?} has {count} semicolons instead of one; it must read <namespace>.<rank>;<place>, with %3B for others"
+    )]
     Semicolons {
         /// The address.
         text: String,
@@ -98,6 +101,8 @@ impl FromStr for Endpoint {
 
     fn from_str(place: &str) -> Result<Self, AddressError> {
         if let Some(path) = place.strip_prefix("unix:") {
+            let refused = || AddressError::Path { size_bytes: path.len() };
+            let path = from_plain(path).ok_or_else(refused)?;
             if !path.starts_with('/') || path.len() > ServerAddress::PATH_SIZE_BYTES_MAX || path.contains('\0') {
                 return Err(AddressError::Path { size_bytes: path.len() });
             }
@@ -115,7 +120,7 @@ impl FromStr for Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Unix(path) => write!(f, "unix:{}", Plain(&path.to_string_lossy())),
             // Without brackets, as the reference writes it.
             Self::Tcp(address) => {
                 let family = if address.is_ipv4() { 4 } else { 6 };
@@ -134,13 +139,23 @@ impl FromStr for ServerAddress {
             Some(parts) if count == 1 => parts,
             _ => return Err(AddressError::Semicolons { text: text.to_owned(), count }),
         };
-        Ok(Self { server: parse_name(name)?, endpoint: place.parse()? })
+        let endpoint: Endpoint = place.parse()?;
+        let name = match endpoint {
+            Endpoint::Unix(_) => from_plain(name).ok_or_else(|| AddressError::Name { name: name.to_owned() })?,
+            Endpoint::Tcp(_) => name.to_owned(),
+        };
+        Ok(Self { server: parse_name(&name)?, endpoint })
     }
 }
 
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{};{}", self.server.namespace, self.server.rank.to_raw(), self.endpoint)
+        let (namespace, rank) = (self.server.namespace.as_str(), self.server.rank.to_raw());
+        match self.endpoint {
+            Endpoint::Unix(_) => write!(f, "{}.{rank};{}", Plain(namespace), self.endpoint),
+            // As those read it who have no other form.
+            Endpoint::Tcp(_) => write!(f, "{namespace}.{rank};{}", self.endpoint),
+        }
     }
 }
 
@@ -156,6 +171,32 @@ impl ModexAddress {
     pub fn tcp(&self) -> Option<ServerAddress> {
         self.tcp.map(|address| ServerAddress { server: self.server.clone(), endpoint: Endpoint::Tcp(address) })
     }
+}
+
+/// Text without what an address, or the file that holds it, is parted by.
+struct Plain<'a>(&'a str);
+
+impl fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stands_out = |c: char| c == ';' || c == '%' || c.is_ascii_control();
+        self.0.chars().try_for_each(|c| match stands_out(c) {
+            true => write!(f, "%{:02X}", u32::from(c)),
+            false => write!(f, "{c}"),
+        })
+    }
+}
+
+/// The text that [`Plain`] has written; `None` if it can't have.
+fn from_plain(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut read = parts.next()?.to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        let byte = u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?;
+        read.push(Some(char::from(byte)).filter(char::is_ascii)?);
+        read.push_str(rest);
+    }
+    Some(read)
 }
 
 fn parse_tcp(text: &str) -> Option<SocketAddr> {
@@ -217,6 +258,13 @@ mod tests {
             "srv;unix:/a",
             "srv.0",
             "srv.0;unix:/a;b",
+            "srv.0;unix:/a%",
+            "srv.0;unix:/a%3",
+            "srv.0;unix:/a%zz",
+            "srv.0;unix:/a%+3",
+            "srv.0;unix:/a%00",
+            "srv.0;unix:/a%e9",
+            "srv%.0;unix:/a",
             "srv.x;unix:/a",
             "srv.+1;unix:/a",
             "srv.;unix:/a",
@@ -244,15 +292,25 @@ mod tests {
         assert_eq!(format!("{fits}p").parse::<ServerAddress>(), Err(AddressError::Path { size_bytes: 108 }));
     }
 
+    /// A server whose directory held a semicolon could not be reached by anybody.
+    #[test]
+    fn a_name_and_a_path_may_hold_what_parts_them() {
+        let address: ServerAddress = "a%3Bb.7;unix:/tmp/50%25%3Bx/s".parse().unwrap();
+        assert_eq!(address.server, ProcId::new(Namespace::new("a;b").unwrap(), 7));
+        assert_eq!(address.endpoint, Endpoint::Unix("/tmp/50%;x/s".into()));
+        assert_eq!(address.to_string(), "a%3Bb.7;unix:/tmp/50%25%3Bx/s");
+    }
+
     fn endpoints() -> impl Strategy<Value = Endpoint> {
+        // What parts an address, or the file that it is in, and what that is written with, as parts of a path.
         let tcp = (any::<IpAddr>(), 1..=u16::MAX).prop_map(|(ip, port)| Endpoint::Tcp(SocketAddr::new(ip, port)));
-        prop_oneof!["/[a-z/]{0,90}".prop_map(|path| Endpoint::Unix(path.into())), tcp]
+        prop_oneof!["/[a-z/;%\n 3B\u{e9}]{0,30}".prop_map(|path| Endpoint::Unix(path.into())), tcp]
     }
 
     proptest! {
         #[test]
         fn what_is_written_is_read_back(
-            namespace in "[a-z.@-]{1,40}",
+            namespace in "[a-z.@%-]{1,40}",
             rank in 0..=Rank::PROCESS_MAX,
             endpoint in endpoints(),
         ) {

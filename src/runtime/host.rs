@@ -46,6 +46,11 @@ pub trait Host: Send + Sync + 'static {
 
     /// Every local participant of a fence has arrived. Exchange the data of all servers that have participants, and
     /// answer with all of it.
+    ///
+    /// As with all operations of many processes: the host matches the parts of the servers, in order, and bounds the whole. The
+    /// limit of the participants is among the directives (`PMIX_TIMEOUT`), and a server whose own ones did not all come within it
+    /// has told these, and sends nothing up. `PMIX_LOCAL_COLLECTIVE_STATUS` among the directives says that local participants
+    /// have ended, and is to be the status for all: they will not come any more.
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
         unsupported(request, reply);
     }
@@ -133,7 +138,10 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Every local member wants to form or dissolve a group that reaches beyond this node, or needs a context number.
-    /// Results may be `PMIX_GROUP_CONTEXT_ID` and `PMIX_GROUP_MEMBERSHIP`.
+    /// Results may be `PMIX_GROUP_CONTEXT_ID` and `PMIX_GROUP_MEMBERSHIP`. Where a part comes with `PMIX_LOCAL_COLLECTIVE_STATUS`,
+    /// somebody of the group to be has ended, and only the host can tell all servers who is left: without a membership the group
+    /// is of all who were named, on every node. Parts of a destruct are matched by the group's name and common members: who has
+    /// heard of a leave names fewer.
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
         unsupported(request, reply);
     }

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::ahead::Ahead;
 use super::config::Limits;
 use super::directives::flag;
 use super::host::UpcallId;
@@ -38,11 +39,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether a namespace that nobody told this server of is taken to live elsewhere. A fence waits for it to be
-    /// registered; other operations may well be with jobs that never have a process here, and whoever knows such a job's
-    /// name knows it because all its processes have started.
-    const fn reaches_unknown_jobs(&self) -> bool {
-        !matches!(self, Self::Fence)
+    /// Whether it winds up what was begun when all its jobs were here: it goes on without those that have ended since. Nothing
+    /// is begun with such a job.
+    pub(super) const fn outlives_jobs(&self) -> bool {
+        matches!(self, Self::Disconnect | Self::Group(GroupOperation::Destruct, _))
     }
 }
 
@@ -63,7 +63,7 @@ impl Signature {
 
     /// Who must arrive here, as far as is known; see [`Registry::membership`].
     pub(super) fn membership(&self, registry: &Registry) -> Option<Membership> {
-        registry.membership(&self.procs, self.kind.reaches_unknown_jobs())
+        registry.membership(&self.procs, self.kind.outlives_jobs())
     }
 
     /// Whether a process is among the participants.
@@ -108,7 +108,9 @@ pub(super) struct Operation {
     /// Local participants that went before they arrived.
     pub(super) departed: BTreeSet<ProcId>,
     /// Who has left the group that this is about, whether it had arrived or not.
-    left: BTreeSet<ProcId>,
+    pub(super) left: BTreeSet<ProcId>,
+    /// It ends a group that outlives deaths, of which nobody here is a member any more.
+    pub(super) survives_deaths: bool,
     /// Whom the host is told, where it is not the participants: a process that forms a group with others it can't name.
     pub(super) written: Option<Vec<ProcId>>,
     /// Those who said that they lead the construction of a group.
@@ -133,6 +135,7 @@ pub(super) struct Operation {
     pub(super) sizes: Vec<(Namespace, Option<u32>)>,
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
+    pub(super) ahead: Option<Ahead>,
     tickets: BTreeMap<PeerId, Ticket>,
     /// Who is local, as of a revision of the registry.
     members: Option<(u64, Membership)>,
@@ -165,6 +168,7 @@ impl Operation {
     pub(super) const fn phase(&self) -> Phase {
         match self.stage {
             Stage::Gathering => Phase::Gathering,
+            _ if self.is_ahead() => Phase::Gathering,
             Stage::AtHost(_) | Stage::Answered | Stage::CatchingUp => Phase::Closed,
         }
     }
@@ -189,8 +193,9 @@ impl Operation {
     /// Takes note of who is local and who is gone, and says whether everybody who can arrive has.
     pub(super) fn is_locally_complete(&mut self, registry: &Registry, table: Table) -> bool {
         if self.members.as_ref().is_none_or(|(revision, _)| *revision != registry.revision()) {
-            self.members = self.signature.membership(registry).map(|members| (registry.revision(), members));
-            self.note_departures(registry, table);
+            let members = self.signature.membership(registry);
+            members.iter().for_each(|members| self.note_departures(registry, table, &members.local));
+            self.members = members.map(|members| (registry.revision(), members));
         }
         let Some((_, members)) = &self.members else { return false };
         let arrived = self.contributed.len().saturating_add(self.departed.len());
@@ -198,14 +203,13 @@ impl Operation {
             && members.local.iter().all(|proc| self.contributed.contains(proc) || self.departed.contains(proc))
     }
 
-    fn note_departures(&mut self, registry: &Registry, table: Table) {
-        let Some((_, members)) = &self.members else { return };
+    pub(super) fn note_departures(&mut self, registry: &Registry, table: Table, local: &BTreeSet<ProcId>) {
         let departs = |proc: &&ProcId| {
             let presence = registry.client(proc).map(|client| client.presence);
             let effect = (table.0)(self.phase(), self.standing(proc, presence), became(presence));
             effect == Effect::Depart
         };
-        let gone: Vec<ProcId> = members.local.iter().filter(departs).cloned().collect();
+        let gone: Vec<ProcId> = local.iter().filter(departs).cloned().collect();
         self.departed.extend(gone);
     }
 
@@ -298,10 +302,9 @@ impl Collectives {
     /// formed another of that name means that. Those who have left the group are not named any more.
     fn may_end(&self, id: OperationId, wanted: &Signature) -> bool {
         let Some(operation) = self.operations.get(&id) else { return false };
-        let is_construct = !matches!(operation.signature.kind, Kind::Group(GroupOperation::Destruct, _));
         let is_one = |entry: &&ProcId| matches!(entry.rank, Rank::Process(_));
         let stays = |entry: &&ProcId| !operation.left.contains(*entry);
-        is_construct
+        !operation.ends_group()
             || wanted.procs.iter().filter(is_one).all(|entry| operation.signature.covers(entry))
                 && operation.signature.procs.iter().filter(is_one).filter(stays).all(|entry| wanted.covers(entry))
     }
@@ -348,6 +351,7 @@ impl Collectives {
             contributed: BTreeSet::new(),
             departed: BTreeSet::new(),
             left: BTreeSet::new(),
+            survives_deaths: false,
             written: None,
             leaders: BTreeSet::new(),
             is_leaderless: false,
@@ -360,6 +364,7 @@ impl Collectives {
             collected: Vec::new(),
             sizes: Vec::new(),
             answer: None,
+            ahead: None,
             tickets: BTreeMap::new(),
             members: None,
         };
@@ -404,7 +409,10 @@ impl Collectives {
     /// The answer to the oldest operation of a signature, if the host has given it.
     pub(super) fn take_next_answer(&mut self, signature: &Signature) -> Option<(OperationId, Answer)> {
         let oldest = *self.by_signature.get(signature)?.first()?;
-        let answer = self.operations.get_mut(&oldest)?.answer.take()?;
+        let operation = self.operations.get_mut(&oldest)?;
+        let is_ahead = operation.is_ahead();
+        let counts = |answer: &mut Answer| !is_ahead || answer.status != Status::SUCCESS;
+        let answer = operation.answer.take_if(counts)?;
         Some((oldest, answer))
     }
 
@@ -451,18 +459,17 @@ impl Collectives {
         meant.any(|(id, _)| self.has_company(*id, registry, proc, |_| false))
     }
 
-    /// Operations that still gather, are about this group, and may wait for this process.
-    pub(super) fn gathering_about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
+    /// Operations that are about this group, and this process.
+    pub(super) fn about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
         let is_about = |op: &Operation| {
-            let is_group = matches!(&op.signature.kind, Kind::Group(_, name) if name == id);
-            is_group && op.stage == Stage::Gathering && op.signature.covers(proc)
+            matches!(&op.signature.kind, Kind::Group(_, name) if name == id) && op.signature.covers(proc)
         };
         self.operations.iter().filter(|(_, op)| is_about(op)).map(|(id, _)| *id).collect()
     }
 
     /// Operations that still gather and name a namespace, oldest first.
     pub(super) fn gathering_with(&self, namespace: &Namespace) -> Vec<OperationId> {
-        let is_concerned = |op: &Operation| op.stage == Stage::Gathering && op.signature.names(namespace);
+        let is_concerned = |op: &Operation| op.phase() == Phase::Gathering && op.signature.names(namespace);
         self.operations.iter().filter(|(_, op)| is_concerned(op)).map(|(id, _)| *id).collect()
     }
 

@@ -27,6 +27,11 @@ bitflags::bitflags! {
         const SPAWN = 1 << 11;
         /// Connects processes; without: those of this node alone are connected, others are not supported.
         const CONNECT = 1 << 12;
+        /// Does not register each job with each server, but some only when it is asked to connect to them, as the daemons of
+        /// Open MPI do with the jobs of another `mpirun`: it is asked to connect at once, and groups and disconnects wait a
+        /// second for jobs that are not registered, which then live elsewhere; without: operations wait until all jobs that
+        /// they name are registered here. Fences always do.
+        const REGISTERS_ON_CONNECT = 1 << 25;
         /// Disconnects processes; without: as for connecting.
         const DISCONNECT = 1 << 13;
         /// Answers queries.

@@ -74,12 +74,16 @@ impl<S: Publish> Server<S> {
         for (id, operation) in self.collectives.iter() {
             let has_elder = gathering.contains(&operation.signature);
             assert!(operation.stage == Stage::Gathering || !has_elder, "{id:?} waits for one that still gathers");
+            assert!(!operation.is_ahead() || self.lacks_somebody(operation), "{id:?} is complete but still gathers");
             match operation.stage {
                 Stage::Gathering => {
                     assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers");
                     gathering.insert(&operation.signature);
                 }
-                Stage::Answered => assert!(!self.collectives.is_oldest(id), "{id:?} is answered and waits for nobody"),
+                Stage::Answered => {
+                    let waits = operation.is_ahead() || !self.collectives.is_oldest(id);
+                    assert!(waits, "{id:?} is answered and waits for nobody");
+                }
                 Stage::CatchingUp => {
                     assert!(self.collectives.is_oldest(id), "{id:?} is before its turn");
                     let asked = self.upcalls.catching_up(id);
@@ -109,6 +113,9 @@ impl<S: Publish> Server<S> {
                 Timer::Wait(id) => self.waiting.get(id).and_then(|waiter| waiter.deadline),
                 Timer::Operation(id) => self.collectives.get(id).and_then(|operation| operation.deadline),
                 Timer::Upcall(id) => self.upcalls.get(id).and_then(|upcall| upcall.deadline),
+                Timer::Registration(id) => {
+                    self.collectives.get(id).and_then(|operation| operation.ahead).and_then(|ahead| ahead.until)
+                }
                 Timer::Verdicts(id) => self.collectives.get(id).and_then(|operation| operation.verdicts_until),
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
             };
@@ -118,8 +125,11 @@ impl<S: Publish> Server<S> {
         let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline.is_some()).count();
         let upcalls = self.upcalls.iter().filter(|(_, upcall)| upcall.deadline.is_some()).count();
         let verdicts = self.collectives.iter().filter(|(_, operation)| operation.verdicts_until.is_some()).count();
-        let deadlines =
-            [operations, upcalls, verdicts, self.bootstraps.len()].into_iter().fold(waits, usize::saturating_add);
+        let is_bounded = |operation: &Operation| operation.ahead.is_some_and(|ahead| ahead.until.is_some());
+        let registrations = self.collectives.iter().filter(|(_, operation)| is_bounded(operation)).count();
+        let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len()]
+            .into_iter()
+            .fold(waits, usize::saturating_add);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
     }
 

@@ -244,6 +244,7 @@ impl<S: Publish> Server<S> {
                 Timer::Wait(wait) => self.expire_wait(wait),
                 Timer::Operation(operation) => self.expire_operation(now, operation),
                 Timer::Upcall(upcall) => self.expire_upcall(now, upcall),
+                Timer::Registration(operation) => self.expire_registration(now, operation),
                 Timer::Verdicts(operation) => self.expire_verdicts(now, operation),
                 Timer::Bootstrap(bootstrap) => self.expire_bootstrap(bootstrap),
             }

@@ -67,8 +67,8 @@ impl<S: Publish> Server<S> {
     /// A client tells of an event.
     pub(super) fn notify(&mut self, now: Time, ticket: Ticket, source: ProcId, notify: proto::Notify) {
         let proto::Notify { status, range, mut info } = notify;
-        // What a relaying server appended is not for the host.
-        info.retain(|info| info.key.as_str() != RELAYED);
+        // What a relaying server appended is not for the host, and what servers ask each other nobody else asks.
+        info.retain(|info| info.key.as_str() != RELAYED && info.key.as_str() != proto::GROUP_AWAITED);
         let origin = match self.put_members(&mut info, &source) {
             // The sender could not know that it is among them, and has not told its own handlers.
             Ok(true) => None,
@@ -96,7 +96,7 @@ impl<S: Publish> Server<S> {
         if !is_addressed(event) {
             return Status::ERR_BAD_PARAM;
         }
-        if self.is_outdone(now, event) {
+        if self.is_outdone(now, event) || self.is_asked_for_part(now, event) {
             return Status::SUCCESS;
         }
         self.distribute(now, event, None);

@@ -68,7 +68,8 @@ pub enum HostCall {
     DeregisterEvents(Vec<Status>),
 }
 
-/// A job's description.
+/// A job's description. Operations of many processes wait for that of each job that they name, so servers get it where the
+/// job has no process, too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegisterNamespace {
     /// The job's name.

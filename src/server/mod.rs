@@ -36,6 +36,7 @@
 //! assert!(std::iter::from_fn(|| server.poll_output()).any(|output| output == expected));
 //! ```
 
+mod ahead;
 mod catch_up;
 mod cleanup;
 mod collective;

@@ -292,16 +292,24 @@ impl Registry {
         self.jobs.iter()
     }
 
-    /// Who takes part here; `None` while a participating namespace is not fully defined. One that nobody has told of may
-    /// count as living elsewhere.
-    pub(super) fn membership(&self, procs: &[ProcId], unknown_is_remote: bool) -> Option<Membership> {
+    /// The first of the participants whose job has ended here.
+    pub(super) fn ended_among<'a>(&self, procs: &'a [ProcId]) -> Option<&'a ProcId> {
+        procs.iter().filter(|_| !self.ended.numbers.is_empty()).find(|entry| self.has_ended(&entry.namespace))
+    }
+
+    /// Who takes part here; `None` while a participating namespace is not fully defined: it is registered, and all its
+    /// processes here are. Those that have ended may count as nobody here.
+    pub(super) fn membership(&self, procs: &[ProcId], ended_is_nobody: bool) -> Option<Membership> {
         let mut members = Membership::default();
         for entry in procs {
-            if unknown_is_remote && !self.jobs.contains_key(&entry.namespace) {
-                members.remote = Remote::Some;
-                continue;
-            }
-            let job = self.jobs.get(&entry.namespace).filter(|job| job.is_defined())?;
+            let job = match self.jobs.get(&entry.namespace) {
+                None if ended_is_nobody && self.has_ended(&entry.namespace) => {
+                    // Whether it goes on elsewhere only the host can tell.
+                    members.remote = members.remote.max(Remote::Unknown);
+                    continue;
+                }
+                job => job.filter(|job| job.is_defined())?,
+            };
             match entry.rank {
                 Rank::Process(rank) if job.clients.contains_key(&rank) => {
                     members.local.insert(entry.clone());

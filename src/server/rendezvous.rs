@@ -9,8 +9,9 @@ use super::intake::Gathered;
 use super::outputs::Ticket;
 use super::pending::Purpose;
 use super::registry::{Registry, Remote};
-use super::requests::{Connect, GroupRequest};
+use super::requests::{Connect, GroupOperation, GroupRequest};
 use super::timers::Timer;
+use super::transitions::Phase;
 use super::upcalls::{settled, status_of};
 use crate::gds::Publish;
 use crate::keys;
@@ -47,6 +48,10 @@ impl<S: Publish> Server<S> {
         let is_somebody = |entry: &ProcId| !matches!(entry.rank, Rank::Invalid | Rank::Undefined);
         if procs.is_empty() || !procs.iter().all(is_somebody) {
             return self.turn_away(ticket, Status::ERR_BAD_PARAM);
+        }
+        // What waits for it when it ends is told the same.
+        if !kind.outlives_jobs() && self.registry.ended_among(&procs).is_some() {
+            return self.turn_away(ticket, Status::ERR_NOT_FOUND);
         }
         let (open, signature) = self.collectives.meant(&self.registry, (kind, procs), ticket.peer(), &proc);
         if !signature.covers(&proc) {
@@ -125,17 +130,23 @@ impl<S: Publish> Server<S> {
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        if operation.stage != Stage::Gathering {
+        if operation.phase() != Phase::Gathering {
             return;
         }
         let is_complete = operation.is_locally_complete(&self.registry, table);
+        if operation.is_ahead() {
+            return self.advance_ahead(now, id, is_complete);
+        }
         let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
         let needs_host = operation.needs_host(has_host);
         if needs_host && !has_host {
             // Whoever else arrives can't change that.
             return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
-        if !is_complete || !operation.verdicts.is_empty() {
+        if !is_complete {
+            return self.ask_ahead(now, id);
+        }
+        if !operation.verdicts.is_empty() {
             return;
         }
         let status = local_status(operation, &self.registry);
@@ -152,7 +163,9 @@ impl<S: Publish> Server<S> {
             let status = self.tolerated(id, status);
             return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
         }
-        self.hand_over(now, id, status);
+        // A group that outlives deaths is ended by whoever is left, on one node or on many.
+        let is_end = self.collectives.get(id).is_some_and(Operation::ends_group);
+        self.hand_over(now, id, if is_end { self.tolerated(id, status) } else { status });
     }
 
     /// An operation has failed here. Its participants elsewhere learn of that from the host.
@@ -167,13 +180,10 @@ impl<S: Publish> Server<S> {
     }
 
     /// Hands the local contribution to the host. From here on losses change nothing and nobody can join.
-    fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
+    pub(super) fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
         let Some(operation) = self.collectives.get(id) else { return };
         let procs = operation.written.clone().unwrap_or_else(|| operation.signature.procs.clone());
-        let mut directives = operation.directives.clone();
-        if status != Status::SUCCESS {
-            directives.push(Info::new(LOCAL_COLLECTIVE_STATUS, Value::Status(status.to_raw())));
-        }
+        let directives = operation.directives_for_host(status);
         let (mut collected, mut sizes) = (Vec::new(), Vec::new());
         let upcall = match operation.signature.kind.clone() {
             Kind::Fence => match self.contribution(id) {
@@ -198,6 +208,7 @@ impl<S: Publish> Server<S> {
         self.timers.disarm(until, Timer::Verdicts(id));
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
         self.collectives.hand_to_host(id, upcall);
+        self.ask_for_parts(now, id);
     }
 
     /// The host has done its part.
@@ -223,6 +234,7 @@ impl<S: Publish> Server<S> {
         };
         self.collectives.keep_answer(id, answer);
         self.settle_answered(now, &signature);
+        self.advance_operation(now, id);
     }
 
     /// Ends an operation: everybody who waits gets this status.
@@ -239,9 +251,10 @@ impl<S: Publish> Server<S> {
     }
 
     /// Ends the operations of a signature whose turn has come, in order.
-    fn settle_answered(&mut self, now: Time, signature: &Signature) {
+    pub(super) fn settle_answered(&mut self, now: Time, signature: &Signature) {
         while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
             let Answer { status, gathered, info } = answer;
+            let status = self.collectives.get(id).map_or(status, |operation| operation.in_view_of_losses(status));
             let (status, filled, whole) = self.take_gathered(id, status, &gathered);
             if !self.must_catch_up(now, id, status, &whole, &info) {
                 self.release(id, status, info);
@@ -260,6 +273,7 @@ impl<S: Publish> Server<S> {
         tracing::debug!(operation = id.0, kind = ?signature.kind, procs = ?signature.procs, %status, "operation ended");
         self.timers.disarm(operation.deadline, Timer::Operation(id));
         self.timers.disarm(operation.verdicts_until, Timer::Verdicts(id));
+        self.timers.disarm(operation.ahead.and_then(|ahead| ahead.until), Timer::Registration(id));
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }
@@ -280,7 +294,7 @@ impl<S: Publish> Server<S> {
 
 impl Kind {
     /// What the host must be able to do for operations that are not this node's own affair.
-    const fn capability(&self) -> Capabilities {
+    pub(super) const fn capability(&self) -> Capabilities {
         match self {
             Self::Fence => Capabilities::FENCE,
             Self::Connect => Capabilities::CONNECT,
@@ -305,6 +319,13 @@ impl Kind {
 }
 
 impl Operation {
+    /// What the host is told besides the participants.
+    pub(super) fn directives_for_host(&self, status: Status) -> Vec<Info> {
+        let told = (status != Status::SUCCESS).then(|| Value::Status(status.to_raw()));
+        let told = told.map(|status| Info::new(LOCAL_COLLECTIVE_STATUS, status));
+        self.directives.iter().cloned().chain(told).collect()
+    }
+
     /// Whether the operation is not this node's own affair. Where nobody can tell whether there are others, the host
     /// can. What being connected means is always the host's to say, if it says anything.
     fn needs_host(&self, has_host: bool) -> bool {
@@ -316,6 +337,21 @@ impl Operation {
             Kind::Group(..) => has_host && flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
         };
         is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
+    }
+
+    /// The participants without those who have left the group that this is about.
+    pub(super) fn remaining(&self) -> Vec<ProcId> {
+        self.signature.procs.iter().filter(|proc| !self.left.contains(*proc)).cloned().collect()
+    }
+
+    /// Whether it ends a group. Those who have left it are not missing there.
+    pub(super) const fn ends_group(&self) -> bool {
+        matches!(self.signature.kind, Kind::Group(GroupOperation::Destruct, _))
+    }
+
+    /// Whether somebody here is missing.
+    fn lacks_somebody(&self) -> bool {
+        self.departed.iter().any(|proc| !(self.ends_group() && self.left.contains(proc)))
     }
 }
 
@@ -339,11 +375,11 @@ const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
 ];
 
 /// What the local phase has to say: whether participants are missing, and whether any is left.
-fn local_status(operation: &Operation, registry: &Registry) -> Status {
+pub(super) fn local_status(operation: &Operation, registry: &Registry) -> Status {
     let has_survivor = operation.contributed.iter().any(|proc| !registry.is_gone(proc));
-    match (operation.departed.is_empty(), has_survivor) {
-        (true, _) => Status::SUCCESS,
-        (false, true) => Status::ERR_PARTIAL_SUCCESS,
-        (false, false) => Status::ERR_LOST_CONNECTION,
+    match (operation.lacks_somebody(), has_survivor) {
+        (false, _) => Status::SUCCESS,
+        (true, true) => Status::ERR_PARTIAL_SUCCESS,
+        (true, false) => Status::ERR_LOST_CONNECTION,
     }
 }

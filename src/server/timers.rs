@@ -12,6 +12,8 @@ pub(super) enum Timer {
     Wait(WaitId),
     Operation(OperationId),
     Upcall(UpcallId),
+    /// The wait for registrations after the host's answer.
+    Registration(OperationId),
     /// The wait for what handlers say.
     Verdicts(OperationId),
     /// The wait for leaders.

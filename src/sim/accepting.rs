@@ -45,6 +45,7 @@ impl World {
             _ => self.deadline_of(server, request),
         };
         self.rules.accepted(peer, tag, deadline);
+        self.note_forming(peer, tag, request);
         if let Request::Get(get) = request
             && let Some((whose, key)) = self.value_wanted(server, get)
         {
@@ -67,18 +68,17 @@ impl World {
         let own = self.process(request.2).map(|of| of.proc.namespace.clone());
         let everybody = own.map(|namespace| vec![ProcId::new(namespace, Rank::Wildcard)]);
         let procs = if procs.is_empty() { everybody.unwrap_or_default() } else { procs.clone() };
-        // A fence waits for jobs that are not registered; to everything else they live elsewhere.
-        let known = |proc: &ProcId| kind == Kind::Fence || self.is_registered(server, &proc.namespace);
-        let meant: Vec<ProcId> = procs.iter().filter(|proc| known(proc)).cloned().collect();
+        // Jobs that are not registered yet are waited for.
+        let meant = self.lasting(server, &kind, &procs);
         let hosts = if kind == Kind::Fence && !self.setup.faults.is_empty() { 2 } else { 1 };
-        let signature = gatherings::signature(kind, &procs);
         let deadline = timeout_of(directives).map(|timeout| self.now + timeout);
         let local = Local {
             expected: self.processes_on(server.node, &meant),
             gone: self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default(),
-            is_defined: self.is_defined(server, &meant),
+            is_defined: self.is_defined(server, &kind, &procs),
             is_impossible: false,
         };
+        let signature = gatherings::signature(kind, &procs);
         let clock = self.gatherings.arrive(server, signature, request, deadline, || local);
         // After one that was missed, a fence fetches what that has brought to others: once more the host's time.
         clock.map(|clock| clock + HOST_TIMEOUT * hosts)

@@ -308,6 +308,7 @@ impl World {
             Why::Get(sought) => return self.continue_get(peer, process, *sought, is_awaited, result),
             Why::Party(step) => return self.party_goes_on(peer, process, step, result),
             Why::Group(name) => self.note_group(peer, name, &result),
+            Why::Quits(name) => self.note_quit(process, name, &result),
             Why::Finalize | Why::Meeting | Why::Other => {}
         }
         if is_awaited {
@@ -405,11 +406,11 @@ impl World {
         }
     }
 
-    /// Fences wait for jobs that are not registered yet. Who connects to a job knows its name, so it has started.
+    /// Operations wait for jobs that are not registered yet; an invitation is an event, which reaches whoever is there.
     fn may_meet(&self, process: u32, phase: &Phase) -> bool {
-        let is_fence = matches!(phase.meeting, Meeting::Barrier | Meeting::Collect);
-        let procs = self.process(process).and_then(|of| phase.procs(&self.jobs, of.job, of.rank));
-        is_fence || procs.is_none_or(|procs| self.have_started(&procs))
+        let is_event = matches!(phase.meeting, Meeting::Invite(_) | Meeting::Leave(_));
+        let procs = self.process(process).filter(|_| is_event).and_then(|of| phase.procs(&self.jobs, of.job, of.rank));
+        procs.is_none_or(|procs| self.have_started(&procs))
     }
 
     /// Takes part in the operation of a phase; so does the process's child, if it has one.
@@ -436,7 +437,8 @@ impl World {
         let mut is_idle = !phase.waits;
         for (peer, is_awaited) in [(Some(peer), phase.waits), (child, false)] {
             let Some(peer) = peer else { continue };
-            let Some((why, call)) = self.call_of(peer, phase, &procs) else {
+            let quit = self.quit_call(process, phase);
+            let Some((why, call)) = quit.or_else(|| self.call_of(peer, phase, &procs)) else {
                 is_idle |= is_awaited;
                 continue;
             };

@@ -148,13 +148,12 @@ impl World {
     }
 
     fn gather(&mut self, server: ServerId, caller: &Caller, kind: Kind, procs: &[ProcId], deadline: Option<Time>) {
-        let known = |proc: &&ProcId| self.is_registered(server, &proc.namespace);
-        let meant: Vec<ProcId> = procs.iter().filter(known).cloned().collect();
-        let is_elsewhere = meant.len() < procs.len() || self.nodes_of(procs).iter().any(|node| *node != server.node);
+        let meant = self.lasting(server, &kind, procs);
+        let is_elsewhere = self.nodes_of(&meant).iter().any(|node| *node != server.node);
         let local = Local {
             expected: self.processes_on(server.node, &meant),
             gone: self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default(),
-            is_defined: self.is_defined(server, &meant),
+            is_defined: self.is_defined(server, &kind, procs),
             is_impossible: is_elsewhere,
         };
         let signature = gatherings::signature(kind, procs);

@@ -157,11 +157,17 @@ pub enum Canary {
     LatecomerUntold,
     /// Whom the leader of a group adds its server never hears.
     AddedLost,
+    /// An operation does not wait for a job that its server is still to hear of.
+    JobUnawaited,
+    /// A server whose members have left a group is not asked for its part in the end.
+    QuestionLost,
+    /// A member of a group over several nodes is told of one member less.
+    MemberLost,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 19] = [
+    pub const ALL: [(&'static str, Self); 22] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -181,6 +187,9 @@ impl Canary {
         ("given-up", Self::GivenUp),
         ("latecomer-untold", Self::LatecomerUntold),
         ("added-lost", Self::AddedLost),
+        ("job-unawaited", Self::JobUnawaited),
+        ("question-lost", Self::QuestionLost),
+        ("member-lost", Self::MemberLost),
     ];
 
     fn words() -> String {
@@ -197,9 +206,9 @@ impl Canary {
     #[must_use]
     pub const fn rules(self) -> &'static [Rule] {
         match self {
-            Self::FenceData | Self::FenceEarly => &[Rule::NothingMissing],
+            Self::FenceData | Self::FenceEarly | Self::JobUnawaited => &[Rule::NothingMissing],
             Self::ReplyLost => &[Rule::BeforeDeadline, Rule::NoWaitInVain],
-            Self::LatecomerUntold => &[Rule::NoWaitInVain],
+            Self::LatecomerUntold | Self::QuestionLost => &[Rule::NoWaitInVain],
             Self::Deadline => &[Rule::BeforeDeadline],
             Self::ReplyTwice => &[Rule::AnsweredOnce],
             Self::ScopeLeak => &[Rule::Scope],
@@ -210,7 +219,9 @@ impl Canary {
             Self::DeafServer => &[Rule::NoWaitInVain, Rule::AnsweredOnce, Rule::NothingRemains],
             Self::DeafClient => &[Rule::LossIsTold],
             Self::Memory => &[Rule::SameAgain],
-            Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost => &[Rule::Membership],
+            Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost | Self::MemberLost => {
+                &[Rule::Membership]
+            }
             // What a member answers to an invitation is an event, too.
             Self::EventLost => &[Rule::ToldOnce, Rule::Membership],
         }
@@ -225,6 +236,7 @@ impl Canary {
             // With any fault nobody counts at the end who is in: what is heard has to show it.
             Self::GivenUp => Faults::DUPLICATE,
             Self::LatecomerUntold => Faults::STOP,
+            Self::JobUnawaited => Faults::UNREGISTERED,
             _ => Faults::empty(),
         }
     }

@@ -22,6 +22,13 @@ pub(super) enum Kind {
     Destruct(Text),
 }
 
+impl Kind {
+    /// Whether it ends what was begun when all its jobs were there.
+    pub(super) const fn takes_back(&self) -> bool {
+        matches!(self, Self::Disconnect | Self::Destruct(_))
+    }
+}
+
 /// What can be said of an operation's participants when it opens.
 #[derive(Debug, Default)]
 pub(super) struct Local {
@@ -56,7 +63,7 @@ pub(super) struct Gathering {
     /// Those that have gone at some time while it was open.
     pub(super) departed: BTreeSet<u32>,
     /// Whether it is known who must come: all jobs and processes are registered.
-    is_defined: bool,
+    pub(super) is_defined: bool,
     pub(super) is_impossible: bool,
     waiting: BTreeMap<PeerId, Arrival>,
     deadline: Option<Time>,
@@ -287,11 +294,11 @@ impl Gatherings {
         &mut self,
         server: ServerId,
         gone: &BTreeSet<u32>,
-        is_defined: impl Fn(&[ProcId]) -> bool,
+        is_defined: impl Fn(&Kind, &[ProcId]) -> bool,
     ) {
-        for ((_, procs), operations) in self.on_mut(server) {
+        for ((kind, procs), operations) in self.on_mut(server) {
             for operation in operations.iter_mut().filter(|operation| !operation.is_defined) {
-                operation.is_defined = is_defined(procs);
+                operation.is_defined = is_defined(kind, procs);
                 if operation.is_defined {
                     operation.departed.extend(gone.difference(&operation.contributed));
                 }

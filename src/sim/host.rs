@@ -10,12 +10,16 @@ use super::gatherings::{self, Kind};
 use super::invariants::{Promise, Promised, Rule};
 use super::parties::group_of;
 use super::queue::{Event, ServerId};
+use super::quitting::asks_for_part;
 use super::setup::{EXCHANGE_TIMEOUT, HOST_TIMEOUT};
 use super::world::World;
 use crate::events::Event as Happened;
+use crate::gds::registration::Description;
 use crate::keys;
+use crate::proto::{Collective, Group, Request};
 use crate::server::{
-    CallId, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input, Upcall, UpcallId,
+    CallId, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input, RegisterNamespace,
+    Upcall, UpcallId,
 };
 use crate::types::{Info, Key, Kval, ProcId, Status, Text, Time, Value};
 
@@ -86,6 +90,9 @@ impl World {
             }
             Upcall::Group(group) => {
                 let is_partial = is_partial(&group.directives);
+                if is_partial && group.operation == GroupOperation::Destruct {
+                    self.check_end_of_group(server, &group.id, &group.procs);
+                }
                 let subject = Subject::Group(group.operation == GroupOperation::Construct, group.id, group.procs);
                 self.join(server, id, Part::bare(subject, is_partial))
             }
@@ -114,6 +121,7 @@ impl World {
         let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
         for node in self.nodes_of(&targets).into_iter().filter(|node| *node != from.node) {
             if self.strikes(Faults::LOSS) {
+                self.quitting.has_lost_news = true;
                 let on_node: BTreeSet<ProcId> = targets
                     .iter()
                     .filter(|proc| self.nodes_of(&[ProcId::clone(proc)]).contains(&node))
@@ -123,6 +131,9 @@ impl World {
                 continue;
             }
             let Some(to) = self.server_at(node) else { continue };
+            if self.setup.canary == Some(Canary::QuestionLost) && asks_for_part(&event.info) {
+                continue;
+            }
             let at = self.arrival(|host| host.news.entry((from.node, node)).or_default());
             let call = Box::new(HostCall::NotifyEvent(event.clone()));
             self.queue.plan(at, Event::Call(to, call, None));
@@ -159,7 +170,13 @@ impl World {
         };
         let missing = operation.missing();
         let left_out = operation.left_out();
+        let is_defined = operation.is_defined;
         let contributed = operation.contributed.iter().copied().collect();
+        if !is_defined {
+            self.rules.breaks(Rule::NothingMissing, || {
+                format!("{server:?} hands over {kind:?} {procs:?} before all their jobs are registered")
+            });
+        }
         if let Some(process) = left_out {
             self.rules.breaks(Rule::NothingMissing, || {
                 format!("{server:?} hands over {kind:?} {procs:?} without waiting for process {process}")
@@ -176,6 +193,7 @@ impl World {
     /// A server's part arrives at the host.
     fn join(&mut self, server: ServerId, upcall: UpcallId, part: Part) -> Option<Input> {
         let Part { subject, blocks, promised, is_partial } = part;
+        let subject = self.host.end_of_group(server, &subject).unwrap_or(subject);
         let expected = self.nodes_of(subject.procs());
         if expected.iter().any(|node| self.is_dead(*node)) {
             return self.answer(server, upcall, subject.failure(Status::ERR_UNREACH));
@@ -216,6 +234,9 @@ impl World {
         let promise = Rc::new(exchange.promise);
         let mut at_once = None;
         for Arrived { server, upcall, .. } in exchange.arrived.into_values() {
+            if let Subject::Group(false, name, _) = subject {
+                self.note_end_of_group(server, name);
+            }
             if status == Status::SUCCESS {
                 self.gatherings.promised(server, upcall, Rc::clone(&promise));
             }
@@ -239,6 +260,13 @@ impl World {
     /// Not all have come in time.
     pub(super) fn give_up_exchange(&mut self, number: u64) {
         let Some(subject) = self.host.by_number.remove(&number) else { return };
+        let mut exchanges = self.host.exchanges.get(&subject).into_iter().flatten();
+        if let Some(exchange) = exchanges.find(|exchange| exchange.number == number) {
+            let arrived: Vec<_> = exchange.arrived.values().map(|part| (part.server, part.upcall)).collect();
+            let missing = exchange.expected.iter().filter(|node| !exchange.arrived.contains_key(node));
+            let missing: Vec<u32> = missing.copied().collect();
+            self.check_quitters(&subject, &arrived, &missing);
+        }
         self.fail_exchanges(&subject, Status::ERR_TIMEOUT, |exchange| exchange.number == number);
     }
 
@@ -310,6 +338,37 @@ impl World {
         self.serve(server, Input::Host(id, call));
     }
 
+    /// A planted defect: a server is told, before it looks at a request, that jobs it is still to hear of have nobody there.
+    pub(super) fn hide_late_jobs(&mut self, server: ServerId, request: &Request) {
+        let (Request::Fence(Collective { procs, .. })
+        | Request::Connect(Collective { procs, .. })
+        | Request::Disconnect(Collective { procs, .. })
+        | Request::GroupConstruct(Group { procs, .. })
+        | Request::GroupDestruct(Group { procs, .. })) = request
+        else {
+            return;
+        };
+        for entry in procs {
+            let core = self.core(server).filter(|core| core.job_size(&entry.namespace).is_none());
+            if core.is_none() || self.is_registered(server, &entry.namespace) {
+                continue;
+            }
+            self.host.last += 1;
+            let (id, now) = (CallId(self.host.last), self.now);
+            let size = Info::new(Key::from_static(keys::JOB_SIZE.name()), 64_u32);
+            let registration = RegisterNamespace {
+                namespace: entry.namespace.clone(),
+                local_count: Some(0),
+                description: Description::from(vec![size]),
+                nodata: false,
+            };
+            self.rules.host_called(server, id);
+            if let Some(core) = self.core_mut(server) {
+                core.handle(now, Input::Host(id, HostCall::RegisterNamespace(registration)));
+            }
+        }
+    }
+
     /// A server has done what the host called for.
     pub(super) fn completed(&mut self, server: ServerId, call: CallId, result: HostResult) {
         self.rules.host_call_completed(server, call);
@@ -367,6 +426,22 @@ impl World {
     /// Whether the answer that was given last will come too late or never.
     fn was_lost(&self, upcall: UpcallId) -> bool {
         self.lost_upcall == Some(upcall)
+    }
+}
+
+impl Host {
+    /// The end of a group is found by its name: some have heard of a leave, and name fewer. There may be others of that name.
+    fn end_of_group(&self, server: ServerId, subject: &Subject) -> Option<Subject> {
+        let Subject::Group(false, id, procs) = subject else { return None };
+        let first = Subject::Group(false, id.clone(), Vec::new());
+        let of_name = self
+            .exchanges
+            .range(first..)
+            .take_while(|(of, _)| matches!(of, Subject::Group(false, name, _) if name == id));
+        let lacks = |exchange: &Exchange| !exchange.arrived.contains_key(&server.node);
+        let mut open =
+            of_name.filter(|(of, all)| of.procs().iter().any(|proc| procs.contains(proc)) && all.iter().any(lacks));
+        open.next().map(|(of, _)| of.clone())
     }
 }
 

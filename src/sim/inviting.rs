@@ -91,7 +91,7 @@ impl World {
     }
 
     /// The processes that a phase's set stands for, one by one.
-    fn guests(&self, procs: &[ProcId]) -> Vec<ProcId> {
+    pub(super) fn guests(&self, procs: &[ProcId]) -> Vec<ProcId> {
         let mut guests = Vec::new();
         for entry in procs {
             if let Some((_, job)) = self.job_named(&entry.namespace) {

@@ -173,6 +173,8 @@ pub(super) enum Why {
     Get(Box<Sought>),
     Finalize,
     Party(Step),
+    /// To leave a group.
+    Quits(Text),
     Other,
 }
 

@@ -1,5 +1,6 @@
 //! What the jobs do: the same for all processes, as in programs that run on many nodes.
 
+use super::quitting::{self, Quitters};
 use super::random::{Random, Stream};
 use super::setup::{Job, Setup};
 use crate::client::{Call, FenceDirectives};
@@ -22,6 +23,10 @@ pub(super) struct Phase {
     pub(super) timeout_s: Option<i32>,
     /// Whether a process waits for the end before it goes on.
     pub(super) waits: bool,
+    /// Whether the group outlives deaths.
+    pub(super) outlives_deaths: bool,
+    /// Who leaves the group that the others end.
+    pub(super) quitters: Option<Quitters>,
 }
 
 /// What the participants want of each other.
@@ -113,6 +118,7 @@ impl Program {
             }
             last = Some(phase.clone());
         }
+        quitting::plan(&mut phases, &mut Random::of(seed, Stream::Quitters), setup);
         Self { phases }
     }
 
@@ -120,6 +126,7 @@ impl Program {
     pub(super) fn form_groups_locally(&mut self, mut random: Random) {
         let mut last: Option<Text> = None;
         for (number, phase) in (0..).zip(&mut self.phases) {
+            phase.outlives_deaths = false;
             let name = last.take();
             if let Some(name) = name.clone().filter(|_| random.one_in(2)) {
                 phase.meeting = Meeting::Dissolve(name);
@@ -130,6 +137,12 @@ impl Program {
                 last = Some(name.clone());
             }
         }
+    }
+
+    /// Whether the group of this name that the host forms outlives deaths.
+    pub(super) fn outlives_deaths(&self, name: &Text) -> bool {
+        let is_formed = |phase: &Phase| phase.meeting == Meeting::Construct(name.clone()) && phase.outlives_deaths;
+        self.phases.iter().any(is_formed)
     }
 
     /// Whether anybody is ever invited.
@@ -157,7 +170,7 @@ impl Phase {
             _ => Meeting::Collect,
         };
         let timeout_s = random.one_in(2).then(|| i32::try_from(random.between(5, 90)).unwrap_or(5));
-        Self { meeting, set, timeout_s, waits: !random.one_in(4) }
+        Self { meeting, set, timeout_s, waits: !random.one_in(4), outlives_deaths: false, quitters: None }
     }
 
     /// The phase that takes back what this one has brought about.
@@ -252,6 +265,7 @@ impl Phase {
             Meeting::Disconnect => Call::Exchange(Request::Disconnect(collective(procs, directives))),
             Meeting::Construct(name) => {
                 let command = Command::GroupConstruct.to_raw();
+                directives.extend(self.outlives_deaths.then(|| flag(keys::GROUP_NOTIFY_TERMINATION.name())));
                 Call::Exchange(Request::GroupConstruct(Group { command, id: Some(name.clone()), procs, directives }))
             }
             Meeting::Destruct(name) | Meeting::Dissolve(name) => {

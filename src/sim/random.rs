@@ -11,6 +11,8 @@ pub(super) enum Stream {
     Invitations,
     /// Whether the host forms groups, and what is done where it does not.
     Groups,
+    /// Who leaves a group where others end it.
+    Quitters,
     /// What one process does within the program.
     Process(u32),
     /// How long everything takes.
@@ -36,6 +38,7 @@ impl Random {
             Stream::Canary => 4,
             Stream::Invitations => 5,
             Stream::Groups => 6,
+            Stream::Quitters => 7,
             Stream::Fault(kind) => (1 << 32) | u128::from(kind),
             Stream::Process(process) => (1 << 64) | u128::from(process),
         };

@@ -50,6 +50,9 @@ impl World {
                 if self.setup.canary == Some(Canary::AddedLost) {
                     forget_added(&mut request);
                 }
+                if self.setup.canary == Some(Canary::JobUnawaited) {
+                    self.hide_late_jobs(server, &request);
+                }
                 self.arriving = Some((peer, tag));
                 self.serve(server, Input::Request(peer, tag, request));
                 self.arriving = None;
@@ -94,16 +97,20 @@ impl World {
                 let number = self.job_named(&registration.namespace)?.0;
                 let node = self.node_mut(server.node)?;
                 node.registered.insert(number);
+                node.ended.remove(&number);
                 self.jobs.get_mut(number)?.unheard_on.remove(&server.node);
-                Some(Forget::Nothing)
+                self.note_registration(server);
+                None
             }
             Input::Host(_, HostCall::RegisterClient(registration)) => {
                 let number = self.job_named(&registration.proc.namespace)?.0;
                 let process = self.number_of(&registration.proc)?;
                 let node = self.node_mut(server.node)?;
                 node.announced.entry(number).or_default().insert(process);
+                node.ended.remove(&number);
                 node.gone.remove(&process);
-                Some(Forget::Nothing)
+                self.note_registration(server);
+                None
             }
             Input::Completed(upcall, _) => Some(Forget::Upcall(*upcall)),
             Input::Timeout => Some(Forget::Expired),
@@ -111,22 +118,27 @@ impl World {
         }
     }
 
+    /// Perhaps it is known now who must come: what lacked only that is handed over in this step.
+    fn note_registration(&mut self, server: ServerId) {
+        let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
+        let mut gatherings = std::mem::take(&mut self.gatherings);
+        gatherings.registered(server, &gone, |kind, procs| self.is_defined(server, kind, procs));
+        self.gatherings = gatherings;
+    }
+
     fn after(&mut self, server: ServerId, forget: Option<Forget>) {
         match forget {
             Some(Forget::Namespace(namespace)) => {
+                self.forget_formed(server, None);
                 self.gatherings.forgotten(server, |procs| procs.iter().any(|proc| proc.namespace == namespace));
                 let number = self.job_named(&namespace).map(|(number, _)| number);
                 if let (Some(number), Some(node)) = (number, self.node_mut(server.node)) {
-                    node.registered.remove(&number);
-                    node.announced.remove(&number);
+                    let (was_registered, announced) = (node.registered.remove(&number), node.announced.remove(&number));
+                    if was_registered || announced.is_some() {
+                        node.ended.insert(number);
+                    }
                     node.mapped.remove(&namespace);
                 }
-            }
-            Some(Forget::Nothing) => {
-                let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
-                let mut gatherings = std::mem::take(&mut self.gatherings);
-                gatherings.registered(server, &gone, |procs| self.is_defined(server, procs));
-                self.gatherings = gatherings;
             }
             Some(Forget::Upcall(upcall)) => self.gatherings.settled(server, upcall),
             Some(Forget::Expired) => self.gatherings.expired(server, self.now),
@@ -227,13 +239,14 @@ impl World {
     }
 
     /// A server answers a request.
-    fn reply(&mut self, server: ServerId, peer: PeerId, tag: Tag, reply: Reply) {
+    fn reply(&mut self, server: ServerId, peer: PeerId, tag: Tag, mut reply: Reply) {
         if self.setup.canary == Some(Canary::ReplyLost) && self.canary.one_in(16) {
             return;
         }
         if !self.has_group_host {
             self.check_group_reply(peer, tag, &reply);
         }
+        self.check_formed(server, peer, tag, &mut reply);
         self.rules.answered(peer, tag);
         if self.setup.canary == Some(Canary::ReplyTwice) && self.canary.one_in(16) {
             self.rules.answered(peer, tag);
@@ -311,6 +324,7 @@ impl World {
         self.rules.connection_ended(peer);
         self.gatherings.connection_ended(peer);
         self.bootstraps.connection_ended(peer);
+        self.forget_forming(peer);
         self.parties.connection_ended(peer);
         let ended: Vec<_> = self.commits.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, _)| *id).collect();
         ended.iter().for_each(|id| drop(self.commits.remove(id)));
@@ -370,8 +384,6 @@ impl World {
 
 /// What the world forgets after the server has.
 enum Forget {
-    /// Rather something was learnt.
-    Nothing,
     Namespace(Namespace),
     Upcall(UpcallId),
     Expired,

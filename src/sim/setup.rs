@@ -111,8 +111,7 @@ pub(super) fn job(name: &str, size: u32, first: u32, node_first: u32, node_count
     #[expect(clippy::expect_used, reason = "the names are ours")]
     let namespace = Namespace::new(name).expect("a short name");
     let node_count = node_count.min(size.max(1));
-    let unheard_on = (node_first..node_first.saturating_add(node_count)).collect();
-    Job { namespace, size, first, node_first, node_count, unheard_on }
+    Job { namespace, size, first, node_first, node_count, unheard_on: BTreeSet::new() }
 }
 
 #[cfg(test)]

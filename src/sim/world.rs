@@ -8,13 +8,15 @@ use super::assembling::Assembling;
 use super::bootstraps::Bootstraps;
 use super::dice::Dice;
 use super::faults::Canary;
-use super::gatherings::Gatherings;
+use super::forming::Forming;
+use super::gatherings::{Gatherings, Kind};
 use super::host::Host;
 use super::invariants::{Promise, Rule, Rules};
 use super::parties::Parties;
 use super::process::{Connection, Process, Put, State};
 use super::program::Program;
 use super::queue::{Event, Queue, ServerId, ToClient, ToServer};
+use super::quitting::Quitting;
 use super::random::{Random, Stream};
 use super::setup::{HOST_TIMEOUT, JOB_LIMIT, Job, Setup, jobs};
 use super::store::SimStore;
@@ -40,6 +42,8 @@ pub(super) struct Node {
     pub(super) registered: BTreeSet<usize>,
     /// Mappings of the present server's segments, shared by its processes.
     pub(super) mapped: BTreeMap<Namespace, Arc<NamespaceReader>>,
+    /// Those that were registered, or had processes announced, and are no more.
+    pub(super) ended: BTreeSet<usize>,
     /// Which processes of each job are announced.
     pub(super) announced: BTreeMap<usize, BTreeSet<u32>>,
     /// Connections of each process that are admitted and have not finalized.
@@ -68,6 +72,8 @@ pub(super) struct World {
     /// Whether the host forms groups.
     pub(super) has_group_host: bool,
     pub(super) parties: Parties,
+    pub(super) quitting: Quitting,
+    pub(super) forming: Forming,
     pub(super) rules: Rules,
     pub(super) trace: Trace,
     pub(super) dice: Dice,
@@ -112,6 +118,8 @@ impl World {
             bootstraps: Bootstraps::default(),
             assembling: None,
             parties: Parties::default(),
+            quitting: Quitting::default(),
+            forming: Forming::default(),
             rules: Rules::default(),
             trace: Trace::new(keep),
             dice: Dice::new(seed, setup),
@@ -193,8 +201,8 @@ impl World {
         Server::new(config, store)
     }
 
-    /// The host registers a job everywhere and starts its processes.
-    pub(super) fn launch(&mut self, job: Job, delay: Duration) {
+    /// The host registers a job with every server, with those where it has no process, too, and starts its processes.
+    pub(super) fn launch(&mut self, mut job: Job, delay: Duration) {
         let number = self.jobs.len();
         for rank in 0..job.size {
             let process = job.first.saturating_add(rank);
@@ -204,7 +212,8 @@ impl World {
             self.queue.plan(at, Event::Start(process));
         }
         self.acting = self.acting.saturating_add(job.size);
-        let nodes = job.node_first..job.node_first.saturating_add(job.node_count);
+        let nodes = 0..u32::try_from(self.nodes.len()).unwrap_or(0);
+        job.unheard_on = nodes.clone().collect();
         self.jobs.push(job);
         for node in nodes {
             let late = self.lateness(number);
@@ -321,7 +330,7 @@ impl World {
         self.server_at(job.node_of(proc.rank.process().filter(|rank| *rank < job.size).unwrap_or(0)))
     }
 
-    /// Whether every server of the jobs named has heard of them: only then may anybody know their names.
+    /// Whether every server has heard of the jobs named: before that invitations may pass by those who are meant.
     pub(super) fn have_started(&self, procs: &[ProcId]) -> bool {
         procs.iter().all(|entry| {
             let Some((_, job)) = self.job_named(&entry.namespace) else { return false };
@@ -336,11 +345,25 @@ impl World {
         self.node(server.node).zip(number).is_some_and(|(node, number)| node.registered.contains(&number))
     }
 
+    /// The participants of whom a server may know something: of those of jobs that have ended nobody comes any more, where an
+    /// operation takes back what was begun before.
+    pub(super) fn lasting(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> Vec<ProcId> {
+        let ended = self.node(server.node).map(|node| &node.ended).filter(|_| kind.takes_back());
+        let has_ended = |proc: &ProcId| {
+            let number = self.job_named(&proc.namespace).map(|(number, _)| number);
+            ended.zip(number).is_some_and(|(ended, number)| ended.contains(&number))
+        };
+        procs.iter().filter(|proc| !has_ended(proc)).cloned().collect()
+    }
+
     /// Whether a server knows who of the participants is on its node: their jobs are registered, and all processes.
-    pub(super) fn is_defined(&self, server: ServerId, procs: &[ProcId]) -> bool {
+    pub(super) fn is_defined(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> bool {
         let Some(node) = self.node(server.node) else { return false };
         procs.iter().all(|entry| {
             let Some((number, job)) = self.job_named(&entry.namespace) else { return false };
+            if kind.takes_back() && node.ended.contains(&number) {
+                return true;
+            }
             let announced = node.announced.get(&number).map_or(0, BTreeSet::len);
             node.registered.contains(&number) && announced >= job.ranks_on(server.node).len()
         })
@@ -439,6 +462,7 @@ impl Node {
             is_dead: false,
             timer: None,
             registered: BTreeSet::new(),
+            ended: BTreeSet::new(),
             mapped: BTreeMap::new(),
             announced: BTreeMap::new(),
             admitted: BTreeMap::new(),

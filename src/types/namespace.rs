@@ -9,6 +9,9 @@ use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 
 /// The name of a job: 1 to 255 bytes of UTF-8 without a NUL. Cheap to clone.
 ///
+/// A process that nobody has filled in (`PMIX_PROC_CONSTRUCT`) has none. It names nobody, and so is none in a request; in a value,
+/// which is kept and handed on as it came, it is one with the empty text ([`Namespace::in_value`]).
+///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_nspace_t`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace(Arc<str>);
@@ -64,6 +67,20 @@ impl Namespace {
             Ok(name) => Self::new(name),
             Err(e) => Err(NamespaceError::InvalidByte { position: e.valid_up_to() }),
         }
+    }
+
+    /// As [`Namespace::from_bytes`], for what stands in a value: it may name nobody.
+    ///
+    /// # Errors
+    /// [`NamespaceError`] when too long, not UTF-8, or holding a NUL.
+    pub fn in_value(name: &[u8]) -> Result<Self, NamespaceError> {
+        if name.is_empty() { Ok(Self(Arc::from(""))) } else { Self::from_bytes(name) }
+    }
+
+    /// Whether it is of a process that nobody has filled in.
+    #[must_use]
+    pub fn is_nobodys(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether both are the same name. Sooner known than by `==` where one is a copy of the other, as mostly.
@@ -125,7 +142,7 @@ where
     D::Error: Source,
 {
     fn deserialize(&self, _: &mut D) -> Result<Namespace, D::Error> {
-        Namespace::new(self.as_str()).map_err(D::Error::new)
+        Namespace::in_value(self.as_str().as_bytes()).map_err(D::Error::new)
     }
 }
 

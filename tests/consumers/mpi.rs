@@ -79,6 +79,14 @@ fn children_are_spawned_and_joined() {
         let ended = run(hosts, "spawn", &[]);
         assert_eq!(ended.sorted(), expected, "{}", ended.told());
     }
+    // The children are on one node, the parents on both or on the other alone: there is one with processes of one job only.
+    for (hosts, of_children) in [
+        (&["--host", "nodeA:1,nodeB:3", "--map-by", "node", "-n", "2"][..], "nodeB"),
+        (&["--host", "nodeA:2,nodeB:2", "-n", "2"], "nodeB"),
+    ] {
+        let ended = run(hosts, "spawn", &[of_children]);
+        assert_eq!(ended.sorted(), expected, "{hosts:?} {}", ended.told());
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-/* Parents start children (this program again), join them in one communicator, compute, and part. */
+/* Parents start children (this program again), join them in one communicator, compute, and part.
+ * usage: spawn [HOST]   all children on this host */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static void together(MPI_Comm inter, int high, const char *who)
 int main(int argc, char **argv)
 {
     MPI_Comm parent, children;
+    MPI_Info where = MPI_INFO_NULL;
     int codes[CHILDREN], rank;
     char *arguments[] = {"child", NULL};
 
@@ -36,10 +38,15 @@ int main(int argc, char **argv)
         together(parent, 1, "child");
     } else {
         if (parent != MPI_COMM_NULL) MPI_Abort(MPI_COMM_WORLD, 5);
-        MPI_Comm_spawn(argv[0], arguments, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, codes);
+        if (argc > 1) {
+            MPI_Info_create(&where);
+            MPI_Info_set(where, "host", argv[1]);
+        }
+        MPI_Comm_spawn(argv[0], arguments, CHILDREN, where, 0, MPI_COMM_WORLD, &children, codes);
         if (rank == 0)
             for (int i = 0; i < CHILDREN; i++)
                 if (codes[i] != MPI_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 6);
+        if (where != MPI_INFO_NULL) MPI_Info_free(&where);
         together(children, 0, "parent");
     }
     MPI_Finalize();

@@ -289,7 +289,7 @@ impl Form for NamespaceText {
     type Owned = Namespace;
 
     unsafe fn read(from: &pmix_nspace_t, _: Depth) -> Result<Namespace, CError> {
-        Ok(Namespace::from_bytes(pointer::fixed_text(from, "namespace")?)?)
+        Ok(Namespace::in_value(pointer::fixed_text(from, "namespace")?)?)
     }
 
     fn write(owned: &Namespace, to: &mut pmix_nspace_t) -> Result<(), CError> {

@@ -131,7 +131,12 @@ impl Options {
             }
             // SAFETY: the caller's contract.
             let value = unsafe { from_c::value(&info.value) }?;
-            options.set(name, &value)?;
+            options.set(name, &value).inspect_err(|_| {
+                tracing::error!(
+                    "the PMIx server can't be started: the value of {name:?} is of a type that this key does not take, \
+                     or a text that is not UTF-8"
+                );
+            })?;
         }
         Ok(options)
     }

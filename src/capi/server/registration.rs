@@ -18,7 +18,8 @@ use super::{description, misread, resources, state};
 /// Descriptions of so many infos leave libc with memory that is worth giving back.
 const LARGE_DESCRIPTION: usize = 4096;
 
-/// Describes a job, before its first local process starts. A second call adds to what is told and replaces what it tells again.
+/// Describes a job, before its first local process starts; with 0 local processes where it has none, but those of other jobs
+/// may do something together with it: fences, disconnects, groups and, for a while, connects wait for it. A second call adds to what is told and replaces what it tells again.
 /// See the standard's function of the same name.
 ///
 /// Support: implemented.

@@ -49,7 +49,7 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
 });
 
 /// Two sessions and an application, of which one each says something of a node.
-fn parts() -> [Info; 3] {
+fn parts() -> [Info; 4] {
     let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
     let node = |name: &str, key, value: &str| {
         let of = vec![info("pmix.hname", Value::from(name)), info(key, Value::from(value))];
@@ -59,6 +59,7 @@ fn parts() -> [Info; 3] {
         info(array, Value::info_array([vec![info(number, Value::Uint32(id))], rest].concat()))
     };
     [
+        info("pmix.session.id", Value::Uint32(7)),
         part("pmix.ssn.arr", "pmix.session.id", 7, vec![node("n0", "own.node", "of 7")]),
         part("pmix.ssn.arr", "pmix.session.id", 8, vec![info("other", Value::from("of 8"))]),
         part("pmix.app.arr", "pmix.appnum", 0, vec![node("n1", "app.node", "of 0")]),

@@ -65,7 +65,8 @@ status is 1 then, and 0 only if every rule held in every seed.
 
 --faults canary plants a defect on purpose, one kind after the other, and names for each the first seed that finds it:
 fence-data fence-early reply-lost reply-twice deadline scope-leak lost-commit changed-value leak fetch-twice deaf-server
-deaf-client memory refusal-ignored other-number event-lost given-up latecomer-untold. The status is 1 if each was found, by a rule that it breaks, and 0 otherwise.
+deaf-client memory refusal-ignored other-number event-lost given-up latecomer-untold added-lost job-unawaited. The status is
+1 if each was found, by a rule that it breaks, and 0 otherwise.
 
 --json prints one document: {\"command\", \"version\", \"seeds\", \"steps\", \"requests\", \"faults\", \"hash\",
 \"seconds\", \"peak_bytes\", \"broken\": null or {\"seed\", \"rule\", \"what\", \"replay\", \"steps\": [...]}, \"canaries\": [...]}.";

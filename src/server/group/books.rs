@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::leavers::Leavers;
 use crate::keys;
 use crate::server::registry::Registry;
 use crate::types::{Info, Key, Namespace, ProcId, Text, Value};
@@ -16,6 +17,8 @@ pub(in crate::server) struct Groups {
     of_process: BTreeMap<ProcId, usize>,
     /// The last context number that was given out here.
     last_number: u64,
+    /// Who has left groups that have members elsewhere.
+    pub(super) leavers: Leavers,
 }
 
 /// What the names of groups mean to one caller. Each is looked up once.
@@ -72,6 +75,8 @@ pub(in crate::server) struct Group {
     pub(in crate::server) here: BTreeSet<ProcId>,
     /// The number that the host, or this server, has given it.
     pub(in crate::server) context_id: Option<u64>,
+    /// Who was heard to leave a group of this name while this one was formed: this one, perhaps.
+    pub(super) doubtful: BTreeSet<ProcId>,
     /// Members were promised an event for each that dies: a death does not spoil the end of the group.
     pub(in crate::server) survives_deaths: bool,
 }
@@ -107,7 +112,7 @@ impl Groups {
     }
 
     pub(in crate::server) fn len(&self) -> usize {
-        self.count.max(self.of_process.len())
+        self.count.max(self.of_process.len()).saturating_add(self.leavers.len())
     }
 
     /// How many there are, and in how many a process is.
@@ -144,6 +149,7 @@ impl Groups {
     /// A process that forms a group anew has left the one of that name.
     pub(super) fn insert(&mut self, id: &Text, group: Group) {
         for proc in &group.here {
+            self.leavers.forget(proc, id);
             self.abandon(id, proc);
             let count = self.of_process.entry(proc.clone()).or_default();
             *count = count.saturating_add(1);
@@ -160,6 +166,7 @@ impl Groups {
         user: u32,
         (members, context_id): (Vec<ProcId>, Option<u64>),
     ) {
+        self.leavers.forget(proc, id);
         self.abandon(id, proc);
         let groups = self.groups.entry(id.clone()).or_default();
         match groups.iter_mut().find(|group| group.members == members && group.users.contains(&user)) {
@@ -169,6 +176,7 @@ impl Groups {
                 users: BTreeSet::from([user]),
                 here: BTreeSet::from([proc.clone()]),
                 context_id,
+                doubtful: BTreeSet::new(),
                 survives_deaths: false,
             }),
         }
@@ -204,6 +212,7 @@ impl Groups {
 
     /// Forgets groups that a job which is gone was part of.
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
+        self.leavers.forget_namespace(namespace);
         let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
         for groups in self.groups.values_mut() {
             retain(groups, &mut self.of_process, is_elsewhere);

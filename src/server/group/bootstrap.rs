@@ -208,11 +208,16 @@ impl<S: Publish> Server<S> {
         let Some(leader) = open.arrivals.iter().find(|arrival| arrival.leads) else { return };
         let procs = open.members.into_iter().collect();
         let procs = self.groups.translate(&self.registry, procs, &leader.proc, self.config.limits.participants_max);
+        let has_ended = self.registry.ended_among(&procs).is_some();
         let whole = Signature::new(Kind::Group(GroupOperation::Construct, open.id), procs);
         let (mut operation, mut entered) = (None, BTreeSet::new());
         for Arrival { ticket, proc, directives, .. } in open.arrivals {
             if !whole.covers(&proc) {
                 self.outputs.reply_status(ticket, Status::ERR_NOT_A_MEMBER);
+                continue;
+            }
+            if has_ended {
+                self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND);
                 continue;
             }
             // The members, who may be many, are gone through once, not once for each who has come. Another group of this name may

@@ -8,7 +8,7 @@ use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, Command};
-use crate::server::collective::{Kind, OperationId, Stage};
+use crate::server::collective::{Kind, OperationId, Signature, Stage};
 use crate::server::config::Capabilities;
 use crate::server::core::Server;
 use crate::server::directives::{find, flag};
@@ -82,7 +82,11 @@ impl<S: Publish> Server<S> {
 
     /// A process leaves its group; the others are told.
     fn leave_group(&mut self, now: Time, proc: &ProcId, id: Text, directives: &[Info]) -> Status {
+        let survives_deaths = self.groups.of_member(&id, proc).is_some_and(|group| group.survives_deaths);
         let Some(others) = self.groups.leave(&id, proc) else { return Status::ERR_NOT_FOUND };
+        if others.iter().any(|member| self.registry.client(member).is_none()) {
+            self.groups.leavers.note(proc, &id, survives_deaths, self.config.limits.groups_max);
+        }
         self.tell_of(now, Status::GROUP_LEFT, proc, &id, others, directives);
         self.go_on_without(now, &id, proc);
         self.untie_group(&id, &BTreeSet::from([proc.clone()]));
@@ -92,12 +96,75 @@ impl<S: Publish> Server<S> {
     /// A process has left the group: what its members are about to do they do without it.
     fn go_on_without(&mut self, now: Time, id: &Text, proc: &ProcId) {
         let table = self.collectives.table;
-        for operation in self.collectives.gathering_about(id, proc) {
+        for operation in self.collectives.about(id, proc) {
+            let Some(of) = self.collectives.get_mut(operation) else { continue };
+            of.leave(proc, table);
+            match of.stage {
+                Stage::Gathering => self.advance_operation(now, operation),
+                _ => self.ask_for_part(now, operation, proc),
+            }
+        }
+    }
+
+    /// The host works on the end of a group: asks the servers of those who have left it.
+    pub(in crate::server) fn ask_for_parts(&mut self, now: Time, operation: OperationId) {
+        let Some(of) = self.collectives.get(operation) else { return };
+        let Kind::Group(GroupOperation::Destruct, id) = &of.signature.kind else { return };
+        let members = of.remaining();
+        let doubtful = self.groups.of(id, &members).flat_map(|group| &group.doubtful);
+        for leaver in of.left.iter().chain(doubtful).cloned().collect::<BTreeSet<ProcId>>() {
+            self.ask_for_part(now, operation, &leaver);
+        }
+    }
+
+    /// The host waits for the server of one who has left a group, where perhaps nobody else is: asks that server.
+    fn ask_for_part(&mut self, now: Time, operation: OperationId, leaver: &ProcId) {
+        let Some(operation) = self.collectives.get(operation) else { return };
+        let Kind::Group(GroupOperation::Destruct, id) = &operation.signature.kind else { return };
+        let is_waited_for = matches!(operation.stage, Stage::AtHost(_)) && self.registry.client(leaver).is_none();
+        let Some(asker) = operation.contributed.first().filter(|_| is_waited_for) else { return };
+        let (id, asker, procs) = (id.clone(), asker.clone(), operation.signature.procs.clone());
+        let awaited = Info::new(Key::from_static(proto::GROUP_AWAITED), processes(procs));
+        self.tell(now, Status::GROUP_MEMBERSHIP_UPDATE, &asker, &id, vec![leaver.clone()], vec![awaited]);
+    }
+
+    /// Another server may ask for this one's part in the end of a group that all members here have left. Says whether the event is
+    /// such a question, which is for servers only.
+    pub(in crate::server) fn is_asked_for_part(&mut self, now: Time, event: &Event) -> bool {
+        let awaited = event.info.iter().find(|info| info.key.as_str() == proto::GROUP_AWAITED);
+        if let (Some(awaited), Some(id)) = (awaited, group_of(event))
+            && let Some(procs) = super::membership_in(&awaited.value)
+        {
+            self.take_part_without_members(now, id, procs);
+        }
+        awaited.is_some()
+    }
+
+    fn take_part_without_members(&mut self, now: Time, id: Text, procs: Vec<ProcId>) {
+        let limits = &self.config.limits;
+        if procs.len() > limits.participants_max || self.collectives.len() >= limits.collectives_max {
+            return;
+        }
+        let signature = Signature::new(Kind::Group(GroupOperation::Destruct, id.clone()), procs);
+        let Some(members) = signature.membership(&self.registry) else { return };
+        let is_open = self.collectives.iter().any(|(_, operation)| operation.signature == signature);
+        let has_left = |proc: &&ProcId| self.groups.leavers.of(proc, &id).is_some();
+        let left: Vec<ProcId> = members.local.iter().filter(has_left).cloned().collect();
+        let may_come = |proc: &ProcId| !left.contains(proc) && !self.registry.is_gone(proc);
+        if left.is_empty() || members.local.iter().any(may_come) || is_open {
+            return;
+        }
+        let survives_deaths = left.iter().any(|proc| self.groups.leavers.of(proc, &id) == Some(true));
+        let operation = self.collectives.open(signature, Vec::new());
+        let table = self.collectives.table;
+        for proc in &left {
+            self.groups.leavers.forget(proc, &id);
             if let Some(operation) = self.collectives.get_mut(operation) {
                 operation.leave(proc, table);
+                operation.survives_deaths = survives_deaths;
             }
-            self.advance_operation(now, operation);
         }
+        self.advance_operation(now, operation);
     }
 
     /// Tells processes, here and elsewhere, what has become of another one in their group.

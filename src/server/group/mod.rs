@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 mod books;
 mod bootstrap;
 mod invitations;
+mod leavers;
 mod life;
 mod naming;
 mod verdicts;
@@ -78,8 +79,10 @@ impl<S: Publish> Server<S> {
         match what {
             GroupOperation::Construct => (!tolerates_deaths(&operation.directives)).then_some(ABORTED),
             GroupOperation::Destruct => {
-                let mut groups = self.groups.of(name, &operation.signature.procs);
-                (!groups.any(|group| group.survives_deaths)).then_some(status)
+                let members = operation.remaining();
+                let mut groups = self.groups.of(name, &members);
+                let survives_deaths = operation.survives_deaths || groups.any(|group| group.survives_deaths);
+                (!survives_deaths).then_some(status)
             }
         }
     }
@@ -109,20 +112,25 @@ impl<S: Publish> Server<S> {
             return Results::Nothing;
         }
         if what == GroupOperation::Destruct {
-            self.groups.remove(id, &operation.signature.procs);
+            self.groups.remove(id, &operation.remaining());
             return Results::Nothing;
         }
-        let members = membership(&info).unwrap_or_else(|| self.members_of(operation));
+        // Who is missing elsewhere nobody knows but the host: without its word all servers go by what all know.
+        let is_of_here = operation.stage == Stage::Gathering;
+        let known = || if is_of_here { self.members_of(operation) } else { self.all_named(operation) };
+        let members = membership(&info).unwrap_or_else(known);
         let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
         let here: BTreeSet<ProcId> = operation.contributed.clone();
         let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials.uid);
         let users = here.iter().filter_map(user).collect();
         let mut info = info;
-        if operation.stage == Stage::Gathering {
+        if is_of_here {
             info.extend(self.own_results(operation));
         }
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
-        self.groups.insert(id, Group { members: members.clone(), users, here, context_id, survives_deaths });
+        let doubtful = operation.left.clone();
+        let group = Group { members: members.clone(), users, here, context_id, doubtful, survives_deaths };
+        self.groups.insert(id, group);
         Results::Group(Formed { members, context_id, info })
     }
 
@@ -145,6 +153,11 @@ impl<S: Publish> Server<S> {
 
     /// The participants of an operation one by one, in order, without those that were lost here.
     fn members_of(&self, operation: &Operation) -> Vec<ProcId> {
+        self.all_named(operation).into_iter().filter(|proc| !operation.departed.contains(proc)).collect()
+    }
+
+    /// The participants of an operation one by one, in order.
+    fn all_named(&self, operation: &Operation) -> Vec<ProcId> {
         let mut members = BTreeSet::new();
         let members_max = self.config.limits.participants_max;
         for entry in &operation.signature.procs {
@@ -157,7 +170,7 @@ impl<S: Publish> Server<S> {
                 (_, None) => members.extend(job.into_iter().flat_map(|job| job.clients.keys()).copied().map(numbered)),
             }
         }
-        members.into_iter().filter(|proc| !operation.departed.contains(proc)).take(members_max).collect()
+        members.into_iter().take(members_max).collect()
     }
 }
 
@@ -262,7 +275,7 @@ fn membership(info: &[Info]) -> Option<Vec<ProcId>> {
 fn membership_in(value: &Value) -> Option<Vec<ProcId>> {
     let Value::DataArray(array) = value else { return None };
     let member = |value: &Value| match value {
-        Value::Proc(proc) => Some((**proc).clone()),
+        Value::Proc(proc) if !proc.namespace.is_nobodys() => Some((**proc).clone()),
         _ => None,
     };
     let members = array.elements.iter().map(member).collect::<Option<Vec<ProcId>>>()?;

@@ -316,8 +316,9 @@ impl<S: Publish> Server<S> {
     /// The constructions of this name that still gather and are to have this process.
     fn constructions_with(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
         let kind = Kind::Group(GroupOperation::Construct, id.clone());
-        let about = self.collectives.gathering_about(id, proc).into_iter();
-        about.filter(|id| self.collectives.get(*id).is_some_and(|operation| operation.signature.kind == kind)).collect()
+        let gathers = |operation: &Operation| operation.stage == Stage::Gathering && operation.signature.kind == kind;
+        let about = self.collectives.about(id, proc).into_iter();
+        about.filter(|id| self.collectives.get(*id).is_some_and(gathers)).collect()
     }
 
     /// Those here who have come to a construction, and its members elsewhere.

@@ -81,9 +81,10 @@ fn those_who_are_connected_get_the_other_jobs_data() {
 }
 
 #[test]
-fn a_job_that_nobody_told_of_lives_elsewhere() {
+fn a_job_that_has_no_process_here_lives_elsewhere() {
     let mut rig = Rig::new(Capabilities::CONNECT);
     let peer = rig.job(1, 1)[0];
+    rig.register("other", None, Some(0));
     let (id, _) = upcall(&rig.request(peer, connect(&[proc(0), other(7)], &[])));
     let outputs = rig.complete(id, HostReply::Status(Status::SUCCESS));
     assert_eq!(replies(&outputs), [(peer, Reply::Data(Vec::new()))]);

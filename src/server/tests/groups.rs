@@ -290,7 +290,8 @@ fn another_users_group_is_not_meant() {
     formed(&rig.request(outsider, construct("later", std::slice::from_ref(&stranger), &[])));
     let later = ProcId::new(namespace("later"), Rank::Wildcard);
     let connect = |procs: &[ProcId]| Request::Connect(Collective { procs: procs.to_vec(), directives: Vec::new() });
-    let (_, call) = upcall(&rig.request(peers[0], connect(&[proc(0), later.clone()])));
+    assert_eq!(rig.request(peers[0], connect(&[proc(0), later.clone()])), [], "a job that is to come");
+    let (_, call) = upcall(&rig.register("later", Some(1), Some(0)));
     assert!(matches!(call, Upcall::Connect(connect) if connect.procs.contains(&later)), "a job elsewhere");
     // The same user's is.
     formed(&rig.request(peers[1], construct("mine", &[proc(1)], &[])));

@@ -216,12 +216,14 @@ fn segments_are_handed_over_in_whatever_order_jobs_are_registered_announced_and_
         if late == 0 {
             rig.register_client(&of("b", 0));
         }
+        rig.register("elsewhere", Some(1), Some(0));
         let request = Collective { procs: vec![of("a", 0), of("elsewhere", 0), of("b", 1)], directives: Vec::new() };
-        let (id, _) = upcall(&rig.request(here, Request::Connect(request)));
-        let mut seen = segments(&rig.complete(id, HostReply::Status(SUCCESS)));
+        let mut outputs = rig.request(here, Request::Connect(request));
         if late == 2 {
-            seen.extend(segments(&rig.register("b", Some(2), Some(0))));
+            outputs.extend(rig.register("b", Some(2), Some(0)));
         }
+        let (id, _) = upcall(&outputs);
+        let mut seen = segments(&rig.complete(id, HostReply::Status(SUCCESS)));
         if late > 0 {
             assert_eq!(seen, [], "it is nobody's");
             seen.extend(segments(&rig.register_client(&of("b", 0))));

@@ -40,6 +40,8 @@ impl Host for ModuleHost {
         capabilities.set(Capabilities::UNPUBLISH, module.unpublish.is_some());
         capabilities.set(Capabilities::SPAWN, module.spawn.is_some());
         capabilities.set(Capabilities::CONNECT, module.connect.is_some());
+        // Nothing tells those of whom this is true from others.
+        capabilities.set(Capabilities::REGISTERS_ON_CONNECT, module.connect.is_some());
         capabilities.set(Capabilities::DISCONNECT, module.disconnect.is_some());
         capabilities.set(Capabilities::REGISTER_EVENTS, module.register_events.is_some());
         capabilities.set(Capabilities::DEREGISTER_EVENTS, module.deregister_events.is_some());

@@ -1,0 +1,52 @@
+//! Who has left groups that have members elsewhere.
+//!
+//! A server takes part in the end of a group when a member here asks for it. Where the last has left, none does, and the host would wait
+//! for that server as long as it waits for anybody. So whoever waits elsewhere, and hears of the leave, asks the server for its
+//! part (`GROUP_AWAITED`). It gives it once for each time that its members have left: an end that nobody is about is not begun.
+
+use std::collections::BTreeMap;
+
+use crate::types::{Namespace, ProcId, Text};
+
+/// Which groups each process here has left, since it was last in one of that name, and whether each outlives deaths.
+#[derive(Debug, Default)]
+pub(super) struct Leavers {
+    left: BTreeMap<ProcId, BTreeMap<Text, bool>>,
+    count: usize,
+}
+
+impl Leavers {
+    /// A process has left a group. Beyond the bound that is forgotten.
+    pub(super) fn note(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, leavers_max: usize) {
+        if self.count >= leavers_max {
+            return;
+        }
+        if self.left.entry(proc.clone()).or_default().insert(id.clone(), survives_deaths).is_none() {
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    /// Whether the group that a process has left outlives deaths. `None`: it has left none of that name.
+    pub(super) fn of(&self, proc: &ProcId, id: &Text) -> Option<bool> {
+        self.left.get(proc)?.get(id).copied()
+    }
+
+    pub(super) fn forget(&mut self, proc: &ProcId, id: &Text) {
+        let Some(left) = self.left.get_mut(proc) else { return };
+        if left.remove(id).is_some() {
+            self.count = self.count.saturating_sub(1);
+        }
+        if left.is_empty() {
+            self.left.remove(proc);
+        }
+    }
+
+    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
+        self.left.retain(|proc, _| proc.namespace != *namespace);
+        self.count = self.left.values().map(BTreeMap::len).fold(0, usize::saturating_add);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.left.len()
+    }
+}

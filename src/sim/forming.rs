@@ -1,0 +1,92 @@
+//! Groups over several nodes that the host forms without a word on who is in them: all members must be told the same, whoever was
+//! lost on the way. And those that outlive deaths are ended by whoever is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::faults::Canary;
+use super::invariants::Rule;
+use super::queue::ServerId;
+use super::world::World;
+use crate::proto::{Reply, Request, Tag};
+use crate::server::PeerId;
+use crate::types::{ProcId, Status, Text};
+
+/// What is known of groups that the host forms.
+#[derive(Debug, Default)]
+pub(super) struct Forming {
+    /// Requests to form one: with whom. To end one: nobody.
+    asked: BTreeMap<PeerId, BTreeMap<Tag, (Text, Vec<ProcId>)>>,
+    /// Where there is which, with its members in order.
+    formed: BTreeSet<(ServerId, Text, Vec<ProcId>)>,
+}
+
+impl World {
+    pub(super) fn note_forming(&mut self, peer: PeerId, tag: Tag, request: &Request) {
+        let (group, procs) = match request {
+            Request::GroupConstruct(group) => (group, group.procs.clone()),
+            Request::GroupDestruct(group) => (group, Vec::new()),
+            _ => return,
+        };
+        if let Some(name) = group.id.clone().filter(|_| self.has_group_host) {
+            self.forming.asked.entry(peer).or_default().insert(tag, (name, procs));
+        }
+    }
+
+    /// A server tells a member of its group, or that it has ended.
+    pub(super) fn check_formed(&mut self, server: ServerId, peer: PeerId, tag: Tag, reply: &mut Reply) {
+        let asked = self.forming.asked.get_mut(&peer).and_then(|asked| asked.remove(&tag));
+        let Some((name, procs)) = asked else { return };
+        if let Reply::Status(Status::SUCCESS) = reply {
+            return self.note_end_of_group(server, &name);
+        }
+        let Some(members) = members_in(reply) else { return };
+        if self.setup.canary == Some(Canary::MemberLost) {
+            members.pop();
+        }
+        self.note_told(peer, &name);
+        let is_known = procs.iter().all(|proc| self.is_registered(server, &proc.namespace));
+        let mut named = self.guests(&procs);
+        named.sort_unstable();
+        named.dedup();
+        if is_known && self.nodes_of(&procs).len() > 1 && *members != named {
+            let text = format!("{peer:?} is told that {name} is of {members:?}; named were {named:?}");
+            self.rules.breaks(Rule::Membership, || text);
+        }
+        self.forming.formed.insert((server, name, named));
+    }
+
+    /// A server hands the end of a group over as one that lacks somebody.
+    pub(super) fn check_end_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
+        if self.is_formed(server, name, procs) && self.program.outlives_deaths(name) {
+            self.rules.breaks(Rule::NothingMissing, || {
+                format!("{server:?} ends {name} as if the dead were missing, of which its members are told instead")
+            });
+        }
+    }
+
+    /// Whether there is a group with these among its members.
+    pub(super) fn is_formed(&self, server: ServerId, name: &Text, procs: &[ProcId]) -> bool {
+        let first = (server, name.clone(), Vec::new());
+        let of_name = self.forming.formed.range(first..).take_while(|(of, other, _)| *of == server && other == name);
+        let has_all = |members: &Vec<ProcId>| procs.iter().all(|proc| members.binary_search(proc).is_ok());
+        of_name.map(|(.., members)| members).any(has_all)
+    }
+
+    /// Whoever asked will not be told.
+    pub(super) fn forget_forming(&mut self, peer: PeerId) {
+        self.forming.asked.remove(&peer);
+    }
+
+    /// A group has ended, or all of a server's.
+    pub(super) fn forget_formed(&mut self, server: ServerId, name: Option<&Text>) {
+        self.forming.formed.retain(|(of, other, _)| *of != server || name.is_some_and(|name| name != other));
+    }
+}
+
+fn members_in(reply: &mut Reply) -> Option<&mut Vec<ProcId>> {
+    match reply {
+        Reply::Group { members, .. } => Some(members),
+        Reply::Partial { results, .. } => members_in(results),
+        _ => None,
+    }
+}
