@@ -54,6 +54,18 @@ impl From<Status> for Unanswered {
     }
 }
 
+/// The status of no answers at all.
+fn of_nothing(verdict: Option<Status>, refused: Option<Status>, understood: bool) -> Status {
+    match (verdict, refused) {
+        // That the host answers no queries says less than that one makes no sense.
+        (Some(Status::ERR_NOT_SUPPORTED), Some(refusal)) => refusal,
+        _ if understood => Status::ERR_NOT_FOUND,
+        // A part of the answers, and none of them is there.
+        (Some(Status::ERR_PARTIAL_SUCCESS), _) => Status::ERR_NOT_FOUND,
+        (verdict, _) => verdict.unwrap_or(Status::ERR_NOT_SUPPORTED),
+    }
+}
+
 impl<S: Publish> Server<S> {
     /// Answers each key of each query, in order, once for all that ask the same. Found keys alone are in the answer, one
     /// info each.
@@ -139,16 +151,8 @@ impl<S: Publish> Server<S> {
                 }
             }
         }
-        // That the host answers no queries says less.
-        if let Some(refusal) = refused.filter(|_| found.is_empty() && *verdict == Some(Status::ERR_NOT_SUPPORTED)) {
-            return Err(refusal.into());
-        }
         let status = match found.len() {
-            // That the host answers no queries says less.
-            0 if understood => Status::ERR_NOT_FOUND,
-            // A part of the answers, and none of them is there.
-            0 if *verdict == Some(Status::ERR_PARTIAL_SUCCESS) => Status::ERR_NOT_FOUND,
-            0 => verdict.unwrap_or(Status::ERR_NOT_SUPPORTED),
+            0 => of_nothing(*verdict, refused, understood),
             _ if is_all_there => Status::SUCCESS,
             _ => Status::ERR_PARTIAL_SUCCESS,
         };
