@@ -72,6 +72,21 @@ fn optional_and_immediate_do_not_wait_and_a_timeout_ends_waiting() {
     assert_eq!(late.status(), Status::ERR_TIMEOUT, "{late}");
 }
 
+/// Both hung: a commit of nothing never left the process, and a Get of a key that nobody puts waits for the first commit.
+#[test]
+fn who_commits_nothing_is_not_waited_for_any_more_and_nobody_waits_for_itself() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
+    peer.commit().unwrap();
+    for rank in [0, 1] {
+        let late = mine.get_value(&proc("job", rank), "endpoint", &GetOptions::new()).unwrap_err();
+        assert_eq!(late.status(), Status::ERR_TIMEOUT, "{late}");
+        let all = mine.get_all(&proc("job", rank), &GetOptions::new()).unwrap();
+        assert!(all.contains(&Info::new(Key::from_static("pmix.rank"), Rank::from(rank))), "{all:?}");
+    }
+}
+
 #[test]
 fn a_process_sees_its_own_puts_at_once_and_others_only_after_a_commit() {
     let node = TestServer::local();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::proto::RankData;
-use crate::types::{Key, ProcId, Rank, Value, footprint};
+use crate::types::{Key, Namespace, ProcId, Rank, Value, footprint};
 
 /// Values received from the server, by process and key; the newest wins.
 ///
@@ -128,6 +128,17 @@ impl Cache {
         }
     }
 
+    /// Forgets all that is known of a namespace, of the job and of its processes.
+    pub fn forget_namespace(&mut self, namespace: &Namespace) {
+        let first = ProcId::new(namespace.clone(), Rank::Process(0));
+        let of_it = self.entries.range(first..).take_while(|(proc, _)| proc.namespace == *namespace);
+        let procs: Vec<ProcId> = of_it.map(|(proc, _)| proc.clone()).collect();
+        for cached in procs.iter().filter_map(|proc| self.entries.remove(proc)).flat_map(BTreeMap::into_values) {
+            self.by_age.remove(&cached.age);
+            self.size_bytes -= cached.size_bytes;
+        }
+    }
+
     fn forget_oldest(&mut self) {
         if let Some((_, (proc, key))) = self.by_age.pop_first() {
             self.remove(&proc, &key);
@@ -149,7 +160,7 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Kval, Namespace};
+    use crate::types::Kval;
 
     fn proc(rank: impl Into<Rank>) -> ProcId {
         ProcId::new(Namespace::new("job").unwrap(), rank)
@@ -217,6 +228,22 @@ mod tests {
         assert!((0..3).all(|rank| cache.find(&proc(rank), "a").is_none()));
         assert!(cache.find(&proc(Rank::Wildcard), "job").is_some());
         assert_eq!(cache.entry_count(), 1);
+    }
+
+    #[test]
+    fn of_one_namespace_everything_is_forgotten() {
+        let mut cache = Cache::new(CacheLimits::default());
+        let of = |name: &str, rank: Rank| ProcId::new(Namespace::new(name).unwrap(), rank);
+        for name in ["a", "b", "c"] {
+            for rank in [Rank::Process(0), Rank::Process(7), Rank::Wildcard] {
+                cache.insert(&of(name, rank), &key("k"), &Value::Bool(true));
+            }
+        }
+        let bytes = cache.size_bytes();
+        cache.forget_namespace(&Namespace::new("b").unwrap());
+        assert_eq!((cache.entry_count(), cache.size_bytes()), (6, bytes / 3 * 2));
+        assert!([Rank::Process(7), Rank::Wildcard].iter().all(|rank| cache.find(&of("b", *rank), "k").is_none()));
+        assert!(cache.find(&of("c", Rank::Process(0)), "k").is_some());
     }
 
     #[test]

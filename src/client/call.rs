@@ -220,6 +220,9 @@ pub enum Output {
     Send(Tag, Request),
     /// Data of a reply that belong into the [`Cache`](super::Cache). Always before the calls they complete.
     Received(Arc<[RankData]>),
+    /// What is kept of another job may be of the past: its server was asked what holds now. Always before the data of the
+    /// answer.
+    Forget(Namespace),
     /// A fence is over: processes may have posted newer values than those in the cache. Always before the fence is done.
     Outdated,
     /// A call has ended.

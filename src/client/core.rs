@@ -272,6 +272,9 @@ impl Client {
 
     fn answer_gets(&mut self, tag: Tag, answer: Result<Arc<[RankData]>, CallError>) {
         let Some((sent, held_back)) = self.gets.end(tag) else { return };
+        if self.brings_anew(&sent.request, &answer) {
+            self.outputs.push_back(Output::Forget(sent.request.proc.namespace.clone()));
+        }
         if let Ok(data) = &answer
             && !data.is_empty()
             && sent.request.directives.is_unqualified()
@@ -293,6 +296,17 @@ impl Client {
         for call in held_back {
             self.done(call, Ok(Outcome::LookAgain));
         }
+    }
+
+    /// Whether an answer says what holds now of another job, and not beside what was told of it before: who has its name may
+    /// be another one. What a server told of the own job when it started it does not tell again.
+    fn brings_anew(&self, request: &GetRequest, answer: &Result<Arc<[RankData]>, CallError>) -> bool {
+        let is_word = match answer {
+            Ok(_) => true,
+            Err(CallError::Refused { status, .. }) => *status == Status::ERR_NOT_FOUND,
+            Err(_) => false,
+        };
+        request.directives.refresh && request.proc.namespace != self.own.namespace && is_word
     }
 
     fn lose(&mut self, reason: LossReason) {

@@ -1,7 +1,7 @@
 //! Job data that came over the socket, kept as segments keep it.
 
 use crate::gds::registration::{Context, ReceivedJob};
-use crate::gds::{NamespaceReader, OTHER_SESSIONS, Store, StoreError, StoreOptions};
+use crate::gds::{NamespaceReader, OTHER_SESSIONS, Publish, Store, StoreError, StoreOptions};
 use crate::keys;
 use crate::proto::{Dialect, RankData, job_blob};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Value};
@@ -39,6 +39,11 @@ impl JobStore {
         let record = job.into_record(&self.context, previous.as_ref())?;
         self.store.register_record(namespace, &record)?;
         Ok(())
+    }
+
+    /// Forgets what was told of a job. Who reads it reads on.
+    pub fn forget(&mut self, namespace: &Namespace) {
+        self.store.deregister(namespace);
     }
 
     /// What is known of a job, and will be; `None` if nothing was told yet.
@@ -151,6 +156,11 @@ mod tests {
         store.receive(&namespace, &[kval("pmix.univ.size", 9_u32)], Dialect::OWN).unwrap();
         assert_eq!(get(&reader, Rank::Wildcard, "pmix.univ.size"), Some(Value::Uint32(9)));
         assert_eq!(get(&reader, 1, "pmix.lrank"), Some(Value::Uint16(1)));
+        store.forget(&namespace);
+        assert!(store.reader(&namespace).is_none());
+        store.receive(&namespace, &[kval("pmix.univ.size", 9_u32)], Dialect::OWN).unwrap();
+        assert_eq!(get(&store.reader(&namespace).unwrap(), Rank::Wildcard, "pmix.job.size"), None);
+        assert_eq!(get(&reader, Rank::Wildcard, "pmix.job.size"), Some(Value::Uint32(2)));
     }
 
     #[test]

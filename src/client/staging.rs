@@ -39,6 +39,8 @@ pub struct Staging {
     size_bytes: usize,
     last_put: Sequence,
     committed: Sequence,
+    /// Whether a commit was taken and not put back.
+    has_spoken: bool,
 }
 
 /// Bounds of [`Staging`].
@@ -184,6 +186,7 @@ impl Staging {
             size_bytes: 0,
             last_put: 0,
             committed: 0,
+            has_spoken: false,
         }
     }
 
@@ -299,12 +302,22 @@ impl Staging {
         }
         self.committed = taken;
         let parts: Vec<_> = parts.into_iter().filter(|(_, kvals)| !kvals.is_empty()).collect();
+        self.has_spoken |= !parts.is_empty();
         (!parts.is_empty()).then_some(Staged { commit: Commit { parts }, mark })
+    }
+
+    /// A commit of nothing, if none was taken before: it tells the server, which others ask, that this process has had its
+    /// say. For when [`Staging::take_commit`] has nothing.
+    #[must_use]
+    pub fn take_first_commit(&mut self) -> Option<Staged> {
+        let is_first = !std::mem::replace(&mut self.has_spoken, true);
+        is_first.then(|| Staged { commit: Commit { parts: Vec::new() }, mark: StagingMark(self.committed) })
     }
 
     /// Returns to before a commit that was not delivered: its values are part of the next one.
     pub fn put_back(&mut self, mark: StagingMark) {
         self.committed = self.committed.min(mark.0);
+        self.has_spoken = false;
     }
 
     /// How many bytes the values take.

@@ -278,6 +278,7 @@ impl LinkState {
         match output {
             Output::Send(tag, request) => self.send(now, tag, request),
             Output::Received(data) => self.received.receive(&data),
+            Output::Forget(namespace) => self.received.forget(&namespace),
             Output::Outdated => self.received.outdate(),
             Output::Done(id, result) => self.results.deliver(id, result),
             Output::Report(anomaly) => tracing::warn!(?anomaly, "the server answered oddly"),

@@ -23,7 +23,7 @@ pub(super) struct Source {
 impl Source {
     /// Whether nothing will be published in it any more.
     fn is_of_the_past(&self) -> bool {
-        self.is_servers && self.reader.segment().state() == Ok(SegmentState::Retired)
+        self.reader.segment().state() == Ok(SegmentState::Retired)
     }
 }
 
@@ -54,7 +54,8 @@ impl ForeignSources {
         }
         let known = self.known.read().get(namespace).map(Arc::clone);
         match known {
-            // The server has ended that job. Whoever has the name now, the server knows.
+            // The server has ended that job, or this process has forgotten what it was told. Whoever has the name now, the
+            // server knows.
             Some(source) if source.is_of_the_past() => drop(self.known.write().remove(namespace)),
             Some(source) => return Some(source),
             None => {}

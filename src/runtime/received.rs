@@ -50,6 +50,14 @@ impl ReceivedData {
         self.jobs.as_ref()?.reader(namespace)
     }
 
+    /// Of a job the server tells what holds now.
+    pub(super) fn forget(&mut self, namespace: &Namespace) {
+        self.cache.forget_namespace(namespace);
+        if let Some(jobs) = &mut self.jobs {
+            jobs.forget(namespace);
+        }
+    }
+
     /// Processes may have posted newer values.
     pub(super) fn outdate(&mut self) {
         self.cache.forget_processes();

@@ -153,7 +153,7 @@ impl Session {
     }
 
     /// Hands the server what was put since the last commit, and waits until it is published. Nothing new: returns at
-    /// once. After an error the values are part of the next commit.
+    /// once, but for the first commit, which others may wait for. After an error the values are part of the next commit.
     ///
     /// # Errors
     /// [`CallError`].
@@ -198,7 +198,9 @@ impl Session {
     }
 
     fn take_staged(&self) -> Option<Staged> {
-        self.staging.lock().take_commit()
+        let mut staging = self.staging.lock();
+        // Servers of other libraries bound every Get.
+        staging.take_commit().or_else(|| if self.manners.is_ours { staging.take_first_commit() } else { None })
     }
 
     /// Waits for every named process; an empty list means the namespace.

@@ -19,8 +19,19 @@ impl<S: Publish> Server<S> {
         };
         self.outputs.reply_status(ticket, status);
         if status == Status::SUCCESS {
+            if let Some(client) = self.registry.client_mut(proc) {
+                client.has_spoken = true;
+            }
             self.review_target(now, proc);
         }
+    }
+
+    /// A process that need not have committed anything has come to where others expect its data to be. Who waits for it
+    /// waits no longer than for one that has committed.
+    pub(super) fn note_say(&mut self, now: Time, proc: &ProcId) {
+        let Some(client) = self.registry.client_mut(proc).filter(|client| !client.has_spoken) else { return };
+        client.has_spoken = true;
+        self.review_target(now, proc);
     }
 
     /// Stores what a local process committed and remembers which of it is new to other nodes.

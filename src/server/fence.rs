@@ -18,7 +18,11 @@ impl<S: Publish> Server<S> {
         if fence.procs.is_empty() {
             fence.procs.push(ProcId::new(proc.namespace.clone(), Rank::Wildcard));
         }
-        self.arrive(now, ticket, proc, Kind::Fence, fence);
+        let Some(id) = self.find_and_enter(now, ticket, proc.clone(), Kind::Fence, fence) else { return };
+        if self.collectives.get(id).is_some_and(Operation::collects) {
+            self.note_say(now, &proc);
+        }
+        self.advance_operation(now, id);
     }
 
     /// The namespaces named, in order, and how many processes each has.

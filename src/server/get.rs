@@ -10,7 +10,7 @@ use super::host::{HostResult, OwnGet};
 use super::io::{PeerId, StoreOffer};
 use super::outputs::{CallTicket, Ticket};
 use super::pending::Fetch;
-use super::registry::{Job, Presence};
+use super::registry::{Client, Job, Presence};
 use super::timers::Timer;
 use super::topology::TOPOLOGY;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
@@ -110,13 +110,38 @@ impl<S: Publish> Server<S> {
         self.timers.arm(deadline, Timer::Wait(wait));
     }
 
-    /// When a Get without a bound of its own ends that a process here could answer. As long as this has committed nothing
-    /// it is waited for; once it has, it may never put what is wanted. The server of another node has a bound of its own.
+    /// When a Get without a bound of its own ends that a process here could answer. Until this has had its say it is waited
+    /// for; from then on it may never put what is wanted. The server of another node has a bound of its own.
     fn end_of_patience(&self, now: Time, waiter: &Waiter) -> Option<Time> {
         let is_bounded = waiter.via.is_none() && !waiter.wanted.directives.is_patient;
-        let has_committed = || self.registry.client(&waiter.wanted.proc).is_some_and(|client| client.commits > 0);
         let is_for_here = matches!(waiter.asker, Asker::Peer(_) | Asker::Own(_));
-        (is_for_here && is_bounded && has_committed()).then(|| now + COMMITTED_WAIT_MAX)
+        let has_spoken = || self.have_spoken(&waiter.asker, &waiter.wanted.proc);
+        (is_for_here && is_bounded && has_spoken()).then(|| now + SPOKEN_WAIT_MAX)
+    }
+
+    /// Whether those who could answer have had their say. Who waits for itself puts nothing meanwhile, as a rule. Of a value
+    /// that anybody may put it is all processes here; one elsewhere brings its data with a fence, to which they come, too.
+    fn have_spoken(&self, asker: &Asker, proc: &ProcId) -> bool {
+        let Some(job) = self.registry.registered(&proc.namespace) else { return false };
+        let has_spoken = |rank: u32, client: &Client| {
+            client.has_spoken || self.is_asker(asker, &ProcId::new(proc.namespace.clone(), rank))
+        };
+        match proc.rank {
+            Rank::Process(rank) => job.clients.get(&rank).is_some_and(|client| has_spoken(rank, client)),
+            _ => {
+                let mut clients = job.clients.iter();
+                job.is_defined()
+                    && clients.all(|(&rank, client)| !client.presence.may_commit() || has_spoken(rank, client))
+            }
+        }
+    }
+
+    /// Whether a process asks.
+    fn is_asker(&self, asker: &Asker, proc: &ProcId) -> bool {
+        match asker {
+            Asker::Peer(ticket) => self.peers.get(ticket.peer()).is_some_and(|peer| peer.proc == *proc),
+            Asker::Host(_) | Asker::Own(_) => false,
+        }
     }
 
     /// Looks again at a held request after something has changed.
@@ -333,10 +358,7 @@ impl<S: Publish> Server<S> {
 
     /// Decides what can be done about a request now. Changes nothing.
     pub(super) fn judge(&self, asker: &Asker, wanted: &Wanted) -> Verdict {
-        let reader = match asker {
-            Asker::Peer(_) | Asker::Own(_) => For::Peer,
-            Asker::Host(_) => For::Host,
-        };
+        let reader = reader_of(asker);
         let Some(job) = self.registry.registered(&wanted.proc.namespace) else {
             return self.judge_unknown_namespace(wanted, reader);
         };
@@ -347,7 +369,7 @@ impl<S: Publish> Server<S> {
             };
         }
         match (wanted.proc.rank, &wanted.key) {
-            (Rank::Process(rank), _) => match self.judge_process(job, rank, wanted, reader) {
+            (Rank::Process(rank), _) => match self.judge_process(job, rank, wanted, asker) {
                 // Of a process that has posted nothing, and is not waited for, the rest is everything.
                 Verdict::Refused(Status::ERR_NOT_FOUND) if reader == For::Peer && self.is_described(wanted, rank) => {
                     Verdict::Found
@@ -383,7 +405,8 @@ impl<S: Publish> Server<S> {
     }
 
     /// A process of a known job and a key it may have posted.
-    fn judge_process(&self, job: &Job, rank: u32, wanted: &Wanted, reader: For) -> Verdict {
+    fn judge_process(&self, job: &Job, rank: u32, wanted: &Wanted, asker: &Asker) -> Verdict {
+        let reader = reader_of(asker);
         let client = job.clients.get(&rank);
         let is_elsewhere = client.is_none() && job.is_defined();
         let is_outside = client.is_none() && job.job_size.is_some_and(|job_size| rank >= job_size);
@@ -399,7 +422,7 @@ impl<S: Publish> Server<S> {
                 Err(error) => return refused(error),
             },
             None => match client {
-                Some(client) => client.commits > 0,
+                Some(client) => client.has_spoken || self.is_asker(asker, &wanted.proc),
                 None => self.posted(wanted, rank, reader).is_ok_and(|entries| !entries.is_empty()),
             },
         };
@@ -428,7 +451,14 @@ impl<S: Publish> Server<S> {
 }
 
 /// As servers of OpenPMIx 4.2 to 6.1 wait, whatever the process has committed.
-const COMMITTED_WAIT_MAX: Duration = Duration::from_secs(2);
+const SPOKEN_WAIT_MAX: Duration = Duration::from_secs(2);
+
+const fn reader_of(asker: &Asker) -> For {
+    match asker {
+        Asker::Peer(_) | Asker::Own(_) => For::Peer,
+        Asker::Host(_) => For::Host,
+    }
+}
 
 fn refused(error: LookupError) -> Verdict {
     Verdict::Refused(error.status())

@@ -107,6 +107,9 @@ pub(super) struct Client {
     pub(super) commit_base: u64,
     /// How many commits were applied.
     pub(super) commits: u64,
+    /// Whether it has had its say: it has committed, be it nothing, or has come to a fence that collects. What it has not
+    /// put by then it may never put.
+    pub(super) has_spoken: bool,
     /// For each key that may leave the node the commit that changed it last.
     pub(super) changes: BTreeMap<Key, u64>,
 }
@@ -140,6 +143,7 @@ impl Client {
             connections: BTreeSet::new(),
             commit_base,
             commits: 0,
+            has_spoken: false,
             changes: BTreeMap::new(),
         }
     }

@@ -261,6 +261,11 @@ impl World {
                         connection.cache.receive(&data);
                     }
                 }
+                Output::Forget(namespace) => {
+                    if let Some(connection) = self.connections.get_mut(&peer) {
+                        connection.cache.forget_namespace(&namespace);
+                    }
+                }
                 Output::Outdated => {
                     if let Some(connection) = self.connections.get_mut(&peer) {
                         connection.cache.forget_processes();
@@ -388,7 +393,8 @@ impl World {
                 return;
             }
         }
-        match connection.staging.take_commit() {
+        let staging = &mut connection.staging;
+        match staging.take_commit().or_else(|| staging.take_first_commit()) {
             Some(staged) => {
                 let asked = Asked { why: Why::Other, is_awaited, deadline: None };
                 self.client_call(peer, asked, Call::Commit(staged.commit));

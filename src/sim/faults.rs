@@ -222,7 +222,8 @@ impl Canary {
             Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost | Self::MemberLost => {
                 &[Rule::Membership]
             }
-            Self::EventLost => &[Rule::ToldOnce],
+            // What a member answers to an invitation is an event, too.
+            Self::EventLost => &[Rule::ToldOnce, Rule::Membership],
         }
     }
 

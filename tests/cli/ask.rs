@@ -90,6 +90,12 @@ fn values_of_a_live_job_are_got_as_its_processes_get_them() {
     assert_eq!(job.got(&["-r", "1", "endpoint"]), "of \\u{1b}1\n", "nothing steers the terminal");
     assert_eq!(job.got(&["-r", "0", "bytes"]), "ab00\n");
     assert_eq!(job.got(&["--rank", "1", "PMIX_LOCAL_RANK"]), "1\n");
+    // The tool's own name, and nothing.
+    let expected = json!({ "namespace": job.namespace(), "rank": 1 });
+    assert_eq!(job.json(&["-r", "1", "PMIX_PROCID"])["value"], expected);
+    assert_eq!(job.got(&["PMIX_NSPACE"]), format!("{}\n", job.namespace()));
+    assert_eq!(job.got(&["-r", "1", "PMIX_RANK"]), "1\n");
+    assert_eq!(job.get(&["-r", "2", "PMIX_PROCID"]).code(), Some(1), "there is none");
     let pid = job.0.child.id().to_string();
     assert_eq!(job.got(&["--pid", &pid, "--node-info", "PMIX_LOCAL_SIZE"]), "2\n");
     assert_eq!(job.got(&["--app-info", "--appnum", "0", "PMIX_APP_SIZE"]), "2\n");

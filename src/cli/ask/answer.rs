@@ -12,9 +12,12 @@ pub(super) const FORMAT: u32 = 1;
 
 /// A value for people: text as it is, whatever is made of parts as JSON.
 pub(super) fn text_of(value: &Value) -> String {
-    match to_json(value) {
-        Json::String(text) => printable(&text),
-        other => printable(&other.to_string()),
+    match (value, to_json(value)) {
+        // JSON has no such numbers.
+        (Value::Float(number), Json::Null) => number.to_string(),
+        (Value::Double(number), Json::Null) => number.to_string(),
+        (_, Json::String(text)) => printable(&text),
+        (_, other) => printable(&other.to_string()),
     }
 }
 
@@ -34,5 +37,19 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They were "null".
+    #[test]
+    fn numbers_that_json_does_not_have_are_shown_by_name() {
+        assert_eq!(text_of(&Value::Double(f64::NAN)), "NaN");
+        assert_eq!(text_of(&Value::Float(f32::NEG_INFINITY)), "-inf");
+        assert_eq!(text_of(&Value::Double(1.5)), "1.5");
+        assert_eq!(text_of(&Value::Undefined), "null");
     }
 }

@@ -120,9 +120,12 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let refused = |error| NoValue { error, asked: options.asked(&qualifiers) };
     let text = match &key {
         Some(key) => {
-            let value = client.get_value(&proc, key.as_str(), &directives).map_err(refused)?.into_value();
+            let identity = identity(&proc, key);
+            // The server knows whether there is such a process; the tool would answer with its own name.
+            let asked = identity.as_ref().map_or(key.as_str(), |_| known_of(&proc));
+            let value = client.get_value(&proc, asked, &directives).map_err(refused)?.into_value();
             let value = value.map_err(|_| "the value that the server sent can't be read")?;
-            one(options, &proc, key, &value)
+            one(options, &proc, key, &identity.unwrap_or(value))
         }
         None => all(options, &proc, &client.get_all(&proc, &directives).map_err(refused)?),
     };
@@ -131,6 +134,23 @@ pub(in crate::cli) fn run(options: &Options) -> Outcome {
     let _ = tool.finalize();
     answer::print(&text)?;
     Ok(0)
+}
+
+/// What a process is called, where that is asked for.
+fn identity(proc: &ProcId, key: &Key) -> Option<Value> {
+    match key.as_str() {
+        name if name == keys::PROCID.name() => Some(Value::from(proc.clone())),
+        name if name == keys::NSPACE.name() => Some(Value::from(proc.namespace.as_str())),
+        _ => None,
+    }
+}
+
+/// A key that each process has, and one that each job has.
+const fn known_of(proc: &ProcId) -> &'static str {
+    match proc.rank {
+        Rank::Wildcard => keys::JOB_SIZE.name(),
+        _ => keys::RANK.name(),
+    }
 }
 
 /// Why there is nothing to print: what was asked for may be there under other qualifiers.

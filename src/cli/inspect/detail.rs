@@ -60,8 +60,11 @@ pub(super) struct KeyReport {
 #[derive(Debug, Serialize)]
 pub(super) struct RealmsReport {
     pub(super) session: Vec<NamedValue>,
+    /// What the session says of nodes.
+    pub(super) session_node_columns: Vec<ColumnReport>,
+    pub(super) other_sessions: Vec<PartReport>,
     pub(super) job: Vec<NamedValue>,
-    pub(super) apps: Vec<AppReport>,
+    pub(super) apps: Vec<PartReport>,
     pub(super) node_columns: Vec<ColumnReport>,
     pub(super) proc_columns: Vec<ColumnReport>,
 }
@@ -74,11 +77,13 @@ pub(super) struct NamedValue {
     pub(super) value: ValueReport,
 }
 
-/// The values of an application.
+/// The values of an application, or of another session.
 #[derive(Debug, Serialize)]
-pub(super) struct AppReport {
+pub(super) struct PartReport {
     pub(super) number: u32,
     pub(super) values: Vec<NamedValue>,
+    /// What it says of nodes.
+    pub(super) node_columns: Vec<ColumnReport>,
 }
 
 /// One key of all nodes or processes.
@@ -135,17 +140,20 @@ pub(super) fn realms(
     all_values: bool,
     room: &Room,
 ) -> Result<RealmsReport, Damage> {
-    let mut apps = Vec::new();
-    for StoredPart { number, values, .. } in &tables.apps {
-        apps.push(AppReport { number: *number, values: all_named(values, room)? });
-    }
     let of_node = |stored: &StoredColumn<'_>| column(stored, all_values, room, |index| stored.value(index));
+    let part = |StoredPart { number, values, node_columns }: &StoredPart<'_>| {
+        let values = all_named(values, room)?;
+        let node_columns = node_columns.iter().map(of_node).collect::<Result<_, _>>()?;
+        Ok::<_, Damage>(PartReport { number: *number, values, node_columns })
+    };
     let of_proc =
         |stored: &StoredColumn<'_>| column(stored, all_values, room, |index| reader.proc_value(stored, index));
     Ok(RealmsReport {
         session: all_named(&tables.session, room)?,
+        session_node_columns: tables.session_nodes.iter().map(of_node).collect::<Result<_, _>>()?,
+        other_sessions: tables.other_sessions.iter().map(part).collect::<Result<_, _>>()?,
         job: all_named(&tables.job, room)?,
-        apps,
+        apps: tables.apps.iter().map(part).collect::<Result<_, _>>()?,
         node_columns: tables.node_columns.iter().map(of_node).collect::<Result<_, _>>()?,
         proc_columns: tables.proc_columns.iter().map(of_proc).collect::<Result<_, _>>()?,
     })

@@ -83,9 +83,9 @@ JSON document (--json):
       keys[]                with --keys: name, attribute (null if not of the standard), realm
                             (where a Get finds it: session, job, application, node, process; 'job, process'
                             if the job and its processes have values)
-      realms                with --realms, absent without a job: session[], job[], apps[] (number, values[]),
-                            node_columns[], proc_columns[] (key, type, encoding, width_bytes, size_bytes, count,
-                            values[]: the first 8, all with --values)
+      realms                with --realms, absent without a job: session[], job[], other_sessions[] and apps[] (number,
+                            values[], node_columns[]), session_node_columns[], node_columns[], proc_columns[] (key,
+                            type, encoding, width_bytes, size_bytes, count, values[]: the first 8, all with --values)
       rank                  with --rank, absent if there is no such rank: rank, values[] of the process realm,
                             blocks[] newest first (offset, entries[] with scope, origin)
     hardware                null except for the segment of the node's topology: object_count, xml_bytes, packages, cores,

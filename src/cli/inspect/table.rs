@@ -3,7 +3,7 @@
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle, presets};
 use serde_json::Value as Json;
 
-use super::detail::{ColumnReport, KeyReport, NamedValue, RankReport, RealmsReport};
+use super::detail::{ColumnReport, KeyReport, NamedValue, PartReport, RankReport, RealmsReport};
 use super::view::{Content, Report, SegmentReport};
 
 /// The report as text. A terminal gets bold headings and lines that fit it.
@@ -95,12 +95,21 @@ impl Page {
 
     fn realms(&mut self, realms: &RealmsReport) {
         self.values("Session realm", &realms.session);
+        self.columns("Session realm, nodes", &realms.session_node_columns);
+        for session in &realms.other_sessions {
+            self.part(&format!("Session realm, session {}", session.number), session);
+        }
         self.values("Job realm", &realms.job);
         for app in &realms.apps {
-            self.values(&format!("Application realm, application {}", app.number), &app.values);
+            self.part(&format!("Application realm, application {}", app.number), app);
         }
         self.columns("Node realm", &realms.node_columns);
         self.columns("Process realm", &realms.proc_columns);
+    }
+
+    fn part(&mut self, title: &str, part: &PartReport) {
+        self.values(title, &part.values);
+        self.columns(&format!("{title}, nodes"), &part.node_columns);
     }
 
     fn rank(&mut self, rank: &RankReport) {

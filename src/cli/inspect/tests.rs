@@ -34,6 +34,7 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let qualified = Value::info_array(vec![Info::new(Key::from_static("several"), 7_u32), qualifier]);
     let described = Info::new(Key::from_static("pmix.qual.val"), qualified.clone());
     store.register(&namespace, &[described]).unwrap();
+    store.register(&namespace, &parts()).unwrap();
     for (key, value) in [
         ("a", Value::from("a long string")),
         ("b", nested),
@@ -46,6 +47,24 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let file = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap();
     fs::read(file.path()).unwrap()
 });
+
+/// Two sessions and an application, of which one each says something of a node.
+fn parts() -> [Info; 4] {
+    let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+    let node = |name: &str, key, value: &str| {
+        let of = vec![info("pmix.hname", Value::from(name)), info(key, Value::from(value))];
+        info("pmix.node.arr", Value::info_array(of))
+    };
+    let part = |array, number, id: u32, rest| {
+        info(array, Value::info_array([vec![info(number, Value::Uint32(id))], rest].concat()))
+    };
+    [
+        info("pmix.session.id", Value::Uint32(7)),
+        part("pmix.ssn.arr", "pmix.session.id", 7, vec![node("n0", "own.node", "of 7")]),
+        part("pmix.ssn.arr", "pmix.session.id", 8, vec![info("other", Value::from("of 8"))]),
+        part("pmix.app.arr", "pmix.appnum", 0, vec![node("n1", "app.node", "of 0")]),
+    ]
+}
 
 /// Looks at everything in a segment of these bytes and prints it in both forms; gives the number of problems.
 fn look(bytes: &[u8]) -> usize {
@@ -82,6 +101,22 @@ fn qualified_values_are_shown_under_the_key_that_people_know() {
     assert_eq!(entries.iter().map(|entries| named(entries, "key")).sum::<usize>(), 1, "{content}");
     assert!(!json.to_string().contains("qualified."), "{json}");
     assert!(!page.contains("qualified.") && page.contains("several"), "{page}");
+}
+
+/// What an application says of a node was not shown, nor what other sessions say.
+#[test]
+fn whatever_sessions_and_applications_say_is_shown() {
+    let report = seen(&GOOD);
+    let (json, page) = (serde_json::to_value(&report).unwrap(), table::render(&report, false));
+    let realms = &json["segments"][0]["content"]["realms"];
+    let of = |list: &Json, key: &str| list.as_array()?.iter().find(|row| row["key"] == key).cloned();
+    let of = |list: &Json, key: &str| of(list, key).unwrap_or_else(|| panic!("{key} is not in {list:#}"));
+    assert_eq!(of(&realms["session_node_columns"], "own.node")["values"][0], "of 7");
+    // The description begins with session 0.
+    let other = &realms["other_sessions"][1];
+    assert_eq!((&other["number"], &of(&other["values"], "other")["value"]), (&Json::from(8), &Json::from("of 8")));
+    assert_eq!(of(&realms["apps"][0]["node_columns"], "app.node")["values"][1], "of 0");
+    assert!(["own.node", "of 7", "session 8", "of 8", "app.node", "of 0"].iter().all(|word| page.contains(word)));
 }
 
 #[test]

@@ -95,6 +95,18 @@ fn a_piece_that_was_not_delivered_is_taken_again() {
 }
 
 #[test]
+fn the_first_commit_is_one_even_of_nothing() {
+    let mut staging = staging();
+    let first = staging.take_first_commit().unwrap();
+    assert_eq!(first.commit.parts, []);
+    assert_eq!(staging.take_first_commit(), None);
+    staging.put_back(first.mark);
+    staging.put(Scope::Global, "k", Value::Uint32(1)).unwrap();
+    assert!(staging.take_commit().is_some());
+    assert_eq!(staging.take_first_commit(), None);
+}
+
+#[test]
 fn internal_values_are_never_committed() {
     let mut staging = staging();
     staging.put(Scope::Internal, "k", Value::Uint32(1)).unwrap();

@@ -11,6 +11,28 @@ fn the_data_of_an_answer_are_received_before_the_call_is_done() {
     assert_eq!(ended, [Output::Received(std::sync::Arc::clone(&data)), done(1, Outcome::Answered(data))]);
 }
 
+/// Two registrations of a name were mixed: what the newer one lacks was found as the older one had it.
+#[test]
+fn a_refresh_forgets_what_was_known_of_another_job() {
+    let refresh = [Info::new(Key::from_static(attribute::REFRESH_CACHE), true)];
+    let other = Namespace::new("other").unwrap();
+    let data = vec![RankData { proc: ProcId::new(other.clone(), 1), ..rank_data(1, "k").remove(0) }];
+    for (name, reply, is_forgotten) in [
+        ("other", Reply::Data(data), true),
+        ("other", Reply::Status(Status::ERR_NOT_FOUND), true),
+        ("other", Reply::Status(Status::ERR_TIMEOUT), false),
+        ("job", Reply::Data(rank_data(1, "k")), false),
+    ] {
+        let mut client = client();
+        let proc = ProcId::new(Namespace::new(name).unwrap(), 1);
+        let directives = GetDirectives::parse(&refresh).unwrap();
+        let get = GetRequest::new(Some(proc), Some(Key::from_static("k")), directives, &super::proc(0)).unwrap();
+        let tag = sent_tag(&call(&mut client, at(0), 1, Call::Get(get)));
+        let ended = input(&mut client, at(0), Input::Reply(tag, reply.clone()));
+        assert_eq!(ended[0] == Output::Forget(other.clone()), is_forgotten, "{name} {reply:?}");
+    }
+}
+
 #[test]
 fn data_of_a_narrowed_get_are_not_cached() {
     let mut client = client();

@@ -158,7 +158,7 @@ impl World {
                         assert!(data.is_empty() || self.received.contains(&data), "done before received");
                     }
                 }
-                Output::Outdated => {}
+                Output::Forget(_) | Output::Outdated => {}
                 Output::Report(anomaly) => panic!("{anomaly:?}"),
                 Output::Close => {
                     self.asked.clear();

@@ -54,6 +54,18 @@ impl From<Status> for Unanswered {
     }
 }
 
+/// The status of no answers at all.
+fn of_nothing(verdict: Option<Status>, refused: Option<Status>, understood: bool) -> Status {
+    match (verdict, refused) {
+        // That the host answers no queries says less than that one makes no sense.
+        (Some(Status::ERR_NOT_SUPPORTED), Some(refusal)) => refusal,
+        _ if understood => Status::ERR_NOT_FOUND,
+        // A part of the answers, and none of them is there.
+        (Some(Status::ERR_PARTIAL_SUCCESS), _) => Status::ERR_NOT_FOUND,
+        (verdict, _) => verdict.unwrap_or(Status::ERR_NOT_SUPPORTED),
+    }
+}
+
 impl<S: Publish> Server<S> {
     /// Answers each key of each query, in order, once for all that ask the same. Found keys alone are in the answer, one
     /// info each.
@@ -95,12 +107,14 @@ impl<S: Publish> Server<S> {
         // What the host has told is told, whatever can't be added to it.
         let is_host_first = verdict.is_some();
         let (mut asked, mut is_all_there, mut understood) = (BTreeSet::new(), true, false);
+        let mut refused = None;
         let mut bytes_left = self.config.limits.query_bytes_max;
         for (index, query) in queries.iter().enumerate() {
             let scope = match Scope::of(&query.qualifiers, requester, index) {
                 Ok(scope) => scope,
-                Err(_) if is_host_first => {
+                Err(refusal) if is_host_first => {
                     is_all_there = false;
+                    refused = Some(refusal);
                     continue;
                 }
                 Err(refusal) => return Err(refusal.into()),
@@ -138,10 +152,7 @@ impl<S: Publish> Server<S> {
             }
         }
         let status = match found.len() {
-            0 if understood => Status::ERR_NOT_FOUND,
-            // A part of the answers, and none of them is there.
-            0 if *verdict == Some(Status::ERR_PARTIAL_SUCCESS) => Status::ERR_NOT_FOUND,
-            0 => verdict.unwrap_or(Status::ERR_NOT_SUPPORTED),
+            0 => of_nothing(*verdict, refused, understood),
             _ if is_all_there => Status::SUCCESS,
             _ => Status::ERR_PARTIAL_SUCCESS,
         };

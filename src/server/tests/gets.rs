@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::harness::*;
-use crate::proto::{RankData, Reply, Request};
+use crate::proto::{Commit, RankData, Reply, Request};
 use crate::server::{Capabilities, Hello, HostCall, HostResult, Input, Output, PeerId, Version};
 use crate::types::{Info, ProcId, Rank, Scope, Status, Value};
 
@@ -73,6 +73,47 @@ fn a_key_that_a_committed_neighbour_does_not_put_ends_with_a_timeout() {
     assert_eq!(rig.server.poll_timeout(), None);
     let outputs = rig.put(peers[0], Scope::Global, "a", 2);
     assert!(matches!(&replies(&outputs)[1], (peer, Reply::Data(_)) if *peer == peers[2]), "0 is for ever");
+}
+
+/// Who commits nothing, or comes to a collecting fence without a commit, was waited for until it ended.
+#[test]
+fn a_neighbour_that_has_had_its_say_is_waited_for_two_seconds_only() {
+    let nothing = || Request::Commit(Commit { parts: Vec::new() });
+    let collecting = || fence(&[everybody()], &[flag("pmix.collect")]);
+    for (say, is_one) in [(nothing(), true), (collecting(), true), (fence(&[everybody()], &[]), false)] {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peers = rig.job(3, 3);
+        rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+        assert_eq!(rig.server.poll_timeout(), None, "it may have yet to compute what it puts");
+        rig.request(peers[0], say);
+        rig.request(peers[2], get(&proc(0), Some("a"), &[]));
+        let late = [1, 2].map(|at| (peers[at], Status::ERR_TIMEOUT));
+        assert_eq!(statuses(&rig.wait(2)), if is_one { late.to_vec() } else { Vec::new() });
+    }
+}
+
+/// A process that asks for its own key waited for itself.
+#[test]
+fn a_process_waits_for_itself_and_for_anybody_two_seconds_once_all_have_had_their_say() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.request(peers[0], get(&proc(0), Some("a"), &[]));
+    assert_eq!(statuses(&rig.wait(2)), [(peers[0], Status::ERR_TIMEOUT)]);
+    let anybody = ProcId::new(namespace("job"), Rank::Undefined);
+    rig.request(peers[0], get(&anybody, Some("a"), &[]));
+    assert_eq!(rig.server.poll_timeout(), None, "the other may put it");
+    rig.request(peers[1], Request::Commit(Commit { parts: Vec::new() }));
+    assert_eq!(statuses(&rig.wait(2)), [(peers[0], Status::ERR_TIMEOUT)]);
+}
+
+#[test]
+fn everything_of_a_process_that_has_had_its_say_without_a_value_is_what_is_registered() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    assert_eq!(replies(&rig.request(peers[0], get(&proc(0), None, &[]))).len(), 1, "nobody waits for itself");
+    assert_eq!(rig.request(peers[0], get(&proc(1), None, &[])), []);
+    let outputs = rig.request(peers[1], Request::Commit(Commit { parts: Vec::new() }));
+    assert!(matches!(&replies(&outputs)[1], (peer, Reply::Data(_)) if *peer == peers[0]), "{outputs:?}");
 }
 
 #[test]

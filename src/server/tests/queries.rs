@@ -60,6 +60,22 @@ fn info(name: &'static str, value: impl Into<Value>) -> Info {
 
 const WANTED: [&str; 2] = [keys::LOCALITY_STRING.name(), keys::JOB_SIZE.name()];
 
+/// A host that answers no queries hid that the question makes no sense.
+#[test]
+fn a_query_that_names_its_process_twice_is_a_mistake_whether_the_host_answers_queries_or_not() {
+    let both = [info(keys::PROCID.name(), proc(0)), info(keys::NSPACE.name(), "job")];
+    let asked = || Request::Query(vec![Query { keys: vec![Text::from("pmix.job.size")], qualifiers: both.to_vec() }]);
+    let (mut rig, peer) = rig(Capabilities::empty(), false);
+    assert_eq!(statuses(&rig.request(peer, asked())), [(peer, Status::ERR_BAD_PARAM)]);
+    for (told, status) in
+        [(Status::ERR_NOT_SUPPORTED, Status::ERR_BAD_PARAM), (Status::ERR_NO_PERMISSIONS, Status::ERR_NO_PERMISSIONS)]
+    {
+        let (mut rig, peer) = self::rig(Capabilities::QUERY, false);
+        let (id, _) = upcall(&rig.request(peer, asked()));
+        assert_eq!(statuses(&rig.complete(id, HostReply::Status(told))), [(peer, status)]);
+    }
+}
+
 /// The server could only say of whom it had been told, and a query of hardware was not supported.
 #[test]
 fn a_query_of_hardware_waits_for_the_topology_and_is_answered_with_it_or_without() {

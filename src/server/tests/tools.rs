@@ -305,7 +305,7 @@ fn what_a_tool_waits_for_goes_with_it() {
     let (id, proc) = tool(&mut rig, 1);
     let query = Query { keys: vec![Text::from("a")], qualifiers: Vec::new() };
     upcall(&rig.request(id, Request::Query(vec![query])));
-    assert_eq!(rig.request(id, get(&proc, Some("never"), &[])), [], "as any process's, until it commits");
+    assert_eq!(rig.request(id, get(&proc, Some("never"), &[])), [], "as any process's");
     rig.lose(id);
     assert_eq!((rig.server.open_request_count(), rig.server.upcall_count()), (0, 0));
 }
