@@ -164,13 +164,15 @@ impl Session {
         }
         // The lock is free while this waits: another thread's commit may overtake, with other keys.
         while let Some(staged) = self.take_staged() {
+            let is_empty = staged.commit.parts.is_empty();
             let result = self
                 .commits(staged.commit)
                 .into_iter()
                 .try_for_each(|commit| self.link.call(Call::Commit(commit)).map(drop));
             if let Err(error) = result {
                 self.staging.lock().put_back(staged.mark);
-                return Err(error);
+                // What was not put is not lost with the server.
+                return if is_empty && matches!(error, CallError::Lost { .. }) { Ok(()) } else { Err(error) };
             }
         }
         Ok(())
