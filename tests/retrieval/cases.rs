@@ -67,10 +67,14 @@ enum Kind {
     U32,
     U64,
     Rank,
+    /// A rank of the job.
+    Member,
+    /// Ranks of the job.
+    Members,
     Text,
     Bool,
 }
-use Kind::{Bool, Rank as R, Text, U16, U32, U64};
+use Kind::{Bool, Member, Members, Rank as R, Text, U16, U32, U64};
 
 const OF_SESSION: [(&str, Kind); 6] = [
     ("pmix.clid", Text),
@@ -93,7 +97,7 @@ const OF_JOB: [(&str, Kind); 7] = [
 pub(crate) const UNHEARD_OF: &str = "pmix.unheard.of";
 const OF_APP: [(&str, Kind); 7] = [
     ("pmix.app.size", U32),
-    ("pmix.aldr", R),
+    ("pmix.aldr", Member),
     ("pmix.wdir", Text),
     ("pmix.app.argv", Text),
     ("pmix.max.size", U32),
@@ -105,8 +109,8 @@ const OF_NODE: [(&str, Kind); 8] = [
     ("pmix.node.size", U32),
     ("pmix.ndosub", Bool),
     ("pmix.local.size", U32),
-    ("pmix.lldr", R),
-    ("pmix.lpeers", Text),
+    ("pmix.lldr", Member),
+    ("pmix.lpeers", Members),
     ("pmix.max.size", U32),
     ("vendor.node", U32),
 ];
@@ -150,21 +154,26 @@ pub(crate) fn array(key: &'static str, entries: Vec<Info>) -> Info {
     info(key, Value::info_array(entries))
 }
 
-fn value(dice: &mut Dice, kind: Kind) -> Value {
+fn value(dice: &mut Dice, kind: Kind, job_size: u32) -> Value {
     let number = u32::try_from(dice.below(1000)).unwrap();
     match kind {
         Kind::U16 => Value::Uint16(u16::try_from(number).unwrap()),
         Kind::U32 => Value::Uint32(number),
         Kind::U64 => Value::Uint64(u64::from(number) << 33),
         Kind::Rank => Value::ProcRank(Rank::from(number)),
+        Kind::Member => Value::ProcRank(Rank::from(number % job_size)),
+        Kind::Members => {
+            let ranks: Vec<String> = (number % job_size..job_size).map(|rank| rank.to_string()).collect();
+            Value::from(ranks.join(","))
+        }
         Kind::Text => Value::from(format!("text {number}%")),
         Kind::Bool => Value::Bool(number % 2 == 0),
     }
 }
 
-fn some(dice: &mut Dice, keys: &[(&'static str, Kind)], percent: usize) -> Vec<Info> {
+fn some(dice: &mut Dice, keys: &[(&'static str, Kind)], percent: usize, job_size: u32) -> Vec<Info> {
     let chosen: Vec<_> = keys.iter().filter(|_| dice.percent(percent)).collect();
-    chosen.into_iter().map(|(key, kind)| info(key, value(dice, *kind))).collect()
+    chosen.into_iter().map(|(key, kind)| info(key, value(dice, *kind, job_size))).collect()
 }
 
 /// A job before it is put into words.
@@ -218,7 +227,7 @@ impl Job {
         for &rank in self.ranks[0].iter().take(2) {
             for (key, kind) in PUT.iter().filter(|(key, _)| *key != "put.alone" || rank != 0) {
                 for _ in 0..dice.below(4) {
-                    puts.push(Put { rank, scope: SCOPES[dice.below(4)], key, value: value(dice, *kind) });
+                    puts.push(Put { rank, scope: SCOPES[dice.below(4)], key, value: value(dice, *kind, self.size()) });
                 }
             }
         }
@@ -247,7 +256,7 @@ impl Job {
 
     /// An array of its own for each process, each as a bare list of entries.
     fn process_array(&self, dice: &mut Dice, rank: u32, names_app: bool) -> Info {
-        let mut entries = some(dice, &OF_PROCESS, self.density);
+        let mut entries = some(dice, &OF_PROCESS, self.density, self.size());
         if names_app {
             entries.push(info("pmix.appnum", self.app_of[rank as usize]));
         }
@@ -266,7 +275,7 @@ impl Job {
     /// What is told of the job, in pieces that may stand in any order, at the top or in a job array.
     fn pieces(&self, dice: &mut Dice) -> Vec<Info> {
         let mut pieces = Vec::new();
-        for info in some(dice, &OF_JOB, self.density) {
+        for info in some(dice, &OF_JOB, self.density, self.size()) {
             pieces.push(info);
         }
         if self.apps.len() > 1 {
@@ -274,10 +283,10 @@ impl Job {
         }
         let in_apps = dice.percent(30);
         for &app in &self.apps {
-            let mut entries = some(dice, &OF_APP, self.density);
+            let mut entries = some(dice, &OF_APP, self.density, self.size());
             for node in 0..self.nodes.len() {
                 if dice.percent(40) {
-                    let more = some(dice, &OF_NODE[3..], self.density);
+                    let more = some(dice, &OF_NODE[3..], self.density, self.size());
                     entries.push(self.node_array(dice, node, false, more));
                 }
             }
@@ -295,13 +304,13 @@ impl Job {
         }
         for node in 0..self.nodes.len() {
             if self.has_ids || !self.has_maps || dice.percent(50) {
-                let mut more = some(dice, &OF_NODE, self.density);
+                let mut more = some(dice, &OF_NODE, self.density, self.size());
                 if dice.percent(40) {
                     more.push(info("pmix.alias", format!("alias{node},other-{node}")));
                 }
                 pieces.push(self.node_array(dice, node, self.has_ids || !self.has_maps, more));
             } else if node == 0 && self.nodes[0] == "n0" {
-                pieces.extend(some(dice, &OF_NODE[..6], self.density / 2));
+                pieces.extend(some(dice, &OF_NODE[..6], self.density / 2, self.size()));
             }
         }
         if !in_apps {
@@ -316,10 +325,10 @@ impl Job {
     }
 
     fn session_array(&self, dice: &mut Dice, id: u32, mut inside: Vec<Info>) -> Info {
-        let mut entries = some(dice, &OF_SESSION, self.density);
+        let mut entries = some(dice, &OF_SESSION, self.density, self.size());
         for node in 0..self.nodes.len() {
             if dice.percent(25) {
-                let more = some(dice, &OF_NODE, self.density / 2);
+                let more = some(dice, &OF_NODE, self.density / 2, self.size());
                 entries.push(self.node_array(dice, node, false, more));
             }
         }
@@ -342,7 +351,7 @@ impl Job {
         let mut later = Vec::new();
         if dice.percent(40) {
             later = pieces.split_off(dice.below(pieces.len() + 1));
-            later.extend(some(dice, &OF_JOB, 30));
+            later.extend(some(dice, &OF_JOB, 30, self.size()));
         }
         pieces.append(&mut basics);
         dice.shuffle(&mut pieces);
@@ -431,18 +440,21 @@ impl Case {
             infos.push(info("pmix.job.napps", u32::try_from(job.apps.len()).unwrap()));
             // 4.2.2 refuses the whole description for a reserved key that it does not know.
             let known = |info: &Info| info.key.as_str() != UNHEARD_OF;
-            infos.extend(some(&mut dice, &OF_JOB, job.density).into_iter().filter(known));
+            infos.extend(some(&mut dice, &OF_JOB, job.density, job.size()).into_iter().filter(known));
             let session =
-                [vec![info("pmix.session.id", job.session)], some(&mut dice, &OF_SESSION, job.density)].concat();
+                [vec![info("pmix.session.id", job.session)], some(&mut dice, &OF_SESSION, job.density, job.size())]
+                    .concat();
             infos.push(array("pmix.ssn.arr", session));
             for &app in &job.apps {
-                let values = [vec![info("pmix.appnum", app)], some(&mut dice, &OF_APP, job.density)].concat();
+                let values =
+                    [vec![info("pmix.appnum", app)], some(&mut dice, &OF_APP, job.density, job.size())].concat();
                 infos.push(array("pmix.app.arr", values));
             }
             for (node, name) in job.nodes.iter().enumerate() {
                 let id = u32::try_from(node).unwrap();
                 let names = vec![info("pmix.hname", name.as_str()), info("pmix.nodeid", id)];
-                infos.push(array("pmix.node.arr", [names, some(&mut dice, &OF_NODE, job.density)].concat()));
+                infos
+                    .push(array("pmix.node.arr", [names, some(&mut dice, &OF_NODE, job.density, job.size())].concat()));
             }
             infos.extend((0..job.size()).map(|rank| job.process_array(&mut dice, rank, true)));
             let local_count = u32::try_from(job.ranks[0].len()).unwrap();
