@@ -16,7 +16,7 @@ use crate::types::{Info, Kval, Namespace, ProcId, Rank, Text};
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     noted: Mutex<BTreeMap<Vec<u8>, Members>>,
-    /// Whether it was ever in one: most processes need no lock.
+    /// Whether it is in one: most processes need no lock.
     is_any: AtomicBool,
     /// What the members gave each other, whosever the server is.
     pub(super) gifts: Gifts,
@@ -101,7 +101,8 @@ impl Groups {
     }
 
     fn insert(&self, name: Vec<u8>, members: Members) {
-        self.noted.lock().insert(name, members);
+        let mut noted = self.noted.lock();
+        noted.insert(name, members);
         // Release pairs with the Acquire in `named`.
         self.is_any.store(true, Ordering::Release);
     }
@@ -114,13 +115,21 @@ impl Groups {
         self.noted.lock().get(namespace.as_str().as_bytes()).cloned()
     }
 
+    fn remove(&self, name: &[u8]) -> Option<Vec<ProcId>> {
+        let mut noted = self.noted.lock();
+        let members = noted.remove(name);
+        // Under the lock, as whoever notes one says so.
+        self.is_any.store(!noted.is_empty(), Ordering::Release);
+        known(members)
+    }
+
     fn noted(&self, name: &[u8]) -> Option<Vec<ProcId>> {
         known(self.noted.lock().get(name).cloned())
     }
 
     /// This process is no longer in a group; the members that it knew of.
     pub(super) fn forget(&self, id: &Text) -> Option<Vec<ProcId>> {
-        known(self.noted.lock().remove(id.as_bytes()))
+        self.remove(id.as_bytes())
     }
 
     /// Completes the answer.
@@ -144,7 +153,7 @@ impl Groups {
             }
             (Step::Ends(name), Ok(_)) => {
                 self.gifts.forget(&name);
-                self.noted.lock().remove(&name);
+                self.remove(&name);
             }
             _ => {}
         }

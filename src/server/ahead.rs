@@ -126,7 +126,8 @@ impl<S: Publish> Server<S> {
         if is_complete || has_waited && lacks_only_jobs {
             return self.catch_up_with_host(now, id);
         }
-        let is_agreed = operation.answer.as_ref().is_some_and(|answer| answer.status == Status::SUCCESS);
+        let agrees = |status| matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+        let is_agreed = operation.answer.as_ref().is_some_and(|answer| agrees(answer.status));
         if is_agreed && lacks_only_jobs && until.is_none() {
             let until = Some(now + REGISTRATION_WAIT_MAX);
             operation.ahead.iter_mut().for_each(|ahead| ahead.until = until);

@@ -411,7 +411,8 @@ impl Collectives {
         let oldest = *self.by_signature.get(signature)?.first()?;
         let operation = self.operations.get_mut(&oldest)?;
         let is_ahead = operation.is_ahead();
-        let counts = |answer: &mut Answer| !is_ahead || answer.status != Status::SUCCESS;
+        let agrees = |status| matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+        let counts = |answer: &mut Answer| !is_ahead || !agrees(answer.status);
         let answer = operation.answer.take_if(counts)?;
         Some((oldest, answer))
     }

@@ -120,7 +120,7 @@ impl<S: Publish> Server<S> {
     }
 
     /// Whether those who could answer have had their say. Who waits for itself puts nothing meanwhile, as a rule. Of a value
-    /// that anybody may put it is all processes here; one elsewhere brings its data with a fence, to which they come, too.
+    /// that anybody may put it is all processes here; one elsewhere brings its data with a fence, to which they come, too. Where nobody of the job is, nothing is known of it.
     fn have_spoken(&self, asker: &Asker, proc: &ProcId) -> bool {
         let Some(job) = self.registry.registered(&proc.namespace) else { return false };
         let has_spoken = |rank: u32, client: &Client| {
@@ -131,6 +131,7 @@ impl<S: Publish> Server<S> {
             _ => {
                 let mut clients = job.clients.iter();
                 job.is_defined()
+                    && !job.clients.is_empty()
                     && clients.all(|(&rank, client)| !client.presence.may_commit() || has_spoken(rank, client))
             }
         }

@@ -231,7 +231,7 @@ impl<S: Publish> Server<S> {
             audience: None,
         };
         let Ok(Value::Proc(parent)) = self.store.lookup(&proc.namespace, &lookup) else { return };
-        if parent.namespace != proc.namespace {
+        if parent.namespace != proc.namespace && !parent.namespace.is_nobodys() {
             let namespaces = BTreeSet::from([proc.namespace.clone(), parent.namespace]);
             self.bind(&Tie::Spawn(proc.namespace.clone()), namespaces, &BTreeSet::from([proc.clone()]));
         }

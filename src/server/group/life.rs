@@ -84,13 +84,18 @@ impl<S: Publish> Server<S> {
     fn leave_group(&mut self, now: Time, proc: &ProcId, id: Text, directives: &[Info]) -> Status {
         let survives_deaths = self.groups.of_member(&id, proc).is_some_and(|group| group.survives_deaths);
         let Some(others) = self.groups.leave(&id, proc) else { return Status::ERR_NOT_FOUND };
-        if others.iter().any(|member| self.registry.client(member).is_none()) {
-            self.groups.leavers.note(proc, &id, survives_deaths, self.config.limits.groups_max);
-        }
+        self.note_leaver(proc, &id, survives_deaths, &others);
         self.tell_of(now, Status::GROUP_LEFT, proc, &id, others, directives);
         self.go_on_without(now, &id, proc);
         self.untie_group(&id, &BTreeSet::from([proc.clone()]));
         Status::SUCCESS
+    }
+
+    /// A process here has left a group: those of the others that are elsewhere may ask for this server's part in the end.
+    fn note_leaver(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, others: &[ProcId]) {
+        if others.iter().any(|member| self.registry.client(member).is_none()) {
+            self.groups.leavers.note(proc, id, survives_deaths, self.config.limits.groups_max);
+        }
     }
 
     /// A process has left the group: what its members are about to do they do without it.
@@ -262,8 +267,10 @@ impl<S: Publish> Server<S> {
             }
             // Whoever is here says so to its server, which then tells everybody; others are believed about themselves.
             (Status::GROUP_LEFT, Some(id)) if is_about_source => {
-                let was_here = self.groups.leave(&id, source).is_some();
-                let is_elsewhere = !was_here && comes_from_elsewhere;
+                let survives_deaths = self.groups.of_member(&id, source).is_some_and(|group| group.survives_deaths);
+                let others = self.groups.leave(&id, source);
+                let is_elsewhere = others.is_none() && comes_from_elsewhere;
+                others.into_iter().for_each(|others| self.note_leaver(source, &id, survives_deaths, &others));
                 is_elsewhere.then(|| self.groups.note_left(&id, source));
                 self.go_on_without(now, &id, source);
             }

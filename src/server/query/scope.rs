@@ -55,6 +55,8 @@ impl Scope {
             // Both styles together are a mistake.
             (Some(_), Some(_)) => Err(Status::ERR_BAD_PARAM),
             (Some(_), None) if rank.is_some() => Err(Status::ERR_BAD_PARAM),
+            (Some(Value::Proc(proc)), None) if proc.namespace.is_nobodys() => Err(Status::ERR_BAD_PARAM),
+            (None, Some(Value::ProcNamespace(namespace))) if namespace.is_nobodys() => Err(Status::ERR_BAD_PARAM),
             (Some(Value::Proc(proc)), None) => scope(proc.namespace.clone(), proc.rank),
             (None, Some(Value::ProcNamespace(namespace))) => scope(namespace.clone(), rank_of(rank)?),
             (None, Some(namespace)) => {

@@ -99,6 +99,18 @@ fn the_server_of_a_leaver_gives_its_part_in_the_end_when_it_is_asked_and_once() 
     }
 }
 
+/// Clients of OpenPMIx leave by an event of their own.
+#[test]
+fn who_leaves_by_an_event_is_a_leaver_too() {
+    let ((mut here, here_peers), (mut there, there_peers)) = (server_of(&[0]), server_of(&[2]));
+    assert_eq!(ends_group(&here.request(here_peers[0], destruct())).len(), 1);
+    let info = vec![Info::new(key("pmix.evproc"), proc(2)), Info::new(key("pmix.grp.id"), "g")];
+    let (status, range) = (Status::GROUP_LEFT, range::RANGE_SESSION);
+    let left = goes_up(&there.request(there_peers[0], Request::Notify(Notify { status, range, info })));
+    let question = goes_up(&here.host(HostCall::NotifyEvent(left)));
+    assert_eq!(ends_group(&there.host(HostCall::NotifyEvent(question))).len(), 1);
+}
+
 #[test]
 fn who_hears_of_the_leave_before_its_own_members_have_come_asks_when_they_have() {
     let ((mut here, here_peers), (mut there, there_peers)) = (server_of(&[0, 1]), server_of(&[2]));
