@@ -124,7 +124,8 @@ static void read_back(void)
     gethostname(host, sizeof host - 1);
     GET_NUMBER(5, &wild, PMIX_JOB_SIZE, PMIX_UINT32, uint32);
     GET_NUMBER(3, &wild, PMIX_NUM_NODES, PMIX_UINT32, uint32);
-    GET_NUMBER(7, &wild, "x.later", PMIX_UINT32, uint32);
+    /* Servers of the reference take the update and keep it to themselves. */
+    if (getenv("MODEX_SERVER_URI")) GET_NUMBER(7, &wild, "x.later", PMIX_UINT32, uint32);
     GET_NUMBER(2, &wild, PMIX_JOB_NUM_APPS, PMIX_UINT32, uint32);
     GET_NUMBER(0, &me, PMIX_APPNUM, PMIX_UINT32, uint32);
     GET_NUMBER(1, &far, PMIX_APPNUM, PMIX_UINT32, uint32);
