@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use modex::gds::AsStatus;
 use modex::keys::{TypedKey, marker};
-use modex::types::{DataType, Info, Key, Namespace, ProcId, Rank, Scope, Status, Value};
+use modex::types::{DataType, Info, InfoFlags, Key, Namespace, ProcId, Rank, Scope, Status, Value};
 use modex::{FenceOptions, GetError, GetOptions, keys};
 use support::{TestServer, description, namespace, proc};
 
@@ -70,6 +70,68 @@ fn optional_and_immediate_do_not_wait_and_a_timeout_ends_waiting() {
     }
     let late = client.get_value(&peer, "endpoint", &GetOptions::new().timeout(Duration::from_secs(1))).unwrap_err();
     assert_eq!(late.status(), Status::ERR_TIMEOUT, "{late}");
+}
+
+/// A directive that nobody knows was passed over even where the caller said that it must be honoured, and the value found as
+/// without it. Nobody is asked: nothing behind this process knows more.
+#[test]
+fn a_required_directive_that_nobody_knows_is_not_supported() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    let job = ProcId::new(namespace("job"), Rank::Wildcard);
+    let with = |flags: InfoFlags| {
+        let unknown = Info { flags: flags.bits(), ..Info::new(Key::new("vendor.thing").unwrap(), true) };
+        client.get_value(&job, keys::JOB_SIZE.name(), &GetOptions::new().info(unknown)).map(|value| value.as_u64())
+    };
+    assert_eq!(with(InfoFlags::empty()), Ok(Some(1)));
+    let refused = with(InfoFlags::REQUIRED).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED, "{refused}");
+    drop(node);
+    assert_eq!(with(InfoFlags::REQUIRED).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+}
+
+/// Two realms in one Get were a mistake here, and OpenPMIx 4.2.2 answers. Who reads the segment, who asks the server, and the
+/// server's own process agree on which of them counts: session, node, application, job.
+#[test]
+fn of_several_realms_in_one_get_one_counts() {
+    const KEY: &str = keys::MAX_PROCS.name();
+    let node = TestServer::local();
+    let number = |key: &'static str, value: u32| Info::new(Key::from_static(key), value);
+    let array = |key: &'static str, entries: Vec<Info>| Info::new(Key::from_static(key), Value::info_array(entries));
+    let name = Info::new(Key::from_static(keys::HOSTNAME.name()), "node0");
+    let mut told = description(1, &[("node0", "0")]);
+    told.extend([
+        number(KEY, 10),
+        array(keys::SESSION_INFO_ARRAY.name(), vec![number(keys::SESSION_ID.name(), 7), number(KEY, 100)]),
+        array(keys::APP_INFO_ARRAY.name(), vec![number(keys::APPNUM.name(), 0), number(KEY, 5)]),
+        array(keys::NODE_INFO_ARRAY.name(), vec![name, number(KEY, 3)]),
+    ]);
+    node.server.register_namespace(&namespace("job"), 1, told).unwrap();
+    node.register_client("job", 0);
+    let (reader, asker) = (node.connect("job", 0), node.connect_over_tcp("job", 0));
+    let realms = [keys::SESSION_INFO, keys::NODE_INFO, keys::APP_INFO, keys::JOB_INFO].map(|key| key.name());
+    for (position, expected) in [100, 3, 5, 10].into_iter().enumerate() {
+        for other in &realms[position..] {
+            for both in [[realms[position], other], [other, realms[position]]] {
+                let flags = both.map(|key| Info::new(Key::new(key).unwrap(), true));
+                let options = flags.iter().cloned().fold(GetOptions::new(), GetOptions::info);
+                for rank in [Rank::from(0), Rank::Wildcard] {
+                    let proc = ProcId::new(namespace("job"), rank);
+                    for client in [&reader, &asker] {
+                        let found = client.get_value(&proc, KEY, &options).unwrap();
+                        assert_eq!(found.as_u64(), Some(expected), "{both:?} of {rank}");
+                    }
+                    let found = node.server.get(&proc, Some(&Key::from_static(KEY)), flags.to_vec()).unwrap();
+                    assert_eq!(
+                        found.first().and_then(|kval| kval.value.as_u64()),
+                        Some(expected),
+                        "{both:?} of {rank}"
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// Both hung: a commit of nothing never left the process, and a Get of a key that nobody puts waits for the first commit.

@@ -1,27 +1,19 @@
 //! Groups of processes of one node, between real sockets and, where one is to die, real processes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/groups.rs"]
+mod common;
 mod support;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
+use common::{everybody, hearing, info, job};
 use modex::events::Event;
 use modex::gds::AsStatus;
-use modex::types::{Info, Key, ProcId, Query, Rank, Scope, Status, Text, Value};
-use modex::{Capabilities, Client, FenceOptions, GetError, GetOptions, GroupError, Host, Responder, keys};
+use modex::types::{Info, Namespace, ProcId, Rank, Status, Value};
+use modex::{Capabilities, Client, FenceOptions, GetOptions, GroupError, Host, Responder, keys};
 use support::{TestServer, namespace, proc, role};
-
-fn info(key: &str, value: impl Into<Value>) -> Info {
-    Info::new(Key::new(key.to_owned()).unwrap(), value)
-}
-
-fn job(size: u32) -> (TestServer, Vec<Arc<Client>>) {
-    let node = TestServer::local();
-    node.register_local_job("job", size);
-    let clients = (0..size).map(|rank| Arc::new(node.connect("job", rank))).collect();
-    (node, clients)
-}
 
 /// Has a client answer every invitation from inside its handler; what came of each goes to the receiver.
 fn answering(client: &Arc<Client>, is_accepted: bool) -> mpsc::Receiver<Result<Vec<ProcId>, Status>> {
@@ -45,27 +37,6 @@ fn answering(client: &Arc<Client>, is_accepted: bool) -> mpsc::Receiver<Result<V
     };
     client.register_event_handler(&[Status::GROUP_INVITED], &[], handler).unwrap();
     end
-}
-
-/// Codes of these that a client hears of, with whom they are about.
-fn hearing(client: &Client, codes: &[Status]) -> mpsc::Receiver<(Status, Option<ProcId>)> {
-    let (tell, heard) = mpsc::channel();
-    let tell = Mutex::new(tell);
-    let handler = move |call: modex::EventCall| {
-        let affected = call.info.iter().find(|info| info.key.as_str() == keys::EVENT_AFFECTED_PROC.name());
-        let affected = affected.and_then(|info| match &info.value {
-            Value::Proc(proc) => Some((**proc).clone()),
-            _ => None,
-        });
-        tell.lock().unwrap().send((call.status, affected)).unwrap();
-        call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
-    };
-    client.register_event_handler(codes, &[], handler).unwrap();
-    heard
-}
-
-fn everybody(size: u32) -> Vec<ProcId> {
-    (0..size).map(|rank| proc("job", rank)).collect()
 }
 
 #[test]
@@ -208,6 +179,9 @@ fn an_invitation_to_nobody_is_a_mistake_and_one_to_oneself_a_group() {
     let (_node, clients) = job(1);
     let error = clients[0].group_invite("g", Vec::new(), Vec::new()).unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+    let unfilled = ProcId { namespace: Namespace::in_value(b"").unwrap(), rank: Rank::from(0) };
+    let error = clients[0].group_invite("g", vec![proc("job", 0), unfilled], Vec::new()).unwrap_err();
+    assert_eq!(error.status(), Status::ERR_BAD_PARAM, "it waited for an answer of nobody");
     let stranger = ProcId { namespace: namespace("nobody's"), rank: Rank::Wildcard };
     let error = clients[0].group_invite("g", vec![stranger], Vec::new()).unwrap_err();
     assert!(matches!(error, GroupError::UnknownJob { .. }), "{error}");
@@ -303,102 +277,6 @@ fn leaders_who_do_not_know_each_other_and_whom_they_add_form_a_group() {
             });
         }
     });
-}
-
-/// Without a fence, and told apart by the group.
-#[test]
-fn members_read_each_others_own_numbers_and_the_groups_by_its_name() {
-    let (_node, clients) = job(2);
-    for (group, first) in [("g", 10), ("h", 20)] {
-        thread::scope(|scope| {
-            for (number, client) in (first..).zip(&clients) {
-                let own = info(keys::GROUP_LOCAL_CID.name(), Value::Size(number));
-                let wish = info(keys::GROUP_ASSIGN_CONTEXT_ID.name(), true);
-                scope.spawn(move || client.group_construct(group, everybody(2), vec![own, wish]).unwrap());
-            }
-        });
-    }
-    for client in &clients {
-        for (group, first) in [("g", 10), ("h", 20)] {
-            let named = || GetOptions::new().info(info(keys::GROUP_ID.name(), group));
-            for rank in 0..2 {
-                let number = client.get_value(&proc("job", rank), keys::GROUP_LOCAL_CID.name(), &named()).unwrap();
-                assert_eq!(number.as_u64(), Some(first + u64::from(rank)), "{group}");
-            }
-            let number = client.get_value(client.proc(), keys::GROUP_CONTEXT_ID.name(), &named()).unwrap();
-            assert_eq!(number.as_u64(), Some(if group == "g" { 1 } else { 2 }));
-        }
-        let names = client.get_value(&proc("job", 1), keys::GROUP_NAMES.name(), &GetOptions::new()).unwrap();
-        assert_eq!(names.into_value().unwrap(), texts(&["g", "h"]));
-    }
-    clients[1].group_leave("h", Vec::new()).unwrap();
-    let names = clients[0].get_value(&proc("job", 1), keys::GROUP_NAMES.name(), &GetOptions::new()).unwrap();
-    assert_eq!(names.into_value().unwrap(), texts(&["g"]), "asked again, not remembered");
-}
-
-/// Who that is, the server says each time; what is found is the member's own.
-#[test]
-fn a_member_is_read_by_its_rank_in_the_group() {
-    let (_node, clients) = job(3);
-    let order = [2, 0, 1].map(|rank| proc("job", rank)).to_vec();
-    thread::scope(|scope| {
-        for (port, client) in (70_u32..).zip(&clients) {
-            let order = order.clone();
-            scope.spawn(move || {
-                client.put(Scope::Global, "port", port).unwrap();
-                client.commit().unwrap();
-                client.group_construct("g", order, Vec::new()).unwrap();
-            });
-        }
-    });
-    let in_group = |rank: Rank| ProcId { namespace: namespace("g"), rank };
-    let client = &clients[0];
-    let members = client.group_construct("alone", vec![proc("job", 0)], Vec::new()).unwrap().results.members;
-    let read = |proc: &ProcId, key: &str| {
-        let waits = client.get_value(proc, key, &GetOptions::new()).map(|value| value.as_u64());
-        let (tell, told) = mpsc::channel();
-        let callback = move |result: Result<Value, GetError>| tell.send(result).unwrap();
-        client.get_nb(proc, key, &GetOptions::new(), callback).unwrap();
-        let told = told.recv().unwrap().map(|value| value.as_u64());
-        assert_eq!(waits.clone().map_err(|error| error.status()), told.map_err(|error| error.status()));
-        waits.map_err(|error| error.status())
-    };
-    assert_eq!(members, [proc("job", 0)]);
-    let alone = ProcId { namespace: namespace("alone"), rank: Rank::Wildcard };
-    assert_eq!(read(&alone, "port"), Ok(Some(70)), "all of it is one process");
-    let ranks = formed_order(client);
-    for (rank, member) in (0_u32..).zip(&ranks) {
-        let port = 70 + u64::from(member.rank.process().unwrap());
-        assert_eq!(read(&in_group(Rank::from(rank)), "port"), Ok(Some(port)));
-        let rank_in_job = read(&in_group(Rank::from(rank)), keys::RANK.name());
-        assert_eq!(rank_in_job, Ok(Some(port - 70)), "what the job's description says of it");
-    }
-    assert_eq!(read(&in_group(Rank::Wildcard), "port"), Err(Status::ERR_BAD_PARAM), "three processes");
-    assert_eq!(read(&in_group(Rank::from(3)), "port"), Err(Status::ERR_NOT_FOUND));
-
-    let heard = hearing(client, &[Status::GROUP_LEFT]);
-    clients[1].group_leave("g", Vec::new()).unwrap();
-    heard.recv().unwrap();
-    let left: Vec<_> = ranks.iter().filter(|member| **member != proc("job", 1)).collect();
-    for (rank, member) in (0_u32..).zip(left) {
-        let port = 70 + u64::from(member.rank.process().unwrap());
-        assert_eq!(read(&in_group(Rank::from(rank)), "port"), Ok(Some(port)), "those who are left");
-    }
-}
-
-/// The members of `g` in the order of their ranks in it.
-fn formed_order(client: &Client) -> Vec<ProcId> {
-    let of_group = vec![info(keys::GROUP_ID.name(), "g")];
-    let query = Query { keys: vec![Text::from(keys::QUERY_GROUP_MEMBERSHIP.name())], qualifiers: of_group };
-    let answer = client.query(vec![query]).unwrap().results;
-    let [Info { value: Value::DataArray(members), .. }] = answer.as_slice() else { panic!("{answer:?}") };
-    let proc = |value: &Value| if let Value::Proc(proc) = value { (**proc).clone() } else { panic!("{value:?}") };
-    members.elements.iter().map(proc).collect()
-}
-
-fn texts(texts: &[&str]) -> Value {
-    let elements = texts.iter().map(|text| Value::from(*text)).collect();
-    Value::DataArray(Box::new(modex::types::DataArray { element_type: modex::types::DataType::String, elements }))
 }
 
 /// Plays a role in a child; nothing in the parent.

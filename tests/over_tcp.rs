@@ -5,8 +5,9 @@
 
 mod support;
 
-use modex::types::{ProcId, Rank, Scope, Value};
-use modex::{Client, ConnectError, FenceOptions, GetError, GetOptions, LocalHost};
+use modex::gds::AsStatus;
+use modex::types::{ProcId, Rank, Scope, Status, Value};
+use modex::{Client, ConnectError, FenceOptions, GetError, GetOptions, LocalHost, keys};
 use support::{TestServer, description, namespace, proc};
 
 #[test]
@@ -95,4 +96,42 @@ fn an_unknown_process_is_refused_over_tcp_too() {
     let node = two_nodes();
     let error = Client::builder().env(environment_elsewhere(&node, 4)).connect().unwrap_err();
     assert!(matches!(error, ConnectError::ServerUnreachable { .. } | ConnectError::Refused { .. }), "{error}");
+}
+
+/// A refresh of a key that another job's process has never put threw away all that was kept of that job: what had been here
+/// before was not found any more by who asks nobody (`PMIX_OPTIONAL`).
+#[test]
+fn a_refresh_that_finds_nothing_leaves_the_rest_of_another_job() {
+    let node = TestServer::local();
+    for name in ["job", "other"] {
+        node.register_local_job(name, 2);
+    }
+    let peer = node.connect("other", 1);
+    peer.put(Scope::Global, "here", 1_u32).unwrap();
+    peer.commit().unwrap();
+    let client = node.connect_over_tcp("job", 0);
+    let whole = ProcId::new(namespace("other"), Rank::Wildcard);
+    let kept = [(&proc("other", 1), "here", 1), (&whole, keys::JOB_SIZE.name(), 2)];
+    let (immediate, optional) = (GetOptions::new().immediate(), GetOptions::new().optional());
+    for (proc, key, value) in kept {
+        assert_eq!(client.get_value(proc, key, &immediate).unwrap().as_u64(), Some(value));
+    }
+    for rank in [0, 1] {
+        let missing = client.get_value(&proc("other", rank), "never", &immediate.clone().refresh()).unwrap_err();
+        assert_eq!(missing.status(), Status::ERR_NOT_FOUND, "{missing}");
+    }
+    for (proc, key, value) in kept {
+        assert_eq!(client.get_value(proc, key, &optional).unwrap().as_u64(), Some(value), "{key}");
+    }
+    // Of a job that has taken the name, a value that is gone is not told again, and neither is the old description.
+    node.server.deregister_namespace(&namespace("other")).unwrap();
+    node.register_local_job("other", 1);
+    for (proc, key, _) in kept {
+        let gone = client.get_value(proc, key, &optional);
+        assert!(gone.is_ok(), "who asks nobody hears of nothing: {gone:?}");
+    }
+    let missing = client.get_value(&proc("other", 1), "here", &immediate.refresh()).unwrap_err();
+    assert_eq!(missing.status(), Status::ERR_NOT_FOUND, "{missing}");
+    let missing = client.get_value(&proc("other", 1), "here", &optional).unwrap_err();
+    assert_eq!(missing.status(), Status::ERR_NOT_FOUND, "{missing}");
 }

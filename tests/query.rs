@@ -218,6 +218,50 @@ fn who_runs_on_other_nodes_is_got_queried_and_resolved_alike() {
     }
 }
 
+/// A host may tell who is on a node in runs, which registration takes: whoever asked who is there was told of nobody in them.
+#[test]
+fn peers_that_are_told_in_runs_are_all_of_them() {
+    let node = TestServer::local();
+    let text = |key: &'static str, value: &str| Info::new(Key::from_static(key), value);
+    let told = [("node0", "0-3,5"), ("node1", "4")].map(|(name, peers)| {
+        let entries = vec![text(keys::HOSTNAME.name(), name), text(keys::LOCAL_PEERS.name(), peers)];
+        Info::new(Key::from_static(keys::NODE_INFO_ARRAY.name()), Value::info_array(entries))
+    });
+    let size = Info::new(Key::from_static(keys::JOB_SIZE.name()), 6_u32);
+    let described: Vec<Info> = std::iter::once(size).chain(told).collect();
+    node.server.register_namespace(&namespace("job"), 1, described).unwrap();
+    node.register_client("job", 0);
+    let (near, far) = (node.connect("job", 0), node.connect_over_tcp("job", 0));
+    for client in [&near, &far] {
+        let there = |name| client.resolve_peers(Some(name), Some(&namespace("job"))).unwrap();
+        assert_eq!(there("node0"), [0, 1, 2, 3, 5].map(|rank| proc("job", rank)));
+        assert_eq!(there("node1"), [proc("job", 4)]);
+    }
+}
+
+/// All of it was not found, though the host had told of each process where it is.
+#[test]
+fn where_each_process_says_it_is_is_resolved_without_maps() {
+    let node = TestServer::start("n0", LocalHost);
+    let process = |(rank, name): (u32, &str)| {
+        let entries = vec![info(keys::RANK.name(), Rank::from(rank)), info(keys::HOSTNAME.name(), name)];
+        info(keys::PROC_INFO_ARRAY.name(), Value::info_array(entries))
+    };
+    let mut told = vec![info(keys::JOB_SIZE.name(), 3_u32)];
+    told.extend([(0, "n0"), (2, "n0")].map(process));
+    node.server.register_namespace(&namespace("job"), 2, told).unwrap();
+    node.server.register_namespace(&namespace("job"), 2, vec![process((1, "n1"))]).unwrap();
+    node.register_client("job", 0);
+    for client in [node.connect("job", 0), node.connect_over_tcp("job", 0)] {
+        let job = namespace("job");
+        assert_eq!(client.resolve_peers(Some("n0"), Some(&job)).unwrap(), [proc("job", 0), proc("job", 2)]);
+        assert_eq!(client.resolve_peers(Some("n1"), Some(&job)).unwrap(), [proc("job", 1)]);
+        assert_eq!(client.resolve_nodes(Some(&job)).unwrap(), Text::from("n0,n1"));
+        client.finalize().unwrap();
+        node.register_client("job", 0);
+    }
+}
+
 /// What follows from the topology.
 const FOLLOWING: [&str; 7] = [
     keys::HWLOC_XML_V2.name(),

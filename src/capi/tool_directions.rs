@@ -113,7 +113,8 @@ impl Directives {
 
 fn namespace_of(value: &Value) -> Result<Namespace, Failure> {
     match value {
-        Value::ProcNamespace(namespace) => Ok(namespace.clone()),
+        Value::ProcNamespace(namespace) if !namespace.is_nobodys() => Ok(namespace.clone()),
+        Value::ProcNamespace(_) => Err(BAD),
         value => Namespace::new(value.as_str().ok_or(BAD)?).map_err(|_| BAD),
     }
 }
@@ -127,3 +128,23 @@ fn rank_of(value: &Value) -> Result<Rank, Failure> {
 }
 
 const BAD: Failure = Failure(Status::ERR_BAD_PARAM);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Key;
+
+    #[test]
+    fn a_name_that_is_empty_is_none_however_it_is_told() {
+        // As an element of its own (PMIX_PROC_NSPACE) an empty namespace was taken for the name of a tool or of a server.
+        let told = [Value::ProcNamespace(Namespace::in_value(b"").unwrap()), Value::from("")];
+        for (key, value) in
+            [keys::TOOL_NSPACE, keys::SERVER_NSPACE].into_iter().flat_map(|key| told.clone().map(|value| (key, value)))
+        {
+            let refused = Directives::read(&[Info::new(Key::from_static(key.name()), value.clone())]);
+            assert!(refused.is_err_and(|failure| failure.0 == Status::ERR_BAD_PARAM), "{} {value:?}", key.name());
+        }
+        let named = Value::ProcNamespace(Namespace::new("tool").unwrap());
+        assert!(Directives::read(&[Info::new(Key::from_static(keys::TOOL_NSPACE.name()), named)]).is_ok());
+    }
+}

@@ -63,7 +63,7 @@ impl Cache {
         Self { limits, entries: BTreeMap::new(), by_age: BTreeMap::new(), size_bytes: 0, last: 0 }
     }
 
-    /// Takes the data of a reply. Within it, too, later values replace earlier ones.
+    /// Takes the data of a reply. Within it, too, later values replace earlier ones, and an undefined one none.
     pub fn receive(&mut self, data: &[RankData]) {
         for of in data {
             for entry in &of.entries {
@@ -78,10 +78,13 @@ impl Cache {
         }
     }
 
-    /// Takes one value. Returns whether it is cached: a value larger than the cache is not, and what it would have
-    /// replaced is forgotten all the same, because it is out of date.
+    /// Takes one value. Returns whether it is cached: an undefined one, or one larger than the cache, is not, and what it
+    /// would have replaced is forgotten all the same, because it is out of date.
     pub fn insert(&mut self, proc: &ProcId, key: &Key, value: &Value) -> bool {
         self.remove(proc, key);
+        if *value == Value::Undefined {
+            return false;
+        }
         let Some(size_bytes) = footprint(value).map(|size| size.saturating_add(key.as_str().len())) else {
             return false;
         };
@@ -183,6 +186,17 @@ mod tests {
         assert_eq!(cache.entry_count(), 1);
         cache.insert(&proc(1), &key("k"), &Value::Uint32(3));
         assert_eq!(**cache.find(&proc(1), "k").unwrap(), Value::Uint32(3));
+    }
+
+    #[test]
+    fn an_undefined_value_leaves_nothing() {
+        let mut cache = Cache::new(CacheLimits::default());
+        for name in ["k", "other"] {
+            cache.insert(&proc(1), &key(name), &Value::Uint32(1));
+        }
+        let nothing = Kval { key: key("k"), value: Value::Undefined };
+        cache.receive(&[RankData { proc: proc(1), entries: vec![nothing] }]);
+        assert!(cache.find(&proc(1), "k").is_none() && cache.find(&proc(1), "other").is_some());
     }
 
     #[test]

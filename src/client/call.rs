@@ -152,6 +152,7 @@ impl AsStatus for CallError {
             Self::WrongReply { .. } => Status::ERR_COMM_FAILURE,
             Self::NotSendable { reason: Unsendable::TooLarge { .. }, .. } => Status::ERR_INVALID_VAL_LENGTH,
             Self::NotSendable { reason: Unsendable::NoForm, .. } => Status::ERR_NOT_SUPPORTED,
+            Self::NotSendable { reason: Unsendable::Nobody, .. } => Status::ERR_BAD_PARAM,
             Self::TooManyCalls { .. } => Status::ERR_OUT_OF_RESOURCE,
         }
     }
@@ -172,6 +173,9 @@ pub enum Unsendable {
     /// The encoding of the connection has no form for a value in it.
     #[error("it holds a value of a type that this release does not know; use an older type")]
     NoForm,
+    /// A process in it has an empty namespace, as one that nobody has filled in.
+    #[error("it names a process with an empty namespace, which is nobody; name the process, or none")]
+    Nobody,
 }
 
 /// How a connection ended.
@@ -218,7 +222,8 @@ pub enum Input {
 pub enum Output {
     /// Send a request.
     Send(Tag, Request),
-    /// Data of a reply that belong into the [`Cache`](super::Cache). Always before the calls they complete.
+    /// Data of a reply that belong into the [`Cache`](super::Cache). Always before the calls they complete. An undefined
+    /// value says that there is none any more.
     Received(Arc<[RankData]>),
     /// What is kept of another job may be of the past: its server was asked what holds now. Always before the data of the
     /// answer.

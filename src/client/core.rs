@@ -9,7 +9,7 @@ use super::gets::{Gets, Placement};
 use super::resolve::{GetRequest, is_of_sets};
 use super::tags::Tags;
 use crate::proto::{Collective, Command, Get, RankData, Reply, Request, Tag};
-use crate::types::{Kval, Namespace, ProcId, Rank, Status, Text, Time};
+use crate::types::{Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 /// The client core: calls in, requests out, replies in, results out. See the module for its invariants.
 ///
@@ -214,6 +214,10 @@ impl Client {
     /// Sends a request that belongs to one call.
     fn ask(&mut self, id: CallId, request: Request, shape: Shape, deadline: Option<Time>) {
         let command = request.command();
+        if request.names_nobody() {
+            let error = CallError::NotSendable { command, reason: Unsendable::Nobody };
+            return self.outputs.push_back(Output::Done(id, Err(error)));
+        }
         let tag = self.send(request, shape, Some(id));
         self.accept(id, command, deadline, Some(tag));
     }
@@ -272,9 +276,7 @@ impl Client {
 
     fn answer_gets(&mut self, tag: Tag, answer: Result<Arc<[RankData]>, CallError>) {
         let Some((sent, held_back)) = self.gets.end(tag) else { return };
-        if self.brings_anew(&sent.request, &answer) {
-            self.outputs.push_back(Output::Forget(sent.request.proc.namespace.clone()));
-        }
+        self.outputs.extend(self.out_of_date(&sent.request, &answer));
         if let Ok(data) = &answer
             && !data.is_empty()
             && sent.request.directives.is_unqualified()
@@ -298,15 +300,23 @@ impl Client {
         }
     }
 
-    /// Whether an answer says what holds now of another job, and not beside what was told of it before: who has its name may
-    /// be another one. What a server told of the own job when it started it does not tell again.
-    fn brings_anew(&self, request: &GetRequest, answer: &Result<Arc<[RankData]>, CallError>) -> bool {
-        let is_word = match answer {
-            Ok(_) => true,
-            Err(CallError::Refused { status, .. }) => *status == Status::ERR_NOT_FOUND,
-            Err(_) => false,
-        };
-        request.directives.refresh && request.proc.namespace != self.own.namespace && is_word
+    /// What an answer shows to be of the past, where it was asked what holds now of another job. What it brings does not
+    /// belong beside what was told of that job before: who has its name may be another one. That there is no such value
+    /// says so of this value alone. What a server told of the own job when it started it does not tell again.
+    fn out_of_date(&self, request: &GetRequest, answer: &Result<Arc<[RankData]>, CallError>) -> Option<Output> {
+        let GetRequest { proc, key, directives, .. } = request;
+        if !directives.refresh || proc.namespace == self.own.namespace {
+            return None;
+        }
+        match (answer, key) {
+            (Err(CallError::Refused { status, .. }), _) if *status != Status::ERR_NOT_FOUND => None,
+            (Err(CallError::Refused { .. }), Some(key)) if directives.is_unqualified() => {
+                let nothing = Kval { key: key.clone(), value: Value::Undefined };
+                Some(Output::Received([RankData { proc: proc.clone(), entries: vec![nothing] }].into()))
+            }
+            (Ok(_) | Err(CallError::Refused { .. }), _) => Some(Output::Forget(proc.namespace.clone())),
+            (Err(_), _) => None,
+        }
     }
 
     fn lose(&mut self, reason: LossReason) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::attribute;
 pub use crate::gds::RealmName as RealmDirective;
 use crate::gds::{AsStatus, RealmQualifiers, RealmRequest, qualified};
+use crate::proto::Get;
 use crate::types::{Info, Key, Scope, Status, Value};
 
 /// Directives of a Get.
@@ -38,8 +39,8 @@ pub struct GetDirectives {
     pub pointer_values: bool,
     /// Fill the caller's storage.
     pub static_values: bool,
-    /// What the server must be told: everything but the entries that are honoured here alone. Unknown entries,
-    /// required or not, are among them unchanged.
+    /// What the server must be told: everything but the entries that are honoured here alone. Unknown entries are among
+    /// them unchanged.
     pub upward: Vec<Info>,
 }
 
@@ -78,23 +79,34 @@ pub enum DirectiveError {
         /// The other.
         second: &'static str,
     },
+    /// A directive is marked as required, and neither this library nor its servers know it.
+    #[error("directive {key:?} is required, but nothing here honours it; leave it out or do not mark it as required")]
+    NotSupported {
+        /// The directive.
+        key: Key,
+    },
 }
 
 impl AsStatus for DirectiveError {
     fn status(&self) -> Status {
         match self {
             Self::WrongValue { .. } | Self::Conflict { .. } => Status::ERR_BAD_PARAM,
+            Self::NotSupported { .. } => Status::ERR_NOT_SUPPORTED,
         }
     }
 }
 
 impl GetDirectives {
-    /// Reads the directives of a Get. Unknown entries are kept for the server, which is the one to refuse required
-    /// ones.
+    /// Reads the directives of a Get. Unknown entries are kept for the server, but for required ones: none is to be had
+    /// that honours them, as servers tell their hosts none of a Get's directives.
     ///
     /// # Errors
-    /// [`DirectiveError`] for a known directive with an impossible value, and for two realms at once.
+    /// [`DirectiveError`] for a known directive with an impossible value, for pointer and static values at once, and for
+    /// a required directive that nobody knows.
     pub fn parse(infos: &[Info]) -> Result<Self, DirectiveError> {
+        if let Some(info) = Get::unmet(infos) {
+            return Err(DirectiveError::NotSupported { key: info.key.clone() });
+        }
         let mut directives = Self { qualifiers: qualified::qualifiers(infos), ..Self::default() };
         for info in infos {
             match directives.apply(info)? {
@@ -104,6 +116,7 @@ impl GetDirectives {
                 Honoured::UpwardFirst => directives.upward.insert(0, info.clone()),
             }
         }
+        directives.name_one_realm();
         if directives.pointer_values && directives.static_values {
             return Err(DirectiveError::Conflict {
                 first: attribute::POINTER_VALUES,
@@ -124,12 +137,12 @@ impl GetDirectives {
             attribute::TIMEOUT => self.timeout = timeout(info)?,
             attribute::DATA_SCOPE => self.scope = scope(info)?,
             attribute::SESSION_INFO => {
-                self.set_realm(RealmDirective::Session, info)?;
+                self.add_realm(RealmDirective::Session, info)?;
                 return Ok(Honoured::UpwardFirst);
             }
-            attribute::JOB_INFO => self.set_realm(RealmDirective::Job, info)?,
-            attribute::APP_INFO => self.set_realm(RealmDirective::App, info)?,
-            attribute::NODE_INFO => self.set_realm(RealmDirective::Node, info)?,
+            attribute::JOB_INFO => self.add_realm(RealmDirective::Job, info)?,
+            attribute::APP_INFO => self.add_realm(RealmDirective::App, info)?,
+            attribute::NODE_INFO => self.add_realm(RealmDirective::Node, info)?,
             attribute::HOSTNAME => self.hostname = Some(text(info)?),
             attribute::NODE_ID => self.node_id = Some(number(info)?),
             attribute::APP_NUMBER => self.app_number = Some(number(info)?),
@@ -139,15 +152,21 @@ impl GetDirectives {
         Ok(Honoured::Upward)
     }
 
-    fn set_realm(&mut self, realm: RealmDirective, info: &Info) -> Result<(), DirectiveError> {
-        if !flag(info)? {
-            return Ok(());
+    fn add_realm(&mut self, realm: RealmDirective, info: &Info) -> Result<(), DirectiveError> {
+        if flag(info)? {
+            self.realm = self.realm.beside(realm);
         }
-        if self.realm != RealmDirective::Default && self.realm != realm {
-            return Err(DirectiveError::Conflict { first: directive_of(self.realm), second: directive_of(realm) });
-        }
-        self.realm = realm;
         Ok(())
+    }
+
+    /// Leaves out the realms that do not count: servers of the reference go by the order of several.
+    fn name_one_realm(&mut self) {
+        let named = directive_of(self.realm);
+        self.upward.retain(|info| {
+            let key = info.key.as_str();
+            let is_named = key == named && info.value.as_bool() == Some(true);
+            is_named || !RealmDirective::PRECEDENCE.into_iter().any(|realm| directive_of(realm) == key)
+        });
     }
 
     /// The realm in the datastore's terms.

@@ -294,7 +294,10 @@ fn targets(info: &[Info]) -> impl Iterator<Item = &ProcId> {
 
 fn members_in(info: &[Info]) -> Option<Vec<ProcId>> {
     let Some(Value::DataArray(array)) = find(info, keys::GROUP_MEMBERSHIP.name()) else { return None };
-    let member = |value: &Value| if let Value::Proc(proc) = value { Some((**proc).clone()) } else { None };
+    let member = |value: &Value| match value {
+        Value::Proc(proc) if !proc.namespace.is_nobodys() => Some((**proc).clone()),
+        _ => None,
+    };
     array.elements.iter().map(member).collect()
 }
 
@@ -324,6 +327,19 @@ mod tests {
 
     fn of(id: &str) -> [Info; 1] {
         [Info::new(Key::from_static(keys::GROUP_ID.name()), id)]
+    }
+
+    #[test]
+    fn nobody_is_a_member() {
+        // A list with a place that nobody has filled in was a group with a process of a job whose name is empty.
+        let acceptance = Acceptance { id: Text::from("g"), own: proc(1), servers: servers(), leader: Some(proc(0)) };
+        let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..proc(2) };
+        let hear = |members: &[ProcId]| {
+            let info = description(members, None);
+            acceptance.hear(Status::GROUP_CONSTRUCT_COMPLETE, Some(&proc(0)), &info)
+        };
+        assert!(matches!(hear(&[proc(0), proc(1)]), Some(Construction::Formed { .. })));
+        assert_eq!(hear(&[proc(0), proc(1), nobody]), None, "no word about a group");
     }
 
     #[test]

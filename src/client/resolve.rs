@@ -29,6 +29,9 @@ pub enum Refusal {
     /// Everything about nobody in particular.
     #[error("a get without a key needs a process; name one by namespace and rank")]
     EverythingOfNobody,
+    /// A process that nobody has filled in.
+    #[error("a process with an empty namespace is nobody; name its namespace, or no process")]
+    Nobody,
     /// Everything about a whole job, or about an unknown process.
     #[error("a get without a key needs one process, not rank {rank}")]
     EverythingOfRank {
@@ -55,6 +58,7 @@ impl AsStatus for Refusal {
     fn status(&self) -> Status {
         match self {
             Self::EverythingOfNobody
+            | Self::Nobody
             | Self::EverythingOfRank { .. }
             | Self::NoSuchRank { .. }
             | Self::SeveralMembers { .. } => Status::ERR_BAD_PARAM,
@@ -84,6 +88,9 @@ impl GetRequest {
             }
             return Ok(request.aimed_by_realm(own));
         };
+        if proc.namespace.is_nobodys() {
+            return Err(Refusal::Nobody);
+        }
         let rank = proc.rank;
         // The reference answers "my rank" to the invalid rank: a process that does not know its rank asks that way.
         let is_about_self = key.as_ref().is_some_and(|key| is_about_self(key.as_str(), &proc, own));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::gds::AsStatus;
-use crate::proto::{Abort, Command, Commit, Get, RankData, Reply, Request, Tag};
-use crate::types::{Info, InfoFlags, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
+use crate::proto::{self, Abort, Collective, Command, Commit, Get, RankData, Reply, Request, Tag};
+use crate::types::{Info, InfoFlags, Key, Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 fn proc(rank: impl Into<Rank>) -> ProcId {
     ProcId::new(Namespace::new("job").unwrap(), rank)

@@ -104,6 +104,18 @@ pub enum RealmName {
     Node,
 }
 
+impl RealmName {
+    /// Of several in one Get the first of these counts: who names a job and a part of it means the part. The standard has
+    /// no word on that. OpenPMIx 4.2.2 mostly answers so, but goes by their order and by the rank, too.
+    pub const PRECEDENCE: [Self; 4] = [Self::Session, Self::Node, Self::App, Self::Job];
+
+    /// What counts of two.
+    #[must_use]
+    pub fn beside(self, other: Self) -> Self {
+        Self::PRECEDENCE.into_iter().find(|name| [self, other].contains(name)).unwrap_or_default()
+    }
+}
+
 impl<'a> RealmQualifiers<'a> {
     /// Where to look. A qualifier alone names its realm: a host name can only mean a node. A session number alone does
     /// not, because it also says in which session a job is.

@@ -62,6 +62,17 @@ pub enum AddressError {
         /// What is wrong with it.
         source: NamespaceError,
     },
+    /// A percent sign that begins no byte.
+    #[error(
+        "{escape:?} in the server address {text:?} is no byte of ASCII: behind a percent sign stand two hexadecimal \
+         digits up to 7F; write %25 for the sign itself"
+    )]
+    Escape {
+        /// The part of the address that it stands in: the name or the path.
+        text: String,
+        /// The percent sign, and what stands behind it.
+        escape: String,
+    },
     /// Neither a UNIX-domain socket nor a TCP address.
     #[error(
         "server place {place:?} is none of unix:<absolute path>, tcp4://<address>:<port> and tcp6://<address>:<port>"
@@ -97,8 +108,7 @@ impl FromStr for Endpoint {
 
     fn from_str(place: &str) -> Result<Self, AddressError> {
         if let Some(path) = place.strip_prefix("unix:") {
-            let refused = || AddressError::Path { size_bytes: path.len() };
-            let path = from_plain(path).ok_or_else(refused)?;
+            let path = from_plain(path)?;
             if !path.starts_with('/') || path.len() > ServerAddress::PATH_SIZE_BYTES_MAX || path.contains('\0') {
                 return Err(AddressError::Path { size_bytes: path.len() });
             }
@@ -134,7 +144,7 @@ impl FromStr for ServerAddress {
         let (name, place) = text.rsplit_once(';').ok_or_else(form)?;
         let endpoint: Endpoint = place.parse()?;
         let name = match endpoint {
-            Endpoint::Unix(_) => from_plain(name).ok_or_else(|| AddressError::Name { name: name.to_owned() })?,
+            Endpoint::Unix(_) => from_plain(name)?,
             Endpoint::Tcp(_) => name.to_owned(),
         };
         Ok(Self { server: parse_name(&name)?, endpoint })
@@ -179,17 +189,26 @@ impl fmt::Display for Plain<'_> {
     }
 }
 
-/// The text that [`Plain`] has written; `None` if it can't have.
-fn from_plain(text: &str) -> Option<String> {
+/// The text that [`Plain`] has written.
+fn from_plain(text: &str) -> Result<String, AddressError> {
     let mut parts = text.split('%');
-    let mut read = parts.next()?.to_owned();
+    let mut read = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let (digits, rest) = part.split_at_checked(2)?;
-        let byte = u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?;
-        read.push(Some(char::from(byte)).filter(char::is_ascii)?);
+        let Some((c, rest)) = escaped(part) else {
+            let escape = std::iter::once('%').chain(part.chars().take(2)).collect();
+            return Err(AddressError::Escape { text: text.to_owned(), escape });
+        };
+        read.push(c);
         read.push_str(rest);
     }
-    Some(read)
+    Ok(read)
+}
+
+/// The character whose number two hexadecimal digits say, and what follows.
+fn escaped(part: &str) -> Option<(char, &str)> {
+    let (digits, rest) = part.split_at_checked(2)?;
+    let byte = u8::from_str_radix(digits, 16).ok().filter(|byte| byte.is_ascii() && !digits.starts_with('+'))?;
+    Some((char::from(byte), rest))
 }
 
 fn parse_tcp(text: &str) -> Option<SocketAddr> {
@@ -276,6 +295,25 @@ mod tests {
         ] {
             assert!(text.parse::<ServerAddress>().is_err(), "{text:?} was accepted");
         }
+    }
+
+    #[test]
+    fn a_bad_escape_is_shown() {
+        // It was told that the path is too long, or not absolute; which it was not.
+        for (text, part, escape) in [
+            ("srv.0;unix:/a%zz/s", "/a%zz/s", "%zz"),
+            ("srv.0;unix:/a%3", "/a%3", "%3"),
+            ("srv.0;unix:/100%", "/100%", "%"),
+            ("srv.0;unix:/caf%e9", "/caf%e9", "%e9"),
+            ("50%off.0;unix:/a", "50%off.0", "%of"),
+        ] {
+            let refused = text.parse::<ServerAddress>().unwrap_err();
+            let expected = AddressError::Escape { text: part.to_owned(), escape: escape.to_owned() };
+            assert_eq!(refused, expected);
+            let said = refused.to_string();
+            assert!(said.starts_with(&format!("{escape:?} in the server address")) && said.contains("%25"), "{said}");
+        }
+        assert!(matches!("srv.0;unix:/a%00".parse::<ServerAddress>(), Err(AddressError::Path { .. })));
     }
 
     #[test]

@@ -25,8 +25,9 @@ pub(super) struct Groups {
 /// Who is in a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Members {
-    /// Our own server knows, also who has left since.
-    AskServer,
+    /// Our own server knows, also who has left since. Who they were when it last told this process, in the order of their
+    /// ranks.
+    AskServer(Vec<ProcId>),
     /// In the order of their ranks in the group.
     Noted(Vec<ProcId>),
 }
@@ -107,6 +108,13 @@ impl Groups {
         self.is_any.store(true, Ordering::Release);
     }
 
+    /// Our server has told who is in a group now.
+    pub(super) fn told(&self, namespace: &Namespace, members: &[ProcId]) {
+        if let Some(Members::AskServer(known)) = self.noted.lock().get_mut(namespace.as_str().as_bytes()) {
+            *known = members.to_vec();
+        }
+    }
+
     /// Who stands behind a name, if this process is in a group of that name.
     pub(super) fn named(&self, namespace: &Namespace) -> Option<Members> {
         if !self.is_any.load(Ordering::Acquire) {
@@ -140,7 +148,8 @@ impl Groups {
         match (step, &mut answer) {
             (Step::Learns(name), Ok(reply)) => {
                 self.gifts.take(&name, reply);
-                self.insert(name, Members::AskServer);
+                let members = members_in(reply).cloned().unwrap_or_default();
+                self.insert(name, Members::AskServer(members));
             }
             (Step::Forms(name, asked), Ok(reply)) => {
                 self.gifts.take(&name, reply);
@@ -164,7 +173,7 @@ impl Groups {
 fn known(members: Option<Members>) -> Option<Vec<ProcId>> {
     match members? {
         Members::Noted(members) => Some(members),
-        Members::AskServer => None,
+        Members::AskServer(_) => None,
     }
 }
 

@@ -41,7 +41,7 @@ pub enum GroupError {
     /// The server could not be asked or refused, or no thread could be started.
     #[error(transparent)]
     Event(#[from] EventError),
-    /// Nobody was invited.
+    /// Nobody was invited, or a process with an empty namespace, which is nobody.
     #[error("an invitation to group {id:?} names nobody; name the processes to be invited")]
     NobodyInvited {
         /// The group's name.
@@ -185,7 +185,7 @@ impl Session {
             time_limit: time_limit(directives)?,
         };
         let invited = self.one_by_one(procs)?;
-        if invited.is_empty() {
+        if invited.is_empty() || invited.iter().any(|proc| proc.namespace.is_nobodys()) {
             return Err(GroupError::NobodyInvited { id: id.to_owned() });
         }
         let servers = self.server().namespace.clone();
@@ -464,7 +464,7 @@ fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Fo
     let (weak, id) = (Arc::downgrade(session), id.clone());
     let _ = session.exchange_with(request, None, move |result| {
         match (&result, weak.upgrade()) {
-            (Ok(_), Some(session)) => session.groups().note(&id, Members::AskServer),
+            (Ok(_), Some(session)) => session.groups().note(&id, Members::AskServer(formed.members.clone())),
             (Err(_), Some(session)) => {
                 // The others would wait for it.
                 let left = session.departure(&id, &formed.members, Vec::new());

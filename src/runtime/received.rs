@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::client::{Cache, CacheLimits, JobStore};
-use crate::gds::NamespaceReader;
+use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
 use crate::proto::{Dialect, RankData};
-use crate::types::{Namespace, ProcId, Rank, Value};
+use crate::types::{Kval, Namespace, ProcId, Rank, Value};
 
 /// Values and descriptions of jobs that a server sent.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ impl ReceivedData {
                 of.proc.rank == Rank::Wildcard && of.entries.iter().any(|entry| JobStore::is_structured(&entry.key));
             if !is_description {
                 self.cache.receive(std::slice::from_ref(of));
+                self.forget_denied(of);
                 continue;
             }
             let namespace = &of.proc.namespace;
@@ -55,6 +56,24 @@ impl ReceivedData {
         self.cache.forget_namespace(namespace);
         if let Some(jobs) = &mut self.jobs {
             jobs.forget(namespace);
+        }
+    }
+
+    /// A description with a value that is not there any more is another job's by now, or an older one of this.
+    fn forget_denied(&mut self, of: &RankData) {
+        let Some(jobs) = &mut self.jobs else { return };
+        let mut denied = of.entries.iter().filter(|entry| entry.value == Value::Undefined).peekable();
+        if denied.peek().is_none() {
+            return;
+        }
+        let Some(reader) = jobs.reader(&of.proc.namespace) else { return };
+        let is_told = |entry: &Kval| {
+            let key = KeyRef::new(entry.key.as_str());
+            let lookup = Lookup { rank: of.proc.rank, key, realm: RealmRequest::Default, audience: None };
+            reader.get(&lookup).is_ok()
+        };
+        if denied.any(is_told) {
+            jobs.forget(&of.proc.namespace);
         }
     }
 

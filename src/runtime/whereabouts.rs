@@ -6,7 +6,7 @@ use crate::client::{CallError, GetDirectives, GetRequest};
 use crate::gds::AsStatus;
 use crate::keys;
 use crate::proto::{Command, Reply, Request, ResolvePeers};
-use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, ranks_in};
 
 impl Session {
     /// The answer to a question that needs no asking, or can't be asked; `None` for all others.
@@ -35,7 +35,7 @@ impl Session {
             directives.push(Info::new(Key::from_static(keys::HOSTNAME.name()), node.to_string_lossy()));
         }
         let found = self.text_of(namespace.clone(), keys::LOCAL_PEERS.name(), &directives, command)?;
-        let ranks = found.iter().flat_map(|text| text.split(',')).filter_map(|rank| rank.trim().parse::<u32>().ok());
+        let ranks = found.iter().flat_map(|text| ranks_in(text));
         Ok(Reply::Procs(ranks.map(|rank| ProcId { namespace: namespace.clone(), rank: Rank::from(rank) }).collect()))
     }
 

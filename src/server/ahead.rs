@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::collective::{Kind, Operation, OperationId, Stage};
+use super::collective::{Operation, OperationId, Stage, brings_about};
 use super::config::Capabilities;
 use super::core::Server;
 use super::host::Upcall;
@@ -17,6 +17,7 @@ use super::pending::Purpose;
 use super::registry::Registry;
 use super::rendezvous::local_status;
 use super::requests::Connect;
+use super::signature::Kind;
 use super::timers::Timer;
 use super::transitions::Table;
 use crate::gds::Publish;
@@ -73,14 +74,14 @@ impl<S: Publish> Server<S> {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
         let needed = operation.signature.kind.capability() | Capabilities::REGISTERS_ON_CONNECT;
-        if !self.config.capabilities.contains(needed) || !operation.lacks_only_jobs(&self.registry, table) {
+        // What a fence exchanges is numbered by the sizes of its jobs.
+        let may_go = operation.signature.kind != Kind::Fence && self.config.capabilities.contains(needed);
+        if !may_go || !operation.lacks_only_jobs(&self.registry, table) {
             return;
         }
         match operation.signature.kind {
-            // What it exchanges is numbered by the sizes of its jobs.
-            Kind::Fence => {}
             Kind::Connect => self.connect_ahead(now, id),
-            Kind::Disconnect | Kind::Group(..) => self.ask_late(now, id),
+            _ => self.ask_late(now, id),
         }
     }
 
@@ -126,8 +127,7 @@ impl<S: Publish> Server<S> {
         if is_complete || has_waited && lacks_only_jobs {
             return self.catch_up_with_host(now, id);
         }
-        let agrees = |status| matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
-        let is_agreed = operation.answer.as_ref().is_some_and(|answer| agrees(answer.status));
+        let is_agreed = operation.answer.as_ref().is_some_and(|answer| brings_about(answer.status));
         if is_agreed && lacks_only_jobs && until.is_none() {
             let until = Some(now + REGISTRATION_WAIT_MAX);
             operation.ahead.iter_mut().for_each(|ahead| ahead.until = until);

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::collective::OperationId;
+use super::collective::{OperationId, brings_about};
 use super::commit::Arrival;
 use super::config::Capabilities;
 use super::core::Server;
@@ -96,7 +96,7 @@ impl<S: Publish> Server<S> {
         whole: &BTreeSet<ProcId>,
         info: &[Info],
     ) -> bool {
-        let is_good = matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+        let is_good = brings_about(status);
         let operation = self.collectives.get(id).filter(|operation| is_good && operation.collects());
         let Some(operation) = operation.filter(|operation| self.arrears.is_missed(&operation.signature.procs)) else {
             return false;

@@ -17,85 +17,20 @@ use super::host::UpcallId;
 use super::intake::Gathered;
 use super::io::PeerId;
 use super::outputs::Ticket;
-use super::registry::Presence;
-use super::registry::{Membership, Registry, Remote};
-use super::requests::GroupOperation;
+use super::registry::{Membership, Presence, Registry, Remote};
+use super::signature::{Kind, Signature};
 use super::transitions::{Effect, Happening, Phase, Standing, Table};
 use crate::keys;
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time};
 
+/// Whether an operation that ends so has brought about what it was for, be it without some.
+pub(super) const fn brings_about(status: Status) -> bool {
+    matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)
+}
+
 /// Names one open operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OperationId(pub(super) u64);
-
-/// Kinds of operations that never match each other.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
-    Fence,
-    Connect,
-    Disconnect,
-    /// What is done to which group.
-    Group(GroupOperation, Text),
-}
-
-impl Kind {
-    /// Whether it winds up what was begun when all its jobs were here: it goes on without those that have ended since. Nothing
-    /// is begun with such a job.
-    pub(super) const fn outlives_jobs(&self) -> bool {
-        matches!(self, Self::Disconnect | Self::Group(GroupOperation::Destruct, _))
-    }
-}
-
-/// What the participants of one operation agree on.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Signature {
-    pub(super) kind: Kind,
-    /// Sorted, each entry once.
-    pub(super) procs: Vec<ProcId>,
-}
-
-impl Signature {
-    pub(super) fn new(kind: Kind, mut procs: Vec<ProcId>) -> Self {
-        procs.sort_unstable();
-        procs.dedup();
-        Self { kind, procs }
-    }
-
-    /// Who must arrive here, as far as is known; see [`Registry::membership`].
-    pub(super) fn membership(&self, registry: &Registry) -> Option<Membership> {
-        registry.membership(&self.procs, self.kind.outlives_jobs())
-    }
-
-    /// Whether a process is among the participants.
-    pub(super) fn covers(&self, proc: &ProcId) -> bool {
-        let is_named = |rank: Rank| {
-            let wanted = (&proc.namespace, rank);
-            self.procs.binary_search_by(|entry| (&entry.namespace, entry.rank).cmp(&wanted)).is_ok()
-        };
-        [proc.rank, Rank::Wildcard, Rank::LocalPeers, Rank::LocalNode].into_iter().any(is_named)
-    }
-
-    /// Whether all whom an entry stands for are among the participants, however these are written.
-    fn encloses(&self, registry: &Registry, entry: &ProcId) -> bool {
-        if self.covers(entry) {
-            return true;
-        }
-        let named = |rank: u32| self.covers(&ProcId::new(entry.namespace.clone(), rank));
-        match (entry.rank, registry.job(&entry.namespace)) {
-            // Not more are looked at than are written: the first who is not stops it.
-            (Rank::Wildcard, Some(job)) => job.job_size.is_some_and(|size| (0..size).all(named)),
-            (Rank::LocalPeers | Rank::LocalNode, Some(_)) => {
-                let here = registry.membership(std::slice::from_ref(entry), false);
-                here.is_some_and(|members| members.local.iter().all(|proc| self.covers(proc)))
-            }
-            _ => false,
-        }
-    }
-
-    pub(super) fn names(&self, namespace: &Namespace) -> bool {
-        self.procs.iter().any(|entry| entry.namespace == *namespace)
-    }
-}
 
 /// One open operation.
 #[derive(Debug)]
@@ -411,8 +346,7 @@ impl Collectives {
         let oldest = *self.by_signature.get(signature)?.first()?;
         let operation = self.operations.get_mut(&oldest)?;
         let is_ahead = operation.is_ahead();
-        let agrees = |status| matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
-        let counts = |answer: &mut Answer| !is_ahead || !agrees(answer.status);
+        let counts = |answer: &mut Answer| !is_ahead || !brings_about(answer.status);
         let answer = operation.answer.take_if(counts)?;
         Some((oldest, answer))
     }

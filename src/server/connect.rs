@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::collective::{Kind, Operation};
+use super::collective::{Operation, brings_about};
 use super::core::Server;
 use super::group;
 use super::io::{PeerId, StoreOffer};
 use super::outputs::Ticket;
+use super::signature::Kind;
 use crate::gds::Publish;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
@@ -46,7 +47,7 @@ impl<S: Publish> Server<S> {
 
     /// What an operation that ends with this status has brought about.
     pub(super) fn ending(&mut self, operation: &Operation, status: Status, info: Vec<Info>) -> Ending {
-        let is_good = matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+        let is_good = brings_about(status);
         let results = match &operation.signature.kind {
             Kind::Connect if status == Status::SUCCESS => Results::Jobs,
             Kind::Group(what, id) => self.end_group(*what, id, operation, status, info),

@@ -73,16 +73,16 @@ pub(super) struct Realm {
 }
 
 impl Realm {
-    /// Reads them. Of directives that exclude each other the more general one counts.
+    /// Reads them.
     pub(super) fn read(directives: &[Info]) -> Self {
-        let named = [
+        let names = [
             (keys::SESSION_INFO, RealmName::Session),
+            (keys::JOB_INFO, RealmName::Job),
             (keys::APP_INFO, RealmName::App),
             (keys::NODE_INFO, RealmName::Node),
-            (keys::JOB_INFO, RealmName::Job),
         ];
-        let name =
-            named.into_iter().find(|(key, _)| flag(directives, *key)).map_or(RealmName::Default, |(_, name)| name);
+        let named = names.into_iter().filter(|(key, _)| flag(directives, *key));
+        let name = named.fold(RealmName::Default, |name, (_, other)| name.beside(other));
         let number = |key| find(directives, key).and_then(|info| info.value.as_u32());
         Self {
             name,

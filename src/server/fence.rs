@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::collective::{Kind, Operation, OperationId, Stage};
+use super::collective::{Operation, OperationId, Stage, brings_about};
 use super::commit::{EVERYTHING, add_commit_number};
 use super::core::Server;
 use super::host::FenceData;
 use super::intake::{Gathered, Intake};
 use super::outputs::Ticket;
+use super::signature::Kind;
 use crate::gds::{AsStatus, Audience, Publish};
 use crate::proto;
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
@@ -80,7 +81,7 @@ impl<S: Publish> Server<S> {
         gathered: &Gathered,
     ) -> (Status, BTreeSet<Namespace>, BTreeSet<ProcId>) {
         let (mut filled, mut whole) = (BTreeSet::new(), BTreeSet::new());
-        if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)
+        if brings_about(status)
             && let Some(operation) = self.collectives.get(id)
         {
             let has_missed = self.arrears.is_missed(&operation.signature.procs);
@@ -107,7 +108,7 @@ impl<S: Publish> Server<S> {
 
     /// A fence that the host was asked for has ended. What others have got of it, without this server, nobody knows.
     pub(super) fn note_missed(&mut self, operation: &Operation, status: Status) {
-        let is_good = matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+        let is_good = brings_about(status);
         if !is_good && operation.stage != Stage::Gathering && operation.collects() {
             self.exchanges.note_failed(&operation.signature.procs);
             self.arrears.note(&operation.signature.procs);

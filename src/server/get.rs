@@ -51,6 +51,9 @@ impl<S: Publish> Server<S> {
         if !self.may_read(ticket.peer(), &proc.namespace) {
             return self.outputs.reply_status(ticket, Status::ERR_NO_PERMISSIONS);
         }
+        if proto::Get::unmet(&directives).is_some() {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
         let Some(ticket) = self.answer_about_sets(ticket, &proc, key.as_ref(), &directives) else { return };
         let read = GetDirectives::read(&directives, key.as_ref());
         let wanted = Wanted { proc, key, directives: read };
@@ -71,6 +74,9 @@ impl<S: Publish> Server<S> {
     /// The server's own process asks. It sees what a client on this node sees.
     pub(super) fn get_for_host(&mut self, now: Time, ticket: CallTicket, get: OwnGet) {
         let OwnGet { proc, directives, key } = get;
+        if proto::Get::unmet(&directives).is_some() {
+            return self.refuse(Asker::Own(ticket), Status::ERR_NOT_SUPPORTED);
+        }
         let read = GetDirectives::read(&directives, key.as_ref());
         let wanted = Wanted { proc, key, directives: read };
         let asker = self.answer_from_inventories(Asker::Own(ticket), &wanted, &directives);

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use super::collective::Signature;
 use super::commit::split_number;
 use super::registry::Registry;
+use super::signature::Signature;
 use crate::gds::{AsStatus, Publish};
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::proto::exchange::{FenceSource, PackedFence};

@@ -71,6 +71,7 @@ mod rendezvous;
 mod requests;
 mod resolve;
 mod session;
+mod signature;
 mod ties;
 mod timers;
 mod tools;

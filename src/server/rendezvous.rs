@@ -1,6 +1,6 @@
 //! What all operations of many processes have in common: arrival, the end of the local phase, the host's answer, release.
 
-use super::collective::{Answer, Kind, Operation, OperationId, Signature, Stage};
+use super::collective::{Answer, Operation, OperationId, Stage, brings_about};
 use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{flag, requires_more_than, timeout};
@@ -10,6 +10,7 @@ use super::outputs::Ticket;
 use super::pending::Purpose;
 use super::registry::{Registry, Remote};
 use super::requests::{Connect, GroupOperation, GroupRequest};
+use super::signature::{Kind, Signature};
 use super::timers::Timer;
 use super::transitions::Phase;
 use super::upcalls::{settled, status_of};
@@ -280,7 +281,7 @@ impl<S: Publish> Server<S> {
         self.abandon_catch_up(id);
         self.note_missed(&operation, status);
         let ending = self.ending(&operation, status, info);
-        if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
+        if brings_about(status) {
             self.tie(&operation);
         }
         let (signature, tickets) = operation.into_parts();

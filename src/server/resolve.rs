@@ -7,7 +7,7 @@ use super::outputs::Ticket;
 use crate::gds::{KeyRef, Lookup, LookupError, NodeSelector, Publish, RealmRequest};
 use crate::keys::{self, TypedKey};
 use crate::proto::{self, Reply};
-use crate::types::{Namespace, ProcId, Rank, Status, Text};
+use crate::types::{Namespace, ProcId, Rank, Status, Text, ranks_in};
 
 impl<S: Publish> Server<S> {
     /// The processes of a namespace, or of all, on a node.
@@ -91,9 +91,4 @@ impl<S: Publish> Server<S> {
             }
         }
     }
-}
-
-/// The ranks in a list with commas.
-fn ranks_in(list: &str) -> impl Iterator<Item = u32> {
-    list.split(',').filter_map(|rank| rank.trim().parse().ok())
 }

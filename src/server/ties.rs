@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::collective::{Kind, Operation};
+use super::collective::Operation;
 use super::core::Server;
 use super::io::{Output, PeerId, StoreOffer};
 use super::peer::Stage;
 use super::registry::Presence;
 use super::requests::GroupOperation;
+use super::signature::Kind;
 use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
 use crate::keys;
 use crate::types::{Namespace, ProcId, Rank, Text, Value};

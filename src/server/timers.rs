@@ -12,7 +12,7 @@ pub(super) enum Timer {
     Wait(WaitId),
     Operation(OperationId),
     Upcall(UpcallId),
-    /// The wait for registrations after the host's answer.
+    /// The wait for registrations: after the host's answer, or before the host is asked.
     Registration(OperationId),
     /// The wait for what handlers say.
     Verdicts(OperationId),

@@ -45,7 +45,7 @@ impl World {
             _ => self.deadline_of(server, request),
         };
         self.rules.accepted(peer, tag, deadline);
-        self.note_forming(peer, tag, request);
+        self.note_forming(server, peer, tag, request);
         if let Request::Get(get) = request
             && let Some((whose, key)) = self.value_wanted(server, get)
         {
@@ -75,11 +75,11 @@ impl World {
         let local = Local {
             expected: self.processes_on(server.node, &meant),
             gone: self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default(),
-            is_defined: self.is_defined(server, &kind, &procs),
+            knowledge: self.knowledge(server, &kind, &procs),
             is_impossible: false,
         };
         let signature = gatherings::signature(kind, &procs);
-        let clock = self.gatherings.arrive(server, signature, request, deadline, || local);
+        let clock = self.gatherings.arrive(server, signature, request, (self.now, deadline), || local);
         // After one that was missed, a fence fetches what that has brought to others: once more the host's time.
         clock.map(|clock| clock + HOST_TIMEOUT * hosts)
     }

@@ -153,12 +153,12 @@ impl World {
         let local = Local {
             expected: self.processes_on(server.node, &meant),
             gone: self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default(),
-            is_defined: self.is_defined(server, &kind, procs),
+            knowledge: self.knowledge(server, &kind, procs),
             is_impossible: is_elsewhere,
         };
         let signature = gatherings::signature(kind, procs);
         let request = (caller.peer, caller.tag, caller.process);
-        let clock = self.gatherings.arrive(server, signature, request, deadline, || local);
+        let clock = self.gatherings.arrive(server, signature, request, (self.now, deadline), || local);
         self.rules.bound(caller.peer, caller.tag, clock);
     }
 

@@ -135,6 +135,7 @@ impl World {
             return;
         }
         self.parties.forget(proc.namespace.clone());
+        self.note_job_over(number);
         for node in 0..self.setup.nodes {
             let Some(server) = self.server_at(node) else { continue };
             let call = Box::new(HostCall::DeregisterNamespace(proc.namespace.clone()));
@@ -206,15 +207,6 @@ impl World {
         let id = ServerId { node, epoch };
         let new = job(&format!("new{}on{}", id.epoch, id.node), 2, first, node, 1);
         self.launch(new, Duration::from_millis(1));
-    }
-
-    /// How late a job is registered with a server.
-    pub(super) fn lateness(&mut self, job: usize) -> Duration {
-        if job != 1 || self.dice.stream(Faults::UNREGISTERED).is_none() || !self.dice.spend() {
-            return Duration::ZERO;
-        }
-        let random = self.dice.stream(Faults::UNREGISTERED);
-        Duration::from_millis(random.map_or(0, |random| random.below(2_000)))
     }
 }
 

@@ -163,11 +163,13 @@ pub enum Canary {
     QuestionLost,
     /// A member of a group over several nodes is told of one member less.
     MemberLost,
+    /// What a host says that was asked ahead is passed on before all jobs are registered and their processes have come.
+    AheadEarly,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 22] = [
+    pub const ALL: [(&'static str, Self); 23] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -190,6 +192,7 @@ impl Canary {
         ("job-unawaited", Self::JobUnawaited),
         ("question-lost", Self::QuestionLost),
         ("member-lost", Self::MemberLost),
+        ("ahead-early", Self::AheadEarly),
     ];
 
     fn words() -> String {
@@ -206,7 +209,7 @@ impl Canary {
     #[must_use]
     pub const fn rules(self) -> &'static [Rule] {
         match self {
-            Self::FenceData | Self::FenceEarly | Self::JobUnawaited => &[Rule::NothingMissing],
+            Self::FenceData | Self::FenceEarly | Self::JobUnawaited | Self::AheadEarly => &[Rule::NothingMissing],
             Self::ReplyLost => &[Rule::BeforeDeadline, Rule::NoWaitInVain],
             Self::LatecomerUntold | Self::QuestionLost => &[Rule::NoWaitInVain],
             Self::Deadline => &[Rule::BeforeDeadline],

@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::faults::Canary;
+use super::gatherings::{Kind, REGISTERED_WITHIN};
 use super::invariants::Rule;
 use super::queue::ServerId;
 use super::world::World;
 use crate::proto::{Reply, Request, Tag};
 use crate::server::PeerId;
-use crate::types::{ProcId, Status, Text};
+use crate::types::{ProcId, Status, Text, Time};
 
 /// What is known of groups that the host forms.
 #[derive(Debug, Default)]
@@ -18,17 +19,35 @@ pub(super) struct Forming {
     asked: BTreeMap<PeerId, BTreeMap<Tag, (Text, Vec<ProcId>)>>,
     /// Where there is which, with its members in order.
     formed: BTreeSet<(ServerId, Text, Vec<ProcId>)>,
+    /// When each server was first asked for something about which.
+    first_asked: BTreeMap<(ServerId, Text), Time>,
 }
 
 impl World {
-    pub(super) fn note_forming(&mut self, peer: PeerId, tag: Tag, request: &Request) {
+    pub(super) fn note_forming(&mut self, server: ServerId, peer: PeerId, tag: Tag, request: &Request) {
         let (group, procs) = match request {
             Request::GroupConstruct(group) => (group, group.procs.clone()),
             Request::GroupDestruct(group) => (group, Vec::new()),
             _ => return,
         };
         if let Some(name) = group.id.clone().filter(|_| self.has_group_host) {
+            self.forming.first_asked.entry((server, name.clone())).or_insert(self.now);
             self.forming.asked.entry(peer).or_default().insert(tag, (name, procs));
+        }
+    }
+
+    /// A server hands an operation on a group over: all its jobs are registered or, where the host tells of them only when it is
+    /// asked to connect, nobody has told it of the others for a second.
+    pub(super) fn check_jobs_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
+        let lasting = self.lasting(server, &Kind::Destruct(name.clone()), procs);
+        if lasting.iter().all(|proc| self.is_registered(server, &proc.namespace)) {
+            return;
+        }
+        let first = self.forming.first_asked.get(&(server, name.clone())).filter(|_| self.learning.is_some());
+        if first.is_none_or(|first| *first + REGISTERED_WITHIN > self.now) {
+            self.rules.breaks(Rule::NothingMissing, || {
+                format!("{server:?} hands over {name} of {procs:?} before all their jobs are registered")
+            });
         }
     }
 

@@ -3,14 +3,20 @@
 //! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: one contribution from every local participant,
 //! one upcall; a repeated call with the same participants opens a new operation.
 
+mod ahead;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use super::invariants::Promise;
 use super::queue::ServerId;
+use super::setup::HOST_TIMEOUT;
 use crate::proto::Tag;
 use crate::server::{PeerId, UpcallId};
 use crate::types::{ProcId, Status, Text, Time};
+
+use ahead::Lacking;
+pub(super) use ahead::{Knowledge, REGISTERED_WITHIN};
 
 /// Kinds of operations that never match each other. Groups have an account here where servers form them without a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,8 +42,8 @@ pub(super) struct Local {
     pub(super) expected: BTreeSet<u32>,
     /// Who can't come.
     pub(super) gone: BTreeSet<u32>,
-    /// Whether it is known who must come.
-    pub(super) is_defined: bool,
+    /// What its server knows of who must come.
+    pub(super) knowledge: Knowledge,
     /// It is none that the server could do alone, and nobody does it otherwise.
     pub(super) is_impossible: bool,
 }
@@ -62,8 +68,9 @@ pub(super) struct Gathering {
     pub(super) contributed: BTreeSet<u32>,
     /// Those that have gone at some time while it was open.
     pub(super) departed: BTreeSet<u32>,
-    /// Whether it is known who must come: all jobs and processes are registered.
-    pub(super) is_defined: bool,
+    /// What its server knows of who must come.
+    knowledge: Knowledge,
+    lacking: Lacking,
     pub(super) is_impossible: bool,
     waiting: BTreeMap<PeerId, Arrival>,
     deadline: Option<Time>,
@@ -88,6 +95,8 @@ struct Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Gathering,
+    /// The host has been asked before all jobs were registered.
+    Ahead,
     AtHost(UpcallId),
 }
 
@@ -109,7 +118,7 @@ impl Gathering {
     /// Whether nobody has to be waited for.
     fn is_done(&self) -> bool {
         let is_settled = self.is_impossible || self.left_out().is_none();
-        self.stage == Stage::Gathering && self.is_defined && is_settled
+        self.stage == Stage::Gathering && self.is_defined() && is_settled
     }
 }
 
@@ -120,6 +129,8 @@ pub(super) enum Ended {
     Nothing,
     /// The operation has ended well for this participant.
     Well { left_out: Option<u32>, missing: usize, promise: Option<Rc<Promise>>, was_answered: bool },
+    /// It has ended well, or in part, and should not have.
+    Wrongly(String),
 }
 
 /// All operations of all servers.
@@ -138,11 +149,11 @@ impl Gatherings {
         server: ServerId,
         signature: Signature,
         (peer, tag, process): (PeerId, Tag, u32),
-        deadline: Option<Time>,
+        (now, deadline): (Time, Option<Time>),
         local: impl FnOnce() -> Local,
     ) -> Option<Time> {
         let operations = self.places.entry((server, signature.clone())).or_default();
-        let is_free = |op: &&mut Gathering| op.stage == Stage::Gathering && !op.waiting.contains_key(&peer);
+        let is_free = |op: &&mut Gathering| op.takes_more(now) && !op.waiting.contains_key(&peer);
         let (number, clock) = match operations.iter_mut().find(is_free) {
             Some(operation) => {
                 operation.join(peer, tag, process, deadline);
@@ -150,15 +161,16 @@ impl Gatherings {
             }
             None => {
                 self.last += 1;
-                let Local { expected, gone, is_defined, is_impossible } = local();
-                let departed = if is_defined { gone } else { BTreeSet::new() };
+                let Local { expected, gone, knowledge, is_impossible } = local();
+                let departed = if knowledge == Knowledge::Little { BTreeSet::new() } else { gone };
                 let mut operation = Gathering {
                     number: self.last,
                     stage: Stage::Gathering,
                     expected,
                     contributed: BTreeSet::new(),
                     departed,
-                    is_defined,
+                    knowledge,
+                    lacking: Lacking::default(),
                     is_impossible,
                     waiting: BTreeMap::new(),
                     deadline: None,
@@ -199,11 +211,11 @@ impl Gatherings {
         server: ServerId,
         signature: &Signature,
         upcall: UpcallId,
+        now: Time,
     ) -> Option<&Gathering> {
         let operations = self.places.get_mut(&(server, signature.clone()))?;
         let operation = operations.iter_mut().find(|operation| operation.stage == Stage::Gathering)?;
-        operation.stage = Stage::AtHost(upcall);
-        operation.deadline = None;
+        operation.go_up(&signature.0, upcall, now);
         self.by_upcall.insert((server, upcall), (signature.clone(), operation.number));
         Some(operation)
     }
@@ -218,7 +230,7 @@ impl Gatherings {
     }
 
     /// A reply to a request. `is_new`: it came with the very input that brought the request.
-    pub(super) fn replied(&mut self, peer: PeerId, tag: Tag, status: Status, is_new: bool) -> Ended {
+    pub(super) fn replied(&mut self, now: Time, peer: PeerId, tag: Tag, status: Status, is_new: bool) -> Ended {
         let Some((server, signature, number)) = self.by_request.remove(&(peer, tag)) else { return Ended::Nothing };
         let Some(operations) = self.places.get_mut(&(server, signature.clone())) else { return Ended::Nothing };
         let Some(place) = operations.iter().position(|operation| operation.number == number) else {
@@ -240,6 +252,9 @@ impl Gatherings {
             return Ended::Nothing;
         }
         let ended = match status {
+            Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS if let Some(what) = operation.objection(now) => {
+                Ended::Wrongly(what)
+            }
             Status::SUCCESS => Ended::Well {
                 left_out: operation.left_out(),
                 missing: operation.missing().len(),
@@ -283,7 +298,7 @@ impl Gatherings {
     /// A process has gone for good, as far as its server can tell.
     pub(super) fn departed(&mut self, server: ServerId, process: u32) {
         for (_, operations) in self.on_mut(server) {
-            for operation in operations.iter_mut().filter(|operation| operation.is_defined) {
+            for operation in operations.iter_mut().filter(|of| of.knowledge != Knowledge::Little) {
                 operation.departed.insert(process);
             }
         }
@@ -294,12 +309,12 @@ impl Gatherings {
         &mut self,
         server: ServerId,
         gone: &BTreeSet<u32>,
-        is_defined: impl Fn(&Kind, &[ProcId]) -> bool,
+        knowledge: impl Fn(&Kind, &[ProcId]) -> Knowledge,
     ) {
         for ((kind, procs), operations) in self.on_mut(server) {
-            for operation in operations.iter_mut().filter(|operation| !operation.is_defined) {
-                operation.is_defined = is_defined(kind, procs);
-                if operation.is_defined {
+            for operation in operations.iter_mut().filter(|operation| !operation.is_defined()) {
+                operation.knowledge = knowledge(kind, procs);
+                if operation.knowledge != Knowledge::Little {
                     operation.departed.extend(gone.difference(&operation.contributed));
                 }
             }
@@ -307,12 +322,16 @@ impl Gatherings {
     }
 
     /// An operation that waits although all have come that can.
-    pub(super) fn complete_but_waiting(&mut self, server: ServerId) -> Option<String> {
+    pub(super) fn complete_but_waiting(&mut self, server: ServerId, now: Time) -> Option<String> {
         let mut found = None;
         for ((kind, procs), operations) in self.on_mut(server) {
+            operations.iter_mut().for_each(|op| op.note_lacking(kind, now));
+            let oldest = operations.front().map(|op| op.number);
+            operations.retain(|op| !op.has_ended_unseen(oldest == Some(op.number), now));
             // One that concerns this node alone, and that nobody waits for any more, ends without a word.
             operations.retain(|op| !(op.waiting.is_empty() && op.is_done()));
-            if operations.iter().any(Gathering::is_done) {
+            let is_overdue = |(place, op): (usize, &Gathering)| op.is_done() || op.is_overdue(kind, place == 0, now);
+            if operations.iter().enumerate().any(is_overdue) {
                 found = Some(format!("{kind:?} {procs:?}"));
             }
         }
@@ -322,7 +341,8 @@ impl Gatherings {
     /// The server looked at its deadlines: what nobody waits for any more ended without a word.
     pub(super) fn expired(&mut self, server: ServerId, now: Time) {
         for (_, operations) in self.on_mut(server) {
-            operations.retain(|op| !(op.waiting.is_empty() && op.deadline.is_some_and(|deadline| deadline <= now)));
+            let is_over = |op: &Gathering| op.deadline.is_some_and(|deadline| deadline <= now) && op.takes_more(now);
+            operations.retain(|op| !(op.waiting.is_empty() && is_over(op)));
         }
     }
 
@@ -335,7 +355,7 @@ impl Gatherings {
     pub(super) fn settled(&mut self, server: ServerId, upcall: UpcallId) {
         if let Some((signature, number)) = self.by_upcall.remove(&(server, upcall)) {
             let place = (server, signature);
-            let is_idle = |op: &Gathering| op.number == number && op.waiting.is_empty();
+            let is_idle = |op: &Gathering| op.number == number && op.waiting.is_empty() && op.stage != Stage::Ahead;
             if let Some(operations) = self.places.get_mut(&place) {
                 operations.retain(|op| !is_idle(op));
             }
@@ -387,40 +407,4 @@ const REFUSALS: [Status; 4] =
     [Status::ERR_OUT_OF_RESOURCE, Status::ERR_BAD_PARAM, Status::ERR_NOT_A_MEMBER, Status::ERR_INVALID_OPERATION];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SERVER: ServerId = ServerId { node: 0, epoch: 0 };
-
-    /// Seed 44230: a process that had arrived started another program, whose own arrival was refused.
-    #[test]
-    fn a_refusal_takes_back_no_more_than_what_was_refused() {
-        let mut all = Gatherings::default();
-        let fence = signature(Kind::Fence, &[]);
-        let [first, second] = [PeerId(1), PeerId(2)];
-        let both = || Local { expected: BTreeSet::from([0, 1]), is_defined: true, ..Local::default() };
-        all.arrive(SERVER, fence.clone(), (first, Tag(1), 1), None, both);
-        all.connection_ended(first);
-        all.departed(SERVER, 1);
-        for _ in 0..2 {
-            all.arrive(SERVER, fence.clone(), (second, Tag(1), 1), None, both);
-            all.replied(second, Tag(1), Status::ERR_OUT_OF_RESOURCE, true);
-        }
-        let operation = all.handed_over(SERVER, &fence, UpcallId(1)).unwrap();
-        assert_eq!(operation.missing(), BTreeSet::from([0]));
-        assert_eq!(operation.departed, BTreeSet::from([1]));
-    }
-
-    /// Seed 6744 of eight ranks on two nodes: those who came later were to be answered by a clock that nobody had started.
-    #[test]
-    fn a_refusal_takes_back_the_clock_that_it_would_have_started() {
-        let mut all = Gatherings::default();
-        let fence = signature(Kind::Fence, &[]);
-        let both = || Local { expected: BTreeSet::from([0, 1]), is_defined: true, ..Local::default() };
-        let soon = Some(Time::ZERO + std::time::Duration::from_secs(1));
-        assert_eq!(all.arrive(SERVER, fence.clone(), (PeerId(1), Tag(1), 0), None, both), None);
-        assert_eq!(all.arrive(SERVER, fence.clone(), (PeerId(2), Tag(1), 1), soon, both), soon);
-        all.replied(PeerId(2), Tag(1), Status::ERR_OUT_OF_RESOURCE, true);
-        assert_eq!(all.arrive(SERVER, fence, (PeerId(3), Tag(1), 1), None, both), None);
-    }
-}
+mod tests;

@@ -46,6 +46,7 @@ struct Arrived {
     server: ServerId,
     upcall: UpcallId,
     is_partial: bool,
+    is_promised: bool,
 }
 
 /// What the host has yet to do.
@@ -58,6 +59,8 @@ pub(super) struct Host {
     last: u64,
     /// When the last answer on its way to a node arrives.
     links: BTreeMap<u32, Time>,
+    /// When the answer that was given last arrives.
+    answered_at: Time,
     /// The same for events from one node to another.
     news: BTreeMap<(u32, u32), Time>,
 }
@@ -66,7 +69,8 @@ pub(super) struct Host {
 struct Part {
     subject: Subject,
     blocks: Vec<(ProcId, Vec<Kval>)>,
-    promised: Vec<Promised>,
+    /// What it brings to others, if it asks for what they bring.
+    promised: Option<Vec<Promised>>,
     is_partial: bool,
 }
 
@@ -81,7 +85,9 @@ impl World {
             Upcall::Connect(connect) => {
                 let is_partial = is_partial(&connect.directives);
                 self.check_hand_over(server, id, Kind::Connect, &connect.procs, is_partial);
-                self.join(server, id, Part::bare(Subject::Set(Kind::Connect, connect.procs), is_partial))
+                let subject = Subject::Set(Kind::Connect, connect.procs);
+                self.tell_before_answer(server, &subject);
+                self.join(server, id, Part::bare(subject, is_partial))
             }
             Upcall::Disconnect(connect) => {
                 let is_partial = is_partial(&connect.directives);
@@ -90,6 +96,7 @@ impl World {
             }
             Upcall::Group(group) => {
                 let is_partial = is_partial(&group.directives);
+                self.check_jobs_of_group(server, &group.id, &group.procs);
                 if is_partial && group.operation == GroupOperation::Destruct {
                     self.check_end_of_group(server, &group.id, &group.procs);
                 }
@@ -143,13 +150,7 @@ impl World {
     fn part_of_fence(&mut self, server: ServerId, id: UpcallId, fence: FenceUpcall) -> Part {
         let is_partial = is_partial(&fence.directives);
         let contributed = self.check_hand_over(server, id, Kind::Fence, &fence.procs, is_partial);
-        let mut promised = Vec::new();
-        if fence.data.collect {
-            for process in contributed {
-                let Some(of) = self.process(process).filter(|of| !of.committed.is_empty()) else { continue };
-                promised.push(Promised { process, node: of.node, committed: of.committed.clone() });
-            }
-        }
+        let promised = fence.data.collect.then(|| self.promised_by(&contributed));
         Part { subject: Subject::Set(Kind::Fence, fence.procs), blocks: fence.data.blocks, promised, is_partial }
     }
 
@@ -163,16 +164,17 @@ impl World {
         is_partial: bool,
     ) -> Vec<u32> {
         let signature = gatherings::signature(kind.clone(), procs);
-        let Some(operation) = self.gatherings.handed_over(server, &signature, id) else {
+        let now = self.now;
+        let Some(operation) = self.gatherings.handed_over(server, &signature, id, now) else {
             self.rules
                 .breaks(Rule::NothingMissing, || format!("{server:?} hands over {kind:?} {procs:?}; nobody came"));
             return Vec::new();
         };
-        let missing = operation.missing();
-        let left_out = operation.left_out();
-        let is_defined = operation.is_defined;
+        let missing = operation.missing_known();
+        let left_out = operation.left_out_known();
+        let is_premature = operation.is_premature(&kind, now);
         let contributed = operation.contributed.iter().copied().collect();
-        if !is_defined {
+        if is_premature {
             self.rules.breaks(Rule::NothingMissing, || {
                 format!("{server:?} hands over {kind:?} {procs:?} before all their jobs are registered")
             });
@@ -210,9 +212,9 @@ impl World {
             self.queue.plan(self.now + EXCHANGE_TIMEOUT, Event::ExchangeTimer(number));
         }
         let exchange = exchanges.get_mut(place)?;
-        exchange.arrived.insert(server.node, Arrived { server, upcall, is_partial });
+        exchange.arrived.insert(server.node, Arrived { server, upcall, is_partial, is_promised: promised.is_some() });
         exchange.blocks.extend(blocks);
-        exchange.promise.values.extend(promised);
+        exchange.promise.values.extend(promised.into_iter().flatten());
         if exchange.arrived.len() < exchange.expected.len() {
             return None;
         }
@@ -233,15 +235,21 @@ impl World {
         }
         let promise = Rc::new(exchange.promise);
         let mut at_once = None;
-        for Arrived { server, upcall, .. } in exchange.arrived.into_values() {
+        for Arrived { server, upcall, is_promised, .. } in exchange.arrived.into_values() {
             if let Subject::Group(false, name, _) = subject {
                 self.note_end_of_group(server, name);
             }
             if status == Status::SUCCESS {
-                self.gatherings.promised(server, upcall, Rc::clone(&promise));
+                // Whose processes did not ask for values, as others did, is promised none.
+                let promise = if is_promised { Rc::clone(&promise) } else { Rc::default() };
+                self.gatherings.promised(server, upcall, promise);
             }
             let reply = subject.success(status, &exchange.blocks);
             let answer = self.answer(server, upcall, reply);
+            let at = self.host.answered_at;
+            if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
+                self.tell_with_answer(server, subject, at);
+            }
             match answer {
                 Some(answer) if server == last => at_once = Some(answer),
                 // Others hear of it as soon as anything can.
@@ -326,7 +334,7 @@ impl World {
         }
         // A job that is to end is not begun.
         let is_beginning = matches!(call, HostCall::RegisterNamespace(_) | HostCall::RegisterClient(_));
-        if self.is_ending && is_beginning {
+        if self.is_ending && is_beginning || self.is_told_again(server, &call) {
             return;
         }
         self.host.last += 1;
@@ -403,6 +411,7 @@ impl World {
     /// Answers an upcall as the faults will have it: at once (the result), later, twice, or never.
     fn answer(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) -> Option<Input> {
         self.lost_upcall = None;
+        self.host.answered_at = self.now;
         if self.strikes(Faults::LOSS) {
             self.lost_upcall = Some(upcall);
             return None;
@@ -415,6 +424,7 @@ impl World {
             at = at + HOST_TIMEOUT + Duration::from_millis(self.network.between(0, 2_000));
             self.lost_upcall = Some(upcall);
         }
+        self.host.answered_at = at;
         if self.strikes(Faults::DUPLICATE) {
             let again = at + Duration::from_micros(self.network.between(0, 3_000));
             self.queue.plan(again, Event::Answer(server, upcall, Box::new(reply.clone())));
@@ -447,7 +457,7 @@ impl Host {
 
 impl Part {
     const fn bare(subject: Subject, is_partial: bool) -> Self {
-        Self { subject, blocks: Vec::new(), promised: Vec::new(), is_partial }
+        Self { subject, blocks: Vec::new(), promised: None, is_partial }
     }
 }
 
@@ -456,6 +466,10 @@ impl Subject {
         match self {
             Self::Set(_, procs) | Self::Group(_, _, procs) => procs,
         }
+    }
+
+    pub(super) const fn is_connect(&self) -> bool {
+        matches!(self, Self::Set(Kind::Connect, _))
     }
 
     const fn failure(&self, status: Status) -> HostReply {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::invariants::{Promise, Reading};
+use super::invariants::{Promise, Promised, Reading};
 use super::process::{Asked, Sought, State, Why};
 use super::value::{KEYS, Stamp};
 use super::world::World;
@@ -151,6 +151,15 @@ impl World {
     pub(super) fn reading(&self, reader: u32, whose: u32, key: u8, floor: u32) -> Option<Reading> {
         let (by, of) = (self.process(reader)?, self.process(whose)?);
         Some(Reading { reader, whose, same_node: by.node == of.node, key, floor, newest: of.version })
+    }
+
+    /// What processes have committed, as a collecting fence of theirs is to bring it to others.
+    pub(super) fn promised_by(&self, processes: &[u32]) -> Vec<Promised> {
+        let of = |process: &u32| {
+            let of = self.process(*process).filter(|of| !of.committed.is_empty())?;
+            Some(Promised { process: *process, node: of.node, committed: of.committed.clone() })
+        };
+        processes.iter().filter_map(of).collect()
     }
 
     /// A collecting fence is over: everything that its participants had committed is in the mapping.

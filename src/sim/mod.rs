@@ -44,6 +44,7 @@ mod program;
 mod queue;
 mod quitting;
 mod random;
+mod registering;
 mod run;
 mod serving;
 mod setup;

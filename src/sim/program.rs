@@ -139,6 +139,30 @@ impl Program {
         }
     }
 
+    /// The jobs are connected, soon, and do most of what follows together.
+    pub(super) fn connect_jobs(&mut self, random: &mut Random, has_group_host: bool) {
+        let first = usize::from(random.one_in(4) && self.phases.len() > 1);
+        let mut group: Option<Text> = None;
+        for (number, phase) in self.phases.iter_mut().enumerate().skip(first) {
+            if number > first && random.one_in(4) {
+                continue;
+            }
+            let meeting = match group.take() {
+                _ if number == first => Meeting::Connect,
+                Some(name) if random.one_in(2) => Meeting::Destruct(name),
+                last => {
+                    group = last;
+                    Meeting::of_jobs(random, number)
+                }
+            };
+            if let Meeting::Construct(name) = &meeting {
+                group = Some(name.clone());
+            }
+            let outlives_deaths = random.one_in(2) && group.is_some() && has_group_host;
+            *phase = Phase { meeting, set: Set::Both, outlives_deaths, quitters: None, ..phase.clone() };
+        }
+    }
+
     /// Whether the group of this name that the host forms outlives deaths.
     pub(super) fn outlives_deaths(&self, name: &Text) -> bool {
         let is_formed = |phase: &Phase| phase.meeting == Meeting::Construct(name.clone()) && phase.outlives_deaths;
@@ -148,6 +172,19 @@ impl Program {
     /// Whether anybody is ever invited.
     pub(super) fn has_invitations(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase.meeting, Meeting::Invite(_)))
+    }
+}
+
+impl Meeting {
+    /// What jobs do together that have been connected.
+    fn of_jobs(random: &mut Random, number: usize) -> Self {
+        match random.below(8) {
+            0 | 1 => Self::Collect,
+            2 => Self::Barrier,
+            3 | 4 => Self::Construct(Text::from(format!("joint{number}").as_str())),
+            5 | 6 => Self::Disconnect,
+            _ => Self::Connect,
+        }
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) enum Stream {
     Groups,
     /// Who leaves a group where others end it.
     Quitters,
+    /// Which servers the host tells of a job, and when.
+    Registrations,
     /// What one process does within the program.
     Process(u32),
     /// How long everything takes.
@@ -39,6 +41,7 @@ impl Random {
             Stream::Invitations => 5,
             Stream::Groups => 6,
             Stream::Quitters => 7,
+            Stream::Registrations => 8,
             Stream::Fault(kind) => (1 << 32) | u128::from(kind),
             Stream::Process(process) => (1 << 64) | u128::from(process),
         };

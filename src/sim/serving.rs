@@ -71,10 +71,11 @@ impl World {
         while let Some(output) = self.core_mut(server).and_then(|core| core.poll_output()) {
             self.trace.words(&words_of(&output));
             self.trace.line(now, || format!("server {} > {}", server.node, brief(&output)));
-            if let Some(answer) = self.execute(server, output)
-                && let Some(core) = self.core_mut(server)
-            {
-                core.handle(now, answer);
+            if let Some(answer) = self.execute(server, output) {
+                self.note_answer(server, &answer);
+                if let Some(core) = self.core_mut(server) {
+                    core.handle(now, answer);
+                }
             }
         }
         self.after(server, look_back);
@@ -112,9 +113,19 @@ impl World {
                 self.note_registration(server);
                 None
             }
-            Input::Completed(upcall, _) => Some(Forget::Upcall(*upcall)),
+            Input::Completed(upcall, _) => {
+                self.note_answer(server, input);
+                Some(Forget::Upcall(*upcall))
+            }
             Input::Timeout => Some(Forget::Expired),
             _ => None,
+        }
+    }
+
+    fn note_answer(&mut self, server: ServerId, input: &Input) {
+        if let Input::Completed(upcall, HostReply::Status(status)) = input {
+            let agrees = matches!(*status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
+            self.gatherings.answered(server, *upcall, agrees);
         }
     }
 
@@ -122,7 +133,7 @@ impl World {
     fn note_registration(&mut self, server: ServerId) {
         let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
         let mut gatherings = std::mem::take(&mut self.gatherings);
-        gatherings.registered(server, &gone, |kind, procs| self.is_defined(server, kind, procs));
+        gatherings.registered(server, &gone, |kind, procs| self.knowledge(server, kind, procs));
         self.gatherings = gatherings;
     }
 
@@ -140,7 +151,14 @@ impl World {
                     node.mapped.remove(&namespace);
                 }
             }
-            Some(Forget::Upcall(upcall)) => self.gatherings.settled(server, upcall),
+            Some(Forget::Upcall(upcall)) => {
+                self.gatherings.settled(server, upcall);
+                if self.setup.canary == Some(Canary::AheadEarly)
+                    && let Some((peer, tag)) = self.gatherings.somebody_ahead(server, self.now)
+                {
+                    self.let_go(server, peer, tag);
+                }
+            }
             Some(Forget::Expired) => self.gatherings.expired(server, self.now),
             None => {}
         }
@@ -168,7 +186,7 @@ impl World {
         if let Some(core) = self.core(server) {
             core.assert_consistent();
         }
-        let complete = self.gatherings.complete_but_waiting(server);
+        let complete = self.gatherings.complete_but_waiting(server, self.now);
         self.rules.operations_lack_somebody(server, complete);
         let Some(node) = usize::try_from(server.node).ok().and_then(|node| self.nodes.get(node)) else { return };
         let processes = &self.processes;
@@ -262,7 +280,7 @@ impl World {
         let wrong = self.parties.replied(server, peer, tag, status);
         self.rules.event_went(wrong);
         let is_new = self.arriving == Some((peer, tag));
-        let ended = self.gatherings.replied(peer, tag, status, is_new);
+        let ended = self.gatherings.replied(self.now, peer, tag, status, is_new);
         let promise = self.check_end(server, peer, ended);
         self.send_down(peer, ToClient::Reply(tag, reply, promise));
         if self.setup.canary == Some(Canary::FenceEarly) {
@@ -272,12 +290,13 @@ impl World {
 
     /// No operation of many processes succeeds with one of them missing.
     fn check_end(&mut self, server: ServerId, peer: PeerId, ended: Ended) -> Option<Rc<Promise>> {
-        let Ended::Well { left_out, missing, promise, was_answered } = ended else { return None };
-        let what = match (left_out, was_answered, &promise) {
-            (Some(process), _, _) => format!("without waiting for process {process}"),
-            _ if missing > 0 => format!("with {missing} local participants missing"),
-            (_, true, None) => "although the host did not say so".to_owned(),
-            _ => return promise,
+        let what = match ended {
+            Ended::Nothing => return None,
+            Ended::Wrongly(what) => what,
+            Ended::Well { left_out: Some(process), .. } => format!("without waiting for process {process}"),
+            Ended::Well { missing, .. } if missing > 0 => format!("with {missing} local participants missing"),
+            Ended::Well { was_answered: true, promise: None, .. } => "although the host did not say so".to_owned(),
+            Ended::Well { promise, .. } => return promise,
         };
         self.rules.breaks(Rule::NothingMissing, || format!("{server:?} tells {peer:?} of success {what}"));
         None
@@ -286,11 +305,15 @@ impl World {
     /// A planted defect: somebody who waits for others is told that all have come.
     fn let_one_go_early(&mut self, server: ServerId) {
         if let Some((peer, tag)) = self.gatherings.somebody_waiting(server).filter(|_| self.canary.one_in(8)) {
-            self.rules.answered(peer, tag);
-            let ended = self.gatherings.replied(peer, tag, Status::SUCCESS, false);
-            let promise = self.check_end(server, peer, ended);
-            self.send_down(peer, ToClient::Reply(tag, Reply::Status(Status::SUCCESS), promise));
+            self.let_go(server, peer, tag);
         }
+    }
+
+    fn let_go(&mut self, server: ServerId, peer: PeerId, tag: Tag) {
+        self.rules.answered(peer, tag);
+        let ended = self.gatherings.replied(self.now, peer, tag, Status::SUCCESS, false);
+        let promise = self.check_end(server, peer, ended);
+        self.send_down(peer, ToClient::Reply(tag, Reply::Status(Status::SUCCESS), promise));
     }
 
     fn admit(&mut self, server: ServerId, peer: PeerId) {

@@ -107,6 +107,16 @@ pub(super) fn jobs(setup: &Setup, has_second: bool, nodes: u32) -> Vec<Job> {
     jobs
 }
 
+/// Puts the second job on the last node, and the first on the others.
+pub(super) fn part(jobs: &mut [Job], nodes: u32) {
+    if let [first, second] = jobs
+        && let Some(others) = nodes.checked_sub(1).filter(|others| *others > 0)
+    {
+        first.node_count = others.min(first.size.max(1));
+        (second.node_first, second.node_count) = (others, 1);
+    }
+}
+
 pub(super) fn job(name: &str, size: u32, first: u32, node_first: u32, node_count: u32) -> Job {
     #[expect(clippy::expect_used, reason = "the names are ours")]
     let namespace = Namespace::new(name).expect("a short name");

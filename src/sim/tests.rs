@@ -54,6 +54,15 @@ fn seeds_in_which_the_checker_expected_too_much_of_those_who_leave_keep_all_rule
     }
 }
 
+/// A process and its clone come to fences one behind the other, so that some ask for the others' values in the fence in which the rest
+/// ask for none: who asks for none is promised none.
+#[test]
+fn a_fence_brings_values_to_those_who_ask_for_them() {
+    let faults = Faults::DELAY | Faults::REORDER | Faults::LOSS | Faults::REFUSE | Faults::STOP | Faults::CLONE;
+    let setup = Setup { nodes: 3, ranks: 8, phases: 6, faults, faults_max: 28, canary: None };
+    assert_eq!(broken(&run_twice(13630, &setup)), "");
+}
+
 /// What no run can find is no rule. Each planted defect is found, by the rule that it breaks.
 #[test]
 fn every_planted_defect_is_found() {

@@ -9,7 +9,7 @@ use super::bootstraps::Bootstraps;
 use super::dice::Dice;
 use super::faults::Canary;
 use super::forming::Forming;
-use super::gatherings::{Gatherings, Kind};
+use super::gatherings::{Gatherings, Kind, Knowledge};
 use super::host::Host;
 use super::invariants::{Promise, Rule, Rules};
 use super::parties::Parties;
@@ -18,16 +18,14 @@ use super::program::Program;
 use super::queue::{Event, Queue, ServerId, ToClient, ToServer};
 use super::quitting::Quitting;
 use super::random::{Random, Stream};
+use super::registering::Learning;
 use super::setup::{HOST_TIMEOUT, JOB_LIMIT, Job, Setup, jobs};
 use super::store::SimStore;
 use super::trace::{Keep, Trace};
 use crate::gds::NamespaceReader;
-use crate::gds::registration::Description;
 use crate::proto::Tag;
-use crate::server::{
-    Capabilities, Config, HostCall, Limits, PeerId, RegisterClient, RegisterNamespace, Server, UpcallId,
-};
-use crate::types::{Info, Key, Namespace, ProcId, Time};
+use crate::server::{Capabilities, Config, HostCall, Limits, PeerId, Server, UpcallId};
+use crate::types::{Namespace, ProcId, Time};
 
 /// A place for a server, and what the world knows of who is there.
 #[derive(Debug)]
@@ -71,6 +69,8 @@ pub(super) struct World {
     pub(super) assembling: Option<Assembling>,
     /// Whether the host forms groups.
     pub(super) has_group_host: bool,
+    /// What a host does that does not tell every server of every job.
+    pub(super) learning: Option<Learning>,
     pub(super) parties: Parties,
     pub(super) quitting: Quitting,
     pub(super) forming: Forming,
@@ -102,14 +102,17 @@ impl World {
         let has_group_host = setup.is_large() || !groups.one_in(4);
         let nodes = setup.nodes.max(1);
         let filled = if has_group_host { nodes } else { u32::try_from(groups.between(1, nodes.into())).unwrap_or(1) };
-        let jobs = jobs(setup, draw.one_in(2), filled);
+        let mut jobs = jobs(setup, draw.one_in(2), filled);
+        let mut learning = Learning::of(seed, setup, &mut jobs, filled);
         let mut program = Program::of(seed, setup, &jobs);
         if !has_group_host {
             program.form_groups_locally(groups);
         }
+        learning.iter_mut().for_each(|learning| learning.plan(&mut program, has_group_host));
         let mut world = Self {
             program,
             has_group_host,
+            learning,
             nodes: Vec::new(),
             processes: Vec::new(),
             connections: BTreeMap::new(),
@@ -184,6 +187,7 @@ impl World {
 
     pub(super) fn new_server(&self, node: u32) -> Server<SimStore> {
         let groups = if self.has_group_host { Capabilities::GROUP } else { Capabilities::empty() };
+        let learns = self.learning.as_ref().map_or(Capabilities::empty(), |_| Capabilities::REGISTERS_ON_CONNECT);
         let capabilities = Capabilities::CLIENT_CONNECTED
             | Capabilities::CLIENT_FINALIZED
             | Capabilities::FENCE
@@ -191,6 +195,7 @@ impl World {
             | Capabilities::CONNECT
             | Capabilities::DISCONNECT
             | groups
+            | learns
             | Capabilities::JOB_CONTROL
             | Capabilities::NOTIFY_EVENT
             | Capabilities::LOG;
@@ -201,7 +206,7 @@ impl World {
         Server::new(config, store)
     }
 
-    /// The host registers a job with every server, with those where it has no process, too, and starts its processes.
+    /// The host registers a job with the servers that are to know it, be it without processes there, and starts its processes.
     pub(super) fn launch(&mut self, mut job: Job, delay: Duration) {
         let number = self.jobs.len();
         for rank in 0..job.size {
@@ -212,30 +217,14 @@ impl World {
             self.queue.plan(at, Event::Start(process));
         }
         self.acting = self.acting.saturating_add(job.size);
-        let nodes = 0..u32::try_from(self.nodes.len()).unwrap_or(0);
-        job.unheard_on = nodes.clone().collect();
+        let nodes = self.heard_by(&job);
+        job.unheard_on = nodes.clone();
         self.jobs.push(job);
         for node in nodes {
             let late = self.lateness(number);
-            self.register(number, node, delay + late);
-        }
-    }
-
-    /// Plans the registration of a job and its processes with one server.
-    fn register(&mut self, number: usize, node: u32, delay: Duration) {
-        let (Some(job), Some(server)) = (self.jobs.get(number), self.server_at(node)) else { return };
-        let at = self.now + delay;
-        let size = Info::new(Key::from_static(crate::keys::JOB_SIZE.name()), job.size);
-        let registration = RegisterNamespace {
-            namespace: job.namespace.clone(),
-            local_count: u32::try_from(job.ranks_on(node).len()).ok(),
-            description: Description::from(vec![size]),
-            nodata: false,
-        };
-        self.queue.plan(at, Event::Call(server, Box::new(HostCall::RegisterNamespace(registration)), None));
-        for rank in job.ranks_on(node) {
-            let client = RegisterClient { proc: job.proc(rank), uid: USER, gid: GROUP, object: u64::from(rank) };
-            self.queue.plan(at, Event::Call(server, Box::new(HostCall::RegisterClient(client)), None));
+            if let Some(server) = self.server_at(node) {
+                self.register(number, server, self.now + delay + late);
+            }
         }
     }
 
@@ -356,17 +345,30 @@ impl World {
         procs.iter().filter(|proc| !has_ended(proc)).cloned().collect()
     }
 
-    /// Whether a server knows who of the participants is on its node: their jobs are registered, and all processes.
-    pub(super) fn is_defined(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> bool {
-        let Some(node) = self.node(server.node) else { return false };
-        procs.iter().all(|entry| {
-            let Some((number, job)) = self.job_named(&entry.namespace) else { return false };
+    /// What a server knows of who of the participants is on its node.
+    pub(super) fn knowledge(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> Knowledge {
+        let Some(node) = self.node(server.node) else { return Knowledge::Little };
+        let (mut known, mut is_whole) = (Vec::new(), true);
+        for entry in procs {
+            let Some((number, job)) = self.job_named(&entry.namespace) else { return Knowledge::Little };
             if kind.takes_back() && node.ended.contains(&number) {
-                return true;
+                continue;
             }
             let announced = node.announced.get(&number).map_or(0, BTreeSet::len);
-            node.registered.contains(&number) && announced >= job.ranks_on(server.node).len()
-        })
+            match node.registered.contains(&number) {
+                true if announced >= job.ranks_on(server.node).len() => known.push(entry.clone()),
+                false if announced == 0 => is_whole = false,
+                _ => return Knowledge::Little,
+            }
+        }
+        match is_whole {
+            true => Knowledge::Whole,
+            // What that is worth depends on the host.
+            false if self.learning.is_some() && kind.goes_on_without_jobs() => {
+                Knowledge::ButForJobs(self.processes_on(server.node, &known))
+            }
+            false => Knowledge::Little,
+        }
     }
 
     /// The nodes where participants are.

@@ -6,7 +6,7 @@
 use super::cpu_set::CpuSet;
 use super::machine::{DeviceDistance, Machine};
 use crate::keys;
-use crate::types::{self, DataArray, DataType, Namespace, ProcId, Rank, Text, Value};
+use crate::types::{self, DataArray, DataType, Namespace, ProcId, Rank, Text, Value, ranks_in};
 
 /// What follows from the topology and the processors of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub trait Surroundings {
     /// The processes of a job on this node.
     fn near_ranks(&self, job: &Namespace) -> Option<Vec<u32>> {
         let peers = self.known(job, Rank::Wildcard, keys::LOCAL_PEERS.name())?;
-        Some(peers.as_str()?.split(',').filter_map(|peer| peer.parse().ok()).collect())
+        Some(ranks_in(peers.as_str()?).collect())
     }
 }
 
@@ -142,4 +142,31 @@ fn distances(machine: &Machine, processors: &CpuSet) -> Value {
     };
     let elements = machine.distances(processors).into_iter().map(distance).collect();
     Value::DataArray(Box::new(DataArray { element_type: DataType::DeviceDistance, elements }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Told(&'static str);
+
+    impl Surroundings for Told {
+        fn known(&self, _: &Namespace, _: Rank, key: &'static str) -> Option<Value> {
+            (key == keys::LOCAL_PEERS.name()).then(|| Value::from(self.0))
+        }
+
+        fn is_near(&self, _: &Namespace, _: u32) -> bool {
+            false
+        }
+
+        fn is_here(&self, _: &Namespace) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn neighbours_that_are_told_in_runs_are_neighbours() {
+        let job = Namespace::new("job").unwrap();
+        assert_eq!(Told("0-2, 7").near_ranks(&job), Some(vec![0, 1, 2, 7]));
+    }
 }

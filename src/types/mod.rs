@@ -16,6 +16,7 @@ mod lent;
 mod local_address;
 mod namespace;
 mod rank;
+mod rank_list;
 mod records;
 mod scope;
 mod status;
@@ -32,6 +33,7 @@ pub use lent::{LentEntry, LentKey, LentText, LentValue};
 pub use local_address::LocalAddress;
 pub use namespace::{Namespace, NamespaceError};
 pub use rank::{ProcId, Rank, RankError};
+pub use rank_list::{RANKS_MAX, ranks_in};
 pub use records::{
     App, Buffer, Coord, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid, NodeStats,
     Pdata, ProcInfo, ProcStats, Query, Regattr, Regex2, ResourceUnit, Timeval, Topology,

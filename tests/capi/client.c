@@ -140,6 +140,29 @@ static void ways_to_return_a_value(const pmix_proc_t *peer)
     CHECK(found == again && found->data.bo.size == 64);
 }
 
+static void ignored(pmix_status_t status, pmix_value_t *value, void *data)
+{
+    (void)status, (void)value, (void)data;
+}
+
+/* A directive that must be honoured, and that no library knows. */
+static void required(const pmix_proc_t *peer, const pmix_proc_t *wild)
+{
+    pmix_info_t unknown = flag_info("vendor.thing"), known = flag_info(PMIX_OPTIONAL);
+    pmix_value_t *found = NULL;
+
+    PMIX_INFO_REQUIRED(&known);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(wild, PMIX_JOB_SIZE, &known, 1, &found));
+    value_free(found);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(peer, "blob", &unknown, 1, &found));
+    value_free(found);
+    PMIX_INFO_REQUIRED(&unknown);
+    CHECK_UNLESS_STOCK("passes over what it must honour",
+                       PMIx_Get(peer, "blob", &unknown, 1, &found) == PMIX_ERR_NOT_SUPPORTED
+                           && PMIx_Get(wild, PMIX_JOB_SIZE, &unknown, 1, &found) == PMIX_ERR_NOT_SUPPORTED
+                           && PMIx_Get_nb(peer, "blob", &unknown, 1, ignored, NULL) == PMIX_ERR_NOT_SUPPORTED);
+}
+
 /* Blocking calls from a callback. */
 static void value_done(pmix_status_t status, pmix_value_t *value, void *data)
 {
@@ -298,6 +321,7 @@ static int rank(bool measure)
     value_free(found);
     put_and_get(&me, &wild, &peer);
     ways_to_return_a_value(&peer);
+    required(&peer, &wild);
     /* No thread before a callback needs it. */
     CHECK_NUMBER(1, thread_count());
     if (measure) costs(&me, &wild, peer);

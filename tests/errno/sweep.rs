@@ -166,6 +166,8 @@ pub(crate) enum Wire {
 /// Has the kernel say no to one client of a job. `victim` makes the command of that one.
 pub(crate) fn clients_sweep(role: &str, wire: Wire, kinds: &[Kind], victim: impl Fn() -> Command) {
     let _alone = ALONE.lock();
+    // What it runs may have to be compiled first: none of a job's processes, which have alarms, waits for that.
+    drop(victim());
     let node = TestServer::local();
     serve_a_fresh_client(&node);
     let held = held_when_quiet(&node);

@@ -217,6 +217,11 @@ impl Job {
         u32::try_from(self.app_of.len()).unwrap()
     }
 
+    /// Whether nobody tells of nodes but processes, each of which tells its node's name and number.
+    fn is_told_by_processes(&self) -> bool {
+        !self.has_maps && self.density.is_multiple_of(2)
+    }
+
     fn id(&self, node: usize) -> u32 {
         u32::try_from(node).unwrap() + if self.has_ids { 10 } else { 0 }
     }
@@ -264,7 +269,7 @@ impl Job {
         if !self.has_maps || dice.percent(30) {
             entries.push(info("pmix.hname", self.nodes[node].as_str()));
         }
-        if dice.percent(30) {
+        if dice.percent(30) || self.is_told_by_processes() {
             entries.push(info("pmix.nodeid", self.id(node)));
         }
         dice.shuffle(&mut entries);
@@ -287,7 +292,7 @@ impl Job {
             for node in 0..self.nodes.len() {
                 if dice.percent(40) {
                     let more = some(dice, &OF_NODE[3..], self.density, self.size());
-                    entries.push(self.node_array(dice, node, false, more));
+                    entries.push(self.node_array(dice, node, self.is_told_by_processes(), more));
                 }
             }
             let of_app = (0..self.size()).filter(|rank| in_apps && self.app_of[*rank as usize] == app);
@@ -302,7 +307,7 @@ impl Job {
                 pieces.extend(entries.into_iter().filter(is_loose));
             }
         }
-        for node in 0..self.nodes.len() {
+        for node in (0..self.nodes.len()).filter(|_| !self.is_told_by_processes()) {
             if self.has_ids || !self.has_maps || dice.percent(50) {
                 let mut more = some(dice, &OF_NODE, self.density, self.size());
                 if dice.percent(40) {
@@ -329,7 +334,7 @@ impl Job {
         for node in 0..self.nodes.len() {
             if dice.percent(25) {
                 let more = some(dice, &OF_NODE, self.density / 2, self.size());
-                entries.push(self.node_array(dice, node, false, more));
+                entries.push(self.node_array(dice, node, self.is_told_by_processes(), more));
             }
         }
         entries.append(&mut inside);

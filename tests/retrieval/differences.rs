@@ -191,6 +191,11 @@ Nor is asked what ours refuses: a description with two process arrays (`PMIX_PRO
 processes wrongly would not be found otherwise, and the values of one process would be another's. `PMIX_ERR_BAD_PARAM` comes with the
 way to the second array; several values of one process belong into one.
 
+Nor is asked with two realms at once, of which the standard says nothing (a number or name of the other realm is no second realm). Here a
+session comes before a node, a node before an application, and all before `PMIX_JOB_INFO`, whatever their order: who names a job and a
+part of it means the part. 4.2.2 mostly answers so, too, but goes by the order of the directives and by the rank: `PMIX_NODE_INFO` and
+`PMIX_JOB_INFO`, in this order, are answered with the job's value for the wildcard, and not at all for a process.
+
 Beside Gets, groups by invitation differ on purpose: where a group is formed without some who were asked (`PMIX_GROUP_OPTIONAL`), those who have
 accepted and are not in it get `PMIX_GROUP_CONSTRUCT_ABORT`, once, from the leader or its server, as they would wait for ever (not who hears
 `PMIX_GROUP_CONSTRUCT_COMPLETE`, or is named in it). OpenPMIx's leaders tell them nothing. Who declined, or said nothing, is told nothing by

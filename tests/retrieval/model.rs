@@ -3,7 +3,7 @@
 //!
 //! Sources: PMIx Standard, "Reserved Keys", "Data Access and Sharing" (`PMIx_Get`), "Server-specific Interfaces" (registration).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use modex::types::{Info, Namespace, ProcId, Rank, Scope, Status, Value};
 
@@ -32,7 +32,7 @@ struct Node {
 pub(crate) struct Job {
     session: Option<u32>,
     nodes: Vec<Node>,
-    /// Ranks of each node of the map.
+    /// Ranks of each node of the map, told or followed from where each process is.
     map: Vec<Vec<u32>>,
     facts: BTreeMap<(Whose, String), Value>,
 }
@@ -65,7 +65,6 @@ const REALMS: &str = "pmix.ssn.info pmix.job.info pmix.app.info pmix.node.info p
 const OF_EVERY_PROCESS: &str =
     "pmix.rank pmix.hname pmix.nodeid pmix.lrank pmix.nrank pmix.appnum pmix.apprank pmix.grank";
 
-/// The realm in which a key lies unless a directive says otherwise.
 fn default_realm(key: &str) -> Realm {
     match key {
         _ if is_in(SESSION_KEYS, key) => Realm::Session,
@@ -84,6 +83,7 @@ impl Model {
         job.read_maps(&infos);
         job.name_nodes(&infos);
         job.walk(&infos, Whose::Job, self.hostname);
+        job.map_processes();
         self.jobs.insert(namespace.to_owned(), job);
     }
 
@@ -113,8 +113,7 @@ impl Model {
         let puts = || self.puts.iter().rev().filter(|put| put.0 == *whose && put.2 == key);
         let is_visible = |put: Scope| match scope.unwrap_or(Scope::Global) {
             Scope::Global => own == whose || [Scope::Local, Scope::Global].contains(&put),
-            Scope::Internal if own != whose => false,
-            Scope::Internal => puts().next().is_some_and(|newest| newest.1 == put && put == scope.unwrap()),
+            Scope::Internal => own == whose && puts().next().is_some_and(|newest| newest.1 == Scope::Internal),
             scope => [scope, Scope::Global].contains(&put),
         };
         let is_hidden = puts().any(|put| put.1 != Scope::Internal);
@@ -143,7 +142,7 @@ impl Model {
         let qualifiers: Vec<&Info> = question.qualifiers.iter().collect();
         let says = |key: &str| find(&qualifiers, key).is_some_and(|value| value.as_bool() == Some(true));
         let own_name = own.namespace.as_str();
-        let node = (text(find(&qualifiers, "pmix.hname")), number(find(&qualifiers, "pmix.nodeid")));
+        let node = node_name(&qualifiers);
         let app = number(find(&qualifiers, "pmix.appnum"));
         let names_node = node.0.is_some() || node.1.is_some();
         let named = match () {
@@ -162,13 +161,12 @@ impl Model {
             None if matches!(realm, Realm::Node | Realm::App) => (own_name, own.rank),
             None => (own_name, Rank::Undefined),
         };
+        let is_own = namespace == own_name;
         // Who somebody is lies in no realm.
         match question.key.as_str() {
             "pmix.procid" => return Some(Value::from(own.clone())),
-            "pmix.nspace" if namespace == own_name => return Some(Value::from(own_name)),
-            "pmix.rank" if namespace == own_name && [own.rank, Rank::Undefined].contains(&rank) => {
-                return Some(Value::from(own.rank));
-            }
+            "pmix.nspace" if is_own => return Some(Value::from(own_name)),
+            "pmix.rank" if is_own && [own.rank, Rank::Undefined].contains(&rank) => return Some(Value::from(own.rank)),
             _ => {}
         }
         if is_of_session {
@@ -177,25 +175,22 @@ impl Model {
         }
         let job = self.jobs.get(namespace)?;
         let process = rank.process();
-        let is_nobody = process.is_some_and(|rank| job.size().is_some_and(|size| rank >= size));
         if let (None, Some(process)) = (named, process) {
             return job.of_process(process, realm, &question.key);
         }
-        let reader = process.or_else(|| if namespace == own_name { own.rank.process() } else { None });
-        let app = app.or_else(|| match reader {
-            Some(reader) => job.app_of(reader).filter(|_| !is_nobody),
+        let app = app.or_else(|| match process.or_else(|| own.rank.process().filter(|_| is_own)) {
+            Some(reader) => job.app_of(reader),
             None => job.apps().first().copied(),
         });
         let node = match process {
             _ if names_node => job.node_meant(&node),
-            Some(process) => job.node_of(process).filter(|_| !is_nobody),
+            Some(process) => job.node_of(process).filter(|_| job.size().is_none_or(|size| process < size)),
             None => job.node_named(self.hostname),
         };
         match realm {
             Realm::Session => job.told(Whose::Session(job.session?), &question.key),
-            Realm::App if names_node => job.told(Whose::AppNode(app?, node?), &question.key),
             Realm::App => {
-                let of_app = job.told(Whose::App(app?), &question.key);
+                let of_app = job.told(Whose::App(app?), &question.key).filter(|_| !names_node);
                 of_app.or_else(|| job.told(Whose::AppNode(app?, node?), &question.key))
             }
             Realm::Node => job.of_node(node?, &question.key),
@@ -221,6 +216,10 @@ fn found_or_hidden(one: Result<Value, Status>, other: Result<Value, Status>) -> 
 /// A node by its name, or by its number.
 type NodeName = (Option<String>, Option<u32>);
 
+fn node_name(infos: &[&Info]) -> NodeName {
+    (text(find(infos, "pmix.hname")), number(find(infos, "pmix.nodeid")))
+}
+
 /// The session that the job is in: the one that its array names, else the one around that.
 fn session_of_job(infos: &[&Info], around: Option<u32>) -> Option<u32> {
     infos.iter().find_map(|info| {
@@ -235,9 +234,8 @@ fn session_of_job(infos: &[&Info], around: Option<u32>) -> Option<u32> {
 }
 
 fn first_session(infos: &[&Info]) -> Option<u32> {
-    let in_array = |info: &&Info| number(find(&entries(&info.value), "pmix.session.id"));
-    let in_first = || infos.iter().find(|info| info.key.as_str() == "pmix.ssn.arr").and_then(in_array);
-    number(find(infos, "pmix.session.id")).or_else(in_first)
+    let array = || infos.iter().find(|info| info.key.as_str() == "pmix.ssn.arr");
+    number(find(infos, "pmix.session.id")).or_else(|| first_session(&entries(&array()?.value)))
 }
 
 impl Job {
@@ -265,23 +263,37 @@ impl Job {
         for info in infos {
             let inside = entries(&info.value);
             if info.key.as_str() == "pmix.node.arr" {
-                self.node_in(&inside);
+                let node = self.node_called(node_name(&inside));
+                let aliases = text(find(&inside, "pmix.alias")).unwrap_or_default();
+                let aliases = aliases.split(',').filter(|alias| !alias.is_empty()).map(str::to_owned);
+                self.nodes[node].names.extend(aliases);
             }
             self.name_nodes(&inside);
         }
     }
 
-    /// The node that an array is about; a new one if nobody told of it.
-    fn node_in(&mut self, infos: &[&Info]) -> usize {
-        let (name, id) = (text(find(infos, "pmix.hname")), number(find(infos, "pmix.nodeid")));
+    /// The node of this name or number; a new one if nobody told of it.
+    fn node_called(&mut self, (name, id): NodeName) -> usize {
         let known = name.as_deref().and_then(|name| self.node_named(name)).or_else(|| self.node_numbered(id?));
         let at = known.unwrap_or(self.nodes.len());
         self.nodes.resize(self.nodes.len().max(at + 1), Node::default());
-        let aliases = text(find(infos, "pmix.alias")).unwrap_or_default();
-        let aliases = aliases.split(',').filter(|alias| !alias.is_empty()).map(str::to_owned);
-        self.nodes[at].names.extend(name.into_iter().chain(aliases));
+        self.nodes[at].names.extend(name);
         self.nodes[at].id = id.or(self.nodes[at].id);
         at
+    }
+
+    /// The map of a job that was told none, once each process is told to be on some node.
+    fn map_processes(&mut self) {
+        let told = |rank, key: &str| self.told(Whose::Process(rank), key);
+        let home = |rank| Some((text(Some(&told(rank, "pmix.hname")?)), number(told(rank, "pmix.nodeid").as_ref())));
+        let size = self.size().filter(|_| self.told(Whose::Job, "pmix.nmap").is_none()).unwrap_or(0);
+        let homes: Option<Vec<_>> = (0..size).map(home).collect();
+        for (rank, home) in (0..).zip(homes.unwrap_or_default()) {
+            let node = self.node_called(home);
+            self.map.resize(self.nodes.len(), Vec::new());
+            self.map[node].retain(|other| *other != rank);
+            self.map[node].push(rank);
+        }
     }
 
     fn node_named(&self, name: &str) -> Option<usize> {
@@ -302,39 +314,27 @@ impl Job {
     /// Files every entry under whom it is about.
     fn walk(&mut self, infos: &[&Info], whose: Whose, hostname: &str) {
         for info in infos {
-            let (key, inside) = (info.key.as_str(), entries(&info.value));
-            match key {
-                "pmix.ssn.arr" => {
-                    let id = number(find(&inside, "pmix.session.id")).unwrap();
-                    self.walk(&inside, Whose::Session(id), hostname);
-                }
-                "pmix.job.arr" => self.walk(&inside, Whose::Job, hostname),
-                "pmix.app.arr" => {
-                    let app = number(find(&inside, "pmix.appnum")).unwrap();
-                    self.walk(&inside, Whose::App(app), hostname);
-                }
-                "pmix.node.arr" => {
-                    let node = self.node_in(&inside);
-                    let whose = match whose {
-                        Whose::Session(id) => Whose::SessionNode(id, node),
-                        Whose::App(app) => Whose::AppNode(app, node),
-                        _ => Whose::Node(node),
-                    };
-                    self.walk(&inside, whose, hostname);
-                }
-                "pmix.pdata" => {
-                    let rank = number(inside.first().map(|info| &info.value)).unwrap();
-                    if let Whose::App(app) = whose {
-                        self.facts.insert((Whose::Process(rank), "pmix.appnum".to_owned()), Value::Uint32(app));
-                    }
-                    self.walk(&inside[1..], Whose::Process(rank), hostname);
-                }
-                "pmix.nmap" | "pmix.pmap" => {}
+            let (key, mut inside) = (info.key.as_str(), entries(&info.value));
+            let named = |key: &str| number(find(&inside, key)).unwrap();
+            let of_array = match (key, whose) {
+                ("pmix.ssn.arr", _) => Whose::Session(named("pmix.session.id")),
+                ("pmix.job.arr", _) => Whose::Job,
+                ("pmix.app.arr", _) => Whose::App(named("pmix.appnum")),
+                ("pmix.node.arr", Whose::Session(id)) => Whose::SessionNode(id, self.node_called(node_name(&inside))),
+                ("pmix.node.arr", Whose::App(app)) => Whose::AppNode(app, self.node_called(node_name(&inside))),
+                ("pmix.node.arr", _) => Whose::Node(self.node_called(node_name(&inside))),
+                ("pmix.pdata", _) => Whose::Process(number(Some(&inside.remove(0).value)).unwrap()),
+                ("pmix.nmap" | "pmix.pmap", _) => continue,
                 _ => {
                     let whose = if whose == Whose::Job { self.loose(key, hostname) } else { whose };
                     self.facts.insert((whose, key.to_owned()), info.value.clone());
+                    continue;
                 }
+            };
+            if let (Whose::Process(_), Whose::App(app)) = (of_array, whose) {
+                self.facts.insert((of_array, "pmix.appnum".to_owned()), Value::Uint32(app));
             }
+            self.walk(&inside, of_array, hostname);
         }
     }
 
@@ -357,11 +357,9 @@ impl Job {
         }
     }
 
-    fn apps(&self) -> Vec<u32> {
+    fn apps(&self) -> BTreeSet<u32> {
         let number = |(whose, _): &(Whose, String)| if let Whose::App(app) = whose { Some(*app) } else { None };
-        let mut apps: Vec<u32> = self.facts.keys().filter_map(number).collect();
-        apps.dedup();
-        apps
+        self.facts.keys().filter_map(number).collect()
     }
 
     fn app_of(&self, rank: u32) -> Option<u32> {
@@ -386,11 +384,16 @@ impl Job {
     }
 
     fn of_job(&self, key: &str) -> Option<Value> {
-        let list = || self.map.len().checked_sub(1).and_then(|_| text(self.told(Whose::Job, "pmix.nmap").as_ref()));
+        // The nodes of the map told; else those with processes, by number.
+        let used = self.nodes.iter().zip(&self.map).filter(|(_, ranks)| !ranks.is_empty());
+        let used: BTreeMap<_, _> = used.filter_map(|(node, _)| Some((node.id, node.names.first()?.as_str()))).collect();
+        let used = || used.into_values().collect::<Vec<_>>().join(",");
+        let list =
+            (!self.map.is_empty()).then(|| text(self.told(Whose::Job, "pmix.nmap").as_ref()).unwrap_or_else(used));
         self.told(Whose::Job, key).or_else(|| match key {
             "pmix.job.size" | "pmix.max.size" => self.size().map(Value::Uint32),
-            "pmix.num.nodes" => list().map(|list| Value::Uint32(u32::try_from(list.split(',').count()).unwrap())),
-            "pmix.nlist" => list().map(Value::from),
+            "pmix.num.nodes" => list.map(|list| Value::Uint32(u32::try_from(list.split(',').count()).unwrap())),
+            "pmix.nlist" => list.map(Value::from),
             _ => None,
         })
     }
@@ -416,16 +419,15 @@ impl Job {
             return None;
         }
         let local = || self.place(rank).and_then(|(_, local)| u16::try_from(local).ok());
-        let has_one_app =
-            self.apps().len() < 2 && number(self.told(Whose::Job, "pmix.job.napps").as_ref()).unwrap_or(1) < 2;
+        let of_job = |key: &str| number(self.told(Whose::Job, key).as_ref());
+        let has_one_app = self.apps().len() < 2 && of_job("pmix.job.napps").unwrap_or(1) < 2;
         let only_app = || has_one_app.then(|| self.apps().first().copied().unwrap_or(0));
-        let offset = || self.told(Whose::Job, "pmix.offset").and_then(|value| value.as_u32());
         self.told(Whose::Process(rank), key).or_else(|| match key {
             "pmix.rank" => Some(Value::from(Rank::from(rank))),
             "pmix.lrank" | "pmix.nrank" => local().map(Value::Uint16),
             "pmix.appnum" => only_app().map(Value::Uint32),
             "pmix.apprank" => only_app().map(|_| Value::from(Rank::from(rank))),
-            "pmix.grank" => offset().map(|offset| Value::from(Rank::from(offset + rank))),
+            "pmix.grank" => of_job("pmix.offset").map(|offset| Value::from(Rank::from(offset + rank))),
             _ => match realm {
                 Realm::Session => self.told(Whose::Session(self.session?), key),
                 Realm::App => self.told(Whose::App(self.app_of(rank)?), key),

@@ -17,7 +17,7 @@ use crate::capi::types::c_void;
 use crate::gds::{AsStatus, qualified};
 use crate::keys;
 use crate::topo::{SharedMachine, TopologyError};
-use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value, ranks_in};
 
 use super::knowledge;
 use super::state::ServerProcess;
@@ -169,10 +169,8 @@ impl Own {
         ];
         let job = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
         self.find(job, keys::LOCAL_PEERS.name(), directives, done, move |value| {
-            let ranks = value.as_str().ok_or(Status::ERR_TYPE_MISMATCH)?.split(',');
-            let procs: Result<Vec<ProcId>, _> =
-                ranks.map(|rank| rank.parse::<u32>().map(|rank| ProcId::new(namespace.clone(), rank))).collect();
-            procs.map(Results::Procs).map_err(|_| Status::ERR_BAD_PARAM)
+            let ranks = ranks_in(value.as_str().ok_or(Status::ERR_TYPE_MISMATCH)?);
+            Ok(Results::Procs(ranks.map(|rank| ProcId::new(namespace.clone(), rank)).collect()))
         })
     }
 

@@ -20,9 +20,11 @@ use super::{description, misread, resources, state};
 const LARGE_DESCRIPTION: usize = 4096;
 
 /// Describes a job, before its first local process starts; with 0 local processes where it has none, but those of other jobs
-/// may do something together with it: fences, disconnects, groups and, for a while, connects wait for it. A second call adds to
-/// what is told and replaces what it tells again; with a negative number it leaves the number of local processes as it was, and
-/// that of a job which was not described is 0. See the standard's function of the same name.
+/// may do something together with it. Fences wait for it; so do groups and disconnects, and connects once the host has agreed,
+/// for a second if the module has `connect`, else for good.
+///
+/// A second call adds to what is told and replaces what it tells again. With a negative number it leaves the number of local
+/// processes as it was, and that of a job which was not described is 0. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///

@@ -65,8 +65,8 @@ status is 1 then, and 0 only if every rule held in every seed.
 
 --faults canary plants a defect on purpose, one kind after the other, and names for each the first seed that finds it:
 fence-data fence-early reply-lost reply-twice deadline scope-leak lost-commit changed-value leak fetch-twice deaf-server
-deaf-client memory refusal-ignored other-number event-lost given-up latecomer-untold added-lost job-unawaited. The status is
-1 if each was found, by a rule that it breaks, and 0 otherwise.
+deaf-client memory refusal-ignored other-number event-lost given-up latecomer-untold added-lost job-unawaited question-lost
+member-lost ahead-early. The status is 1 if each was found, by a rule that it breaks, and 0 otherwise.
 
 --json prints one document: {\"command\", \"version\", \"seeds\", \"steps\", \"requests\", \"faults\", \"hash\",
 \"seconds\", \"peak_bytes\", \"broken\": null or {\"seed\", \"rule\", \"what\", \"replay\", \"steps\": [...]}, \"canaries\": [...]}.";
@@ -115,4 +115,17 @@ pub(super) fn run(options: &Options) -> Outcome {
     };
     std::panic::set_hook(hook);
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_kind_of_fault_and_defect() {
+        let is_named = |word: &str| HELP.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|named| named == word);
+        let kinds = Faults::kinds().map(|kind| kind.to_string());
+        let words = kinds.chain(Canary::ALL.map(|(word, _)| word.to_owned()));
+        assert_eq!(words.filter(|word| !is_named(word)).collect::<Vec<_>>(), Vec::<String>::new());
+    }
 }

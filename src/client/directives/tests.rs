@@ -51,10 +51,30 @@ fn entries_the_server_honours_are_sent_unchanged() {
 }
 
 #[test]
-fn unknown_entries_keep_their_required_flag() {
+fn a_required_entry_that_nobody_knows_is_not_supported() {
+    // A Get was answered as if a directive that it must honour, and that nobody knows, were not there: about something
+    // else than was asked. Whoever says "required" is told that it can't be had; what is known, qualifies the value, or was
+    // honoured by somebody else before, stays welcome.
+    let flagged = |key, flags: InfoFlags| Info { flags: flags.bits(), ..info(key, true) };
+    let refused = GetDirectives::parse(&[flagged("vendor.thing", InfoFlags::REQUIRED)]).unwrap_err();
+    assert!(matches!(&refused, DirectiveError::NotSupported { key } if key.as_str() == "vendor.thing"));
+    assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
+    for (key, flags) in [
+        (attribute::OPTIONAL, InfoFlags::REQUIRED),
+        (attribute::IMMEDIATE, InfoFlags::REQUIRED),
+        ("vendor.thing", InfoFlags::empty()),
+        ("vendor.thing", InfoFlags::REQUIRED | InfoFlags::QUALIFIER),
+        ("vendor.thing", InfoFlags::REQUIRED | InfoFlags::PROCESSED),
+    ] {
+        assert!(GetDirectives::parse(&[flagged(key, flags)]).is_ok(), "{key} {flags:?}");
+    }
+}
+
+#[test]
+fn unknown_entries_are_kept_for_the_server() {
     let mut unknown = info("vendor.thing", 1u8);
-    unknown.flags = InfoFlags::REQUIRED.bits();
     assert_eq!(parse(std::slice::from_ref(&unknown)).upward, [unknown.clone()]);
+    unknown.flags = InfoFlags::REQUIRED.bits();
     assert_eq!(FenceDirectives::parse(std::slice::from_ref(&unknown)).unwrap().upward, [unknown]);
 }
 
@@ -92,11 +112,27 @@ fn a_realm_directive_takes_its_qualifier() {
 }
 
 #[test]
-fn two_realms_are_a_conflict_unless_one_is_false() {
-    let both = [info(attribute::JOB_INFO, true), info(attribute::NODE_INFO, true)];
-    assert!(matches!(GetDirectives::parse(&both), Err(DirectiveError::Conflict { .. })));
-    let one = [info(attribute::JOB_INFO, false), info(attribute::NODE_INFO, true)];
-    assert_eq!(parse(&one).realm, RealmDirective::Node);
+fn of_several_realms_one_counts_and_is_sent() {
+    // Two realms were refused, where programs that were written for OpenPMIx have an answer. Servers of the reference go by
+    // the order in which they are told, so they are told of one.
+    const NAMED: [(&str, RealmDirective); 4] = [
+        (attribute::SESSION_INFO, RealmDirective::Session),
+        (attribute::NODE_INFO, RealmDirective::Node),
+        (attribute::APP_INFO, RealmDirective::App),
+        (attribute::JOB_INFO, RealmDirective::Job),
+    ];
+    for (position, (first, realm)) in NAMED.into_iter().enumerate() {
+        for (second, _) in &NAMED[position..] {
+            for both in [[first, *second], [*second, first]] {
+                let directives = parse(&both.map(|key| info(key, true)));
+                assert_eq!(directives.realm, realm, "{both:?}");
+                assert!(directives.upward.iter().all(|sent| *sent == info(first, true)), "{:?}", directives.upward);
+                assert!(!directives.upward.is_empty());
+            }
+        }
+    }
+    let unsaid = parse(&[info(attribute::SESSION_INFO, false), info(attribute::JOB_INFO, true)]);
+    assert_eq!((unsaid.realm, unsaid.upward), (RealmDirective::Job, vec![info(attribute::JOB_INFO, true)]));
 }
 
 #[test]

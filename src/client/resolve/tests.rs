@@ -132,6 +132,16 @@ fn a_get_without_key_and_process_is_refused() {
 }
 
 #[test]
+fn a_get_of_nobody_is_refused() {
+    // A process that was read from a value may be one that nobody has filled in. Its empty namespace was taken for a name.
+    let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..own() };
+    for key in [Some(Key::from_static("k")), Some(Key::from_static(attribute::RANK)), None] {
+        let refused = GetRequest::new(Some(nobody.clone()), key, GetDirectives::default(), &own()).unwrap_err();
+        assert_eq!((refused, refused.status()), (Refusal::Nobody, Status::ERR_BAD_PARAM));
+    }
+}
+
+#[test]
 fn a_get_without_key_needs_one_process() {
     for rank in [Rank::Wildcard, Rank::Undefined] {
         let refused = GetRequest::new(Some(proc("mine", rank)), None, GetDirectives::default(), &own());

@@ -13,23 +13,35 @@ fn the_data_of_an_answer_are_received_before_the_call_is_done() {
 
 /// Two registrations of a name were mixed: what the newer one lacks was found as the older one had it.
 #[test]
-fn a_refresh_forgets_what_was_known_of_another_job() {
-    let refresh = [Info::new(Key::from_static(attribute::REFRESH_CACHE), true)];
+fn a_refresh_forgets_what_it_shows_to_be_of_the_past() {
+    // A key that is nowhere cost all that was kept of its job: a Get of anything else from what is here (PMIX_OPTIONAL) then
+    // found nothing. What is not there takes itself away alone; what is there may be of another job of the name.
+    const KEY: Key = Key::from_static("k");
+    let refresh = Info::new(Key::from_static(attribute::REFRESH_CACHE), true);
+    let narrowed = Info::new(Key::from_static(attribute::HOSTNAME), "n1");
     let other = Namespace::new("other").unwrap();
-    let data = vec![RankData { proc: ProcId::new(other.clone(), 1), ..rank_data(1, "k").remove(0) }];
-    for (name, reply, is_forgotten) in [
-        ("other", Reply::Data(data), true),
-        ("other", Reply::Status(Status::ERR_NOT_FOUND), true),
-        ("other", Reply::Status(Status::ERR_TIMEOUT), false),
-        ("job", Reply::Data(rank_data(1, "k")), false),
+    let proc = |name: &str| ProcId::new(Namespace::new(name).unwrap(), 1);
+    let data = vec![RankData { proc: proc("other"), ..rank_data(1, "k").remove(0) }];
+    let nothing = RankData { proc: proc("other"), entries: vec![Kval { key: KEY, value: Value::Undefined }] };
+    let denied = Some(Output::Received([nothing].into()));
+    let forgotten = Some(Output::Forget(other));
+    let missing = Reply::Status(Status::ERR_NOT_FOUND);
+    for (name, key, further, reply, expected) in [
+        ("other", Some(KEY), None, Reply::Data(data), forgotten.clone()),
+        ("other", Some(KEY), None, missing.clone(), denied),
+        ("other", Some(KEY), Some(narrowed), missing.clone(), forgotten.clone()),
+        ("other", None, None, missing.clone(), forgotten),
+        ("other", Some(KEY), None, Reply::Status(Status::ERR_TIMEOUT), None),
+        ("job", Some(KEY), None, missing, None),
     ] {
         let mut client = client();
-        let proc = ProcId::new(Namespace::new(name).unwrap(), 1);
-        let directives = GetDirectives::parse(&refresh).unwrap();
-        let get = GetRequest::new(Some(proc), Some(Key::from_static("k")), directives, &super::proc(0)).unwrap();
+        let infos: Vec<Info> = std::iter::once(refresh.clone()).chain(further).collect();
+        let directives = GetDirectives::parse(&infos).unwrap();
+        let get = GetRequest::new(Some(proc(name)), key, directives, &super::proc(0)).unwrap();
         let tag = sent_tag(&call(&mut client, at(0), 1, Call::Get(get)));
         let ended = input(&mut client, at(0), Input::Reply(tag, reply.clone()));
-        assert_eq!(ended[0] == Output::Forget(other.clone()), is_forgotten, "{name} {reply:?}");
+        let first = ended.into_iter().next().filter(|output| !matches!(output, Output::Done(..)));
+        assert_eq!(first, expected, "{name} {reply:?}");
     }
 }
 

@@ -210,3 +210,29 @@ fn what_events_bring_about_ends_once_by_being_settled_in_time_or_with_the_connec
     let lost = CallError::Lost { command: Command::GroupJoin, reason: LossReason::EndOfFile };
     assert_eq!(error_of(&input(&mut client, at(5001), Input::Lost(LossReason::EndOfFile)), 1), lost);
 }
+
+/// The server could not read it, and said so (`PMIX_ERR_UNPACK_FAILURE`) of what is a mistake of the caller.
+#[test]
+fn a_request_that_names_nobody_is_a_mistake_and_is_not_sent() {
+    let mut client = client();
+    let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..proc(0) };
+    let procs = || vec![proc(0), nobody.clone()];
+    let group = || proto::Group { command: 24, id: Some(Text::from("g")), procs: procs(), directives: Vec::new() };
+    let collective = || Collective { procs: procs(), directives: Vec::new() };
+    let calls = [
+        Call::Fence { procs: procs(), directives: FenceDirectives::default() },
+        Call::Abort(Abort { status: Status::ERROR, message: None, procs: procs() }),
+        Call::Exchange(Request::Connect(collective())),
+        Call::Exchange(Request::Disconnect(collective())),
+        Call::ExchangeWithin(Request::GroupConstruct(group()), Duration::from_secs(1)),
+        Call::Exchange(Request::GroupDestruct(group())),
+        Call::Exchange(Request::JobControl(proto::JobControl { targets: procs(), directives: Vec::new() })),
+        Call::Exchange(Request::RefreshCache(nobody.clone())),
+    ];
+    for (id, asked) in (1..).zip(calls) {
+        let ended = call(&mut client, at(0), id, asked);
+        assert_eq!(ended.len(), 1, "{ended:?}");
+        assert_eq!(error_of(&ended, id).status(), Status::ERR_BAD_PARAM);
+    }
+    assert_eq!(client.calls_in_flight(), 0);
+}

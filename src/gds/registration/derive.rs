@@ -99,6 +99,17 @@ pub(super) fn fill_job(job: &mut Table, maps: &Maps, job_size: Option<u32>) {
     }
 }
 
+/// Job values that come from a process map where no node map lists the nodes: those with processes, by number.
+pub(super) fn fill_node_list(job: &mut Table, nodes: &mut Nodes<'_, '_>, ranks: &RankMap) {
+    let used = (0_u32..).zip(0..ranks.node_count()).filter(|(_, node)| !ranks.runs_of(*node).is_empty());
+    let mut used: Vec<(Option<u32>, usize)> = used.map(|(index, node)| (nodes.id(index), node)).collect();
+    used.sort_unstable();
+    let names = nodes.hostnames();
+    let names: Vec<&str> = used.iter().filter_map(|(_, node)| *names.get(*node)?).collect();
+    job.fill(Key::from_static(keys::NUM_NODES.name()), Value::Uint32(count(used.len())));
+    job.fill(Key::from_static(keys::NODE_LIST.name()), Value::from(names.join(",")));
+}
+
 /// Values of each node that come from the process map.
 pub(super) fn fill_nodes(columns: &mut Columns<'_>, node_count: u32, ranks: &RankMap) {
     let indexes = || (0_u32..).zip(0..ranks.node_count());
@@ -294,6 +305,10 @@ impl Places {
         }
     }
 }
+
+/// The keys of maps.
+pub(super) const MAPS: [&str; 4] =
+    [keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name(), keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()];
 
 /// No index of a node: there are fewer.
 const NOWHERE: u32 = u32::MAX;

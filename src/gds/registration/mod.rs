@@ -8,6 +8,10 @@
 //! Promises:
 //! - A host may give little: every description without a contradiction is accepted, the empty one too.
 //! - What the host says wins over what the library derives, wherever in the description it stands.
+//! - Where no map was told, now or before, and the size of the job was, what each process says of its node (`PMIX_HOSTNAME`, or the
+//!   `PMIX_NODEID` of a node with a name) stands for both maps once all processes have said so. Nodes that nobody numbers are numbered
+//!   as node arrays and then processes, by rank, mention them; they are listed by number. A process that is said to be elsewhere later
+//!   takes what follows with it. While a process is missing, or one's name and number are of two nodes, nothing follows.
 //! - A description has one array for each process, wherever it stands: a second one is refused, because hosts that number their
 //!   processes wrongly are found by nothing else, and the values of one process would silently be another's. Node arrays of
 //!   one node add up, and of two values the last one counts. A number alone means the node that was given it, else the one at that
@@ -15,7 +19,10 @@
 //!   process map with a rank on two nodes are refused. What a later description says replaces what an earlier one said.
 //! - Resources, which a server adds to every description, give way to it: what does not go with it is left out. Of those that name
 //!   a job only that job is told ([`resources_for`]).
-//! - Work and memory are linear in the description and in the process map; [`Limits`] bound both before allocation.
+//! - Work and memory are linear in the description and in the process map; [`Limits`] bound both before allocation. Only where
+//!   resources contradict a description it is read again to find them: up to sixteen, each in the logarithm of their number. A resource
+//!   cannot be tried alone, for less: what contradicts depends on those before it, and each trial reads the description, too.
+//!   Resources that name jobs are checked with each of these jobs and with none of the others.
 //! - No description panics. One that contradicts itself is a [`RegisterError`] that names both sides.
 //!
 //! Where a value goes: containers say it; a value outside a container, or loose in a job array, goes to the key's
@@ -51,6 +58,7 @@ mod describe;
 mod description;
 mod error;
 mod front;
+mod homes;
 mod identity;
 mod named_ranks;
 mod nodes;

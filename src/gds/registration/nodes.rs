@@ -204,6 +204,26 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.register(index, identity)
     }
 
+    /// From now on each node that has no number has its position for one, unless that is another's.
+    pub(super) fn imply_ids(&mut self) {
+        self.implied_count = self.count();
+    }
+
+    /// The number that the host gave a node.
+    pub(super) fn given_id(&self, index: u32) -> Option<u32> {
+        self.node(index)?.id
+    }
+
+    /// Whether some node was given this number.
+    pub(super) fn is_given(&self, id: u32) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// A node's name: in the map, else the first one that it was given.
+    pub(super) fn name(&self, index: u32) -> Option<&str> {
+        self.node(index)?.name()
+    }
+
     /// Whether the nodes come from a node map.
     pub(super) fn is_mapped(&self) -> bool {
         self.mapped_count > 0
@@ -288,14 +308,14 @@ impl<'m, 'a> Nodes<'m, 'a> {
     }
 
     /// The node with a number: the one it was given to, else the one at this position of the map.
-    fn index_of_id(&self, id: u32) -> Option<u32> {
+    pub(super) fn index_of_id(&self, id: u32) -> Option<u32> {
         let implied = || (id < self.implied_count && self.node(id)?.id.is_none()).then_some(id);
         self.by_id.get(&id).copied().or_else(implied)
     }
 
     /// The node with a number that may go by this name, too. Those of the map have their names, long or short, and aliases: under
     /// any other name the number means another node.
-    fn index_of_other_name(&self, hostname: &str, id: u32) -> Option<u32> {
+    pub(super) fn index_of_other_name(&self, hostname: &str, id: u32) -> Option<u32> {
         let is_it = |index: &u32| {
             let name = self.node(*index).and_then(Node::name);
             *index >= self.implied_count && self.by_id.contains_key(&id)

@@ -8,10 +8,11 @@ use crate::regex::RankMap;
 use crate::types::{Info, Namespace, Value};
 
 use super::collect::{Facts, collect};
-use super::context::Context;
-use super::derive::{self, Maps};
+use super::context::{Context, Limits};
+use super::derive::{self, MAPS, Maps};
 use super::description::{Description, Part, parts_of};
 use super::error::{RegisterError, within};
+use super::homes::{EarlierHomes, Homes};
 use super::named_ranks;
 use super::nodes::Nodes;
 use super::place::Anchor;
@@ -68,11 +69,13 @@ fn with_what_fits(
     added_count: u64,
     without: impl Fn(&dyn Fn(u64) -> bool) -> Result<JobRecord, RegisterError>,
 ) -> Result<JobRecord, RegisterError> {
-    let mut record = without(&|_| true)?;
+    without(&|_| true)?;
     let mut left_out = BTreeSet::new();
+    // With the first `good` of them, those aside that are left out, there is a record.
+    let mut good = 0;
     while left_out.len() < LEFT_OUT_MAX {
-        // With the first `good` of them there is a record, with the first `bad` none.
-        let (mut good, mut bad) = (0, added_count);
+        // With the first `bad` there is none.
+        let mut bad = added_count;
         while bad - good > 1 {
             let middle = good.midpoint(bad);
             match without(&|at| at >= middle || left_out.contains(&at)) {
@@ -81,12 +84,12 @@ fn with_what_fits(
             }
         }
         left_out.insert(good);
-        record = without(&|at| at > good || left_out.contains(&at))?;
         if let Ok(record) = without(&|at| left_out.contains(&at)) {
             return Ok(record);
         }
+        good += 1;
     }
-    Ok(record)
+    without(&|at| at >= good || left_out.contains(&at))
 }
 
 /// Entries that are found, one by one, to contradict a description; those behind so many are left out with them.
@@ -96,12 +99,12 @@ const LEFT_OUT_MAX: usize = 16;
 ///
 /// # Errors
 /// As [`parse`]; other descriptions may tell of one process twice.
-pub(super) fn check_added(
-    namespace: &Namespace,
-    context: &Context,
-    description: &Description,
+pub(super) fn check_added<'a, P: Iterator<Item = Part<'a>>>(
+    namespace: &'a Namespace,
+    context: &'a Context,
+    parts: impl Fn() -> P,
 ) -> Result<(), RegisterError> {
-    match settle_parts(namespace, context, || description.parts(), None, Completion::Derived) {
+    match settle_parts(namespace, context, parts, None, Completion::Derived) {
         Err(error) if !matches!(error.cause(), RegisterError::ProcessTwice { .. }) => Err(error),
         _ => Ok(()),
     }
@@ -160,24 +163,27 @@ fn settle(
     let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
     let apps_are_counted = facts.job.get(keys::JOB_NUM_APPS.name()).is_some();
+    let is_unmapped = completion == Completion::Derived && !has_map(&facts.job, previous);
     if let Some(previous) = previous {
-        previous::fill_tables(&mut facts, previous, &fresh_maps);
+        previous::fill_tables(&mut facts, previous, &fresh_maps, is_unmapped);
     }
     let maps = if previous.is_some() { with_earlier(fresh_maps, &facts.job, context)? } else { fresh_maps };
-
-    let mut nodes = Nodes::new(&context.limits);
-    match (&maps.nodes, previous) {
-        (Some(map), _) => nodes.add_map(map).map_err(|error| error.anchored(Anchor::job(maps.nodes_key)))?,
-        (None, Some(previous)) => previous::add_nodes(&mut nodes, previous)?,
-        (None, None) => {}
-    }
-    nodes.add_arrays(&sessions.own.nodes)?;
-    nodes.add_arrays(&facts.job_nodes)?;
-    sessions.parts().chain(facts.apps.values_mut()).try_for_each(|part| nodes.add_part(part))?;
-    let own_node = nodes.add_own(context, &facts.loose_node)?;
-    nodes.settle_ids()?;
     let ranks_key = if ranks_are_fresh { maps.ranks_key } else { keys::JOB_SIZE.name() };
     let size = Size::of(&facts, (&maps, ranks_key), context, previous)?;
+
+    let earlier_homes = previous.filter(|_| is_unmapped).map(EarlierHomes::of);
+    let earlier = previous.map(|previous| (previous, earlier_homes.as_ref()));
+    let mut nodes = told_nodes(&maps, earlier, &mut facts, &mut sessions, &context.limits)?;
+    let told_size = size.known.filter(|_| is_unmapped);
+    let mut homes = told_size.and_then(|size| Homes::of(&mut facts, &nodes, earlier_homes.as_ref(), size));
+    homes.as_mut().map_or(Ok(()), |homes| homes.settle(&mut nodes))?;
+    let own_node = nodes.add_own(context, &facts.loose_node)?;
+    nodes.settle_ids()?;
+    let reduced = earlier_homes
+        .map(|earlier| earlier.without_what_followed(homes.as_ref(), &nodes, &context.limits))
+        .transpose()?;
+    let previous = reduced.as_ref().and_then(Option::as_ref).or(previous);
+    let homes = homes.map(|homes| homes.map(nodes.count(), &context.limits)).transpose()?;
     if size_is_fresh {
         let earlier = if maps_are_fresh { None } else { Some(Maps::read(&facts.job, &context.limits)?) };
         size.check_told(&maps, earlier.as_ref(), completion)?;
@@ -191,20 +197,15 @@ fn settle(
 
     let offset = facts.job.get(keys::NPROC_OFFSET.name()).and_then(Value::as_u32);
     if let (Some(previous), false) = (previous, maps_are_fresh) {
+        previous::fill_node_list(&mut facts.job, previous);
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
     }
     match completion {
         Completion::Derived => {
             sessions.parts().for_each(|session| derive::fill_session(&mut session.table));
-            fill(&mut facts, &mut nodes, &maps, size);
+            fill(&mut facts, &mut nodes, &maps, homes.as_ref(), size);
         }
-        Completion::AsTold => {
-            nodes.fill_identities();
-            derive::fill_node_ids(&mut facts.procs, &nodes);
-            // A server tells nothing of a process but in an array, which its rank heads.
-            let told = told_ranks(&mut facts);
-            derive::fill_own_ranks(&mut facts.procs, size.rank_count, Some(&told));
-        }
+        Completion::AsTold => fill_as_told(&mut facts, &mut nodes, size),
     }
     if let (Some(previous), true) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
@@ -213,6 +214,31 @@ fn settle(
         previous::fill_parts(&mut sessions, &mut facts.apps, &nodes, previous);
     }
     Ok(assemble(facts, sessions, nodes, own_node, size))
+}
+
+/// The nodes of the map, or the earlier ones, and those of node arrays.
+fn told_nodes<'m, 'a>(
+    maps: &'m Maps,
+    earlier: Option<(&JobRecord, Option<&EarlierHomes<'_>>)>,
+    facts: &mut Facts<'a>,
+    sessions: &mut Settled<'a>,
+    limits: &Limits,
+) -> Result<Nodes<'m, 'a>, RegisterError> {
+    let mut nodes = Nodes::new(limits);
+    match (&maps.nodes, earlier) {
+        (Some(map), _) => nodes.add_map(map).map_err(|error| error.anchored(Anchor::job(maps.nodes_key)))?,
+        (None, Some((previous, homes))) => previous::add_nodes(&mut nodes, previous, homes, limits)?,
+        (None, None) => {}
+    }
+    nodes.add_arrays(&sessions.own.nodes)?;
+    nodes.add_arrays(&facts.job_nodes)?;
+    sessions.parts().chain(facts.apps.values_mut()).try_for_each(|part| nodes.add_part(part))?;
+    Ok(nodes)
+}
+
+/// Whether the job has a map, told now or before.
+fn has_map(job: &Table, previous: Option<&JobRecord>) -> bool {
+    MAPS.iter().any(|key| job.get(key).is_some() || previous.is_some_and(|previous| previous.job_value(key).is_some()))
 }
 
 /// One new map alone pairs with the earlier other one.
@@ -299,11 +325,14 @@ fn check_app_count(facts: &Facts<'_>) -> Result<(), RegisterError> {
     }
 }
 
-/// Derives what the host left out.
-fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, size: Size) {
+/// Derives what the host left out. `homes`: in place of maps that were not told.
+fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, homes: Option<&RankMap>, size: Size) {
     derive::fill_job(&mut facts.job, maps, size.known);
     nodes.fill_identities();
-    if let Some(ranks) = maps.placement() {
+    if let Some(ranks) = homes {
+        derive::fill_node_list(&mut facts.job, nodes, ranks);
+    }
+    if let Some(ranks) = homes.or_else(|| maps.placement()) {
         let node_count = nodes.count();
         derive::fill_nodes(&mut nodes.columns, node_count, ranks);
         derive::fill_places(&mut facts.procs, nodes, ranks, size.rank_count);
@@ -312,6 +341,15 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, size: Siz
     let app = only_app(facts, size.rank_count);
     let existing = existing(facts, size);
     derive::fill_ranks(&mut facts.procs, &facts.job, app, size.rank_count, existing.as_deref());
+}
+
+/// Adds what leads from a process to its node.
+fn fill_as_told(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, size: Size) {
+    nodes.fill_identities();
+    derive::fill_node_ids(&mut facts.procs, nodes);
+    // A server tells nothing of a process but in an array, which its rank heads.
+    let told = told_ranks(facts);
+    derive::fill_own_ranks(&mut facts.procs, size.rank_count, Some(&told));
 }
 
 /// The processes that the job has: all (`None`), if the host told how many; else those of which it told something, now or
@@ -400,4 +438,45 @@ fn settle_loose(facts: &mut Facts<'_>, previous: Option<&JobRecord>) -> Result<(
     let table = &mut facts.apps.entry(number).or_default().table;
     loose.into_entries().into_iter().for_each(|(key, value)| table.fill(key, value));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// What is tried of so many resources, where those at some positions do not fit: how often, and what is left out.
+    fn tried(added_count: u64, unfit: &[u64]) -> (u32, Vec<u64>) {
+        let (count, kept) = (Cell::new(0), Cell::new(Vec::new()));
+        let without = |is_left_out: &dyn Fn(u64) -> bool| {
+            count.set(count.get() + 1);
+            kept.set((0..added_count).filter(|at| is_left_out(*at)).collect());
+            let fits = unfit.iter().all(|at| is_left_out(*at));
+            if fits { Ok(JobRecord::default()) } else { Err(RegisterError::NoValue) }
+        };
+        with_what_fits(added_count, without).unwrap();
+        (count.get(), kept.take())
+    }
+
+    /// Each reading is one of the whole description, which may be that of a million processes.
+    #[test]
+    fn what_does_not_fit_is_found_in_as_many_readings_as_its_place_has_bits() {
+        for added_count in [1_u64, 2, 3, 100, 1000] {
+            let bits = added_count.next_power_of_two().ilog2();
+            for unfit in [vec![0], vec![added_count - 1], vec![0, added_count / 2, added_count - 1]] {
+                let unfit: Vec<u64> = BTreeSet::from_iter(unfit).into_iter().collect();
+                let (count, left_out) = tried(added_count, &unfit);
+                let found = u32::try_from(unfit.len()).unwrap();
+                assert_eq!(left_out, unfit);
+                assert!(count <= 1 + found * (bits + 1), "{count} readings of {added_count} for {unfit:?}");
+            }
+        }
+        // Of more than are looked for, those behind the last that was found go with it.
+        let unfit: Vec<u64> = (0..100).map(|at| at * 3).collect();
+        let (count, left_out) = tried(1000, &unfit);
+        let expected: Vec<u64> = (0..16).map(|at| at * 3).chain(46..1000).collect();
+        assert_eq!(left_out, expected);
+        assert!(count <= 2 + 16 * 11, "{count}");
+    }
 }

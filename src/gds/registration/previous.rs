@@ -6,25 +6,32 @@ use rustc_hash::FxHashMap;
 
 use crate::gds::job_record::{Column, ColumnValues, JobRecord};
 use crate::keys;
+use crate::regex;
 use crate::types::{Rank, Value};
 
 use super::coerce::{Cell, number_value, text_of};
 use super::collect::{Facts, PartFacts};
 use super::columns::{ColumnBuilder, Columns};
-use super::derive::Maps;
+use super::context::Limits;
+use super::derive::{Maps, map_bytes};
 use super::error::RegisterError;
+use super::homes::EarlierHomes;
 use super::identity::{Identity, names_in};
 use super::nodes::Nodes;
 use super::sessions::Settled;
+use super::table::Table;
 
 /// Adds earlier values of job and applications, except what follows from a map that is given anew.
-pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &Maps) {
+///
+/// `is_unmapped`: no map was told at all. What the list of nodes is depends on the processes then, and comes later.
+pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &Maps, is_unmapped: bool) {
     // A number of slots that was the job's size grows with it: it was derived as a rule.
     let earlier_size =
         previous.job_value(keys::JOB_SIZE.name()).filter(|_| facts.job.get(keys::JOB_SIZE.name()).is_some());
     for (key, value) in &previous.job {
         let is_stale = fresh.nodes.is_some() && FROM_NODE_MAP.contains(&key.as_str())
             || fresh.ranks.is_some() && FROM_PROC_MAP.contains(&key.as_str())
+            || is_unmapped && LISTS_OF_NODES.contains(&key.as_str())
             || key.as_str() == keys::MAX_PROCS.name() && Some(value) == earlier_size;
         if !is_stale {
             facts.job.fill(key.clone(), value.clone());
@@ -39,9 +46,18 @@ pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &M
 }
 
 /// Adds the earlier nodes, each at its index and with the names and the number it had.
-pub(super) fn add_nodes(nodes: &mut Nodes<'_, '_>, previous: &JobRecord) -> Result<(), RegisterError> {
-    let map = [keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name()].iter().find_map(|key| previous.job_value(key));
-    let mapped_count = map.and_then(|_| previous.job_value(keys::NUM_NODES.name())?.as_u32()).unwrap_or(0);
+///
+/// `homes`: where its processes were, if no map said so.
+pub(super) fn add_nodes(
+    nodes: &mut Nodes<'_, '_>,
+    previous: &JobRecord,
+    homes: Option<&EarlierHomes<'_>>,
+    limits: &Limits,
+) -> Result<(), RegisterError> {
+    let mapped_count = match homes {
+        Some(homes) if homes.is_complete() => previous.node_count,
+        _ => mapped_count(previous, limits)?,
+    };
     for index in 0..previous.node_count {
         let value = |key: &str| node_value(previous, key, index);
         let identity = Identity {
@@ -53,6 +69,21 @@ pub(super) fn add_nodes(nodes: &mut Nodes<'_, '_>, previous: &JobRecord) -> Resu
         nodes.restore(identity, mapped_count)?;
     }
     Ok(())
+}
+
+/// How many nodes the earlier map has, whatever the host says their number is.
+fn mapped_count(previous: &JobRecord, limits: &Limits) -> Result<u32, RegisterError> {
+    let map = [keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name()].iter().find_map(|key| previous.job_value(key));
+    let Some(map) = map.and_then(map_bytes) else { return Ok(0) };
+    let names = regex::expand_nodes(map, &limits.of_maps()).map_err(RegisterError::NodeMap)?;
+    Ok(u32::try_from(names.len()).unwrap_or(u32::MAX))
+}
+
+/// Adds the earlier number and list of nodes.
+pub(super) fn fill_node_list(job: &mut Table, previous: &JobRecord) {
+    for (key, value) in previous.job.iter().filter(|(key, _)| LISTS_OF_NODES.contains(&key.as_str())) {
+        job.fill(key.clone(), value.clone());
+    }
 }
 
 /// Adds earlier values of nodes and processes.
@@ -172,10 +203,7 @@ fn fill_of_node(builder: &mut ColumnBuilder<'_>, previous: &JobRecord, common_co
         builder.set_of_node();
         return;
     }
-    let node_ids = column(&previous.node_columns, keys::NODEID.name());
-    let by_id: FxHashMap<u32, u32> = (0..previous.node_count)
-        .filter_map(|index| Some((value_at(&node_ids?.values, index)?.as_u32()?, index)))
-        .collect();
+    let by_id = indexes_by_id(previous);
     let proc_ids = column(&previous.proc_columns, keys::NODEID.name());
     let key = builder.key().clone();
     let value_of = |rank: u32| {
@@ -183,6 +211,13 @@ fn fill_of_node(builder: &mut ColumnBuilder<'_>, previous: &JobRecord, common_co
         node_value(previous, key.as_str(), *node)
     };
     fill(builder, (0..common_count).filter_map(|rank| Some((rank, value_of(rank)?))));
+}
+
+/// The nodes by their numbers.
+pub(super) fn indexes_by_id(previous: &JobRecord) -> FxHashMap<u32, u32> {
+    let ids = column(&previous.node_columns, keys::NODEID.name());
+    let id = |index| value_at(&ids?.values, index)?.as_u32();
+    (0..previous.node_count).filter_map(|index| Some((id(index)?, index))).collect()
 }
 
 fn fill<'a>(builder: &mut ColumnBuilder<'a>, values: impl Iterator<Item = (u32, Value)>) {
@@ -194,7 +229,7 @@ fn node_value(previous: &JobRecord, key: &str, index: u32) -> Option<Value> {
     value_at(&column(&previous.node_columns, key)?.values, index)
 }
 
-fn column<'r>(columns: &'r [Column], key: &str) -> Option<&'r Column> {
+pub(super) fn column<'r>(columns: &'r [Column], key: &str) -> Option<&'r Column> {
     columns.iter().find(|column| column.key.as_str() == key)
 }
 
@@ -223,6 +258,9 @@ pub(super) fn value_at(values: &ColumnValues, index: u32) -> Option<Value> {
 /// Job values that a new node map makes stale, the earlier map in its other form among them.
 const FROM_NODE_MAP: [&str; 4] =
     [keys::NUM_NODES.name(), keys::NODE_LIST.name(), keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name()];
+
+/// Job values that tell which nodes there are.
+const LISTS_OF_NODES: [&str; 2] = [keys::NUM_NODES.name(), keys::NODE_LIST.name()];
 
 /// Job values that a new process map makes stale, the earlier map in its other form among them.
 const FROM_PROC_MAP: [&str; 4] =

@@ -1,6 +1,7 @@
 //! Resources: what a server adds to every job's description, as far as it is about that job.
 
 use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::keys;
 use crate::regex::{self, RankMap};
@@ -10,8 +11,8 @@ use super::coerce::text_of;
 use super::collect::u32_of;
 use super::container::{Container, Infos, unwrapped};
 use super::context::{Context, Limits};
-use super::derive::map_bytes;
-use super::description::Description;
+use super::derive::{MAPS, map_bytes};
+use super::description::{Description, Part};
 use super::error::RegisterError;
 use super::parse::check_added;
 
@@ -21,7 +22,7 @@ use super::parse::check_added;
 /// Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_resources`.
 #[must_use]
 pub fn resources_for(namespace: &Namespace, description: &Description, resources: &[Info]) -> Vec<Info> {
-    let job = Job { namespace, description, id: OnceCell::new(), size: OnceCell::new() };
+    let job = Job { namespace, description: Some(description), id: OnceCell::new(), size: OnceCell::new() };
     resources.iter().filter_map(|resource| job.part_of(resource, true)).collect()
 }
 
@@ -34,26 +35,71 @@ pub fn check_resources(kept: &[Info], added: &[Info]) -> Result<(), RegisterErro
     if let Some(info) = added.iter().map(unwrapped).find(|info| NAMES_OF_JOBS.contains(&info.key.as_str())) {
         return Err(RegisterError::NamesEveryJob.about(info.key.as_str()));
     }
-    let mut names = Vec::new();
-    added.iter().for_each(|info| jobs_in(info, &mut names));
-    names.sort_unstable();
-    names.dedup();
-    let jobs = names.iter().filter_map(|name| Namespace::new(name.as_str()).ok());
-    Namespace::new(NOBODY).into_iter().chain(jobs).try_for_each(|job| {
-        let nothing = Description::default();
-        let part_of = |resources: &[Info]| -> Vec<Info> {
-            let job = Job { namespace: &job, description: &nothing, id: OnceCell::new(), size: OnceCell::new() };
-            // What is left out keeps its place, so that others are found at theirs.
-            resources.iter().map(|resource| job.part_of(resource, true).unwrap_or_else(nothing_said)).collect()
-        };
-        let mut description = Description::from(part_of(added));
-        check_added(&job, &Context::new(""), &description)?;
-        if kept.is_empty() {
-            return Ok(());
+    let context = Context::new("");
+    check_each(kept, added, |job, kept, added| {
+        // What is left out keeps its place, so that others are found at theirs.
+        let own = || added.iter().map(|(at, info)| Part::Info(*at, info));
+        check_added(job, &context, own)?;
+        match kept {
+            [] => Ok(()),
+            kept => check_added(job, &context, || kept.iter().map(|(at, info)| Part::Added(*at, info)).chain(own())),
         }
-        description.prepend(part_of(kept));
-        check_added(&job, &Context::new(""), &description)
     })
+}
+
+/// Checks what a job that nothing names would be told, and what each job would that is named by what is added: entries of those kept
+/// and of those added, with their positions. Each job is shown what is about it, and what is about all.
+fn check_each(
+    kept: &[Info],
+    added: &[Info],
+    mut check: impl FnMut(&Namespace, &[(u64, Info)], &[(u64, Info)]) -> Result<(), RegisterError>,
+) -> Result<(), RegisterError> {
+    let (kept, added) = (Indexed::of(kept), Indexed::of(added));
+    let jobs = added.by_name.keys().filter_map(|name| Namespace::new(name.as_str()).ok());
+    let mut all = Namespace::new(NOBODY).into_iter().chain(jobs);
+    all.try_for_each(|job| check(&job, &kept.of_job(&job), &added.of_job(&job)))
+}
+
+/// Resources by the jobs that they name.
+struct Indexed<'a> {
+    /// Those of which something is for every job.
+    of_all: BTreeSet<usize>,
+    by_name: BTreeMap<String, BTreeSet<usize>>,
+    resources: &'a [Info],
+}
+
+impl<'a> Indexed<'a> {
+    fn of(resources: &'a [Info]) -> Self {
+        let mut indexed = Self { of_all: BTreeSet::new(), by_name: BTreeMap::new(), resources };
+        let nobody = Namespace::new(NOBODY);
+        for (at, resource) in resources.iter().enumerate() {
+            let mut names = Vec::new();
+            jobs_in(resource, &mut names);
+            if nobody
+                .as_ref()
+                .is_ok_and(|nobody| names.is_empty() || Job::unknown(nobody).part_of(resource, true).is_some())
+            {
+                indexed.of_all.insert(at);
+            }
+            for name in names {
+                indexed.by_name.entry(name).or_default().insert(at);
+            }
+        }
+        indexed
+    }
+
+    /// Where something may be for a job.
+    fn positions(&self, job: &Namespace) -> BTreeSet<usize> {
+        let named = self.by_name.get(job.as_str()).into_iter().flatten();
+        self.of_all.iter().chain(named).copied().collect()
+    }
+
+    /// What is for a job of which nothing else is known, with its positions.
+    fn of_job(&self, job: &Namespace) -> Vec<(u64, Info)> {
+        let known = Job::unknown(job);
+        let part = |at: usize| Some((u64::try_from(at).ok()?, known.part_of(self.resources.get(at)?, true)?));
+        self.positions(job).into_iter().filter_map(part).collect()
+    }
 }
 
 /// The name that no job has: arrays that name a job are none of its.
@@ -62,18 +108,20 @@ const NOBODY: &str = "\u{1}resources";
 /// Keys that outside a registration say of which job an array is.
 const NAMES_OF_JOBS: [&str; 2] = [keys::NSPACE.name(), keys::JOBID.name()];
 
-const MAPS: [&str; 4] =
-    [keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name(), keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()];
-
 /// The job that resources are added to, and what its own description says of it.
 struct Job<'a> {
     namespace: &'a Namespace,
-    description: &'a Description,
+    description: Option<&'a Description>,
     id: OnceCell<Option<String>>,
     size: OnceCell<Option<u32>>,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    /// A job that has said nothing.
+    fn unknown(namespace: &'a Namespace) -> Self {
+        Self { namespace, description: None, id: OnceCell::new(), size: OnceCell::new() }
+    }
+
     /// What of a resource is for this job. `is_loose`: not in a session, application, process or node array.
     fn part_of(&self, resource: &Info, is_loose: bool) -> Option<Info> {
         let resource = unwrapped(resource);
@@ -140,7 +188,7 @@ impl Job<'_> {
     }
 
     fn own_info(&self, key: &str) -> Option<&Info> {
-        self.description.infos().iter().rev().find_map(|info| job_entry(info, key))
+        self.description?.infos().iter().rev().find_map(|info| job_entry(info, key))
     }
 }
 
@@ -187,6 +235,40 @@ fn rank_of(entry: &Info) -> Option<u32> {
     }
 }
 
-fn nothing_said() -> Info {
-    Info::new(crate::types::Key::from_static(keys::JOB_INFO_ARRAY.name()), Value::info_array(Vec::new()))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Key;
+
+    fn of_job(key: &'static str, job: usize) -> Info {
+        let name = Info::new(Key::from_static(keys::NSPACE.name()), format!("job{job}"));
+        Info::new(Key::from_static(key), Value::info_array(vec![name, Info::new(Key::from_static("a"), 1_u8)]))
+    }
+
+    /// Every job was shown what is about every other one, kept and added, twice.
+    #[test]
+    fn a_job_is_checked_with_what_is_about_it_and_what_is_about_all() {
+        let count = 100;
+        let mut resources: Vec<Info> = (0..count).map(|job| of_job(keys::JOB_INFO_ARRAY.name(), job)).collect();
+        resources.insert(7, Info::new(Key::from_static("b"), 1_u8));
+        let (mut jobs, mut shown, mut looked_at) = (0, 0, 0);
+        let checked = check_each(&resources, &resources, |job, kept, added| {
+            jobs += 1;
+            shown += kept.len() + added.len();
+            looked_at += Indexed::of(&resources).positions(job).len();
+            let is_about = |(at, info): &(u64, Info)| {
+                *at == 7 || {
+                    let mut names = Vec::new();
+                    jobs_in(info, &mut names);
+                    names == [job.as_str()]
+                }
+            };
+            assert_eq!(kept, added);
+            assert_eq!(added.len(), if job.as_str() == NOBODY { 1 } else { 2 });
+            assert!(added.iter().all(is_about), "{added:?}");
+            Ok(())
+        });
+        assert_eq!((checked, jobs), (Ok(()), count + 1));
+        assert_eq!((shown, looked_at), (2 * (2 * count + 1), 2 * count + 1));
+    }
 }

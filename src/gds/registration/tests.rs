@@ -6,6 +6,7 @@ mod containers;
 mod contradictions;
 mod derivation;
 mod forms;
+mod homes;
 mod numbers;
 mod properties;
 mod received;

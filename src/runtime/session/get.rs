@@ -12,11 +12,10 @@ use crate::keys;
 use crate::proto::{Command, RankData};
 use crate::runtime::derived;
 use crate::runtime::fetched::Fetched;
-use crate::runtime::groups::Members;
 use crate::runtime::inflated::{inflated, inflated_entries};
 use crate::runtime::link::CallResult;
 use crate::runtime::stores::SessionStores;
-use crate::types::{DataType, Namespace, ProcId, Rank, Status, Time, Value};
+use crate::types::{DataType, ProcId, Rank, Status, Time, Value};
 
 /// Why a Get gave no value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -114,15 +113,10 @@ impl Session {
     /// # Errors
     /// [`FetchError`].
     pub fn get(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
-        match self.group_meant(&request.proc.namespace) {
+        match self.group_meant(request) {
             None => self.get_of_process(request),
             Some(members) => self.get_of_process(&self.of_member(request, members)?),
         }
-    }
-
-    /// Who is in the group that a name stands for. The own job comes before any group of its name.
-    fn group_meant(&self, namespace: &Namespace) -> Option<Members> {
-        if namespace.is(&self.proc.namespace) { None } else { self.groups.named(namespace) }
     }
 
     fn get_of_process(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
@@ -185,7 +179,7 @@ impl Session {
     ) -> std::io::Result<()> {
         let session = Arc::downgrade(self);
         let begun = request.directives.timeout.map(|_| self.link.now());
-        let members = self.group_meant(&request.proc.namespace);
+        let members = self.group_meant(&request);
         self.later(move || match members {
             None => begin_get(&session, request, begun, Box::new(callback)),
             Some(members) => with_member(&session, request, members, move |session, request| match request {

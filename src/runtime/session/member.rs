@@ -1,31 +1,61 @@
 //! Gets of a group's members by their ranks in it (PMIx Standard, "Process Sets and Groups"). Under our own server that is the
-//! one to ask who they are: members leave. What is found is kept under the member's own name, as any other value of its.
+//! one to ask who they are, as members leave; a host that answers queries has the word there, as in all of them. Who looks
+//! only at what is here (`PMIX_OPTIONAL`) goes by what the server told last. What is found is kept under the member's own
+//! name, as any other value of its.
+//!
+//! A group should not have a job's name. Where one has, the name means the job, as in the server's collectives.
 
 use std::sync::Weak;
+use std::time::Duration;
 
 use super::{FetchError, Session};
 use crate::client::{CallError, GetRequest, Refusal};
 use crate::keys;
-use crate::proto::{Reply, Request};
+use crate::proto::{Command, Reply, Request, ResolvePeers};
 use crate::runtime::exchange::{call, reply_of};
 use crate::runtime::groups::{Members, of_rank};
 use crate::types::{Info, Key, Namespace, ProcId, Query, Status, Text, Value};
 
 impl Session {
-    /// The request, about the member that it means.
+    /// Who is in the group that a name stands for, as far as this process can tell. A job that it was told of may have ended
+    /// since: where the server is asked anyway, that knows.
+    pub(super) fn group_meant(&self, request: &GetRequest) -> Option<Members> {
+        let namespace = &request.proc.namespace;
+        let members = self.groups.named(namespace)?;
+        let is_known_job = || known(request, &members).is_some() && self.foreign_source(namespace).is_some();
+        let is_job = namespace.is(&self.proc.namespace) || is_known_job();
+        if is_job { None } else { Some(members) }
+    }
+
+    /// The request, about the member that it means, with what is left of its time.
     pub(super) fn of_member(&self, request: &GetRequest, members: Members) -> Result<GetRequest, FetchError> {
-        let members = match members {
-            Members::Noted(members) => members,
-            Members::AskServer => {
-                let (query, limit) = (who_is_in(&request.proc.namespace), request.directives.timeout);
-                members_in(self.exchange(query, limit))?
-            }
-        };
-        aimed(request, &members)
+        if let Some(members) = known(request, &members) {
+            return aimed(request, members, Duration::ZERO);
+        }
+        let begun = self.link.now();
+        let (name, limit) = (&request.proc.namespace, request.directives.timeout);
+        let (job, group) = self.link.call_both(call(who_is_job(name), limit), call(who_is_in(name), limit));
+        let spent = self.link.now().since(begun);
+        self.of_told(request, is_job(&reply_of(job)), reply_of(group), spent)
+    }
+
+    fn of_told(
+        &self,
+        request: &GetRequest,
+        is_job: bool,
+        group: Result<Reply, CallError>,
+        spent: Duration,
+    ) -> Result<GetRequest, FetchError> {
+        if is_job {
+            return in_time(request.clone(), spent);
+        }
+        let members = members_in(group)?;
+        self.groups.told(&request.proc.namespace, &members);
+        aimed(request, &members, spent)
     }
 }
 
-/// As [`Session::of_member`], on the progress thread, without waiting.
+/// As [`Session::of_member`], on the progress thread, without waiting. The time of the request is not touched.
 pub(super) fn with_member(
     session: &Weak<Session>,
     request: GetRequest,
@@ -33,17 +63,42 @@ pub(super) fn with_member(
     then: impl FnOnce(&Weak<Session>, Result<GetRequest, FetchError>) + Send + 'static,
 ) {
     let Some(held) = session.upgrade() else { return then(session, Err(FetchError::Dropped)) };
-    match members {
-        Members::Noted(members) => then(session, aimed(&request, &members)),
-        Members::AskServer => {
-            let (query, limit) = (who_is_in(&request.proc.namespace), request.directives.timeout);
-            let session = Weak::clone(session);
-            let done = move |result| {
-                then(&session, members_in(reply_of(result)).and_then(|members| aimed(&request, &members)));
-            };
-            held.link.start_with(call(query, limit), Box::new(done));
-        }
+    if let Some(members) = known(&request, &members) {
+        return then(session, aimed(&request, members, Duration::ZERO));
     }
+    let limit = request.directives.timeout;
+    let group = call(who_is_in(&request.proc.namespace), limit);
+    let session = Weak::clone(session);
+    let asked = call(who_is_job(&request.proc.namespace), limit);
+    let done = move |job| {
+        let is_job = is_job(&reply_of(job));
+        let Some(held) = session.upgrade() else { return then(&session, Err(FetchError::Dropped)) };
+        let told = move |result| {
+            let of_told = |held: &Session| held.of_told(&request, is_job, reply_of(result), Duration::ZERO);
+            let request = session.upgrade().map_or(Err(FetchError::Dropped), |held| of_told(&held));
+            then(&session, request);
+        };
+        held.link.start_with(group, Box::new(told));
+    };
+    held.link.start_with(asked, Box::new(done));
+}
+
+/// Who is in the group, where the server is not to be asked.
+fn known<'a>(request: &GetRequest, members: &'a Members) -> Option<&'a [ProcId]> {
+    match members {
+        Members::Noted(members) => Some(members),
+        Members::AskServer(members) => request.directives.optional.then_some(members),
+    }
+}
+
+/// Answered by the server alone, without its host: refused for what is no job.
+fn who_is_job(name: &Namespace) -> Request {
+    Request::ResolvePeers(ResolvePeers { node: None, namespace: Some(Text::from(name.as_str())) })
+}
+
+fn is_job(reply: &Result<Reply, CallError>) -> bool {
+    let is_none = |status: Status| status == Status::ERR_INVALID_NAMESPACE;
+    !matches!(reply, Err(CallError::Refused { command: Command::ResolvePeers, status }) if is_none(*status))
 }
 
 fn who_is_in(group: &Namespace) -> Request {
@@ -66,12 +121,63 @@ fn members_in(reply: Result<Reply, CallError>) -> Result<Vec<ProcId>, FetchError
     Ok(members.cloned().collect())
 }
 
-/// The request, about the one process that its rank in the group stands for.
-fn aimed(request: &GetRequest, members: &[ProcId]) -> Result<GetRequest, FetchError> {
+/// The request, about the one process that its rank in the group stands for, with what is left of its time.
+fn aimed(request: &GetRequest, members: &[ProcId], spent: Duration) -> Result<GetRequest, FetchError> {
     let rank = request.proc.rank;
     match of_rank(members, rank) {
         [] => Err(FetchError::NotFound { status: Status::ERR_NOT_FOUND }),
-        [member] => Ok(GetRequest { proc: member.clone(), ..request.clone() }),
+        // A place in a host's list that nobody has filled in.
+        [member] if member.namespace.is_nobodys() => Err(FetchError::NotFound { status: Status::ERR_NOT_FOUND }),
+        [member] => in_time(GetRequest { proc: member.clone(), ..request.clone() }, spent),
         several => Err(Refusal::SeveralMembers { rank, count: several.len() }.into()),
+    }
+}
+
+fn in_time(mut request: GetRequest, spent: Duration) -> Result<GetRequest, FetchError> {
+    let is_left = request.directives.spend(spent);
+    if is_left { Ok(request) } else { Err(CallError::TimedOut { command: Command::Get }.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::GetDirectives;
+    use crate::types::{DataArray, DataType};
+
+    fn proc(namespace: &str, rank: u32) -> ProcId {
+        ProcId::new(Namespace::new(namespace).unwrap(), rank)
+    }
+
+    #[test]
+    fn the_question_who_a_member_is_takes_from_the_time_of_the_get() {
+        // Who gave a Get of a member five seconds waited up to ten: five for the question, and as long for the value.
+        let limit = Info::new(Key::from_static(keys::TIMEOUT.name()), 5);
+        let directives = GetDirectives::parse(std::slice::from_ref(&limit)).unwrap();
+        let key = Some(Key::from_static("k"));
+        let request = GetRequest { proc: proc("group", 1), key, directives, looks: 0 };
+        let members = [proc("job", 3), proc("job", 7)];
+        let aimed = |spent| aimed(&request, &members, Duration::from_millis(spent));
+        let told = aimed(1_500).unwrap();
+        assert_eq!(told.proc, members[1]);
+        assert_eq!(told.directives.timeout, Some(Duration::from_millis(3_500)));
+        assert_eq!(told.directives.upward, [Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(4))]);
+        let late = aimed(5_000).unwrap_err();
+        assert!(matches!(late, FetchError::Call(CallError::TimedOut { .. })), "{late}");
+    }
+
+    #[test]
+    fn a_rank_that_stands_for_nobody_is_not_asked_about() {
+        // A place in the host's list that nobody has filled in was taken for a process of a job whose name is empty, and the
+        // server asked for its values.
+        let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..proc("job", 0) };
+        let elements = [nobody, proc("job", 1)].map(Value::from).to_vec();
+        let list = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
+        let told = Info::new(Key::from_static(keys::QUERY_GROUP_MEMBERSHIP.name()), list);
+        let members = members_in(Ok(Reply::Infos(vec![told]))).unwrap();
+        let of_rank =
+            |rank| GetRequest { proc: proc("group", rank), key: None, directives: GetDirectives::default(), looks: 0 };
+        let missing = aimed(&of_rank(0), &members, Duration::ZERO).unwrap_err();
+        assert!(missing.is_not_found(), "{missing}");
+        assert_eq!(aimed(&of_rank(1), &members, Duration::ZERO).unwrap().proc, proc("job", 1));
     }
 }

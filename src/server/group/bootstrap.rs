@@ -11,7 +11,6 @@ use super::{ABORTED, membership_in};
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto;
-use crate::server::collective::{Kind, Signature};
 use crate::server::config::Limits;
 use crate::server::core::Server;
 use crate::server::directives::{find, timeout};
@@ -19,6 +18,7 @@ use crate::server::io::PeerId;
 use crate::server::outputs::Ticket;
 use crate::server::rendezvous::MERGED_DIRECTIVES_MAX;
 use crate::server::requests::GroupOperation;
+use crate::server::signature::{Kind, Signature};
 use crate::server::timers::Timer;
 use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::server::config::Limits;
 use crate::types::{Namespace, ProcId, Text};
 
 /// Which groups each process here has left, since it was last in one of that name, and whether each outlives deaths.
@@ -16,9 +17,10 @@ pub(super) struct Leavers {
 }
 
 impl Leavers {
-    /// A process has left a group. Beyond the bound that is forgotten.
-    pub(super) fn note(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, leavers_max: usize) {
-        if self.count >= leavers_max {
+    /// A process has left a group. That is forgotten of a process that has left as many as it may be in, or all of them together.
+    pub(super) fn note(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, limits: &Limits) {
+        let own = self.left.get(proc).map_or(0, BTreeMap::len);
+        if self.count >= limits.groups_max || own >= limits.groups_per_process_max {
             return;
         }
         if self.left.entry(proc.clone()).or_default().insert(id.clone(), survives_deaths).is_none() {
@@ -48,5 +50,25 @@ impl Leavers {
 
     pub(super) fn len(&self) -> usize {
         self.left.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_leaves_many_groups_takes_no_place_from_the_others() {
+        let limits = Limits { groups_max: 3, groups_per_process_max: 2, ..Limits::default() };
+        let namespace = Namespace::new("job").unwrap();
+        let [busy, other] = [0, 1].map(|rank| ProcId::new(namespace.clone(), rank));
+        let [a, b, c] = ["a", "b", "c"].map(Text::from);
+        let mut leavers = Leavers::default();
+        [&a, &b, &c].into_iter().for_each(|id| leavers.note(&busy, id, false, &limits));
+        leavers.note(&other, &a, true, &limits);
+        assert_eq!([&a, &b, &c].map(|id| leavers.of(&busy, id)), [Some(false), Some(false), None]);
+        assert_eq!(leavers.of(&other, &a), Some(true));
+        leavers.note(&other, &b, true, &limits);
+        assert_eq!(leavers.of(&other, &b), None, "there are as many as there may be");
     }
 }

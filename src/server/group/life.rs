@@ -8,7 +8,7 @@ use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, Command};
-use crate::server::collective::{Kind, OperationId, Signature, Stage};
+use crate::server::collective::{OperationId, Stage};
 use crate::server::config::Capabilities;
 use crate::server::core::Server;
 use crate::server::directives::{find, flag};
@@ -17,6 +17,7 @@ use crate::server::io::{PeerId, StoreOffer};
 use crate::server::outputs::Ticket;
 use crate::server::registry::{Presence, Remote};
 use crate::server::requests::GroupOperation;
+use crate::server::signature::{Kind, Signature};
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
@@ -94,7 +95,7 @@ impl<S: Publish> Server<S> {
     /// A process here has left a group: those of the others that are elsewhere may ask for this server's part in the end.
     fn note_leaver(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, others: &[ProcId]) {
         if others.iter().any(|member| self.registry.client(member).is_none()) {
-            self.groups.leavers.note(proc, id, survives_deaths, self.config.limits.groups_max);
+            self.groups.leavers.note(proc, id, survives_deaths, &self.config.limits);
         }
     }
 
@@ -141,7 +142,8 @@ impl<S: Publish> Server<S> {
     /// such a question, which is for servers only.
     pub(in crate::server) fn is_asked_for_part(&mut self, now: Time, event: &Event) -> bool {
         let awaited = event.info.iter().find(|info| info.key.as_str() == proto::GROUP_AWAITED);
-        if let (Some(awaited), Some(id)) = (awaited, group_of(event))
+        if let Some(awaited) = awaited
+            && let Some(id) = group_of(event)
             && let Some(procs) = super::membership_in(&awaited.value)
         {
             self.take_part_without_members(now, id, procs);
@@ -156,7 +158,9 @@ impl<S: Publish> Server<S> {
         }
         let signature = Signature::new(Kind::Group(GroupOperation::Destruct, id.clone()), procs);
         let Some(members) = signature.membership(&self.registry) else { return };
-        let is_open = self.collectives.iter().any(|(_, operation)| operation.signature == signature);
+        // Who asked for the end when it had heard of more leaves, or of fewer, named other processes.
+        let is_of_group = |other: &Signature| other.kind == signature.kind && other.overlaps(&signature);
+        let is_open = self.collectives.iter().any(|(_, operation)| is_of_group(&operation.signature));
         let has_left = |proc: &&ProcId| self.groups.leavers.of(proc, &id).is_some();
         let left: Vec<ProcId> = members.local.iter().filter(has_left).cloned().collect();
         let may_come = |proc: &ProcId| !left.contains(proc) && !self.registry.is_gone(proc);

@@ -16,13 +16,14 @@ pub(super) use bootstrap::{BootstrapId, Bootstraps};
 pub(super) use invitations::Invitations;
 pub(super) use verdicts::Vacancies;
 
-use super::collective::{Kind, Operation, OperationId, Stage};
+use super::collective::{Operation, OperationId, Stage, brings_about};
 use super::config::Capabilities;
 use super::connect::Results;
 use super::core::Server;
 use super::directives::{find, flag};
 use super::outputs::Ticket;
 use super::requests::GroupOperation;
+use super::signature::Kind;
 use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
@@ -108,7 +109,7 @@ impl<S: Publish> Server<S> {
         status: Status,
         info: Vec<Info>,
     ) -> Results {
-        if !matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
+        if !brings_about(status) {
             return Results::Nothing;
         }
         if what == GroupOperation::Destruct {

@@ -12,11 +12,12 @@ use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto;
-use crate::server::collective::{Kind, Operation, OperationId, Stage};
+use crate::server::collective::{Operation, OperationId, Stage};
 use crate::server::core::Server;
 use crate::server::directives::find;
 use crate::server::io::{PeerId, StoreOffer};
 use crate::server::requests::GroupOperation;
+use crate::server::signature::Kind;
 use crate::server::timers::Timer;
 use crate::types::{Namespace, ProcId, Status, Text, Time, Value};
 
@@ -299,10 +300,11 @@ impl<S: Publish> Server<S> {
     /// Whether an event says that a process leads, and another leads already. On several nodes some may volunteer at once;
     /// of these the lowest leads, and it is the last that anybody hears of.
     pub(in crate::server) fn is_outdone(&self, now: Time, event: &Event) -> bool {
-        let (Status::GROUP_LEADER_SELECTED, Some(proc), Some(id)) = (event.status, &event.source, group_of(event))
-        else {
+        if event.status != Status::GROUP_LEADER_SELECTED {
             return false;
-        };
+        }
+        let Some(proc) = &event.source else { return false };
+        let Some(id) = group_of(event) else { return false };
         let leads = |id: OperationId| {
             let operation = self.collectives.get(id)?;
             operation.successor.as_ref().or(operation.foretold.as_ref())

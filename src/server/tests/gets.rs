@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::proto::{Commit, RankData, Reply, Request};
-use crate::server::{Capabilities, Hello, HostCall, HostResult, Input, Output, PeerId, Version};
-use crate::types::{Info, ProcId, Rank, Scope, Status, Value};
+use crate::server::{Capabilities, Hello, HostCall, HostResult, Input, Output, OwnGet, PeerId, Version};
+use crate::types::{Info, InfoFlags, ProcId, Rank, Scope, Status, Value};
 
 #[test]
 fn a_neighbours_value_is_answered_at_once_with_all_it_shows_to_neighbours() {
@@ -36,6 +36,28 @@ fn an_immediate_get_does_not_wait() {
         let outputs = rig.request(peers[1], get(&target, Some("a"), &[flag("pmix.immediate")]));
         assert_eq!(statuses(&outputs), [(peers[1], Status::ERR_NOT_FOUND)]);
     }
+}
+
+#[test]
+fn a_get_with_a_required_directive_that_nobody_knows_is_not_supported() {
+    // It was answered, or waited for, as if the directive were not there. Clients of ours say so themselves; those of
+    // other libraries, and the server's own process, leave it to the server, behind which nobody is told of it.
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 2);
+    let required = |name| Info { flags: InfoFlags::REQUIRED.bits(), ..flag(name) };
+    let unknown = [required("vendor.thing")];
+    for (target, key) in
+        [(proc(0), "a"), (proc(3), "a"), (ProcId::new(namespace("job"), Rank::Wildcard), "pmix.job.size")]
+    {
+        let outputs = rig.request(peers[1], get(&target, Some(key), &unknown));
+        assert_eq!(statuses(&outputs), [(peers[1], Status::ERR_NOT_SUPPORTED)]);
+    }
+    let known = [required("pmix.immediate")];
+    assert_eq!(statuses(&rig.request(peers[1], get(&proc(0), Some("a"), &known))), [(peers[1], Status::ERR_NOT_FOUND)]);
+    let own = OwnGet { proc: proc(0), key: Some(key("a")), directives: unknown.to_vec() };
+    let outputs = rig.host(HostCall::Get(own));
+    let refused = HostResult::Status(Status::ERR_NOT_SUPPORTED);
+    assert!(matches!(&outputs[..], [Output::Complete(_, result)] if *result == refused), "{outputs:?}");
 }
 
 #[test]

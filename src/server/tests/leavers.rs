@@ -99,6 +99,18 @@ fn the_server_of_a_leaver_gives_its_part_in_the_end_when_it_is_asked_and_once() 
     }
 }
 
+/// Found by the simulator (seed 367360): the host matches ends by the group's name, and took the second part for that of another end.
+#[test]
+fn a_server_that_has_given_its_part_is_not_asked_for_one_under_another_list() {
+    let ((mut here, here_peers), (mut there, there_peers)) = (server_of(&[2]), server_of(&[0, 1]));
+    assert_eq!(ends_group(&here.request(here_peers[0], destruct())).len(), 1);
+    let left = goes_up(&there.request(there_peers[1], leave()));
+    assert_eq!(ends_group(&there.request(there_peers[0], destruct()))[0].1, [0, 2].map(proc));
+    there.lose(there_peers[0]);
+    let question = goes_up(&here.host(HostCall::NotifyEvent(left)));
+    assert_eq!(ends_group(&there.host(HostCall::NotifyEvent(question))), []);
+}
+
 /// Clients of OpenPMIx leave by an event of their own.
 #[test]
 fn who_leaves_by_an_event_is_a_leaver_too() {

@@ -177,3 +177,21 @@ fn lists_of_ranks_by_rule_stay_one_as_long_as_they_and_the_nodes_do() {
     let mapped = update(&first, &maps("n1,n0", "0;1,2"));
     assert_eq!(lists(&mapped), ["0", "1,2"].map(|text| Some(Value::from(text))), "no rule");
 }
+
+/// How many nodes the map has was taken from what the host said of their number: of those beyond it the positions became numbers
+/// that the host had given.
+#[test]
+fn mapped_nodes_stay_so_whatever_number_of_nodes_was_told() {
+    for told in [1_u32, 9] {
+        let mut description = maps("n0,n1", "0;1");
+        description.extend([info("pmix.num.nodes", told), node("n2", vec![info("pmix.nodeid", 2_u32)])]);
+        let before = record(&description);
+        let numbered = |name: &str, id: u32| [node(name, vec![info("pmix.nodeid", id)])];
+        let after = update(&before, &numbered("n0", 1));
+        let ids = [0, 1, 2].map(|index| node_value(&after, index, "pmix.nodeid"));
+        assert_eq!(ids, [1_u32, 3, 2].map(|id| Some(Value::from(id))), "{told}");
+        assert_eq!(job_value(&after, "pmix.num.nodes"), Some(Value::Uint32(told)));
+        let twice = parse(&namespace(), &context(), &numbered("n0", 2), Some(&before)).unwrap_err();
+        assert_eq!(*twice.cause(), RegisterError::NodeIdTwice { id: 2, first: 2, second: 0 }, "{told}");
+    }
+}

@@ -1,0 +1,44 @@
+//! What a Get may say, for both ends.
+
+use super::Get;
+use crate::keys;
+use crate::types::{Info, InfoFlags};
+
+impl Get {
+    /// The first entry that must be honoured and that nobody here knows: a Get with one is not supported. What qualifies
+    /// the value is honoured by looking for a value that has it, whatever its key.
+    ///
+    /// Source: PMIx Standard, "Data Structures and Types" (`pmix_info_directives_t`).
+    #[must_use]
+    pub fn unmet(directives: &[Info]) -> Option<&Info> {
+        directives.iter().find(|info| {
+            let flags = info.flags();
+            let is_others = flags.intersects(InfoFlags::QUALIFIER | InfoFlags::PROCESSED);
+            flags.contains(InfoFlags::REQUIRED) && !is_others && !HONOURED.contains(&info.key.as_str())
+        })
+    }
+}
+
+/// By the client, the server or both.
+const HONOURED: [&str; 19] = [
+    keys::OPTIONAL.name(),
+    keys::IMMEDIATE.name(),
+    keys::GET_REFRESH_CACHE.name(),
+    keys::GET_POINTER_VALUES.name(),
+    keys::GET_STATIC_VALUES.name(),
+    keys::DATA_SCOPE.name(),
+    keys::TIMEOUT.name(),
+    // A Get waits for its one value anyway.
+    keys::WAIT.name(),
+    keys::SESSION_INFO.name(),
+    keys::JOB_INFO.name(),
+    keys::APP_INFO.name(),
+    keys::NODE_INFO.name(),
+    keys::HOSTNAME.name(),
+    keys::NODEID.name(),
+    keys::APPNUM.name(),
+    keys::SESSION_ID.name(),
+    keys::DEVICE_ID.name(),
+    keys::FABRIC_DEVICE_NAME.name(),
+    keys::GROUP_ID.name(),
+];

@@ -1,0 +1,24 @@
+//! Whom a request names.
+
+use super::{Get, Request};
+use crate::types::ProcId;
+
+impl Request {
+    /// Whether somebody stands in it whom nobody has filled in (a process with an empty namespace): peers can't read such a
+    /// request, for a namespace has a name.
+    #[must_use]
+    pub fn names_nobody(&self) -> bool {
+        let is_nobody = |proc: &ProcId| proc.namespace.is_nobodys();
+        let procs: &[ProcId] = match self {
+            Self::Abort(abort) => &abort.procs,
+            Self::Fence(collective) | Self::Connect(collective) | Self::Disconnect(collective) => &collective.procs,
+            Self::GroupConstruct(group) | Self::GroupDestruct(group) | Self::GroupOther(group) => &group.procs,
+            Self::JobControl(control) => &control.targets,
+            Self::IofPull(pull) => &pull.procs,
+            Self::IofPush(push) => &push.targets,
+            Self::Get(Get { proc, .. }) | Self::RefreshCache(proc) => std::slice::from_ref(proc),
+            _ => &[],
+        };
+        procs.iter().any(is_nobody)
+    }
+}
