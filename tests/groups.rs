@@ -180,8 +180,10 @@ fn an_invitation_to_nobody_is_a_mistake_and_one_to_oneself_a_group() {
     let error = clients[0].group_invite("g", Vec::new(), Vec::new()).unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
     let unfilled = ProcId { namespace: Namespace::in_value(b"").unwrap(), rank: Rank::from(0) };
-    let error = clients[0].group_invite("g", vec![proc("job", 0), unfilled], Vec::new()).unwrap_err();
+    let error = clients[0].group_invite("g", vec![proc("job", 0), unfilled.clone()], Vec::new()).unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM, "it waited for an answer of nobody");
+    let error = clients[0].group_join("g", Some(&unfilled), true, Vec::new()).unwrap_err();
+    assert_eq!(error, GroupError::NobodyLeads { id: "g".into() });
     let stranger = ProcId { namespace: namespace("nobody's"), rank: Rank::Wildcard };
     let error = clients[0].group_invite("g", vec![stranger], Vec::new()).unwrap_err();
     assert!(matches!(error, GroupError::UnknownJob { .. }), "{error}");

@@ -39,6 +39,7 @@ mod fetched;
 mod forwarding;
 mod gifts;
 mod greeting;
+mod group_error;
 mod groups;
 pub(crate) mod handler_calls;
 mod held;
@@ -87,11 +88,12 @@ pub use event_error::EventError;
 pub use events::{Completion, EventCall, Handler};
 pub use fetched::{Borrowed, Fetched};
 pub use forwarding::OutputHandler;
+pub use group_error::GroupError;
 pub use host::{
     Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
     Responder,
 };
-pub use invite::{Formed, GroupCallback, GroupError};
+pub use invite::{Formed, GroupCallback};
 pub use kernel_inventory::kernel_inventory;
 pub use local::{environment, hostname, temporary_directory};
 pub use pending::Pending;
