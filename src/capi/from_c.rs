@@ -6,8 +6,8 @@ use super::error::CError;
 use super::form::{Argv, Depth, Form, KeyText};
 use super::pointer;
 use super::types::{
-    c_char, pmix_app_t, pmix_byte_object_t, pmix_info_t, pmix_pdata_t, pmix_proc_t, pmix_query_t, pmix_status_t,
-    pmix_value_t,
+    PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, pmix_app_t, pmix_byte_object_t, pmix_info_t, pmix_pdata_t, pmix_proc_t,
+    pmix_query_t, pmix_status_t, pmix_value_t,
 };
 use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
 
@@ -84,11 +84,11 @@ fn namespace_of(name: &[u8], own: Option<&Namespace>) -> Result<Namespace, CErro
 /// [`CError`] when it is none.
 ///
 /// # Safety
-/// P1, and a NUL ends it.
+/// P1: a string, or a whole `pmix_nspace_t`.
 pub unsafe fn namespace(name: *const c_char, own: Option<&Namespace>) -> Result<Namespace, CError> {
     // SAFETY: the caller's contract.
-    match unsafe { pointer::text(name, "namespace") }? {
-        Some(name) => namespace_of(name.to_bytes(), own),
+    match unsafe { pointer::text_within(name, PMIX_MAX_NSLEN + 1, "namespace") }? {
+        Some(name) => namespace_of(name, own),
         None => own.cloned().ok_or(CError::Null { what: "namespace" }),
     }
 }
@@ -99,7 +99,7 @@ pub unsafe fn namespace(name: *const c_char, own: Option<&Namespace>) -> Result<
 /// [`CError`] when it is NULL or none.
 ///
 /// # Safety
-/// P1, and a NUL ends it.
+/// P1: a string, or a whole `pmix_key_t`.
 pub unsafe fn key(name: *const c_char) -> Result<Key, CError> {
     // SAFETY: the caller's contract.
     let name = unsafe { key_text(name) }?;
@@ -112,15 +112,13 @@ pub unsafe fn key(name: *const c_char) -> Result<Key, CError> {
 /// [`CError`] when it is NULL, empty, too long or no text.
 ///
 /// # Safety
-/// P1, a NUL ends it, and it is alive and unchanged as long as the result.
+/// P1: a string, or a whole `pmix_key_t`, alive and unchanged as long as the result.
 pub unsafe fn key_text<'a>(name: *const c_char) -> Result<&'a str, CError> {
     // SAFETY: the caller's contract.
-    let name = unsafe { pointer::text(name, "key") }?.ok_or(CError::Null { what: "key" })?.to_bytes();
+    let name =
+        unsafe { pointer::text_within(name, PMIX_MAX_KEYLEN + 1, "key") }?.ok_or(CError::Null { what: "key" })?;
     if name.is_empty() {
         return Err(CError::Key(crate::types::KeyError::Empty));
-    }
-    if name.len() > Key::SIZE_BYTES_MAX {
-        return Err(CError::Key(crate::types::KeyError::TooLong { size_bytes: name.len() }));
     }
     std::str::from_utf8(name)
         .map_err(|e| CError::Key(crate::types::KeyError::InvalidByte { position: e.valid_up_to() }))

@@ -126,6 +126,31 @@ pub unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<Opt
     Ok(Some(unsafe { CStr::from_ptr(pointer) }))
 }
 
+/// A string that stands in an array of this size, as a rule, and may lack its NUL there: it is read no further. `None` for NULL.
+///
+/// # Errors
+/// When the pointer cannot be one, or no NUL comes within the array.
+///
+/// # Safety
+/// P1: a string, or an array of this size; alive and unchanged as long as the result.
+pub unsafe fn text_within<'a>(
+    pointer: *const c_char,
+    size_bytes: usize,
+    what: &'static str,
+) -> Result<Option<&'a [u8]>, CError> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    check(pointer, what)?;
+    // SAFETY: not null (checked); strnlen looks no further than the NUL or the end of the array.
+    let length = unsafe { nix::libc::strnlen(pointer, size_bytes) };
+    if length == size_bytes {
+        return Err(CError::TooLong { what, size_bytes });
+    }
+    // SAFETY: so many bytes are there.
+    unsafe { slice(pointer.cast::<u8>(), length, what) }.map(Some)
+}
+
 /// The strings of an array that a NULL ends; no array has no strings.
 ///
 /// # Errors

@@ -25,8 +25,9 @@ impl ReceivedData {
     /// Takes the data of a reply. A description of a job goes where its parts can be found, single values are cached.
     pub(super) fn receive(&mut self, data: &[RankData]) {
         for of in data {
-            let is_description =
-                of.proc.rank == Rank::Wildcard && of.entries.iter().any(|entry| JobStore::is_structured(&entry.key));
+            // That there is no such value is no description, whatever it would be.
+            let describes = |entry: &Kval| JobStore::is_structured(&entry.key) && entry.value != Value::Undefined;
+            let is_description = of.proc.rank == Rank::Wildcard && of.entries.iter().any(describes);
             if !is_description {
                 self.cache.receive(std::slice::from_ref(of));
                 self.forget_denied(of);
@@ -68,6 +69,9 @@ impl ReceivedData {
         }
         let Some(reader) = jobs.reader(&of.proc.namespace) else { return };
         let is_told = |entry: &Kval| {
+            if JobStore::is_structured(&entry.key) {
+                return true;
+            }
             let key = KeyRef::new(entry.key.as_str());
             let lookup = Lookup { rank: of.proc.rank, key, realm: RealmRequest::Default, audience: None };
             reader.get(&lookup).is_ok()
@@ -80,5 +84,31 @@ impl ReceivedData {
     /// Processes may have posted newer values.
     pub(super) fn outdate(&mut self) {
         self.cache.forget_processes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Info, Key};
+
+    #[test]
+    fn that_a_job_has_no_such_array_is_no_description_of_it() {
+        let other = Namespace::new("other").unwrap();
+        let said = |entries: &[(&'static str, Value)]| {
+            let entries = entries.iter().map(|(key, value)| Kval { key: Key::from_static(key), value: value.clone() });
+            [RankData { proc: ProcId { namespace: other.clone(), rank: Rank::Wildcard }, entries: entries.collect() }]
+        };
+        let node = Value::info_array(vec![Info::new(Key::from_static("pmix.hname"), "n0")]);
+        let description = said(&[("pmix.job.size", Value::Uint32(1)), ("pmix.node.arr", node)]);
+        for key in ["pmix.node.arr", "pmix.pdata", "pmix.job.arr"] {
+            let mut received = ReceivedData::new("n0".to_owned(), Dialect::OWN);
+            received.receive(&said(&[(key, Value::Undefined)]));
+            assert!(received.job(&other).is_none(), "{key}: nobody has described it");
+            received.receive(&description);
+            assert!(received.job(&other).is_some());
+            received.receive(&said(&[(key, Value::Undefined)]));
+            assert!(received.job(&other).is_none(), "{key}: another job's by now");
+        }
     }
 }

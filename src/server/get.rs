@@ -270,6 +270,9 @@ impl<S: Publish> Server<S> {
             (Some(_), Rank::Process(rank)) if reader == For::Host => self.posted(wanted, rank, reader),
             (Some(key), Rank::Process(rank)) if !wanted.is_static() && wanted.directives.scope.is_none() => {
                 let mut entries = self.posted(wanted, rank, reader)?;
+                if entries.iter().all(|kval| kval.key != *key) {
+                    entries.extend(self.told_process(wanted, rank)?.into_iter().filter(|kval| kval.key == *key));
+                }
                 if size_bytes(&entries) > self.config.limits.reply_bytes_max {
                     let is_qualified = !wanted.directives.qualifiers.is_empty();
                     entries.retain(|kval| kval.key == *key || (is_qualified && kval.key.as_str() == QUALIFIED_VALUE));
@@ -317,10 +320,12 @@ impl<S: Publish> Server<S> {
         Ok(entries)
     }
 
-    /// Whether something is registered for a process of which everything is wanted.
+    /// Whether what is wanted of a process is registered for it.
     fn is_described(&self, wanted: &Wanted, rank: u32) -> bool {
-        let is_of_everything = wanted.key.is_none() && wanted.directives.scope.is_none();
-        is_of_everything && self.told_process(wanted, rank).is_ok_and(|entries| !entries.is_empty())
+        let Wanted { key, directives, .. } = wanted;
+        let is_wanted = |entry: &Kval| key.as_ref().is_none_or(|key| entry.key == *key);
+        let is_plain = directives.scope.is_none() && directives.qualifiers.is_empty();
+        is_plain && self.told_process(wanted, rank).is_ok_and(|entries| entries.iter().any(is_wanted))
     }
 
     /// One value as it is here, for a client.
@@ -377,7 +382,8 @@ impl<S: Publish> Server<S> {
         }
         match (wanted.proc.rank, &wanted.key) {
             (Rank::Process(rank), _) => match self.judge_process(job, rank, wanted, asker) {
-                // Of a process that has posted nothing, and is not waited for, the rest is everything.
+                // Of a process that has posted nothing, and is not waited for, the rest is everything; and a value that is registered
+                // need not be posted.
                 Verdict::Refused(Status::ERR_NOT_FOUND) if reader == For::Peer && self.is_described(wanted, rank) => {
                     Verdict::Found
                 }
@@ -435,6 +441,8 @@ impl<S: Publish> Server<S> {
         };
         match client.map(|client| client.presence) {
             _ if found => Verdict::Found,
+            // What is here of a process of this node is what holds now: where that is asked for, nothing else is waited for.
+            Some(_) if wanted.directives.refresh && reader == For::Peer => Verdict::Refused(Status::ERR_NOT_FOUND),
             Some(presence) if presence.may_commit() => Verdict::Hold,
             Some(Presence::Finalized | Presence::Lost | Presence::Deregistered) => {
                 Verdict::Refused(Status::ERR_NOT_FOUND)

@@ -38,7 +38,7 @@ impl<S: Publish> Server<S> {
             match self.text(namespace, keys::LOCAL_PEERS, RealmRequest::Node(node)) {
                 Some(ranks) => procs.extend(ranks_in(&ranks).map(|rank| ProcId::new(namespace.clone(), rank))),
                 // Nobody of it is there; but where nobody said who is where, nobody knows.
-                None if question.namespace.is_none() || self.knows_nodes(namespace) => {}
+                None if question.namespace.is_none() || self.knows_places(namespace) => {}
                 None => return Err(Status::ERR_DATA_VALUE_NOT_FOUND),
             }
         }
@@ -75,8 +75,11 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    fn knows_nodes(&self, namespace: &Namespace) -> bool {
-        self.text(namespace, keys::NODE_LIST, RealmRequest::Job).is_some()
+    /// Whether it is known who is where: a list of the nodes alone does not say so.
+    fn knows_places(&self, namespace: &Namespace) -> bool {
+        let Some(list) = self.text(namespace, keys::NODE_LIST, RealmRequest::Job) else { return false };
+        let peers_on = |name| self.text(namespace, keys::LOCAL_PEERS, RealmRequest::Node(NodeSelector::Name(name)));
+        list.split(',').any(|name| peers_on(name).is_some())
     }
 
     fn text(&self, namespace: &Namespace, key: TypedKey<str>, realm: RealmRequest<'_>) -> Option<String> {

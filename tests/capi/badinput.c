@@ -5,6 +5,14 @@
 
 static char long_text[4 * PMIX_MAX_KEYLEN];
 
+/* A whole name space or key that no NUL ends: what is behind it is somebody else's, as memcheck sees. */
+static char *unterminated(size_t size)
+{
+    char *text = malloc(size);
+    memset(text, 'n', size);
+    return text;
+}
+
 static void putting(void)
 {
     pmix_value_t value;
@@ -88,6 +96,12 @@ static void requesting(void)
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Resolve_peers(NULL, me.nspace, NULL, &count));
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Resolve_nodes(me.nspace, NULL));
     CHECK(PMIx_Resolve_nodes("no-such-job", &text) != PMIX_SUCCESS);
+    char *whole = unterminated(sizeof(pmix_nspace_t)), *key = unterminated(sizeof(pmix_key_t));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Resolve_peers(NULL, whole, &peers, &count));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Resolve_nodes(whole, &text));
+    CHECK_NUMBER(PMIX_ERR_BAD_PARAM, get_status(&me, key, PMIX_OPTIONAL));
+    free(whole);
+    free(key);
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_construct(NULL, &me, 1, NULL, 0, NULL, NULL));
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_destruct(NULL, NULL, 0));
     CHECK(PMIx_Group_destruct("no-such-group", NULL, 0) != PMIX_SUCCESS);
@@ -180,6 +194,10 @@ static void serving(void)
     if (stock()) return;
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_register_nspace(NULL, 1, NULL, 0, NULL, NULL));
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_register_nspace("", 1, NULL, 0, NULL, NULL));
+    char *whole = unterminated(sizeof(pmix_nspace_t));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_register_nspace(whole, 1, NULL, 0, NULL, NULL));
+    PMIx_server_deregister_nspace(whole, NULL, NULL);
+    free(whole);
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_register_nspace(nspace, 1, NULL, 5, NULL, NULL));
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_register_client(NULL, 0, 0, NULL, NULL, NULL));
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_setup_fork(NULL, &env));

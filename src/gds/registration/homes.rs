@@ -68,7 +68,8 @@ impl Homes {
                 }
             }
         }
-        Some(Self { nodes: homes, identities: search.identities })
+        // What is accepted while the job's size is not known is not refused for it.
+        nodes.has_room_for(search.new_count).then_some(Self { nodes: homes, identities: search.identities })
     }
 
     /// Makes the nodes known, and has each that nobody numbered be numbered by its position, as those of a map are.
@@ -182,11 +183,16 @@ impl<'r> EarlierHomes<'r> {
         Self { record, indexes, nodes, ids, hostnames }
     }
 
-    /// Whether all processes of the job had one, so that what follows from a map followed from them.
-    pub(super) fn is_complete(&self) -> bool {
-        self.record.job_value(keys::JOB_SIZE.name()).is_some()
+    /// Whether all processes of the job had one with a name, so that what follows from a map followed from them, and numbers
+    /// of nodes, too.
+    pub(super) fn has_followed(&self) -> bool {
+        let names = previous::column(&self.record.node_columns, keys::HOSTNAME.name());
+        let has_name = |index| names.is_some_and(|names| previous::value_at(&names.values, index).is_some());
+        let named: Vec<bool> = (0..self.record.node_count).map(has_name).collect();
+        let is_named = |home: &u32| usize::try_from(*home).is_ok_and(|home| named.get(home) == Some(&true));
+        [keys::JOB_SIZE.name(), keys::NODE_LIST.name()].iter().all(|key| self.record.job_value(key).is_some())
             && !self.nodes.is_empty()
-            && self.nodes.iter().all(|home| *home != NOWHERE)
+            && self.nodes.iter().all(is_named)
     }
 
     /// Of at most how many processes something was told that may lead to their nodes.
@@ -214,10 +220,9 @@ impl<'r> EarlierHomes<'r> {
         nodes: &Nodes<'_, '_>,
         limits: &Limits,
     ) -> Result<Option<JobRecord>, RegisterError> {
-        let has_followed = self.is_complete() && self.record.job_value(keys::NODE_LIST.name()).is_some();
         let is_number = |(id, index): (&u32, &u32)| nodes.id(*index) == Some(*id);
         let stays = || now.is_some_and(|now| now.nodes == self.nodes) && self.indexes.iter().all(is_number);
-        if !has_followed || stays() {
+        if !self.has_followed() || stays() {
             return Ok(None);
         }
         let mut nodes = Nodes::new(limits);

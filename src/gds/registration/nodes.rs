@@ -204,6 +204,11 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.register(index, identity)
     }
 
+    /// Whether there may be so many more.
+    pub(super) fn has_room_for(&self, count: u32) -> bool {
+        self.nodes_max.saturating_sub(self.count()) >= count
+    }
+
     /// From now on each node that has no number has its position for one, unless that is another's.
     pub(super) fn imply_ids(&mut self) {
         self.implied_count = self.count();

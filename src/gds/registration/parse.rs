@@ -163,15 +163,17 @@ fn settle(
     let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
     let apps_are_counted = facts.job.get(keys::JOB_NUM_APPS.name()).is_some();
-    let is_unmapped = completion == Completion::Derived && !has_map(&facts.job, previous);
+    let was_unmapped =
+        |previous: &&JobRecord| completion == Completion::Derived && !has_map(|key| previous.job_value(key));
+    let earlier_homes = previous.filter(was_unmapped).map(EarlierHomes::of);
     if let Some(previous) = previous {
-        previous::fill_tables(&mut facts, previous, &fresh_maps, is_unmapped);
+        previous::fill_tables(&mut facts, previous, &fresh_maps, earlier_homes.is_some());
     }
+    let is_unmapped = completion == Completion::Derived && !has_map(|key| facts.job.get(key));
     let maps = if previous.is_some() { with_earlier(fresh_maps, &facts.job, context)? } else { fresh_maps };
     let ranks_key = if ranks_are_fresh { maps.ranks_key } else { keys::JOB_SIZE.name() };
     let size = Size::of(&facts, (&maps, ranks_key), context, previous)?;
 
-    let earlier_homes = previous.filter(|_| is_unmapped).map(EarlierHomes::of);
     let earlier = previous.map(|previous| (previous, earlier_homes.as_ref()));
     let mut nodes = told_nodes(&maps, earlier, &mut facts, &mut sessions, &context.limits)?;
     let told_size = size.known.filter(|_| is_unmapped);
@@ -196,8 +198,10 @@ fn settle(
     }
 
     let offset = facts.job.get(keys::NPROC_OFFSET.name()).and_then(Value::as_u32);
-    if let (Some(previous), false) = (previous, maps_are_fresh) {
+    if let (Some(previous), None) = (previous, &maps.nodes) {
         previous::fill_node_list(&mut facts.job, previous);
+    }
+    if let (Some(previous), false) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
     }
     match completion {
@@ -236,9 +240,9 @@ fn told_nodes<'m, 'a>(
     Ok(nodes)
 }
 
-/// Whether the job has a map, told now or before.
-fn has_map(job: &Table, previous: Option<&JobRecord>) -> bool {
-    MAPS.iter().any(|key| job.get(key).is_some() || previous.is_some_and(|previous| previous.job_value(key).is_some()))
+/// Whether a job has a map among its values.
+fn has_map<'v>(value: impl Fn(&str) -> Option<&'v Value>) -> bool {
+    MAPS.iter().any(|key| value(key).is_some())
 }
 
 /// One new map alone pairs with the earlier other one.

@@ -23,15 +23,15 @@ use super::table::Table;
 
 /// Adds earlier values of job and applications, except what follows from a map that is given anew.
 ///
-/// `is_unmapped`: no map was told at all. What the list of nodes is depends on the processes then, and comes later.
-pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &Maps, is_unmapped: bool) {
+/// `was_unmapped`: no map was told before. What the list of nodes was may have followed from the processes then, and comes later.
+pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &Maps, was_unmapped: bool) {
     // A number of slots that was the job's size grows with it: it was derived as a rule.
     let earlier_size =
         previous.job_value(keys::JOB_SIZE.name()).filter(|_| facts.job.get(keys::JOB_SIZE.name()).is_some());
     for (key, value) in &previous.job {
         let is_stale = fresh.nodes.is_some() && FROM_NODE_MAP.contains(&key.as_str())
             || fresh.ranks.is_some() && FROM_PROC_MAP.contains(&key.as_str())
-            || is_unmapped && LISTS_OF_NODES.contains(&key.as_str())
+            || was_unmapped && LISTS_OF_NODES.contains(&key.as_str())
             || key.as_str() == keys::MAX_PROCS.name() && Some(value) == earlier_size;
         if !is_stale {
             facts.job.fill(key.clone(), value.clone());
@@ -55,7 +55,7 @@ pub(super) fn add_nodes(
     limits: &Limits,
 ) -> Result<(), RegisterError> {
     let mapped_count = match homes {
-        Some(homes) if homes.is_complete() => previous.node_count,
+        Some(homes) if homes.has_followed() => previous.node_count,
         _ => mapped_count(previous, limits)?,
     };
     for index in 0..previous.node_count {

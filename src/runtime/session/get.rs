@@ -182,7 +182,7 @@ impl Session {
         let members = self.group_meant(&request);
         self.later(move || match members {
             None => begin_get(&session, request, begun, Box::new(callback)),
-            Some(members) => with_member(&session, request, members, move |session, request| match request {
+            Some(members) => with_member(&session, request, begun, members, move |session, request| match request {
                 Ok(request) => begin_get(session, request, begun, Box::new(callback)),
                 Err(error) => callback(Err(error)),
             }),

@@ -9,12 +9,12 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use super::{FetchError, Session};
-use crate::client::{CallError, GetRequest, Refusal};
+use crate::client::{Call, CallError, GetRequest, Refusal};
 use crate::keys;
 use crate::proto::{Command, Reply, Request, ResolvePeers};
 use crate::runtime::exchange::{call, reply_of};
 use crate::runtime::groups::{Members, of_rank};
-use crate::types::{Info, Key, Namespace, ProcId, Query, Status, Text, Value};
+use crate::types::{Info, Key, Namespace, ProcId, Query, Status, Text, Time, Value};
 
 impl Session {
     /// Who is in the group that a name stands for, as far as this process can tell. A job that it was told of may have ended
@@ -55,10 +55,11 @@ impl Session {
     }
 }
 
-/// As [`Session::of_member`], on the progress thread, without waiting. The time of the request is not touched.
+/// As [`Session::of_member`], on the progress thread, without waiting. The request keeps the time that it has had since it `begun`.
 pub(super) fn with_member(
     session: &Weak<Session>,
     request: GetRequest,
+    begun: Option<Time>,
     members: Members,
     then: impl FnOnce(&Weak<Session>, Result<GetRequest, FetchError>) + Send + 'static,
 ) {
@@ -66,13 +67,16 @@ pub(super) fn with_member(
     if let Some(members) = known(&request, &members) {
         return then(session, aimed(&request, members, Duration::ZERO));
     }
-    let limit = request.directives.timeout;
-    let group = call(who_is_in(&request.proc.namespace), limit);
     let session = Weak::clone(session);
-    let asked = call(who_is_job(&request.proc.namespace), limit);
+    let asked = call(who_is_job(&request.proc.namespace), request.directives.timeout);
     let done = move |job| {
         let is_job = is_job(&reply_of(job));
         let Some(held) = session.upgrade() else { return then(&session, Err(FetchError::Dropped)) };
+        let spent = begun.map_or(Duration::ZERO, |begun| held.link.now().since(begun));
+        let group = match second_question(&request, spent) {
+            Ok(group) => group,
+            Err(error) => return then(&session, Err(error)),
+        };
         let told = move |result| {
             let of_told = |held: &Session| held.of_told(&request, is_job, reply_of(result), Duration::ZERO);
             let request = session.upgrade().map_or(Err(FetchError::Dropped), |held| of_told(&held));
@@ -105,6 +109,12 @@ fn who_is_in(group: &Namespace) -> Request {
     let keys = vec![Text::from(keys::QUERY_GROUP_MEMBERSHIP.name())];
     let qualifiers = vec![Info::new(Key::from_static(keys::GROUP_ID.name()), group.as_str())];
     Request::Query(vec![Query { keys, qualifiers }])
+}
+
+/// Who is in the group, asked with what the first question has left of the request's time.
+fn second_question(request: &GetRequest, spent: Duration) -> Result<Call, FetchError> {
+    let left = in_time(request.clone(), spent)?;
+    Ok(call(who_is_in(&request.proc.namespace), left.directives.timeout))
 }
 
 fn members_in(reply: Result<Reply, CallError>) -> Result<Vec<ProcId>, FetchError> {
@@ -162,6 +172,12 @@ mod tests {
         assert_eq!(told.directives.timeout, Some(Duration::from_millis(3_500)));
         assert_eq!(told.directives.upward, [Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(4))]);
         let late = aimed(5_000).unwrap_err();
+        assert!(matches!(late, FetchError::Call(CallError::TimedOut { .. })), "{late}");
+        // Where the two questions come one after the other, each waited the whole time, and the second one after the end.
+        let second = |spent| second_question(&request, Duration::from_millis(spent));
+        let within = second(1_500).unwrap();
+        assert!(matches!(within, Call::ExchangeWithin(_, left) if left == Duration::from_millis(3_500)), "{within:?}");
+        let late = second(5_000).unwrap_err();
         assert!(matches!(late, FetchError::Call(CallError::TimedOut { .. })), "{late}");
     }
 

@@ -240,6 +240,41 @@ fn everything_is_what_a_process_posted_and_what_is_registered_for_it() {
     assert_eq!(statuses(&one(&mut rig, "far", Scope::Local)), [(peers[1], Status::ERR_EXISTS_OUTSIDE_SCOPE)]);
 }
 
+/// A key that is not reserved was looked for among what a process had posted only, where the value itself had to be told.
+#[test]
+fn what_is_registered_for_a_process_under_any_key_is_told() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(4, 2);
+    let infos = |rank: u32| {
+        let infos = vec![Info::new(key("pmix.rank"), Rank::Process(rank)), Info::new(key("vendor"), "registered")];
+        Info::new(key("pmix.pdata"), Value::info_array(infos))
+    };
+    rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
+        namespace: namespace("job"),
+        local_count: None,
+        description: vec![infos(0), infos(3)].into(),
+        nodata: false,
+    }));
+    let refresh = || flag("pmix.get.refresh");
+    let told = crate::types::Kval { key: key("vendor"), value: Value::from("registered") };
+    for (rank, directives) in [(0, vec![]), (0, vec![refresh()]), (3, vec![]), (3, vec![refresh()])] {
+        let asked = rig.request(peers[1], get(&proc(rank), Some("vendor"), &directives));
+        assert_eq!(data(&asked), [told.clone()], "of {rank}, {directives:?}");
+    }
+    rig.put(peers[0], Scope::Global, "vendor", 5);
+    assert_eq!(data(&rig.request(peers[1], get(&proc(0), Some("vendor"), &[refresh()]))), [kval("vendor", 5)]);
+}
+
+#[test]
+fn a_refresh_of_what_a_process_of_this_node_has_not_posted_does_not_wait() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    for target in [0, 1] {
+        let asked = rig.request(peers[1], get(&proc(target), Some("a"), &[flag("pmix.get.refresh"), timeout(9)]));
+        assert_eq!(statuses(&asked), [(peers[1], Status::ERR_NOT_FOUND)], "of {target}");
+    }
+}
+
 #[test]
 fn a_segment_reader_is_told_to_look_again_in_its_own_namespace_only() {
     let mut rig = Rig::new(Capabilities::empty());

@@ -317,4 +317,15 @@ fn peers_are_resolved_only_in_namespaces_that_are_known() {
     assert_eq!(statuses(&rig.request(peer, Request::ResolveNode(known))), [(peer, Status::ERR_DATA_VALUE_NOT_FOUND)]);
     let everywhere = rig.request(peer, Request::ResolveNode(None));
     assert!(matches!(&everywhere[..], [Output::Reply(_, _, Reply::Nodes(names))] if names.as_bytes().is_empty()));
+    // Nor does a list of nodes say so.
+    rig.host(crate::server::HostCall::RegisterNamespace(crate::server::RegisterNamespace {
+        namespace: namespace("job"),
+        local_count: None,
+        description: vec![Info::new(key("pmix.nlist"), "node0,node1")].into(),
+        nodata: false,
+    }));
+    for node in [None, Some(Text::from("node1"))] {
+        let peers = Request::ResolvePeers(crate::proto::ResolvePeers { node, namespace: Some(Text::from("job")) });
+        assert_eq!(statuses(&rig.request(peer, peers)), [(peer, Status::ERR_DATA_VALUE_NOT_FOUND)]);
+    }
 }

@@ -199,6 +199,52 @@ fn later_numbers_and_maps_win_over_what_followed() {
     assert_eq!(nodes(&moved), nodes(&mapped));
 }
 
+#[test]
+fn numbers_that_the_host_told_stay_where_nothing_followed() {
+    let nameless =
+        |id: u32, memory: u64| array("pmix.node.arr", vec![info("pmix.nodeid", id), info("pmix.pmem", memory)]);
+    let known = [nameless(0, 100), nameless(1, 200), numbered(0, 0), numbered(1, 1)];
+    for more in [vec![], vec![size(2)], vec![size(2), info("pmix.nlist", "own")]] {
+        let first = record(&[known.to_vec(), more].concat());
+        let named = ["n0", "n1"].iter().zip(0_u32..).map(|(name, id)| node(name, vec![info("pmix.nodeid", id)]));
+        let later = update(&first, &named.collect::<Vec<_>>());
+        assert_eq!(
+            (later.node_count, numbers(&later, "pmix.nodeid")),
+            (2, [0, 1].map(Some).into()),
+            "of the same nodes"
+        );
+        let at = |index, key| node_value(&later, index, key);
+        assert_eq!([0, 1].map(|index| at(index, "pmix.hname")), ["n0", "n1"].map(text));
+        assert_eq!([0, 1].map(|index| at(index, "pmix.pmem")), [100, 200].map(|memory| Some(Value::Uint64(memory))));
+    }
+}
+
+#[test]
+fn nothing_follows_from_more_nodes_than_there_may_be() {
+    let mut context = context();
+    context.limits.nodes_max = 2;
+    let homes = ["n0", "n1", "n2"].iter().zip(0..).map(|(name, rank)| on(rank, name));
+    let description: Vec<Info> = homes.chain([size(3)]).collect();
+    let record = parse(&namespace(), &context, &description, None).unwrap();
+    assert_eq!((job_value(&record, "pmix.nlist"), record.node_count), (None, 0));
+    assert_eq!(proc_value(&record, 2, "pmix.hname"), text("n2"));
+}
+
+#[test]
+fn what_followed_goes_with_a_process_map_alone() {
+    let first = record(&[size(3), on(0, "n0"), on(1, "n1"), on(2, "n1")]);
+    let mapped = update(&first, &[info("pmix.pmap", "0,1;2")]);
+    assert_eq!(nodes(&mapped), told("-", &[("n0", "-"), ("n1", "-")]));
+    assert_eq!((numbers(&mapped, "pmix.lrank"), job_value(&mapped, "pmix.num.nodes")), (vec![None; 3], None));
+    assert_eq!(proc_value(&mapped, 2, "pmix.hname"), text("n1"));
+    // With the other map there are both.
+    let both = update(&mapped, &[info("pmix.nmap", "n0,n1")]);
+    assert_eq!(nodes(&both), told("n0,n1", &[("n0", "0,1"), ("n1", "2")]));
+    // A list that a host told itself stays.
+    let listed = record(&[size(2), on(0, "n0"), on(1, "n1"), info("pmix.nlist", "own")]);
+    assert_eq!(job_value(&update(&listed, &[info("pmix.pmap", "0,1")]), "pmix.nlist"), text("own"));
+}
+
 proptest! {
     /// Hosts tell of processes in any order, all at once or bit by bit, and processes move: in the end every answer is that to the
     /// maps of where they are.
