@@ -259,7 +259,7 @@ fn what_is_registered_for_a_process_under_any_key_is_told() {
     let told = crate::types::Kval { key: key("vendor"), value: Value::from("registered") };
     for (rank, directives) in [(0, vec![]), (0, vec![refresh()]), (3, vec![]), (3, vec![refresh()])] {
         let asked = rig.request(peers[1], get(&proc(rank), Some("vendor"), &directives));
-        assert_eq!(data(&asked), [told.clone()], "of {rank}, {directives:?}");
+        assert_eq!(data(&asked), std::slice::from_ref(&told), "of {rank}, {directives:?}");
     }
     rig.put(peers[0], Scope::Global, "vendor", 5);
     assert_eq!(data(&rig.request(peers[1], get(&proc(0), Some("vendor"), &[refresh()]))), [kval("vendor", 5)]);
