@@ -270,22 +270,27 @@ impl<S: Publish> Server<S> {
             (Some(_), Rank::Process(rank)) if reader == For::Host => self.posted(wanted, rank, reader),
             (Some(key), Rank::Process(rank)) if !wanted.is_static() && wanted.directives.scope.is_none() => {
                 let mut entries = self.posted(wanted, rank, reader)?;
-                if entries.iter().all(|kval| kval.key != *key) {
-                    entries.extend(self.told_process(wanted, rank)?.into_iter().filter(|kval| kval.key == *key));
+                let is_qualified = !wanted.directives.qualifiers.is_empty();
+                // It may be registered and not posted.
+                if is_qualified || entries.iter().all(|kval| kval.key != *key) {
+                    let found = self.found(wanted, key, reader).ok();
+                    entries.extend(found.filter(|found| !entries.contains(found)));
                 }
                 if size_bytes(&entries) > self.config.limits.reply_bytes_max {
-                    let is_qualified = !wanted.directives.qualifiers.is_empty();
                     entries.retain(|kval| kval.key == *key || (is_qualified && kval.key.as_str() == QUALIFIED_VALUE));
                 }
                 Ok(entries)
             }
-            (Some(key), _) => {
-                let value = self.find(wanted, key, reader)?;
-                let is_qualified = !wanted.directives.qualifiers.is_empty();
-                let key = if is_qualified { Key::from_static(QUALIFIED_VALUE) } else { key.clone() };
-                Ok(vec![Kval { key, value }])
-            }
+            (Some(key), _) => Ok(vec![self.found(wanted, key, reader)?]),
         }
+    }
+
+    /// The one value that is wanted, under the key that it is told under.
+    fn found(&self, wanted: &Wanted, key: &Key, reader: For) -> Result<Kval, LookupError> {
+        let value = self.find(wanted, key, reader)?;
+        let is_qualified = !wanted.directives.qualifiers.is_empty();
+        let key = if is_qualified { Key::from_static(QUALIFIED_VALUE) } else { key.clone() };
+        Ok(Kval { key, value })
     }
 
     fn posted(&self, wanted: &Wanted, rank: u32, reader: For) -> Result<Vec<Kval>, LookupError> {
@@ -320,12 +325,13 @@ impl<S: Publish> Server<S> {
         Ok(entries)
     }
 
-    /// Whether what is wanted of a process is registered for it.
-    fn is_described(&self, wanted: &Wanted, rank: u32) -> bool {
-        let Wanted { key, directives, .. } = wanted;
-        let is_wanted = |entry: &Kval| key.as_ref().is_none_or(|key| entry.key == *key);
-        let is_plain = directives.scope.is_none() && directives.qualifiers.is_empty();
-        is_plain && self.told_process(wanted, rank).is_ok_and(|entries| entries.iter().any(is_wanted))
+    /// Whether what is wanted of a process is here all the same: registered for it, or what was fetched before.
+    fn is_here(&self, wanted: &Wanted, rank: u32) -> bool {
+        match &wanted.key {
+            Some(key) => self.find(wanted, key, For::Peer).is_ok(),
+            None if wanted.directives.scope.is_some() => false,
+            None => self.told_process(wanted, rank).is_ok_and(|entries| !entries.is_empty()),
+        }
     }
 
     /// One value as it is here, for a client.
@@ -382,19 +388,22 @@ impl<S: Publish> Server<S> {
         }
         match (wanted.proc.rank, &wanted.key) {
             (Rank::Process(rank), _) => match self.judge_process(job, rank, wanted, asker) {
-                // Of a process that has posted nothing, and is not waited for, the rest is everything; and a value that is registered
-                // need not be posted.
-                Verdict::Refused(Status::ERR_NOT_FOUND) if reader == For::Peer && self.is_described(wanted, rank) => {
+                // Of a process that has posted nothing, and is not waited for, the rest is everything; and where nobody can be asked
+                // for a newer value, the one that is here holds.
+                Verdict::Refused(Status::ERR_NOT_FOUND) if reader == For::Peer && self.is_here(wanted, rank) => {
                     Verdict::Found
                 }
                 Verdict::Hold | Verdict::Fetch(_)
-                    if wanted.directives.immediate && reader == For::Peer && self.is_described(wanted, rank) =>
+                    if wanted.directives.immediate && reader == For::Peer && self.is_here(wanted, rank) =>
                 {
                     Verdict::Found
                 }
                 verdict => verdict,
             },
             (Rank::Undefined, Some(key)) => match self.find(wanted, key, reader) {
+                Err(LookupError::NotFound { .. }) if wanted.directives.refresh && reader == For::Peer => {
+                    Verdict::Refused(Status::ERR_NOT_FOUND)
+                }
                 Err(LookupError::NotFound { .. }) => Verdict::Hold,
                 found => found.map_or_else(refused, |_| Verdict::Found),
             },

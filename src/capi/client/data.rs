@@ -11,8 +11,8 @@ use crate::capi::process::{self, Member, Membership};
 use crate::capi::server_role::Done;
 use crate::capi::to_c::{self, Single};
 use crate::capi::types::{
-    PMIX_MAX_NSLEN, c_char, c_void, pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t, pmix_value_cbfunc_t,
-    pmix_value_t,
+    PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, c_void, pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t,
+    pmix_value_cbfunc_t, pmix_value_t,
 };
 use crate::capi::{from_c, pointer};
 use crate::gds::AsStatus;
@@ -189,11 +189,8 @@ unsafe fn peek(
         }
     }
     // SAFETY: P1, by the caller's contract.
-    let key = unsafe { pointer::text(key, "key") }.ok()??.to_bytes();
-    if key.is_empty() || key.len() > Key::SIZE_BYTES_MAX {
-        return None;
-    }
-    let key = text_of(key)?;
+    let key = unsafe { pointer::text_within(key, PMIX_MAX_KEYLEN + 1, "key") }.ok()??;
+    let key = text_of(key).filter(|key| !key.is_empty())?;
     let rank = Rank::from_raw(proc.rank).ok()?;
     process::peek_client(|membership| {
         if !is_namespace(proc, membership.proc().namespace.as_str()) {

@@ -69,13 +69,12 @@ pub unsafe extern "C" fn PMIx_Resolve_nodes(nspace: *const c_char, nodelist: *mu
 }
 
 /// # Safety
-/// `nspace` is NULL or NUL-terminated.
+/// `nspace` is NULL, a string or a whole `pmix_nspace_t`.
 unsafe fn namespace(nspace: *const c_char) -> Result<Option<Namespace>, Failure> {
-    // SAFETY: the caller's contract.
-    match unsafe { pointer::text(nspace, "namespace") }? {
-        None => Ok(None),
-        Some(name) if name.is_empty() => Ok(None),
-        // SAFETY: the caller's contract.
-        Some(_) => Ok(Some(unsafe { from_c::namespace(nspace, None) }?)),
+    // SAFETY: the caller's contract: not NULL, so there is at least a NUL.
+    if nspace.is_null() || unsafe { pointer::shared(nspace, "namespace") }? == &0 {
+        return Ok(None);
     }
+    // SAFETY: the caller's contract.
+    Ok(Some(unsafe { from_c::namespace(nspace, None) }?))
 }

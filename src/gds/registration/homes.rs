@@ -51,7 +51,7 @@ impl Homes {
             let at = usize::try_from(rank).unwrap_or(usize::MAX);
             let id = ids.get(at).copied().flatten().and_then(|id| u32::try_from(id).ok());
             let name = names.get(at).copied().flatten().map(Cow::Borrowed);
-            let home = earlier.and_then(|earlier| earlier.home(rank));
+            let home = earlier.filter(|earlier| earlier.has_followed).and_then(|earlier| earlier.home(rank));
             match earlier {
                 Some(earlier) if name.is_none() && id.is_none() && home.is_none() => earlier.word(rank),
                 _ => Word { name, id, home },
@@ -68,8 +68,10 @@ impl Homes {
                 }
             }
         }
-        // What is accepted while the job's size is not known is not refused for it.
-        nodes.has_room_for(search.new_count).then_some(Self { nodes: homes, identities: search.identities })
+        // What is accepted while the job's size is not known is not refused for it. The server's own node may be one more.
+        nodes
+            .has_room_for(search.new_count.saturating_add(1))
+            .then_some(Self { nodes: homes, identities: search.identities })
     }
 
     /// Makes the nodes known, and has each that nobody numbered be numbered by its position, as those of a map are.
@@ -170,6 +172,8 @@ pub(super) struct EarlierHomes<'r> {
     nodes: Vec<u32>,
     ids: Option<&'r ColumnValues>,
     hostnames: Option<&'r ColumnValues>,
+    /// Whether all processes had one with a name, so that what follows from a map followed from them, and numbers of nodes, too.
+    pub(super) has_followed: bool,
 }
 
 impl<'r> EarlierHomes<'r> {
@@ -179,20 +183,16 @@ impl<'r> EarlierHomes<'r> {
         let indexes = previous::indexes_by_id(record);
         let home = |ids, rank| indexes.get(&previous::value_at(ids, rank)?.as_u32()?).copied();
         let homes = |ids| (0..record.rank_count).map(|rank| home(ids, rank).unwrap_or(NOWHERE)).collect();
-        let nodes = ids.map(homes).unwrap_or_default();
-        Self { record, indexes, nodes, ids, hostnames }
-    }
-
-    /// Whether all processes of the job had one with a name, so that what follows from a map followed from them, and numbers
-    /// of nodes, too.
-    pub(super) fn has_followed(&self) -> bool {
-        let names = previous::column(&self.record.node_columns, keys::HOSTNAME.name());
+        let nodes: Vec<u32> = ids.map(homes).unwrap_or_default();
+        let names = previous::column(&record.node_columns, keys::HOSTNAME.name());
         let has_name = |index| names.is_some_and(|names| previous::value_at(&names.values, index).is_some());
-        let named: Vec<bool> = (0..self.record.node_count).map(has_name).collect();
+        let named: Vec<bool> = (0..record.node_count).map(has_name).collect();
         let is_named = |home: &u32| usize::try_from(*home).is_ok_and(|home| named.get(home) == Some(&true));
-        [keys::JOB_SIZE.name(), keys::NODE_LIST.name()].iter().all(|key| self.record.job_value(key).is_some())
-            && !self.nodes.is_empty()
-            && self.nodes.iter().all(is_named)
+        let has_followed =
+            [keys::JOB_SIZE.name(), keys::NODE_LIST.name()].iter().all(|key| record.job_value(key).is_some())
+                && !nodes.is_empty()
+                && nodes.iter().all(is_named);
+        Self { record, indexes, nodes, ids, hostnames, has_followed }
     }
 
     /// Of at most how many processes something was told that may lead to their nodes.
@@ -222,7 +222,7 @@ impl<'r> EarlierHomes<'r> {
     ) -> Result<Option<JobRecord>, RegisterError> {
         let is_number = |(id, index): (&u32, &u32)| nodes.id(*index) == Some(*id);
         let stays = || now.is_some_and(|now| now.nodes == self.nodes) && self.indexes.iter().all(is_number);
-        if !self.has_followed() || stays() {
+        if !self.has_followed || stays() {
             return Ok(None);
         }
         let mut nodes = Nodes::new(limits);

@@ -55,7 +55,7 @@ pub(super) fn add_nodes(
     limits: &Limits,
 ) -> Result<(), RegisterError> {
     let mapped_count = match homes {
-        Some(homes) if homes.has_followed() => previous.node_count,
+        Some(homes) if homes.has_followed => previous.node_count,
         _ => mapped_count(previous, limits)?,
     };
     for index in 0..previous.node_count {

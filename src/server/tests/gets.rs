@@ -269,8 +269,8 @@ fn what_is_registered_for_a_process_under_any_key_is_told() {
 fn a_refresh_of_what_a_process_of_this_node_has_not_posted_does_not_wait() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
-    for target in [0, 1] {
-        let asked = rig.request(peers[1], get(&proc(target), Some("a"), &[flag("pmix.get.refresh"), timeout(9)]));
+    for target in [proc(0), proc(1), ProcId::new(namespace("job"), Rank::Undefined)] {
+        let asked = rig.request(peers[1], get(&target, Some("a"), &[flag("pmix.get.refresh"), timeout(9)]));
         assert_eq!(statuses(&asked), [(peers[1], Status::ERR_NOT_FOUND)], "of {target}");
     }
 }

@@ -220,6 +220,17 @@ fn numbers_that_the_host_told_stay_where_nothing_followed() {
 }
 
 #[test]
+fn a_process_that_is_said_to_be_on_two_nodes_stays_so() {
+    let named = |name: &str, id: u32| node(name, vec![info("pmix.nodeid", id)]);
+    let at =
+        |rank: u32, name: &'static str, id: u32| process(rank, vec![info("pmix.hname", name), info("pmix.nodeid", id)]);
+    let denied = record(&[size(2), named("n0", 0), named("n1", 1), at(0, "n0", 0), at(1, "n0", 1)]);
+    assert_eq!(job_value(&denied, "pmix.nlist"), None);
+    assert_eq!(job_value(&update(&denied, &[]), "pmix.nlist"), None);
+    assert_eq!(nodes(&update(&denied, &[at(1, "n0", 0)])), told("n0", &[("n0", "0,1"), ("n1", "-")]));
+}
+
+#[test]
 fn nothing_follows_from_more_nodes_than_there_may_be() {
     let mut context = context();
     context.limits.nodes_max = 2;
@@ -237,6 +248,8 @@ fn what_followed_goes_with_a_process_map_alone() {
     assert_eq!(nodes(&mapped), told("-", &[("n0", "-"), ("n1", "-")]));
     assert_eq!((numbers(&mapped, "pmix.lrank"), job_value(&mapped, "pmix.num.nodes")), (vec![None; 3], None));
     assert_eq!(proc_value(&mapped, 2, "pmix.hname"), text("n1"));
+    let listed = update(&first, &[info("pmix.nmap", "n0,n1")]);
+    assert_eq!(nodes(&listed), told("n0,n1", &[("n0", "-"), ("n1", "-")]));
     // With the other map there are both.
     let both = update(&mapped, &[info("pmix.nmap", "n0,n1")]);
     assert_eq!(nodes(&both), told("n0,n1", &[("n0", "0,1"), ("n1", "2")]));
