@@ -128,7 +128,8 @@ impl Publish for MapStore {
                 ("pmix.pdata", Some(entries)) => {
                     let rank = entries.iter().find(|(key, _)| key.as_str() == "pmix.rank");
                     if let Some(rank) = rank.and_then(|(_, value)| value.as_u32()) {
-                        job.described.entry(rank).or_default().extend(entries);
+                        let stored = entries.into_iter().map(|(key, value)| qualified::stored(key, value));
+                        job.described.entry(rank).or_default().extend(stored);
                     }
                 }
                 _ => {
@@ -227,7 +228,7 @@ impl Publish for MapStore {
             .get(namespace)
             .ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })?;
         let entries = job.described.get(&rank).into_iter().flatten();
-        Ok(entries.map(|(key, value)| Kval { key: key.clone(), value: value.clone() }).collect())
+        Ok(entries.map(|(key, value)| Kval { key: qualified::told(key.clone()), value: value.clone() }).collect())
     }
 
     fn job_entries(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {

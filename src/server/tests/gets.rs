@@ -245,8 +245,12 @@ fn everything_is_what_a_process_posted_and_what_is_registered_for_it() {
 fn what_is_registered_for_a_process_under_any_key_is_told() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(4, 2);
+    let qualifier = || Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key("q"), 1) };
+    let qualified = || Value::info_array(vec![Info::new(key("vendor"), "of one"), qualifier()]);
     let infos = |rank: u32| {
-        let infos = vec![Info::new(key("pmix.rank"), Rank::Process(rank)), Info::new(key("vendor"), "registered")];
+        let own = [(key("vendor"), Value::from("registered")), (key("pmix.qual.val"), qualified())];
+        let own = own.map(|(key, value)| Info::new(key, value));
+        let infos = std::iter::once(Info::new(key("pmix.rank"), Rank::Process(rank))).chain(own).collect();
         Info::new(key("pmix.pdata"), Value::info_array(infos))
     };
     rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
@@ -263,6 +267,10 @@ fn what_is_registered_for_a_process_under_any_key_is_told() {
     }
     rig.put(peers[0], Scope::Global, "vendor", 5);
     assert_eq!(data(&rig.request(peers[1], get(&proc(0), Some("vendor"), &[refresh()]))), [kval("vendor", 5)]);
+    for directives in [vec![qualifier()], vec![qualifier(), refresh()]] {
+        let told = data(&rig.request(peers[1], get(&proc(0), Some("vendor"), &directives)));
+        assert!(told.iter().any(|entry| entry.key == key("pmix.qual.val") && entry.value == qualified()), "{told:?}");
+    }
 }
 
 #[test]
