@@ -163,13 +163,12 @@ fn settle(
     let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
     let apps_are_counted = facts.job.get(keys::JOB_NUM_APPS.name()).is_some();
-    let was_unmapped =
-        |previous: &&JobRecord| completion == Completion::Derived && !has_map(|key| previous.job_value(key));
-    let earlier_homes = previous.filter(was_unmapped).map(EarlierHomes::of);
+    let derives = completion == Completion::Derived;
+    let earlier_homes = previous.filter(|of| derives && !has_map(|key| of.job_value(key))).map(EarlierHomes::of);
     if let Some(previous) = previous {
         previous::fill_tables(&mut facts, previous, &fresh_maps, earlier_homes.is_some());
     }
-    let is_unmapped = completion == Completion::Derived && !has_map(|key| facts.job.get(key));
+    let is_unmapped = derives && !has_map(|key| facts.job.get(key));
     let maps = if previous.is_some() { with_earlier(fresh_maps, &facts.job, context)? } else { fresh_maps };
     let ranks_key = if ranks_are_fresh { maps.ranks_key } else { keys::JOB_SIZE.name() };
     let size = Size::of(&facts, (&maps, ranks_key), context, previous)?;
@@ -198,9 +197,7 @@ fn settle(
     }
 
     let offset = facts.job.get(keys::NPROC_OFFSET.name()).and_then(Value::as_u32);
-    if let (Some(previous), None) = (previous, &maps.nodes) {
-        previous::fill_node_list(&mut facts.job, previous);
-    }
+    previous::fill_node_list(&mut facts.job, previous.filter(|_| maps.nodes.is_none()));
     if let (Some(previous), false) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
     }

@@ -80,8 +80,9 @@ fn mapped_count(previous: &JobRecord, limits: &Limits) -> Result<u32, RegisterEr
 }
 
 /// Adds the earlier number and list of nodes.
-pub(super) fn fill_node_list(job: &mut Table, previous: &JobRecord) {
-    for (key, value) in previous.job.iter().filter(|(key, _)| LISTS_OF_NODES.contains(&key.as_str())) {
+pub(super) fn fill_node_list(job: &mut Table, previous: Option<&JobRecord>) {
+    let values = previous.into_iter().flat_map(|previous| &previous.job);
+    for (key, value) in values.filter(|(key, _)| LISTS_OF_NODES.contains(&key.as_str())) {
         job.fill(key.clone(), value.clone());
     }
 }
