@@ -45,13 +45,11 @@ fn members_read_each_others_own_numbers_and_the_groups_by_its_name() {
     assert_eq!(names.into_value().unwrap(), texts(&["g"]), "asked again, not remembered");
 }
 
-/// Who that is, the server says each time; what is found is the member's own.
-#[test]
-fn a_member_is_read_by_its_rank_in_the_group() {
-    let (_node, clients) = job(3);
+/// Each puts its own `port`, 70 and up, and all of them form "g", in another order than that of their ranks.
+fn form_with_ports(clients: &[Arc<Client>]) {
     let order = [2, 0, 1].map(|rank| proc("job", rank)).to_vec();
     thread::scope(|scope| {
-        for (port, client) in (70_u32..).zip(&clients) {
+        for (port, client) in (70_u32..).zip(clients) {
             let order = order.clone();
             scope.spawn(move || {
                 client.put(Scope::Global, "port", port).unwrap();
@@ -60,6 +58,13 @@ fn a_member_is_read_by_its_rank_in_the_group() {
             });
         }
     });
+}
+
+/// Who that is, the server says each time; what is found is the member's own.
+#[test]
+fn a_member_is_read_by_its_rank_in_the_group() {
+    let (_node, clients) = job(3);
+    form_with_ports(&clients);
     let in_group = |rank: Rank| ProcId { namespace: namespace("g"), rank };
     let client = &clients[0];
     let members = client.group_construct("alone", vec![proc("job", 0)], Vec::new()).unwrap().results.members;
@@ -99,17 +104,7 @@ fn a_member_is_read_by_its_rank_in_the_group() {
 #[test]
 fn a_member_is_read_by_its_rank_from_what_is_here() {
     let (node, clients) = job(3);
-    let order = [2, 0, 1].map(|rank| proc("job", rank)).to_vec();
-    thread::scope(|scope| {
-        for (port, client) in (70_u32..).zip(&clients) {
-            let order = order.clone();
-            scope.spawn(move || {
-                client.put(Scope::Global, "port", port).unwrap();
-                client.commit().unwrap();
-                client.group_construct("g", order, Vec::new()).unwrap();
-            });
-        }
-    });
+    form_with_ports(&clients);
     let client = &clients[0];
     let member = |rank: u32| ProcId::new(namespace("g"), rank);
     let read = |rank: u32| {

@@ -201,23 +201,27 @@ fn a_get_of_everything_waits_for_the_first_commit() {
     assert!(matches!(&replies(&outputs)[1], (_, Reply::Data(data)) if data[0].entries == [kval("a", 1)]));
 }
 
+/// The host says the same of some processes of the job.
+fn describe(rig: &mut Rig, ranks: &[u32], own: &[Info]) {
+    let of_rank = |rank: &u32| {
+        let infos = std::iter::once(Info::new(key("pmix.rank"), Rank::Process(*rank))).chain(own.iter().cloned());
+        Info::new(key("pmix.pdata"), Value::info_array(infos.collect()))
+    };
+    let description: Vec<Info> = ranks.iter().map(of_rank).collect();
+    let namespace = namespace("job");
+    let description = description.into();
+    let job = crate::server::RegisterNamespace { namespace, local_count: None, description, nodata: false };
+    rig.host(HostCall::RegisterNamespace(job));
+}
+
 /// What the host had registered was left out, and what a process posted was found whatever scope was named.
 #[test]
 fn everything_is_what_a_process_posted_and_what_is_registered_for_it() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
-    let infos = |rank: u32| {
-        let own = [("pmix.hname", "node7"), ("vendor", "registered"), ("both", "registered")];
-        let own = own.map(|(name, text)| Info::new(key(name), text));
-        let infos = std::iter::once(Info::new(key("pmix.rank"), Rank::Process(rank))).chain(own).collect();
-        Info::new(key("pmix.pdata"), Value::info_array(infos))
-    };
-    rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
-        namespace: namespace("job"),
-        local_count: None,
-        description: vec![infos(0), infos(1)].into(),
-        nodata: false,
-    }));
+    let own = [("pmix.hname", "node7"), ("vendor", "registered"), ("both", "registered")];
+    let own = own.map(|(name, text)| Info::new(key(name), text));
+    describe(&mut rig, &[0, 1], &own);
     let everything = |rig: &mut Rig, directives: &[Info]| {
         let mut all = data(&rig.request(peers[1], get(&proc(0), None, directives)));
         all.sort_by(|a, b| a.key.cmp(&b.key));
@@ -247,18 +251,11 @@ fn what_is_registered_for_a_process_under_any_key_is_told() {
     let peers = rig.job(4, 2);
     let qualifier = || Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key("q"), 1) };
     let qualified = || Value::info_array(vec![Info::new(key("vendor"), "of one"), qualifier()]);
-    let infos = |rank: u32| {
-        let own = [(key("vendor"), Value::from("registered")), (key("pmix.qual.val"), qualified())];
-        let own = own.map(|(key, value)| Info::new(key, value));
-        let infos = std::iter::once(Info::new(key("pmix.rank"), Rank::Process(rank))).chain(own).collect();
-        Info::new(key("pmix.pdata"), Value::info_array(infos))
-    };
-    rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
-        namespace: namespace("job"),
-        local_count: None,
-        description: vec![infos(0), infos(3)].into(),
-        nodata: false,
-    }));
+    describe(
+        &mut rig,
+        &[0, 3],
+        &[Info::new(key("vendor"), "registered"), Info::new(key("pmix.qual.val"), qualified())],
+    );
     let refresh = || flag("pmix.get.refresh");
     let told = crate::types::Kval { key: key("vendor"), value: Value::from("registered") };
     for (rank, directives) in [(0, vec![]), (0, vec![refresh()]), (3, vec![]), (3, vec![refresh()])] {
@@ -321,14 +318,7 @@ fn job_level_keys_are_answered_or_not_found_at_once() {
 fn a_reserved_key_of_a_process_is_answered_alone() {
     let mut rig = Rig::new(Capabilities::empty());
     let peer = rig.job(2, 1)[0];
-    let described =
-        Value::info_array(vec![Info::new(key("pmix.rank"), Rank::Process(1)), Info::new(key("pmix.hname"), "node7")]);
-    rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {
-        namespace: namespace("job"),
-        local_count: None,
-        description: vec![Info::new(key("pmix.pdata"), described)].into(),
-        nodata: false,
-    }));
+    describe(&mut rig, &[1], &[Info::new(key("pmix.hname"), "node7")]);
     let entries = data(&rig.request(peer, get(&proc(1), Some("pmix.hname"), &[])));
     assert_eq!(entries.len(), 1);
     assert_eq!(entries[0].value, Value::from("node7"));
