@@ -68,8 +68,8 @@ fn receive(criterion: &mut Criterion) -> Result<(), Failure> {
             packed.read(&sizes, &mut |_, entries| {
                 count += entries.len();
                 ControlFlow::Continue(())
-            });
-            count
+            })?;
+            Ok::<_, Failure>(count)
         });
     });
     group.bench_function("store", |bench| {
@@ -81,7 +81,7 @@ fn receive(criterion: &mut Criterion) -> Result<(), Failure> {
                 PackedFence::new(Bytes(Arc::clone(&bytes)))?.read(&sizes, &mut |source, entries| {
                     failure = store.take_arrival(source.namespace, source.rank, entries).err();
                     if failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                });
+                })?;
                 failure.map_or(Ok(()), Err)?;
                 store.publish_arrivals(&job)?;
                 Ok(())

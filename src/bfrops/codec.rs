@@ -35,8 +35,11 @@ impl Codec {
     #[must_use]
     pub const fn registers(self, data_type: DataType) -> bool {
         let code = data_type.to_raw();
+        if code <= LAST_CODE_OF_V3 {
+            return true;
+        }
         match self.generation {
-            Generation::V3 => code <= LAST_CODE_OF_V3,
+            Generation::V3 => false,
             Generation::V4 => code <= LAST_CODE_OF_V4,
             Generation::V41 => code <= LAST_CODE_OF_V41,
             Generation::V51 => code <= LAST_CODE_OF_V51 && !is_statistics(code),

@@ -7,6 +7,8 @@ use crate::types::DataType;
 pub trait Integer: Copy + Into<i128> {
     fn write(self, writer: &mut Writer);
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
+    /// As `read`, however large the number is.
+    fn read_any(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
 
 macro_rules! integers {
@@ -20,8 +22,17 @@ macro_rules! integers {
                 }
             }
 
-            #[inline]
+            #[inline(always)]
             fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                match reader.small_number() {
+                    // Small enough for every type.
+                    Some(number) => Ok(Self::try_from($from_groups(number)).unwrap_or_default()),
+                    None => Self::read_any(reader),
+                }
+            }
+
+            #[inline(never)]
+            fn read_any(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
                 if reader.codec().generation.has_fixed_integers() {
                     return reader.take_array().map(Self::from_be_bytes);
                 }
@@ -69,21 +80,26 @@ fn write_groups(writer: &mut Writer, mut bits: u64) {
     writer.byte(rest);
 }
 
-/// Nearly every number is small: one or two bytes are read in place.
-#[inline]
-fn read_groups(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
-    match *reader.peek() {
-        [only, ..] if only & MORE_FOLLOW == 0 => reader.byte().map(u64::from),
-        [low, high, ..] if high & MORE_FOLLOW == 0 => {
-            reader.take_array::<2>()?;
-            Ok(u64::from(low & !MORE_FOLLOW) | u64::from(high) << GROUP_BITS)
+impl Reader<'_> {
+    /// Nearly every number is one byte, or two: they are read in place. `None`: it is neither.
+    #[inline(always)]
+    fn small_number(&mut self) -> Option<u64> {
+        if self.codec().generation.has_fixed_integers() {
+            return None;
         }
-        _ => read_many_groups(reader),
+        let (number, size_bytes) = match *self.peek() {
+            [only, ..] if only & MORE_FOLLOW == 0 => (only.into(), 1),
+            [low, high, ..] if high & MORE_FOLLOW == 0 => {
+                (u64::from(low & !MORE_FOLLOW) | u64::from(high) << GROUP_BITS, 2)
+            }
+            _ => return None,
+        };
+        self.skip(size_bytes);
+        Some(number)
     }
 }
 
-#[inline(never)]
-fn read_many_groups(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+fn read_groups(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     let mut bits = 0;
     for index in 0..GROUP_COUNT_MAX {
         let byte = reader.byte()?;

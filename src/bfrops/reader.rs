@@ -52,6 +52,12 @@ impl<'a> Reader<'a> {
         self.codec
     }
 
+    /// The limits in use.
+    #[must_use]
+    pub const fn limits(&self) -> &DecodeLimits {
+        &self.limits
+    }
+
     /// Goes on in another encoding: what several servers wrote stands in one message.
     pub(crate) const fn switch_to(&mut self, codec: Codec) {
         self.codec = codec;
@@ -218,6 +224,23 @@ impl<'a> Reader<'a> {
         outcome
     }
 
+    /// As [`Reader::inside`], with bytes of the message itself in its encoding: nothing is set up for them.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    #[inline]
+    pub fn within<T>(
+        &mut self,
+        object: &'a [u8],
+        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        let (rest, end) = (std::mem::replace(&mut self.bytes, object), self.position);
+        self.position = end.saturating_sub(object.len());
+        let outcome = read(self);
+        (self.bytes, self.position) = (rest, end);
+        outcome
+    }
+
     /// An error at this place.
     #[must_use]
     #[cold]
@@ -239,6 +262,13 @@ impl<'a> Reader<'a> {
         self.bytes = rest;
         self.position += size_bytes;
         Ok(taken)
+    }
+
+    /// Passes over bytes that were looked at.
+    #[inline(always)]
+    pub(super) fn skip(&mut self, size_bytes: usize) {
+        self.bytes = self.bytes.get(size_bytes..).unwrap_or_default();
+        self.position += size_bytes;
     }
 
     #[inline]
@@ -362,9 +392,23 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin_operation(&mut self, expected: DataType, count: usize) -> Result<(), DecodeError> {
         self.require(expected)?;
+        // Nearly every operation has one value, and nearly every peer says so in one byte.
+        if count == 1
+            && !self.codec.described
+            && !self.codec.generation.has_fixed_integers()
+            && let [ONE_VALUE, ..] = self.bytes
+        {
+            self.skip(1);
+            return Ok(());
+        }
+        self.begin_any(expected, count)
+    }
+
+    #[inline(never)]
+    fn begin_any(&mut self, expected: DataType, count: usize) -> Result<(), DecodeError> {
         if self.codec.described {
             self.expect_type(DataType::Int32)?;
         }
@@ -396,3 +440,6 @@ impl<'a> Reader<'a> {
         Err(self.error(DecodeProblem::WrongType { expected, found }))
     }
 }
+
+/// The number 1 as a signed one in groups of seven bits.
+const ONE_VALUE: u8 = 2;

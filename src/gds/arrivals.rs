@@ -12,8 +12,8 @@ use super::format::Entry;
 use super::image::Image;
 use super::publish::{KeyRef, Origin, Posted};
 use super::statistics::Section;
-use super::writer::{NO_BLOCK, NamespaceWriter, New, push_block};
-use crate::types::{LentEntry, Scope};
+use super::writer::{NO_BLOCK, NamespaceWriter, push_block};
+use crate::types::{DataType, LentEntry, LentValue, Scope};
 
 /// What has been taken over and is not published yet.
 #[derive(Debug, Default)]
@@ -139,15 +139,24 @@ impl NamespaceWriter {
         let table = self.modex.filter(|table| u64::from(rank) < table.cell_count());
         let newest = table.map(|table| self.segment.load(table, rank.into())).transpose()?;
         let is_first = newest.unwrap_or(NO_BLOCK) == NO_BLOCK;
-        for (entry, &(_, id)) in entries.iter().zip(ids) {
-            let value = Encoded::lent(&entry.value, self.limits.value_bytes_max)
-                .map_err(|reason| StoreError::Value { key: entry.key.to_key(), reason })?;
-            let new = New { key: entry.key.as_str(), scope, value };
-            if is_first || !self.is_stored(rank, Origin::Remote, &new)? {
-                let cell = image.push_value(&new.value)?;
-                let origin = block::stored_origin(Origin::Remote);
-                block.push(Entry { id: id.0, scope, origin, reserved: 0, cell });
-            }
+        let value_bytes_max = usize::try_from(self.limits.value_bytes_max).unwrap_or(usize::MAX);
+        for (LentEntry { key, value }, &(_, id)) in entries.iter().zip(ids) {
+            let cell = match value {
+                // Nearly everything that is posted is this, and for the first time: it goes where it will be.
+                LentValue::ByteObject(bytes) if is_first && bytes.len() <= value_bytes_max => {
+                    image.push_bytes(DataType::ByteObject, bytes, false)?
+                }
+                _ => {
+                    let value = Encoded::lent(value, self.limits.value_bytes_max)
+                        .map_err(|reason| StoreError::Value { key: key.to_key(), reason })?;
+                    if !is_first && self.is_stored(rank, Origin::Remote, key.as_str(), scope, &value)? {
+                        continue;
+                    }
+                    image.push_value(&value)?
+                }
+            };
+            let origin = block::stored_origin(Origin::Remote);
+            block.push(Entry { id: id.0, scope, origin, reserved: 0, cell });
         }
         block.sort_unstable_by_key(|entry| entry.id);
         if block.windows(2).any(|pair| matches!(pair, [one, next] if one.id == next.id)) {

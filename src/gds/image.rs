@@ -136,6 +136,22 @@ impl Image {
         }
     }
 
+    /// Stores bytes that are a value, at most `u32::MAX`; returns its cell.
+    #[inline]
+    pub(crate) fn push_bytes(&mut self, data_type: DataType, bytes: &[u8], is_text: bool) -> Result<Cell, StoreError> {
+        let (form, payload) = if bytes.len() <= INLINE_BYTES_MAX {
+            (form::INLINE, inline(bytes))
+        } else {
+            // Byte objects are aligned like words: C programs look at them through structures.
+            let offset = self.start(if is_text { 1 } else { 8 }, bytes.len().saturating_add(1))?;
+            self.bytes.extend_from_slice(bytes);
+            self.bytes.push(0);
+            (form::BYTES, offset)
+        };
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        Ok(Cell { data_type: data_type.to_raw(), form, len, payload })
+    }
+
     /// Stores what a value needs besides its cell; returns the cell.
     pub(crate) fn push_value(&mut self, value: &Encoded<'_>) -> Result<Cell, StoreError> {
         let data_type = value.data_type().to_raw();
@@ -146,16 +162,7 @@ impl Image {
         Ok(match value {
             Encoded::Scalar { bits, .. } => cell(form::SCALAR, 0, *bits),
             Encoded::Null { .. } => cell(form::NULL, 0, 0),
-            Encoded::Bytes { bytes, .. } if bytes.len() <= INLINE_BYTES_MAX => {
-                cell(form::INLINE, bytes.len(), inline(bytes))
-            }
-            Encoded::Bytes { bytes, is_text, .. } => {
-                // Byte objects are aligned like words: C programs look at them through structures.
-                let offset = self.start(if *is_text { 1 } else { 8 }, bytes.len().saturating_add(1))?;
-                self.bytes.extend_from_slice(bytes);
-                self.bytes.push(0);
-                cell(form::BYTES, bytes.len(), offset)
-            }
+            Encoded::Bytes { data_type, bytes, is_text } => self.push_bytes(*data_type, bytes, *is_text)?,
             Encoded::Archive { bytes, .. } => cell(form::ARCHIVE, bytes.len(), self.push(16, bytes)?),
         })
     }

@@ -208,7 +208,7 @@ impl NamespaceWriter {
         }
         let mut kept = Vec::with_capacity(news.len());
         for new in news.into_iter().rev() {
-            if !self.is_stored(rank, origin, &new)? {
+            if !self.is_stored(rank, origin, new.key, new.scope, &new.value)? {
                 kept.push(new);
             }
         }
@@ -216,17 +216,23 @@ impl NamespaceWriter {
     }
 
     /// Whether everyone for whom the value is meant would find this very value already.
-    pub(super) fn is_stored(&self, rank: u32, origin: Origin, new: &New<'_>) -> Result<bool, StoreError> {
+    pub(super) fn is_stored(
+        &self,
+        rank: u32,
+        origin: Origin,
+        key: &str,
+        scope: u8,
+        value: &Encoded<'_>,
+    ) -> Result<bool, StoreError> {
         let memory = self.memory();
-        let Some(key) = dictionary::find(memory, &KeyRef::new(new.key))? else { return Ok(false) };
-        let scope = new.scope;
+        let Some(key) = dictionary::find(memory, &KeyRef::new(key))? else { return Ok(false) };
         let entry = Entry { scope, origin: block::stored_origin(origin), ..Entry::default() };
         for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
             if !block::is_visible(&entry, audience) {
                 continue;
             }
             match block::find(memory, rank, key.id, audience)? {
-                Posting::Visible(value) if value.identity() == Some(new.value.identity()) => {}
+                Posting::Visible(found) if found.identity() == Some(value.identity()) => {}
                 _ => return Ok(false),
             }
         }
@@ -417,11 +423,11 @@ pub(super) fn push_block(image: &mut Image, previous: u64, entries: &[Entry]) ->
 pub(super) const NO_BLOCK: u64 = 0;
 
 /// A value to be published.
-pub(super) struct New<'v> {
-    pub(super) key: &'v str,
+struct New<'v> {
+    key: &'v str,
     /// Bit set of scopes.
-    pub(super) scope: u8,
-    pub(super) value: Encoded<'v>,
+    scope: u8,
+    value: Encoded<'v>,
 }
 
 /// Adds a key to an image; returns its id.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::blob::{self, BlobError, Contributor, FenceBlock, LentBlock, Part};
+use super::blob::{self, BlobError, Contributor, FenceBlock, LentBlock};
 use crate::bfrops::{Codec, DecodeError, DecodeLimits, EncodeError, Generation};
 use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
 
@@ -141,32 +141,34 @@ pub struct FenceSource<'a> {
     pub commit: Option<u64>,
 }
 
-/// What all servers have contributed to a fence, as they have packed it: looked through, and read where it lies. Cheap to
-/// clone.
+/// What all servers have contributed to a fence, as they have packed it, to be read where it lies. Cheap to clone.
 #[derive(Clone)]
 pub struct PackedFence {
     bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
-    parts: Arc<[Part]>,
+    part_count: usize,
 }
 
 impl PackedFence {
-    /// Looks the parts through, which takes about as long as copying them. The bytes are dropped with the last clone.
+    /// Looks whether all parts are there whole. The bytes are dropped with the last clone.
     ///
     /// # Errors
-    /// [`BlobError`] if a part is in no form.
+    /// [`BlobError`] if there is anything but parts.
     pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Self, BlobError> {
-        let parts = blob::look_through(bytes.as_ref(), &DecodeLimits::IN_PLACE)?.into();
-        Ok(Self { bytes: Arc::new(bytes), parts })
+        let part_count = blob::count_parts(bytes.as_ref(), &DecodeLimits::IN_PLACE)?;
+        Ok(Self { bytes: Arc::new(bytes), part_count })
     }
 
     /// Gives out what is of processes of these namespaces, process by process, with the values where they lie. `take` says
     /// whether to go on.
+    ///
+    /// # Errors
+    /// [`BlobError`] if a part is in no form. Nothing of it was given out, and everything of the parts before it.
     pub fn read(
         &self,
         namespaces: &[(Namespace, Option<u32>)],
         take: &mut dyn FnMut(&FenceSource<'_>, &[LentEntry<'_>]) -> ControlFlow<()>,
-    ) {
-        blob::read_parts((*self.bytes).as_ref(), &self.parts, &DecodeLimits::IN_PLACE, &mut |block| {
+    ) -> Result<(), BlobError> {
+        blob::read_fence((*self.bytes).as_ref(), &DecodeLimits::IN_PLACE, &mut |block| {
             let LentBlock { contributor, commit, entries } = block;
             let (namespace, rank) = match contributor {
                 Contributor::Relative(number) => match place_of(*number, namespaces) {
@@ -177,13 +179,13 @@ impl PackedFence {
                 Contributor::Process(_) => return ControlFlow::Continue(()),
             };
             take(&FenceSource { namespace, rank, commit }, entries)
-        });
+        })
     }
 }
 
 impl fmt::Debug for PackedFence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PackedFence({} bytes in {} parts)", (*self.bytes).as_ref().len(), self.parts.len())
+        write!(f, "PackedFence({} bytes in {} parts)", (*self.bytes).as_ref().len(), self.part_count)
     }
 }
 
@@ -233,6 +235,8 @@ fn place_of(number: u32, namespaces: &[(Namespace, Option<u32>)]) -> Option<(&Na
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bfrops::wire::ByteObject;
+    use crate::bfrops::{Reader, Writer};
     use crate::types::{Key, Value};
 
     const FORMS: [ExchangeForm; 3] = [ExchangeForm::Release3, ExchangeForm::Release4, ExchangeForm::Release6];
@@ -322,16 +326,50 @@ mod tests {
             let whole = [part(1), part(2), part(3)].concat();
             let mut found = Vec::new();
             let packed = PackedFence::new(whole.clone()).unwrap();
-            packed.read(&namespaces, &mut |source, entries| {
+            let read = packed.read(&namespaces, &mut |source, entries| {
                 let mut entries: Vec<Kval> = entries.iter().map(LentEntry::to_kval).collect();
                 entries.push(Kval { key: Key::from_static("pmix.modex.commit"), value: source.commit.unwrap().into() });
                 found.push((ProcId::new(source.namespace.clone(), source.rank), entries));
                 ControlFlow::Continue(())
             });
+            read.unwrap();
             assert_eq!(found, unpack_fence(&whole, &namespaces).unwrap(), "{form:?}");
             assert_eq!(found.len(), 3, "{form:?}");
             assert!(PackedFence::new(whole[..whole.len() - 1].to_vec()).is_err(), "{form:?}");
         }
+    }
+
+    /// Small parts are kept until their end was read, large ones are read twice.
+    #[test]
+    fn a_part_is_given_out_whole_or_not_at_all() {
+        let namespaces = namespaces(&[("a", Some(64))]);
+        for (form, size_bytes) in FORMS.into_iter().flat_map(|form| [(form, 9), (form, 3 << 20)]) {
+            let large = Kval { key: Key::from_static("k"), value: Value::ByteObject(vec![7; size_bytes]) };
+            let of = |rank| (proc("a", rank), vec![large.clone()]);
+            let part = |ranks: &[u32]| form.pack_fence(ranks.iter().copied().map(of).collect(), &namespaces).unwrap();
+            let read = |bytes: Vec<u8>| {
+                let mut found = Vec::new();
+                let outcome = PackedFence::new(bytes).unwrap().read(&namespaces, &mut |source, entries| {
+                    let entries: Vec<Kval> = entries.iter().map(LentEntry::to_kval).collect();
+                    assert_eq!(entries, [large.clone()], "{form:?}");
+                    found.push(source.rank);
+                    ControlFlow::Continue(())
+                });
+                (found, outcome.is_ok())
+            };
+            let parts = [part(&[1]), part(&[2, 3]), part(&[4])];
+            assert_eq!(read(parts.concat()), (vec![1, 2, 3, 4], true), "{form:?}");
+            let damaged = [part(&[1]), without_its_last_byte(&part(&[2, 3]), form.codec()), part(&[4])];
+            assert_eq!(read(damaged.concat()), (vec![1], false), "{form:?}");
+        }
+    }
+
+    /// A part whose frame is whole and whose content is not.
+    fn without_its_last_byte(part: &[u8], codec: Codec) -> Vec<u8> {
+        let content = Reader::new(part, codec, &DecodeLimits::IN_PLACE).unwrap().unpack_object("part").unwrap();
+        let mut writer = Writer::new(codec);
+        writer.pack::<ByteObject>(&content[..content.len() - 1].to_vec()).unwrap();
+        writer.into_bytes()
     }
 
     /// As servers of 6.0 and 6.1 do; the form of those before has no place for it.

@@ -285,9 +285,8 @@ impl<T: Answer> Responder<T> {
 
 impl Responder<FenceReply> {
     /// The fence succeeded; these are the contributions of all servers, one after the other in any order, as
-    /// [`ExchangeForm::pack_fence`](crate::ExchangeForm::pack_fence) has packed them. They are looked through here:
-    /// damaged, they fail the fence. The server reads them where they lie, and they are dropped afterwards where the
-    /// functions of the host are called.
+    /// [`ExchangeForm::pack_fence`](crate::ExchangeForm::pack_fence) has packed them. Damaged, they fail the fence. The
+    /// server reads them where they lie, and they are dropped afterwards where the functions of the host are called.
     pub fn packed(mut self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) {
         let Some(commands) = self.commands.clone() else { return };
         match PackedFence::new(GivenBack { bytes: Some(bytes), commands }) {

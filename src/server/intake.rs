@@ -75,7 +75,13 @@ impl<'s, S: Publish> Intake<'s, S> {
     pub(super) fn take(mut self, gathered: &Gathered, sizes: &[(Namespace, Option<u32>)]) -> Taken {
         match gathered {
             Gathered::Blocks(blocks) => self.take_blocks(blocks),
-            Gathered::Packed(packed) => packed.read(sizes, &mut |source, entries| self.take_block(source, entries)),
+            Gathered::Packed(packed) => {
+                let read = packed.read(sizes, &mut |source, entries| self.take_block(source, entries));
+                if let Err(error) = read {
+                    tracing::warn!(%error, "the data of a fence can't be read");
+                    self.failure = Some(Status::ERR_UNPACK_FAILURE);
+                }
+            }
         }
         self.publish_last();
         Taken { filled: self.filled, whole: self.came_whole, failure: self.failure }

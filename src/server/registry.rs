@@ -1,5 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashMap;
+
 use super::io::{Credentials, PeerId};
 use crate::types::{Key, Namespace, ProcId, Rank, Text};
 
@@ -58,7 +60,7 @@ pub(super) struct Job {
 
 /// A number of a commit for each rank, 0 where none is known: in pages, because there may be very many of them.
 #[derive(Debug, Default)]
-pub(super) struct Commits(BTreeMap<u32, Box<[u64; COMMITS_PER_PAGE as usize]>>);
+pub(super) struct Commits(FxHashMap<u32, Box<[u64; COMMITS_PER_PAGE as usize]>>);
 
 const COMMITS_PER_PAGE: u32 = 512;
 
@@ -70,9 +72,12 @@ impl Commits {
 
     /// The ranks of which one is known, in order.
     pub(super) fn ranks(&self) -> impl Iterator<Item = u32> {
-        let pages =
-            self.0.iter().flat_map(|(&page, commits)| (page.saturating_mul(COMMITS_PER_PAGE)..).zip(commits.iter()));
-        pages.filter(|(_, commit)| **commit != 0).map(|(rank, _)| rank)
+        let mut pages: Vec<_> = self.0.iter().collect();
+        pages.sort_unstable_by_key(|&(&page, _)| page);
+        let commits = pages
+            .into_iter()
+            .flat_map(|(&page, commits)| (page.saturating_mul(COMMITS_PER_PAGE)..).zip(commits.iter()));
+        commits.filter(|(_, commit)| **commit != 0).map(|(rank, _)| rank)
     }
 
     pub(super) fn note(&mut self, rank: u32, commit: u64) {

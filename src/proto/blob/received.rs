@@ -1,10 +1,10 @@
 //! Reading a fence's result: the parts of any number of servers, in both forms, process by process, with the values
 //! where they lie.
 //!
-//! All parts are looked through before anything is given out. So it is clear which form each has, and nothing comes out of
-//! a result that is damaged. The one who looks need not be the one who reads.
+//! Where the parts lie is looked at before anything is given out, so nothing comes out of a result that was cut off. A part
+//! is given out when it was read to its end: so it is clear which form it has, and nothing comes out of one that is damaged.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use super::fence::{COLLECTED, HAS_KEYS};
 use super::{BlobError, COMMIT_NUMBER, Contributor, FenceBlock, codec_of, commit_number, newest};
@@ -24,24 +24,9 @@ pub struct LentBlock<'a> {
 }
 
 /// Takes the data of one process; says whether to go on.
-type TakeBlock<'t> = dyn FnMut(LentBlock<'_>) -> ControlFlow<()> + 't;
+type TakeBlock<'t> = dyn FnMut(LentBlock<'_>) -> Flow + 't;
 
-/// One server's part of a fence's result that was looked through.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Where it lies.
-    place: Range<usize>,
-    form: Form,
-}
-
-/// How a part is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// As releases 3.2 to 5.0 write.
-    Older(Codec),
-    /// As releases 6.0 and 6.1 write: the encoding of the envelope and that of its content.
-    Newer(Codec, Codec),
-}
+type Flow = ControlFlow<()>;
 
 /// Reads a fence's result whole.
 ///
@@ -49,70 +34,161 @@ enum Form {
 /// [`BlobError`] if a part is in no known form.
 pub fn decode_fence(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<FenceBlock>, BlobError> {
     let mut blocks = Vec::new();
-    read_parts(blob, &look_through(blob, limits)?, limits, &mut |block| {
+    read_fence(blob, limits, &mut |block| {
         let mut entries = block.entries.iter().map(LentEntry::to_kval).collect();
         commit_number::restore(&mut entries, block.commit);
         blocks.push(FenceBlock { contributor: block.contributor.clone(), entries });
         ControlFlow::Continue(())
-    });
+    })?;
     Ok(blocks)
 }
 
-/// Looks a fence's result through, to the end: afterwards nothing can be wrong with it.
+/// Looks where the parts of a fence's result lie: afterwards none of them is cut off. Returns how many there are.
 ///
 /// # Errors
-/// [`BlobError`] if a part is in no known form.
-pub fn look_through(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<Part>, BlobError> {
+/// [`BlobError`] if there is anything but parts.
+pub fn count_parts(blob: &[u8], limits: &DecodeLimits) -> Result<usize, BlobError> {
     let mut reader = Reader::new(blob, codec_of(blob), limits)?;
-    let mut parts = Vec::new();
+    let mut count = 0;
     while !reader.is_at_end() {
-        let codec = codec_of(reader.peek());
-        reader.switch_to(codec);
-        let part = reader.unpack_object("fence part")?;
-        let end = blob.len().saturating_sub(reader.remaining());
-        let mut is_older = |codec| reader.inside(part, codec, |reader| read_part(reader, &mut pass_over));
-        let older = is_older(codec).map(|_| Form::Older(codec));
-        let older =
-            older.or_else(|error| is_older(newest(codec)).map(|_| Form::Older(newest(codec))).map_err(|_| error));
-        let form = match older {
-            Ok(form) => form,
-            // The older form is the likelier one, so its error is the one to report.
-            Err(error) => newer_form(part, codec, limits)?.ok_or(error)?,
-        };
-        parts.push(Part { place: end.saturating_sub(part.len())..end, form });
+        next_part(&mut reader)?;
+        count += 1;
     }
-    Ok(parts)
+    Ok(count)
 }
 
-/// Gives out what is in parts that were looked through, process by process, until the end or until `take` wants no more.
-pub fn read_parts(
-    blob: &[u8],
-    parts: &[Part],
-    limits: &DecodeLimits,
-    take: &mut dyn FnMut(LentBlock<'_>) -> ControlFlow<()>,
-) {
-    for Part { place, form } in parts {
-        let Some(part) = blob.get(place.clone()) else { return };
-        let flow = match *form {
-            Form::Older(codec) => {
-                Reader::new(part, codec, limits).and_then(|mut reader| read_part(&mut reader, take)).map_err(Into::into)
-            }
-            Form::Newer(envelope, codec) => read_newer_part(part, envelope, codec, limits, take),
-        };
-        // Bytes that have changed since they were looked through end the reading.
-        if !matches!(flow, Ok(Flow::Continue(()))) {
-            return;
+/// Gives out what is in a fence's result, process by process, until the end or until `take` wants no more.
+///
+/// # Errors
+/// [`BlobError`] if a part is in no known form. What is in those before it was given out.
+pub fn read_fence(blob: &[u8], limits: &DecodeLimits, take: &mut TakeBlock<'_>) -> Result<(), BlobError> {
+    let mut reader = Reader::new(blob, codec_of(blob), limits)?;
+    let mut blocks = Blocks::new(take);
+    while !reader.is_at_end() {
+        let (codec, part) = next_part(&mut reader)?;
+        if read_part(&mut reader, part, codec, &mut blocks)?.is_break() {
+            break;
         }
     }
+    Ok(())
 }
 
-type Flow = ControlFlow<()>;
-
-fn pass_over(_: LentBlock<'_>) -> Flow {
-    Flow::Continue(())
+/// The next part, and the encoding it seems to be in.
+fn next_part<'a>(reader: &mut Reader<'a>) -> Result<(Codec, &'a [u8]), DecodeError> {
+    let codec = codec_of(reader.peek());
+    reader.switch_to(codec);
+    Ok((codec, reader.unpack_object("fence part")?))
 }
 
-fn read_part(reader: &mut Reader<'_>, take: &mut TakeBlock<'_>) -> Result<Flow, DecodeError> {
+/// Gives out one part, in whichever form it is.
+fn read_part<'a>(
+    reader: &mut Reader<'a>,
+    part: &'a [u8],
+    codec: Codec,
+    blocks: &mut Blocks<'a, '_>,
+) -> Result<Flow, BlobError> {
+    let mut older =
+        |codec| blocks.give_out(part, |blocks| reader.inside(part, codec, |reader| read_older(reader, blocks)));
+    let error = match older(codec) {
+        Ok(flow) => return Ok(flow),
+        Err(error) => error,
+    };
+    if let Ok(flow) = older(newest(codec)) {
+        return Ok(flow);
+    }
+    // The older form is the likelier one, so its error is the one to report.
+    let limits = *reader.limits();
+    let Some((is_compressed, content)) = open_envelope(part, codec, &limits) else { return Err(error.into()) };
+    if !is_compressed {
+        return read_newer(content, codec, &limits, blocks).map_err(|_| error.into());
+    }
+    // Behind the length there is a zlib stream, or this never was compressed data.
+    if content.get(4) != Some(&ZLIB_FIRST_BYTE) {
+        return Err(error.into());
+    }
+    let content = inflate(content, INFLATED_BYTES_MAX.min(limits.message_bytes_max))?;
+    Ok(read_newer(&content, codec, &limits, &mut Blocks::new(blocks.take))?)
+}
+
+/// What was read of a part and is not given out yet.
+struct Blocks<'a, 't> {
+    take: &'t mut TakeBlock<'t>,
+    /// What to do with a process whose end was read.
+    mode: Mode,
+    /// Whose, of which commit, and where the entries end.
+    ends: Vec<(Contributor, Option<u64>, usize)>,
+    entries: Vec<LentEntry<'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    Keep,
+    PassOver,
+    GiveOut,
+}
+
+impl<'a, 't> Blocks<'a, 't> {
+    fn new(take: &'t mut TakeBlock<'_>) -> Self {
+        Self { take, mode: Mode::Keep, ends: Vec::new(), entries: Vec::new() }
+    }
+
+    /// Gives out what `read` finds in these bytes, once it has come to their end.
+    fn give_out(
+        &mut self,
+        bytes: &[u8],
+        mut read: impl FnMut(&mut Self) -> Result<Flow, DecodeError>,
+    ) -> Result<Flow, DecodeError> {
+        let is_kept = bytes.len() <= KEPT_BYTES_MAX;
+        let mut read_as = |blocks: &mut Self, mode| {
+            blocks.mode = mode;
+            blocks.ends.clear();
+            blocks.entries.clear();
+            read(blocks)
+        };
+        let flow = read_as(self, if is_kept { Mode::Keep } else { Mode::PassOver })?;
+        if is_kept { Ok(self.give_kept(flow)) } else { read_as(self, Mode::GiveOut) }
+    }
+
+    fn give_kept(&mut self, mut flow: Flow) -> Flow {
+        let (mut left, mut start) = (self.entries.as_slice(), 0);
+        for &(ref contributor, commit, end) in &self.ends {
+            let (entries, behind) = left.split_at_checked(end.saturating_sub(start)).unwrap_or_default();
+            (left, start) = (behind, end);
+            flow = (self.take)(LentBlock { contributor, commit, entries });
+            if flow.is_break() {
+                break;
+            }
+        }
+        flow
+    }
+
+    /// The entries since the last call are this process's.
+    #[inline(always)]
+    fn end(&mut self, contributor: Contributor, commit: Option<u64>) -> Flow {
+        if !matches!(self.mode, Mode::Keep) {
+            return self.end_at_once(contributor, commit);
+        }
+        self.ends.push((contributor, commit, self.entries.len()));
+        ControlFlow::Continue(())
+    }
+
+    #[inline(never)]
+    fn end_at_once(&mut self, contributor: Contributor, commit: Option<u64>) -> Flow {
+        let flow = match self.mode {
+            Mode::GiveOut => (self.take)(LentBlock { contributor: &contributor, commit, entries: &self.entries }),
+            Mode::PassOver | Mode::Keep => ControlFlow::Continue(()),
+        };
+        self.entries.clear();
+        flow
+    }
+}
+
+/// What is in a part up to this size is kept until its end was read: a part of more is read twice instead, so that the
+/// memory for it does not grow with it.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// A part as releases 3.2 to 5.0 write it.
+fn read_older<'a>(reader: &mut Reader<'a>, blocks: &mut Blocks<'a, '_>) -> Result<Flow, DecodeError> {
     let info = reader.unpack::<Byte>("fence info")?;
     // Nothing collected, nothing behind it: so what begins with a false flag is the newer form.
     if info & COLLECTED == 0 && !reader.is_at_end() {
@@ -120,43 +196,41 @@ fn read_part(reader: &mut Reader<'_>, take: &mut TakeBlock<'_>) -> Result<Flow, 
         return Err(reader.error(DecodeProblem::WrongCount { expected: 0, found }));
     }
     if info & HAS_KEYS == 0 {
-        return read_entries(reader, relative, take);
+        return read_entries(reader, relative, blocks);
     }
     let keys = match reader.unpack::<Uint32>("fence key count")? {
         0 => Vec::new(),
         count => reader.unpack_lent_keys("fence keys", count.into())?,
     };
     let note = keys.first().map_or(&[][..], |(_, note)| note);
-    read_values(reader, &keys, note, take)
+    read_values(reader, &keys, note, blocks)
 }
 
 /// One object for each process up to the end of the part: who, then entries.
 fn read_entries<'a>(
     reader: &mut Reader<'a>,
     who: impl Fn(&mut Reader<'a>) -> Result<Contributor, DecodeError>,
-    take: &mut TakeBlock<'_>,
+    blocks: &mut Blocks<'a, '_>,
 ) -> Result<Flow, DecodeError> {
-    let codec = reader.codec();
-    let mut entries = Vec::new();
     // The first key of the process before: as a rule it is that of the next, too.
     let mut first_key = None;
     while !reader.is_at_end() {
         let object = reader.unpack_object("fence values")?;
-        entries.clear();
-        let (contributor, commit) = reader.inside(object, codec, |reader| {
+        let before = blocks.entries.len();
+        let (contributor, commit) = reader.within(object, |reader| {
             let contributor = who(reader)?;
             let mut commit = None;
             while !reader.is_at_end() {
-                let is_first = entries.is_empty();
+                let is_first = blocks.entries.len() == before;
                 let likely = first_key.filter(|_| is_first);
                 let is_value = |key: &LentKey<'_>| !is_number(key);
-                let (key, note) = reader.unpack_lent_entry("fence entries", likely, is_value, &mut entries)?;
+                let (key, note) = reader.unpack_lent_entry("fence entries", likely, is_value, &mut blocks.entries)?;
                 first_key = is_first.then_some(key).or(first_key);
                 commit = commit.or_else(|| commit_number::read_note(note).next().flatten());
             }
             Ok((contributor, commit))
         })?;
-        if take(LentBlock { contributor: &contributor, commit, entries: &entries }).is_break() {
+        if blocks.end(contributor, commit).is_break() {
             return Ok(Flow::Break(()));
         }
     }
@@ -168,27 +242,23 @@ fn read_values<'a>(
     reader: &mut Reader<'a>,
     keys: &[(LentKey<'a>, &'a [u8])],
     note: &[u8],
-    take: &mut TakeBlock<'_>,
+    blocks: &mut Blocks<'a, '_>,
 ) -> Result<Flow, DecodeError> {
-    let codec = reader.codec();
-    let mut entries = Vec::new();
     let mut numbers = commit_number::read_note(note);
     let keys: Vec<Option<LentKey<'a>>> = keys.iter().map(|&(key, _)| (!is_number(&key)).then_some(key)).collect();
     while !reader.is_at_end() {
         let object = reader.unpack_object("fence values")?;
-        entries.clear();
-        let number = reader.inside(object, codec, |reader| {
+        let number = reader.within(object, |reader| {
             let number = relative_rank(reader)?;
             while !reader.is_at_end() {
                 let index = reader.unpack::<Uint32>("fence key index")?;
                 let key = usize::try_from(index).ok().and_then(|index| keys.get(index));
                 let key = key.ok_or_else(|| reader.error(DecodeProblem::KeyIndex { index, count: keys.len() }))?;
-                reader.unpack_lent_value("fence value", *key, &mut entries)?;
+                reader.unpack_lent_value("fence value", *key, &mut blocks.entries)?;
             }
             Ok(number)
         })?;
-        let (contributor, commit) = (Contributor::Relative(number), numbers.next().flatten());
-        if take(LentBlock { contributor: &contributor, commit, entries: &entries }).is_break() {
+        if blocks.end(Contributor::Relative(number), numbers.next().flatten()).is_break() {
             return Ok(Flow::Break(()));
         }
     }
@@ -212,35 +282,22 @@ fn relative_rank(reader: &mut Reader<'_>) -> Result<u32, DecodeError> {
     }
 }
 
-/// How a part of release 6 is read; `None` if the bytes are no such part either.
-fn newer_form(part: &[u8], codec: Codec, limits: &DecodeLimits) -> Result<Option<Form>, BlobError> {
-    let Some((is_compressed, content)) = open_envelope(part, codec, limits) else { return Ok(None) };
-    if !is_compressed {
-        return Ok(content_codec(content, codec, limits).ok().map(|content| Form::Newer(codec, content)));
-    }
-    // Behind the length there is a zlib stream, or this never was compressed data.
-    if content.get(4) != Some(&ZLIB_FIRST_BYTE) {
-        return Ok(None);
-    }
-    let content = inflate(content, INFLATED_BYTES_MAX.min(limits.message_bytes_max))?;
-    Ok(Some(Form::Newer(codec, content_codec(&content, codec, limits)?)))
-}
-
-fn read_newer_part(
-    part: &[u8],
-    envelope: Codec,
+/// What is in a part as releases 6.0 and 6.1 write it, in either encoding.
+fn read_newer<'a>(
+    content: &'a [u8],
     codec: Codec,
     limits: &DecodeLimits,
-    take: &mut TakeBlock<'_>,
-) -> Result<Flow, BlobError> {
-    match open_envelope(part, envelope, limits) {
-        Some((true, content)) => {
-            let content = inflate(content, INFLATED_BYTES_MAX.min(limits.message_bytes_max))?;
-            Ok(read_newer_content(&content, codec, limits, take)?)
-        }
-        Some((false, content)) => Ok(read_newer_content(content, codec, limits, take)?),
-        None => Ok(Flow::Break(())),
-    }
+    blocks: &mut Blocks<'a, '_>,
+) -> Result<Flow, DecodeError> {
+    let mut read = |codec| {
+        blocks.give_out(content, |blocks| {
+            let mut reader = Reader::new(content, codec, limits)?;
+            reader.unpack::<Byte>("fence info")?;
+            let who = |reader: &mut Reader<'a>| Ok(Contributor::Process(reader.unpack::<Proc>("fence process")?));
+            read_entries(&mut reader, who, blocks)
+        })
+    };
+    read(newest(codec)).or_else(|error| read(codec).map_err(|_| error))
 }
 
 /// First byte of every zlib stream with the usual window size.
@@ -255,21 +312,4 @@ fn open_envelope<'a>(part: &'a [u8], codec: Codec, limits: &DecodeLimits) -> Opt
     let is_compressed = reader.unpack::<Bool>("compressed").ok()?;
     let content = reader.unpack_object("fence content").ok()?;
     reader.is_at_end().then_some((is_compressed, content))
-}
-
-/// The encoding in which the content can be read.
-fn content_codec(content: &[u8], codec: Codec, limits: &DecodeLimits) -> Result<Codec, DecodeError> {
-    let can_read = |codec| read_newer_content(content, codec, limits, &mut pass_over).map(|_| codec);
-    can_read(newest(codec)).or_else(|error| can_read(codec).map_err(|_| error))
-}
-
-fn read_newer_content(
-    content: &[u8],
-    codec: Codec,
-    limits: &DecodeLimits,
-    take: &mut TakeBlock<'_>,
-) -> Result<Flow, DecodeError> {
-    let mut reader = Reader::new(content, codec, limits)?;
-    reader.unpack::<Byte>("fence info")?;
-    read_entries(&mut reader, |reader| Ok(Contributor::Process(reader.unpack::<Proc>("fence process")?)), take)
 }

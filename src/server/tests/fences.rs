@@ -360,6 +360,17 @@ fn packed_fence(bytes: Vec<u8>) -> HostReply {
     HostReply::PackedFence { status: SUCCESS, packed: PackedFence::new(bytes).unwrap() }
 }
 
+/// The frame of a part is whole, and what is in it is none.
+#[test]
+fn data_that_cannot_be_read_fails_the_fence_for_all() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    let (id, _) = collect(&mut rig, &peers);
+    let outputs = rig.complete(id, packed_fence(vec![2, 3, 0xFF, 0xFF, 0xFF]));
+    let unreadable = Status::ERR_UNPACK_FAILURE;
+    assert_eq!(statuses(&outputs), [(peers[0], unreadable), (peers[1], unreadable)]);
+}
+
 /// The mark of what is whole is no part of the number: what comes after it is newer all the same.
 #[test]
 fn changes_count_after_what_was_said_to_be_everything() {
