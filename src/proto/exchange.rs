@@ -351,7 +351,7 @@ mod tests {
                 let mut found = Vec::new();
                 let outcome = PackedFence::new(bytes).unwrap().read(&namespaces, &mut |source, entries| {
                     let entries: Vec<Kval> = entries.iter().map(LentEntry::to_kval).collect();
-                    assert_eq!(entries, [large.clone()], "{form:?}");
+                    assert_eq!(entries, std::slice::from_ref(&large), "{form:?}");
                     found.push(source.rank);
                     ControlFlow::Continue(())
                 });
