@@ -7,7 +7,7 @@ use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
 use crate::types::{BARE_NESTING_MAX, DataType, LentEntry, LentKey, Value, descend};
 
 /// Takes pack operations from a message. The only place that compares a foreign length with what is there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reader<'a> {
     /// What is left.
     bytes: &'a [u8],

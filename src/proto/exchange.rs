@@ -162,7 +162,8 @@ impl PackedFence {
     /// whether to go on.
     ///
     /// # Errors
-    /// [`BlobError`] if a part is in no form. Nothing of it was given out, and everything of the parts before it.
+    /// [`BlobError`] if a part is in no form. Everything of the parts before it was given out, and nothing of it, unless
+    /// its bytes have changed while they were read.
     pub fn read(
         &self,
         namespaces: &[(Namespace, Option<u32>)],

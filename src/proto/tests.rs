@@ -1,4 +1,5 @@
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 
@@ -7,7 +8,7 @@ use super::request::RequestError;
 use super::*;
 use crate::bfrops::wire::{Bool, ByteObject, Kval};
 use crate::bfrops::{Codec, DecodeLimits, DecodeProblem, EncodeError, Generation, Writer};
-use crate::types::{Key, Namespace, ProcId, Scope, Status, Value};
+use crate::types::{DataArray, DataType, Key, Namespace, ProcId, Scope, Status, Value};
 
 const LIMITS: fn() -> DecodeLimits = DecodeLimits::default;
 
@@ -176,19 +177,59 @@ fn newer_part(content: &[u8], is_compressed: bool) -> Vec<u8> {
     blob.into_bytes()
 }
 
-#[test]
-fn compressed_fence_data_of_release_6_is_read() {
-    let codec = Codec { generation: Generation::V61, described: false };
-    let proc = ProcId::new(Namespace::new("job").unwrap(), 7);
-    let mut content = Writer::new(codec);
+/// What is in a part in the form of release 6.
+fn newer_content(procs: &[ProcId], entries: &[Kval]) -> Vec<u8> {
+    let mut content = Writer::new(Codec { generation: Generation::V61, described: false });
     content.pack::<crate::bfrops::wire::Byte>(&1).unwrap();
-    layout::pack_entries_of::<ProcId>(&mut content, &proc, &[entry("k", "v")]).unwrap();
-    let content = content.into_bytes();
+    for proc in procs {
+        layout::pack_entries_of::<ProcId>(&mut content, proc, entries).unwrap();
+    }
+    content.into_bytes()
+}
 
+fn deflated(content: &[u8]) -> Vec<u8> {
     let size = host_order::to_bytes(content.len().try_into().unwrap()).to_vec();
     let mut encoder = flate2::write::ZlibEncoder::new(size, flate2::Compression::best());
-    encoder.write_all(&content).unwrap();
-    let mut deflated = encoder.finish().unwrap();
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The envelope is whole, and its content is not.
+#[test]
+fn of_a_damaged_part_of_release_6_nothing_is_given_out() {
+    let procs = [2, 3].map(|rank| ProcId::new(Namespace::new("job").unwrap(), rank));
+    for size_bytes in [9, 3 << 20] {
+        let value = Kval { key: Key::from_static("k"), value: Value::ByteObject(vec![7; size_bytes]) };
+        let content = newer_content(&procs, &[value]);
+        let damaged = &content[..content.len() - 1];
+        for (content, is_whole) in [(&content[..], true), (damaged, false)] {
+            for part in [newer_part(content, false), newer_part(&deflated(content), true)] {
+                let mut count = 0;
+                let outcome = blob::read_fence(&part, &LIMITS(), &mut |_| {
+                    count += 1;
+                    ControlFlow::Continue(())
+                });
+                assert_eq!((count, outcome.is_ok()), if is_whole { (2, true) } else { (0, false) });
+            }
+        }
+    }
+}
+
+/// A part that is read twice, because it is large, counts once against the limits.
+#[test]
+fn elements_of_a_large_part_are_counted_once() {
+    let limits = DecodeLimits { element_count_max: 300_000, ..LIMITS() };
+    let elements = vec![Value::from(0xFFFF_FFFF_FFFF_u64); 250_000];
+    let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Uint64, elements }));
+    let bytes = encode_fence(&[(0, vec![Kval { key: Key::from_static("k"), value: array }])], Codec::V41).unwrap();
+    assert!(bytes.len() > 1 << 20, "{} bytes are kept", bytes.len());
+    assert_eq!(decode_fence(&bytes, &limits).map(|blocks| blocks.len()), Ok(1));
+}
+
+#[test]
+fn compressed_fence_data_of_release_6_is_read() {
+    let proc = ProcId::new(Namespace::new("job").unwrap(), 7);
+    let mut deflated = deflated(&newer_content(std::slice::from_ref(&proc), &[entry("k", "v")]));
     let blocks = decode_fence(&newer_part(&deflated, true), &LIMITS()).unwrap();
     assert_eq!(blocks.len(), 1);
     assert_eq!((&blocks[0].contributor, &blocks[0].entries[..]), (&Contributor::Process(proc), &[entry("k", "v")][..]));

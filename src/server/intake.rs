@@ -79,7 +79,7 @@ impl<'s, S: Publish> Intake<'s, S> {
                 let read = packed.read(sizes, &mut |source, entries| self.take_block(source, entries));
                 if let Err(error) = read {
                     tracing::warn!(%error, "the data of a fence can't be read");
-                    self.failure = Some(Status::ERR_UNPACK_FAILURE);
+                    self.failure.get_or_insert(Status::ERR_UNPACK_FAILURE);
                 }
             }
         }

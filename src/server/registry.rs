@@ -76,8 +76,8 @@ impl Commits {
         pages.sort_unstable_by_key(|&(&page, _)| page);
         let commits = pages
             .into_iter()
-            .flat_map(|(&page, commits)| (page.saturating_mul(COMMITS_PER_PAGE)..).zip(commits.iter()));
-        commits.filter(|(_, commit)| **commit != 0).map(|(rank, _)| rank)
+            .flat_map(|(&page, commits)| commits.iter().zip(page.saturating_mul(COMMITS_PER_PAGE)..=u32::MAX));
+        commits.filter(|(commit, _)| **commit != 0).map(|(_, rank)| rank)
     }
 
     pub(super) fn note(&mut self, rank: u32, commit: u64) {
@@ -330,5 +330,20 @@ impl Registry {
             }
         }
         Some(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_with_a_commit_come_in_their_order() {
+        let mut commits = Commits::default();
+        for rank in [70_000, 3, 512, 511, Rank::PROCESS_MAX, 0] {
+            commits.note(rank, 1);
+        }
+        assert_eq!(commits.ranks().collect::<Vec<_>>(), [0, 3, 511, 512, 70_000, Rank::PROCESS_MAX]);
+        assert_eq!([512, 513].map(|rank| commits.of(rank)), [1, 0]);
     }
 }

@@ -60,7 +60,8 @@ pub fn count_parts(blob: &[u8], limits: &DecodeLimits) -> Result<usize, BlobErro
 /// Gives out what is in a fence's result, process by process, until the end or until `take` wants no more.
 ///
 /// # Errors
-/// [`BlobError`] if a part is in no known form. What is in those before it was given out.
+/// [`BlobError`] if a part is in no known form. What is in those before it was given out, and nothing of it, unless its
+/// bytes have changed while they were read.
 pub fn read_fence(blob: &[u8], limits: &DecodeLimits, take: &mut TakeBlock<'_>) -> Result<(), BlobError> {
     let mut reader = Reader::new(blob, codec_of(blob), limits)?;
     let mut blocks = Blocks::new(take);
@@ -87,8 +88,13 @@ fn read_part<'a>(
     codec: Codec,
     blocks: &mut Blocks<'a, '_>,
 ) -> Result<Flow, BlobError> {
-    let mut older =
-        |codec| blocks.give_out(part, |blocks| reader.inside(part, codec, |reader| read_older(reader, blocks)));
+    let mut older = |codec| {
+        blocks.give_out(part, |blocks| match blocks.mode {
+            // What is read again counts once against the limits.
+            Mode::PassOver => reader.clone().inside(part, codec, |reader| read_older(reader, blocks)),
+            Mode::Keep | Mode::GiveOut => reader.inside(part, codec, |reader| read_older(reader, blocks)),
+        })
+    };
     let error = match older(codec) {
         Ok(flow) => return Ok(flow),
         Err(error) => error,
@@ -174,17 +180,17 @@ impl<'a, 't> Blocks<'a, 't> {
 
     #[inline(never)]
     fn end_at_once(&mut self, contributor: Contributor, commit: Option<u64>) -> Flow {
-        let flow = match self.mode {
-            Mode::GiveOut => (self.take)(LentBlock { contributor: &contributor, commit, entries: &self.entries }),
-            Mode::PassOver | Mode::Keep => ControlFlow::Continue(()),
-        };
+        let mut flow = ControlFlow::Continue(());
+        if matches!(self.mode, Mode::GiveOut) {
+            flow = (self.take)(LentBlock { contributor: &contributor, commit, entries: &self.entries });
+        }
         self.entries.clear();
         flow
     }
 }
 
 /// What is in a part up to this size is kept until its end was read: a part of more is read twice instead, so that the
-/// memory for it does not grow with it.
+/// memory for it does not grow with the number of its processes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// A part as releases 3.2 to 5.0 write it.

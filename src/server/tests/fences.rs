@@ -360,15 +360,25 @@ fn packed_fence(bytes: Vec<u8>) -> HostReply {
     HostReply::PackedFence { status: SUCCESS, packed: PackedFence::new(bytes).unwrap() }
 }
 
-/// The frame of a part is whole, and what is in it is none.
+/// The frame of a part is whole, and what is in it is none. What came before it is stored, with the numbers of its commits.
 #[test]
 fn data_that_cannot_be_read_fails_the_fence_for_all() {
-    let mut rig = Rig::new(Capabilities::FENCE);
-    let peers = rig.job(4, 2);
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peers = rig.job(8, 2);
+    let sizes = [(namespace("job"), Some(8))];
+    let part = |rank, number, value| {
+        ExchangeForm::Release4.pack_fence(vec![(proc(rank), up_to(number, vec![kval("a", value)]))], &sizes).unwrap()
+    };
     let (id, _) = collect(&mut rig, &peers);
-    let outputs = rig.complete(id, packed_fence(vec![2, 3, 0xFF, 0xFF, 0xFF]));
+    let damaged = vec![2, 3, 0xFF, 0xFF, 0xFF];
+    let outputs = rig.complete(id, packed_fence([part(3, 2, 3), damaged, part(4, 2, 4)].concat()));
     let unreadable = Status::ERR_UNPACK_FAILURE;
     assert_eq!(statuses(&outputs), [(peers[0], unreadable), (peers[1], unreadable)]);
+    let posted = |rig: &Rig, rank| rig.server.store().posted(&namespace("job"), rank, Audience::OtherNodes).unwrap();
+    assert_eq!([3, 4].map(|rank| posted(&rig, rank)), [vec![kval("a", 3)], vec![]]);
+    let (id, _) = collect(&mut rig, &peers);
+    rig.complete(id, packed_fence(part(3, 1, 2)));
+    assert_eq!(posted(&rig, 3), vec![kval("a", 3)]);
 }
 
 /// The mark of what is whole is no part of the number: what comes after it is newer all the same.
