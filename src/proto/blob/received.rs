@@ -169,6 +169,9 @@ impl<'a, 't> Blocks<'a, 't> {
     }
 
     /// The entries since the last call are this process's.
+    ///
+    /// Inlined, so that the contributor is put together where it is kept: what is handed on in memory is read again as soon as
+    /// it is written, in other pieces, and the processor waits for that.
     #[inline(always)]
     fn end(&mut self, contributor: Contributor, commit: Option<u64>) -> Flow {
         if !matches!(self.mode, Mode::Keep) {
