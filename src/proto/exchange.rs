@@ -145,7 +145,6 @@ pub struct FenceSource<'a> {
 #[derive(Clone)]
 pub struct PackedFence {
     bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
-    part_count: usize,
 }
 
 impl PackedFence {
@@ -154,8 +153,8 @@ impl PackedFence {
     /// # Errors
     /// [`BlobError`] if there is anything but parts.
     pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Self, BlobError> {
-        let part_count = blob::count_parts(bytes.as_ref(), &DecodeLimits::IN_PLACE)?;
-        Ok(Self { bytes: Arc::new(bytes), part_count })
+        blob::check_frames(bytes.as_ref(), &DecodeLimits::IN_PLACE)?;
+        Ok(Self { bytes: Arc::new(bytes) })
     }
 
     /// Gives out what is of processes of these namespaces, process by process, with the values where they lie. `take` says
@@ -186,7 +185,7 @@ impl PackedFence {
 
 impl fmt::Debug for PackedFence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PackedFence({} bytes in {} parts)", (*self.bytes).as_ref().len(), self.part_count)
+        write!(f, "PackedFence({} bytes)", (*self.bytes).as_ref().len())
     }
 }
 

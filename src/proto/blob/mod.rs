@@ -24,7 +24,7 @@ use crate::types::ProcId;
 
 pub use commit_number::COMMIT_NUMBER;
 pub use fence::{encode_fence, encode_fence_of_release_6};
-pub use received::{LentBlock, count_parts, decode_fence, read_fence};
+pub use received::{LentBlock, check_frames, decode_fence, read_fence};
 
 /// Data of one process in a fence's result.
 #[derive(Clone, Debug, PartialEq)]

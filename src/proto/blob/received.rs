@@ -43,18 +43,16 @@ pub fn decode_fence(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<FenceBlock
     Ok(blocks)
 }
 
-/// Looks where the parts of a fence's result lie: afterwards none of them is cut off. Returns how many there are.
+/// Looks where the parts of a fence's result lie: afterwards none of them is cut off.
 ///
 /// # Errors
 /// [`BlobError`] if there is anything but parts.
-pub fn count_parts(blob: &[u8], limits: &DecodeLimits) -> Result<usize, BlobError> {
+pub fn check_frames(blob: &[u8], limits: &DecodeLimits) -> Result<(), BlobError> {
     let mut reader = Reader::new(blob, codec_of(blob), limits)?;
-    let mut count = 0;
     while !reader.is_at_end() {
         next_part(&mut reader)?;
-        count += 1;
     }
-    Ok(count)
+    Ok(())
 }
 
 /// Gives out what is in a fence's result, process by process, until the end or until `take` wants no more.
