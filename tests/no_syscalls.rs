@@ -1,7 +1,8 @@
-//! A hot Get makes no system call: counted by strace between two marks in a process of a real job.
+//! What strace sees of a process of a real job: a hot Get makes no system call, and a fence as few as there can be.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a trace that can't be read fails the test")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -33,6 +34,48 @@ fn calls_between_the_marks_would_be_seen() {
     let lines = "7 read(3) = 1\n7 getppid() = 5\n8 read(4) = 1\n7 futex(0) = 0\n7 getppid() = 5\n7 close(3) = 0\n";
     std::fs::write(trace.path(), lines).unwrap();
     assert_eq!(between_marks(trace.path()), ["futex(0) = 0"]);
+}
+
+/// Each sample is two fences, a commit and a third fence. Whatever else a process does costs the same for few samples and for
+/// many.
+#[test]
+fn a_fence_or_commit_costs_a_client_one_send_and_one_receive() {
+    let (few, many) = (calls_of_fencing_clients(20), calls_of_fencing_clients(40));
+    assert_eq!((few.len(), many.len()), (2, 2), "each process has one thread that sends and never waits with epoll");
+    for (few, many) in few.iter().zip(&many) {
+        let added = many.iter().map(|(call, count)| (call.as_str(), count - few.get(call).unwrap_or(&0)));
+        // Rank 0 writes down how long each one took.
+        let added: Vec<(&str, usize)> = added.filter(|(call, count)| *count != 0 && *call != "write").collect();
+        assert_eq!(added, [("recvmsg", 80), ("sendmsg", 80)]);
+    }
+}
+
+/// How often each client made each system call, in a benchmark of fences with this number of samples.
+fn calls_of_fencing_clients(samples: usize) -> Vec<BTreeMap<String, usize>> {
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new("strace")
+        .args(["-ff", "-q", "-o"])
+        .arg(directory.path().join("trace"))
+        .arg(env!("CARGO_BIN_EXE_modex"))
+        .args(["bench", "fence", "--processes", "2", "--samples", &samples.to_string()])
+        .output()
+        .expect("strace is needed; `make test` installs it");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let threads = std::fs::read_dir(directory.path()).unwrap().map(|trace| calls(&trace.unwrap().path()));
+    threads.filter(|calls| calls.contains_key("sendmsg") && !calls.contains_key("epoll_wait")).collect()
+}
+
+/// System calls in one thread's trace, by name.
+fn calls(trace: &Path) -> BTreeMap<String, usize> {
+    let mut calls = BTreeMap::new();
+    for line in std::fs::read_to_string(trace).unwrap().lines() {
+        if let Some((name, _)) =
+            line.split_once('(').filter(|(name, _)| name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()))
+        {
+            *calls.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    calls
 }
 
 /// System calls that the marking thread made between its two marks. A call that strace interrupted to show another

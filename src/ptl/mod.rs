@@ -30,6 +30,7 @@
 //! the variable `MODEX_SERVER_URI` are ours.
 
 mod address;
+mod arrival;
 mod credentials;
 mod environment;
 mod kin;
@@ -42,6 +43,7 @@ mod stream;
 mod tcp_listener;
 
 pub use address::{AddressError, Endpoint, ModexAddress, ServerAddress};
+pub(crate) use arrival::Arrival;
 pub use credentials::Credentials;
 pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironment, ServerOffer};
 pub use kin::{PeerEnd, strangers};

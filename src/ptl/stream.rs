@@ -1,6 +1,5 @@
 use std::collections::VecDeque;
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -10,11 +9,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketAddrAny, SocketAddrUnix,
-    SocketFlags, SocketType, socket_with,
-};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
+use super::arrival::Arrival;
 use super::outbox::Outbox;
 use super::socket_owner::SocketOwners;
 use super::{Credentials, Endpoint, OwnerError, PeerEnd, QueueFull};
@@ -281,26 +278,15 @@ impl Stream {
     /// # Errors
     /// [`StreamError`] when the connection broke. An orderly end is [`Received::End`].
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, StreamError> {
-        // Larger than any number of descriptors we take: what a peer sends beyond is closed by the kernel or below.
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_CALL))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        let count = loop {
-            match rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags) {
-                Ok(message) => break message.bytes,
-                Err(Errno::AGAIN) => return Ok(Received::Nothing),
-                Err(Errno::INTR) => {}
-                Err(source) => return Err(StreamError { doing: "receiving", source }),
-            }
-        };
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(received) = message {
-                let room = self.limits.descriptors_max.saturating_sub(self.descriptors.len());
-                // Those beyond the limit are closed here, by their drop.
-                self.descriptors.extend(received.enumerate().filter_map(|(i, fd)| (i < room).then_some(fd)));
-            }
-        }
-        Ok(if count == 0 { Received::End } else { Received::Bytes(count) })
+        Arrival::look(&self.socket, buffer).map(|arrival| self.keep(arrival))
+    }
+
+    /// As [`Stream::receive`], for what somebody has received from [`Stream::socket`] meanwhile.
+    pub(crate) fn keep(&mut self, arrival: Arrival) -> Received {
+        let room = self.limits.descriptors_max.saturating_sub(self.descriptors.len());
+        // Those beyond the limit are closed here, by their drop.
+        self.descriptors.extend(arrival.descriptors.into_iter().take(room));
+        arrival.received
     }
 
     /// Whether there is a descriptor received and not yet taken. The kernel gives no more at once than up to the first that it
@@ -428,9 +414,6 @@ fn check_server(endpoint: &Endpoint, uid: u32, trust: Trust) -> Result<(), Conne
     }
     Err(ConnectError::ForeignServer { endpoint: endpoint.clone(), uid, ours })
 }
-
-/// Room for descriptors in one receive. Our peers send one at a time; the kernel closes what does not fit.
-const DESCRIPTORS_PER_CALL: usize = 4;
 
 #[cfg(test)]
 mod tests;

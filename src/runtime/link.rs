@@ -17,6 +17,8 @@ use super::events::Job;
 use super::link_state::{Beside, LinkState};
 use super::watchers::Watchers;
 use crate::client::{Call, CallError, CallId, Outcome};
+use crate::ptl::Arrival;
+use crate::shmem::ForkMark;
 use crate::types::Time;
 
 /// The result of a call to the server.
@@ -33,6 +35,8 @@ pub(super) struct Link {
     /// Announces work to a progress thread that has none. Apart, so that it sleeps while others call and are answered.
     work: Condvar,
     socket: Arc<OwnedFd>,
+    /// Made by the process that has the conversation.
+    fork_mark: Arc<ForkMark>,
     clock: Clock,
     /// Where leader and progress thread wait; made with the thread. Without it the leader waits by itself.
     watchers: OnceLock<Watchers>,
@@ -53,9 +57,15 @@ pub(super) struct Results {
 
 impl Link {
     pub(super) fn new(state: LinkState, clock: Clock) -> Self {
-        let socket = state.socket();
+        let (socket, fork_mark) = (state.socket(), state.fork_mark());
         let (turn, work) = (Condvar::new(), Condvar::new());
-        Self { state: Mutex::new(state), turn, work, socket, clock, watchers: OnceLock::new() }
+        Self { state: Mutex::new(state), turn, work, socket, fork_mark, clock, watchers: OnceLock::new() }
+    }
+
+    /// Whether this process has the conversation. If not, it is a fork of the one that does. Takes no lock: a fork may find
+    /// it taken for ever.
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.fork_mark.is_of_this_process()
     }
 
     /// Looks at what the conversation brought so far, or changes it.
@@ -250,12 +260,7 @@ impl Link {
         let has_queued = state.has_queued();
         if !state.is_led {
             state.is_led = true;
-            MutexGuard::unlocked(state, || match self.watchers.get() {
-                Some(watchers) if !has_queued => watchers.wait_as_leader(self.limit_ms(deadline)),
-                _ => self.poll(PollFlags::POLLIN | room(has_queued), deadline, None),
-            });
-            state.is_led = false;
-            state.receive(self.clock.now());
+            self.lead(state, deadline, has_queued);
         } else if has_queued {
             // The leader may not know that there is something to send; whoever queued it waits for room. And for what comes:
             // the leader reads it, unless it has left.
@@ -264,6 +269,24 @@ impl Link {
             self.wait_for_turn(state, deadline);
         }
         self.advance(state);
+    }
+
+    /// Waits once for the socket and reads what came; nobody else reads meanwhile. Where nothing but the socket can end the
+    /// wait, the read is the wait: one system call for a reply, not two.
+    fn lead(&self, state: &mut MutexGuard<'_, LinkState>, deadline: Option<Time>, has_queued: bool) {
+        let watchers = self.watchers.get();
+        if watchers.is_none() && !has_queued && deadline.is_none() && state.is_blocking {
+            let mut buffer = state.lend_buffer();
+            let arrival = MutexGuard::unlocked(state, || Arrival::wait(&*self.socket, &mut buffer));
+            state.is_led = false;
+            return state.receive_on(self.clock.now(), buffer, arrival);
+        }
+        MutexGuard::unlocked(state, || match watchers {
+            Some(watchers) if !has_queued => watchers.wait_as_leader(self.limit_ms(deadline)),
+            _ => self.poll(PollFlags::POLLIN | room(has_queued), deadline, None),
+        });
+        state.is_led = false;
+        state.receive(self.clock.now());
     }
 
     fn wait_for_turn(&self, state: &mut MutexGuard<'_, LinkState>, deadline: Option<Time>) {

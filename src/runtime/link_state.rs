@@ -1,9 +1,11 @@
+mod intake;
+
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::process;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
+use self::intake::BUFFER_SIZE_FIRST_BYTES;
 use super::events::EventHub;
 use super::forwarding::Pulls;
 use super::lines::{Lines, WriteError};
@@ -12,10 +14,10 @@ use super::manners::Manners;
 use super::received::ReceivedData;
 use crate::client::{Call, CallId, Client, Config, Input, LossReason, Output, Unsendable};
 use crate::events::Event;
-use crate::proto::frame::{Frame, FrameBuffer, FrameError};
-use crate::proto::notification::{Event as Notification, RELAYED};
+use crate::proto::frame::{FrameBuffer, FrameError};
 use crate::proto::{Request, Tag};
-use crate::ptl::{Received, Stream};
+use crate::ptl::Stream;
+use crate::shmem::ForkMark;
 use crate::types::codes::range;
 use crate::types::{Namespace, ProcId, Status, Time};
 
@@ -46,6 +48,8 @@ pub(super) struct LinkState {
     pub(super) has_unread: bool,
     /// A thread waits for the socket.
     pub(super) is_led: bool,
+    /// A receive waits for something to come, as far as is known: others who share the socket may have made it otherwise.
+    pub(super) is_blocking: bool,
     pub(super) is_shut: bool,
     /// The progress thread runs something, without the lock.
     pub(super) is_in_callback: bool,
@@ -58,7 +62,7 @@ pub(super) struct LinkState {
     /// Whether the answers to what is sent now may wait for the next one.
     is_patient: bool,
     /// A fork copies all of this, but not the conversation: what the copy read or wrote its parent would miss.
-    owner_pid: u32,
+    fork_mark: Arc<ForkMark>,
 }
 
 /// What the progress thread knew when it began to wait for the socket.
@@ -94,6 +98,7 @@ impl LinkState {
             has_unasked: false,
             has_unread: false,
             is_led: false,
+            is_blocking: true,
             is_shut: false,
             is_in_callback: false,
             is_listening: false,
@@ -101,12 +106,16 @@ impl LinkState {
             events: None,
             is_leaving: false,
             is_patient: false,
-            owner_pid: process::id(),
+            fork_mark: Arc::new(ForkMark::new()),
         }
     }
 
     pub(super) fn socket(&self) -> Arc<OwnedFd> {
         self.stream.socket()
+    }
+
+    pub(super) fn fork_mark(&self) -> Arc<ForkMark> {
+        Arc::clone(&self.fork_mark)
     }
 
     /// What the server is and takes.
@@ -219,34 +228,6 @@ impl LinkState {
         self.lose(now, LossReason::Alone);
     }
 
-    /// Reads what has arrived. What the core makes of it is seen by [`LinkState::advance`].
-    pub(super) fn receive(&mut self, now: Time) {
-        self.notice_fork(now);
-        self.has_unread = false;
-        for _ in 0..RECEIVES_PER_TURN {
-            if self.loss.is_some() {
-                return;
-            }
-            match self.stream.receive(&mut self.buffer) {
-                Ok(Received::Bytes(count)) => {
-                    let is_last = count < self.buffer.len() && !self.stream.has_descriptor();
-                    self.inbox.feed(self.buffer.get(..count).unwrap_or_default());
-                    self.digest(now);
-                    if is_last {
-                        return;
-                    }
-                    if count == self.buffer.len() && count < BUFFER_SIZE_BYTES {
-                        self.buffer = vec![0; BUFFER_SIZE_BYTES].into();
-                    }
-                }
-                Ok(Received::Nothing) => return,
-                Ok(Received::End) => self.lose(now, LossReason::EndOfFile),
-                Err(_) => self.lose(now, LossReason::Broken),
-            }
-        }
-        self.has_unread = true;
-    }
-
     /// Lets the core act on what happened: deadlines, then its outputs. Returns whether a call was done, or something came
     /// for the progress thread.
     pub(super) fn advance(&mut self, now: Time) -> bool {
@@ -308,65 +289,6 @@ impl LinkState {
         }
     }
 
-    /// Turns received bytes into replies and segments.
-    pub(super) fn digest(&mut self, now: Time) {
-        // Frames borrow the inbox, and digesting one needs everything else.
-        let mut inbox = std::mem::replace(&mut self.inbox, FrameBuffer::new(0));
-        while self.loss.is_none() {
-            match inbox.next_frame() {
-                Ok(Some(frame)) => self.accept(now, &frame),
-                Ok(None) => break,
-                Err(error) => {
-                    tracing::error!(%error, "the server sent something that is no message; closing the connection");
-                    self.lose(now, LossReason::Malformed);
-                }
-            }
-        }
-        self.inbox = inbox;
-    }
-
-    fn accept(&mut self, now: Time, frame: &Frame<'_>) {
-        match frame.header.tag {
-            Tag::SEGMENT => self.accept_segment(now, frame),
-            Tag::TOPOLOGY => self.topology = self.announced(frame).and_then(|(_, descriptor)| descriptor),
-            Tag::OUTPUT => self.accept_output(frame),
-            Tag::NOTIFICATION => self.accept_event(frame),
-            tag => self.accept_reply(now, tag, frame),
-        }
-    }
-
-    fn accept_reply(&mut self, now: Time, tag: Tag, frame: &Frame<'_>) {
-        let tag = tag.plain();
-        let read = self.core.command_of(tag).map(|command| self.lines.read_reply(frame, command));
-        match read {
-            None => tracing::warn!(tag = tag.0, "a reply to nothing that was asked"),
-            Some(Ok(reply)) => self.core.handle(now, Input::Reply(tag, reply)),
-            Some(Err(error)) => {
-                tracing::error!(%error, "a reply of the server can't be read; closing the connection");
-                self.lose(now, LossReason::Malformed);
-            }
-        }
-    }
-
-    fn accept_output(&mut self, frame: &Frame<'_>) {
-        match self.lines.read_output(frame) {
-            Ok(output) => {
-                if let Some(job) = self.pulls.job_for(output) {
-                    self.results.push(job);
-                    self.has_unasked = true;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "forwarded output can't be read"),
-        }
-    }
-
-    fn accept_event(&mut self, frame: &Frame<'_>) {
-        match self.lines.read_event(frame) {
-            Ok(notification) => self.raise(event_of(notification)),
-            Err(error) => tracing::warn!(%error, "an event can't be read; it is lost"),
-        }
-    }
-
     /// Has the handlers called for an event, if there are any.
     fn raise(&mut self, event: Event) {
         let Some(sink) = self.events.as_ref().filter(|_| self.is_listening) else { return };
@@ -379,31 +301,9 @@ impl LinkState {
         }));
     }
 
-    /// What an announcement says. Only one that names a layout has a descriptor: what else came along is another's.
-    fn announced(&mut self, frame: &Frame<'_>) -> Option<(Namespace, Option<OwnedFd>)> {
-        match self.lines.read_segment(frame) {
-            Ok(notice) if notice.layout_id == 0 => Some((notice.namespace, None)),
-            Ok(notice) => Some((notice.namespace, self.stream.take_descriptor())),
-            Err(error) => {
-                tracing::warn!(%error, "the announcement of a segment can't be read");
-                None
-            }
-        }
-    }
-
-    fn accept_segment(&mut self, now: Time, frame: &Frame<'_>) {
-        let Some((namespace, announced)) = self.announced(frame) else { return };
-        if announced.is_some() {
-            self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
-        }
-        self.segments.insert(namespace, announced);
-        // Release pairs with the Acquire of those who look for news without the lock.
-        self.segment_news.fetch_add(1, Ordering::Release);
-    }
-
     /// In a forked copy every call ends with an error before it touches the socket.
     fn notice_fork(&mut self, now: Time) {
-        if process::id() != self.owner_pid {
+        if !self.fork_mark.is_of_this_process() {
             self.lose(now, LossReason::Forked);
         }
     }
@@ -420,49 +320,5 @@ impl LinkState {
             }
             self.core.handle(now, Input::Lost(reason));
         }
-    }
-}
-
-/// The event in a server's message, without what only says that a server sent it.
-fn event_of(notification: Notification) -> Event {
-    let Notification { status, source, mut info, range } = notification;
-    info.retain(|info| info.key.as_str() != RELAYED);
-    // Without a range it comes out of the server's cache, where nothing is that this process must not see.
-    Event { status, source, range: range.unwrap_or(range::RANGE_UNDEF), info }
-}
-
-/// Bytes read per system call, once that many have come at once.
-const BUFFER_SIZE_BYTES: usize = 16 << 10;
-/// Bytes read per system call until then. A reply of ours is mostly a few bytes; values travel in segments, and a page that
-/// is never touched costs a process that starts nothing.
-const BUFFER_SIZE_FIRST_BYTES: usize = 2 << 10;
-/// Receives before other threads get a chance to look at what came.
-const RECEIVES_PER_TURN: usize = 64;
-
-#[cfg(test)]
-mod tests {
-    use std::io::pipe;
-    use std::os::unix::net::UnixStream;
-
-    use super::*;
-    use crate::proto::Dialect;
-    use crate::ptl::StreamLimits;
-
-    /// The kernel stops at a descriptor. Who sleeps beside the leader is not told of what is behind it.
-    #[test]
-    fn what_came_behind_a_descriptor_is_read_with_it() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let limits = StreamLimits { descriptors_max: 1, ..StreamLimits::default() };
-        let received = ReceivedData::new("node0".to_owned(), Dialect::OWN);
-        let own = ProcId::new(Namespace::new("job").unwrap(), 0);
-        let mut state = LinkState::new(Stream::new(ours, limits), own, 0, Manners::ours(), received);
-        let mut theirs = Stream::new(theirs, StreamLimits::default());
-        theirs.queue(vec![0; 4], Some(Arc::new(pipe().unwrap().0.into()))).unwrap();
-        theirs.flush().unwrap();
-        theirs.queue(vec![0; 4], None).unwrap();
-        theirs.flush().unwrap();
-        state.receive(Time::ZERO);
-        assert!(!state.has_unread);
-        assert_eq!(state.stream.receive(&mut [0; 8]), Ok(Received::Nothing));
     }
 }

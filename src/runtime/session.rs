@@ -1,7 +1,6 @@
 mod get;
 mod member;
 
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,8 +46,6 @@ pub struct Session {
     pub(super) progress: Progress,
     /// Nobody started this process: there is no server, and nobody else to wait for.
     is_alone: bool,
-    /// A forked copy has neither the connection nor the thread.
-    owner_pid: u32,
 }
 
 impl Session {
@@ -74,7 +71,6 @@ impl Session {
             link,
             progress: Progress::default(),
             is_alone: false,
-            owner_pid: process::id(),
         }
     }
 
@@ -298,7 +294,7 @@ impl Session {
     /// waiting for a lock that the caller holds, as Python does. Nothing can be asked any more; published values can
     /// still be read.
     pub fn close(&self) {
-        if process::id() != self.owner_pid {
+        if !self.link.is_of_this_process() {
             // Closing would end the parent's connection, and the thread to join does not exist here.
             return;
         }
@@ -353,7 +349,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if process::id() != self.owner_pid {
+        if !self.link.is_of_this_process() {
             return self.progress.forget();
         }
         self.close();

@@ -48,6 +48,7 @@ mod backing;
 mod cells;
 mod error;
 mod fetch;
+mod fork_mark;
 mod futex;
 mod header;
 mod memory;
@@ -70,6 +71,7 @@ mod tests;
 pub use backing::ReaderHandle;
 pub use error::{AttachError, Corrupt, CreateError, GrowError, HandleError, WriteError};
 pub use fetch::fetch;
+pub(crate) use fork_mark::ForkMark;
 pub use header::{
     HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, Preamble, ROOT_COUNT, SegmentInfo, TABLE_COUNT_MAX,
 };

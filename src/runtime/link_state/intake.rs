@@ -1,0 +1,254 @@
+//! What comes over a client's connection: bytes and descriptors, out of which come replies, segments, events and output.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use super::LinkState;
+use crate::client::{Input, LossReason};
+use crate::events::Event;
+use crate::proto::Tag;
+use crate::proto::frame::{Frame, FrameBuffer};
+use crate::proto::notification::{Event as Notification, RELAYED};
+use crate::ptl::{Arrival, Received, StreamError};
+use crate::types::codes::range;
+use crate::types::{Namespace, Time};
+
+impl LinkState {
+    /// Reads what has arrived. What the core makes of it is seen by [`LinkState::advance`].
+    pub(in crate::runtime) fn receive(&mut self, now: Time) {
+        self.notice_fork(now);
+        self.has_unread = false;
+        for _ in 0..RECEIVES_PER_TURN {
+            if self.loss.is_some() {
+                return;
+            }
+            let received = self.stream.receive(&mut self.buffer);
+            if !self.take_in(now, received) {
+                return;
+            }
+        }
+        self.has_unread = true;
+    }
+
+    /// What the leader receives into, while it waits without the lock. Nobody else receives meanwhile.
+    pub(in crate::runtime) fn lend_buffer(&mut self) -> Box<[u8]> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// As [`LinkState::receive`], beginning with what the leader has received.
+    pub(in crate::runtime) fn receive_on(
+        &mut self,
+        now: Time,
+        buffer: Box<[u8]>,
+        arrival: Result<Arrival, StreamError>,
+    ) {
+        self.buffer = buffer;
+        let received = arrival.map(|arrival| self.stream.keep(arrival));
+        self.is_blocking &= received != Ok(Received::Nothing);
+        self.has_unread = self.loss.is_none() && self.take_in(now, received);
+        if self.has_unread {
+            self.receive(now);
+        }
+    }
+
+    /// Takes what one receive brought. Returns whether there may be more.
+    fn take_in(&mut self, now: Time, received: Result<Received, StreamError>) -> bool {
+        let count = match received {
+            Ok(Received::Bytes(count)) => count,
+            Ok(Received::Nothing) => return false,
+            Ok(Received::End) => {
+                self.lose(now, LossReason::EndOfFile);
+                return false;
+            }
+            Err(_) => {
+                self.lose(now, LossReason::Broken);
+                return false;
+            }
+        };
+        let is_full = count == self.buffer.len();
+        let may_be_more = is_full || self.stream.has_descriptor();
+        self.inbox.feed(self.buffer.get(..count).unwrap_or_default());
+        self.digest(now);
+        if is_full && count < BUFFER_SIZE_BYTES {
+            self.buffer = vec![0; BUFFER_SIZE_BYTES].into();
+        }
+        may_be_more
+    }
+
+    /// Turns received bytes into replies and segments.
+    pub(in crate::runtime) fn digest(&mut self, now: Time) {
+        // Frames borrow the inbox, and digesting one needs everything else.
+        let mut inbox = std::mem::replace(&mut self.inbox, FrameBuffer::new(0));
+        while self.loss.is_none() {
+            match inbox.next_frame() {
+                Ok(Some(frame)) => self.accept(now, &frame),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(%error, "the server sent something that is no message; closing the connection");
+                    self.lose(now, LossReason::Malformed);
+                }
+            }
+        }
+        self.inbox = inbox;
+    }
+
+    fn accept(&mut self, now: Time, frame: &Frame<'_>) {
+        match frame.header.tag {
+            Tag::SEGMENT => self.accept_segment(now, frame),
+            Tag::TOPOLOGY => self.topology = self.announced(frame).and_then(|(_, descriptor)| descriptor),
+            Tag::OUTPUT => self.accept_output(frame),
+            Tag::NOTIFICATION => self.accept_event(frame),
+            tag => self.accept_reply(now, tag, frame),
+        }
+    }
+
+    fn accept_reply(&mut self, now: Time, tag: Tag, frame: &Frame<'_>) {
+        let tag = tag.plain();
+        let read = self.core.command_of(tag).map(|command| self.lines.read_reply(frame, command));
+        match read {
+            None => tracing::warn!(tag = tag.0, "a reply to nothing that was asked"),
+            Some(Ok(reply)) => self.core.handle(now, Input::Reply(tag, reply)),
+            Some(Err(error)) => {
+                tracing::error!(%error, "a reply of the server can't be read; closing the connection");
+                self.lose(now, LossReason::Malformed);
+            }
+        }
+    }
+
+    fn accept_output(&mut self, frame: &Frame<'_>) {
+        match self.lines.read_output(frame) {
+            Ok(output) => {
+                if let Some(job) = self.pulls.job_for(output) {
+                    self.results.push(job);
+                    self.has_unasked = true;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "forwarded output can't be read"),
+        }
+    }
+
+    fn accept_event(&mut self, frame: &Frame<'_>) {
+        match self.lines.read_event(frame) {
+            Ok(notification) => self.raise(event_of(notification)),
+            Err(error) => tracing::warn!(%error, "an event can't be read; it is lost"),
+        }
+    }
+
+    /// What an announcement says. Only one that names a layout has a descriptor: what else came along is another's.
+    fn announced(&mut self, frame: &Frame<'_>) -> Option<(Namespace, Option<OwnedFd>)> {
+        match self.lines.read_segment(frame) {
+            Ok(notice) if notice.layout_id == 0 => Some((notice.namespace, None)),
+            Ok(notice) => Some((notice.namespace, self.stream.take_descriptor())),
+            Err(error) => {
+                tracing::warn!(%error, "the announcement of a segment can't be read");
+                None
+            }
+        }
+    }
+
+    fn accept_segment(&mut self, now: Time, frame: &Frame<'_>) {
+        let Some((namespace, announced)) = self.announced(frame) else { return };
+        if announced.is_some() {
+            self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
+        }
+        self.segments.insert(namespace, announced);
+        // Release pairs with the Acquire of those who look for news without the lock.
+        self.segment_news.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// The event in a server's message, without what only says that a server sent it.
+fn event_of(notification: Notification) -> Event {
+    let Notification { status, source, mut info, range } = notification;
+    info.retain(|info| info.key.as_str() != RELAYED);
+    // Without a range it comes out of the server's cache, where nothing is that this process must not see.
+    Event { status, source, range: range.unwrap_or(range::RANGE_UNDEF), info }
+}
+
+/// Bytes read per system call, once that many have come at once.
+const BUFFER_SIZE_BYTES: usize = 16 << 10;
+/// Bytes read per system call until then. A reply of ours is mostly a few bytes; values travel in segments, and a page that
+/// is never touched costs a process that starts nothing.
+pub(super) const BUFFER_SIZE_FIRST_BYTES: usize = 2 << 10;
+/// Receives before other threads get a chance to look at what came.
+const RECEIVES_PER_TURN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::io::pipe;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::proto::Dialect;
+    use crate::ptl::{Stream, StreamLimits};
+    use crate::runtime::manners::Manners;
+    use crate::runtime::received::ReceivedData;
+    use crate::types::ProcId;
+
+    fn connected() -> (LinkState, Stream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let limits = StreamLimits { descriptors_max: 1, ..StreamLimits::default() };
+        let received = ReceivedData::new("node0".to_owned(), Dialect::OWN);
+        let own = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let state = LinkState::new(Stream::new(ours, limits), own, 0, Manners::ours(), received);
+        (state, Stream::new(theirs, StreamLimits::default()))
+    }
+
+    /// As a leader does that waits in the read itself.
+    fn wait_and_receive(state: &mut LinkState) {
+        let mut buffer = state.lend_buffer();
+        let arrival = Arrival::wait(&*state.socket(), &mut buffer);
+        state.receive_on(Time::ZERO, buffer, arrival);
+    }
+
+    /// The kernel stops at a descriptor. Who sleeps beside the leader is not told of what is behind it.
+    #[test]
+    fn what_came_behind_a_descriptor_is_read_with_it() {
+        let looks: [fn(&mut LinkState); 2] = [|state| state.receive(Time::ZERO), wait_and_receive];
+        for look in looks {
+            let (mut state, mut theirs) = connected();
+            theirs.queue(vec![0; 4], Some(Arc::new(pipe().unwrap().0.into()))).unwrap();
+            theirs.flush().unwrap();
+            theirs.queue(vec![0; 4], None).unwrap();
+            theirs.flush().unwrap();
+            look(&mut state);
+            assert!(!state.has_unread);
+            assert!(state.stream.has_descriptor());
+            assert_eq!(state.stream.receive(&mut [0; 8]), Ok(Received::Nothing));
+        }
+    }
+
+    #[test]
+    fn a_leader_that_reads_more_than_its_buffer_holds_reads_on() {
+        let (mut state, mut theirs) = connected();
+        theirs.queue(vec![0; BUFFER_SIZE_FIRST_BYTES + 1], None).unwrap();
+        theirs.flush().unwrap();
+        wait_and_receive(&mut state);
+        assert!(!state.has_unread);
+        assert_eq!(state.stream.receive(&mut [0; 8]), Ok(Received::Nothing));
+        assert_eq!(state.buffer.len(), BUFFER_SIZE_BYTES, "more will be read at once from now on");
+    }
+
+    #[test]
+    fn a_leader_that_waits_sees_the_end() {
+        let (mut state, theirs) = connected();
+        drop(theirs);
+        wait_and_receive(&mut state);
+        assert!(state.is_lost());
+    }
+
+    /// A process that shares the socket, as a fork does, may set this. Waiting in the read would be no waiting then.
+    #[test]
+    fn a_socket_that_was_told_not_to_block_is_noticed() {
+        let (mut state, mut theirs) = connected();
+        rustix::io::ioctl_fionbio(&*state.socket(), true).unwrap();
+        assert!(state.is_blocking);
+        wait_and_receive(&mut state);
+        assert!(!state.is_blocking && !state.is_lost());
+        theirs.queue(vec![0; 4], None).unwrap();
+        theirs.flush().unwrap();
+        state.receive(Time::ZERO);
+        assert_eq!(state.stream.receive(&mut [0; 8]), Ok(Received::Nothing));
+    }
+}

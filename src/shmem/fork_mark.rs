@@ -1,0 +1,72 @@
+use std::process;
+use std::ptr::NonNull;
+
+use memmap2::{MmapMut, MmapOptions};
+use nix::sys::mman::{MmapAdvise, madvise};
+
+/// Tells the process that made it from forks of it, as often as one likes: asking costs no system call.
+///
+/// It is a page that the kernel empties in a forked copy (`MADV_WIPEONFORK`, Linux 4.14). Where there is none to be had, the
+/// number of the process is compared.
+#[derive(Debug)]
+pub(crate) struct ForkMark {
+    page: Option<MmapMut>,
+    maker_pid: u32,
+}
+
+impl ForkMark {
+    /// A mark that this process has.
+    pub(crate) fn new() -> Self {
+        Self { page: marked_page(), maker_pid: process::id() }
+    }
+
+    /// Whether this process made the mark. If not, it is a fork of the one that did.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        let Some(page) = &self.page else { return process::id() == self.maker_pid };
+        // SAFETY: the page is mapped while it is borrowed and has at least one byte. The compiler can't see that the kernel
+        // empties it, so the read is a volatile one.
+        unsafe { page.as_ptr().read_volatile() != 0 }
+    }
+}
+
+fn marked_page() -> Option<MmapMut> {
+    let mut page = MmapOptions::new().len(1).map_anon().ok()?;
+    let start = NonNull::new(page.as_mut_ptr())?.cast();
+    // SAFETY: the page is this function's own, and the advice changes nothing in this process.
+    unsafe { madvise(start, page.len(), MmapAdvise::MADV_WIPEONFORK) }.ok()?;
+    *page.first_mut()? = 1;
+    Some(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, fork};
+
+    use super::*;
+
+    /// What a fork says of a mark: its exit code.
+    fn said_by_a_fork(mark: &ForkMark) -> i32 {
+        // SAFETY: the child looks at one byte, or asks for its number, and ends.
+        match unsafe { fork() }.unwrap() {
+            // SAFETY: ends the child without touching what it has of the parent.
+            ForkResult::Child => unsafe { nix::libc::_exit(i32::from(mark.is_of_this_process())) },
+            ForkResult::Parent { child } => match waitpid(child, None).unwrap() {
+                WaitStatus::Exited(_, code) => code,
+                status => panic!("the fork ended with {status:?}"),
+            },
+        }
+    }
+
+    #[test]
+    fn a_fork_knows_that_it_is_one_with_a_page_and_without() {
+        let with_page = ForkMark::new();
+        assert!(with_page.page.is_some(), "Linux 4.14 and later have such pages");
+        let without = ForkMark { page: None, maker_pid: process::id() };
+        for mark in [with_page, without] {
+            assert!(mark.is_of_this_process());
+            assert_eq!(said_by_a_fork(&mark), 0);
+            assert!(mark.is_of_this_process(), "a fork changed its parent's mark");
+        }
+    }
+}
