@@ -50,7 +50,8 @@ fn client_process() {
             client.fence(&FenceOptions::new()).unwrap();
             client.finalize().unwrap();
         }
-        Some("leaves a copy") => leave_a_copy(),
+        Some("leaves a copy") => leave_a_copy(Client::connect().unwrap()),
+        Some("leaves a copy over TCP") => leave_a_copy(connect_over_tcp()),
         Some(other) => panic!("unknown role {other}"),
         None => {}
     }
@@ -143,30 +144,51 @@ fn a_process_that_becomes_another_program_comes_again() {
     victim.succeed();
 }
 
-/// A copy that lives holds the connection open: nobody sees an end of it, until whoever started the process says that it has
-/// ended.
+/// A copy that lives holds the connection open: there is no end to be read.
 #[test]
-fn a_process_that_is_killed_while_a_copy_of_it_lives_is_no_longer_waited_for_once_the_host_says_so() {
+fn a_process_that_is_killed_while_a_copy_of_it_lives_has_ended_for_everybody() {
+    end_while_a_copy_lives("leaves a copy", |_| {});
+}
+
+/// Of a process that came over TCP only its host knows.
+#[test]
+fn one_that_came_over_tcp_is_no_longer_waited_for_once_the_host_says_that_it_has_ended() {
+    end_while_a_copy_lives("leaves a copy over TCP", |node| {
+        node.server.deregister_client(&proc("job", VICTIM)).unwrap();
+    });
+}
+
+/// Kills a process with a copy, does what else is needed for that to be known, and sees that nobody waits for it.
+fn end_while_a_copy_lives(role: &str, tell: impl FnOnce(&TestServer)) {
     let _alone = ALONE.lock();
     let node = TestServer::local();
     node.register_local_job("job", OTHERS.end);
-    let mut victim = node.spawn("job", VICTIM, "leaves a copy");
+    let mut victim = node.spawn("job", VICTIM, role);
     let copy: i32 = victim.line_after("copy ").parse().unwrap();
     let others: Vec<Client> = OTHERS.map(|rank| node.connect("job", rank)).collect();
     let fence = FenceOptions::new().procs(everybody());
     let fences: Vec<_> = others.iter().map(|client| client.fence_nb(&fence).unwrap()).collect();
     victim.kill();
     assert!(std::path::Path::new(&format!("/proc/{copy}")).exists(), "the copy lives");
-    node.server.deregister_client(&proc("job", VICTIM)).unwrap();
+    tell(&node);
     for fence in fences {
         assert_eq!(fence.wait().map_err(|error| error.status()), Err(Status::ERR_PARTIAL_SUCCESS));
     }
+    assert!(std::path::Path::new(&format!("/proc/{copy}")).exists(), "the copy lives");
     kill(Pid::from_raw(copy), Signal::SIGKILL).unwrap();
     others.into_iter().for_each(|client| client.finalize().unwrap());
 }
 
-fn leave_a_copy() {
-    let _client = Client::connect().unwrap();
+/// What leads to the server's UNIX-domain socket leads nowhere.
+fn connect_over_tcp() -> Client {
+    let hide = |(name, value): (String, String)| match name.as_str() {
+        "MODEX_SERVER_URI" => (name, value.replace(";unix:/", ";unix:/nowhere/")),
+        _ => (name, value),
+    };
+    Client::builder().env(std::env::vars().map(hide)).connect().unwrap()
+}
+
+fn leave_a_copy(_client: Client) {
     #[expect(unsafe_code, reason = "the tested library must survive programs that fork; there is no safe fork")]
     // SAFETY: the child does nothing but wait for its end.
     let fork = unsafe { nix::unistd::fork() }.unwrap();

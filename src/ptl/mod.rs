@@ -4,7 +4,8 @@
 //! Promises:
 //! - a peer's user comes from the kernel ([`Credentials`]), never from what it says; over TCP the kernel is asked for
 //!   the owner of the peer's socket;
-//! - nothing here blocks except [`Stream::connect`], which a full backlog alone can hold up;
+//! - nothing here blocks except [`Stream::connect`], which a full backlog alone can hold up, and the wait of a client's
+//!   leader for the next message (`Arrival::wait`);
 //! - what a peer can make us keep is bounded: unread bytes by [`StreamLimits`], descriptors by the same;
 //! - a peer that goes away is an error value, never a signal (`MSG_NOSIGNAL`);
 //! - what a [`Listener`] makes in the file system, it removes, and only in the process that made it.

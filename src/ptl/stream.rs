@@ -347,6 +347,12 @@ impl Stream {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
+    /// Ends the direction towards this side: what was sent before is received, and then [`Received::End`].
+    pub(crate) fn shutdown_receiving(&self) {
+        // Fails only if the peer has ended it already.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
+    }
+
     /// Bytes that wait to be sent.
     #[must_use]
     pub const fn queued_bytes(&self) -> usize {

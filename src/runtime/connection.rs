@@ -14,7 +14,6 @@ use crate::proto::frame::{FrameBuffer, FrameError};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
-use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
@@ -234,6 +233,11 @@ impl Connection {
         self.deliver_requests(id, deliver)
     }
 
+    /// Nobody is left who could send: behind what has come, the end will be read.
+    pub(super) fn expect_no_more(&self) {
+        self.stream.shutdown_receiving();
+    }
+
     /// What is to be checked before the peer is believed; once.
     pub(super) fn take_credential(&mut self) -> Option<Vec<u8>> {
         match &mut self.stage {
@@ -298,7 +302,9 @@ impl Connection {
                 }
                 Err(error) => {
                     tracing::warn!(peer = id.0, %error, "a request can't be read");
-                    if let Some(answer) = answer_to(&error) {
+                    if error.expects_reply() {
+                        // A lone status looks the same whatever was asked.
+                        let answer = Reply::Status(error.status());
                         self.stream.queue(lines.write_reply(tag, &answer, Command::Commit)?, None)?;
                     }
                 }
@@ -485,11 +491,6 @@ impl Connection {
         }
         Ok(())
     }
-}
-
-/// A lone status looks the same whatever was asked.
-fn answer_to(error: &RequestError) -> Option<Reply> {
-    error.expects_reply().then(|| Reply::Status(error.status()))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::held::{Held, Part};
 use super::job_info::JobInfoAnswers;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
+use super::process_ends::{Liveness, ProcessEnds};
 use super::prover::{ProofError, Proofs};
 use crate::gds::{NamespaceReader, Store};
 use crate::proto::handshake::Ids;
@@ -35,7 +36,8 @@ pub(super) struct Connections {
     /// Connections that were given something to write in this turn.
     dirty: BTreeSet<PeerId>,
     /// Connections to be ended in this turn.
-    ended: Vec<Connection>,
+    ended: Vec<(PeerId, Connection)>,
+    process_ends: ProcessEnds,
     inputs: VecDeque<Input>,
     job_info: JobInfoAnswers,
     buffer: Box<[u8]>,
@@ -57,6 +59,7 @@ impl Connections {
             greeting: Greeting::default(),
             dirty: BTreeSet::new(),
             ended: Vec::new(),
+            process_ends: ProcessEnds::new(),
             inputs: VecDeque::new(),
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
@@ -109,10 +112,22 @@ impl Connections {
         if let Err(errno) = poller.watch(&stream, Token(id.0)) {
             return tracing::warn!(%errno, "can't watch a connection; it is dropped");
         }
+        let liveness = self.process_ends.watch(id, credentials.pid, poller);
         self.connections.insert(id, Connection::new(stream, credentials, self.proofs.is_some()));
+        if liveness == Liveness::Ended {
+            self.outlive(id, poller);
+        }
         self.deadlines.insert((now + self.limits.handshake_time_max, id));
         self.greeting.insert(id, credentials.uid);
         self.make_room();
+    }
+
+    /// The process behind a connection has ended. What it sent will be read, and then the end.
+    pub(super) fn outlive(&mut self, id: PeerId, poller: &Poller) {
+        self.process_ends.forget(id, poller);
+        if let Some(connection) = self.connections.get(&id) {
+            connection.expect_no_more();
+        }
     }
 
     /// Reads from or writes to a connection that is ready.
@@ -306,7 +321,8 @@ impl Connections {
             }
             self.weigh(id);
         }
-        for connection in self.ended.drain(..) {
+        for (id, connection) in self.ended.drain(..) {
+            self.process_ends.forget(id, poller);
             connection.end(poller);
         }
     }
@@ -359,7 +375,7 @@ impl Connections {
     fn remove(&mut self, id: PeerId) {
         if let Some(mut connection) = self.connections.remove(&id) {
             connection.discard();
-            self.ended.push(connection);
+            self.ended.push((id, connection));
         }
         self.held.set(id, Part::default());
         self.greeting.remove(id);

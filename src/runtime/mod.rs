@@ -58,6 +58,7 @@ mod manners;
 mod pending;
 mod plain;
 mod poller;
+mod process_ends;
 mod progress;
 mod prover;
 mod readers;

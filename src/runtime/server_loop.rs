@@ -17,6 +17,7 @@ use super::host::Moment;
 use super::host_thread::{HostThread, Job};
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token, Waker};
+use super::process_ends::ProcessEnds;
 use super::topology::TopologyDesk;
 use super::witness::Witness;
 use crate::events::Event;
@@ -123,11 +124,14 @@ impl ServerLoop {
                 }
                 self.connections.accept(&self.listeners, token, &self.poller, self.clock.now());
             }
-            Token(number) => {
-                let now = self.clock.now();
-                self.connections.serve(PeerId(number), readiness, now);
-                self.feed(now);
-            }
+            token @ Token(number) => match ProcessEnds::whose(token) {
+                Some(peer) => self.connections.outlive(peer, &self.poller),
+                None => {
+                    let now = self.clock.now();
+                    self.connections.serve(PeerId(number), readiness, now);
+                    self.feed(now);
+                }
+            },
         }
     }
 

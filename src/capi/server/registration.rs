@@ -156,8 +156,8 @@ pub unsafe extern "C" fn PMIx_server_register_client(
     })
 }
 
-/// Says that a local process has ended. Unknown processes are harmless. A process that was killed while a copy of it lives (a
-/// `fork` without `exec`) is waited for until this. See the standard's function of the same name.
+/// Says that a local process has ended. Unknown processes are harmless. One that came over TCP and was killed while a copy of it
+/// lives (a `fork` without `exec`) is waited for until this. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///

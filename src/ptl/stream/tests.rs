@@ -122,6 +122,20 @@ fn a_received_descriptor_does_not_survive_exec() {
     assert_ne!(flags & nix::fcntl::FdFlag::FD_CLOEXEC.bits(), 0);
 }
 
+/// Whoever else has the peer's end, as a copy of a process that has ended.
+#[test]
+fn what_was_sent_before_the_direction_ended_is_received_and_nothing_after_it() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (mut ours, mut theirs) = (Stream::new(ours, StreamLimits::default()), theirs);
+    theirs.write_all(b"last").unwrap();
+    ours.shutdown_receiving();
+    let mut buffer = [0; 8];
+    assert_eq!(ours.receive(&mut buffer), Ok(Received::Bytes(4)));
+    assert_eq!(&buffer[..4], b"last");
+    assert_eq!(theirs.write_all(b"more").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    assert_eq!(ours.receive(&mut buffer), Ok(Received::End));
+}
+
 #[test]
 fn a_peer_that_does_not_read_fills_its_queue_and_is_reported() {
     let (mut a, _b) = pair(StreamLimits { queued_bytes_max: 10_000, descriptors_max: 0 });
