@@ -95,6 +95,9 @@ impl Connections {
                     }
                 }
                 Ok(None) => return,
+                Err(error) if self.process_ends.give_way(&error, poller) => {
+                    tracing::warn!(%error, "no descriptor for a connection; processes are no longer watched, only connections");
+                }
                 Err(error) => {
                     tracing::warn!(%error, "can't take a connection; trying again in a moment");
                     // Without this the listeners would be ready, and fail, in every turn.

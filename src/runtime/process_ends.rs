@@ -2,6 +2,7 @@
 //! never says anything on it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::OwnedFd;
 
 use nix::sys::resource::{Resource, getrlimit};
@@ -49,6 +50,20 @@ impl ProcessEnds {
             Err(Errno::SRCH) => Liveness::Ended,
             Err(_) => Liveness::Assumed,
         }
+    }
+
+    /// If this is for want of a descriptor, there are more important things to have one for: from now on nobody is watched.
+    /// Whether that set any free.
+    pub(super) fn give_way(&mut self, error: &io::Error, poller: &Poller) -> bool {
+        if !matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE)) {
+            return false;
+        }
+        self.watched_max = 0;
+        let watched = std::mem::take(&mut self.watched);
+        for process in watched.values() {
+            let _ = poller.forget(process);
+        }
+        !watched.is_empty()
     }
 
     /// Whose process has ended, if that is what the poller told.
@@ -108,10 +123,16 @@ mod tests {
             assert_eq!(ends.watch(PeerId(3), pid, &poller), Liveness::Assumed);
             assert!(ends.watched.is_empty());
         }
-        for (peer, count) in [(PeerId(3), 1), (PeerId(4), 1)] {
+        for peer in [PeerId(3), PeerId(4)] {
             assert_eq!(ends.watch(peer, Some(child.id()), &poller), Liveness::Assumed);
-            assert_eq!(ends.watched.len(), count);
+            assert_eq!(ends.watched.len(), 1);
         }
+        let gone = io::Error::from(Errno::CONNABORTED);
+        assert!(!ends.give_way(&gone, &poller) && ends.watched.len() == 1);
+        let full = io::Error::from(Errno::MFILE);
+        assert!(ends.give_way(&full, &poller) && !ends.give_way(&full, &poller));
+        assert_eq!(ends.watch(PeerId(5), Some(child.id()), &poller), Liveness::Assumed);
+        assert!(ends.watched.is_empty());
         child.kill().unwrap();
         child.wait().unwrap();
     }
