@@ -44,7 +44,7 @@ mod stream;
 mod tcp_listener;
 
 pub use address::{AddressError, Endpoint, ModexAddress, ServerAddress};
-pub(crate) use arrival::Arrival;
+pub(crate) use arrival::{Arrival, Waited};
 pub use credentials::Credentials;
 pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironment, ServerOffer};
 pub use kin::{PeerEnd, strangers};

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -263,7 +264,8 @@ impl Link {
             self.lead(state, deadline, has_queued);
         } else if has_queued {
             // The leader may not know that there is something to send; whoever queued it waits for room. And for what comes:
-            // the leader reads it, unless it has left.
+            // the leader reads it, unless it has left. It may be faster, so that there is nothing to be seen of an answer.
+            let deadline = Some(deadline.into_iter().fold(self.clock.now() + LOOK_AGAIN_TIME, Time::min));
             MutexGuard::unlocked(state, || self.poll(PollFlags::POLLIN | PollFlags::POLLOUT, deadline, None));
         } else {
             self.wait_for_turn(state, deadline);
@@ -277,9 +279,9 @@ impl Link {
         let watchers = self.watchers.get();
         if watchers.is_none() && !has_queued && deadline.is_none() && state.is_blocking {
             let mut buffer = state.lend_buffer();
-            let arrival = MutexGuard::unlocked(state, || Arrival::wait(&*self.socket, &mut buffer));
+            let waited = MutexGuard::unlocked(state, || Arrival::wait(&*self.socket, &mut buffer));
             state.is_led = false;
-            return state.receive_on(self.clock.now(), buffer, arrival);
+            return state.receive_on(self.clock.now(), buffer, waited);
         }
         MutexGuard::unlocked(state, || match watchers {
             Some(watchers) if !has_queued => watchers.wait_as_leader(self.limit_ms(deadline)),
@@ -365,6 +367,9 @@ impl Link {
         }
     }
 }
+
+/// How long a thread that waits for room knows nothing of what the leader has read.
+const LOOK_AGAIN_TIME: Duration = Duration::from_millis(20);
 
 /// What a thread that has something to send waits for besides.
 const fn room(has_queued: bool) -> PollFlags {

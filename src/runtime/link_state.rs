@@ -16,7 +16,7 @@ use crate::client::{Call, CallId, Client, Config, Input, LossReason, Output, Uns
 use crate::events::Event;
 use crate::proto::frame::{FrameBuffer, FrameError};
 use crate::proto::{Request, Tag};
-use crate::ptl::Stream;
+use crate::ptl::{Arrival, Stream};
 use crate::shmem::ForkMark;
 use crate::types::codes::range;
 use crate::types::{Namespace, ProcId, Status, Time};
@@ -80,6 +80,7 @@ struct EventSink {
 impl LinkState {
     /// A conversation over a connection whose handshake is done.
     pub(super) fn new(stream: Stream, own: ProcId, index: u32, manners: Manners, received: ReceivedData) -> Self {
+        let is_blocking = Arrival::allow_waits(&stream);
         Self {
             core: Client::new(own, Config::default()),
             stream,
@@ -98,7 +99,7 @@ impl LinkState {
             has_unasked: false,
             has_unread: false,
             is_led: false,
-            is_blocking: true,
+            is_blocking,
             is_shut: false,
             is_in_callback: false,
             is_listening: false,

@@ -32,6 +32,11 @@ impl ForkMark {
 fn marked_page() -> Option<MmapMut> {
     let mut page = MmapOptions::new().len(1).map_anon().ok()?;
     let start = NonNull::new(page.as_mut_ptr())?.cast();
+    // SAFETY: there is no such advice; nothing is done.
+    if unsafe { nix::libc::madvise(start.as_ptr(), page.len(), -1) } == 0 {
+        // Nor is it with any other: emulators (qemu) promise everything.
+        return None;
+    }
     // SAFETY: the page is this function's own, and the advice changes nothing in this process.
     unsafe { madvise(start, page.len(), MmapAdvise::MADV_WIPEONFORK) }.ok()?;
     *page.first_mut()? = 1;

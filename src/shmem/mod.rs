@@ -41,6 +41,8 @@
 //! - **I5** A mapping starts at a multiple of 64 and neither moves nor goes away before its `Memory` is dropped; a
 //!   reader drops none before it is dropped itself.
 //!
+//! Beside segments there is one page that is no segment and nobody else's: `fork_mark`.
+//!
 //! I1 to I3 hold for segments made by [`SegmentWriter`]. A reader trusts the identity of whoever handed it the segment,
 //! but none of the numbers in it.
 

@@ -9,7 +9,7 @@ use crate::events::Event;
 use crate::proto::Tag;
 use crate::proto::frame::{Frame, FrameBuffer};
 use crate::proto::notification::{Event as Notification, RELAYED};
-use crate::ptl::{Arrival, Received, StreamError};
+use crate::ptl::{Received, StreamError, Waited};
 use crate::types::codes::range;
 use crate::types::{Namespace, Time};
 
@@ -36,15 +36,17 @@ impl LinkState {
     }
 
     /// As [`LinkState::receive`], beginning with what the leader has received.
-    pub(in crate::runtime) fn receive_on(
-        &mut self,
-        now: Time,
-        buffer: Box<[u8]>,
-        arrival: Result<Arrival, StreamError>,
-    ) {
+    pub(in crate::runtime) fn receive_on(&mut self, now: Time, buffer: Box<[u8]>, waited: Result<Waited, StreamError>) {
         self.buffer = buffer;
-        let received = arrival.map(|arrival| self.stream.keep(arrival));
-        self.is_blocking &= received != Ok(Received::Nothing);
+        let received = match waited {
+            Ok(Waited::Came(arrival)) => Ok(self.stream.keep(arrival)),
+            Ok(Waited::Interrupted) => Ok(Received::Nothing),
+            Ok(Waited::NotBlocking) => {
+                self.is_blocking = false;
+                Ok(Received::Nothing)
+            }
+            Err(error) => Err(error),
+        };
         self.has_unread = self.loss.is_none() && self.take_in(now, received);
         if self.has_unread {
             self.receive(now);
@@ -178,10 +180,14 @@ mod tests {
     use std::io::pipe;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use nix::sys::pthread::{pthread_kill, pthread_self};
+    use nix::sys::signal::Signal;
 
     use super::*;
     use crate::proto::Dialect;
-    use crate::ptl::{Stream, StreamLimits};
+    use crate::ptl::{Arrival, Stream, StreamLimits};
     use crate::runtime::manners::Manners;
     use crate::runtime::received::ReceivedData;
     use crate::types::ProcId;
@@ -198,8 +204,8 @@ mod tests {
     /// As a leader does that waits in the read itself.
     fn wait_and_receive(state: &mut LinkState) {
         let mut buffer = state.lend_buffer();
-        let arrival = Arrival::wait(&*state.socket(), &mut buffer);
-        state.receive_on(Time::ZERO, buffer, arrival);
+        let waited = Arrival::wait(&*state.socket(), &mut buffer);
+        state.receive_on(Time::ZERO, buffer, waited);
     }
 
     /// The kernel stops at a descriptor. Who sleeps beside the leader is not told of what is behind it.
@@ -236,6 +242,30 @@ mod tests {
         drop(theirs);
         wait_and_receive(&mut state);
         assert!(state.is_lost());
+    }
+
+    /// The handler asks that interrupted calls go on by themselves. If it forks, it is not the parent alone that would receive.
+    #[test]
+    fn a_signal_ends_the_wait_whatever_its_handler_asks_for() {
+        let (mut state, _theirs) = connected();
+        assert!(state.is_blocking);
+        let seen = Arc::<AtomicBool>::default();
+        signal_hook::flag::register(nix::libc::SIGUSR2, Arc::clone(&seen)).unwrap();
+        let waiter = pthread_self();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // More than one: the first may come before the wait.
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    pthread_kill(waiter, Signal::SIGUSR2).unwrap();
+                    std::thread::yield_now();
+                }
+            });
+            wait_and_receive(&mut state);
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert!(seen.load(Ordering::Relaxed));
+        assert!(state.is_blocking && !state.is_lost());
     }
 
     /// A process that shares the socket, as a fork does, may set this. Waiting in the read would be no waiting then.
