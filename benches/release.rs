@@ -13,7 +13,9 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use modex::shmem::{LayoutId, ReaderHandle, ReaderOptions, SegmentOptions, SegmentReader, SegmentWriter};
+use modex::shmem::{
+    GenerationWait, LayoutId, ReaderHandle, ReaderOptions, SegmentOptions, SegmentReader, SegmentWriter,
+};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike as _};
@@ -25,6 +27,8 @@ const ROUNDS: usize = 1000;
 /// Rounds before those that count.
 const FIRST_ROUNDS: usize = 100;
 const MESSAGE_BYTES: usize = 40;
+/// Who sleeps on a number does not see that nobody is left to change it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Only the generation of the segment is used.
 const LAYOUT: &str = "release=generation";
@@ -34,7 +38,7 @@ const WORKER: &str = "MODEX_BENCH_RELEASE";
 
 fn main() -> Result<(), Failure> {
     match std::env::var(WORKER) {
-        Ok(segment) => work(Path::new(&segment)),
+        Ok(told) => work(&told),
         Err(_) => measure(),
     }
 }
@@ -42,13 +46,24 @@ fn main() -> Result<(), Failure> {
 fn measure() -> Result<(), Failure> {
     println!("processes  way     round (p50, us)  of the server's processor for each process (us)");
     for count in PROCESSES {
-        for (name, by_futex) in [("socket", false), ("futex", true)] {
-            let Figures { round, busy } = rounds(count, by_futex)?;
+        for way in [Way::Socket, Way::Futex, Way::Both] {
+            let Figures { round, busy } = rounds(count, way)?;
             let busy = busy.as_secs_f64() * 1e6 / f64::from(u32::try_from(count)?);
-            println!("{count:>9}  {name:6}  {:>15.1}  {busy:>8.2}", round.as_secs_f64() * 1e6);
+            println!("{count:>9}  {way:6?}  {:>15.1}  {busy:>8.2}", round.as_secs_f64() * 1e6);
         }
     }
     Ok(())
+}
+
+/// How the processes are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Each sleeps in the read of its message.
+    Socket,
+    /// All sleep on the number, and get no message.
+    Futex,
+    /// All sleep on the number, and then read their messages.
+    Both,
 }
 
 /// Of one round: the median time, and the mean of the server's processor time.
@@ -57,14 +72,11 @@ struct Figures {
     busy: Duration,
 }
 
-fn rounds(count: usize, by_futex: bool) -> Result<Figures, Failure> {
+fn rounds(count: usize, way: Way) -> Result<Figures, Failure> {
     let mut segment = SegmentWriter::create(&SegmentOptions::new("release", "bench.0"), LAYOUT)?;
     let handle = segment.handle()?;
     let descriptor = handle.descriptor().ok_or("the segment has no descriptor")?;
-    let place = match by_futex {
-        true => format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd()),
-        false => String::new(),
-    };
+    let place = format!("{way:?} /proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd());
     let (mut sockets, mut children): (Vec<UnixStream>, Vec<Child>) =
         (0..count).map(|_| start(&place)).collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -75,10 +87,11 @@ fn rounds(count: usize, by_futex: bool) -> Result<Figures, Failure> {
     for round in 0..FIRST_ROUNDS + ROUNDS {
         let (begun, used) = (Instant::now(), processor_time()?);
         gather(&epoll, &mut sockets)?;
-        if by_futex {
-            segment.bump_generation(true);
-        } else {
+        if way != Way::Futex {
             sockets.iter_mut().try_for_each(|socket| socket.write_all(&[0; MESSAGE_BYTES]))?;
+        }
+        if way != Way::Socket {
+            segment.bump_generation(true);
         }
         if round >= FIRST_ROUNDS {
             times.push(begun.elapsed());
@@ -125,26 +138,22 @@ fn processor_time() -> Result<Duration, Failure> {
 }
 
 /// A process of the benchmark.
-fn work(segment: &Path) -> Result<(), Failure> {
+fn work(told: &str) -> Result<(), Failure> {
+    let (way, segment) = told.split_once(' ').ok_or("nothing was told")?;
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let reader = match segment.as_os_str().is_empty() {
-        true => None,
-        false => {
-            let handle = ReaderHandle::open_descriptor_link(segment)?;
-            Some(SegmentReader::attach(handle, LayoutId::of(LAYOUT), &ReaderOptions::default())?)
-        }
-    };
+    let handle = ReaderHandle::open_descriptor_link(Path::new(segment))?;
+    let reader = SegmentReader::attach(handle, LayoutId::of(LAYOUT), &ReaderOptions::default())?;
     let mut message = [0; MESSAGE_BYTES];
     for _ in 0..FIRST_ROUNDS + ROUNDS {
-        let seen = reader.as_ref().map(SegmentReader::generation);
+        let seen = reader.generation();
         socket.write_all(&message)?;
-        match (&reader, seen) {
-            (Some(reader), Some(seen)) => {
-                while reader.generation() == seen {
-                    let _ = reader.wait_for_generation(seen, None);
-                }
+        while way != "Socket" && reader.generation() == seen {
+            if reader.wait_for_generation(seen, Some(PATIENCE)) == GenerationWait::TimedOut {
+                return Err("the benchmark has gone".into());
             }
-            _ => socket.read_exact(&mut message)?,
+        }
+        if way != "Futex" {
+            socket.read_exact(&mut message)?;
         }
     }
     Ok(())

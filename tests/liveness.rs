@@ -185,7 +185,9 @@ fn connect_over_tcp() -> Client {
         "MODEX_SERVER_URI" => (name, value.replace(";unix:/", ";unix:/nowhere/")),
         _ => (name, value),
     };
-    Client::builder().env(std::env::vars().map(hide)).connect().unwrap()
+    let client = Client::builder().env(std::env::vars().map(hide)).connect().unwrap();
+    assert!(!client.reads_segment(), "no segment comes over TCP");
+    client
 }
 
 fn leave_a_copy(_client: Client) {

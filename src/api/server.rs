@@ -165,8 +165,9 @@ impl Server {
         self.status("register the process", HostCall::RegisterClient(registration))
     }
 
-    /// Says that a local process has ended. Its connection tells that, too, unless the process came over TCP and a copy of it
-    /// lives (a `fork` without `exec` keeps it open): others wait for such a one until the host says so.
+    /// Says that a local process has ended. The kernel or its connection tell that, too, unless a copy of the process lives
+    /// (a `fork` without `exec` keeps the connection open) and the kernel can't be asked (over TCP, out of another pid namespace, before
+    /// Linux 5.3): others wait for such a one until the host says so.
     ///
     /// # Errors
     /// [`ServerError::Stopped`]; unknown processes are harmless.

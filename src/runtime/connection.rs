@@ -233,7 +233,7 @@ impl Connection {
         self.deliver_requests(id, deliver)
     }
 
-    /// Nobody is left who could send: behind what has come, the end will be read.
+    /// Nobody is left who may send: behind what has come, the end will be read.
     pub(super) fn expect_no_more(&self) {
         self.stream.shutdown_receiving();
     }

@@ -59,7 +59,7 @@ impl Connections {
             greeting: Greeting::default(),
             dirty: BTreeSet::new(),
             ended: Vec::new(),
-            process_ends: ProcessEnds::new(),
+            process_ends: ProcessEnds::default(),
             inputs: VecDeque::new(),
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
@@ -95,9 +95,6 @@ impl Connections {
                     }
                 }
                 Ok(None) => return,
-                Err(error) if self.process_ends.give_way(&error, poller) => {
-                    tracing::warn!(%error, "no descriptor for a connection; processes are no longer watched, only connections");
-                }
                 Err(error) => {
                     tracing::warn!(%error, "can't take a connection; trying again in a moment");
                     // Without this the listeners would be ready, and fail, in every turn.
@@ -115,14 +112,18 @@ impl Connections {
         if let Err(errno) = poller.watch(&stream, Token(id.0)) {
             return tracing::warn!(%errno, "can't watch a connection; it is dropped");
         }
-        let liveness = self.process_ends.watch(id, credentials.pid, poller);
         self.connections.insert(id, Connection::new(stream, credentials, self.proofs.is_some()));
-        if liveness == Liveness::Ended {
-            self.outlive(id, poller);
-        }
         self.deadlines.insert((now + self.limits.handshake_time_max, id));
         self.greeting.insert(id, credentials.uid);
         self.make_room();
+    }
+
+    /// Watches the process behind a connection, which may be kept open by a copy of it.
+    pub(super) fn watch_process(&mut self, id: PeerId, poller: &Poller) {
+        let pid = self.connections.get(&id).and_then(|connection| connection.credentials().pid);
+        if self.process_ends.watch(id, pid, poller) == Liveness::Ended {
+            self.outlive(id, poller);
+        }
     }
 
     /// The process behind a connection has ended. What it sent will be read, and then the end.

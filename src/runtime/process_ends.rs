@@ -2,8 +2,7 @@
 //! never says anything on it.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::sys::resource::{Resource, getrlimit};
 use rustix::io::Errno;
@@ -14,10 +13,12 @@ use crate::server::PeerId;
 
 /// Has the poller tell when processes end (`pidfd_open`, Linux 5.3). What can't be watched is not: then the end of a process
 /// is that of its connection.
-#[derive(Debug)]
+///
+/// Only what the kernel numbers in the lower half of the descriptors that this process may have is used for that: it gives
+/// the lowest number that is free, so that there is as much left for connections, and for the host.
+#[derive(Debug, Default)]
 pub(super) struct ProcessEnds {
     watched: BTreeMap<PeerId, OwnedFd>,
-    watched_max: usize,
 }
 
 /// What is known of a process that has connected.
@@ -30,19 +31,15 @@ pub(super) enum Liveness {
 }
 
 impl ProcessEnds {
-    /// Nobody is watched. The server's own process needs the most of its descriptors for other things.
-    pub(super) fn new() -> Self {
-        let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
-        Self { watched: BTreeMap::new(), watched_max: usize::try_from(soft).unwrap_or(usize::MAX) / DESCRIPTORS_SHARE }
-    }
-
-    /// Watches the process behind a connection.
+    /// Watches the process behind a connection. Between its connecting and this its number may have become another's: then
+    /// that one's end is told, of which the connection's own process has seen nothing.
     pub(super) fn watch(&mut self, peer: PeerId, pid: Option<u32>, poller: &Poller) -> Liveness {
         let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).filter(|pid| *pid != getpid());
-        let Some(pid) = pid.filter(|_| self.watched.len() < self.watched_max) else { return Liveness::Assumed };
+        let Some(pid) = pid else { return Liveness::Assumed };
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(process) => {
-                if poller.watch(&process, Token(peer.0 | OF_PROCESS)).is_ok() {
+                let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
+                if is_low(process.as_raw_fd(), limit) && poller.watch(&process, Token(peer.0 | OF_PROCESS)).is_ok() {
                     self.watched.insert(peer, process);
                 }
                 Liveness::Assumed
@@ -50,20 +47,6 @@ impl ProcessEnds {
             Err(Errno::SRCH) => Liveness::Ended,
             Err(_) => Liveness::Assumed,
         }
-    }
-
-    /// If this is for want of a descriptor, there are more important things to have one for: from now on nobody is watched.
-    /// Whether that set any free.
-    pub(super) fn give_way(&mut self, error: &io::Error, poller: &Poller) -> bool {
-        if !matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE)) {
-            return false;
-        }
-        self.watched_max = 0;
-        let watched = std::mem::take(&mut self.watched);
-        for process in watched.values() {
-            let _ = poller.forget(process);
-        }
-        !watched.is_empty()
     }
 
     /// Whose process has ended, if that is what the poller told.
@@ -79,10 +62,13 @@ impl ProcessEnds {
     }
 }
 
+/// Whether as many descriptors are left as are taken, where this is the lowest number that was free.
+fn is_low(number: RawFd, limit: u64) -> bool {
+    u64::try_from(number).is_ok_and(|number| number < limit / 2)
+}
+
 /// Tells the tokens of processes from those of their connections.
 const OF_PROCESS: u64 = 1 << 63;
-/// What part of the descriptors that this process may have is spent here.
-const DESCRIPTORS_SHARE: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -98,7 +84,7 @@ mod tests {
     #[test]
     fn the_poller_tells_whose_process_has_ended_and_nothing_once_it_is_forgotten() {
         let mut poller = Poller::new().unwrap();
-        let mut ends = ProcessEnds::new();
+        let mut ends = ProcessEnds::default();
         let mut children = [sleeper(), sleeper()];
         for (child, peer) in children.iter().zip([PeerId(3), PeerId(4)]) {
             assert_eq!(ends.watch(peer, Some(child.id()), &poller), Liveness::Assumed);
@@ -115,25 +101,18 @@ mod tests {
     }
 
     #[test]
-    fn no_descriptor_is_spent_on_this_process_on_one_nobody_knows_and_on_too_many() {
+    fn no_descriptor_is_spent_on_this_process_and_on_one_nobody_knows() {
         let poller = Poller::new().unwrap();
-        let mut ends = ProcessEnds { watched_max: 1, ..ProcessEnds::new() };
-        let mut child = sleeper();
+        let mut ends = ProcessEnds::default();
         for pid in [None, Some(std::process::id()), Some(0), Some(u32::MAX)] {
             assert_eq!(ends.watch(PeerId(3), pid, &poller), Liveness::Assumed);
             assert!(ends.watched.is_empty());
         }
-        for peer in [PeerId(3), PeerId(4)] {
-            assert_eq!(ends.watch(peer, Some(child.id()), &poller), Liveness::Assumed);
-            assert_eq!(ends.watched.len(), 1);
-        }
-        let gone = io::Error::from(Errno::CONNABORTED);
-        assert!(!ends.give_way(&gone, &poller) && ends.watched.len() == 1);
-        let full = io::Error::from(Errno::MFILE);
-        assert!(ends.give_way(&full, &poller) && !ends.give_way(&full, &poller));
-        assert_eq!(ends.watch(PeerId(5), Some(child.id()), &poller), Liveness::Assumed);
-        assert!(ends.watched.is_empty());
-        child.kill().unwrap();
-        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_upper_half_of_the_descriptors_is_for_others() {
+        assert!(is_low(511, 1024) && !is_low(512, 1024));
+        assert!(!is_low(0, 0) && is_low(RawFd::MAX, nix::libc::RLIM_INFINITY));
     }
 }

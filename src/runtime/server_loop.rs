@@ -204,10 +204,14 @@ impl ServerLoop {
     fn execute_one(&mut self, output: Output, origin: Option<&Origin>) {
         match output {
             Output::Admit(peer, index) => {
+                self.connections.watch_process(peer, &self.poller);
                 self.connections.admit(peer, index, None);
                 self.witness.admitted(peer);
             }
-            Output::AdmitTool(peer, index, proc) => self.connections.admit(peer, index, Some(&proc)),
+            Output::AdmitTool(peer, index, proc) => {
+                self.connections.watch_process(peer, &self.poller);
+                self.connections.admit(peer, index, Some(&proc));
+            }
             Output::Refuse(peer, refusal) => {
                 self.witness.forget(peer);
                 self.connections.refuse(peer, &refusal, self.clock.now());
