@@ -157,7 +157,8 @@ pub unsafe extern "C" fn PMIx_server_register_client(
 }
 
 /// Says that a local process has ended. Unknown processes are harmless. One that ends while a copy of it lives (a `fork`
-/// without `exec`) is waited for until this where the kernel can't be asked: over TCP, out of another pid namespace, before Linux 5.3. See the standard's function of the same name.
+/// without `exec`) is waited for until this where the kernel can't be asked: over TCP, out of another pid namespace, before
+/// Linux 5.3. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
