@@ -18,7 +18,7 @@ use modex::types::{Info, Key, ProcId, Scope, Status, Value};
 use modex::{Client, ConnectionLimits, FenceOptions, LocalHost, keys};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use support::{Process, TestServer, proc, role, this_binary};
+use support::{Process, TestServer, proc, role, this_binary, without_socket};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
 /// A code of applications.
@@ -181,11 +181,7 @@ fn end_while_a_copy_lives(role: &str, tell: impl FnOnce(&TestServer)) {
 
 /// What leads to the server's UNIX-domain socket leads nowhere.
 fn connect_over_tcp() -> Client {
-    let hide = |(name, value): (String, String)| match name.as_str() {
-        "MODEX_SERVER_URI" => (name, value.replace(";unix:/", ";unix:/nowhere/")),
-        _ => (name, value),
-    };
-    let client = Client::builder().env(std::env::vars().map(hide)).connect().unwrap();
+    let client = Client::builder().env(without_socket(std::env::vars())).connect().unwrap();
     assert!(!client.reads_segment(), "no segment comes over TCP");
     client
 }

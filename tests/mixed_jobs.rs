@@ -11,7 +11,7 @@ use modex::types::{Info, InfoFlags, Key, ProcId, Rank, Scope, Value};
 use modex::{Client, FenceOptions, GetError, GetOptions, LocalHost};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use support::{TestServer, namespace, proc};
+use support::{TestServer, namespace, proc, without_socket};
 
 /// Keys of the host's and the processes' own; the former also collide with the latter.
 const KEYS: [&str; 6] = ["key", "other.key", "a.third", "pmix.unheard.of", "pmix.fabdev.unheard.of", "fourth"];
@@ -140,12 +140,7 @@ impl Job {
 
 /// The first process of the job, where the server's socket and so its segments cannot be had.
 fn connect_over_tcp(node: &TestServer) -> Client {
-    let hidden = |(name, value): (String, String)| match name.as_str() {
-        "MODEX_SERVER_URI" => (name, value.replace(";unix:/", ";unix:/nowhere/")),
-        _ => (name, value),
-    };
-    let environment = node.server.setup_fork(&proc("job", 0)).unwrap().into_iter().map(hidden);
-    Client::builder().env(environment.collect::<Vec<_>>()).connect().unwrap()
+    Client::builder().env(without_socket(node.server.setup_fork(&proc("job", 0)).unwrap())).connect().unwrap()
 }
 
 /// The same as a foreign process: all that it knows is an address, and with its name an encoding, and a release.

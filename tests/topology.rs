@@ -14,7 +14,7 @@ use modex::gds::registration::JobDescription;
 use modex::topo::{CpuSet, Inventory, TopologyError};
 use modex::types::{Info, Key, ProcId, Query, Rank, Status, Text, Topology, Value};
 use modex::{Client, GetOptions, LocalHost, Server, TopologySharing, TopologySource, keys};
-use support::{TWO_PACKAGES, TestServer, namespace, proc};
+use support::{TWO_PACKAGES, TestServer, namespace, proc, without_socket};
 
 #[test]
 fn client_process() {}
@@ -62,12 +62,7 @@ fn server(source: Option<Arc<Counted>>, sharing: TopologySharing) -> TestServer 
 }
 
 fn over_tcp(server: &TestServer, job: &str, rank: u32) -> Client {
-    let hide = |(name, value): (String, String)| match name.as_str() {
-        "MODEX_SERVER_URI" => (name, value.replace(";unix:/", ";unix:/nowhere/")),
-        _ => (name, value),
-    };
-    let environment = server.server.setup_fork(&proc(job, rank)).unwrap().into_iter().map(hide);
-    Client::builder().env(environment).connect().unwrap()
+    Client::builder().env(without_socket(server.server.setup_fork(&proc(job, rank)).unwrap())).connect().unwrap()
 }
 
 fn set(list: &str) -> CpuSet {

@@ -104,11 +104,8 @@ impl TestServer {
 
     /// As [`TestServer::connect`], of one that can't reach the server's socket and so gets no segment.
     pub(crate) fn connect_over_tcp(&self, name: &str, rank: u32) -> Client {
-        let mut variables = self.server.setup_fork(&proc(name, rank)).unwrap();
-        for (_, value) in variables.iter_mut().filter(|(name, _)| name == "MODEX_SERVER_URI") {
-            *value = value.replace(";unix:/", ";unix:/nowhere/");
-        }
-        let client = Client::builder().env(variables).connect().unwrap();
+        let variables = self.server.setup_fork(&proc(name, rank)).unwrap();
+        let client = Client::builder().env(without_socket(variables)).connect().unwrap();
         assert!(!client.reads_segment());
         client
     }
@@ -139,6 +136,15 @@ impl TestServer {
 /// process is released.
 pub(crate) fn play(role: &str) -> Process {
     Process(this_binary(role).stdin(Stdio::piped()).spawn().unwrap())
+}
+
+/// What a server says to its processes, as seen where its UNIX-domain socket is not.
+pub(crate) fn without_socket(variables: impl IntoIterator<Item = (String, String)>) -> Vec<(String, String)> {
+    let hide = |(name, value): (String, String)| match name.as_str() {
+        "MODEX_SERVER_URI" => (name, value.replace(";unix:/", ";unix:/nowhere/")),
+        _ => (name, value),
+    };
+    variables.into_iter().map(hide).collect()
 }
 
 pub(crate) fn this_binary(role: &str) -> Command {
