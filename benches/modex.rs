@@ -170,26 +170,26 @@ fn fence(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Put, commit and fence of one process with one elsewhere: the n-th time, beside a barrier.
+/// The fence, after put and commit, of one process with one elsewhere: the n-th time, beside a barrier in its place.
 fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
     let mut group = criterion.benchmark_group("exchange");
+    let (barrier, collect) = (FenceOptions::new(), FenceOptions::new().collect(true));
     for value_bytes in [1, 64, 4 << 10, 64 << 10] {
         for repetition in [1, 20] {
             arrives(value_bytes, repetition)?;
-            group.bench_with_input(
-                BenchmarkId::new(format!("{value_bytes} B"), repetition),
-                &repetition,
-                |bench, _| {
+            for (name, options) in [("", &collect), (", barrier instead", &barrier)] {
+                let id = BenchmarkId::new(format!("{value_bytes} B{name}"), repetition);
+                group.bench_with_input(id, &repetition, |bench, _| {
                     bench.iter_batched_ref(
                         || ready(value_bytes, repetition),
                         |node| -> Result<(), Failure> {
                             let (client, _server) = node.as_ref().map_err(|error| error.to_string())?;
-                            Ok(client.fence(&FenceOptions::new().collect(true))?)
+                            Ok(client.fence(options)?)
                         },
                         BatchSize::PerIteration,
                     );
-                },
-            );
+                });
+            }
         }
     }
     let (client, _server) = ready(1, 20)?;

@@ -32,13 +32,33 @@ pub(super) fn read_likely_key<'a>(
 #[derive(Debug)]
 pub struct AnnotatedKval;
 
+fn write_key(writer: &mut Writer, key: &Key, note: &[u8]) -> Result<(), EncodeError> {
+    let key = key.as_str().as_bytes();
+    if note.is_empty() { write_string(writer, key) } else { write_string(writer, &[key, &[0], note].concat()) }
+}
+
+fn write_kval(writer: &mut Writer, entry: &Kval, note: &[u8]) -> Result<(), EncodeError> {
+    write_key(writer, &entry.key, note)?;
+    Value::write(writer, &entry.value)
+}
+
+impl Writer {
+    /// [`Writer::pack`] of an [`AnnotatedKval`] that stays where it is: a value may be large.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the peer could not read it.
+    pub fn pack_annotated(&mut self, entry: &Kval, note: &[u8]) -> Result<(), EncodeError> {
+        self.begin_operation(AnnotatedKval::TYPE, 1)?;
+        write_kval(self, entry, note)
+    }
+}
+
 impl Encoding for AnnotatedKey {
     type Value = (Key, Vec<u8>);
     const TYPE: DataType = DataType::String;
 
     fn write(writer: &mut Writer, (key, note): &(Key, Vec<u8>)) -> Result<(), EncodeError> {
-        let key = key.as_str().as_bytes();
-        if note.is_empty() { write_string(writer, key) } else { write_string(writer, &[key, &[0], note].concat()) }
+        write_key(writer, key, note)
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<(Key, Vec<u8>), DecodeError> {
@@ -52,8 +72,7 @@ impl Encoding for AnnotatedKval {
     const TYPE: DataType = DataType::Kval;
 
     fn write(writer: &mut Writer, (entry, note): &(Kval, Vec<u8>)) -> Result<(), EncodeError> {
-        AnnotatedKey::write(writer, &(entry.key.clone(), note.clone()))?;
-        Value::write(writer, &entry.value)
+        write_kval(writer, entry, note)
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<(Kval, Vec<u8>), DecodeError> {

@@ -122,7 +122,7 @@ impl Writer {
         outcome
     }
 
-    fn begin_operation(&mut self, data_type: DataType, count: usize) -> Result<(), EncodeError> {
+    pub(super) fn begin_operation(&mut self, data_type: DataType, count: usize) -> Result<(), EncodeError> {
         self.require(data_type)?;
         let count = i32::try_from(count).map_err(|_| EncodeError::CountTooLarge { count })?;
         if self.codec.described {

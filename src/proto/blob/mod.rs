@@ -103,7 +103,7 @@ fn pack_values(object: &mut Writer, entries: &[Kval]) -> Result<(), EncodeError>
     if !note.is_empty()
         && let Some(first) = values.next()
     {
-        object.pack::<AnnotatedKval>(&(first.clone(), note))?;
+        object.pack_annotated(first, &note)?;
     }
     values.try_for_each(|entry| object.pack::<Kval>(entry))
 }
