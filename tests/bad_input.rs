@@ -355,7 +355,7 @@ fn half_a_message_and_silence_is_an_end_in_time_and_a_slow_one_is_not() {
     let node = node(ConnectionLimits { message_pause_max, ..Default::default() });
     let mut first = admitted(address(&node), &introduction(proc("job", 0)));
     let mut idle = admitted(address(&node), &introduction(proc("job", 0)));
-    for half in [&[0; 5][..], &FrameHeader { index: 1, tag: Tag(101), size_bytes: 1000 }.encode()] {
+    for half in [&[0; 5][..], &FrameHeader { index: 1, tag: Tag(101), size_bytes: 1000, padding: 0 }.encode()] {
         let mut silent = admitted(address(&node), &introduction(proc("job", 0)));
         silent.write_all(half).unwrap();
         assert_eq!(silent.read(&mut [0; 8]).unwrap_or(0), 0, "closed");
@@ -373,7 +373,7 @@ fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
     let node = node(ConnectionLimits { held_bytes_max: 8 << 20, ..Default::default() });
     let begin = |rank: u32, size_bytes: usize| {
         let mut stream = admitted(address(&node), &introduction(proc("job", rank)));
-        stream.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20 }.encode()).unwrap();
+        stream.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20, padding: 0 }.encode()).unwrap();
         stream.write_all(&vec![0; size_bytes]).unwrap();
         stream
     };
@@ -383,7 +383,7 @@ fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
     other.write_all(&[0]).unwrap();
     // Now 8 MiB are there, all but a little.
     let mut last = admitted(address(&node), &introduction(proc("job", 0)));
-    last.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20 }.encode()).unwrap();
+    last.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20, padding: 0 }.encode()).unwrap();
     last.write_all(&vec![0; 200_000]).unwrap();
     wait_for_log("more than the limit of 8388608, and those of this process most");
     assert_eq!(larger.read(&mut [0; 8]).unwrap_or(0), 0, "closed");

@@ -39,18 +39,39 @@ fn calls_between_the_marks_would_be_seen() {
 /// Each sample is two fences, a commit and a third fence. Whatever else a process does costs the same for few samples and for
 /// many.
 #[test]
-fn a_fence_or_commit_costs_a_client_one_send_and_one_receive() {
+fn a_fence_or_commit_costs_a_client_one_send_and_one_wait() {
+    let is_undisturbed = |added: &BTreeMap<String, i64>| {
+        // Who comes to a fence last may find that it is over, and a commit may move what another one was about to sleep on.
+        assert!(added.keys().all(|call| ["futex", "recvmsg", "sendmsg"].contains(&call.as_str())), "{added:?}");
+        let waits = added.get("futex").copied().unwrap_or_default();
+        let others = added.iter().filter(|(call, _)| *call != "futex").map(|(call, &count)| (call.as_str(), count));
+        (1..=160).contains(&waits) && others.eq([("recvmsg", 40), ("sendmsg", 160)])
+    };
+    // Where others take the processors a fence may take so long that a sleeper asks for a message. Not each time.
+    let mut disturbed = Vec::new();
+    while disturbed.len() < 20 {
+        let added = calls_of_more_samples();
+        if is_undisturbed(&added) {
+            return;
+        }
+        disturbed.push(added);
+    }
+    panic!("{disturbed:?}");
+}
+
+/// What two clients call more often in 40 samples than in 20.
+fn calls_of_more_samples() -> BTreeMap<String, i64> {
     let (few, many) = (calls_of_fencing_clients(20), calls_of_fencing_clients(40));
     assert_eq!((few.len(), many.len()), (2, 2), "each process has one thread that sends and never waits with epoll");
-    let mut added = BTreeMap::<&str, i64>::new();
-    for (calls, sign) in few.iter().map(|calls| (calls, -1)).chain(many.iter().map(|calls| (calls, 1))) {
+    let mut added = BTreeMap::<String, i64>::new();
+    for (calls, sign) in few.into_iter().map(|calls| (calls, -1)).chain(many.into_iter().map(|calls| (calls, 1))) {
         for (call, count) in calls {
             *added.entry(call).or_default() += sign * count;
         }
     }
     // Rank 0 writes down how long each one took.
-    added.retain(|call, count| *count != 0 && *call != "write");
-    assert_eq!(added, BTreeMap::from([("recvmsg", 160), ("sendmsg", 160)]));
+    added.retain(|call, count| *count != 0 && call != "write");
+    added
 }
 
 /// How often each client made each system call, in a benchmark of fences with this number of samples.

@@ -212,7 +212,7 @@ fn a_message_that_declares_too_much_ends_its_connection_only() {
     node.register_local_job("job", 2);
     let client = node.connect("job", 1);
     let mut stream = admitted(&node);
-    stream.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: u32::MAX }.encode()).unwrap();
+    stream.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: u32::MAX, padding: 0 }.encode()).unwrap();
     assert_eq!(wait_for_end(stream), b"");
     client.put(modex::types::Scope::Global, "k", 1_u32).unwrap();
     client.commit().unwrap();

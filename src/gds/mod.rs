@@ -1,12 +1,13 @@
 //! The datastore: what a namespace's segment holds and how it is written and read.
 //!
 //! One segment per namespace, written by the server alone ([`Store`]) and read by everyone it was handed to
-//! ([`NamespaceReader`]). Four things hang on its roots:
+//! ([`NamespaceReader`]). Five things hang on its roots:
 //!
 //! - the *key dictionary*, from the text of a key to its number;
 //! - the *job record*, which a registration makes and the next one replaces as a whole: tables for session, job and
 //!   applications, columns for nodes and processes;
 //! - the *modex table*, an atomic cell for each rank that leads to its newest block of posted values;
+//! - the *board*, an atomic cell for each connection of the namespace's processes that may sleep until it is told something;
 //! - the *statistics*, a few counters.
 //!
 //! Whatever is written is put together outside the segment first, appended in one piece, published, and then linked by
@@ -16,6 +17,7 @@
 
 mod arrivals;
 mod block;
+mod board;
 mod cell;
 mod column;
 mod dictionary;
@@ -44,6 +46,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use board::{REQUESTS_END, Seat, Told, Verdict};
 pub use error::{RecordError, StoreError, ValueError};
 pub use job_entries::{JobEntry, OTHER_SESSIONS};
 pub use limits::StoreLimits;

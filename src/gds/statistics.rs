@@ -19,12 +19,14 @@ pub enum Section {
     Blocks,
     /// Strings, byte objects and archives that processes posted.
     Payload,
+    /// What connections are told.
+    Board,
 }
 
 impl Section {
     /// All sections, in the order of [`Statistics`].
-    pub const ALL: [Self; 6] =
-        [Self::Dictionary, Self::JobRecord, Self::Columns, Self::ModexTable, Self::Blocks, Self::Payload];
+    pub const ALL: [Self; 7] =
+        [Self::Dictionary, Self::JobRecord, Self::Columns, Self::ModexTable, Self::Blocks, Self::Payload, Self::Board];
 
     /// A name for people.
     #[must_use]
@@ -36,6 +38,7 @@ impl Section {
             Self::ModexTable => "modex table",
             Self::Blocks => "blocks",
             Self::Payload => "payload",
+            Self::Board => "board",
         }
     }
 
@@ -48,6 +51,7 @@ impl Section {
             Self::ModexTable => 3,
             Self::Blocks => 4,
             Self::Payload => 5,
+            Self::Board => 6,
         }
     }
 }
@@ -59,7 +63,7 @@ pub(crate) const STATISTICS_CELLS: u64 = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Bytes written for each section, in the order of [`Section::ALL`].
-    pub sections: [u64; 6],
+    pub sections: [u64; Section::ALL.len()],
     /// The segment's header.
     pub header_bytes: u64,
     /// Bytes that readers may read, header and padding included.
@@ -90,7 +94,7 @@ impl NamespaceReader {
     /// [`Damage`].
     pub fn statistics(&self) -> Result<Statistics, Damage> {
         let memory = self.memory();
-        let mut sections = [0; 6];
+        let mut sections = [0; Section::ALL.len()];
         for (counter, section) in sections.iter_mut().zip(Section::ALL) {
             *counter = section_bytes(memory, section)?;
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::board::Told;
 use super::error::StoreError;
 use super::job_record::JobRecord;
 use super::limits::StoreLimits;
@@ -124,11 +125,29 @@ impl Store {
         self.writer(namespace)?.statistics()
     }
 
-    /// Wakes every process that waits for news of the namespace. Returns whether it is known.
-    pub fn wake(&mut self, namespace: &Namespace) -> bool {
-        let Some(writer) = self.namespaces.get_mut(namespace) else { return false };
-        writer.wake();
-        true
+    /// Gives a connection of a namespace a seat at its board, where it may be told what it sleeps for; there are about so many
+    /// connections. Whether it has one: somebody else may.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it has none, and everything else is as before.
+    pub fn take_seat(&mut self, namespace: &Namespace, connection: u32, connections: u32) -> Result<bool, StoreError> {
+        let writer = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
+        writer.take_seat(connection, connections)
+    }
+
+    /// Takes a connection's seat back.
+    pub fn leave_seat(&mut self, namespace: &Namespace, connection: u32) {
+        if let Some(writer) = self.namespaces.get_mut(namespace) {
+            writer.leave_seat(connection);
+        }
+    }
+
+    /// Tells connections of a namespace something, and wakes those who sleep. Those without a seat are not told.
+    ///
+    /// # Errors
+    /// [`StoreError`]; some or all have not been told.
+    pub fn tell(&mut self, namespace: &Namespace, all_told: &[Told]) -> Result<(), StoreError> {
+        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.tell(all_told)
     }
 
     /// All namespaces, in order.

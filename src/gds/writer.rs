@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::arrivals::Arrivals;
 use super::block::{self, Chain, Posting};
+use super::board::Board;
 use super::cell::Encoded;
 use super::dictionary::{self, KeyId};
 use super::error::StoreError;
@@ -31,6 +32,8 @@ pub(crate) struct NamespaceWriter {
     keys: TableRef,
     key_count: u32,
     pub(super) modex: Option<TableRef>,
+    /// What is told to connections, if there are any to be told.
+    pub(super) board: Option<Board>,
     /// Number of processes of the job, if the host said so or its maps tell.
     job_size: Option<u32>,
     /// Number of processes in the job record.
@@ -60,6 +63,7 @@ impl NamespaceWriter {
             keys,
             key_count: 0,
             modex: None,
+            board: None,
             job_size: None,
             rank_count: 0,
             arrivals: Arrivals::default(),
@@ -81,11 +85,6 @@ impl NamespaceWriter {
     /// Declares that nothing will be published any more.
     pub(crate) fn retire(&mut self) {
         self.segment.retire();
-    }
-
-    /// Moves the generation on and wakes everyone who waits for it.
-    pub(crate) fn wake(&mut self) -> u32 {
-        self.segment.bump_generation(true)
     }
 
     /// Sizes.
@@ -353,7 +352,7 @@ impl NamespaceWriter {
     }
 
     /// A table of zeros that readers may look at but nothing refers to yet.
-    fn new_table(&mut self, cell_count: u64) -> Result<TableRef, StoreError> {
+    pub(super) fn new_table(&mut self, cell_count: u64) -> Result<TableRef, StoreError> {
         self.check_room(cell_count.saturating_mul(8))?;
         let table = self.segment.alloc_table(cell_count)?;
         self.segment.publish();
@@ -391,7 +390,7 @@ impl NamespaceWriter {
         Ok(())
     }
 
-    fn set_root(&mut self, root: RootIndex, target: u64) -> Result<(), StoreError> {
+    pub(super) fn set_root(&mut self, root: RootIndex, target: u64) -> Result<(), StoreError> {
         match Offset::from_raw(target) {
             Some(target) => Ok(self.segment.set_root(root, target)?),
             None => Ok(()),

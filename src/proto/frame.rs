@@ -11,18 +11,67 @@ pub struct FrameHeader {
     pub tag: Tag,
     /// Size of the payload.
     pub size_bytes: u32,
+    /// Of our own clients: [`Asleep`] as a number, or 0. Of others: whatever lay in their memory.
+    pub padding: u32,
 }
+
+/// What a client of ours says in the padding of a request whose answer it awaits asleep, at the board of its namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asleep {
+    /// How much it has received over the connection by then, in bytes modulo 2^30: so the server knows whether it has read
+    /// all that was sent.
+    received: u32,
+    /// Whether the [patient](Tag::patient) request before it is its own: the answer to that one may come with this one.
+    pub has_forerunner: bool,
+}
+
+impl Asleep {
+    /// Of one who has received so many bytes.
+    #[must_use]
+    pub fn new(received_bytes: u64, has_forerunner: bool) -> Self {
+        let received = u32::try_from(received_bytes & u64::from(RECEIVED)).unwrap_or_default();
+        Self { received, has_forerunner }
+    }
+
+    /// Whether it has received all, if so much was sent.
+    #[must_use]
+    pub fn has_received(self, sent_bytes: u64) -> bool {
+        self == Self::new(sent_bytes, self.has_forerunner)
+    }
+
+    /// What the padding says; `None`: the sender reads its answer.
+    #[must_use]
+    pub const fn of_padding(padding: u32) -> Option<Self> {
+        if padding & ASLEEP == 0 {
+            return None;
+        }
+        Some(Self { received: padding & RECEIVED, has_forerunner: padding & FORERUNNER != 0 })
+    }
+
+    /// Writes it into the header of a message.
+    pub fn mark(self, message: &mut [u8]) {
+        let forerunner = if self.has_forerunner { FORERUNNER } else { 0 };
+        if let Some(padding) = message.get_mut(PADDING_AT..FrameHeader::SIZE_BYTES) {
+            padding.copy_from_slice(&(ASLEEP | forerunner | self.received).to_be_bytes());
+        }
+    }
+}
+
+const ASLEEP: u32 = 1 << 31;
+const FORERUNNER: u32 = 1 << 30;
+const RECEIVED: u32 = FORERUNNER - 1;
+const PADDING_AT: usize = FrameHeader::SIZE_BYTES - size_of::<u32>();
 
 impl FrameHeader {
     /// Size of a header.
     pub const SIZE_BYTES: usize = 16;
 
-    /// The header's bytes: three numbers in network order and four bytes of padding.
+    /// The header's bytes: four numbers in network order, of which the last is padding.
     #[must_use]
     pub fn encode(self) -> [u8; Self::SIZE_BYTES] {
-        let (index, tag, size) = (self.index.to_be_bytes(), self.tag.0.to_be_bytes(), self.size_bytes.to_be_bytes());
         let mut bytes = [0; Self::SIZE_BYTES];
-        for (place, byte) in bytes.iter_mut().zip(index.into_iter().chain(tag).chain(size)) {
+        let numbers = [self.index, self.tag.0, self.size_bytes, self.padding];
+        for (place, byte) in bytes.iter_mut().zip(numbers.into_iter().flat_map(u32::to_be_bytes)) {
             *place = byte;
         }
         bytes
@@ -31,11 +80,12 @@ impl FrameHeader {
     /// Reads a header. Every content is one; whether the size is acceptable is the receiver's matter.
     #[must_use]
     pub const fn decode(bytes: [u8; Self::SIZE_BYTES]) -> Self {
-        let [i0, i1, i2, i3, t0, t1, t2, t3, s0, s1, s2, s3, _, _, _, _] = bytes;
+        let [i0, i1, i2, i3, t0, t1, t2, t3, s0, s1, s2, s3, p0, p1, p2, p3] = bytes;
         Self {
             index: u32::from_be_bytes([i0, i1, i2, i3]),
             tag: Tag(u32::from_be_bytes([t0, t1, t2, t3])),
             size_bytes: u32::from_be_bytes([s0, s1, s2, s3]),
+            padding: u32::from_be_bytes([p0, p1, p2, p3]),
         }
     }
 }
@@ -60,7 +110,7 @@ pub fn encode(index: u32, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, FrameErro
     let too_large = |_| FrameError { declared, limit: usize::try_from(u32::MAX).unwrap_or(usize::MAX) };
     let size_bytes = u32::try_from(declared).map_err(too_large)?;
     let mut bytes = Vec::with_capacity(FrameHeader::SIZE_BYTES.saturating_add(declared));
-    bytes.extend_from_slice(&FrameHeader { index, tag, size_bytes }.encode());
+    bytes.extend_from_slice(&FrameHeader { index, tag, size_bytes, padding: 0 }.encode());
     bytes.extend_from_slice(payload);
     Ok(bytes)
 }
@@ -179,7 +229,7 @@ mod tests {
     #[test]
     fn an_oversized_declaration_is_refused_with_its_header() {
         let mut buffer = FrameBuffer::new(100);
-        let at_limit = FrameHeader { index: 0, tag: Tag(101), size_bytes: 100 };
+        let at_limit = FrameHeader { index: 0, tag: Tag(101), size_bytes: 100, padding: 0 };
         buffer.feed(&at_limit.encode());
         assert_eq!(buffer.next_frame(), Ok(None));
         let mut buffer = FrameBuffer::new(100);

@@ -43,6 +43,7 @@ pub mod request;
 mod security;
 #[cfg(test)]
 mod strategies;
+mod tag;
 #[cfg(test)]
 mod tests;
 mod tool;
@@ -53,5 +54,6 @@ mod version;
 pub use command::Command;
 pub use job_info::{JobInfoWriter, is_told};
 pub use message::*;
+pub use tag::Tag;
 pub use unpacked::unpacked_bytes;
 pub use version::{Dialect, Version};

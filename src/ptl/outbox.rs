@@ -114,8 +114,8 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Hands the kernel as much as it takes in one call; a full socket is [`Errno::AGAIN`].
-    pub(super) fn send_some(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
+    /// Hands the kernel as much as it takes in one call, and says how many bytes that is; a full socket is [`Errno::AGAIN`].
+    pub(super) fn send_some(&mut self, socket: &OwnedFd) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let count = self.gather(&mut slices);
         let slices = slices.get(..count).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Outbox {
             message.descriptor = None;
         }
         self.forget(sent);
-        Ok(())
+        Ok(sent)
     }
 
     /// Collects the front of the queue for one system call, with at most one descriptor. The kernel attaches that to the

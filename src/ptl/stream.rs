@@ -40,6 +40,8 @@ pub struct Stream {
     outbox: Outbox,
     descriptors: VecDeque<OwnedFd>,
     limits: StreamLimits,
+    sent_bytes: u64,
+    received_bytes: u64,
 }
 
 /// What [`Stream::receive`] brought.
@@ -261,7 +263,7 @@ impl Stream {
 
     fn of(socket: OwnedFd, carries_descriptors: bool, limits: StreamLimits) -> Self {
         let (socket, outbox, descriptors) = (Arc::new(socket), Outbox::default(), VecDeque::new());
-        Self { socket, carries_descriptors, outbox, descriptors, limits }
+        Self { socket, carries_descriptors, outbox, descriptors, limits, sent_bytes: 0, received_bytes: 0 }
     }
 
     /// Whether descriptors can travel here.
@@ -286,6 +288,9 @@ impl Stream {
         let room = self.limits.descriptors_max.saturating_sub(self.descriptors.len());
         // Those beyond the limit are closed here, by their drop.
         self.descriptors.extend(arrival.descriptors.into_iter().take(room));
+        if let Received::Bytes(count) = arrival.received {
+            self.received_bytes = self.received_bytes.wrapping_add(u64::try_from(count).unwrap_or_default());
+        }
         arrival.received
     }
 
@@ -326,7 +331,8 @@ impl Stream {
     pub fn flush(&mut self) -> Result<Flushed, StreamError> {
         while !self.outbox.is_empty() {
             match self.outbox.send_some(&self.socket) {
-                Ok(()) | Err(Errno::INTR) => {}
+                Ok(count) => self.sent_bytes = self.sent_bytes.wrapping_add(u64::try_from(count).unwrap_or_default()),
+                Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Flushed::Blocked),
                 Err(source) => return Err(StreamError { doing: "sending", source }),
             }
@@ -351,6 +357,18 @@ impl Stream {
     pub(crate) fn shutdown_receiving(&self) {
         // Fails only if the peer has ended it already.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
+    }
+
+    /// Bytes sent so far. Once the peer has received as many, it has received all.
+    #[must_use]
+    pub const fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    /// Bytes received so far.
+    #[must_use]
+    pub const fn received_bytes(&self) -> u64 {
+        self.received_bytes
     }
 
     /// Bytes that wait to be sent.

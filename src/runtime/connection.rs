@@ -2,6 +2,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::replies::Replies;
 use super::burdens::Account;
 use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Introduced, Origin, Rejected, Unproven};
 use super::held::Part;
@@ -35,10 +36,7 @@ pub(super) struct Connection {
     is_write_watched: bool,
     /// Messages of others that it did not get because it did not read those before.
     missed_count: u64,
-    /// Bytes of answers that wait for the next one. More is queued: nothing waits any more.
-    patient_bytes: usize,
-    /// The last of these answers: only one to a later request is worth waiting for.
-    last_patient: Tag,
+    replies: Replies,
 }
 
 enum Stage {
@@ -66,6 +64,8 @@ struct Known {
     open: OpenRequests,
     /// On whose account it holds what it holds.
     account: Account,
+    /// The number it was admitted with.
+    index: Option<u32>,
 }
 
 /// Why a connection was dropped.
@@ -150,8 +150,7 @@ impl Connection {
             owed_until: None,
             is_write_watched: false,
             missed_count: 0,
-            patient_bytes: 0,
-            last_patient: Tag(0),
+            replies: Replies::default(),
         }
     }
 
@@ -274,8 +273,15 @@ impl Connection {
         self.init_age = init_age;
         let (expects, account) = (introduction.expects(), introduction.account());
         deliver(introduction.into_input(id));
-        self.stage =
-            Stage::Known(Known { lines, expects, wants_refusal, inbox, open: OpenRequests::default(), account });
+        self.stage = Stage::Known(Known {
+            lines,
+            expects,
+            wants_refusal,
+            inbox,
+            open: OpenRequests::default(),
+            account,
+            index: None,
+        });
     }
 
     /// Tells a peer that reads it why it is dropped: a status fits what the kernel keeps for a new connection.
@@ -295,9 +301,18 @@ impl Connection {
             if tag == Tag::HEARTBEAT {
                 continue;
             }
+            if tag == Tag::AWAKE && self.replies.is_seated() {
+                if let Some(woken) = Tag::from_bytes(frame.payload) {
+                    for (tag, command) in self.replies.wake(woken) {
+                        self.stream.queue(lines.write_reply(tag, &Reply::Status(Status::SUCCESS), command)?, None)?;
+                    }
+                }
+                continue;
+            }
             match lines.read_request(&frame) {
                 Ok(request) => {
                     open.open(tag, request.command(), frame.payload.len())?;
+                    self.replies.note(tag, request.command(), frame.header.padding);
                     deliver(Input::Request(id, tag, request));
                 }
                 Err(error) => {
@@ -315,7 +330,8 @@ impl Connection {
 
     /// Tells the peer that it may ask, and who it is where it was given a name.
     pub(super) fn admit(&mut self, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Result<(), Dropped> {
-        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        let Stage::Known(known) = &mut self.stage else { return Ok(()) };
+        known.index = Some(index);
         let expects = known.expects;
         Ok(self.stream.queue(greeting::admission(expects, index, proc, server), None)?)
     }
@@ -347,48 +363,11 @@ impl Connection {
         }
     }
 
-    pub(super) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<(), Dropped> {
-        let Stage::Known(known) = &mut self.stage else { return Ok(()) };
-        let Some(command) = known.open.close(tag) else { return Ok(()) };
-        let before_bytes = self.stream.queued_bytes();
-        self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?;
-        // Peers of other libraries may have any number for a tag.
-        if tag.is_patient() && self.stream.carries_descriptors() && before_bytes == self.patient_bytes {
-            self.patient_bytes = self.stream.queued_bytes();
-            self.last_patient = tag;
-        }
-        Ok(())
-    }
-
-    /// Whether all that is queued waits for an answer that is due.
-    fn is_patient(&self) -> bool {
-        self.patient_bytes > 0
-            && self.patient_bytes == self.stream.queued_bytes()
-            && matches!(&self.stage, Stage::Known(known) if known.open.is_any_open_after(self.last_patient))
-    }
-
     /// How the peer is spoken to, once it has introduced itself, and the largest payload that it takes.
     pub(super) fn reading(&self) -> Option<(Dialect, usize)> {
         match &self.stage {
             Stage::Known(known) => Some(known.lines.reading()),
             _ => None,
-        }
-    }
-
-    /// As [`Connection::reply`], with a payload in parts that others get, too.
-    pub(super) fn reply_shared(&mut self, tag: Tag, payload: &[Arc<[u8]>]) -> Result<(), Dropped> {
-        let Stage::Known(known) = &mut self.stage else { return Ok(()) };
-        let Some(command) = known.open.close(tag) else { return Ok(()) };
-        let size_bytes = payload.iter().fold(0, |bytes: usize, part| bytes.saturating_add(part.len()));
-        match known.lines.write_header(tag, size_bytes) {
-            Ok(header) => Ok(self.stream.queue_shared(header, payload)?),
-            // Our own clients read a status in its place, and go on without.
-            Err(error) if command == Command::StoreFallback => {
-                tracing::warn!(%error, "job information too large for a client");
-                let refusal = Reply::Status(Status::ERR_OUT_OF_RESOURCE);
-                Ok(self.stream.queue(known.lines.write_reply(tag, &refusal, command)?, None)?)
-            }
-            Err(error) => Err(Dropped::ReplyTooLarge(error)),
         }
     }
 
@@ -464,7 +443,7 @@ impl Connection {
         if self.is_patient() {
             return Ok(false);
         }
-        self.patient_bytes = 0;
+        self.lose_patience();
         let flushed = self.stream.flush()?;
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
     }
@@ -493,5 +472,6 @@ impl Connection {
     }
 }
 
+mod replies;
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,11 @@ use super::connection_limits::ConnectionLimits;
 use super::held::{Held, Part};
 use super::job_info::JobInfoAnswers;
 use super::listeners::Listeners;
+use super::newcomers::{Greeting, Refusals};
 use super::poller::{Poller, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::prover::{ProofError, Proofs};
-use crate::gds::{NamespaceReader, Store};
+use crate::gds::{NamespaceReader, Store, Told};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
@@ -38,6 +39,10 @@ pub(super) struct Connections {
     /// Connections to be ended in this turn.
     ended: Vec<(PeerId, Connection)>,
     process_ends: ProcessEnds,
+    /// What sleepers are to be told in this turn.
+    told: BTreeMap<Namespace, Vec<Told>>,
+    /// Seats that nobody needs any more.
+    left: Vec<(Namespace, u32)>,
     inputs: VecDeque<Input>,
     job_info: JobInfoAnswers,
     buffer: Box<[u8]>,
@@ -60,6 +65,8 @@ impl Connections {
             dirty: BTreeSet::new(),
             ended: Vec::new(),
             process_ends: ProcessEnds::default(),
+            told: BTreeMap::new(),
+            left: Vec::new(),
             inputs: VecDeque::new(),
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
@@ -239,7 +246,39 @@ impl Connections {
     }
 
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
-        self.write(id, |connection| connection.reply(tag, reply));
+        let mut verdict = None;
+        self.write(id, |connection| connection.reply(tag, reply).map(|told| verdict = told));
+        let seat = self.connections.get(&id).and_then(Connection::seat);
+        if let (Some(verdict), Some((namespace, number))) = (verdict, seat) {
+            let told = Told { connection: *number, request: tag.0, verdict };
+            match self.told.get_mut(namespace) {
+                Some(all_told) => all_told.push(told),
+                None => drop(self.told.insert(namespace.clone(), vec![told])),
+            }
+        }
+    }
+
+    /// What is to be told to those who sleep at the boards of their namespaces.
+    pub(super) fn take_told(&mut self) -> BTreeMap<Namespace, Vec<Told>> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Under which number a peer may have a seat at this board.
+    pub(super) fn candidate(&self, id: PeerId, namespace: &Namespace) -> Option<u32> {
+        let (own, number) = self.connections.get(&id)?.candidacy()?;
+        (own == namespace).then_some(number)
+    }
+
+    /// A peer has its seat.
+    pub(super) fn be_seated(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.be_seated();
+        }
+    }
+
+    /// Who has left a seat.
+    pub(super) fn take_left(&mut self) -> Vec<(Namespace, u32)> {
+        std::mem::take(&mut self.left)
     }
 
     /// Answers a request for job information.
@@ -310,7 +349,7 @@ impl Connections {
         }
     }
 
-    /// Writes to every connection that was given something, once, and ends those that are finished.
+    /// Writes to every connection that was given something, once.
     pub(super) fn flush(&mut self, poller: &Poller) {
         for id in std::mem::take(&mut self.dirty) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
@@ -325,6 +364,10 @@ impl Connections {
             }
             self.weigh(id);
         }
+    }
+
+    /// Ends connections that are finished. What their peers were told before that they must be able to find.
+    pub(super) fn end(&mut self, poller: &Poller) {
         for (id, connection) in self.ended.drain(..) {
             self.process_ends.forget(id, poller);
             connection.end(poller);
@@ -379,6 +422,7 @@ impl Connections {
     fn remove(&mut self, id: PeerId) {
         if let Some(mut connection) = self.connections.remove(&id) {
             connection.discard();
+            self.left.extend(connection.leave_seat());
             self.ended.push((id, connection));
         }
         self.held.set(id, Part::default());
@@ -396,62 +440,6 @@ impl Connections {
     }
 }
 
-/// Who has connected and not yet said who it is, by user.
-#[derive(Debug, Default)]
-struct Greeting {
-    of_users: BTreeMap<u32, BTreeSet<PeerId>>,
-    users: BTreeMap<PeerId, u32>,
-}
-
-impl Greeting {
-    fn insert(&mut self, id: PeerId, uid: u32) {
-        self.users.insert(id, uid);
-        self.of_users.entry(uid).or_default().insert(id);
-    }
-
-    /// Returns whether it was there.
-    fn remove(&mut self, id: PeerId) -> bool {
-        let Some(uid) = self.users.remove(&id) else { return false };
-        if let Some(of_user) = self.of_users.get_mut(&uid) {
-            of_user.remove(&id);
-            if of_user.is_empty() {
-                self.of_users.remove(&uid);
-            }
-        }
-        true
-    }
-
-    fn len(&self) -> usize {
-        self.users.len()
-    }
-
-    fn oldest_of_the_largest(&self) -> Option<PeerId> {
-        self.of_users.values().max_by_key(|of_user| of_user.len())?.first().copied()
-    }
-}
-
-/// Connections refused because nobody knows whose they are. Everybody can make some; not each is worth a line.
-#[derive(Debug, Default)]
-struct Refusals {
-    count: u64,
-    /// No report before this.
-    quiet_until: Option<Time>,
-}
-
-impl Refusals {
-    /// Counts one. How many there were since the last report, if it is time for another.
-    fn report(&mut self, now: Time) -> Option<u64> {
-        self.count = self.count.saturating_add(1);
-        if self.quiet_until.is_some_and(|end| now < end) {
-            return None;
-        }
-        self.quiet_until = Some(now + REFUSALS_PAUSE);
-        Some(std::mem::take(&mut self.count))
-    }
-}
-
-/// How long refused connections are only counted after one was reported.
-const REFUSALS_PAUSE: Duration = Duration::from_secs(10);
 /// Numbers below are the poller's own tokens.
 const FIRST_PEER: u64 = 3;
 /// What part of all that may be held is kept of job information, for those who speak as others did.
@@ -461,33 +449,3 @@ const BUFFER_SIZE_BYTES: usize = 64 << 10;
 const ACCEPTS_PER_TURN: usize = 64;
 /// How long no connection is taken after one could not be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refused_connections_do_not_fill_the_log() {
-        let mut refusals = Refusals::default();
-        let start = Time::from_nanos(7);
-        assert_eq!(refusals.report(start), Some(1));
-        assert!((0..1000).all(|_| refusals.report(start).is_none()));
-        assert_eq!(refusals.report(start + REFUSALS_PAUSE), Some(1001));
-    }
-
-    /// Over TCP everybody can connect; one who does so and stays silent would have pushed out those who are on their way.
-    #[test]
-    fn who_crowds_the_door_makes_room_himself() {
-        let mut greeting = Greeting::default();
-        greeting.insert(PeerId(1), 1000);
-        (2..6).for_each(|id| greeting.insert(PeerId(id), 66));
-        greeting.insert(PeerId(6), 1000);
-        assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (6, Some(PeerId(2))));
-        assert!(greeting.remove(PeerId(2)) && !greeting.remove(PeerId(2)));
-        assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(3)));
-        assert!((3..6).all(|id| greeting.remove(PeerId(id))));
-        assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(1)));
-        assert!(greeting.remove(PeerId(1)) && greeting.remove(PeerId(6)));
-        assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (0, None));
-    }
-}

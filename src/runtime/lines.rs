@@ -44,8 +44,18 @@ impl Lines {
         Self { dialect, limits, message_bytes_max, index, is_ours: true }
     }
 
+    /// Whether the peer is one of our own.
+    pub(super) const fn is_ours(&self) -> bool {
+        self.is_ours
+    }
+
     pub(super) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, WriteError> {
         self.framed(tag, &request::encode(request, self.dialect)?)
+    }
+
+    /// Tells a server that its client reads an answer that it awaited asleep.
+    pub(super) fn write_awake(&self, request: Tag) -> Result<Vec<u8>, WriteError> {
+        self.framed(Tag::AWAKE, &request.to_bytes())
     }
 
     pub(super) fn read_request(&self, frame: &Frame<'_>) -> Result<Request, RequestError> {
@@ -75,7 +85,7 @@ impl Lines {
         let limit = self.message_bytes_max;
         let size_bytes = u32::try_from(declared).ok().filter(|_| declared <= limit);
         let size_bytes = size_bytes.ok_or(FrameError { declared, limit })?;
-        Ok(FrameHeader { index: self.index, tag, size_bytes }.encode().to_vec())
+        Ok(FrameHeader { index: self.index, tag, size_bytes, padding: 0 }.encode().to_vec())
     }
 
     /// Every message goes through here, or its header through [`Lines::write_header`].

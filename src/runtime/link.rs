@@ -15,9 +15,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::clock::{Clock, wait_ms};
 use super::events::Job;
-use super::link_state::{Beside, LinkState};
+use super::link_state::{Beside, LinkState, Sleep};
 use super::watchers::Watchers;
 use crate::client::{Call, CallError, CallId, Outcome};
+use crate::gds::{NamespaceReader, Seat, Verdict};
 use crate::ptl::Arrival;
 use crate::shmem::ForkMark;
 use crate::types::Time;
@@ -41,6 +42,8 @@ pub(super) struct Link {
     clock: Clock,
     /// Where leader and progress thread wait; made with the thread. Without it the leader waits by itself.
     watchers: OnceLock<Watchers>,
+    /// How long a fence is slept through.
+    sleep_time_max: Duration,
 }
 
 /// Results on their way to those who asked.
@@ -60,7 +63,8 @@ impl Link {
     pub(super) fn new(state: LinkState, clock: Clock) -> Self {
         let (socket, fork_mark) = (state.socket(), state.fork_mark());
         let (turn, work) = (Condvar::new(), Condvar::new());
-        Self { state: Mutex::new(state), turn, work, socket, fork_mark, clock, watchers: OnceLock::new() }
+        let (state, watchers) = (Mutex::new(state), OnceLock::new());
+        Self { state, turn, work, socket, fork_mark, clock, watchers, sleep_time_max: SLEEP_TIME_MAX }
     }
 
     /// Whether this process has the conversation. If not, it is a fork of the one that does. Takes no lock: a fork may find
@@ -106,6 +110,57 @@ impl Link {
         let first = state.prepare(now, first);
         let second = state.begin(now, second);
         (self.wait_locked(&mut state, first), self.wait_locked(&mut state, second))
+    }
+
+    /// Makes a call for a fence, and one for a commit before it if there is one; waits for the results. Sleeps at the board of the
+    /// namespace, if there is a seat: the server wakes all who sleep there at once, without a message to each.
+    pub(super) fn fence(
+        &self,
+        commit: Option<Call>,
+        fence: Call,
+        segment: Option<&NamespaceReader>,
+    ) -> (Option<CallResult>, CallResult) {
+        let mut state = self.state.lock();
+        let now = self.clock.now();
+        let Some(seat) = segment.and_then(|segment| segment.seat(state.index)) else {
+            let (commit, fence) = (commit.map(|commit| state.prepare(now, commit)), state.begin(now, fence));
+            return self.wait_for_both(&mut state, commit, fence);
+        };
+        let (commit, fence, sleep) = state.begin_asleep(now, commit, fence);
+        let Some(sleep) = sleep else { return self.wait_for_both(&mut state, commit, fence) };
+        self.sleep(&mut state, sleep, seat);
+        let results = self.wait_for_both(&mut state, commit, fence);
+        // It may have been told just before it ended.
+        let is_told = || seat.look(sleep.tag.0) == Some(Verdict::Succeeded) && self.is_of_this_process();
+        if results.1.is_err() && is_told() {
+            let committed = if sleep.stands_for_commit() { Some(Ok(Outcome::Complete)) } else { results.0 };
+            return (committed, Ok(Outcome::Complete));
+        }
+        results
+    }
+
+    /// Sleeps until the fence is over, or for so long that it may be the server that is: that is seen in the read alone.
+    fn sleep(&self, state: &mut MutexGuard<'_, LinkState>, sleep: Sleep, seat: Seat<'_>) {
+        self.advance(state);
+        let end = self.clock.now() + self.sleep_time_max;
+        // A signal's handler may have forked.
+        let left = || self.clock.until(Some(end)).filter(|_| self.is_of_this_process()).unwrap_or_default();
+        let is_sent = !state.has_queued() && !state.is_lost();
+        let verdict = if is_sent { MutexGuard::unlocked(state, || seat.sleep(sleep.tag.0, left)) } else { None };
+        match verdict {
+            Some(Verdict::Succeeded) => state.be_told(self.clock.now(), sleep),
+            Some(Verdict::InMessage) => state.read_on(),
+            None => state.wake(self.clock.now(), sleep),
+        }
+    }
+
+    fn wait_for_both(
+        &self,
+        state: &mut MutexGuard<'_, LinkState>,
+        first: Option<CallId>,
+        second: CallId,
+    ) -> (Option<CallResult>, CallResult) {
+        (first.map(|first| self.wait_locked(state, first)), self.wait_locked(state, second))
     }
 
     /// Makes a call whose result is picked up later, with [`Link::wait`] or [`Link::try_take`].
@@ -371,6 +426,9 @@ impl Link {
 /// How long a thread that waits for room knows nothing of what the leader has read.
 const LOOK_AGAIN_TIME: Duration = Duration::from_millis(20);
 
+/// How long a fence is slept through: so late a server's end may be seen.
+const SLEEP_TIME_MAX: Duration = Duration::from_millis(10);
+
 /// What a thread that has something to send waits for besides.
 const fn room(has_queued: bool) -> PollFlags {
     if has_queued { PollFlags::POLLOUT } else { PollFlags::empty() }
@@ -399,3 +457,6 @@ impl Results {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,4 @@
+mod asleep;
 mod intake;
 
 use std::collections::BTreeMap;
@@ -5,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
+pub(super) use self::asleep::Sleep;
+use self::asleep::Sleeping;
 use self::intake::BUFFER_SIZE_FIRST_BYTES;
 use super::events::EventHub;
 use super::forwarding::Pulls;
@@ -61,6 +64,9 @@ pub(super) struct LinkState {
     is_leaving: bool,
     /// Whether the answers to what is sent now may wait for the next one.
     is_patient: bool,
+    sleeping: Sleeping,
+    /// The number that the server gave to the connection.
+    pub(super) index: u32,
     /// A fork copies all of this, but not the conversation: what the copy read or wrote its parent would miss.
     fork_mark: Arc<ForkMark>,
 }
@@ -107,6 +113,8 @@ impl LinkState {
             events: None,
             is_leaving: false,
             is_patient: false,
+            sleeping: Sleeping::default(),
+            index,
             fork_mark: Arc::new(ForkMark::new()),
         }
     }
@@ -274,7 +282,7 @@ impl LinkState {
         }
         self.manners.complete(&mut request);
         let sent_as = if self.is_patient { tag.patient() } else { tag };
-        let bytes = match self.lines.write_request(sent_as, &request) {
+        let mut bytes = match self.lines.write_request(sent_as, &request) {
             Ok(bytes) => bytes,
             Err(WriteError::Frame(FrameError { declared: size_bytes, limit })) => {
                 return self.core.handle(now, Input::NotSent(tag, Unsendable::TooLarge { size_bytes, limit }));
@@ -284,7 +292,14 @@ impl LinkState {
                 return self.core.handle(now, Input::NotSent(tag, Unsendable::NoForm));
             }
         };
-        if self.stream.queue(bytes, None).is_err() {
+        if let Some(sleep) = self.sleeping.falls_asleep(tag, &request, self.is_patient) {
+            self.mark_asleep(sleep, &mut bytes);
+        }
+        self.queue(now, bytes);
+    }
+
+    fn queue(&mut self, now: Time, message: Vec<u8>) {
+        if self.stream.queue(message, None).is_err() {
             // The server must not wait for a request that this process believes to have sent.
             self.lose(now, LossReason::Broken);
         }

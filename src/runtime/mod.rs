@@ -55,6 +55,7 @@ mod link_state;
 mod listeners;
 mod local;
 mod manners;
+mod newcomers;
 mod pending;
 mod plain;
 mod poller;

@@ -24,7 +24,7 @@ use crate::events::Event;
 use crate::gds::Store;
 use crate::proto::{Command as Asked, Reply, Request, Tag};
 use crate::server::{CallId, Cleanup, HostReply, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
-use crate::types::{Status, Time};
+use crate::types::{Namespace, Status, Time};
 
 /// Everything the thread owns. Ends when told to, or when the operating system no longer lets it wait.
 pub(super) struct ServerLoop {
@@ -94,6 +94,8 @@ impl ServerLoop {
             let now = self.clock.now();
             match command {
                 Command::Call(call, completion) => {
+                    // It may be the end of a namespace, and of its board.
+                    self.tell_sleepers();
                     let id = self.calls.insert(completion);
                     self.handle(now, Input::Host(id, call), None);
                 }
@@ -193,12 +195,40 @@ impl ServerLoop {
     fn execute(&mut self) {
         loop {
             let now = self.clock.now();
+            // Messages first: who is told to look for one finds it.
             self.connections.flush(&self.poller);
+            self.tell_sleepers();
+            self.connections.end(&self.poller);
             if !self.connections.has_input() {
                 return;
             }
             self.feed(now);
         }
+    }
+
+    /// Tells those who sleep what has become of what they asked for.
+    fn tell_sleepers(&mut self) {
+        for (namespace, all_told) in self.connections.take_told() {
+            if let Err(error) = self.core.tell_sleepers(&namespace, &all_told) {
+                // They will wake, and ask.
+                tracing::debug!(%namespace, %error, "processes that sleep can't be told");
+            }
+        }
+        for (namespace, number) in self.connections.take_left() {
+            self.core.leave_seat(&namespace, number);
+        }
+    }
+
+    /// Hands over a segment; its own processes get a seat at its board.
+    fn send_segment(&mut self, peer: PeerId, namespace: &Namespace) {
+        if let Some(number) = self.connections.candidate(peer, namespace) {
+            match self.core.take_seat(namespace, number) {
+                Ok(true) => self.connections.be_seated(peer),
+                Ok(false) => {}
+                Err(error) => tracing::debug!(%namespace, %error, "no board; processes are told by messages alone"),
+            }
+        }
+        self.connections.send_segment(peer, namespace, self.core.store());
     }
 
     fn execute_one(&mut self, output: Output, origin: Option<&Origin>) {
@@ -223,7 +253,7 @@ impl ServerLoop {
             Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
             Output::WantTopology => self.give_topology(),
             Output::Described(namespace) => self.connections.forget_job_info(&namespace),
-            Output::SendSegment(peer, namespace) => self.connections.send_segment(peer, &namespace, self.core.store()),
+            Output::SendSegment(peer, namespace) => self.send_segment(peer, &namespace),
             Output::WithdrawSegment(peer, namespace) => self.connections.withdraw_segment(peer, namespace),
             Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
             Output::Close(peer, reason) => {
@@ -235,7 +265,7 @@ impl ServerLoop {
             Output::Raise(event) => self.raise(event, origin),
             Output::Complete(id, result) => self.complete(id, result),
             Output::Cleanup(cleanup) => self.clean_up(cleanup),
-            // Readers are told by messages; none sleeps on a segment.
+            // Nobody sleeps until something is published.
             Output::Wake(_) => {}
         }
     }

@@ -18,6 +18,7 @@ use super::readers::{ForeignSources, Source};
 use super::session_events;
 use super::session_topology::KnownTopology;
 use crate::client::{Call, CallError, FenceDirectives, Staged, Staging, StagingError, StagingLimits};
+use crate::gds::NamespaceReader;
 use crate::proto::{Abort, Commit};
 use crate::types::{IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
@@ -209,7 +210,8 @@ impl Session {
         if self.is_everyone(&procs) {
             return Ok(());
         }
-        self.link.call(Call::Fence { procs: self.groups.spell_out(procs), directives }).map(drop)
+        let fence = Call::Fence { procs: self.groups.spell_out(procs), directives };
+        self.link.fence(None, fence, self.servers_segment()).1.map(drop)
     }
 
     /// [`Session::commit`] and then [`Session::fence`], with one wait instead of two where the server is ours. When the commit
@@ -226,8 +228,8 @@ impl Session {
         }
         let Some(staged) = self.take_staged() else { return self.fence(procs, directives) };
         let fence = Call::Fence { procs: self.groups.spell_out(procs), directives };
-        let (committed, fenced) = self.link.call_both(Call::Commit(staged.commit), fence);
-        if let Err(error) = committed {
+        let (committed, fenced) = self.link.fence(Some(Call::Commit(staged.commit)), fence, self.servers_segment());
+        if let Some(Err(error)) = committed {
             self.staging.lock().put_back(staged.mark);
             return Err(error);
         }
@@ -303,6 +305,11 @@ impl Session {
 
     pub(super) fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// The segment of the own namespace, if it is the server's.
+    fn servers_segment(&self) -> Option<&NamespaceReader> {
+        self.own.as_ref().filter(|own| own.is_servers).map(|own| &own.reader)
     }
 
     pub(super) fn own_source(&self) -> Option<&Source> {

@@ -37,6 +37,7 @@
 //! ```
 
 mod ahead;
+mod board;
 mod catch_up;
 mod cleanup;
 mod collective;

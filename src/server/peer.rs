@@ -45,7 +45,7 @@ impl Peers {
         );
     }
 
-    /// The slot number for the next admitted connection: peers repeat it in every header, we never read it back.
+    /// The slot number for the next admitted tool: peers repeat it in every header, we never read it back.
     pub(super) fn next_index(&mut self) -> u32 {
         self.last_index = self.last_index.wrapping_add(1);
         self.last_index

@@ -54,6 +54,8 @@ pub(super) struct Job {
     pub(super) local_count: Option<u32>,
     pub(super) job_size: Option<u32>,
     pub(super) clients: BTreeMap<u32, Client>,
+    /// The number of the last connection of its processes that was admitted.
+    last_number: u32,
     /// For each rank elsewhere the newest of its commits that is stored here, where its server said so.
     pub(super) stored: Commits,
 }
@@ -194,6 +196,24 @@ pub(super) enum Remote {
 }
 
 impl Job {
+    /// The number of the next admitted connection: from 1, in order. Zero, which no connection has for itself, once all are
+    /// used up.
+    pub(super) const fn next_connection(&mut self) -> u32 {
+        match self.last_number.checked_add(1) {
+            Some(next) => {
+                self.last_number = next;
+                next
+            }
+            None => 0,
+        }
+    }
+
+    /// How many of its processes are here, as far as is known.
+    pub(super) fn local_count(&self) -> u32 {
+        let known = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
+        self.local_count.map_or(known, |announced| announced.max(known))
+    }
+
     /// Whether it is known which processes are local: the job is registered, and all announced clients are.
     pub(super) fn is_defined(&self) -> bool {
         let announced = usize::try_from(self.local_count.unwrap_or(0)).unwrap_or(usize::MAX);

@@ -86,12 +86,12 @@ impl<S: Publish> Server<S> {
         }
         peer.stage = Stage::Admitted;
         let store = peer.store;
+        let number = self.registry.job_mut(&proc.namespace).map_or(0, |job| job.next_connection());
         if let Some(client) = self.registry.client_mut(&proc) {
             client.connections.insert(id);
             client.presence = Presence::Connected;
         }
-        let index = self.peers.next_index();
-        self.outputs.push(Output::Admit(id, index));
+        self.outputs.push(Output::Admit(id, number));
         if store == StoreOffer::Segment {
             // Whoever has its own has the others, too.
             self.hand_over_reach(id, &proc);

@@ -2,8 +2,10 @@
 //!
 //! The word is shared between processes, so the futex is not a private one. Waiting works on a read-only mapping.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
 
@@ -13,8 +15,16 @@ use super::sync::memory::AtomicU32;
 pub(super) fn wake_all(word: &AtomicU32) {
     // The kernel takes the count as a signed number. The result is of no use: a wake-up can only fail for a bad
     // address, and a reference is none.
-    let _ = futex::wake(word, Flags::empty(), i32::MAX.unsigned_abs());
+    let _ = futex::wake(word, Flags::empty(), COUNT_MAX);
 }
+
+/// Wakes those who wait on `word` for one of these classes, and those who wait for all.
+pub(super) fn wake_classes(word: &AtomicU32, classes: NonZeroU32) {
+    // As above.
+    let _ = futex::wake_bitset(word, Flags::empty(), COUNT_MAX, classes);
+}
+
+const COUNT_MAX: u32 = i32::MAX.unsigned_abs();
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +37,29 @@ pub(super) enum Wake {
 
 /// Sleeps while `word` is `seen`, for at most `timeout`.
 pub(super) fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>) -> Wake {
-    let timeout = timeout.map(|duration| Timespec {
+    outcome(futex::wait(word, Flags::empty(), seen, timeout.map(timespec).as_ref()))
+}
+
+/// As [`wait`], undisturbed by wake-ups of other classes; at most `timeout`.
+pub(super) fn wait_for_classes(word: &AtomicU32, seen: u32, classes: NonZeroU32, timeout: Duration) -> Wake {
+    // This call of the kernel counts from the boot, not from now. (The clock is the C library's: rustix looks for it in memory that
+    // valgrind hides.)
+    let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else { return Wake::TimedOut };
+    let end = Duration::from(now).saturating_add(timeout);
+    outcome(futex::wait_bitset(word, Flags::empty(), seen, Some(&timespec(end)), classes))
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(duration.subsec_nanos()),
-    });
-    match futex::wait(word, Flags::empty(), seen, timeout.as_ref()) {
-        Err(Errno::TIMEDOUT) => Wake::TimedOut,
-        _ => Wake::LookAgain,
+    }
+}
+
+fn outcome(result: rustix::io::Result<()>) -> Wake {
+    match result {
+        Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Wake::LookAgain,
+        // Or the kernel does not let this process sleep, and would not the next time.
+        Err(_) => Wake::TimedOut,
     }
 }

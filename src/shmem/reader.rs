@@ -1,5 +1,6 @@
 //! A reader of a segment: lock-free, without system calls once mapped, and believing nothing it reads.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use zerocopy::{CastError, FromBytes, Immutable, KnownLayout};
@@ -217,8 +218,18 @@ impl SegmentReader {
     /// [`bump_generation`]: super::SegmentWriter::bump_generation
     #[must_use]
     pub fn wait_for_generation(&self, seen: u32, timeout: Option<Duration>) -> GenerationWait {
+        self.after(futex::wait(self.header().generation(), seen, timeout), seen)
+    }
+
+    /// As [`SegmentReader::wait_for_generation`], for one who is to be woken with these classes only: see
+    /// [`SegmentWriter::wake_classes`](super::SegmentWriter::wake_classes).
+    #[must_use]
+    pub fn wait_in_classes(&self, seen: u32, classes: NonZeroU32, timeout: Duration) -> GenerationWait {
+        self.after(futex::wait_for_classes(self.header().generation(), seen, classes, timeout), seen)
+    }
+
+    fn after(&self, woken: futex::Wake, seen: u32) -> GenerationWait {
         let word = self.header().generation();
-        let woken = futex::wait(word, seen, timeout);
         match (publication::generation(word), woken) {
             (now, _) if now != seen => GenerationWait::Changed(now),
             (_, futex::Wake::TimedOut) => GenerationWait::TimedOut,
@@ -329,7 +340,7 @@ pub enum GenerationWait {
     Changed(u32),
     /// Nothing is known to have changed; the wait was cut short.
     Unchanged,
-    /// The time is over and nothing has changed.
+    /// The time is over, or the kernel does not let this process sleep, and nothing has changed.
     TimedOut,
 }
 

@@ -1,5 +1,7 @@
 //! The one writer of a segment: an append-only arena.
 
+use std::num::NonZeroU32;
+
 use super::backing::{Backing, PAGE_BYTES, ReaderHandle, create, next_reservation};
 use super::cells::{Cells, Extent};
 use super::error::{Corrupt, CreateError, GrowError, HandleError, WriteError};
@@ -172,6 +174,14 @@ impl SegmentWriter {
         if wake {
             futex::wake_all(self.header().generation());
         }
+        self.generation
+    }
+
+    /// Moves the generation on, and wakes those of these classes who wait for it, of which there are as many as bits: where
+    /// few of many sleepers are meant, most of the others sleep on. Who waits for any change is woken, too.
+    pub fn wake_classes(&mut self, classes: NonZeroU32) -> u32 {
+        self.bump_generation(false);
+        futex::wake_classes(self.header().generation(), classes);
         self.generation
     }
 

@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn sections_and_padding_add_up_to_what_is_published() {
         let statistics = Statistics {
-            sections: [1, 2, 3, 4, 5, 6],
+            sections: [1, 2, 3, 4, 5, 6, 7],
             header_bytes: 4096,
             published_bytes: 5000,
             ..Statistics::default()

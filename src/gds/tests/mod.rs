@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod behaviour;
+mod board;
 mod columns;
 mod damage;
 mod described;
@@ -11,7 +12,7 @@ mod scale;
 
 use super::job_record::{Column, ColumnValues, JobRecord, Texts};
 use super::walk::StoredColumn;
-use super::{Audience, KeyRef, Lookup, NamespaceReader, Posted, ReadError, RealmRequest, Store, StoreOptions};
+use super::{Audience, KeyRef, Lookup, NamespaceReader, Posted, ReadError, RealmRequest, Section, Store, StoreOptions};
 use crate::shmem::BackingKind;
 use crate::types::{Key, Namespace, Rank, Scope, Value};
 

@@ -3,10 +3,17 @@ use std::os::unix::net::UnixStream;
 use super::super::lines::message_buffer;
 use super::*;
 use crate::bfrops::DecodeLimits;
+use crate::gds::Verdict;
+use crate::proto::frame::{self, Asleep};
 use crate::ptl::StreamLimits;
+use crate::types::Namespace;
 
 const COMMIT: Tag = Tag(101).patient();
 const FENCE: Tag = Tag(102);
+
+fn job() -> Namespace {
+    Namespace::new("job").unwrap()
+}
 
 /// A client that was admitted, and its end of the connection.
 fn admitted() -> (Connection, Stream) {
@@ -19,7 +26,8 @@ fn admitted() -> (Connection, Stream) {
         wants_refusal: false,
         inbox: message_buffer(),
         open: OpenRequests::default(),
-        account: Account::Tools(0),
+        account: Account::Process(ProcId::new(job(), 0)),
+        index: Some(7),
     };
     (Connection { stage: Stage::Known(known), ..Connection::new(ours, credentials, false) }, theirs)
 }
@@ -88,4 +96,140 @@ fn an_answer_does_not_wait_for_one_to_an_earlier_request() {
     connection.reply(COMMIT, &Reply::Status(Status::SUCCESS)).unwrap();
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT]);
+}
+
+/// A client that has a seat, and has asked for a fence that it awaits asleep, with a commit before it or not.
+fn sleeping(has_commit: bool) -> (Connection, Stream) {
+    let (mut connection, client) = admitted();
+    connection.be_seated();
+    if has_commit {
+        open(&mut connection, COMMIT, Command::Commit);
+    }
+    fall_asleep(&mut connection, 0, has_commit);
+    (connection, client)
+}
+
+fn fall_asleep(connection: &mut Connection, received_bytes: u64, has_forerunner: bool) {
+    open(connection, FENCE, Command::Fence);
+    let mut message = frame::encode(0, FENCE, &[]).unwrap();
+    Asleep::new(received_bytes, has_forerunner).mark(&mut message);
+    let mut inbox = message_buffer();
+    inbox.feed(&message);
+    let padding = inbox.next_frame().unwrap().unwrap().header.padding;
+    connection.replies.note(FENCE, Command::Fence, padding);
+}
+
+fn awake(connection: &mut Connection, client: &mut Stream) -> Vec<Tag> {
+    client.queue(frame::encode(0, Tag::AWAKE, &FENCE.to_bytes()).unwrap(), None).unwrap();
+    client.flush().unwrap();
+    connection.receive(PeerId(1), &mut [0; 256], |input| panic!("{input:?}")).unwrap();
+    connection.flush().unwrap();
+    tags_sent(client)
+}
+
+const SUCCESS: Reply = Reply::Status(Status::SUCCESS);
+
+#[test]
+fn a_sleeper_is_told_of_a_success_and_gets_no_message() {
+    for has_commit in [false, true] {
+        let (mut connection, mut client) = sleeping(has_commit);
+        if has_commit {
+            assert_eq!(connection.reply(COMMIT, &SUCCESS).unwrap(), None);
+        }
+        assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::Succeeded));
+        connection.flush().unwrap();
+        assert_eq!(tags_sent(&mut client), []);
+        // It woke a moment too early.
+        let expected = if has_commit { vec![COMMIT, FENCE] } else { vec![FENCE] };
+        assert_eq!(awake(&mut connection, &mut client), expected);
+        assert_eq!(awake(&mut connection, &mut client), [], "once");
+    }
+}
+
+#[test]
+fn who_has_woken_gets_the_message() {
+    let (mut connection, mut client) = sleeping(false);
+    assert_eq!(awake(&mut connection, &mut client), []);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), None);
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [FENCE]);
+    assert_eq!(awake(&mut connection, &mut client), []);
+}
+
+/// Numbers of requests come round again. Who asks about the later one must not be told of the earlier.
+#[test]
+fn what_was_told_is_forgotten_with_the_next_request() {
+    let (mut connection, mut client) = sleeping(false);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::Succeeded));
+    fall_asleep(&mut connection, 0, false);
+    assert_eq!(awake(&mut connection, &mut client), []);
+}
+
+#[test]
+fn a_sleeper_reads_what_is_no_mere_success() {
+    let failure = Reply::Status(Status::ERR_TIMEOUT);
+    let (mut connection, mut client) = sleeping(false);
+    assert_eq!(connection.reply(FENCE, &failure).unwrap(), Some(Verdict::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [FENCE]);
+    let (mut connection, mut client) = sleeping(true);
+    connection.reply(COMMIT, &failure).unwrap();
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
+}
+
+/// A segment that was announced before the end of a fence, or an event, is there when the fence is over.
+#[test]
+fn a_sleeper_reads_first_what_was_sent_first() {
+    let notice = SegmentNotice { namespace: job(), layout_id: 0 };
+    let announce = |connection: &mut Connection| connection.send_segment(Tag::SEGMENT, &notice, None).unwrap();
+    let (mut connection, mut client) = sleeping(false);
+    announce(&mut connection);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
+    // It is on its way.
+    let (mut connection, mut client) = admitted();
+    connection.be_seated();
+    announce(&mut connection);
+    connection.flush().unwrap();
+    fall_asleep(&mut connection, 0, false);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
+    fall_asleep(&mut connection, client.received_bytes(), false);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::Succeeded));
+}
+
+/// Another thread of the process waits for that commit.
+#[test]
+fn the_commit_of_another_thread_does_not_go_without_saying() {
+    let (mut connection, mut client) = sleeping(false);
+    open(&mut connection, COMMIT, Command::Commit);
+    connection.reply(COMMIT, &SUCCESS).unwrap();
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
+    // Nor does one that is not answered yet.
+    let (mut connection, _client) = sleeping(true);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+}
+
+#[test]
+fn who_has_no_seat_is_told_nothing() {
+    let (mut connection, mut client) = admitted();
+    fall_asleep(&mut connection, 0, false);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), None);
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [FENCE]);
+}
+
+/// Its host may have deregistered it; the seat is for who comes next.
+#[test]
+fn a_seat_is_left_by_who_is_closed() {
+    let (mut connection, _client) = sleeping(false);
+    connection.close();
+    assert_eq!(connection.leave_seat(), Some((job(), 7)));
+    assert_eq!(connection.leave_seat(), None);
 }

@@ -6,7 +6,7 @@ use crate::server::{
     Capabilities, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output, PeerId, Reason, Refusal,
     RegisterNamespace, Upcall, Version,
 };
-use crate::types::{Info, Scope, Status, Text};
+use crate::types::{Info, ProcId, Scope, Status, Text};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -17,6 +17,23 @@ fn a_segment_reader_is_admitted_and_handed_its_segment() {
     rig.register_client(&proc(0));
     let (peer, outputs) = rig.connect(&proc(0), SEGMENT);
     assert_eq!(outputs, [Output::Admit(peer, 1), Output::SendSegment(peer, namespace("job"))]);
+}
+
+/// The board of a job has a seat for each number: those of other jobs must not be between them.
+#[test]
+fn connections_are_numbered_by_job() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let number = |outputs: &[Output]| match outputs.first() {
+        Some(Output::Admit(_, number)) => *number,
+        other => panic!("{other:?}"),
+    };
+    let others = ["job", "other"].map(|name| ProcId::new(namespace(name), 0));
+    for other in &others {
+        rig.register(other.namespace.as_str(), Some(1), Some(1));
+        rig.register_client(other);
+    }
+    let numbers = [0, 1, 1, 0].map(|which| number(&rig.connect(&others[which], SEGMENT).1));
+    assert_eq!(numbers, [1, 1, 2, 2]);
 }
 
 #[test]

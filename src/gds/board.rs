@@ -1,0 +1,179 @@
+//! The board of a namespace: where its server tells processes that sleep what it would otherwise tell each by a message.
+//!
+//! The root `BOARD` leads to a table of cells, the *seats*. A seat belongs to one connection as long as that lives, and holds
+//! one word: whose seat it is, and what was told to it last. The futex word `generation` wakes the sleepers, in classes.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::error::StoreError;
+use super::memory::root;
+use super::reader::NamespaceReader;
+use super::statistics::Section;
+use super::writer::NamespaceWriter;
+use crate::shmem::{CellTable, GenerationWait, TableRef};
+
+/// Something told to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The number that the server gave to the connection.
+    pub connection: u32,
+    /// The tag of its request: not zero, and below [`REQUESTS_END`].
+    pub request: u32,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// What is told of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It has succeeded. No message will say so.
+    Succeeded,
+    /// A message says what became of it.
+    InMessage,
+}
+
+/// Tags from here on have no word.
+pub const REQUESTS_END: u32 = IN_MESSAGE;
+const IN_MESSAGE: u32 = 1 << 31;
+
+impl Told {
+    const fn word(self) -> u64 {
+        let flag = match self.verdict {
+            Verdict::Succeeded => 0,
+            Verdict::InMessage => IN_MESSAGE,
+        };
+        seated(self.connection) | (self.request | flag) as u64
+    }
+}
+
+/// The word of a seat whose connection was told nothing yet.
+const fn seated(connection: u32) -> u64 {
+    (connection as u64) << 32
+}
+
+/// The only seat that a connection may have.
+fn seat_of(connection: u32, seat_count: u64) -> u64 {
+    u64::from(connection).checked_rem(seat_count).unwrap_or_default()
+}
+
+/// With whom a connection is woken.
+const fn classes_of(connection: u32) -> NonZeroU32 {
+    match NonZeroU32::new(1 << (connection % u32::BITS)) {
+        Some(classes) => classes,
+        None => NonZeroU32::MIN,
+    }
+}
+
+/// The server's side of a board.
+#[derive(Debug)]
+pub(super) struct Board {
+    seats: TableRef,
+    /// Connections that have their seats.
+    seated: BTreeSet<u32>,
+}
+
+impl NamespaceWriter {
+    /// Gives a connection its seat, if nobody else has it. The first one decides about the size of the board: it is made for
+    /// about so many connections.
+    pub(super) fn take_seat(&mut self, connection: u32, connections: u32) -> Result<bool, StoreError> {
+        if connection == 0 {
+            return Ok(false);
+        }
+        if self.board.is_none() {
+            self.publish_arrivals()?;
+            let seat_count = connections.saturating_mul(SEATS_PER_CONNECTION).clamp(SEATS_MIN, SEATS_MAX);
+            let seats = self.new_table(u64::from(seat_count.next_power_of_two()))?;
+            self.count(Section::Board, seats.cell_count().saturating_mul(size_of::<u64>() as u64))?;
+            self.set_root(root::BOARD, seats.offset().get())?;
+            self.board = Some(Board { seats, seated: BTreeSet::new() });
+        }
+        let Some(Board { seats, seated: all_seated }) = &mut self.board else { return Ok(false) };
+        let seat = seat_of(connection, seats.cell_count());
+        let owner = u32::try_from(self.segment.load(*seats, seat)? >> 32).unwrap_or_default();
+        if all_seated.contains(&owner) {
+            return Ok(false);
+        }
+        self.segment.store(*seats, seat, seated(connection))?;
+        all_seated.insert(connection);
+        Ok(true)
+    }
+
+    /// Takes a seat back. What was told last stays there until somebody else has it.
+    pub(super) fn leave_seat(&mut self, connection: u32) {
+        if let Some(board) = &mut self.board {
+            board.seated.remove(&connection);
+        }
+    }
+
+    /// Tells connections something, and wakes them if they sleep.
+    pub(super) fn tell(&mut self, all_told: &[Told]) -> Result<(), StoreError> {
+        let Some(Board { seats, seated }) = &self.board else { return Ok(()) };
+        let mut classes = None;
+        for told in all_told.iter().filter(|told| seated.contains(&told.connection)) {
+            self.segment.store(*seats, seat_of(told.connection, seats.cell_count()), told.word())?;
+            let own = classes_of(told.connection);
+            classes = Some(classes.map_or(own, |others: NonZeroU32| others | own));
+        }
+        if let Some(classes) = classes {
+            self.segment.wake_classes(classes);
+        }
+        Ok(())
+    }
+}
+
+/// The seat of a connection at the board of its namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat<'a> {
+    reader: &'a NamespaceReader,
+    cells: CellTable<'a>,
+    connection: u32,
+    /// What was told last, before the request that is waited for.
+    before: u64,
+}
+
+impl NamespaceReader {
+    /// A connection's seat at the board, if it has one. To be taken before each request anew.
+    #[must_use]
+    pub fn seat(&self, connection: u32) -> Option<Seat<'_>> {
+        let cells = self.segment().root_cells(root::BOARD).ok().flatten()?;
+        let before = cells.load(seat_of(connection, cells.cell_count()))?;
+        let is_own = before >> 32 == u64::from(connection) && connection != 0;
+        is_own.then_some(Seat { reader: self, cells, connection, before })
+    }
+}
+
+impl Seat<'_> {
+    /// What was told about a request, if anything was.
+    #[must_use]
+    pub fn look(&self, request: u32) -> Option<Verdict> {
+        let word = self.cells.load(seat_of(self.connection, self.cells.cell_count()))?;
+        let says = |verdict| Told { connection: self.connection, request, verdict }.word() == word;
+        // Numbers of requests come round again. What stood there before was about another one.
+        [Verdict::Succeeded, Verdict::InMessage].into_iter().find(|&verdict| word != self.before && says(verdict))
+    }
+
+    /// Sleeps until something is told about a request; `None` once `left` says that there is no time left. It is asked after
+    /// each time that something else ended the sleep.
+    pub fn sleep(&self, request: u32, left: impl Fn() -> Duration) -> Option<Verdict> {
+        loop {
+            // Before the look: what is told after it changes this.
+            let seen = self.reader.segment().generation();
+            let left = left();
+            if let Some(verdict) = self.look(request) {
+                return Some(verdict);
+            }
+            let classes = classes_of(self.connection);
+            if left.is_zero() || self.reader.segment().wait_in_classes(seen, classes, left) == GenerationWait::TimedOut
+            {
+                return None;
+            }
+        }
+    }
+}
+
+/// Connections have the seats that their numbers say; later ones, of processes that come again, find one that is free.
+const SEATS_PER_CONNECTION: u32 = 2;
+const SEATS_MIN: u32 = 64;
+const SEATS_MAX: u32 = 1 << 16;

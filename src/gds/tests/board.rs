@@ -1,0 +1,140 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::gds::Publish;
+use crate::gds::publish::Origin;
+use crate::gds::{REQUESTS_END, Seat, StoreError, StoreLimits, Told, Verdict};
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(600);
+
+fn job_store() -> Store {
+    let mut store = store(BackingKind::Memfd);
+    store.register_record(&namespace(), &block_job(1, 4)).unwrap();
+    store
+}
+
+fn tell(store: &mut Store, connection: u32, request: u32, verdict: Verdict) {
+    store.tell(&namespace(), &[Told { connection, request, verdict }]).unwrap();
+}
+
+fn sleep(seat: Seat<'_>, request: u32) -> Option<Verdict> {
+    seat.sleep(request, || LONG)
+}
+
+#[test]
+fn without_a_seat_there_is_nothing_to_look_at() {
+    let mut store = job_store();
+    let reader = attached(&store);
+    assert!(reader.seat(1).is_none(), "there is no board");
+    assert!(store.take_seat(&namespace(), 1, 4).unwrap());
+    assert!(reader.seat(1).is_some());
+    assert!(reader.seat(2).is_none() && reader.seat(0).is_none() && reader.seat(65).is_none());
+    let unknown = Namespace::new("unknown").unwrap();
+    assert!(store.take_seat(&unknown, 1, 4).is_err());
+}
+
+/// Two that were told something at the same place would miss what the other one's word has covered.
+#[test]
+fn a_seat_has_one_owner_at_a_time() {
+    let mut store = job_store();
+    assert!(store.take_seat(&namespace(), 1, 4).unwrap());
+    assert!(!store.take_seat(&namespace(), 65, 4).unwrap(), "64 seats: it would be the same one");
+    let reader = attached(&store);
+    tell(&mut store, 65, 101, Verdict::Succeeded);
+    assert!(reader.seat(65).is_none());
+    let seat = reader.seat(1).unwrap();
+    tell(&mut store, 1, 101, Verdict::Succeeded);
+    store.leave_seat(&namespace(), 1);
+    assert_eq!(seat.look(101), Some(Verdict::Succeeded), "what was told last stays");
+    assert!(store.take_seat(&namespace(), 65, 4).unwrap());
+    assert!(reader.seat(1).is_none() && reader.seat(65).is_some());
+    assert_eq!(reader.seat(65).unwrap().look(101), None, "that was told to somebody else");
+}
+
+#[test]
+fn what_is_told_is_about_one_request() {
+    let mut store = job_store();
+    store.take_seat(&namespace(), 1, 4).unwrap();
+    let reader = attached(&store);
+    let seat = reader.seat(1).unwrap();
+    assert_eq!(seat.look(101), None);
+    tell(&mut store, 1, 101, Verdict::Succeeded);
+    assert_eq!((seat.look(101), seat.look(102)), (Some(Verdict::Succeeded), None));
+    tell(&mut store, 1, REQUESTS_END - 1, Verdict::InMessage);
+    assert_eq!((seat.look(REQUESTS_END - 1), seat.look(101)), (Some(Verdict::InMessage), None));
+    let later = reader.seat(1).unwrap();
+    assert_eq!(later.look(REQUESTS_END - 1), None, "it was told before the request with this number was made");
+}
+
+#[test]
+fn a_sleeper_wakes_when_it_is_told() {
+    let mut store = job_store();
+    store.take_seat(&namespace(), 1, 4).unwrap();
+    let reader = attached(&store);
+    let seat = reader.seat(1).unwrap();
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| sleep(seat, 101));
+        tell(&mut store, 1, 101, Verdict::InMessage);
+        assert_eq!(sleeper.join().unwrap(), Some(Verdict::InMessage));
+    });
+    assert_eq!(sleep(seat, 101), Some(Verdict::InMessage), "who comes late does not sleep");
+    assert_eq!(seat.sleep(102, || Duration::ZERO), None);
+}
+
+/// Of many sleepers those that are meant wake, and few others.
+#[test]
+fn who_is_not_told_sleeps_on() {
+    let mut store = job_store();
+    for connection in 1..=2 {
+        store.take_seat(&namespace(), connection, 4).unwrap();
+    }
+    let reader = attached(&store);
+    let [seat, other] = [1, 2].map(|connection| reader.seat(connection).unwrap());
+    let looks = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            seat.sleep(101, || {
+                looks.fetch_add(1, Ordering::Relaxed);
+                LONG
+            })
+        });
+        for request in 101..201 {
+            let told = scope.spawn(move || sleep(other, request));
+            tell(&mut store, 2, request, Verdict::Succeeded);
+            assert_eq!(told.join().unwrap(), Some(Verdict::Succeeded));
+        }
+        tell(&mut store, 1, 101, Verdict::Succeeded);
+        assert_eq!(sleeper.join().unwrap(), Some(Verdict::Succeeded));
+    });
+    // It may have begun to sleep at any time, once for each change that it missed then.
+    assert!(looks.load(Ordering::Relaxed) < 100, "{looks:?}");
+}
+
+/// A job may have more processes than its board has seats, and a full segment has no room for a board.
+#[test]
+fn a_board_has_its_limits() {
+    let mut store = job_store();
+    assert!(store.take_seat(&namespace(), 1, u32::MAX).unwrap());
+    let board = store.statistics(&namespace()).unwrap().section(Section::Board);
+    assert_eq!(board, 8 << 16);
+    let limits = StoreLimits { segment_bytes_max: 64 << 10, ..StoreLimits::default() };
+    let mut store = Store::new(StoreOptions { limits, ..options(BackingKind::Memfd) });
+    store.register_record(&namespace(), &block_job(1, 4)).unwrap();
+    assert!(matches!(store.take_seat(&namespace(), 1, u32::MAX), Err(StoreError::SegmentFull { .. })));
+    store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Global, "endpoint", 7_u32)]).unwrap();
+    let reader = attached(&store);
+    assert_eq!(get(&reader, 0, "endpoint"), Ok(Value::from(7_u32)));
+    assert!(reader.seat(1).is_none());
+    tell(&mut store, 1, 101, Verdict::Succeeded);
+}
+
+/// Where numbers of connections are used up, all others share this one.
+#[test]
+fn nobody_has_a_seat_as_number_zero() {
+    let mut store = job_store();
+    assert!(!store.take_seat(&namespace(), 0, 4).unwrap());
+    assert!(store.take_seat(&namespace(), 64, 4).unwrap(), "the same seat");
+    assert!(attached(&store).seat(0).is_none());
+}

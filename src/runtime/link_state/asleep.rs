@@ -1,0 +1,135 @@
+//! Fences whose caller sleeps at the board of its namespace, where the server tells all who sleep there at once.
+
+use super::LinkState;
+use crate::client::{Call, CallId, Input};
+use crate::gds::REQUESTS_END;
+use crate::proto::frame::Asleep;
+use crate::proto::{Reply, Request, Tag};
+use crate::types::{Status, Time};
+
+/// Requests whose answers are awaited asleep.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::runtime) struct Sleep {
+    pub(in crate::runtime) tag: Tag,
+    /// The commit that was sent together with the fence, and ends with it.
+    forerunner: Option<Tag>,
+}
+
+impl Sleep {
+    /// Whether a commit ends with the fence.
+    pub(in crate::runtime) const fn stands_for_commit(&self) -> bool {
+        self.forerunner.is_some()
+    }
+}
+
+/// Who sleeps, or is about to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sleeping {
+    /// What is sent now is a fence that is to be awaited asleep, or a commit that goes out with it.
+    is_wanted: bool,
+    /// How many of these commits were sent, and the last one.
+    forerunner_count: u32,
+    forerunner: Option<Tag>,
+    /// A thread sleeps: a connection has one seat.
+    sleep: Option<Sleep>,
+    /// How many sleeps in a row came to their end without a word.
+    vain_count: u32,
+    /// So many fences are not slept through: it may be that each takes long.
+    skip_count: u32,
+}
+
+impl Sleeping {
+    /// A request is about to be sent. Whether it is to be awaited asleep; then it says so.
+    pub(super) fn falls_asleep(&mut self, tag: Tag, request: &Request, is_patient: bool) -> Option<Sleep> {
+        if !self.is_wanted {
+            return None;
+        }
+        if is_patient {
+            self.forerunner_count = self.forerunner_count.saturating_add(1);
+            self.forerunner = Some(tag);
+            return None;
+        }
+        let forerunner = self.forerunner.take();
+        // The server knows the one by the other's number.
+        let is_followed = forerunner.is_none_or(|before| before.0.checked_add(1) == Some(tag.0));
+        let is_fence = matches!(request, Request::Fence(_)) && tag.0 < REQUESTS_END;
+        if !is_fence || !is_followed || self.forerunner_count > 1 {
+            return None;
+        }
+        self.is_wanted = false;
+        self.sleep = Some(Sleep { tag, forerunner });
+        self.sleep
+    }
+
+    /// Whether the next fence may be slept through.
+    fn may_sleep(&mut self) -> bool {
+        if self.skip_count > 0 {
+            self.skip_count -= 1;
+            return false;
+        }
+        self.sleep.is_none()
+    }
+
+    fn was_in_vain(&mut self) {
+        self.vain_count = self.vain_count.saturating_add(1).min(VAIN_COUNT_MAX);
+        // The first may be one that processes come to when they have started.
+        self.skip_count = (1 << (self.vain_count - 1)) - 1;
+    }
+}
+
+/// How long it is remembered that sleeps were in vain.
+const VAIN_COUNT_MAX: u32 = 7;
+
+impl LinkState {
+    /// Begins a fence, with a commit before it or not, to be awaited asleep if that is possible.
+    pub(in crate::runtime) fn begin_asleep(
+        &mut self,
+        now: Time,
+        commit: Option<Call>,
+        fence: Call,
+    ) -> (Option<CallId>, CallId, Option<Sleep>) {
+        let may_sleep = self.sleeping.may_sleep();
+        self.sleeping = Sleeping { is_wanted: may_sleep, forerunner_count: 0, forerunner: None, ..self.sleeping };
+        let commit = commit.map(|commit| self.prepare(now, commit));
+        let fence = self.begin(now, fence);
+        self.sleeping.is_wanted = false;
+        (commit, fence, self.sleeping.sleep.filter(|_| may_sleep))
+    }
+
+    /// What a sleeper was told is as good as the message.
+    pub(in crate::runtime) fn be_told(&mut self, now: Time, sleep: Sleep) {
+        self.sleeping.sleep = None;
+        self.sleeping.vain_count = 0;
+        self.notice_fork(now);
+        for tag in sleep.forerunner.into_iter().chain([sleep.tag]) {
+            // The connection may have been lost meanwhile.
+            if self.core.command_of(tag).is_some() {
+                self.core.handle(now, Input::Reply(tag, Reply::Status(Status::SUCCESS)));
+            }
+        }
+    }
+
+    /// Nobody sleeps any more: there is a message.
+    pub(in crate::runtime) const fn read_on(&mut self) {
+        self.sleeping.sleep = None;
+        self.sleeping.vain_count = 0;
+    }
+
+    /// Nobody sleeps any more, and nothing was told: the answer is to be a message, also if the server was about to tell it.
+    pub(in crate::runtime) fn wake(&mut self, now: Time, sleep: Sleep) {
+        self.sleeping.sleep = None;
+        self.sleeping.was_in_vain();
+        self.notice_fork(now);
+        if self.loss.is_some() || self.core.command_of(sleep.tag).is_none() {
+            return;
+        }
+        if let Ok(message) = self.lines.write_awake(sleep.tag) {
+            self.queue(now, message);
+        }
+    }
+
+    /// Says in a request that its answer is awaited asleep.
+    pub(super) fn mark_asleep(&self, sleep: Sleep, message: &mut [u8]) {
+        Asleep::new(self.stream.received_bytes(), sleep.forerunner.is_some()).mark(message);
+    }
+}

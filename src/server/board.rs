@@ -1,0 +1,29 @@
+//! Whom the runtime tells what without a message. The core decides what; how it is told is no business of its own.
+
+use super::core::Server;
+use crate::gds::{Store, StoreError, Told};
+use crate::types::Namespace;
+
+impl Server<Store> {
+    /// Gives an admitted connection a seat at the board of its namespace. Whether it has one: somebody else may.
+    ///
+    /// # Errors
+    /// As [`Store::take_seat`].
+    pub fn take_seat(&mut self, namespace: &Namespace, connection: u32) -> Result<bool, StoreError> {
+        let local_count = self.registry.job(namespace).map_or(0, |job| job.local_count());
+        self.store.take_seat(namespace, connection, local_count)
+    }
+
+    /// Takes a connection's seat back.
+    pub fn leave_seat(&mut self, namespace: &Namespace, connection: u32) {
+        self.store.leave_seat(namespace, connection);
+    }
+
+    /// Tells connections something, and wakes those who sleep.
+    ///
+    /// # Errors
+    /// As [`Store::tell`].
+    pub fn tell_sleepers(&mut self, namespace: &Namespace, all_told: &[Told]) -> Result<(), StoreError> {
+        self.store.tell(namespace, all_told)
+    }
+}
