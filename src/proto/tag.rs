@@ -11,7 +11,7 @@ impl Tag {
     pub const HEARTBEAT: Self = Self(1);
     /// Server to client: forwarded output.
     pub const OUTPUT: Self = Self(2);
-    /// Server to a client that reads segments: [`SegmentNotice`] with the descriptor attached. Our own peers only.
+    /// Server to a client that reads segments: [`SegmentNotice`](super::SegmentNotice) with the descriptor attached. Our own peers only.
     pub const SEGMENT: Self = Self(64);
     /// The same for the node's topology, whatever namespace the notice names. Our own peers only.
     pub const TOPOLOGY: Self = Self(65);
