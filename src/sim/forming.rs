@@ -55,7 +55,9 @@ impl World {
     pub(super) fn check_formed(&mut self, server: ServerId, peer: PeerId, tag: Tag, reply: &mut Reply) {
         let asked = self.forming.asked.get_mut(&peer).and_then(|asked| asked.remove(&tag));
         let Some((name, procs)) = asked else { return };
-        if let Reply::Status(Status::SUCCESS) = reply {
+        // A group that somebody was missing at the end of is no more, either.
+        let is_partial_end = procs.is_empty() && *reply == Reply::Status(Status::ERR_PARTIAL_SUCCESS);
+        if is_partial_end || *reply == Reply::Status(Status::SUCCESS) {
             return self.note_end_of_group(server, &name);
         }
         let Some(members) = members_in(reply) else { return };
