@@ -17,8 +17,9 @@ use crate::types::{ProcId, Status, Text, Time};
 pub(super) struct Forming {
     /// Requests to form one: with whom. To end one: nobody.
     asked: BTreeMap<PeerId, BTreeMap<Tag, (Text, Vec<ProcId>)>>,
-    /// Where there is which, with its members in order.
-    formed: BTreeSet<(ServerId, Text, Vec<ProcId>)>,
+    /// Where there is which, with its members in order, and the processes there that were told that they are in it. With the last of
+    /// those it is none of the server's any more.
+    formed: BTreeMap<(ServerId, Text, Vec<ProcId>), BTreeSet<u32>>,
     /// When each server was first asked for something about which.
     first_asked: BTreeMap<(ServerId, Text), Time>,
 }
@@ -73,7 +74,9 @@ impl World {
             let text = format!("{peer:?} is told that {name} is of {members:?}; named were {named:?}");
             self.rules.breaks(Rule::Membership, || text);
         }
-        self.forming.formed.insert((server, name, named));
+        if let Some(connection) = self.connections.get(&peer) {
+            self.forming.formed.entry((server, name, named)).or_default().insert(connection.process);
+        }
     }
 
     /// A server hands the end of a group over as one that lacks somebody.
@@ -88,9 +91,10 @@ impl World {
     /// Whether there is a group with these among its members.
     pub(super) fn is_formed(&self, server: ServerId, name: &Text, procs: &[ProcId]) -> bool {
         let first = (server, name.clone(), Vec::new());
-        let of_name = self.forming.formed.range(first..).take_while(|(of, other, _)| *of == server && other == name);
-        let has_all = |members: &Vec<ProcId>| procs.iter().all(|proc| members.binary_search(proc).is_ok());
-        of_name.map(|(.., members)| members).any(has_all)
+        let of_name =
+            self.forming.formed.range(first..).take_while(|((of, other, _), _)| *of == server && other == name);
+        let has_all = |members: &[ProcId]| procs.iter().all(|proc| members.binary_search(proc).is_ok());
+        of_name.map(|((.., members), _)| members).any(|members| has_all(members))
     }
 
     /// Whoever asked will not be told.
@@ -100,7 +104,15 @@ impl World {
 
     /// A group has ended, or all of a server's.
     pub(super) fn forget_formed(&mut self, server: ServerId, name: Option<&Text>) {
-        self.forming.formed.retain(|(of, other, _)| *of != server || name.is_some_and(|name| name != other));
+        self.forming.formed.retain(|(of, other, _), _| *of != server || name.is_some_and(|name| name != other));
+    }
+
+    /// A process has gone, or has left the groups of a name.
+    pub(super) fn forget_member(&mut self, process: u32, name: Option<&Text>) {
+        self.forming.formed.retain(|(_, other, _), members| {
+            let was_in = name.is_none_or(|name| name == other) && members.remove(&process);
+            !was_in || !members.is_empty()
+        });
     }
 }
 

@@ -74,6 +74,7 @@ impl World {
 
     pub(super) fn note_quit(&mut self, process: u32, name: Text, result: &Result<Outcome, CallError>) {
         if let Ok(Outcome::Reply(Reply::Status(Status::SUCCESS))) = result {
+            self.forget_member(process, Some(&name));
             self.quitting.left.insert((name, process), self.now);
         }
     }

@@ -363,6 +363,7 @@ impl World {
             node.gone.insert(process);
         }
         self.note_parting(process);
+        self.forget_member(process, None);
         self.gatherings.departed(server, process);
     }
 

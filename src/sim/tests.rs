@@ -26,7 +26,8 @@ fn small_worlds_with_all_faults_keep_all_rules() {
 /// leaving; who had taken a leader's place and has gone makes room for a higher one; a leader whose word was lost on the way has
 /// left its place; an event that has reached a process is not kept for its next life; who leaves one group of a name has left both for
 /// those who hear of it; a leader's end of which somebody hears may be that of an earlier life, as one who was asked; a group that ended
-/// without some of its members has ended, and a clone that ends it once more knows nothing of it.
+/// without some of its members has ended, and a clone that ends it once more knows nothing of it; a group is nobody's on a node that all
+/// who were told of it there have left, and who comes after them is not in it.
 #[test]
 fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
     let lives = Faults::REORDER | Faults::DUPLICATE | Faults::INLINE | Faults::LATE | Faults::FLOOD | Faults::EXEC;
@@ -41,6 +42,7 @@ fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
         (871_589, 3, Faults::DIE | Faults::HANG | Faults::FLOOD, 7),
         (422_802, 3, lives, 45),
         (3_059_458, 3, Faults::REFUSE | Faults::DIE | Faults::STOP | Faults::CLONE, 8),
+        (3_324_720, 3, Faults::INLINE | Faults::LATE | Faults::EXEC | Faults::CLONE, 7),
     ] {
         let setup = Setup { nodes, ranks: 5, phases: 2, faults, faults_max, canary: None };
         assert_eq!(broken(&run_twice(seed, &setup)), "");
