@@ -15,6 +15,13 @@ fn job_store() -> Store {
     store
 }
 
+fn one_seated() -> (Store, NamespaceReader) {
+    let mut store = job_store();
+    store.take_seat(&namespace(), 1, 4).unwrap();
+    let reader = attached(&store);
+    (store, reader)
+}
+
 fn tell(store: &mut Store, connection: u32, request: u32, verdict: Verdict) {
     store.tell(&namespace(), &[Told { connection, request, verdict }]).unwrap();
 }
@@ -55,9 +62,7 @@ fn a_seat_has_one_owner_at_a_time() {
 
 #[test]
 fn what_is_told_is_about_one_request() {
-    let mut store = job_store();
-    store.take_seat(&namespace(), 1, 4).unwrap();
-    let reader = attached(&store);
+    let (mut store, reader) = one_seated();
     let seat = reader.seat(1).unwrap();
     assert_eq!(seat.look(101), None);
     tell(&mut store, 1, 101, Verdict::Succeeded);
@@ -70,9 +75,7 @@ fn what_is_told_is_about_one_request() {
 
 #[test]
 fn a_sleeper_wakes_when_it_is_told() {
-    let mut store = job_store();
-    store.take_seat(&namespace(), 1, 4).unwrap();
-    let reader = attached(&store);
+    let (mut store, reader) = one_seated();
     let seat = reader.seat(1).unwrap();
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| sleep(seat, 101));
