@@ -60,6 +60,32 @@ impl Event {
         one.chain(procs(&self.info, keys::EVENT_AFFECTED_PROCS.name())).collect()
     }
 
+    /// Leaves out those that it is not to be addressed to. Gives how many it is still addressed to.
+    pub fn retain_targets(&mut self, is_kept: impl Fn(&ProcId) -> bool) -> usize {
+        let is_kept = |value: &Value| match value {
+            Value::Proc(proc) => is_kept(proc),
+            _ => true,
+        };
+        self.info.retain_mut(|info| {
+            if info.key.as_str() != keys::EVENT_CUSTOM_RANGE.name() {
+                return true;
+            }
+            match &mut info.value {
+                Value::DataArray(array) => {
+                    array.elements.retain(is_kept);
+                    !array.elements.is_empty()
+                }
+                one => is_kept(one),
+            }
+        });
+        self.targets().len()
+    }
+
+    /// The members of the process set that it is about.
+    pub fn set_members(&self) -> impl Iterator<Item = &ProcId> {
+        procs(&self.info, keys::PSET_MEMBERS.name())
+    }
+
     /// Whether a process is in range, as far as the event itself says: a range that only the host can resolve contains
     /// everybody, one that ends at the source or above the processes contains no other process.
     #[must_use]

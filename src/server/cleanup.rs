@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::access::{Action, Object};
 use super::config::Limits;
 use super::core::Server;
 use super::io::Output;
@@ -106,7 +107,7 @@ impl<S: Publish> Server<S> {
             return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES);
         }
         for target in &targets {
-            self.may_clean_up_after(target, requester.uid)?;
+            self.may_clean_up_after(requester, target)?;
             self.cleanups.check(target, &asked)?;
         }
         targets.into_iter().for_each(|target| self.cleanups.insert(target, &asked, &requester.proc));
@@ -114,17 +115,20 @@ impl<S: Publish> Server<S> {
         Ok(if directives.is_empty() { Taken::Everything } else { Taken::Part })
     }
 
-    /// Only the end of local processes is seen here, and only that of the same user's is anybody's business.
-    fn may_clean_up_after(&self, target: &ProcId, uid: u32) -> Result<(), Status> {
+    /// Only the end of local processes is seen here.
+    fn may_clean_up_after(&self, requester: &Requester, target: &ProcId) -> Result<(), Status> {
         let job = self.registry.registered(&target.namespace).ok_or(Status::ERR_NOT_FOUND)?;
-        let is_own = match target.rank {
-            Rank::Process(rank) => job.clients.get(&rank).ok_or(Status::ERR_NOT_FOUND)?.credentials.uid == uid,
+        let object = match target.rank {
+            Rank::Process(rank) => {
+                let client = job.clients.get(&rank).ok_or(Status::ERR_NOT_FOUND)?;
+                Object::Process(target, client.credentials.uid)
+            }
             // Whose a job is that has nobody here yet can't be told.
             Rank::Wildcard if job.clients.is_empty() => return Err(Status::ERR_NOT_FOUND),
-            Rank::Wildcard => job.clients.values().all(|client| client.credentials.uid == uid),
+            Rank::Wildcard => Object::WholeJob(&target.namespace),
             _ => return Err(Status::ERR_BAD_PARAM),
         };
-        if is_own { Ok(()) } else { Err(Status::ERR_NO_PERMISSIONS) }
+        self.permit(requester, Action::CleanUp, object)
     }
 
     /// A process has ended.

@@ -9,6 +9,7 @@ use super::group;
 use super::io::{PeerId, StoreOffer};
 use super::outputs::Ticket;
 use super::signature::Kind;
+use super::ties::agreed;
 use crate::gds::Publish;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
@@ -59,7 +60,7 @@ impl<S: Publish> Server<S> {
         let jobs = match &results {
             Results::Nothing | Results::Missing(_) => Vec::new(),
             Results::Jobs | Results::Group(_) if !is_good => Vec::new(),
-            Results::Jobs | Results::Group(_) => self.jobs_of(&operation.signature.procs),
+            Results::Jobs | Results::Group(_) => self.jobs_of(&agreed(operation)),
         };
         Ending { status, results, jobs }
     }
@@ -85,9 +86,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Job data of all namespaces among the participants. One namespace alone: everybody has it.
-    fn jobs_of(&self, procs: &[ProcId]) -> Vec<RankData> {
-        let namespaces: BTreeSet<&Namespace> = procs.iter().map(|proc| &proc.namespace).collect();
+    /// Job data of all namespaces that took part. One namespace alone: everybody has it.
+    fn jobs_of(&self, namespaces: &BTreeSet<Namespace>) -> Vec<RankData> {
         if namespaces.len() < 2 {
             return Vec::new();
         }
@@ -95,6 +95,6 @@ impl<S: Publish> Server<S> {
             proc: ProcId::new(namespace.clone(), Rank::Wildcard),
             entries: self.job_data(namespace),
         };
-        namespaces.into_iter().map(job).filter(|job| !job.entries.is_empty()).collect()
+        namespaces.iter().map(job).filter(|job| !job.entries.is_empty()).collect()
     }
 }

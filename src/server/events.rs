@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::access::{Action, Object};
 use super::config::Capabilities;
 use super::core::Server;
 use super::host::{HostResult, RegisterEvents, Upcall, UpcallId};
 use super::interest::{Codes, Interest, Listener};
 use super::io::{Output, PeerId};
 use super::outputs::{CallTicket, Ticket};
-use super::peer::Stage;
+use super::peer::{Peer, Stage};
 use super::pending::Purpose;
 use super::waiting::Asker;
 use crate::events::{Cache, Event, EventCacheLimits, is_of_environment, is_system};
@@ -33,8 +34,32 @@ pub(super) struct Events {
     /// Registrations that wait for the host.
     pending: BTreeMap<u64, PendingRegistration>,
     last_pending: u64,
-    /// With each event the connection that it came from.
-    cache: Cache<Option<PeerId>>,
+    cache: Cache<Origin>,
+}
+
+/// Where an event comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// The connection that has raised it, and does not get it back.
+    connection: Option<PeerId>,
+    voice: Voice,
+}
+
+/// In whose name an event is raised. It decides which processes the event reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Voice {
+    /// The host's, whose word reaches everybody in range.
+    Host,
+    /// In that of its source, a process of this user.
+    User(u32),
+    /// The host's about a process set. It reaches those who may know of the set.
+    OfSet,
+}
+
+impl From<Voice> for Origin {
+    fn from(voice: Voice) -> Self {
+        Self { connection: None, voice }
+    }
 }
 
 /// What the host said about a code.
@@ -75,10 +100,14 @@ impl<S: Publish> Server<S> {
             Ok(false) => Some(ticket.peer()),
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
-        let event = Event { status, source: Some(source), range, info };
+        let mut event = Event { status, source: Some(source), range, info };
         if !is_addressed(&event) {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
+        let origin = match self.admit_event(ticket.peer(), &mut event) {
+            Ok(voice) => Origin { connection: origin, voice },
+            Err(status) => return self.outputs.reply_status(ticket, status),
+        };
         let stays_here = matches!(range, range::RANGE_LOCAL | range::RANGE_PROC_LOCAL) || event.stays_local();
         let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
         self.distribute(now, &event, origin);
@@ -91,6 +120,26 @@ impl<S: Publish> Server<S> {
         self.ask_host(now, Purpose::Notify(ticket), Upcall::NotifyEvent(event));
     }
 
+    /// In whose name a connection raises an event. Targets that it does not reach are left out; there must be others.
+    fn admit_event(&self, id: PeerId, event: &mut Event) -> Result<Voice, Status> {
+        let Some(peer) = self.peers.get(id) else { return Err(Status::ERR_NOT_AVAILABLE) };
+        let is_reached = |target: &ProcId| self.may(peer, Action::Raise, Object::Job(&target.namespace));
+        if event.range == range::RANGE_CUSTOM && event.retain_targets(is_reached) == 0 {
+            return Err(Action::Raise.rule().refusal);
+        }
+        Ok(Voice::User(peer.credentials.uid))
+    }
+
+    /// In whose name an event is raised that no connection has raised: its source's user's, or the host's if that is unknown.
+    pub(super) fn voice_of(&self, source: Option<&ProcId>) -> Voice {
+        let Some(source) = source else { return Voice::Host };
+        let user = match self.registry.client(source) {
+            Some(client) => Some(client.credentials.uid),
+            None => self.registry.job(&source.namespace).and_then(|job| job.users().first().copied()),
+        };
+        user.map_or(Voice::Host, Voice::User)
+    }
+
     /// The host tells of an event. It is never told back.
     pub(super) fn notify_of_host(&mut self, now: Time, event: &Event) -> Status {
         if !is_addressed(event) {
@@ -99,7 +148,7 @@ impl<S: Publish> Server<S> {
         if self.is_outdone(now, event) || self.is_asked_for_part(now, event) {
             return Status::SUCCESS;
         }
-        self.distribute(now, event, None);
+        self.distribute(now, event, self.voice_of(event.source.as_ref()).into());
         self.note_group_event(now, event, None);
         Status::SUCCESS
     }
@@ -209,7 +258,7 @@ impl<S: Publish> Server<S> {
             },
         };
         self.events.cache.expire(now);
-        let missed = self.events.missed(listener, proc.as_ref(), codes);
+        let missed = self.missed(listener, codes);
         self.events.interests.entry(listener).or_default().add(codes);
         for (number, event) in missed {
             self.deliver(listener, proc.as_ref(), number, &event, None);
@@ -261,7 +310,7 @@ impl<S: Publish> Server<S> {
 
     /// Hands an event to everybody here who is in range and wants it, except where it came from, and keeps it for those
     /// who register later.
-    pub(super) fn distribute(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
+    pub(super) fn distribute(&mut self, now: Time, event: &Event, origin: Origin) {
         if event.range == range::RANGE_PROC_LOCAL {
             return;
         }
@@ -273,9 +322,9 @@ impl<S: Publish> Server<S> {
         for listener in listeners {
             let proc = match listener {
                 Listener::Host => None,
-                Listener::Peer(id) if Some(id) == origin => continue,
+                Listener::Peer(id) if Some(id) == origin.connection => continue,
                 Listener::Peer(id) => match self.peers.get(id) {
-                    Some(peer) if event.is_meant_for(&peer.proc) => Some(peer.proc.clone()),
+                    Some(peer) if self.reaches(origin.voice, event, peer) => Some(peer.proc.clone()),
                     _ => continue,
                 },
             };
@@ -290,7 +339,30 @@ impl<S: Publish> Server<S> {
             Listener::Peer(id) => Some(*id),
             Listener::Host => None,
         });
-        peers.filter(|id| self.peers.get(*id).is_some_and(|peer| event.is_meant_for(&peer.proc))).collect()
+        let voice = self.voice_of(event.source.as_ref());
+        peers.filter(|id| self.peers.get(*id).is_some_and(|peer| self.reaches(voice, event, peer))).collect()
+    }
+
+    /// Whether a process is in range of an event, and its raiser may reach it.
+    fn reaches(&self, voice: Voice, event: &Event, hearer: &Peer) -> bool {
+        event.is_meant_for(&hearer.proc) && self.carries(voice, event, hearer)
+    }
+
+    /// What a listener has missed of these codes, in order of arrival.
+    fn missed(&self, listener: Listener, codes: &Codes) -> Vec<(u64, Arc<Event>)> {
+        let interest = self.events.interests.get(&listener);
+        let hearer = match listener {
+            Listener::Host => None,
+            Listener::Peer(id) => self.peers.get(id),
+        };
+        let is_missed = |number: u64, event: &Event, origin: Origin| {
+            codes.matches(event)
+                && hearer.is_none_or(|hearer| self.reaches(origin.voice, event, hearer))
+                && origin.connection.is_none_or(|origin| listener != Listener::Peer(origin))
+                && !interest.is_some_and(|interest| interest.has_got(number, event))
+        };
+        let kept = self.events.cache.iter().filter(|kept| is_missed(kept.number, &kept.event, kept.origin));
+        kept.map(|kept| (kept.number, Arc::clone(&kept.event))).collect()
     }
 
     fn deliver(
@@ -320,19 +392,6 @@ impl Events {
     pub(super) fn len(&self) -> usize {
         let of_peers = self.interests.keys().filter(|listener| **listener != Listener::Host).count();
         of_peers.saturating_add(self.pending.len())
-    }
-
-    /// What a listener has missed of these codes, in order of arrival.
-    fn missed(&self, listener: Listener, proc: Option<&ProcId>, codes: &Codes) -> Vec<(u64, Arc<Event>)> {
-        let interest = self.interests.get(&listener);
-        let is_missed = |number: u64, event: &Event, origin: Option<PeerId>| {
-            codes.matches(event)
-                && proc.is_none_or(|proc| event.is_meant_for(proc))
-                && origin.is_none_or(|origin| listener != Listener::Peer(origin))
-                && !interest.is_some_and(|interest| interest.has_got(number, event))
-        };
-        let missed = self.cache.iter().filter(|kept| is_missed(kept.number, &kept.event, kept.origin));
-        missed.map(|kept| (kept.number, Arc::clone(&kept.event))).collect()
     }
 
     /// Takes back what a connection waits for.

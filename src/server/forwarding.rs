@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::access::Action;
 use super::config::Capabilities;
 use super::core::Server;
 use super::host::Upcall;
@@ -68,6 +69,9 @@ impl<S: Publish> Server<S> {
             Ok(procs) => procs,
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
+        if let Err(status) = self.permit_all(&requester, Action::PullOutput, &procs) {
+            return self.outputs.reply_status(ticket, status);
+        }
         if !self.has_room_for_pull(&requester.proc, procs.len()) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }

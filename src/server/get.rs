@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::access::{Action, Object};
 use super::commit::add_commit_number;
 use super::config::Capabilities;
 use super::core::Server;
@@ -48,8 +49,8 @@ impl<S: Publish> Server<S> {
         if is_of_job && key.as_ref().is_some_and(|key| key.as_str() == TOPOLOGY) {
             return self.pass_topology_question(ticket, proc, Key::from_static(TOPOLOGY));
         }
-        if !self.may_read(ticket.peer(), &proc.namespace) {
-            return self.outputs.reply_status(ticket, Status::ERR_NO_PERMISSIONS);
+        if let Err(status) = self.permit_peer(ticket.peer(), Action::Read, Object::Job(&proc.namespace)) {
+            return self.outputs.reply_status(ticket, status);
         }
         if proto::Get::unmet(&directives).is_some() {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
@@ -61,14 +62,6 @@ impl<S: Publish> Server<S> {
         if let Some(asker) = asker {
             self.ask(now, asker, wanted);
         }
-    }
-
-    /// Tools read the jobs that they may query: those of their user, unless it is root or the server's own.
-    pub(super) fn may_read(&self, id: PeerId, namespace: &Namespace) -> bool {
-        let Some(peer) = self.peers.get(id).filter(|peer| peer.is_tool) else { return true };
-        let uid = peer.credentials.uid;
-        let is_own = |job: &Job| job.clients.values().any(|client| client.credentials.uid == uid);
-        self.is_trusted(uid) || self.registry.job(namespace).is_some_and(is_own)
     }
 
     /// The server's own process asks. It sees what a client on this node sees.
@@ -361,7 +354,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// What any job was told of a session: of the one named, else of the namespace's own.
+    /// What any job of the same user was told of a session: of the one named, else of the namespace's own.
     pub(super) fn find_in_session(&self, own: &Namespace, realm: &Realm, lookup: &Lookup<'_>) -> Option<Value> {
         let key = KeyRef::new(keys::SESSION_ID.name());
         let id = Lookup { rank: Rank::Wildcard, key, realm: RealmRequest::Session(None), audience: None };
@@ -370,8 +363,10 @@ impl<S: Publish> Server<S> {
         // Without a number each job's own session would be meant.
         realm.session_id()?;
         let lookup = Lookup { rank: Rank::Wildcard, realm: realm.as_request(), ..*lookup };
-        let mut jobs = self.registry.jobs().filter(|(_, job)| job.is_registered);
-        jobs.find_map(|(namespace, _)| self.store.lookup(namespace, &lookup).ok())
+        let told = |namespace: &&Namespace| self.are_of_one_user(own, namespace);
+        let registered = self.registry.jobs().filter(|(_, job)| job.is_registered);
+        let mut jobs = registered.map(|(namespace, _)| namespace).filter(told);
+        jobs.find_map(|namespace| self.store.lookup(namespace, &lookup).ok())
     }
 
     /// Decides what can be done about a request now. Changes nothing.

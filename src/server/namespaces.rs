@@ -8,7 +8,7 @@ use super::registry::{Client, Presence};
 use crate::gds::registration::Description;
 use crate::gds::{AsStatus, Publish};
 use crate::keys;
-use crate::types::{Namespace, ProcId, Status, Time};
+use crate::types::{Info, Namespace, ProcId, Status, Time, Value};
 
 impl<S: Publish> Server<S> {
     /// Describes a job. When called again the newer description counts; what it leaves out stays as it was.
@@ -29,6 +29,7 @@ impl<S: Publish> Server<S> {
         let is_new = !std::mem::replace(&mut job.is_registered, true);
         job.local_count = local_count.or(job.local_count);
         job.job_size = job_size.or(job.job_size);
+        job.user = user_in(registration.description.infos()).or(job.user);
         tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
         self.registry.touch();
         self.outputs.push(Output::Described(namespace.clone()));
@@ -182,4 +183,17 @@ impl<S: Publish> Server<S> {
             self.advance_operation(now, operation);
         }
     }
+}
+
+/// The user that a job's description names, be it among the job's own infos.
+fn user_in(description: &[Info]) -> Option<u32> {
+    let user = |info: &Info| (info.key.as_str() == keys::USERID.name()).then(|| info.value.as_u32()).flatten();
+    let in_array = |info: &Info| match &info.value {
+        Value::DataArray(array) if info.key.as_str() == keys::JOB_INFO_ARRAY.name() => {
+            let infos = array.elements.iter();
+            infos.filter_map(|element| if let Value::Info(info) = element { user(info) } else { None }).next()
+        }
+        _ => None,
+    };
+    description.iter().find_map(|info| user(info).or_else(|| in_array(info)))
 }

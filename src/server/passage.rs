@@ -1,5 +1,6 @@
 //! Requests that only the host can answer: passed up with who asks, and the answer passed down.
 
+use super::access::Action;
 use super::cleanup::Taken;
 use super::config::Capabilities;
 use super::core::Server;
@@ -39,9 +40,24 @@ impl<S: Publish> Server<S> {
             Request::GroupOther(group) => return self.group_other(now, ticket, &requester.proc, &group),
             Request::JobControl(control) => return self.control_jobs(now, ticket, requester, control),
             Request::Query(queries) => return self.pass_queries(now, ticket, requester, queries),
-            request => passage_of(requester, request, self.is_tool(ticket.peer())),
+            request => {
+                let permitted = self.permit_request(&requester, &request);
+                permitted.and_then(|()| passage_of(requester, request, self.is_tool(ticket.peer())))
+            }
         };
         self.pass_up(now, ticket, passage);
+    }
+
+    /// Whether a request that the host alone answers names only processes that the requester reaches.
+    fn permit_request(&self, requester: &Requester, request: &Request) -> Result<(), Status> {
+        match request {
+            Request::IofPush(push) => self.permit_all(requester, Action::PushInput, &push.targets),
+            Request::Monitor(proto::Monitor { monitor, directives, .. }) => {
+                self.permit_named(requester, Action::Monitor, std::slice::from_ref(monitor))?;
+                self.permit_named(requester, Action::Monitor, directives)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is to be removed at the end of processes of the server's own user is this server's to do; the rest is the
@@ -54,7 +70,12 @@ impl<S: Publish> Server<S> {
             Ok(targets) => targets,
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
-        match self.take_cleanup(&requester, &control.targets, &mut control.directives) {
+        let taken = self.take_cleanup(&requester, &control.targets, &mut control.directives);
+        let is_permitted = match taken {
+            Ok(Taken::Everything) => Ok(()),
+            _ => self.permit_all(&requester, Action::Control, &control.targets),
+        };
+        match is_permitted.and(taken) {
             Ok(Taken::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),
             Ok(Taken::Nothing | Taken::Part) => {
                 let upcall = job_control_upcall(requester, control);
@@ -74,9 +95,15 @@ impl<S: Publish> Server<S> {
         if !self.config.capabilities.contains(Capabilities::QUERY) {
             return self.answer_queries(ticket, Questions::new(requester, queries));
         }
-        let signed = requester.signed_queries(queries.clone());
+        let for_host = self.for_host(&requester, &queries);
+        if for_host.is_empty() && !queries.is_empty() {
+            return self.answer_queries(ticket, Questions::new(requester, queries));
+        }
+        let is_withheld = for_host.len() < queries.len();
+        let signed = requester.signed_queries(for_host);
         let upcall = Upcall::Query(requests::QueryRequest { requester: requester.clone(), queries: signed });
-        let expected = Expected::Answers(Box::new(Questions::new(requester, queries)));
+        let questions = Questions { is_withheld, ..Questions::new(requester, queries) };
+        let expected = Expected::Answers(Box::new(questions));
         self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
     }
 
@@ -111,7 +138,10 @@ impl<S: Publish> Server<S> {
             (Expected::Answers(asked), HostReply::Status(status)) if is_incomplete(status) => {
                 return self.answer_queries(ticket, Questions { verdict: Some(status), ..*asked });
             }
-            (Expected::Answers(asked), HostReply::Infos { status, info }) if is_incomplete(status) => {
+            (Expected::Answers(asked), HostReply::Infos { status, info })
+                if is_incomplete(status) || (status == Status::SUCCESS && asked.is_withheld) =>
+            {
+                let status = if status == Status::SUCCESS { Status::ERR_PARTIAL_SUCCESS } else { status };
                 return self.answer_queries(ticket, Questions { verdict: Some(status), told: info, ..*asked });
             }
             (Expected::Lookup, HostReply::Lookup { status, found }) => {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::core::Server;
+use super::events::Voice;
 use super::host::{HostResult, ProcessSet};
 use crate::events::Event;
 use crate::gds::Publish;
@@ -63,13 +64,14 @@ impl<S: Publish> Server<S> {
         HostResult::Status(Status::SUCCESS)
     }
 
-    /// Everybody here is told, members or not.
+    /// Everybody here is told, members or not, who may know of the set.
     fn tell_of_set(&mut self, now: Time, status: Status, name: Text, members: &[ProcId], source: ProcId) {
         let info = vec![
             Info::new(Key::from_static(keys::PSET_NAME.name()), name),
             Info::new(Key::from_static(keys::PSET_MEMBERS.name()), processes(members)),
         ];
-        self.distribute(now, &Event { status, source: Some(source), range: range::RANGE_LOCAL, info }, None);
+        let event = Event { status, source: Some(source), range: range::RANGE_LOCAL, info };
+        self.distribute(now, &event, Voice::OfSet.into());
     }
 }
 

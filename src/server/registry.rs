@@ -54,6 +54,8 @@ pub(super) struct Job {
     pub(super) local_count: Option<u32>,
     pub(super) job_size: Option<u32>,
     pub(super) clients: BTreeMap<u32, Client>,
+    /// Whose job it is, as the host said in its description.
+    pub(super) user: Option<u32>,
     /// The number of the last connection of its processes that was admitted.
     last_number: u32,
     /// For each rank elsewhere the newest of its commits that is stored here, where its server said so.
@@ -225,6 +227,14 @@ impl Job {
         let has_own = self.clients.values().any(|client| !client.is_guest);
         let members = self.clients.iter().filter(move |(_, client)| !(has_own && client.is_guest));
         members.map(|(&rank, _)| rank)
+    }
+
+    /// The users of its processes here, and the one that the host has named. Guests count as for [`Self::members`]: a tool in a
+    /// job of the host's does not make that its user's.
+    pub(super) fn users(&self) -> BTreeSet<u32> {
+        let has_own = self.clients.values().any(|client| !client.is_guest);
+        let members = self.clients.values().filter(|client| !(has_own && client.is_guest));
+        members.map(|client| client.credentials.uid).chain(self.user).collect()
     }
 
     fn remote(&self) -> Remote {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::access::{Action, Object};
 use super::core::Server;
+use super::io::PeerId;
 use super::outputs::Ticket;
 use crate::gds::{KeyRef, Lookup, LookupError, NodeSelector, Publish, RealmRequest};
 use crate::keys::{self, TypedKey};
@@ -12,7 +14,7 @@ use crate::types::{Namespace, ProcId, Rank, Status, Text, ranks_in};
 impl<S: Publish> Server<S> {
     /// The processes of a namespace, or of all, on a node.
     pub(super) fn resolve_peers(&mut self, ticket: Ticket, question: &proto::ResolvePeers) {
-        let reply = match self.peers_on(question) {
+        let reply = match self.peers_on(ticket.peer(), question) {
             Ok(procs) => Reply::Procs(procs),
             Err(status) => Reply::Status(status),
         };
@@ -21,20 +23,20 @@ impl<S: Publish> Server<S> {
 
     /// The nodes of a namespace, or of all.
     pub(super) fn resolve_nodes(&mut self, ticket: Ticket, namespace: Option<&Text>) {
-        let reply = match self.nodes_of(namespace) {
+        let reply = match self.nodes_of(ticket.peer(), namespace) {
             Ok(names) => Reply::Nodes(Text::from(names.join(","))),
             Err(status) => Reply::Status(status),
         };
         self.outputs.reply(ticket, reply);
     }
 
-    fn peers_on(&self, question: &proto::ResolvePeers) -> Result<Vec<ProcId>, Status> {
+    fn peers_on(&self, asker: PeerId, question: &proto::ResolvePeers) -> Result<Vec<ProcId>, Status> {
         let node = match &question.node {
             Some(name) => NodeSelector::Name(name.to_str().map_err(|_| Status::ERR_BAD_PARAM)?),
             None => NodeSelector::Implied,
         };
         let mut procs = Vec::new();
-        for namespace in self.meant(question.namespace.as_ref())? {
+        for namespace in self.meant(asker, question.namespace.as_ref())? {
             match self.text(namespace, keys::LOCAL_PEERS, RealmRequest::Node(node)) {
                 Some(ranks) => procs.extend(ranks_in(&ranks).map(|rank| ProcId::new(namespace.clone(), rank))),
                 // Nobody of it is there; but where nobody said who is where, nobody knows.
@@ -45,10 +47,10 @@ impl<S: Publish> Server<S> {
         Ok(procs)
     }
 
-    fn nodes_of(&self, namespace: Option<&Text>) -> Result<Vec<String>, Status> {
+    fn nodes_of(&self, asker: PeerId, namespace: Option<&Text>) -> Result<Vec<String>, Status> {
         let mut names: Vec<String> = Vec::new();
         let mut seen = BTreeSet::new();
-        for of in self.meant(namespace)? {
+        for of in self.meant(asker, namespace)? {
             match self.text(of, keys::NODE_LIST, RealmRequest::Job) {
                 Some(list) => {
                     let new = list.split(',').filter(|name| !name.is_empty() && seen.insert((*name).to_owned()));
@@ -61,18 +63,14 @@ impl<S: Publish> Server<S> {
         Ok(names)
     }
 
-    /// The namespaces that a question is about; an empty name means all, like none.
-    fn meant(&self, namespace: Option<&Text>) -> Result<Vec<&Namespace>, Status> {
-        let is_meant = |name: &&Text| !name.as_bytes().is_empty();
+    /// The namespaces that a question is about, of those that the asker reaches. An empty name means all, like none.
+    fn meant(&self, asker: PeerId, namespace: Option<&Text>) -> Result<Vec<&Namespace>, Status> {
+        let named = namespace.filter(|name| !name.as_bytes().is_empty());
+        let is_meant = |of: &Namespace| named.is_none_or(|name| of.as_str().as_bytes() == name.as_bytes());
+        let is_reached = |of: &Namespace| self.permit_peer(asker, Action::Resolve, Object::Job(of)).is_ok();
         let registered = self.registry.jobs().filter(|(_, job)| job.is_registered).map(|(namespace, _)| namespace);
-        match namespace.filter(is_meant) {
-            None => Ok(registered.collect()),
-            Some(name) => {
-                let named: Vec<&Namespace> =
-                    registered.filter(|namespace| namespace.as_str().as_bytes() == name.as_bytes()).collect();
-                if named.is_empty() { Err(Status::ERR_INVALID_NAMESPACE) } else { Ok(named) }
-            }
-        }
+        let found: Vec<&Namespace> = registered.filter(|of| is_meant(of) && is_reached(of)).collect();
+        if found.is_empty() && named.is_some() { Err(Action::Resolve.rule().refusal) } else { Ok(found) }
     }
 
     /// Whether it is known who is where: a list of the nodes alone does not say so.

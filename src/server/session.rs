@@ -95,7 +95,9 @@ impl<S: Publish> Server<S> {
         if store == StoreOffer::Segment {
             // Whoever has its own has the others, too.
             self.hand_over_reach(id, &proc);
-            self.tie_to_parent(&proc);
+        }
+        self.tie_to_parent(&proc);
+        if store == StoreOffer::Segment {
             self.outputs.push(Output::SendSegment(id, proc.namespace));
         }
     }

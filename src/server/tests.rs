@@ -1,5 +1,6 @@
 //! Each file drives the core through its doors only; invariants are checked after every input.
 
+mod access;
 mod bootstrap;
 mod catch_up;
 mod cleanup;

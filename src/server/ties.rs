@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::access::{Action, Object};
 use super::collective::Operation;
 use super::core::Server;
 use super::io::{Output, PeerId, StoreOffer};
@@ -25,8 +26,19 @@ pub(super) enum Tie {
     Connection(Arc<[ProcId]>),
     /// They are in a group of this name. Several groups may have it.
     Group(Text, u64),
+    /// A process says that it is in a group of this name, which was formed by invitation. Others may not know of it.
+    Claim(Text, u64),
     /// A process has started this job.
     Spawn(Namespace),
+}
+
+/// How a process is tied to another job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Bond {
+    /// Connected, in one group, or started by that job.
+    Other,
+    /// The process has started the job.
+    Child,
 }
 
 /// Jobs that a tie is about, the process's own included.
@@ -67,6 +79,25 @@ impl Ties {
         *namespace != proc.namespace && self.of(proc).any(|(_, jobs)| jobs.contains(namespace))
     }
 
+    /// The strongest bond of a process to another job. A claim counts where a process of that job claims the same.
+    pub(super) fn bond(&self, proc: &ProcId, namespace: &Namespace) -> Option<Bond> {
+        let about_it = self.of(proc).filter(|(_, jobs)| jobs.contains(namespace));
+        let bonds = about_it.filter_map(|(tie, _)| match tie {
+            Tie::Spawn(child) if child == namespace => Some(Bond::Child),
+            Tie::Claim(id, _) => self.is_claimed(id, namespace, &proc.namespace).then_some(Bond::Other),
+            Tie::Spawn(_) | Tie::Connection(_) | Tie::Group(..) => Some(Bond::Other),
+        });
+        bonds.max()
+    }
+
+    /// Whether a process of one job says that it is in a group with another job.
+    fn is_claimed(&self, id: &Text, by: &Namespace, with: &Namespace) -> bool {
+        let first = ProcId::new(by.clone(), 0);
+        let of_job = self.of_process.range(first..).take_while(|(proc, _)| proc.namespace == *by);
+        let mut ties = of_job.flat_map(|(_, ties)| ties);
+        ties.any(|(tie, jobs)| matches!(tie, Tie::Claim(name, _) if name == id) && jobs.contains(with))
+    }
+
     /// Takes processes off the ties that are meant.
     fn part(&mut self, procs: &BTreeSet<ProcId>, is_meant: impl Fn(&Tie, &Jobs) -> bool) -> Lost {
         let mut lost = Vec::new();
@@ -97,7 +128,7 @@ impl<S: Publish> Server<S> {
             Tie::Connection(connected) => **connected == *procs,
             // A job is connected with whoever has started it.
             Tie::Spawn(_) => namespaces.iter().all(|namespace| jobs.contains(*namespace)),
-            Tie::Group(..) => false,
+            Tie::Group(..) | Tie::Claim(..) => false,
         };
         here.iter().any(|proc| self.ties.of(proc).any(is_of_all))
     }
@@ -111,7 +142,7 @@ impl<S: Publish> Server<S> {
     /// An operation has ended well: those who took part here read each other's jobs from now on, or no longer.
     pub(super) fn tie(&mut self, operation: &Operation) {
         let procs = &operation.signature.procs;
-        let namespaces: BTreeSet<Namespace> = procs.iter().map(|proc| proc.namespace.clone()).collect();
+        let namespaces = agreed(operation);
         let is_here =
             |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence == Presence::Connected);
         let here = &operation.contributed.iter().filter(is_here).cloned().collect();
@@ -120,7 +151,9 @@ impl<S: Publish> Server<S> {
             Kind::Group(GroupOperation::Construct, id) => {
                 self.ties.last_group = self.ties.last_group.saturating_add(1);
                 let members = self.groups.of_procs(id, here).flat_map(|group| &group.members);
-                let namespaces = members.map(|proc| proc.namespace.clone()).chain(namespaces).collect();
+                let is_agreed = |namespace: &&Namespace| !refused(operation, namespace);
+                let members = members.map(|proc| &proc.namespace).filter(is_agreed).cloned();
+                let namespaces = members.chain(namespaces).collect();
                 self.bind(&Tie::Group(id.clone(), self.ties.last_group), namespaces, here);
             }
             Kind::Disconnect => {
@@ -128,7 +161,7 @@ impl<S: Publish> Server<S> {
                 let lost = self.ties.part(&gone, |tie, jobs| match tie {
                     Tie::Connection(connected) => **connected == **procs,
                     Tie::Spawn(_) => jobs.is_subset(&namespaces),
-                    Tie::Group(..) => false,
+                    Tie::Group(..) | Tie::Claim(..) => false,
                 });
                 self.take_away(lost);
             }
@@ -142,7 +175,8 @@ impl<S: Publish> Server<S> {
 
     /// Processes here are no longer in their group of this name.
     pub(super) fn untie_group(&mut self, id: &Text, procs: &BTreeSet<ProcId>) {
-        let lost = self.ties.part(procs, |tie, _| matches!(tie, Tie::Group(name, _) if name == id));
+        let lost =
+            self.ties.part(procs, |tie, _| matches!(tie, Tie::Group(name, _) | Tie::Claim(name, _) if name == id));
         self.take_away(lost);
     }
 
@@ -197,10 +231,11 @@ impl<S: Publish> Server<S> {
 
     /// A job was described, perhaps once more: its processes that are here already may learn who has started them.
     pub(super) fn tie_children_here(&mut self, namespace: &Namespace) {
-        let readers = self.peers.iter().filter(|(_, peer)| {
-            peer.proc.namespace == *namespace && peer.store == StoreOffer::Segment && peer.stage == Stage::Admitted
-        });
-        for proc in readers.map(|(_, peer)| peer.proc.clone()).collect::<BTreeSet<_>>() {
+        let children = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.proc.namespace == *namespace && peer.stage == Stage::Admitted && !peer.is_tool);
+        for proc in children.map(|(_, peer)| peer.proc.clone()).collect::<BTreeSet<_>>() {
             self.tie_to_parent(&proc);
         }
     }
@@ -209,7 +244,7 @@ impl<S: Publish> Server<S> {
     pub(super) fn tie_joined(&mut self, id: &Text, proc: &ProcId, members: &[ProcId]) {
         let namespaces = members.iter().map(|member| member.namespace.clone()).collect();
         self.ties.last_group = self.ties.last_group.saturating_add(1);
-        self.bind(&Tie::Group(id.clone(), self.ties.last_group), namespaces, &BTreeSet::from([proc.clone()]));
+        self.bind(&Tie::Claim(id.clone(), self.ties.last_group), namespaces, &BTreeSet::from([proc.clone()]));
     }
 
     /// A process here has started a job.
@@ -285,19 +320,15 @@ impl<S: Publish> Server<S> {
         let reads = peer.store == StoreOffer::Segment && peer.stage == Stage::Admitted;
         reads
             && self.store.is_registered(namespace)
-            && self.is_of_user(namespace, peer.credentials.uid, peer.credentials.gid)
+            && self.may(peer, Action::Map, Object::WholeJob(namespace))
+            && self.is_of_group(namespace, peer.credentials.gid)
             && self.ties.reaches(&peer.proc, namespace)
     }
 
-    /// Whether a job's processes here are this user's, and nobody else's. Root, and the server's own user, read what is
-    /// nobody's here.
-    fn is_of_user(&self, namespace: &Namespace, uid: u32, gid: u32) -> bool {
-        let Some(job) = self.registry.registered(namespace) else { return false };
-        let mut owners = job.clients.values().map(|client| client.credentials).peekable();
-        match owners.peek() {
-            None => self.is_trusted(uid),
-            Some(_) => owners.all(|owner| owner.uid == uid && owner.gid == gid),
-        }
+    /// Whether all processes of a job here have this group id.
+    fn is_of_group(&self, namespace: &Namespace, gid: u32) -> bool {
+        let job = self.registry.registered(namespace);
+        job.is_some_and(|job| job.clients.values().all(|client| client.credentials.gid == gid))
     }
 
     fn take_away(&mut self, lost: Lost) {
@@ -309,4 +340,17 @@ impl<S: Publish> Server<S> {
             }
         }
     }
+}
+
+/// The jobs that an operation binds to each other.
+pub(super) fn agreed(operation: &Operation) -> BTreeSet<Namespace> {
+    let namespaces = operation.signature.procs.iter().map(|proc| &proc.namespace);
+    namespaces.filter(|namespace| !refused(operation, namespace)).cloned().collect()
+}
+
+/// Whether processes of a job were to take part here and none has. They may not have wanted to. For jobs elsewhere the host
+/// speaks.
+fn refused(operation: &Operation, namespace: &Namespace) -> bool {
+    let is_of_job = |proc: &ProcId| proc.namespace == *namespace;
+    operation.departed.iter().any(is_of_job) && !operation.contributed.iter().any(is_of_job)
 }

@@ -1,5 +1,6 @@
 //! The host's answers, and what happens when there is none.
 
+use super::access::Action;
 use super::config::Capabilities;
 use super::core::Server;
 use super::host::{AbortUpcall, HostReply, Upcall, UpcallId};
@@ -58,8 +59,16 @@ impl<S: Publish> Server<S> {
             Ok(procs) => procs,
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
+        if let Err(status) = self.permit_abort(&ticket, &requester, &procs) {
+            return self.outputs.reply_status(ticket, status);
+        }
         let upcall = Upcall::Abort(AbortUpcall { requester, object, status, message, procs });
         self.ask_host(now, Purpose::Abort(ticket), upcall);
+    }
+
+    fn permit_abort(&self, ticket: &Ticket, requester: &ProcId, procs: &[ProcId]) -> Result<(), Status> {
+        let requester = self.requester(ticket, requester.clone()).ok_or(Status::ERR_NOT_AVAILABLE)?;
+        self.permit_all(&requester, Action::Abort, procs)
     }
 }
 

@@ -216,7 +216,7 @@ impl<S: Publish> Server<S> {
         ];
         info.extend(more);
         let event = Event { status, source: Some(source.clone()), range: range::RANGE_CUSTOM, info };
-        self.distribute(now, &event, None);
+        self.distribute(now, &event, self.voice_of(Some(source)).into());
         if goes_up {
             let id = self.upcalls.unawaited();
             self.outputs.push(crate::server::io::Output::Upcall(id, Upcall::NotifyEvent(event.clone())));

@@ -10,7 +10,7 @@ use scope::{Asking, Scope, about_self};
 use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
 use crate::proto::Reply;
-use crate::server::PeerId;
+use crate::server::access::{Action, Object};
 use crate::server::core::Server;
 use crate::server::derived::{Derivation, Derived, Hardware, may_be_derived};
 use crate::server::inventory::INVENTORY;
@@ -33,11 +33,13 @@ pub(in crate::server) struct Questions {
     pub(in crate::server) told: Vec<Info>,
     /// The host's word on what neither it nor this server answers.
     pub(in crate::server) verdict: Option<Status>,
+    /// Some queries were not the host's to answer.
+    pub(in crate::server) is_withheld: bool,
 }
 
 impl Questions {
     pub(in crate::server) const fn new(requester: Requester, queries: Vec<Query>) -> Self {
-        Self { requester, queries, told: Vec::new(), verdict: None }
+        Self { requester, queries, told: Vec::new(), verdict: None, is_withheld: false }
     }
 }
 
@@ -67,6 +69,16 @@ fn of_nothing(verdict: Option<Status>, refused: Option<Status>, understood: bool
 }
 
 impl<S: Publish> Server<S> {
+    /// The queries that are the host's to answer. A query that names a job which the requester does not reach is none of them:
+    /// it is answered as one about an unknown job.
+    pub(in crate::server) fn for_host(&self, requester: &Requester, queries: &[Query]) -> Vec<Query> {
+        let is_reached = |(index, query): &(usize, &Query)| {
+            let scope = Scope::of(&query.qualifiers, requester, *index);
+            scope.map_or(true, |scope| self.may(requester, Action::Query, Object::Job(&scope.namespace)))
+        };
+        queries.iter().enumerate().filter(is_reached).map(|(_, query)| query.clone()).collect()
+    }
+
     /// Answers each key of each query, in order, once for all that ask the same. Found keys alone are in the answer, one
     /// info each.
     pub(in crate::server) fn answer_queries(&mut self, ticket: Ticket, questions: Questions) {
@@ -82,7 +94,7 @@ impl<S: Publish> Server<S> {
         questions: Questions,
         hardware: Hardware<'_>,
     ) {
-        let reply = match self.answers(ticket.peer(), &questions, hardware) {
+        let reply = match self.answers(&questions, hardware) {
             Ok((status, found)) => with_status(status, found.is_empty(), Reply::Infos(found)),
             Err(Unanswered::Refused(status)) => Reply::Status(status),
             Err(Unanswered::NeedsTopology) => return self.defer_queries(ticket, questions),
@@ -90,13 +102,8 @@ impl<S: Publish> Server<S> {
         self.outputs.reply(ticket, reply);
     }
 
-    fn answers(
-        &self,
-        peer: PeerId,
-        questions: &Questions,
-        hardware: Hardware<'_>,
-    ) -> Result<(Status, Vec<Info>), Unanswered> {
-        let Questions { requester, queries, told, verdict } = questions;
+    fn answers(&self, questions: &Questions, hardware: Hardware<'_>) -> Result<(Status, Vec<Info>), Unanswered> {
+        let Questions { requester, queries, told, verdict, .. } = questions;
         let mut found = told.clone();
         // Which of several questions after one key the host has answered is not said: as many of them as it has answers. Where it was
         // asked more often, one may have an answer twice and another none.
@@ -119,7 +126,7 @@ impl<S: Publish> Server<S> {
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
-            let mut asking = Asking::new(peer, requester, &scope, &query.qualifiers, hardware);
+            let mut asking = Asking::new(requester, &scope, &query.qualifiers, hardware);
             for name in &query.keys {
                 if !asked.insert((scope.clone(), name)) {
                     continue;
@@ -169,7 +176,7 @@ impl<S: Publish> Server<S> {
         }
         // What the host has registered is its word, and stands before what is known otherwise.
         let wanted = &asking.wanted;
-        let is_open = self.may_read(asking.peer, &wanted.proc.namespace);
+        let is_open = self.may(asking.requester, Action::Query, Object::Job(&wanted.proc.namespace));
         let is_known = self.registry.registered(&wanted.proc.namespace).is_some();
         if is_open
             && is_known
@@ -221,25 +228,19 @@ impl<S: Publish> Server<S> {
             name if name == keys::QUERY_LOCAL_PROC_TABLE.name() => true,
             _ => return None,
         };
-        let job = self.registry.job(namespace).filter(|job| self.is_open(requester, job))?;
+        let job = self.registry.job(namespace).filter(|_| self.is_open(requester, namespace))?;
         Some(self.process_table(namespace, job, is_local))
     }
 
     /// The jobs that somebody may ask about.
     fn open_jobs(&self, requester: &Requester) -> impl Iterator<Item = (&Namespace, &Job)> {
-        self.registry.jobs().filter(|(_, job)| self.is_open(requester, job))
+        self.registry.jobs().filter(|(namespace, _)| self.is_open(requester, namespace))
     }
 
-    /// One's own user's are, for root and the server's user all. Tools are no jobs.
-    fn is_open(&self, requester: &Requester, job: &Job) -> bool {
-        let uid = requester.uid;
-        let is_own = || job.clients.values().any(|client| client.credentials.uid == uid);
-        job.is_registered && !job.is_of_tools && (self.is_trusted(uid) || is_own())
-    }
-
-    /// Whether a user may ask about everybody's jobs.
-    pub(in crate::server) const fn is_trusted(&self, uid: u32) -> bool {
-        uid == 0 || uid == self.config.tools.own_uid
+    /// Whether somebody may ask about a job. Tools are no jobs.
+    fn is_open(&self, requester: &Requester, namespace: &Namespace) -> bool {
+        let is_job = self.registry.registered(namespace).is_some_and(|job| !job.is_of_tools);
+        is_job && self.may(requester, Action::Query, Object::Job(namespace))
     }
 
     /// What is known of each process, by rank.

@@ -2,7 +2,6 @@
 
 use crate::gds::RealmRequest;
 use crate::keys::{self, DefaultRealm, default_realm};
-use crate::server::PeerId;
 use crate::server::derived::Hardware;
 use crate::server::directives::{GetDirectives, Realm, find, flag};
 use crate::server::requests::Requester;
@@ -73,7 +72,6 @@ impl Scope {
 
 /// One query on its way through its keys.
 pub(super) struct Asking<'a> {
-    pub(super) peer: PeerId,
     pub(super) requester: &'a Requester,
     pub(super) scope: &'a Scope,
     pub(super) qualifiers: &'a [Info],
@@ -86,7 +84,6 @@ pub(super) struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     pub(super) fn new(
-        peer: PeerId,
         requester: &'a Requester,
         scope: &'a Scope,
         qualifiers: &'a [Info],
@@ -94,7 +91,7 @@ impl<'a> Asking<'a> {
     ) -> Self {
         let proc = ProcId { namespace: scope.namespace.clone(), rank: scope.rank };
         let wanted = Wanted { proc: proc.clone(), key: None, directives: GetDirectives::read(qualifiers, None) };
-        Self { peer, requester, scope, qualifiers, hardware, wanted, meant: proc }
+        Self { requester, scope, qualifiers, hardware, wanted, meant: proc }
     }
 
     /// Aims at whom a client's Get of this key aims at: for a session's value at the caller's own job, without a rank at the

@@ -4,6 +4,7 @@ use super::{Asking, Server};
 use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
 use crate::keys;
 use crate::proto::{RankData, Reply};
+use crate::server::access::{Action, Object};
 use crate::server::directives::find;
 use crate::server::group::Group;
 use crate::server::outputs::Ticket;
@@ -128,16 +129,14 @@ impl<S: Publish> Server<S> {
 
     /// Names of the sets with a process of a job that somebody may ask about.
     fn sets_shown_to(&self, requester: &Requester) -> impl Iterator<Item = &Text> {
-        let is_open =
-            |proc: &ProcId| self.registry.job(&proc.namespace).is_some_and(|job| self.is_open(requester, job));
+        let is_open = |proc: &ProcId| self.is_open(requester, &proc.namespace);
         let sets = self.process_sets.iter();
         sets.filter(move |(_, members)| members.iter().any(is_open)).map(|(name, _)| name)
     }
 
-    /// One's own user's groups; for root and the server's user all.
+    /// The groups that somebody may ask about.
     fn groups_shown_to(&self, requester: &Requester) -> impl Iterator<Item = (&Text, &Group)> {
-        let uid = requester.uid;
-        self.groups.iter().filter(move |(_, group)| self.is_trusted(uid) || group.users.contains(&uid))
+        self.groups.iter().filter(move |(_, group)| self.may(requester, Action::Query, Object::Group(group)))
     }
 }
 

@@ -135,8 +135,7 @@ fn what_makes_no_sense_or_concerns_others_is_refused() {
 #[test]
 fn what_another_user_registers_is_for_the_host() {
     let capabilities = Capabilities::JOB_CONTROL;
-    // The user id of the server is 0.
-    let mut rig = Rig::new(capabilities);
+    let mut rig = Rig::of_root(capabilities);
     let peer = rig.job(1, 1)[0];
     let directives = [files("/f"), directories("relative"), flag("pmix.clnup.recurse")];
     let (_, call) = upcall(&rig.request(peer, control(&[proc(0)], &directives)));
@@ -144,7 +143,7 @@ fn what_another_user_registers_is_for_the_host() {
     assert_eq!(asked.directives[..3], directives);
     assert_eq!(cleanups(&rig.lose(peer)), []);
     assert_eq!(rig.server.take_cleanups(), []);
-    let mut rig = Rig::new(Capabilities::empty());
+    let mut rig = Rig::of_root(Capabilities::empty());
     let peer = rig.job(1, 1)[0];
     let outputs = rig.request(peer, control(&[proc(0)], &[files("/f")]));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);

@@ -5,7 +5,7 @@ use crate::gds::model::MapStore;
 use crate::proto::{Collective, Commit, Get, Reply, Request, Tag};
 use crate::server::{
     CallId, Capabilities, Config, Credentials, FenceData, FenceUpcall, Hello, HostCall, HostReply, Input, Output,
-    PeerId, RegisterClient, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId, Version,
+    PeerId, RegisterClient, RegisterNamespace, Server, StoreOffer, ToolPolicy, Upcall, UpcallId, Version,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
@@ -25,6 +25,13 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new(capabilities: Capabilities) -> Self {
+        // The server of one user, who reaches everything.
+        let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
+        Self::with(Config { capabilities, tools, ..Config::default() }, MapStore::new())
+    }
+
+    /// A server of root, which serves several users.
+    pub(super) fn of_root(capabilities: Capabilities) -> Self {
         Self::with(Config { capabilities, ..Config::default() }, MapStore::new())
     }
 

@@ -208,7 +208,7 @@ fn everybody_of(name: &str) -> ProcId {
 #[test]
 fn segments_are_handed_over_in_whatever_order_jobs_are_registered_announced_and_connected() {
     for late in 0..3 {
-        let mut rig = Rig::new(Capabilities::CONNECT);
+        let mut rig = Rig::of_root(Capabilities::CONNECT);
         let here = jobs(&mut rig, &["a"])[0];
         if late < 2 {
             rig.register("b", Some(2), Some(0));
@@ -241,7 +241,7 @@ fn segments_are_handed_over_in_whatever_order_jobs_are_registered_announced_and_
 #[test]
 fn a_child_reads_its_parents_job_in_whatever_order_it_comes_and_is_described() {
     // The parent is told of its child before that is registered.
-    let mut rig = Rig::new(Capabilities::SPAWN);
+    let mut rig = Rig::of_root(Capabilities::SPAWN);
     let parent = jobs(&mut rig, &["a"])[0];
     let (id, _) = upcall(&rig.request(parent, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
     assert_eq!(segments(&rig.complete(id, HostReply::Spawned(namespace("child")))), []);
@@ -255,7 +255,7 @@ fn a_child_reads_its_parents_job_in_whatever_order_it_comes_and_is_described() {
     let again = RegisterNamespace { namespace: namespace("child"), local_count: Some(1), description, nodata: false };
     assert_eq!(segments(&rig.host(HostCall::RegisterNamespace(again))), [sent(child, "a")]);
     // The parent's job is registered last.
-    let mut rig = Rig::new(Capabilities::empty());
+    let mut rig = Rig::of_root(Capabilities::empty());
     register_child(&mut rig, "child", &of("a", 0));
     let (child, outputs) = rig.connect(&of("child", 0), SEGMENT);
     assert_eq!(segments(&outputs), [sent(child, "child")]);

@@ -329,7 +329,8 @@ fn a_tool_sees_a_jobs_events_and_data_and_fences_with_itself() {
     assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), [], "a job's fence does not count tools");
 }
 
-/// It was shown its own user's jobs by queries, and everybody's data by Get.
+/// It was shown its own user's jobs by queries, and everybody's data by Get. Now a stranger's job looks as one that does not
+/// exist.
 #[test]
 fn a_tool_of_another_user_reads_no_job_but_its_users() {
     let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
@@ -345,7 +346,7 @@ fn a_tool_of_another_user_reads_no_job_but_its_users() {
     let id = PeerId(51);
     for of in [proc(0), everybody(), ProcId::new(namespace("elsewhere"), 0)] {
         let outputs = rig.request(id, get(&of, Some("a"), &[]));
-        assert_eq!(statuses(&outputs), [(id, Status::ERR_NO_PERMISSIONS)], "{of}");
+        assert_eq!(statuses(&outputs), [(id, Status::ERR_NOT_FOUND)], "{of}");
     }
     let job = ProcId { rank: Rank::Wildcard, ..theirs };
     let found = replies(&rig.request(id, get(&job, Some("pmix.job.size"), &[])));

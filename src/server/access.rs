@@ -1,0 +1,264 @@
+//! Who may do what to whom: one table, and one function that every request asks.
+//!
+//! A process reaches its own job, the jobs of its own user, and the jobs that it is tied to. Processes of root and of the
+//! server's user reach every job. `docs/trust.md` shows the same table; a test compares the two.
+//!
+//! Whose a job is, this server knows from the processes that the host has announced here, and from `PMIX_USERID` in the
+//! job's registration. A server of an ordinary user counts every other job as its own user's. A server of root does not
+//! guess: it treats such a job as a stranger's.
+//!
+//! A refusal is the same for a stranger's job and for a name that nobody has, so it does not tell which jobs exist.
+
+use std::collections::BTreeSet;
+
+use super::core::Server;
+use super::events::Voice;
+use super::group::Group;
+use super::io::PeerId;
+use super::peer::Peer;
+use super::requests::Requester;
+use super::ties::Bond;
+use crate::events::Event;
+use crate::gds::Publish;
+use crate::types::{Info, Namespace, ProcId, Status, Value};
+
+/// What a process may want of another job or its processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Action {
+    Read,
+    Query,
+    Resolve,
+    Raise,
+    Hear,
+    Map,
+    PullOutput,
+    PushInput,
+    Control,
+    Abort,
+    Monitor,
+    CleanUp,
+}
+
+/// What a process is to a job, from the weakest relation to the strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Relation {
+    /// The job is of another user, or of nobody knows whom.
+    Stranger,
+    /// Both are connected or in one group, or one has started the other.
+    Tied,
+    /// The process has started the job.
+    Parent,
+    /// The job is the process's own, or another one of its user.
+    Own,
+}
+
+/// Which processes of root and of the server's user count as trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    All,
+    Tools,
+    Nobody,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    /// The action in words, as `docs/trust.md` has it.
+    pub(super) words: &'static str,
+    /// The weakest relation that permits it.
+    pub(super) needs: Relation,
+    pub(super) trust: Trust,
+    /// What a refused process is told.
+    pub(super) refusal: Status,
+}
+
+impl Action {
+    #[cfg(test)]
+    pub(in crate::server) const ALL: [Self; 12] = [
+        Self::Read,
+        Self::Query,
+        Self::Resolve,
+        Self::Raise,
+        Self::Hear,
+        Self::Map,
+        Self::PullOutput,
+        Self::PushInput,
+        Self::Control,
+        Self::Abort,
+        Self::Monitor,
+        Self::CleanUp,
+    ];
+
+    /// The table. Questions about a job end as if the job did not exist, and deeds with "no permissions".
+    pub(super) const fn rule(self) -> Rule {
+        use Relation::{Own, Parent, Tied};
+        use Trust::{All, Nobody, Tools};
+        const UNKNOWN: Status = Status::ERR_NOT_FOUND;
+        const DENIED: Status = Status::ERR_NO_PERMISSIONS;
+        let (needs, trust, refusal, words) = match self {
+            Self::Read => (Tied, All, UNKNOWN, "Get values of a job or its processes, also through the host"),
+            Self::Query => (Tied, All, UNKNOWN, "Query a job: its name, process table, sets and groups"),
+            Self::Resolve => (Tied, All, Status::ERR_INVALID_NAMESPACE, "Resolve a job's peers and nodes"),
+            Self::Raise => (Tied, All, DENIED, "Raise events in a job's handlers, invitations included"),
+            Self::Hear => (Tied, Tools, UNKNOWN, "Hear a job's events"),
+            Self::Map => (Own, Nobody, UNKNOWN, "Map the segment of a tied job"),
+            Self::PullOutput => (Parent, All, DENIED, "Pull a job's output"),
+            Self::PushInput => (Parent, All, DENIED, "Push to a job's standard input"),
+            Self::Control => (Parent, All, DENIED, "Control a job (`PMIx_Job_control`)"),
+            Self::Abort => (Parent, All, DENIED, "Abort a job's processes"),
+            Self::Monitor => (Parent, All, DENIED, "Monitor a job's processes"),
+            Self::CleanUp => (Own, Nobody, DENIED, "Register files for removal when a job or process ends"),
+        };
+        Rule { words, needs, trust, refusal }
+    }
+}
+
+/// Who wants something. The ids are the kernel's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
+    pub(super) proc: &'a ProcId,
+    pub(super) uid: u32,
+    /// Whether it came as a tool that the host had not announced.
+    pub(super) is_tool: bool,
+}
+
+impl<'a> From<&'a Peer> for Subject<'a> {
+    fn from(peer: &'a Peer) -> Self {
+        Self { proc: &peer.proc, uid: peer.credentials.uid, is_tool: peer.is_tool }
+    }
+}
+
+impl<'a> From<&'a Requester> for Subject<'a> {
+    fn from(requester: &'a Requester) -> Self {
+        Self { proc: &requester.proc, uid: requester.uid, is_tool: false }
+    }
+}
+
+/// What something is wanted of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Object<'a> {
+    /// A job. If it has processes of several users, each of these users reaches it, as each of its processes does.
+    Job(&'a Namespace),
+    /// A job of which every process here must be the subject's user's.
+    WholeJob(&'a Namespace),
+    /// A process, and its user.
+    Process(&'a ProcId, u32),
+    Group(&'a Group),
+}
+
+impl<S: Publish> Server<S> {
+    /// Whether somebody may do something. What a refused process is told stands in the table.
+    pub(super) fn permit<'a>(
+        &self,
+        subject: impl Into<Subject<'a>>,
+        action: Action,
+        object: Object<'_>,
+    ) -> Result<(), Status> {
+        let subject = subject.into();
+        let rule = action.rule();
+        if self.is_counted(subject, rule.trust) || self.relation(subject, object) >= rule.needs {
+            return Ok(());
+        }
+        let Subject { proc, uid, .. } = subject;
+        tracing::debug!(%proc, uid, action = rule.words, ?object, "refused: the job is another user's");
+        Err(rule.refusal)
+    }
+
+    /// The same as a yes or no.
+    pub(super) fn may<'a>(&self, subject: impl Into<Subject<'a>>, action: Action, object: Object<'_>) -> bool {
+        self.permit(subject, action, object).is_ok()
+    }
+
+    /// The same for a connection. One that is gone may do nothing.
+    pub(super) fn permit_peer(&self, id: PeerId, action: Action, object: Object<'_>) -> Result<(), Status> {
+        self.peers.get(id).map_or(Err(action.rule().refusal), |peer| self.permit(peer, action, object))
+    }
+
+    /// The same for all processes that a request names.
+    pub(super) fn permit_all(&self, requester: &Requester, action: Action, procs: &[ProcId]) -> Result<(), Status> {
+        let namespaces: BTreeSet<&Namespace> = procs.iter().map(|proc| &proc.namespace).collect();
+        namespaces.into_iter().try_for_each(|namespace| self.permit(requester, action, Object::Job(namespace)))
+    }
+
+    /// The same for all processes that infos hold as values.
+    pub(super) fn permit_named(&self, requester: &Requester, action: Action, infos: &[Info]) -> Result<(), Status> {
+        infos.iter().try_for_each(|info| self.permit_all(requester, action, &procs_in(&info.value)))
+    }
+
+    /// Whether an event goes to a process: the raiser reaches the hearer, or the hearer the raiser.
+    pub(super) fn carries(&self, voice: Voice, event: &Event, hearer: &Peer) -> bool {
+        match (voice, &event.source) {
+            (Voice::Host, _) | (Voice::User(_), None) => true,
+            (Voice::User(uid), Some(source)) => {
+                let raiser = Subject { proc: source, uid, is_tool: false };
+                self.may(raiser, Action::Raise, Object::Process(&hearer.proc, hearer.credentials.uid))
+                    || self.may(hearer, Action::Hear, Object::Process(source, uid))
+            }
+            (Voice::OfSet, _) => {
+                event.set_members().any(|member| self.may(hearer, Action::Query, Object::Job(&member.namespace)))
+            }
+        }
+    }
+
+    /// Whether two jobs are one user's, as far as is known.
+    pub(super) fn are_of_one_user(&self, one: &Namespace, other: &Namespace) -> bool {
+        one == other || !self.users_of(one).is_disjoint(&self.users_of(other))
+    }
+
+    /// The users whose a job is; none: nobody knows.
+    fn users_of(&self, namespace: &Namespace) -> BTreeSet<u32> {
+        let users = self.registry.job(namespace).map(super::registry::Job::users).unwrap_or_default();
+        let own_uid = self.config.tools.own_uid;
+        if users.is_empty() && own_uid != 0 { BTreeSet::from([own_uid]) } else { users }
+    }
+
+    fn relation(&self, subject: Subject<'_>, object: Object<'_>) -> Relation {
+        let Subject { proc, uid, .. } = subject;
+        let is_own = match object {
+            Object::Job(namespace) => *namespace == proc.namespace || self.users_of(namespace).contains(&uid),
+            Object::WholeJob(namespace) => self.is_whole_job_of(namespace, uid),
+            Object::Process(of, user) => {
+                of.namespace == proc.namespace || user == uid || self.users_of(&of.namespace).contains(&uid)
+            }
+            Object::Group(group) => group.users.contains(&uid),
+        };
+        let namespace = match object {
+            _ if is_own => return Relation::Own,
+            Object::Job(namespace) | Object::WholeJob(namespace) => namespace,
+            Object::Process(of, _) => &of.namespace,
+            Object::Group(_) => return Relation::Stranger,
+        };
+        match self.ties.bond(proc, namespace) {
+            Some(Bond::Child) => Relation::Parent,
+            Some(Bond::Other) => Relation::Tied,
+            None => Relation::Stranger,
+        }
+    }
+
+    /// A job without processes here is whole where nobody knows its user: only trusted users ask for it.
+    fn is_whole_job_of(&self, namespace: &Namespace, uid: u32) -> bool {
+        let users = self.users_of(namespace);
+        if users.is_empty() { self.is_trusted(uid) } else { users.iter().all(|user| *user == uid) }
+    }
+
+    fn is_counted(&self, subject: Subject<'_>, trust: Trust) -> bool {
+        match trust {
+            Trust::All => self.is_trusted(subject.uid),
+            Trust::Tools => subject.is_tool && self.is_trusted(subject.uid),
+            Trust::Nobody => false,
+        }
+    }
+
+    const fn is_trusted(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.config.tools.own_uid
+    }
+}
+
+/// The processes that a value names.
+fn procs_in(value: &Value) -> Vec<ProcId> {
+    match value {
+        Value::Proc(proc) => vec![ProcId::clone(proc)],
+        Value::DataArray(array) => array.elements.iter().flat_map(procs_in).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,415 @@
+//! Users are kept apart.
+//!
+//! On a server with processes of several users, a process of one read the values of another's job over the socket, and
+//! raised events in its handlers. Each request had a check of its own, or none: only tools were asked whose they are. Now
+//! one table (`server::access`) says who may do what to whom, every request asks it, and this test goes through all of it.
+
+use std::collections::BTreeSet;
+
+use super::harness::*;
+use crate::gds::model::MapStore;
+use crate::proto::{
+    Abort, Collective, Command, Group, IofPull, IofPush, JobControl, Monitor, Notify, RegisterEvents, Reply, Request,
+    ResolvePeers, Spawn,
+};
+use crate::server::access::{Action, Object, Relation, Trust};
+use crate::server::{
+    Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
+    RegisterNamespace, ToolAdmission, ToolPolicy, UpcallId, Version,
+};
+use crate::types::codes::range;
+use crate::types::{DataArray, DataType, Info, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
+
+const ALICE: u32 = 1001;
+const BOB: u32 = 1002;
+const SERVER: u32 = 500;
+const CODE: Status = Status::from_raw(-3001);
+const HEARD: PeerId = PeerId(100);
+
+/// A process or tool that wants something of Alice's job.
+#[derive(Clone, Copy, Debug)]
+struct Who {
+    name: &'static str,
+    uid: u32,
+    is_tool: bool,
+    relation: Relation,
+}
+
+const fn process(name: &'static str, uid: u32, relation: Relation) -> Who {
+    Who { name, uid, is_tool: false, relation }
+}
+
+const fn tool(name: &'static str, uid: u32, relation: Relation) -> Who {
+    Who { name, uid, is_tool: true, relation }
+}
+
+const EVERYBODY: [Who; 11] = [
+    process("same", ALICE, Relation::Own),
+    process("other", BOB, Relation::Stranger),
+    process("tied", BOB, Relation::Tied),
+    process("grouped", BOB, Relation::Tied),
+    process("parent", BOB, Relation::Parent),
+    process("root", 0, Relation::Stranger),
+    process("server", SERVER, Relation::Stranger),
+    tool("tool-of-alice", ALICE, Relation::Own),
+    tool("tool-of-bob", BOB, Relation::Stranger),
+    tool("tool-of-root", 0, Relation::Stranger),
+    tool("tool-of-server", SERVER, Relation::Stranger),
+];
+
+impl Who {
+    fn proc(self) -> ProcId {
+        ProcId::new(namespace(self.name), 0)
+    }
+
+    /// What the table says, in the words of this test.
+    fn may(self, action: Action) -> bool {
+        let rule = action.rule();
+        let is_trusted = [0, SERVER].contains(&self.uid)
+            && match rule.trust {
+                Trust::All => true,
+                Trust::Tools => self.is_tool,
+                Trust::Nobody => false,
+            };
+        is_trusted || self.relation >= rule.needs
+    }
+}
+
+fn alices() -> ProcId {
+    ProcId::new(namespace("alices"), 0)
+}
+
+fn everybody_of(name: &str) -> ProcId {
+    ProcId { namespace: namespace(name), rank: Rank::Wildcard }
+}
+
+fn announce(rig: &mut Rig, proc: &ProcId, uid: u32) {
+    rig.register(proc.namespace.as_str(), Some(1), Some(1));
+    rig.host(HostCall::RegisterClient(RegisterClient { proc: proc.clone(), uid, gid: uid, object: 0 }));
+}
+
+fn join(rig: &mut Rig, peer: PeerId, proc: &ProcId, uid: u32) {
+    announce(rig, proc, uid);
+    let credentials = Credentials { uid, gid: uid };
+    let version = Version { major: 5, minor: 0 };
+    let hello = Hello { proc: proc.clone(), credentials, store: SOCKET, version, strangers: BTreeSet::new() };
+    let outputs = rig.input(Input::Connected(peer, hello));
+    assert!(matches!(outputs[0], Output::Admit(..)), "{outputs:?}");
+}
+
+fn listen(rig: &mut Rig, peer: PeerId) {
+    let wish = RegisterEvents { codes: vec![CODE], directives: Vec::new() };
+    rig.request(peer, Request::RegisterEvents(wish));
+}
+
+/// A server that is not root's, with a job of Alice's, and everybody who wants something of that.
+fn world_with(capabilities: Capabilities, own_uid: u32) -> (Rig, Vec<(Who, PeerId)>) {
+    let tools = ToolPolicy { admission: ToolAdmission::Named, any_user: true, own_uid, name_prefix: "t".to_owned() };
+    let config = Config { capabilities: capabilities | Capabilities::SPAWN, tools, ..Config::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    join(&mut rig, HEARD, &alices(), ALICE);
+    rig.put(HEARD, Scope::Global, "a", 1);
+    listen(&mut rig, HEARD);
+    let mut peers = Vec::new();
+    for (who, id) in EVERYBODY.into_iter().zip(1..) {
+        let peer = PeerId(id);
+        if who.is_tool {
+            let credentials = Credentials { uid: who.uid, gid: who.uid };
+            let hello = super::tools::stranger();
+            let hello =
+                crate::server::ToolHello { claimed: Some(who.proc()), credentials, claimed_gid: who.uid, ..hello };
+            let outputs = super::tools::arrive(&mut rig, id, hello);
+            assert!(matches!(outputs[..], [Output::AdmitTool(..)]), "{outputs:?}");
+        } else {
+            join(&mut rig, peer, &who.proc(), who.uid);
+        }
+        listen(&mut rig, peer);
+        peers.push((who, peer));
+    }
+    let named = |name: &str| peers.iter().find(|(who, _)| who.name == name).unwrap().1;
+    let connect = || Collective { procs: vec![everybody_of("alices"), everybody_of("tied")], directives: Vec::new() };
+    for peer in [HEARD, named("tied")] {
+        rig.request(peer, Request::Connect(connect()));
+    }
+    let group = || Group {
+        command: Command::GroupConstruct.to_raw(),
+        id: Some(Text::from("g")),
+        procs: vec![everybody_of("alices"), everybody_of("grouped")],
+        directives: Vec::new(),
+    };
+    for peer in [HEARD, named("grouped")] {
+        rig.request(peer, Request::GroupConstruct(group()));
+    }
+    let spawn = Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() });
+    let (id, _) = upcall(&rig.request(named("parent"), spawn));
+    rig.complete(id, HostReply::Spawned(namespace("alices")));
+    (rig, peers)
+}
+
+fn world() -> (Rig, Vec<(Who, PeerId)>) {
+    world_with(Capabilities::all() - Capabilities::CONNECT - Capabilities::GROUP - HOST_FIRST, SERVER)
+}
+
+/// What would ask the host before anything else happens.
+const HOST_FIRST: Capabilities = Capabilities::CLIENT_CONNECTED
+    .union(Capabilities::TOOL_CONNECTED)
+    .union(Capabilities::QUERY)
+    .union(Capabilities::REGISTERS_ON_CONNECT)
+    .union(Capabilities::REGISTER_EVENTS);
+
+/// What a request leads to: a status that refuses it, or something else.
+fn refusal(rig: &mut Rig, peer: PeerId, request: Request) -> Option<Status> {
+    let outputs = rig.request(peer, request);
+    let asked: Vec<UpcallId> = upcalls(&outputs).into_iter().map(|(id, _)| id).collect();
+    for id in asked {
+        rig.complete(id, HostReply::Status(Status::SUCCESS));
+    }
+    replies(&outputs).into_iter().find_map(|(to, reply)| match reply {
+        Reply::Status(status) if to == peer && status != Status::SUCCESS => Some(status),
+        _ => None,
+    })
+}
+
+fn custom(targets: &[ProcId]) -> Info {
+    let elements = targets.iter().cloned().map(Value::from).collect();
+    let value = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
+    Info { key: key("pmix.evrange"), flags: 0, value }
+}
+
+fn notify(range: u8, info: Vec<Info>) -> Request {
+    Request::Notify(Notify { status: CODE, range, info })
+}
+
+fn told(outputs: &[Output]) -> Vec<PeerId> {
+    let told = |output: &Output| if let Output::Notify(peer, _) = output { Some(*peer) } else { None };
+    outputs.iter().filter_map(told).collect()
+}
+
+/// The request that does an action to Alice's job. Events heard and mapped segments have none.
+fn request_of(action: Action) -> Option<Request> {
+    let (alices, all) = (vec![alices()], everybody_of("alices"));
+    let kill = || vec![flag("pmix.jctrl.kill")];
+    Some(match action {
+        Action::Read => get(&alices[0], Some("a"), &[]),
+        Action::Query => {
+            let qualifiers = vec![Info::new(key("pmix.nspace"), "alices")];
+            Request::Query(vec![Query { keys: vec![Text::from("pmix.qry.ptable")], qualifiers }])
+        }
+        Action::Resolve => Request::ResolvePeers(ResolvePeers { node: None, namespace: Some(Text::from("alices")) }),
+        Action::Raise => notify(range::RANGE_CUSTOM, vec![custom(&alices)]),
+        Action::PullOutput => {
+            Request::IofPull(IofPull { procs: vec![all], directives: Vec::new(), channels: 2, local_id: Some(1) })
+        }
+        Action::PushInput => {
+            Request::IofPush(IofPush { targets: alices, directives: Vec::new(), bytes: b"text".to_vec() })
+        }
+        Action::Control => Request::JobControl(JobControl { targets: alices, directives: kill() }),
+        Action::Abort => Request::Abort(Abort { status: Status::ERROR, message: None, procs: vec![all] }),
+        Action::Monitor => Request::Monitor(Monitor {
+            monitor: Info { key: key("pmix.monitor.proc"), flags: 0, value: Value::from(alices[0].clone()) },
+            error: CODE,
+            directives: Vec::new(),
+        }),
+        Action::CleanUp | Action::Hear | Action::Map => return None,
+    })
+}
+
+#[test]
+fn every_action_of_the_table_is_permitted_to_those_it_names_and_to_nobody_else() {
+    let (rig, peers) = world();
+    for action in Action::ALL {
+        for (who, peer) in &peers {
+            let object = namespace("alices");
+            let expected = if who.may(action) { Ok(()) } else { Err(action.rule().refusal) };
+            let found = rig.server.permit_peer(*peer, action, Object::Job(&object));
+            assert_eq!(found, expected, "{action:?} by {who:?}");
+        }
+    }
+}
+
+/// The same through the doors: no request goes by the table.
+#[test]
+fn every_request_asks_the_table() {
+    for action in Action::ALL {
+        let (mut rig, peers) = world();
+        for (who, peer) in peers {
+            let Some(request) = request_of(action) else { continue };
+            let expected = if who.may(action) { None } else { Some(action.rule().refusal) };
+            let found = refusal(&mut rig, peer, request);
+            // A job that was not described has no list of peers, and that is another status.
+            let found = found.filter(|status| *status != Status::ERR_DATA_VALUE_NOT_FOUND);
+            assert_eq!(found, expected, "{action:?} by {who:?}");
+        }
+    }
+}
+
+/// A refusal tells nothing: it is the same for a name that nobody has.
+#[test]
+fn a_strangers_job_looks_as_one_that_does_not_exist() {
+    for action in Action::ALL {
+        let (mut rig, peers) = world();
+        let stranger = peers.iter().find(|(who, _)| who.name == "other").unwrap().1;
+        let Some(request) = request_of(action) else { continue };
+        let found = refusal(&mut rig, stranger, request);
+        rig.host(HostCall::DeregisterNamespace(namespace("alices")));
+        assert_eq!(refusal(&mut rig, stranger, request_of(action).unwrap()), found, "{action:?}");
+    }
+}
+
+#[test]
+fn events_reach_no_stranger_in_whatever_range() {
+    let ranges = [range::RANGE_LOCAL, range::RANGE_NAMESPACE, range::RANGE_SESSION, range::RANGE_GLOBAL];
+    for range in ranges {
+        let (mut rig, peers) = world();
+        for &(who, peer) in &peers {
+            let outputs = rig.request(peer, notify(range, vec![flag("pmix.evnocache")]));
+            let reaches = who.may(Action::Raise) && range != range::RANGE_NAMESPACE;
+            assert_eq!(told(&outputs).contains(&HEARD), reaches, "range {range} by {who:?}");
+        }
+        let outputs = rig.request(HEARD, notify(range, vec![flag("pmix.evnocache")]));
+        for (who, peer) in peers {
+            let reaches = who.may(Action::Hear) && range != range::RANGE_NAMESPACE;
+            assert_eq!(told(&outputs).contains(&peer), reaches, "range {range} heard by {who:?}");
+        }
+    }
+}
+
+/// One that listens later gets no more than one that did at once.
+#[test]
+fn kept_events_reach_no_stranger() {
+    let (mut rig, peers) = world();
+    let code = Status::from_raw(-3002);
+    rig.request(HEARD, Request::Notify(Notify { status: code, range: range::RANGE_GLOBAL, info: Vec::new() }));
+    for (who, peer) in peers {
+        let wish = RegisterEvents { codes: vec![code], directives: Vec::new() };
+        let outputs = rig.request(peer, Request::RegisterEvents(wish));
+        assert_eq!(told(&outputs).contains(&peer), who.may(Action::Hear), "{who:?}");
+    }
+}
+
+/// An event whose targets are strangers in part goes to the others, here and at the host.
+#[test]
+fn targets_that_a_process_does_not_reach_are_left_out() {
+    let (mut rig, peers) = world();
+    let stranger = peers.iter().find(|(who, _)| who.name == "other").unwrap().1;
+    let own = ProcId::new(namespace("other"), 0);
+    let outputs = rig.request(stranger, notify(range::RANGE_CUSTOM, vec![custom(&[alices(), own.clone()])]));
+    let crate::server::Upcall::NotifyEvent(event) = upcall(&outputs).1 else { panic!("{outputs:?}") };
+    assert_eq!(event.targets(), [&own]);
+    assert_eq!(told(&outputs), []);
+}
+
+/// What the host raises in the name of a process reaches no more than the process would. What it raises in its own name
+/// reaches everybody.
+#[test]
+fn an_event_of_the_host_about_a_process_reaches_no_stranger_of_that() {
+    let (mut rig, peers) = world();
+    for (source, is_of_process) in [(Some(ProcId::new(namespace("other"), 0)), true), (None, false)] {
+        let event = crate::events::Event { status: CODE, source, range: range::RANGE_GLOBAL, info: Vec::new() };
+        let told = told(&rig.host(HostCall::NotifyEvent(event)));
+        assert_eq!(told.contains(&HEARD), !is_of_process);
+        let same_user = peers.iter().find(|(who, _)| who.name == "tool-of-bob").unwrap().1;
+        assert!(told.contains(&same_user));
+    }
+}
+
+/// A process that says it is in a group with Alice's job is believed when Alice's process says so, too.
+#[test]
+fn a_claim_to_be_in_a_group_with_somebody_is_no_tie() {
+    let (mut rig, peers) = world();
+    let other = peers.iter().find(|(who, _)| who.name == "other").unwrap().1;
+    let members = vec![alices(), ProcId::new(namespace("other"), 0)];
+    let claim = || {
+        let elements = members.iter().cloned().map(Value::from).collect();
+        let value = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
+        Request::GroupOther(Group {
+            command: Command::GroupJoin.to_raw(),
+            id: Some(Text::from("claimed")),
+            procs: members.clone(),
+            directives: vec![Info { key: key("pmix.grp.mbrs"), flags: 0, value }],
+        })
+    };
+    assert_eq!(statuses(&rig.request(other, claim())), [(other, Status::SUCCESS)]);
+    assert_eq!(refusal(&mut rig, other, get(&alices(), Some("a"), &[])), Some(Status::ERR_NOT_FOUND));
+    assert_eq!(statuses(&rig.request(HEARD, claim())), [(HEARD, Status::SUCCESS)]);
+    assert_eq!(refusal(&mut rig, other, get(&alices(), Some("a"), &[])), None);
+}
+
+/// Whoever has gone has agreed to nothing: its job's data was told to whoever named it in a group that bears deaths.
+#[test]
+fn a_group_with_somebody_who_has_gone_ties_nobody_to_its_job() {
+    let (mut rig, peers) = world();
+    let other = peers.iter().find(|(who, _)| who.name == "other").unwrap().1;
+    rig.lose(HEARD);
+    let group = Group {
+        command: Command::GroupConstruct.to_raw(),
+        id: Some(Text::from("dead")),
+        procs: vec![alices(), ProcId::new(namespace("other"), 0)],
+        directives: vec![flag("pmix.grp.ftcoll")],
+    };
+    let outputs = rig.request(other, Request::GroupConstruct(group));
+    let told = replies(&outputs);
+    assert_eq!(told.len(), 1, "{outputs:?}");
+    assert!(!format!("{told:?}").contains("alices\", rank: Wildcard"), "{told:?}");
+    assert_eq!(refusal(&mut rig, other, get(&alices(), Some("a"), &[])), Some(Status::ERR_NOT_FOUND));
+}
+
+/// A job that runs elsewhere is that of the user whom the host names, else of the server's user, else nobody's.
+#[test]
+fn whose_a_job_is_that_has_no_process_here() {
+    for own_uid in [0, SERVER] {
+        let (mut rig, peers) = world_with(Capabilities::DIRECT_MODEX, own_uid);
+        let user = Info::new(key("pmix.euid"), BOB);
+        let in_array = DataArray {
+            element_type: DataType::Info,
+            elements: vec![Value::Info(Box::new(Info::new(key("pmix.euid"), BOB)))],
+        };
+        let in_array = Info { key: key("pmix.job.arr"), flags: 0, value: Value::DataArray(Box::new(in_array)) };
+        for (name, infos) in [("named", vec![user]), ("in-array", vec![in_array]), ("unnamed", Vec::new())] {
+            let description = [Info::new(JOB_SIZE, 100_u32)].into_iter().chain(infos).collect::<Vec<_>>().into();
+            let namespace = namespace(name);
+            rig.host(HostCall::RegisterNamespace(RegisterNamespace {
+                namespace,
+                local_count: Some(0),
+                description,
+                nodata: false,
+            }));
+        }
+        let processes = peers.iter().filter(|(who, _)| ["same", "other", "root", "server"].contains(&who.name));
+        for (rank, (who, peer)) in (0..).zip(processes) {
+            let reads = |rig: &Rig, name: &str| {
+                rig.server.permit_peer(*peer, Action::Read, Object::Job(&Namespace::new(name).unwrap())).is_ok()
+            };
+            let is_trusted = [0, own_uid].contains(&who.uid);
+            assert_eq!(reads(&rig, "named"), is_trusted || who.uid == BOB, "{who:?}");
+            assert_eq!(reads(&rig, "in-array"), is_trusted || who.uid == BOB, "{who:?}");
+            assert_eq!(reads(&rig, "unnamed"), is_trusted, "{who:?} on a server of {own_uid}");
+            assert_eq!(reads(&rig, "never-heard-of"), is_trusted, "{who:?} on a server of {own_uid}");
+            // A foreign job is not fetched for a stranger.
+            let outputs = rig.request(*peer, get(&ProcId::new(namespace("unnamed"), rank), Some("k"), &[]));
+            assert_eq!(upcalls(&outputs).len(), usize::from(is_trusted), "{who:?}: {outputs:?}");
+        }
+    }
+}
+
+/// The document's table is the code's.
+#[test]
+fn the_document_shows_the_table() {
+    let document = include_str!("../../../docs/trust.md");
+    for action in Action::ALL {
+        let rule = action.rule();
+        let needs = match rule.needs {
+            Relation::Stranger => "anybody",
+            Relation::Tied => "tied",
+            Relation::Parent => "parent",
+            Relation::Own => "own",
+        };
+        let trust = match rule.trust {
+            Trust::All => "all",
+            Trust::Tools => "tools",
+            Trust::Nobody => "none",
+        };
+        let line = format!("| {} | {needs} | {trust} | `{}` |", rule.words, rule.refusal.name().unwrap());
+        assert!(document.lines().any(|found| found == line), "docs/trust.md lacks the line: {line}");
+    }
+}

@@ -1,0 +1,276 @@
+//! Users are kept apart, on a real server with processes of real users.
+//!
+//! On a server of root with jobs of several users, a process of one read the job's data and the values of another's job
+//! over the socket, and raised events in its handlers. `docs/trust.md` has the rules, and `src/server/access.rs` the table.
+//! Here everybody tries all of it through the socket. Only root can run this.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+use modex::gds::AsStatus;
+use modex::types::codes::{iof_channel, range};
+use modex::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
+use modex::{
+    AbortUpcall, Capabilities, Client, EventCall, GetOptions, Host, IofPull, JobControl, Monitor, PushStdin,
+    RegisterEvents, Responder, Server, SocketAccess, Spawn, keys,
+};
+use support::{Process, TestServer, description, namespace, proc, role, this_binary};
+
+const ALICE: u32 = 61_001;
+const BOB: u32 = 61_002;
+/// What Alice's process listens to, and what everybody raises.
+const CODES: [Status; 3] = [Status::from_raw(4711), Status::ERR_PROC_ABORTED, Status::ERR_JOB_TERMINATED];
+/// What Alice's process raises before the others come.
+const OF_ALICE: Status = Status::from_raw(4712);
+const LAST: Status = Status::from_raw(4713);
+/// What the host raises at a process that has registered for events.
+const MARK: Status = Status::from_raw(4714);
+
+/// A host that permits everything: whoever is refused is refused by the server.
+struct Anything;
+
+impl Host for Anything {
+    fn capabilities(&self) -> Capabilities {
+        let deeds = Capabilities::ABORT | Capabilities::JOB_CONTROL | Capabilities::MONITOR | Capabilities::SPAWN;
+        deeds | Capabilities::IOF_PULL | Capabilities::PUSH_STDIN | Capabilities::REGISTER_EVENTS
+    }
+
+    fn abort(&self, _: AbortUpcall, reply: Responder<()>) {
+        reply.succeed(());
+    }
+
+    fn job_control(&self, _: JobControl, reply: Responder<Vec<Info>>) {
+        reply.succeed(Vec::new());
+    }
+
+    fn monitor(&self, _: Monitor, reply: Responder<Vec<Info>>) {
+        reply.succeed(Vec::new());
+    }
+
+    fn spawn(&self, _: Spawn, reply: Responder<Namespace>) {
+        reply.succeed(namespace("alices"));
+    }
+
+    fn iof_pull(&self, _: IofPull, reply: Responder<()>) {
+        reply.succeed(());
+    }
+
+    fn push_stdin(&self, _: PushStdin, reply: Responder<()>) {
+        reply.succeed(());
+    }
+
+    fn register_events(&self, _: RegisterEvents, reply: Responder<()>) {
+        reply.succeed(());
+    }
+}
+
+#[test]
+fn client_process() {
+    match role().as_deref() {
+        Some("alice") => alice(),
+        Some("stranger") => try_everything(&Client::connect().unwrap(), Reach::Nothing),
+        Some("tied") => {
+            let client = Client::connect().unwrap();
+            client.connect_processes(vec![all_of("alices"), all_of("tied")], Vec::new()).unwrap();
+            try_everything(&client, Reach::Data);
+        }
+        Some("parent") => {
+            let client = Client::connect().unwrap();
+            assert_eq!(client.spawn(Vec::new(), Vec::new()), Ok(namespace("alices")));
+            try_everything(&client, Reach::Everything);
+        }
+        Some("same user" | "root") => try_everything(&Client::connect().unwrap(), Reach::Everything),
+        Some("last") => {
+            let client = Client::connect().unwrap();
+            client.notify_event(LAST, None, range::RANGE_CUSTOM, &[target()]).unwrap();
+        }
+        Some(other) => panic!("unknown role {other}"),
+        None => {}
+    }
+}
+
+/// How much of Alice's job a process reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    Nothing,
+    Data,
+    Everything,
+}
+
+fn all_of(name: &str) -> ProcId {
+    ProcId { namespace: namespace(name), rank: Rank::Wildcard }
+}
+
+fn info(key: &str, value: impl Into<Value>) -> Info {
+    Info::new(Key::new(key.to_owned()).unwrap(), value)
+}
+
+fn target() -> Info {
+    at("alices")
+}
+
+fn at(name: &str) -> Info {
+    let elements = vec![Value::from(proc(name, 0))];
+    info(
+        keys::EVENT_CUSTOM_RANGE.name(),
+        Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements })),
+    )
+}
+
+/// Puts values, listens, agrees to be connected with one job, and says at the end what it has heard.
+fn alice() {
+    let client = Client::connect().unwrap();
+    client.put(Scope::Global, "global", 1_u32).unwrap();
+    client.put(Scope::Local, "local", 2_u32).unwrap();
+    client.commit().unwrap();
+    let (heard, hears) = mpsc::channel();
+    let heard = Mutex::new(heard);
+    let handler = move |call: EventCall| {
+        let source = call.source.as_ref().map_or("host".to_owned(), |source| source.namespace.to_string());
+        heard.lock().unwrap().send((call.status, source)).unwrap();
+        call.complete(Status::SUCCESS, Vec::new());
+    };
+    client.register_event_handler(&[&CODES[..], &[LAST]].concat(), &[], handler).unwrap();
+    client.notify_event(OF_ALICE, None, range::RANGE_GLOBAL, &[]).unwrap();
+    client.connect_processes(vec![all_of("alices"), all_of("tied")], Vec::new()).unwrap();
+    println!("ready");
+    let sources: BTreeSet<(i32, String)> = hears
+        .iter()
+        .take_while(|(status, _)| *status != LAST)
+        .map(|(status, source)| (status.to_raw(), source))
+        .collect();
+    for (status, source) in sources {
+        println!("heard {status} of {source}");
+    }
+}
+
+type Outcome = Result<(), Status>;
+
+fn outcome<T, E: AsStatus>(result: Result<T, E>) -> Outcome {
+    result.map(drop).map_err(|error| error.status())
+}
+
+fn get(client: &Client, of: &ProcId, key: &str) -> Outcome {
+    outcome(client.get_value(of, key, &GetOptions::new().timeout(Duration::from_secs(60))))
+}
+
+/// Each line of the table that has a request, with what permits it and how a refusal looks.
+fn try_everything(client: &Client, reach: Reach) {
+    let (alice, all) = (proc("alices", 0), all_of("alices"));
+    let table = Query {
+        keys: vec![Text::from(keys::QUERY_PROC_TABLE.name())],
+        qualifiers: vec![info(keys::NSPACE.name(), "alices")],
+    };
+    let raise = |code: Status, range: u8, infos: &[Info]| outcome(client.notify_event(code, None, range, infos));
+    let kill = || vec![info(keys::JOB_CTRL_KILL.name(), true)];
+    let (data, deeds) = (Reach::Data, Reach::Everything);
+    let (unknown, denied) = (Status::ERR_NOT_FOUND, Status::ERR_NO_PERMISSIONS);
+    let no_job = Status::ERR_INVALID_NAMESPACE;
+    let pull = client.iof_pull(vec![all.clone()], Vec::new(), iof_channel::FWD_STDOUT_CHANNEL, |_| {});
+    let watched = info(keys::MONITOR_ID.name(), alice.clone());
+    let attempts = [
+        ("get a global value", data, unknown, get(client, &alice, "global")),
+        ("get a local value", data, unknown, get(client, &alice, "local")),
+        ("get the job's size", data, unknown, get(client, &all, keys::JOB_SIZE.name())),
+        ("query the process table", data, unknown, outcome(client.query(vec![table]))),
+        ("resolve peers", data, no_job, outcome(client.resolve_peers(None, Some(&alice.namespace)))),
+        ("resolve nodes", data, no_job, outcome(client.resolve_nodes(Some(&alice.namespace)))),
+        ("raise an event at a process", data, denied, raise(CODES[0], range::RANGE_CUSTOM, &[target()])),
+        ("claim that a process aborted", data, denied, raise(CODES[1], range::RANGE_CUSTOM, &[target()])),
+        ("invite", data, denied, raise(Status::GROUP_INVITED, range::RANGE_CUSTOM, &[target()])),
+        ("pull output", deeds, denied, outcome(pull)),
+        ("push input", deeds, denied, outcome(client.iof_push(vec![alice.clone()], Vec::new(), b"x".to_vec()))),
+        ("control", deeds, denied, outcome(client.job_control(vec![alice.clone()], kill()))),
+        ("abort", deeds, denied, outcome(client.abort(Status::ERROR, "", vec![all.clone()]))),
+        ("monitor", deeds, denied, outcome(client.monitor(watched, CODES[0], Vec::new()))),
+    ];
+    for (what, needs, refusal, found) in attempts {
+        let expected = if reach >= needs { Ok(()) } else { Err(refusal) };
+        assert_eq!(found, expected, "{what}, as {} that reaches {reach:?}", client.proc());
+    }
+    // Everybody in range is told, and an event without a target that is reached is no mistake.
+    raise(CODES[2], range::RANGE_GLOBAL, &[]).unwrap();
+    raise(CODES[1], range::RANGE_LOCAL, &[]).unwrap();
+    // No answer tells whether there is such a job.
+    if reach == Reach::Nothing {
+        assert_eq!(get(client, &proc("nobodys", 0), "global"), Err(unknown));
+        let named =
+            client.query(vec![Query { keys: vec![Text::from(keys::QUERY_NAMESPACES.name())], qualifiers: Vec::new() }]);
+        let named = named.unwrap().results;
+        assert!(named.iter().all(|info| info.value == Value::from("parents,strangers,tied")), "{named:?}");
+    }
+    // Events go to root's tools, not to its ordinary processes.
+    let is_told = reach >= Reach::Data && client.proc().namespace != namespace("roots");
+    assert_eq!(hears_alice(client), is_told, "{}", client.proc());
+}
+
+/// Whether this process gets what Alice's raised before, which is kept for those who register later.
+fn hears_alice(client: &Client) -> bool {
+    let (heard, hears) = mpsc::channel();
+    let heard = Mutex::new(heard);
+    let handler = move |call: EventCall| {
+        heard.lock().unwrap().send(call.status).unwrap();
+        call.complete(Status::SUCCESS, Vec::new());
+    };
+    client.register_event_handler(&[OF_ALICE, MARK], &[], handler).unwrap();
+    println!("listening");
+    hears.iter().take_while(|status| *status != MARK).any(|status| status == OF_ALICE)
+}
+
+#[test]
+fn a_process_reaches_no_other_users_job_without_a_tie() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not checked: only root can start processes of other users");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    set_permissions(directory.path(), Permissions::from_mode(0o711)).unwrap();
+    let builder = Server::builder().tmpdir(directory.path()).access(SocketAccess::RegisteredUsers);
+    let server = builder.hostname("node0").start(Anything).unwrap();
+    let node = TestServer { server: server.into(), directory };
+    let jobs =
+        [("alices", ALICE), ("strangers", BOB), ("tied", BOB), ("parents", BOB), ("second", ALICE), ("roots", 0)];
+    for (name, uid) in jobs {
+        node.server.register_namespace(&namespace(name), 1, description(1, &[("node0", "0")])).unwrap();
+        node.server.register_client(&proc(name, 0), uid, uid).unwrap();
+    }
+    let mut alice = start(&node, "alices", "alice", ALICE);
+    run(&node, "tied", "tied", BOB);
+    alice.wait_for_line("ready");
+    run(&node, "strangers", "stranger", BOB);
+    run(&node, "second", "same user", ALICE);
+    run(&node, "roots", "root", 0);
+    run(&node, "parents", "parent", BOB);
+    start(&node, "second", "last", ALICE).succeed();
+    let said = alice.said();
+    let heard: BTreeSet<&str> =
+        said.lines().filter_map(|line| line.split_once("heard ")).map(|(_, what)| what).collect();
+    let expected: BTreeSet<String> = ["tied", "second", "roots", "parents"]
+        .iter()
+        .flat_map(|name| CODES.map(|code| format!("{} of {name}", code.to_raw())))
+        .collect();
+    assert_eq!(heard, expected.iter().map(String::as_str).collect::<BTreeSet<_>>(), "{said}");
+}
+
+/// Lets a process try everything.
+fn run(node: &TestServer, name: &str, role: &str, uid: u32) {
+    let mut process = start(node, name, role, uid);
+    process.wait_for_line("listening");
+    node.server.notify_event(MARK, None, range::RANGE_CUSTOM, &[at(name)]).unwrap();
+    process.succeed();
+}
+
+/// A process of a job, as a user.
+fn start(node: &TestServer, name: &str, role: &str, uid: u32) -> Process {
+    let mut command = this_binary(role);
+    command.envs(node.server.setup_fork(&proc(name, 0)).unwrap()).uid(uid).gid(uid).stdin(Stdio::null());
+    Process::of(command.spawn().unwrap())
+}
