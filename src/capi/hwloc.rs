@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::error::CError;
 use super::types::{c_char, c_int, c_void};
+use crate::runtime::{has_more_rights_than_its_starter, has_variable_with_prefix};
 use crate::types::{Text, Topology};
 
 /// The functions used.
@@ -242,8 +243,15 @@ fn functions(what: &'static str) -> Result<&'static Functions, CError> {
     FUNCTIONS.get_or_init(look_up).as_ref().ok_or(CError::Hwloc { what })
 }
 
-/// libhwloc, loaded; `None` on a machine without it.
+/// libhwloc, loaded; `None` on a machine without it. Its variables choose files that it reads and plugins that it loads, so a
+/// process with more rights than its starter does not load it where one of them is set.
 pub(super) fn open() -> Option<*mut c_void> {
+    if has_more_rights_than_its_starter() && has_variable_with_prefix("HWLOC_") {
+        tracing::warn!(
+            "libhwloc is not loaded: a variable HWLOC_* is set, and this process has more rights than the user who has started it"
+        );
+        return None;
+    }
     // SAFETY: a library that other programs load by this name, too; it stays loaded.
     let library = unsafe { libc::dlopen(c"libhwloc.so.15".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     (!library.is_null()).then_some(library)

@@ -1,7 +1,9 @@
 //! What a process can know of itself and its node without asking a server.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::{fs, io};
 
 /// The node's name; `localhost` where the kernel's is not text.
 #[must_use]
@@ -16,8 +18,78 @@ pub fn environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
-/// The directory for temporary files.
+/// The directory for temporary files. A process with more rights than its starter takes `/tmp`.
 #[must_use]
 pub fn temporary_directory() -> PathBuf {
-    std::env::temp_dir()
+    match trusted_variable("TMPDIR") {
+        Some(_) => std::env::temp_dir(),
+        None => PathBuf::from("/tmp"),
+    }
+}
+
+/// A variable that chooses a file to write or a library to load. It is ignored where it could give the process's rights to a
+/// user who has fewer. An empty one counts as not set.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the runtime is an edge")]
+pub fn trusted_variable(name: &str) -> Option<OsString> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+    if has_more_rights_than_its_starter() {
+        tracing::warn!("{name} is ignored: this process has more rights than the user who has started it");
+        return None;
+    }
+    Some(value)
+}
+
+/// Whether the kernel started this process with more rights than its starter has: it is setuid, setgid, or has capabilities
+/// of its file (`AT_SECURE`). Then its environment is the word of somebody with fewer rights.
+#[must_use]
+pub fn has_more_rights_than_its_starter() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| match fs::read("/proc/self/auxv") {
+        Ok(vector) => is_secure(&vector),
+        // Without `/proc` only the ids tell.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            use nix::unistd::{getegid, geteuid, getgid, getuid};
+            getuid() != geteuid() || getgid() != getegid()
+        }
+        // The file of a setuid process can belong to root.
+        Err(_) => true,
+    })
+}
+
+/// Whether the kernel's vector of facts says so; one that does not say is damaged.
+#[expect(clippy::host_endian_bytes, reason = "the kernel writes the vector for this machine")]
+fn is_secure(vector: &[u8]) -> bool {
+    const AT_SECURE: usize = 23;
+    let (pairs, _) = vector.as_chunks::<{ 2 * size_of::<usize>() }>();
+    let facts = pairs.iter().filter_map(|pair| {
+        let (name, value) = pair.split_first_chunk::<{ size_of::<usize>() }>()?;
+        Some((usize::from_ne_bytes(*name), value))
+    });
+    let mut facts = facts.filter(|(name, _)| *name == AT_SECURE);
+    facts.next().is_none_or(|(_, value)| value.iter().any(|byte| *byte != 0))
+}
+
+/// Whether a variable is set whose name begins so.
+#[must_use]
+pub fn has_variable_with_prefix(prefix: &str) -> bool {
+    std::env::vars_os().any(|(name, _)| OsStr::as_encoded_bytes(&name).starts_with(prefix.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vector(facts: &[(usize, usize)]) -> Vec<u8> {
+        facts.iter().flat_map(|(name, value)| [name.to_ne_bytes(), value.to_ne_bytes()]).flatten().collect()
+    }
+
+    #[test]
+    fn the_kernel_says_whether_a_process_has_more_rights_than_its_starter() {
+        assert!(is_secure(&vector(&[(6, 4096), (23, 1), (0, 0)])));
+        assert!(!is_secure(&vector(&[(6, 4096), (23, 0), (0, 0)])));
+        assert!(is_secure(&vector(&[(6, 4096), (0, 0)])), "it does not say");
+        assert!(is_secure(b""));
+        assert!(!has_more_rights_than_its_starter(), "as this test");
+    }
 }

@@ -97,7 +97,10 @@ pub use host::{
 };
 pub use invite::{Formed, GroupCallback};
 pub use kernel_inventory::kernel_inventory;
-pub use local::{environment, hostname, temporary_directory};
+pub use local::{
+    environment, has_more_rights_than_its_starter, has_variable_with_prefix, hostname, temporary_directory,
+    trusted_variable,
+};
 pub use pending::Pending;
 pub use prover::{ProofError, Prover};
 pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};

@@ -21,3 +21,4 @@ mod mpi_kills;
 mod pmixbench;
 mod process;
 mod python;
+mod secure;

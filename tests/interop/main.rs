@@ -17,3 +17,4 @@ mod process;
 mod stock_clients;
 mod stock_server;
 mod tools;
+mod users;

@@ -11,6 +11,7 @@ use crate::capi::process::{self, Member, Membership};
 use crate::capi::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::capi::{from_c, munge, pointer, spoken, to_c};
 use crate::keys;
+use crate::runtime::has_more_rights_than_its_starter;
 use crate::types::{Info, Status};
 
 /// Makes this process a client, or counts up if it is one. A process that no launcher started becomes a job of one, and
@@ -73,7 +74,10 @@ fn join() -> Result<(Member, bool), Failure> {
 
 fn connect() -> Result<Client, Failure> {
     spoken::begin();
-    match Client::builder().prover(munge::prover()).connect() {
+    let builder = Client::builder();
+    // Its environment would say whether libmunge is loaded.
+    let builder = if has_more_rights_than_its_starter() { builder } else { builder.prover(munge::prover()) };
+    match builder.connect() {
         Ok(client) => Ok(client),
         Err(ConnectError::NotLaunched) if let Some(client) = Client::connect_singleton() => Ok(client),
         Err(ConnectError::NotLaunched) => Client::alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE)),

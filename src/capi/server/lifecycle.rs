@@ -16,6 +16,7 @@ use crate::capi::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
 use crate::capi::{from_c, munge, parent, pointer, process, spoken};
 use crate::keys;
 use crate::proto::exchange::ExchangeForm;
+use crate::runtime::trusted_variable;
 use crate::types::{InfoFlags, ProcId, Status, Value};
 
 use super::module;
@@ -242,13 +243,11 @@ const SECURITY_VARIABLE: &str = "MODEX_SECURITY";
 /// What the reference's servers are told the same with. Other modules in it mean nothing here.
 const SECURITY_MODULES: &str = "PMIX_MCA_psec";
 
-#[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
 fn munge_of_environment() -> Result<bool, Failure> {
-    let variable = |name| std::env::var_os(name).filter(|text| !text.is_empty());
-    if let Some(way) = variable(SECURITY_VARIABLE) {
+    if let Some(way) = trusted_variable(SECURITY_VARIABLE) {
         return asks_for_munge(&way.to_string_lossy());
     }
-    let modules = variable(SECURITY_MODULES);
+    let modules = trusted_variable(SECURITY_MODULES);
     Ok(modules.is_some_and(|modules| names_munge(&modules.to_string_lossy())))
 }
 
@@ -293,15 +292,13 @@ const FILE_VARIABLE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
 /// What the reference's servers are told to report their address with.
 const REPORT_VARIABLE: &str = "PMIX_MCA_ptl_base_report_uri";
 
-#[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
 fn report_of_environment() -> Option<AddressReport> {
-    let place = std::env::var(REPORT_VARIABLE).ok().filter(|place| !place.is_empty());
-    place.map(|place| AddressReport::parse(&place))
+    let place = trusted_variable(REPORT_VARIABLE)?.into_string().ok()?;
+    Some(AddressReport::parse(&place))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
 fn file_of_environment() -> Option<PathBuf> {
-    std::env::var_os(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+    trusted_variable(FILE_VARIABLE).map(PathBuf::from)
 }
 
 const UNDERSTOOD: [&str; 17] = [

@@ -214,7 +214,7 @@ fn in_the_way(path: &Path, source: io::Error) -> RendezvousError {
     RendezvousError::InTheWay { path: path.to_owned(), source }
 }
 
-fn random_name() -> io::Result<String> {
+pub(super) fn random_name() -> io::Result<String> {
     let mut bits = [0_u8; 16];
     // So few bytes are given at once or not at all.
     rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;

@@ -1,7 +1,11 @@
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
+
+use super::files::random_name;
 use super::search::failed;
 use super::{Contents, RendezvousError};
 
@@ -12,18 +16,18 @@ pub enum AddressReport {
     Output,
     /// A line on standard error.
     Error,
-    /// A file that tools can be given: the address, then the release. It is written over, and stays when the server ends,
-    /// as that of a server of the reference does.
+    /// A file that tools can be given: the address, then the release. It takes the place of one that is there, and stays when
+    /// the server ends, as that of a server of the reference does. A symbolic link is replaced, not followed.
     File(PathBuf),
 }
 
 impl AddressReport {
-    /// Reads what hosts say: `-`, `+`, or the path of a file.
+    /// Reads what hosts say: `-` and `+` for the outputs of the process, or the path of a file.
     #[must_use]
     pub fn parse(place: &str) -> Self {
         match place {
-            "-" => Self::Output,
-            "+" => Self::Error,
+            "-" | "/dev/stdout" => Self::Output,
+            "+" | "/dev/stderr" => Self::Error,
             path => Self::File(path.into()),
         }
     }
@@ -42,13 +46,32 @@ impl AddressReport {
                 tell(io::stderr().lock(), &line).map_err(|source| failed("write", Path::new("stderr"), source))
             }
             Self::File(path) => {
-                let opened = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-                let file = opened.map_err(|source| failed("make", path, source))?;
                 let version = contents.version.as_ref().map_or_else(String::new, |version| format!("v{version}\n"));
-                tell(file, &(line + &version)).map_err(|source| failed("write", path, source))
+                replace(path, &(line + &version))
             }
         }
     }
+}
+
+/// Writes a file anew under a temporary name, and gives it its own. Nothing that is there is followed or written into: the
+/// path may lead through a directory of somebody else's. Pipes and devices are written to.
+fn replace(path: &Path, text: &str) -> Result<(), RendezvousError> {
+    let is_kept = |kind: fs::FileType| kind.is_fifo() || kind.is_char_device();
+    if path.symlink_metadata().is_ok_and(|found| is_kept(found.file_type())) {
+        let opened = OpenOptions::new().write(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
+        let file = opened.map_err(|source| failed("open", path, source))?;
+        return tell(file, text).map_err(|source| failed("write", path, source));
+    }
+    let name = random_name().map_err(|source| failed("draw a random name for", path, source))?;
+    let draft = path.with_file_name(format!(".modex-{name}.new"));
+    let opened = OpenOptions::new().write(true).create_new(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(&draft);
+    let file = opened.map_err(|source| failed("make", &draft, source))?;
+    let written = tell(file, text).and_then(|()| fs::rename(&draft, path));
+    written.map_err(|source| {
+        // It is nobody's.
+        let _ = fs::remove_file(&draft);
+        failed("write", path, source)
+    })
 }
 
 fn tell(mut place: impl Write, text: &str) -> io::Result<()> {

@@ -322,3 +322,28 @@ proptest! {
         prop_assert_eq!(Contents::parse(contents.render(seconds).as_bytes()), Ok(contents));
     }
 }
+
+/// The file was opened and cut off, through whatever link stood there: a user who plants one in a shared directory chose which
+/// file of the server's user was written over. A report is a new file that takes the name.
+#[test]
+fn a_report_follows_no_link_and_writes_into_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let [victim, link, plain, read] = ["victim", "link", "plain", "hard"].map(|name| directory.path().join(name));
+    fs::write(&victim, "precious").unwrap();
+    std::os::unix::fs::symlink(&victim, &link).unwrap();
+    fs::write(&plain, "an older report").unwrap();
+    fs::hard_link(&plain, &read).unwrap();
+    for path in [&link, &plain] {
+        AddressReport::File(path.clone()).write(&contents(ADDRESS)).unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), format!("{ADDRESS}\nv5.0.0\n"));
+        assert!(path.symlink_metadata().unwrap().is_file());
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(&read).unwrap(), "an older report", "another file has its name");
+    assert_eq!(names(directory.path()).len(), 4, "nothing else is left");
+    let error = AddressReport::File(directory.path().to_owned()).write(&contents(ADDRESS)).unwrap_err();
+    assert!(matches!(error, RendezvousError::Io { .. }), "{error}");
+    AddressReport::File("/dev/null".into()).write(&contents(ADDRESS)).unwrap();
+    assert!(!Path::new("/dev/null").symlink_metadata().unwrap().is_file(), "devices are written to");
+    assert_eq!(["-", "/dev/stderr"].map(AddressReport::parse), [AddressReport::Output, AddressReport::Error]);
+}
