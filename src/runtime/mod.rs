@@ -83,6 +83,7 @@ mod watchers;
 mod whereabouts;
 mod witness;
 
+pub(crate) use crate::shmem::ForkMark;
 pub use alone::{alone, alone_as};
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
 pub use connection_limits::ConnectionLimits;

@@ -1,9 +1,7 @@
 //! Names of codes. What is returned lives as long as the process.
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
-
-use parking_lot::Mutex;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{code_names, print};
 use crate::capi::guard::guard_or;
@@ -229,12 +227,35 @@ pub unsafe extern "C" fn PMIx_Resource_unit_string(unit: *const pmix_resource_un
     })
 }
 
-/// The text with a NUL behind it, made once for each text. There are as many as the library has names.
+/// The text with a NUL behind it, for ever. There are as many as the library has names. No lock is taken: a forked child
+/// would wait for ever for a thread of its parent.
 fn lasting(text: &'static str) -> *const c_char {
-    static TEXTS: Mutex<BTreeMap<&'static str, CString>> = Mutex::new(BTreeMap::new());
     guard_or(c"".as_ptr(), || {
-        let mut texts = TEXTS.lock();
-        // The string's block stays where it is when the map grows, and is never dropped.
-        texts.entry(text).or_insert_with(|| CString::new(text).unwrap_or_default()).as_ptr()
+        // Acquire pairs with the Release below.
+        let first = LASTING.load(Ordering::Acquire);
+        // SAFETY: null, or a node that was leaked below, and so is each that it leads to.
+        let nodes = std::iter::successors(unsafe { first.as_ref() }, |node| node.next);
+        if let Some(known) = nodes.into_iter().find(|node| node.text == text) {
+            return known.string.as_ptr();
+        }
+        let string = CString::new(text).unwrap_or_default();
+        // SAFETY: as above.
+        let place = Box::into_raw(Box::new(Lasting { text, string, next: unsafe { first.as_ref() } }));
+        if LASTING.compare_exchange(first, place, Ordering::Release, Ordering::Relaxed).is_err() {
+            // SAFETY: made above, and nobody has seen it.
+            drop(unsafe { Box::from_raw(place) });
+            return lasting(text);
+        }
+        // SAFETY: made above, and never freed from here on.
+        unsafe { &*place }.string.as_ptr()
     })
 }
+
+/// A text that callers may keep, and those that were made before it.
+struct Lasting {
+    text: &'static str,
+    string: CString,
+    next: Option<&'static Lasting>,
+}
+
+static LASTING: AtomicPtr<Lasting> = AtomicPtr::new(std::ptr::null_mut());

@@ -1,5 +1,7 @@
 //! The environment of processes that are about to start.
 
+use std::sync::Arc;
+
 use crate::api::Server;
 use crate::capi::error::CError;
 use crate::capi::from_c;
@@ -14,7 +16,8 @@ use super::state;
 
 /// Adds to the caller's array of environment variables what a process needs to find this server, and what
 /// `PMIx_server_setup_local_support` had prepared for its job. The array is libc's and may be moved; so are its strings.
-/// See the standard's function of the same name.
+/// Works in a forked child of the server as well, without waiting for anything of the parent's: Slurm calls it there,
+/// before `exec`. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -23,7 +26,7 @@ use super::state;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *mut *mut *mut c_char) -> pmix_status_t {
     guard(|| {
-        let process = state::current()?;
+        let process = state::here_or_in_parent()?;
         // SAFETY: the caller's contract.
         let proc = unsafe { from_c::some_proc(proc, None) }?;
         // SAFETY: the caller's contract.
@@ -34,9 +37,8 @@ pub unsafe extern "C" fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *
         for (name, value) in process.server().setup_fork(&proc)? {
             environment.set(name.as_bytes(), value.as_bytes())?;
         }
-        if let Some(changes) = process.environments.lock().get(&proc.namespace) {
-            changes.iter().try_for_each(|change| change.apply(&mut environment))?;
-        }
+        let changes = process.environments.read(|environments| environments.get(&proc.namespace).map(Arc::clone));
+        changes.iter().flat_map(|changes| changes.iter()).try_for_each(|change| change.apply(&mut environment))?;
         Ok(())
     })
 }

@@ -2,6 +2,8 @@
 //!
 //! - Every function may be called from any thread, the host's own functions and callbacks included, and returns
 //!   `PMIX_ERR_INIT` before the first and after the last `PMIx_server_init`.
+//! - In a forked child `PMIx_server_setup_fork` and what needs no server work, without waiting for a lock that a thread of
+//!   the parent held. All others return `PMIX_ERR_INIT` there.
 //! - Functions with a callback have copied what they need when they return `PMIX_SUCCESS`; the callback runs exactly
 //!   once, on the thread of the host's functions, after they returned, with no lock held. With a NULL callback the
 //!   caller waits, and a success is `PMIX_OPERATION_SUCCEEDED`.
@@ -14,6 +16,7 @@ mod completion;
 mod description;
 pub mod dmodex;
 pub mod fork;
+mod forkable;
 mod harvest;
 pub mod inventory;
 pub mod iof;

@@ -114,7 +114,9 @@ pub unsafe extern "C" fn PMIx_server_deregister_nspace(
         let process = state::current()?;
         // SAFETY: the caller's contract.
         let namespace = unsafe { from_c::namespace(nspace, None) }?;
-        process.environments.lock().remove(&namespace);
+        process.environments.change(|environments| {
+            environments.remove(&namespace);
+        });
         process.allocated.lock().remove(&namespace);
         process.described.lock().remove(&namespace);
         perform(

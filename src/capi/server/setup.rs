@@ -1,5 +1,7 @@
 //! Preparation of a job, where it is started and on the nodes that run it.
 
+use std::sync::Arc;
+
 use crate::api::{Server, ServerError};
 use crate::capi::from_c;
 use crate::capi::guard::{Failure, guard, guard_or};
@@ -131,7 +133,10 @@ pub unsafe extern "C" fn PMIx_server_setup_local_support(
         let changes = changes_of(&namespace, &infos)?;
         let values: Vec<Info> = infos.iter().flat_map(values_of).collect();
         give(process, &namespace, values)?;
-        process.environments.lock().insert(namespace, changes);
+        let changes: Arc<[Change]> = changes.into();
+        process.environments.change(|environments| {
+            environments.insert(namespace.clone(), Arc::clone(&changes));
+        });
         Ok(())
     })
 }
@@ -183,8 +188,6 @@ fn is_variable(name: &Text) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::capi::server::registration::{note, take};
     use crate::capi::server::upcall::{Bridge, ModuleHost};

@@ -1,10 +1,13 @@
 //! What a process that is a server has.
+//!
+//! Forked children of the server keep a copy of it without its threads. Functions that only read what is here work there
+//! ([`here_or_in_parent`]); for all others a child is no server ([`current`]). Neither waits for a lock in a child.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::api::Server;
 use crate::capi::client::KeptValues;
@@ -13,19 +16,18 @@ use crate::capi::topology::HostTopology;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
 
 use super::fork::Change;
+use super::forkable::Forkable;
 use super::upcall::Bridge;
 
 /// A server, its host's functions, and what the host has told that is not the server core's.
 pub(super) struct ServerProcess {
     server: Server,
-    /// A forked child has a copy of all of this, but not the server's threads.
-    owner_pid: u32,
     pub(super) bridge: Arc<Bridge>,
     pub(super) own: Mutex<OwnValues>,
     /// Values that callers look at without owning them.
     pub(super) kept: KeptValues,
     /// What `setup_local_support` has each namespace's processes find in their environment.
-    pub(super) environments: Mutex<BTreeMap<Namespace, Vec<Change>>>,
+    pub(super) environments: Forkable<BTreeMap<Namespace, Arc<[Change]>>>,
     /// What jobs got of the fabric that have not been described yet, call by call; of [`ALLOTMENTS_MAX`] calls for each at most.
     pub(super) allocated: Mutex<BTreeMap<Namespace, Vec<Allotment>>>,
     /// Part of the description of every namespace registered from now on.
@@ -49,17 +51,22 @@ pub(super) const ALLOTMENTS_MAX: usize = 1024;
 /// Values that this process has stored for itself.
 pub(super) type OwnValues = BTreeMap<ProcId, BTreeMap<Key, Value>>;
 
-static CURRENT: RwLock<Option<Arc<ServerProcess>>> = RwLock::new(None);
+/// This process's server, or none.
+type Current = Forkable<Option<Arc<ServerProcess>>>;
+
+/// Null before the first server. Made once in a process and never freed: a forked child still reads its parent's.
+static CURRENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
+/// The parent's, in a forked child that has its own. Nobody uses it; a leak checker sees that it is not lost.
+static OF_PARENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
 
 impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
         Self {
             server,
-            owner_pid: process::id(),
             bridge,
             own: Mutex::default(),
             kept: KeptValues::default(),
-            environments: Mutex::default(),
+            environments: Forkable::new(BTreeMap::new()),
             allocated: Mutex::default(),
             resources: Mutex::default(),
             described: Mutex::default(),
@@ -79,13 +86,42 @@ impl ServerProcess {
 /// # Errors
 /// `ERR_INIT` before the first and after the last initialization, and in a forked child.
 pub(super) fn current() -> Result<Arc<ServerProcess>, Failure> {
-    let current = CURRENT.read().clone().filter(|current| current.owner_pid == process::id());
+    let current = of_this_process().and_then(|current| current.read(Option::clone));
     current.ok_or(Failure(Status::ERR_INIT))
+}
+
+/// The server of this process, or a forked child's copy of its parent's server, for functions that only read it.
+///
+/// # Errors
+/// `ERR_INIT` if there is neither.
+pub(super) fn here_or_in_parent() -> Result<Arc<ServerProcess>, Failure> {
+    found().and_then(|current| current.read(Option::clone)).ok_or(Failure(Status::ERR_INIT))
 }
 
 /// Makes it this process's server, or none; gives the one before.
 pub(super) fn replace(process: Option<Arc<ServerProcess>>) -> Option<Arc<ServerProcess>> {
-    std::mem::replace(&mut CURRENT.write(), process)
+    let current = of_this_process().unwrap_or_else(make);
+    let before = current.read(Option::clone);
+    current.change(|current| current.clone_from(&process));
+    before
+}
+
+fn found() -> Option<&'static Current> {
+    // Acquire pairs with the Release in `make`.
+    let current = CURRENT.load(Ordering::Acquire);
+    // SAFETY: null, or leaked by `make`.
+    unsafe { current.as_ref() }
+}
+
+fn of_this_process() -> Option<&'static Current> {
+    found().filter(|current| current.is_of_this_process())
+}
+
+/// Servers start and end one at a time (`process::begin`), so nobody else makes one meanwhile.
+fn make() -> &'static Current {
+    let current = Box::leak(Box::new(Forkable::new(None)));
+    OF_PARENT.store(CURRENT.swap(current, Ordering::AcqRel), Ordering::Release);
+    current
 }
 
 /// For tests that make this process a server, which it can be once: one of them at a time.
@@ -99,20 +135,25 @@ mod tests {
     use crate::capi::types::pmix_server_module_t;
     use crate::proto::exchange::ExchangeForm;
 
-    /// A child of a host waited for ever for a server's thread that only its parent has.
+    /// `PMIx_server_setup_fork` failed in a forked child, where Slurm calls it: no task found its server. Children have
+    /// no thread of the server, so all that needs one fails there at once.
     #[test]
-    fn a_forked_child_is_no_server() {
+    fn a_forked_child_reads_its_parents_server_and_is_none() {
         let _only = ONLY_SERVER.lock();
         let directory = tempfile::tempdir().unwrap();
         let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
         let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
         replace(Some(Arc::new(ServerProcess::new(server, bridge, Arc::default()))));
-        // SAFETY: the child looks at the state, whose lock nobody holds for long, and ends.
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let expected = current().ok().unwrap().server().setup_fork(&proc).unwrap();
+        // SAFETY: the child looks at the state, which takes no lock there, and ends.
         match unsafe { nix::unistd::fork() }.unwrap() {
             nix::unistd::ForkResult::Child => {
                 let is_none = matches!(current(), Err(Failure(Status::ERR_INIT)));
+                let read = here_or_in_parent().ok().map(|process| process.server().setup_fork(&proc));
+                let is_same = read == Some(Ok(expected));
                 // SAFETY: takes any number.
-                unsafe { nix::libc::_exit(i32::from(!is_none)) }
+                unsafe { nix::libc::_exit(i32::from(!is_none || !is_same)) }
             }
             nix::unistd::ForkResult::Parent { child } => {
                 let ended = nix::sys::wait::waitpid(child, None).unwrap();
@@ -121,5 +162,6 @@ mod tests {
         }
         assert!(current().is_ok());
         drop(replace(None));
+        assert!(here_or_in_parent().is_err());
     }
 }
