@@ -328,14 +328,16 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A process accepts an invitation of a process here that is over, or whose leader has gone. It did not hear of that, since it
-    /// listens only once it has made up its mind, and nobody else would tell it.
+    /// A process accepts an invitation of a leader here, and that invitation is over. An invitee listens only once it has accepted, so it
+    /// has missed the end. An abort tells it of one that the leader concluded. Only where the leader ended before that is it told of the
+    /// leader's end, which lets it volunteer for the place.
     fn answer_latecomer(&mut self, now: Time, leader: &ProcId, id: &Text, proc: &ProcId) {
         let Some(client) = self.registry.client(leader) else { return };
         if self.invitations.is_incomplete || self.invitations.is_open(leader, id) {
             return;
         }
-        if client.presence.is_gone() || client.presence == Presence::Finalized {
+        let has_left = client.presence.is_gone() || client.presence == Presence::Finalized;
+        if has_left && self.vacancies.contains(leader, id) {
             self.tell_of(now, Status::PROC_TERMINATED, leader, id, vec![proc.clone()], &[]);
         } else {
             self.tell(now, Status::GROUP_CONSTRUCT_ABORT, leader, id, vec![proc.clone()], Vec::new());

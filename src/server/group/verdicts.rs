@@ -58,6 +58,11 @@ impl Vacancies {
         self.0.insert((leader.clone(), id.clone()), vacancy);
     }
 
+    /// Whether this leader ended before it concluded its invitation, and no successor has concluded one since.
+    pub(super) fn contains(&self, leader: &ProcId, id: &Text) -> bool {
+        self.0.contains_key(&(leader.clone(), id.clone()))
+    }
+
     /// A process has ended: the places that it had taken are free again.
     pub(super) fn reopen(&mut self, successor: &ProcId) {
         for vacancy in self.0.values_mut().filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
