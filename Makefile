@@ -4,6 +4,8 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_RUNS ?= 5000
 SIM_SEEDS ?= 0..10000
+# Seeds that also draw the shape of their world. One costs as much as ten of the others, so they run on the optimised command.
+SIM_DRAWN ?= 0..1000
 FUZZ_SEED ?= 1
 KILLS ?= 200
 # The random tests run with a fixed seed, so that a run judges the change and not its luck; `make explore` looks further.
@@ -87,12 +89,14 @@ features: ## the library alone, as an MPI library would link it
 unit: lib ## unit, property and integration tests
 	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
 
-explore: ## the property tests with new seeds and many cases (EXPLORE_CASES=20000; suites whose cases take longer try fewer), and three operations in the search of their states
+explore: build ## the property tests with new seeds and many cases (EXPLORE_CASES=20000; suites whose cases take longer try fewer), three operations in the search of their states, and as many simulated clusters of drawn shapes
+	first=$$(( $$(date +%s) * 1000000 )); $(TARGET_DIR)/release/modex sim --drawn --seeds $$first..$$(( first + $(EXPLORE_CASES) ))
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=$(EXPLORE_CASES) MODEX_SEARCH=all $(CARGO) test --all-features --lib --test mixed_jobs --test wire_memory --test retrieval
 
-sim: ## simulated clusters under faults, and defects planted to see that they are found (SIM_SEEDS=A..B)
+sim: build ## simulated clusters under faults, and defects planted to see that they are found (SIM_SEEDS=A..B, SIM_DRAWN=A..B)
 	$(CARGO) build --all-features --bin modex
 	$(TARGET_DIR)/debug/modex sim --seeds $(SIM_SEEDS) --nodes 3 --ranks 5 --phases 2
+	$(TARGET_DIR)/release/modex sim --seeds $(SIM_DRAWN) --drawn
 	@status=0; $(TARGET_DIR)/debug/modex sim --seeds 0..100 --faults canary || status=$$?; \
 		[ $$status = 1 ] || { echo "error: a planted defect was not found (status $$status)" >&2; exit 1; }
 

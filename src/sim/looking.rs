@@ -136,12 +136,13 @@ impl World {
         let is_word = matches!(status, Status::ERR_NOT_FOUND | Status::ERR_EXISTS_OUTSIDE_SCOPE)
             || (status == Status::ERR_TIMEOUT && !directives.refresh);
         let namespace = &sought.request.proc.namespace;
-        if connection.reader.as_ref().is_some_and(|reader| reader.namespace() == namespace.as_str()) {
-            return is_word;
-        }
         let number = self.job_named(namespace).map(|(number, _)| number);
         let node = self.node(connection.server.node);
         let is_held = node.zip(number).is_some_and(|(node, number)| node.registered.contains(&number));
+        // A refresh asks for the server's word, which no longer has any once the job is deregistered there.
+        if connection.reader.as_ref().is_some_and(|reader| reader.namespace() == namespace.as_str()) {
+            return is_word && (is_held || !directives.refresh);
+        }
         // Its time may have run out before it could ask.
         let was_stopped = self.process(connection.process).is_some_and(|of| of.stopped_until > sought.begun);
         let is_late = status == Status::ERR_TIMEOUT && was_stopped;

@@ -5,6 +5,8 @@ use oorandom::Rand64;
 /// What a generator decides. Each concern has a stream of its own, so that leaving one out does not change the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
+    /// How large a drawn world is, and what may go wrong there.
+    Shape,
     /// What the job does.
     Program,
     /// Who is invited to groups instead, and what comes of it.
@@ -42,6 +44,7 @@ impl Random {
             Stream::Groups => 6,
             Stream::Quitters => 7,
             Stream::Registrations => 8,
+            Stream::Shape => 9,
             Stream::Fault(kind) => (1 << 32) | u128::from(kind),
             Stream::Process(process) => (1 << 64) | u128::from(process),
         };

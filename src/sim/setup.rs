@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::faults::{Canary, Faults};
+use super::random::{Random, Stream};
 use crate::types::{Namespace, ProcId, Rank};
 
 /// Everything that a run depends on besides its seed.
@@ -28,12 +29,29 @@ impl Setup {
     pub const SMALL: Self =
         Self { nodes: 3, ranks: 8, phases: 6, faults: Faults::all(), faults_max: u32::MAX, canary: None };
 
+    /// A shape of its own for each seed, so that many seeds try many shapes: any subset of the faults, few of them or many.
+    #[must_use]
+    pub fn drawn(seed: u64) -> Self {
+        let mut random = Random::of(seed, Stream::Shape);
+        let mut between = |most: u32| random.below_u32(most).saturating_add(1);
+        let (nodes, ranks, phases) = (between(DRAWN_NODES_MAX), between(DRAWN_RANKS_MAX), between(DRAWN_PHASES_MAX));
+        let faults_max = if between(4) == 1 { u32::MAX } else { between(DRAWN_FAULTS_MAX) };
+        let faults = Faults::kinds().filter(|_| random.one_in(2)).collect();
+        Self { nodes, ranks, phases, faults, faults_max, canary: None }
+    }
+
     /// Whether whole checks are too dear for each step, and exchanges among all for any memory.
     pub(super) const fn is_large(&self) -> bool {
         self.ranks > 4096
     }
 }
 
+/// The largest drawn shape. Far more processes than nodes, and far fewer, are among them.
+const DRAWN_NODES_MAX: u32 = 50;
+const DRAWN_RANKS_MAX: u32 = 64;
+const DRAWN_PHASES_MAX: u32 = 9;
+/// The most faults of a drawn shape that bounds them.
+const DRAWN_FAULTS_MAX: u32 = 16;
 /// How long a server waits for its host.
 pub(super) const HOST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the host waits until all servers of an operation have come.
@@ -127,6 +145,22 @@ pub(super) fn job(name: &str, size: u32, first: u32, node_first: u32, node_count
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drawn_shapes_reach_their_bounds_and_repeat() {
+        let shapes: Vec<Setup> = (0..2000).map(Setup::drawn).collect();
+        assert_eq!(shapes, (0..2000).map(Setup::drawn).collect::<Vec<_>>());
+        for (of, most) in [
+            ((|shape| shape.nodes) as fn(&Setup) -> u32, DRAWN_NODES_MAX),
+            (|shape| shape.ranks, DRAWN_RANKS_MAX),
+            (|shape| shape.phases, DRAWN_PHASES_MAX),
+        ] {
+            assert_eq!((shapes.iter().map(of).min(), shapes.iter().map(of).max()), (Some(1), Some(most)));
+        }
+        let faults = |of: fn(Faults, Faults) -> Faults| shapes.iter().map(|shape| shape.faults).reduce(of);
+        assert_eq!((faults(|a, b| a | b), faults(|a, b| a & b)), (Some(Faults::all()), Some(Faults::empty())));
+        assert!(shapes.iter().all(|shape| shape.faults_max > 0));
+    }
 
     #[test]
     fn every_rank_is_on_one_node() {

@@ -67,6 +67,32 @@ fn a_fence_brings_values_to_those_who_ask_for_them() {
     assert_eq!(broken(&run_twice(13630, &setup)), "");
 }
 
+/// A process was stopped for a minute, accepted an invitation that its leader had concluded, was told that the leader had ended, and led in
+/// its place: the others, in a group by then, were told so. The servers were wrong; a latecomer is told of an abort there.
+#[test]
+fn nobody_is_told_of_a_new_leader_after_the_group_was_formed() {
+    let faults = Faults::DIE | Faults::STOP;
+    let setup = Setup { nodes: 36, ranks: 49, phases: 3, faults, faults_max: 5, canary: None };
+    assert_eq!(broken(&run(63_462_805_238_839, &setup)), "");
+}
+
+/// A job was deregistered while one of its processes asked for a value anew. Its server knew nothing of the job any more, and said so. The
+/// checker was wrong: the value stays in the mapping, but a refresh asks for the server's word.
+#[test]
+fn a_refresh_finds_nothing_at_a_server_that_has_forgotten_the_job() {
+    let faults = Faults::DELAY | Faults::DEREGISTER;
+    let setup = Setup { nodes: 21, ranks: 63, phases: 7, faults, faults_max: 9, canary: None };
+    assert_eq!(broken(&run(6_905_442_062_128, &setup)), "");
+}
+
+/// Shapes that no other test has: few processes on many nodes, many on few, and any mixture of faults.
+#[test]
+fn drawn_worlds_keep_all_rules() {
+    for seed in 0..20 {
+        assert_eq!(broken(&run(seed, &Setup::drawn(seed))), "");
+    }
+}
+
 /// What no run can find is no rule. Each planted defect is found, by the rule that it breaks.
 #[test]
 fn every_planted_defect_is_found() {

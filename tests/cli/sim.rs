@@ -41,3 +41,18 @@ fn what_is_no_fault_is_refused() {
     let names_canaries = ended.err.contains("\"bogus\" is no canary") && ended.err.contains("fence-data fence-early");
     assert!(names_canaries && !ended.err.contains("loss"), "{ended:?}");
 }
+
+/// Whoever draws shapes and finds something needs the shape that failed: its replay names all of it.
+#[test]
+fn drawn_shapes_are_the_seeds_own_and_exclude_given_ones() {
+    let hash = |words: &[&str]| {
+        let document: serde_json::Value = serde_json::from_str(&modex(words).run().success()).unwrap();
+        document["hash"].clone()
+    };
+    let drawn = ["sim", "--seeds", "3..5", "--drawn", "--json"];
+    assert_eq!(hash(&drawn), hash(&drawn));
+    assert_ne!(hash(&drawn), hash(&["sim", "--seeds", "3..5", "--json"]));
+    let ended = modex(["sim", "--drawn", "--nodes", "3"]).run();
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.err.contains("--drawn") && ended.err.contains("--nodes"), "{ended:?}");
+}

@@ -9,8 +9,8 @@ pub(super) fn run(options: &Options, kinds: &[Canary]) -> Outcome {
     let mut caught = Vec::new();
     let mut all = Verdict { sums: Sums::default(), time: std::time::Duration::ZERO, failure: None };
     for &kind in kinds {
-        let Verdict { sums, time, failure, .. } =
-            seeds::run(options.seeds, &options.setup(kind.faults(), Some(kind)), options.threads());
+        let setup = options.setup(kind.faults(), Some(kind));
+        let Verdict { sums, time, failure, .. } = seeds::run(options.seeds, |_| setup.clone(), options.threads());
         all.sums.seeds += sums.seeds;
         all.sums.steps += sums.steps;
         all.sums.requests += sums.requests;

@@ -45,6 +45,10 @@ pub(super) struct Options {
     #[arg(long, value_name = "K", default_value_t = u32::MAX, hide_default_value = true)]
     faults_max: u32,
 
+    /// Draw servers, processes, phases, kinds of faults and the most faults anew for each seed, from the seed
+    #[arg(long, conflicts_with_all = ["nodes", "ranks", "phases", "faults", "faults_max"])]
+    drawn: bool,
+
     /// Runs at a time; as many as there are processors unless told
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -62,6 +66,9 @@ asked for with a chance of one in three.
 The same seed and parameters give the same run, step for step: every 16th seed runs twice to show it. A seed in which a
 rule is broken is made as small as possible, and printed with its last steps and the command that replays it; the exit
 status is 1 then, and 0 only if every rule held in every seed.
+
+--drawn gives each seed a world of its own: 1 to 50 servers, 1 to 64 processes, 1 to 9 phases, any of the kinds of faults,
+in half of all cases each, and 1 to 16 faults or as many as happen. The command that replays a failed seed names them.
 
 --faults canary plants a defect on purpose, one kind after the other, and names for each the first seed that finds it:
 fence-data fence-early reply-lost reply-twice deadline scope-leak lost-commit changed-value leak fetch-twice deaf-server
@@ -107,7 +114,9 @@ pub(super) fn run(options: &Options) -> Outcome {
     std::panic::set_hook(Box::new(|_| {}));
     let outcome = match options.faults {
         Wrong::Faults(faults) => {
-            let verdict = seeds::run(options.seeds, &options.setup(faults, None), options.threads());
+            let given = options.setup(faults, None);
+            let setup_of = |seed| if options.drawn { Setup::drawn(seed) } else { given.clone() };
+            let verdict = seeds::run(options.seeds, setup_of, options.threads());
             output::show(&verdict, &[], options.json).map(|()| u8::from(verdict.failure.is_some()))
         }
         Wrong::Canary(kind) => canaries::run(options, &[kind]),

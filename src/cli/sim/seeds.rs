@@ -66,20 +66,20 @@ struct Shared {
     last_said: Instant,
 }
 
-/// Runs the seeds. With the first that breaks a rule no more are begun.
-pub(super) fn run(seeds: SeedRange, setup: &Setup, threads: usize) -> Verdict {
+/// Runs the seeds, each in the world that `setup_of` gives it. With the first that breaks a rule no more are begun.
+pub(super) fn run(seeds: SeedRange, setup_of: impl Fn(u64) -> Setup + Sync, threads: usize) -> Verdict {
     let begun = now();
     let shared = Mutex::new(Shared { next: seeds.first, sums: Sums::default(), failed: None, last_said: begun });
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
-            scope.spawn(|| while run_next(seeds, setup, &shared) {});
+            scope.spawn(|| while run_next(seeds, &setup_of, &shared) {});
         }
     });
     progress("");
     let shared = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let failure = shared.failed.as_ref().and_then(|failed| {
         progress(&format!("making seed {} small", failed.seed));
-        let shortest = shrink(failed, setup);
+        let shortest = shrink(failed, &setup_of(failed.seed));
         progress("");
         shortest
     });
@@ -87,7 +87,7 @@ pub(super) fn run(seeds: SeedRange, setup: &Setup, threads: usize) -> Verdict {
 }
 
 /// Runs one seed; false when there is none left.
-fn run_next(seeds: SeedRange, setup: &Setup, shared: &Mutex<Shared>) -> bool {
+fn run_next(seeds: SeedRange, setup_of: impl Fn(u64) -> Setup, shared: &Mutex<Shared>) -> bool {
     let seed = {
         let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if shared.failed.is_some() || shared.next >= seeds.end {
@@ -96,7 +96,8 @@ fn run_next(seeds: SeedRange, setup: &Setup, shared: &Mutex<Shared>) -> bool {
         shared.next += 1;
         shared.next - 1
     };
-    let report = if seed % TWICE_EVERY == 0 { run_twice(seed, setup) } else { run_once(seed, setup) };
+    let setup = setup_of(seed);
+    let report = if seed % TWICE_EVERY == 0 { run_twice(seed, &setup) } else { run_once(seed, &setup) };
     let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     shared.sums.seeds += 1;
     shared.sums.steps += report.steps;
