@@ -23,11 +23,13 @@ pub use crate::proto::exchange::{
 };
 pub use crate::ptl::rendezvous::AddressReport;
 pub use crate::ptl::{ForeignClients, SocketAccess};
+#[cfg(feature = "cli")]
+pub(crate) use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
-    EventError, FenceReply, Fetched, GroupError, Host, LocalHost, Moment, PartialAnswer, Pending, ProofError, Prover,
-    Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing,
-    TopologySource,
+    EventError, FenceReply, Fetched, GroupError, Host, LocalHost, LongestTurn, Moment, PartialAnswer, Pending,
+    ProofError, Prover, Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
+    TopologySharing, TopologySource, Work,
 };
 pub use crate::server::{
     AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,

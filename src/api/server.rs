@@ -5,7 +5,7 @@ use crate::gds::AsStatus;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
-use crate::runtime::{ServerHandle, Stopped};
+use crate::runtime::{ServerHandle, Stopped, Work};
 use crate::server::{
     Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, ProcessSet,
     RegisterClient, RegisterNamespace,
@@ -71,6 +71,12 @@ impl Server {
     #[must_use]
     pub const fn proc(&self) -> &ProcId {
         &self.handle.environment().address.server
+    }
+
+    /// What the server's thread has done so far: how many requests it has handled, and its longest turn.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.handle.work()
     }
 
     /// The server's name for this node.

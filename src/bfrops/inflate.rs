@@ -1,4 +1,4 @@
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 /// Why compressed data cannot be unpacked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,20 +34,76 @@ pub enum InflateError {
 /// # Errors
 /// [`InflateError`]; nothing is unpacked beyond the declared length.
 pub fn inflate(compressed: &[u8], size_bytes_max: usize) -> Result<Vec<u8>, InflateError> {
-    let no_length = InflateError::NoLength { size_bytes: compressed.len() };
-    let (declared, stream) = declared_bytes(compressed).ok_or(no_length)?;
-    let limit = size_bytes_max;
-    if declared > limit {
-        return Err(InflateError::TooLarge { declared, limit });
-    }
-    // One byte more than declared is asked for, so that a longer stream is noticed.
-    let ask = u64::try_from(declared).unwrap_or(u64::MAX).saturating_add(1);
+    let (mut stream, declared) = opened(compressed, size_bytes_max)?;
     let mut content = Vec::new();
-    let outcome = flate2::read::ZlibDecoder::new(stream).take(ask).read_to_end(&mut content);
+    let outcome = stream.read_to_end(&mut content);
     if outcome.is_err() || content.len() != declared {
         return Err(InflateError::Damaged { declared, found: content.len() });
     }
     Ok(content)
+}
+
+/// Compressed data that is unpacked piece by piece, so that no more of it is in memory than somebody looks at.
+#[derive(Debug)]
+pub struct InflatedPieces<'a> {
+    content: io::Take<flate2::read::ZlibDecoder<&'a [u8]>>,
+    /// What was unpacked and is still wanted.
+    window: Vec<u8>,
+    declared: usize,
+    found: usize,
+}
+
+impl<'a> InflatedPieces<'a> {
+    /// Begins to unpack what [`inflate`] would.
+    ///
+    /// # Errors
+    /// [`InflateError::NoLength`], [`InflateError::TooLarge`].
+    pub fn new(compressed: &'a [u8], size_bytes_max: usize) -> Result<Self, InflateError> {
+        let (content, declared) = opened(compressed, size_bytes_max)?;
+        Ok(Self { content, window: Vec::new(), declared, found: 0 })
+    }
+
+    /// What was unpacked and is still wanted.
+    #[must_use]
+    pub fn window(&self) -> &[u8] {
+        &self.window
+    }
+
+    /// So many bytes of the window are no longer wanted.
+    pub fn forget(&mut self, bytes: usize) {
+        self.window.drain(..bytes.min(self.window.len()));
+    }
+
+    /// Unpacks so many bytes more behind the window; fewer only at the end. Returns how many.
+    ///
+    /// # Errors
+    /// [`InflateError::Damaged`] when the end shows that the length is another one than declared.
+    pub fn unpack_more(&mut self, bytes: usize) -> Result<usize, InflateError> {
+        let ask = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let before = self.window.len();
+        let outcome = self.content.by_ref().take(ask).read_to_end(&mut self.window);
+        let count = self.window.len().saturating_sub(before);
+        self.found = self.found.saturating_add(count);
+        if outcome.is_err() || (count < bytes && self.found != self.declared) || self.found > self.declared {
+            return Err(InflateError::Damaged { declared: self.declared, found: self.found });
+        }
+        Ok(count)
+    }
+}
+
+/// The stream behind a declared length that is not too large. It ends one byte behind that length, so that a longer one is
+/// noticed.
+fn opened(
+    compressed: &[u8],
+    limit: usize,
+) -> Result<(io::Take<flate2::read::ZlibDecoder<&[u8]>>, usize), InflateError> {
+    let no_length = InflateError::NoLength { size_bytes: compressed.len() };
+    let (declared, stream) = declared_bytes(compressed).ok_or(no_length)?;
+    if declared > limit {
+        return Err(InflateError::TooLarge { declared, limit });
+    }
+    let ask = u64::try_from(declared).unwrap_or(u64::MAX).saturating_add(1);
+    Ok((flate2::read::ZlibDecoder::new(stream).take(ask), declared))
 }
 
 /// The form that [`inflate`] reads; `None` if that were not smaller. The beginning shows whether it is worth trying; what
@@ -95,6 +151,23 @@ mod tests {
     fn what_was_deflated_comes_back() {
         let text = vec![b'x'; 5000];
         assert_eq!(inflate(&deflated(&text, 5000), 5000), Ok(text));
+    }
+
+    #[test]
+    fn pieces_make_the_whole_and_show_a_wrong_length() {
+        let text: Vec<u8> = (0..5000_u32).flat_map(u32::to_le_bytes).collect();
+        let compressed = deflated(&text, 20_000);
+        let mut pieces = InflatedPieces::new(&compressed, 20_000).unwrap();
+        assert_eq!((pieces.unpack_more(8_000), pieces.window()), (Ok(8_000), &text[..8_000]));
+        pieces.forget(7_000);
+        assert_eq!((pieces.unpack_more(20_000), pieces.window()), (Ok(12_000), &text[7_000..]));
+        assert_eq!(pieces.unpack_more(1), Ok(0));
+        for declared in [19_999, 20_001] {
+            let compressed = deflated(&text, declared);
+            let mut pieces = InflatedPieces::new(&compressed, 1 << 20).unwrap();
+            assert!(matches!(pieces.unpack_more(1 << 20), Err(InflateError::Damaged { .. })), "{declared}");
+        }
+        assert!(matches!(InflatedPieces::new(&compressed, 19_999), Err(InflateError::TooLarge { .. })));
     }
 
     #[test]

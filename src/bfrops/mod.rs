@@ -42,7 +42,7 @@ pub use encoding::Encoding;
 pub use error::{DecodeError, DecodeProblem, EncodeError};
 #[cfg(test)]
 pub(crate) use inflate::deflated;
-pub use inflate::{InflateError, declared_bytes, deflate, inflate};
+pub use inflate::{InflateError, InflatedPieces, declared_bytes, deflate, inflate};
 pub use limits::DecodeLimits;
 pub use reader::Reader;
 pub use writer::Writer;

@@ -135,7 +135,7 @@ pub struct Frame<'a> {
 /// let mut buffer = frame::FrameBuffer::new(1024);
 /// let bytes = frame::encode(0, Tag(101), b"payload")?;
 /// buffer.feed(&bytes[..20]);
-/// assert_eq!(buffer.next_frame()?, None);
+/// assert!(!buffer.has_frame());
 /// buffer.feed(&bytes[20..]);
 /// assert_eq!(buffer.next_frame()?.map(|frame| frame.payload), Some(b"payload".as_slice()));
 /// # Ok::<(), frame::FrameError>(())
@@ -165,6 +165,15 @@ impl FrameBuffer {
     #[must_use]
     pub const fn is_inside_message(&self) -> bool {
         self.bytes.len() > self.taken
+    }
+
+    /// Whether [`FrameBuffer::next_frame`] has something to say: a whole message, or that there will be none.
+    #[must_use]
+    pub fn has_frame(&self) -> bool {
+        let pending = self.bytes.get(self.taken..).unwrap_or_default();
+        let Some((header, rest)) = pending.split_first_chunk::<{ FrameHeader::SIZE_BYTES }>() else { return false };
+        let declared = usize::try_from(FrameHeader::decode(*header).size_bytes).unwrap_or(usize::MAX);
+        declared > self.payload_bytes_max || declared <= rest.len()
     }
 
     /// The next message, if it is complete.

@@ -8,8 +8,9 @@ use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Introduce
 use super::held::Part;
 use super::job_info::JobInfoError;
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
-use super::poller::{Poller, Token};
+use super::poller::{Interest, Poller, Token};
 use super::prover::ProofError;
+use super::turns::Share;
 use crate::gds::AsStatus;
 use crate::proto::frame::{FrameBuffer, FrameError};
 use crate::proto::handshake::Ids;
@@ -30,10 +31,12 @@ pub(super) struct Connection {
     stage: Stage,
     /// How old the peer's Init was when it introduced itself, if it said so.
     init_age: Option<Duration>,
-    /// When the rest of a message that has begun must have come.
-    pub(super) owed_until: Option<Time>,
-    /// Whether the poller reports when it becomes writable.
-    is_write_watched: bool,
+    /// When it is dropped unless something happens before.
+    pub(super) deadline: Option<Time>,
+    /// Why it ends once the requests that came before are handled.
+    ending: Option<Dropped>,
+    /// What the poller reports.
+    interest: Interest,
     /// Messages of others that it did not get because it did not read those before.
     missed_count: u64,
     replies: Replies,
@@ -147,8 +150,9 @@ impl Connection {
             checks_munge,
             stage,
             init_age: None,
-            owed_until: None,
-            is_write_watched: false,
+            deadline: None,
+            ending: None,
+            interest: Interest::default(),
             missed_count: 0,
             replies: Replies::default(),
         }
@@ -168,7 +172,36 @@ impl Connection {
 
     /// Whether the peer has begun a message and still owes the rest.
     pub(super) fn owes_bytes(&self) -> bool {
-        matches!(&self.stage, Stage::Known(known) if known.inbox.is_inside_message())
+        matches!(&self.stage, Stage::Known(known) if known.inbox.is_inside_message() && !known.inbox.has_frame())
+    }
+
+    /// Whether a message waits for its turn, or the end that comes behind the last one.
+    pub(super) fn has_work(&self) -> bool {
+        match &self.stage {
+            Stage::Known(known) => known.inbox.has_frame() || self.ending.is_some(),
+            _ => self.ending.is_some(),
+        }
+    }
+
+    /// Whether messages wait for their turn.
+    pub(super) fn has_messages(&self) -> bool {
+        matches!(&self.stage, Stage::Known(known) if known.inbox.has_frame())
+    }
+
+    /// On whose share of the server's time its requests are handled.
+    pub(super) fn share(&self) -> Share {
+        Share { uid: self.credentials.uid, account: self.account() }
+    }
+
+    /// Nothing more comes of the peer, and nothing reaches it. What it asked for before is handled.
+    pub(super) fn end_behind_messages(&mut self, dropped: Dropped) {
+        self.stream.discard();
+        self.ending.get_or_insert(dropped);
+    }
+
+    /// Whether the peer is gone.
+    pub(super) const fn is_ending(&self) -> bool {
+        self.ending.is_some()
     }
 
     /// Who answers for what this connection holds: the process that it is, or may become; before that its user.
@@ -194,7 +227,13 @@ impl Connection {
         matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..) | Stage::Refused)
     }
 
-    /// Reads once and hands what it says to `deliver`. One buffer per turn and connection: the others come next.
+    /// Whether nothing more is read, and what is queued still goes out.
+    pub(super) const fn is_closing(&self) -> bool {
+        matches!(self.stage, Stage::Closing)
+    }
+
+    /// Reads once, and hands an introduction to `deliver`; messages are kept until it is their turn. One buffer per turn and
+    /// connection: the others come next.
     pub(super) fn receive(
         &mut self,
         id: PeerId,
@@ -227,9 +266,9 @@ impl Connection {
             Stage::Known(known) => known.inbox.feed(bytes),
             // Whatever it says now, it has read its answer, and will not be answered again.
             Stage::Refused => return Err(Dropped::End),
-            Stage::Closing => return Ok(()),
+            Stage::Closing => {}
         }
-        self.deliver_requests(id, deliver)
+        Ok(())
     }
 
     /// Nobody is left who may send: behind what has come, the end will be read.
@@ -259,7 +298,7 @@ impl Connection {
                 }
                 let greeted = unproven.proven(proven).map_err(|rejected| self.reject(rejected))?;
                 self.know(id, greeted, &mut deliver);
-                self.deliver_requests(id, deliver)
+                Ok(())
             }
             other => {
                 self.stage = other;
@@ -294,38 +333,44 @@ impl Connection {
         Dropped::Greeting(error)
     }
 
-    fn deliver_requests(&mut self, id: PeerId, mut deliver: impl FnMut(Input)) -> Result<(), Dropped> {
-        let Stage::Known(Known { lines, inbox, open, .. }) = &mut self.stage else { return Ok(()) };
-        while let Some(frame) = inbox.next_frame()? {
-            let tag = frame.header.tag;
-            if tag == Tag::HEARTBEAT {
-                continue;
+    /// Takes the next message: a request for the core, unless it is something that ends here. Behind the last comes the end
+    /// of a peer that is gone.
+    pub(super) fn next_request(&mut self, id: PeerId) -> Result<Option<Input>, Dropped> {
+        if !self.has_messages()
+            && let Some(ending) = self.ending.take()
+        {
+            return Err(ending);
+        }
+        let Stage::Known(Known { lines, inbox, open, .. }) = &mut self.stage else { return Ok(None) };
+        let Some(frame) = inbox.next_frame()? else { return Ok(None) };
+        let tag = frame.header.tag;
+        if tag == Tag::HEARTBEAT {
+            return Ok(None);
+        }
+        if tag == Tag::AWAKE && self.replies.is_seated() {
+            if let Some(woken) = Tag::from_bytes(frame.payload) {
+                for (tag, command) in self.replies.wake(woken) {
+                    self.stream.queue(lines.write_reply(tag, &Reply::Status(Status::SUCCESS), command)?, None)?;
+                }
             }
-            if tag == Tag::AWAKE && self.replies.is_seated() {
-                if let Some(woken) = Tag::from_bytes(frame.payload) {
-                    for (tag, command) in self.replies.wake(woken) {
-                        self.stream.queue(lines.write_reply(tag, &Reply::Status(Status::SUCCESS), command)?, None)?;
-                    }
-                }
-                continue;
+            return Ok(None);
+        }
+        match lines.read_request(&frame) {
+            Ok(request) => {
+                open.open(tag, request.command(), frame.payload.len())?;
+                self.replies.note(tag, request.command(), frame.header.padding);
+                Ok(Some(Input::Request(id, tag, request)))
             }
-            match lines.read_request(&frame) {
-                Ok(request) => {
-                    open.open(tag, request.command(), frame.payload.len())?;
-                    self.replies.note(tag, request.command(), frame.header.padding);
-                    deliver(Input::Request(id, tag, request));
+            Err(error) => {
+                tracing::warn!(peer = id.0, %error, "a request can't be read");
+                if error.expects_reply() {
+                    // A lone status looks the same whatever was asked.
+                    let answer = Reply::Status(error.status());
+                    self.stream.queue(lines.write_reply(tag, &answer, Command::Commit)?, None)?;
                 }
-                Err(error) => {
-                    tracing::warn!(peer = id.0, %error, "a request can't be read");
-                    if error.expects_reply() {
-                        // A lone status looks the same whatever was asked.
-                        let answer = Reply::Status(error.status());
-                        self.stream.queue(lines.write_reply(tag, &answer, Command::Commit)?, None)?;
-                    }
-                }
+                Ok(None)
             }
         }
-        Ok(())
     }
 
     /// Tells the peer that it may ask, and who it is where it was given a name.
@@ -440,6 +485,10 @@ impl Connection {
 
     /// Writes what is queued. Returns whether the connection is finished.
     pub(super) fn flush(&mut self) -> Result<bool, Dropped> {
+        if self.is_ending() {
+            self.stream.discard();
+            return Ok(false);
+        }
         if self.is_patient() {
             return Ok(false);
         }
@@ -461,16 +510,27 @@ impl Connection {
         self.stream.shutdown();
     }
 
-    /// Has the poller report room exactly while something waits for it.
+    /// Has the poller report room exactly while something waits for it, and bytes while there is room for them here.
     pub(super) fn watch(&mut self, poller: &Poller, token: Token) -> Result<(), Errno> {
-        let is_wanted = self.stream.has_queued() && !self.is_patient();
-        if is_wanted != self.is_write_watched {
-            poller.watch_writable(&self.stream, token, is_wanted)?;
-            self.is_write_watched = is_wanted;
+        let interest = Interest { readable: !self.is_full(), writable: self.stream.has_queued() && !self.is_patient() };
+        if interest != self.interest {
+            poller.rewatch(&self.stream, token, interest)?;
+            self.interest = interest;
         }
         Ok(())
     }
+
+    /// Whether nothing more is read until what came before is handled: the peer waits, as the kernel holds no more for it.
+    pub(super) fn is_full(&self) -> bool {
+        let Stage::Known(known) = &self.stage else { return self.is_ending() };
+        // One that was full has to become half empty: each change of mind is a system call.
+        let bytes_max = if self.interest.readable { UNHANDLED_BYTES_MAX } else { UNHANDLED_BYTES_MAX / 2 };
+        self.is_ending() || (known.inbox.pending() >= bytes_max && known.inbox.has_frame())
+    }
 }
+
+/// Bytes of messages that wait for their turn, from which on nothing is read behind them.
+const UNHANDLED_BYTES_MAX: usize = 64 << 10;
 
 mod replies;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::newcomers::{Greeting, Refusals};
 use super::poller::{Poller, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::prover::{ProofError, Proofs};
+use super::turns::{Share, Turns};
 use crate::gds::{NamespaceReader, Store, Told};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
@@ -32,6 +33,8 @@ pub(super) struct Connections {
     last: u64,
     connections: BTreeMap<PeerId, Connection>,
     deadlines: BTreeSet<(Time, PeerId)>,
+    /// Connections whose requests wait to be handled.
+    turns: Turns,
     /// Connections that have not introduced themselves.
     greeting: Greeting,
     /// Connections that were given something to write in this turn.
@@ -61,6 +64,7 @@ impl Connections {
             last: FIRST_PEER - 1,
             connections: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            turns: Turns::default(),
             greeting: Greeting::default(),
             dirty: BTreeSet::new(),
             ended: Vec::new(),
@@ -120,7 +124,7 @@ impl Connections {
             return tracing::warn!(%errno, "can't watch a connection; it is dropped");
         }
         self.connections.insert(id, Connection::new(stream, credentials, self.proofs.is_some()));
-        self.deadlines.insert((now + self.limits.handshake_time_max, id));
+        self.expect_by(id, Some(now + self.limits.handshake_time_max));
         self.greeting.insert(id, credentials.uid);
         self.make_room();
     }
@@ -147,6 +151,9 @@ impl Connections {
             self.dirty.insert(id);
         }
         let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
+        if connection.is_full() {
+            return;
+        }
         let inputs = &mut self.inputs;
         let mut result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
         if let (Some(credential), Some(proofs)) = (connection.take_credential(), &self.proofs) {
@@ -164,20 +171,75 @@ impl Connections {
         self.follow(id, result, now);
     }
 
-    /// What is due after a connection was read from.
+    /// What is due after a connection was read from, or one of its requests was handled.
     fn follow(&mut self, id: PeerId, result: Result<(), Dropped>, now: Time) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        let is_greeting = connection.is_greeting();
+        let was_greeting = !is_greeting && self.greeting.remove(id);
         let owed_until = connection.owes_bytes().then(|| now + self.limits.message_pause_max);
-        let before = std::mem::replace(&mut connection.owed_until, owed_until);
-        if !connection.is_greeting() && self.greeting.remove(id) {
-            self.deadlines.retain(|&(_, other)| other != id);
+        if was_greeting || (!is_greeting && !connection.is_closing()) {
+            self.expect_by(id, owed_until);
         }
-        before.map(|deadline| self.deadlines.remove(&(deadline, id)));
-        self.deadlines.extend(owed_until.map(|deadline| (deadline, id)));
         // A refusal of a request that can't be read was queued on the way.
         self.dirty.insert(id);
         self.settle(id, result);
+        self.await_turn(id);
         self.weigh(id);
+    }
+
+    /// When a connection is dropped unless something happens before.
+    fn expect_by(&mut self, id: PeerId, deadline: Option<Time>) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut connection.deadline, deadline);
+        if before != deadline {
+            before.map(|before| self.deadlines.remove(&(before, id)));
+            self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
+        }
+    }
+
+    /// Has a connection wait for its turn if one of its requests does.
+    fn await_turn(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get(&id).filter(|connection| connection.has_work()) {
+            self.turns.join(id, connection.share());
+        }
+    }
+
+    /// Whether requests wait to be handled.
+    pub(super) fn has_turns(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    /// Processes whose requests wait to be handled.
+    pub(super) fn turn_count(&self) -> usize {
+        self.turns.process_count()
+    }
+
+    /// The connection whose turn it is. It is out of the line until [`Connections::end_turn`].
+    pub(super) fn next_turn(&mut self) -> Option<(PeerId, Share)> {
+        self.turns.next()
+    }
+
+    /// Puts the next request of a connection among the inputs; `false`: there is none.
+    pub(super) fn take_request(&mut self, id: PeerId) -> bool {
+        let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.has_work()) else {
+            return false;
+        };
+        match connection.next_request(id) {
+            Ok(input) => self.inputs.extend(input),
+            Err(dropped) => self.settle(id, Err(dropped)),
+        }
+        true
+    }
+
+    /// A connection had its turn: so many requests were handled in so much time.
+    pub(super) fn end_turn(&mut self, id: PeerId, share: &Share, requests: u64, time: Duration, now: Time) {
+        self.turns.charge(share, requests, time);
+        self.follow(id, Ok(()), now);
+    }
+
+    /// The most requests of others that were handled while a process waited that owed nothing.
+    pub(super) const fn requests_waited_max(&self) -> u64 {
+        self.turns.requests_waited_max()
     }
 
     /// Drops what took too long, and takes connections again after a pause.
@@ -212,7 +274,7 @@ impl Connections {
             tracing::warn!(pid, uid, %refusal, "connection refused");
         }
         self.write(id, |connection| connection.refuse(refusal));
-        self.deadlines.insert((now + self.limits.handshake_time_max, id));
+        self.expect_by(id, Some(now + self.limits.handshake_time_max));
         // While it may still say something it counts with those that have not been let in.
         if let Some(connection) = self.connections.get(&id).filter(|connection| connection.is_greeting()) {
             self.greeting.insert(id, connection.credentials().uid);
@@ -223,6 +285,11 @@ impl Connections {
     /// How old a peer's Init was when it introduced itself, if it said so.
     pub(super) fn init_age(&self, id: PeerId) -> Option<Duration> {
         self.connections.get(&id)?.init_age()
+    }
+
+    /// Whose connection it is, for people.
+    pub(super) fn name(&self, id: PeerId) -> Option<String> {
+        self.connections.get(&id).map(|connection| format!("a connection of user {}", connection.credentials().uid))
     }
 
     /// Who is at the other end.
@@ -345,7 +412,8 @@ impl Connections {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.close();
             self.dirty.insert(id);
-            self.deadlines.insert((now + self.limits.handshake_time_max, id));
+            self.turns.leave(id);
+            self.expect_by(id, Some(now + self.limits.handshake_time_max));
         }
     }
 
@@ -407,7 +475,11 @@ impl Connections {
     /// A connection that failed is gone, and the core learns of it.
     fn settle(&mut self, id: PeerId, result: Result<(), Dropped>) {
         let Err(dropped) = result else { return };
-        if let Some(connection) = self.connections.get(&id) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            // What a process asked for before it ended counts.
+            if dropped.is_end_of_peer() && connection.has_messages() {
+                return connection.end_behind_messages(dropped);
+            }
             let pid = connection.credentials().pid;
             if dropped.is_end_of_peer() {
                 tracing::debug!(peer = id.0, pid, "connection ended");
@@ -421,13 +493,14 @@ impl Connections {
 
     fn remove(&mut self, id: PeerId) {
         if let Some(mut connection) = self.connections.remove(&id) {
+            connection.deadline.map(|deadline| self.deadlines.remove(&(deadline, id)));
             connection.discard();
             self.left.extend(connection.leave_seat());
             self.ended.push((id, connection));
         }
         self.held.set(id, Part::default());
         self.greeting.remove(id);
-        self.deadlines.retain(|&(_, other)| other != id);
+        self.turns.leave(id);
     }
 
     fn make_room(&mut self) {
@@ -446,6 +519,6 @@ const FIRST_PEER: u64 = 3;
 const JOB_INFO_SHARE: usize = 4;
 /// Bytes read from one connection per turn.
 const BUFFER_SIZE_BYTES: usize = 64 << 10;
-const ACCEPTS_PER_TURN: usize = 64;
+const ACCEPTS_PER_TURN: usize = 16;
 /// How long no connection is taken after one could not be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -78,10 +78,12 @@ mod tool_search;
 mod tool_support;
 mod topology;
 mod topology_answers;
+mod turns;
 mod watch;
 mod watchers;
 mod whereabouts;
 mod witness;
+mod work;
 
 pub(crate) use crate::shmem::ForkMark;
 pub use alone::{alone, alone_as};
@@ -110,3 +112,6 @@ pub use threads::watch_for_end;
 pub use tool::{SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address};
 pub use tool_support::ToolSupport;
 pub use topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};
+#[cfg(feature = "cli")]
+pub(crate) use work::TURNS_REPORT;
+pub use work::{LongestTurn, Work};

@@ -30,6 +30,19 @@ pub(super) struct Readiness {
     pub(super) is_writable: bool,
 }
 
+/// What is to be reported of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Interest {
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+}
+
+impl Default for Interest {
+    fn default() -> Self {
+        Self { readable: true, writable: false }
+    }
+}
+
 impl Poller {
     pub(super) fn new() -> Result<Self, Errno> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -37,12 +50,12 @@ impl Poller {
     }
 
     pub(super) fn watch(&self, descriptor: impl AsFd, token: Token) -> Result<(), Errno> {
-        self.epoll.add(descriptor, event(token, false))
+        self.epoll.add(descriptor, event(token, Interest::default()))
     }
 
-    /// Also reports when `descriptor` becomes writable, or no longer does.
-    pub(super) fn watch_writable(&self, descriptor: impl AsFd, token: Token, is_wanted: bool) -> Result<(), Errno> {
-        self.epoll.modify(descriptor, &mut event(token, is_wanted))
+    /// Reports something else of `descriptor` from now on. Its end is always reported.
+    pub(super) fn rewatch(&self, descriptor: impl AsFd, token: Token, interest: Interest) -> Result<(), Errno> {
+        self.epoll.modify(descriptor, &mut event(token, interest))
     }
 
     pub(super) fn forget(&self, descriptor: impl AsFd) -> Result<(), Errno> {
@@ -60,9 +73,10 @@ impl Poller {
     }
 }
 
-fn event(token: Token, is_writable_wanted: bool) -> EpollEvent {
-    let writable = if is_writable_wanted { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
-    EpollEvent::new(EpollFlags::EPOLLIN | writable, token.0)
+fn event(token: Token, interest: Interest) -> EpollEvent {
+    let flag = |flag, is_wanted| if is_wanted { flag } else { EpollFlags::empty() };
+    let flags = flag(EpollFlags::EPOLLIN, interest.readable) | flag(EpollFlags::EPOLLOUT, interest.writable);
+    EpollEvent::new(flags, token.0)
 }
 
 fn readiness(event: &EpollEvent) -> Readiness {
@@ -134,15 +148,17 @@ mod tests {
     }
 
     #[test]
-    fn writability_is_reported_only_while_it_is_wanted() {
+    fn readiness_is_reported_only_while_it_is_wanted() {
         let mut poller = Poller::new().unwrap();
         let (a, mut b) = UnixStream::pair().unwrap();
         poller.watch(&a, Token(1)).unwrap();
         assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
-        poller.watch_writable(&a, Token(1), true).unwrap();
+        poller.rewatch(&a, Token(1), Interest { readable: true, writable: true }).unwrap();
         assert!(poller.wait(None).unwrap()[0].is_writable);
-        poller.watch_writable(&a, Token(1), false).unwrap();
+        poller.rewatch(&a, Token(1), Interest { readable: false, writable: false }).unwrap();
         b.write_all(b"x").unwrap();
+        assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
+        poller.rewatch(&a, Token(1), Interest::default()).unwrap();
         assert_eq!(poller.wait(None).unwrap(), [Readiness { token: Token(1), is_readable: true, is_writable: false }]);
         poller.forget(&a).unwrap();
         assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);

@@ -50,8 +50,8 @@ impl ProcessEnds {
     }
 
     /// Whose process has ended, if that is what the poller told.
-    pub(super) fn whose(token: Token) -> Option<PeerId> {
-        (token.0 & OF_PROCESS != 0).then_some(PeerId(token.0 & !OF_PROCESS))
+    pub(super) const fn whose(token: Token) -> Option<PeerId> {
+        if token.0 & OF_PROCESS == 0 { None } else { Some(PeerId(token.0 & !OF_PROCESS)) }
     }
 
     pub(super) fn forget(&mut self, peer: PeerId, poller: &Poller) {

@@ -30,6 +30,7 @@ use super::threads::spawn;
 use super::tool_support::ToolSupport;
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
 use super::witness::Witness;
+use super::work::{Work, WorkMeter, WorkRecord};
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
@@ -121,6 +122,7 @@ pub struct ServerHandle {
     /// Closed when the thread of the host's functions has nothing more to run.
     drained: Receiver<()>,
     topology: Arc<NodeTopology>,
+    work: WorkRecord,
     /// In a forked child there is no thread to wait for.
     creator_pid: u32,
 }
@@ -165,7 +167,9 @@ impl ServerHandle {
         let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
         let core = Config { capabilities: host.capabilities(), tools, answers_topology, commit_base, ..core };
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
+        let work = WorkRecord::default();
         let server_loop = ServerLoop {
+            meter: WorkMeter::new(work.clone()),
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
             claims: Claims::default(),
@@ -194,6 +198,7 @@ impl ServerHandle {
             thread,
             drained,
             topology,
+            work,
             creator_pid: process::id(),
         })
     }
@@ -202,6 +207,12 @@ impl ServerHandle {
     #[must_use]
     pub const fn topology(&self) -> &Arc<NodeTopology> {
         &self.topology
+    }
+
+    /// What the server's thread has done so far.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.work.read()
     }
 
     /// What clients find in their environment.

@@ -20,6 +20,7 @@ use super::poller::{Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
 use super::topology::TopologyDesk;
 use super::witness::Witness;
+use super::work::{Task, WorkMeter};
 use crate::events::Event;
 use crate::gds::Store;
 use crate::proto::{Command as Asked, Reply, Request, Tag};
@@ -36,6 +37,7 @@ pub(super) struct ServerLoop {
     pub(super) listeners: Listeners,
     pub(super) commands: CommandReceiver,
     pub(super) connections: Connections,
+    pub(super) meter: WorkMeter,
     pub(super) calls: Calls,
     pub(super) is_ending: bool,
     pub(super) witness: Witness,
@@ -70,19 +72,56 @@ impl ServerLoop {
         self.end();
     }
 
-    /// One round; `false`: the last one.
+    /// One turn; `false`: the last one.
     fn turn(&mut self) -> Result<bool, Errno> {
         let timeout = self.timeout();
         let ready = self.poller.wait(timeout)?;
+        self.meter.begin(self.clock.now());
         for readiness in ready {
             self.serve(readiness);
         }
+        self.handle_requests();
         self.expire();
         self.execute();
+        self.note(Task::Writing);
+        let (witness, connections) = (&self.witness, &self.connections);
+        let waited = self.connections.requests_waited_max();
+        self.meter.end(waited, |peer| witness.name(peer).or_else(|| connections.name(peer)));
         Ok(!self.is_ending)
     }
 
+    /// The time since the last note was spent on this.
+    fn note(&mut self, task: Task) {
+        self.meter.note(self.clock.now(), task);
+    }
+
+    /// Handles a few requests of each process that has some, in the order of [`Turns`](super::turns::Turns). Sockets are
+    /// looked at in between, so that nobody waits for more than this who has yet to be read.
+    fn handle_requests(&mut self) {
+        let mut now = self.meter.last();
+        let end = now + TURN_TIME;
+        for _ in 0..self.connections.turn_count() {
+            let Some((id, share)) = self.connections.next_turn() else { return };
+            let (start, mut requests) = (now, 0);
+            while requests < REQUESTS_PER_PROCESS && self.connections.take_request(id) {
+                requests += 1;
+                self.feed(now);
+                now = self.meter.last();
+                if now >= start + PROCESS_TIME {
+                    break;
+                }
+            }
+            self.connections.end_turn(id, &share, requests, now.since(start), now);
+            if now >= end {
+                return;
+            }
+        }
+    }
+
     fn timeout(&self) -> Option<Duration> {
+        if self.connections.has_turns() {
+            return Some(Duration::ZERO);
+        }
         let deadlines = [self.core.poll_timeout(), self.connections.next_deadline(), self.topology.next_deadline()];
         self.clock.until(deadlines.into_iter().flatten().min())
     }
@@ -92,6 +131,7 @@ impl ServerLoop {
         for _ in 0..COMMANDS_PER_TURN {
             let Some(command) = self.commands.take() else { return };
             let now = self.clock.now();
+            let task = Task::Call(what_of(&command));
             match command {
                 Command::Call(call, completion) => {
                     // It may be the end of a namespace, and of its board.
@@ -112,6 +152,7 @@ impl ServerLoop {
                 Command::TopologyRead => self.tell_topology(),
                 Command::Shutdown => return self.is_ending = true,
             }
+            self.note(task);
         }
         // More may wait, and its wake is forgotten.
         self.waker.wake();
@@ -125,15 +166,16 @@ impl ServerLoop {
                     self.topology.foresee();
                 }
                 self.connections.accept(&self.listeners, token, &self.poller, self.clock.now());
+                self.note(Task::Accepting);
             }
-            token @ Token(number) => match ProcessEnds::whose(token) {
-                Some(peer) => self.connections.outlive(peer, &self.poller),
-                None => {
-                    let now = self.clock.now();
-                    self.connections.serve(PeerId(number), readiness, now);
-                    self.feed(now);
+            token @ Token(number) => {
+                match ProcessEnds::whose(token) {
+                    Some(peer) => self.connections.outlive(peer, &self.poller),
+                    None => self.connections.serve(PeerId(number), readiness, self.meter.last()),
                 }
-            },
+                self.note(Task::of_token(token));
+                self.feed(self.meter.last());
+            }
         }
     }
 
@@ -143,6 +185,7 @@ impl ServerLoop {
         self.feed(now);
         if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
             self.handle(now, Input::Timeout, None);
+            self.note(Task::Deadlines);
         }
         if self.topology.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.tell_topology();
@@ -166,7 +209,12 @@ impl ServerLoop {
             }
             self.claims.examine(&mut input, &self.connections, &self.witness, now);
             self.witness.see(&input, |peer| self.connections.init_age(peer));
+            let task = match &input {
+                Input::Request(peer, _, request) => Task::Request(*peer, request.command()),
+                other => Task::of_input(other),
+            };
             self.handle(now, input, origin.as_ref());
+            self.note(task);
         }
     }
 
@@ -359,6 +407,17 @@ impl ServerLoop {
     }
 }
 
+/// What a command is, for people.
+const fn what_of(command: &Command) -> &'static str {
+    match command {
+        Command::Call(..) => "a call of the host",
+        Command::Completed(..) => "an answer of the host",
+        Command::Proven(..) => "a proof of munge",
+        Command::TopologyRead => "the topology",
+        Command::Heard(_) | Command::Run(_) | Command::Shutdown => "news of another thread",
+    }
+}
+
 impl Calls {
     fn insert(&mut self, completion: Completion) -> CallId {
         self.last += 1;
@@ -369,4 +428,10 @@ impl Calls {
 }
 
 /// Commands of other threads per turn, so that they can't starve the sockets.
-const COMMANDS_PER_TURN: usize = 256;
+const COMMANDS_PER_TURN: usize = 64;
+/// Requests of one process per turn. An ordinary one has two at a time, a commit and a fence.
+const REQUESTS_PER_PROCESS: u64 = 8;
+/// How long a process is served in a turn; the request that exceeds it is its last.
+const PROCESS_TIME: Duration = Duration::from_micros(20);
+/// How long the processes of a turn are served all together.
+const TURN_TIME: Duration = Duration::from_millis(1);

@@ -77,6 +77,17 @@ impl Witness {
         others.map(|(id, _)| *id).collect()
     }
 
+    /// Who a connection belongs to, for people.
+    pub(super) fn name(&self, peer: PeerId) -> Option<String> {
+        match self.known.get(&peer)? {
+            Known::Process(proc) => Some(proc.to_string()),
+            Known::Tool { uid, claimed, .. } => {
+                let claimed = claimed.as_ref().map(|proc| format!(" {proc}")).unwrap_or_default();
+                Some(format!("tool{claimed} of user {uid}"))
+            }
+        }
+    }
+
     /// The connection's process reached this moment.
     pub(super) fn reached(&self, peer: PeerId, moment: Moment) {
         if let Some(Known::Process(proc)) = self.known.get(&peer) {

@@ -92,6 +92,8 @@ JSON document (--json):
                             processors, model, memory[] (number, bytes), caches[] (level, count, bytes), devices[] (kinds[],
                             name, uuid, subtype, bus_address, vendor, model, package, numa_node), with --topology also
                             objects[] (level, kind, number, os_number, processors, size_bytes, name)
+  servers[]   processes of servers among those: pid, longest_turn_us (what a request waits for at most), of which
+              longest_turn_cause_us for longest_turn_cause
   inventory   with --inventory, else absent: node, and the same from packages to devices[]
   problems[]  place, message: what could not be shown; exit status 1 if there is any
   Entries of realms and blocks have key, type, size_bytes (null: fits its cell, or follows from a rule) and value. The

@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
 use super::find::Found;
+use crate::api::{LongestTurn, TURNS_REPORT};
 use crate::shmem::{BackingKind, HandleError, ReaderHandle};
 
 /// Where POSIX shared-memory objects are.
@@ -42,6 +43,21 @@ pub(super) fn segments(pid: u32) -> Result<Vec<Found>, InspectError> {
     }
     Ok(segments)
 }
+
+/// The longest turn of the server that a process is, if it is one and says so.
+pub(super) fn longest_turn(pid: u32) -> Option<LongestTurn> {
+    let name = format!("/memfd:{TURNS_REPORT}");
+    let is_report =
+        |target: PathBuf| target.to_str().is_some_and(|target| target.trim_end_matches(" (deleted)") == name);
+    let paths = descriptors(pid).ok()?.into_iter().map(|number| PathBuf::from(format!("/proc/{pid}/fd/{number}")));
+    let path = paths.into_iter().find(|path| fs::read_link(path).is_ok_and(is_report))?;
+    let mut report = String::new();
+    fs::File::open(path).ok()?.take(REPORT_BYTES_MAX).read_to_string(&mut report).ok()?;
+    LongestTurn::of_report(&report)
+}
+
+/// More than any report has: names of processes and of requests.
+const REPORT_BYTES_MAX: u64 = 4096;
 
 /// All processes there are, in the order of their numbers.
 pub(super) fn all() -> Result<BTreeSet<u32>, InspectError> {

@@ -4,7 +4,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle,
 use serde_json::Value as Json;
 
 use super::detail::{ColumnReport, KeyReport, NamedValue, PartReport, RankReport, RealmsReport};
-use super::view::{Content, Report, SegmentReport};
+use super::view::{Content, Report, SegmentReport, ServerReport};
 
 /// The report as text. A terminal gets bold headings and lines that fit it.
 pub(super) fn render(report: &Report, is_terminal: bool) -> String {
@@ -12,6 +12,7 @@ pub(super) fn render(report: &Report, is_terminal: bool) -> String {
     for segment in &report.segments {
         page.segment(segment);
     }
+    page.servers(&report.servers);
     if let Some(inventory) = &report.inventory {
         page.inventory(inventory);
     } else if report.segments.is_empty() && report.problems.is_empty() {
@@ -65,6 +66,16 @@ impl Page {
         }
         if let Some(hardware) = &segment.hardware {
             self.hardware(hardware);
+        }
+    }
+
+    fn servers(&mut self, servers: &[ServerReport]) {
+        for server in servers {
+            let ServerReport { pid, longest_turn_us, longest_turn_cause, longest_turn_cause_us } = server;
+            let cause = printable(longest_turn_cause);
+            self.text.push_str(&format!(
+                "\nserver {pid}: longest turn {longest_turn_us} us, {longest_turn_cause_us} us of it for {cause}\n"
+            ));
         }
     }
 

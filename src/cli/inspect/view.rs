@@ -1,6 +1,7 @@
 //! The report: what a segment says about itself and how full it is. Its fields are the JSON document.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use serde::Serialize;
@@ -10,6 +11,8 @@ use super::error::InspectError;
 use super::find::Found;
 use super::hardware::{HardwareReport, InventoryReport};
 use super::options::Selection;
+use super::process;
+use crate::api::LongestTurn;
 use crate::gds::walk::JobTables;
 use crate::gds::{Damage, NamespaceReader, Section, Statistics};
 use crate::shmem::{AttachError, ReaderHandle, SegmentReader, SegmentState};
@@ -23,9 +26,19 @@ const FORMAT: u32 = 1;
 pub(super) struct Report {
     pub(super) format: u32,
     pub(super) segments: Vec<SegmentReport>,
+    pub(super) servers: Vec<ServerReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) inventory: Option<InventoryReport>,
     pub(super) problems: Vec<Problem>,
+}
+
+/// What the process of a server says of its work.
+#[derive(Debug, Serialize)]
+pub(super) struct ServerReport {
+    pub(super) pid: u32,
+    pub(super) longest_turn_us: u64,
+    pub(super) longest_turn_cause: String,
+    pub(super) longest_turn_cause_us: u64,
 }
 
 /// Something that could not be shown.
@@ -103,7 +116,8 @@ pub(super) struct JobReport {
 
 /// Reports on all segments found, as far as they are selected.
 pub(super) fn report(found: Vec<Found>, selection: &Selection) -> Result<Report, InspectError> {
-    let mut report = Report { format: FORMAT, segments: Vec::new(), inventory: None, problems: Vec::new() };
+    let mut report =
+        Report { format: FORMAT, segments: Vec::new(), servers: Vec::new(), inventory: None, problems: Vec::new() };
     let mut others = BTreeSet::new();
     for found in found {
         // What can't tell its name is shown whatever the selection: it may be the one that is looked for.
@@ -121,6 +135,7 @@ pub(super) fn report(found: Vec<Found>, selection: &Selection) -> Result<Report,
         }
         _ => {
             report.require_rank(selection);
+            report.add_servers();
             report.segments.sort_by(|a, b| (&a.owner, &a.namespace, &a.place).cmp(&(&b.owner, &b.namespace, &b.place)));
             Ok(report)
         }
@@ -130,7 +145,13 @@ pub(super) fn report(found: Vec<Found>, selection: &Selection) -> Result<Report,
 impl Report {
     /// On an inventory alone.
     pub(super) const fn of_inventory(inventory: InventoryReport) -> Self {
-        Self { format: FORMAT, segments: Vec::new(), inventory: Some(inventory), problems: Vec::new() }
+        Self {
+            format: FORMAT,
+            segments: Vec::new(),
+            servers: Vec::new(),
+            inventory: Some(inventory),
+            problems: Vec::new(),
+        }
     }
 
     fn push(&mut self, found: Found, selection: &Selection) {
@@ -143,6 +164,17 @@ impl Report {
         }
         let messages = problems.into_iter().map(|error| error.to_string());
         self.problems.extend(messages.map(|message| Problem { place: place.clone(), message }));
+    }
+
+    /// The processes that the segments were found in, as far as they are servers.
+    fn add_servers(&mut self) {
+        let pids: BTreeSet<u32> = self.segments.iter().filter_map(|segment| segment.holder_pid).collect();
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.servers.extend(pids.into_iter().filter_map(|pid| {
+            let LongestTurn { time, cause, cause_time } = process::longest_turn(pid)?;
+            let (longest_turn_us, longest_turn_cause_us) = (micros(time), micros(cause_time));
+            Some(ServerReport { pid, longest_turn_us, longest_turn_cause: cause, longest_turn_cause_us })
+        }));
     }
 
     /// That some namespaces are smaller than others is fine, but one should have the rank asked for.

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use super::fence::{COLLECTED, HAS_KEYS};
 use super::{BlobError, COMMIT_NUMBER, Contributor, FenceBlock, codec_of, commit_number, newest};
 use crate::bfrops::wire::{Bool, Byte, Proc, Uint32};
-use crate::bfrops::{Codec, DecodeError, DecodeLimits, DecodeProblem, Reader, inflate};
+use crate::bfrops::{Codec, DecodeError, DecodeLimits, DecodeProblem, InflatedPieces, Reader, declared_bytes, inflate};
 use crate::types::{LentEntry, LentKey, Rank, RankError};
 
 /// Data of one process in a fence's result, where it lies.
@@ -110,8 +110,78 @@ fn read_part<'a>(
     if content.get(4) != Some(&ZLIB_FIRST_BYTE) {
         return Err(error.into());
     }
-    let content = inflate(content, INFLATED_BYTES_MAX.min(limits.message_bytes_max))?;
+    let bytes_max = inflated_bytes_max(content.len()).min(limits.message_bytes_max);
+    if declared_bytes(content).is_some_and(|(declared, _)| declared > KEPT_BYTES_MAX) {
+        return read_in_pieces(content, bytes_max, codec, &limits, blocks.take);
+    }
+    let content = inflate(content, bytes_max)?;
     Ok(read_newer(&content, codec, &limits, &mut Blocks::new(blocks.take))?)
+}
+
+/// As [`read_newer`], of compressed content that is too large to be kept: it is unpacked twice, process by process. First
+/// nothing is given out, so that nothing comes of content that is damaged.
+fn read_in_pieces(
+    compressed: &[u8],
+    bytes_max: usize,
+    codec: Codec,
+    limits: &DecodeLimits,
+    take: &mut TakeBlock<'_>,
+) -> Result<Flow, BlobError> {
+    let mut read = |codec, mode| {
+        let mut pieces = InflatedPieces::new(compressed, bytes_max)?;
+        read_pieces(&mut pieces, mode, codec, limits, take)
+    };
+    let codec = match read(newest(codec), Mode::PassOver) {
+        Ok(_) => newest(codec),
+        Err(error) => read(codec, Mode::PassOver).map_err(|_| error).map(|_| codec)?,
+    };
+    read(codec, Mode::GiveOut)
+}
+
+fn read_pieces(
+    pieces: &mut InflatedPieces<'_>,
+    mode: Mode,
+    codec: Codec,
+    limits: &DecodeLimits,
+    take: &mut TakeBlock<'_>,
+) -> Result<Flow, BlobError> {
+    let mut is_begun = false;
+    loop {
+        // At least as much as is there already, so that a large object is not looked at again for each piece.
+        let more = pieces.unpack_more(PIECE_BYTES.max(pieces.window().len()))?;
+        let window = pieces.window();
+        let mut reader = Reader::new(window, codec, limits)?;
+        if !is_begun {
+            reader.unpack::<Byte>("fence info")?;
+            is_begun = true;
+        }
+        let begin = window.len().saturating_sub(reader.remaining());
+        let mut end = begin;
+        let cut_off = loop {
+            if reader.is_at_end() {
+                break None;
+            }
+            match reader.unpack_object("fence values") {
+                Ok(_) => end = window.len().saturating_sub(reader.remaining()),
+                Err(error) => break Some(error),
+            }
+        };
+        let mut whole = Reader::new(window.get(begin..end).unwrap_or_default(), codec, limits)?;
+        let mut blocks = Blocks { mode, ..Blocks::new(take) };
+        if read_entries(&mut whole, named, &mut blocks)?.is_break() {
+            return Ok(Flow::Break(()));
+        }
+        match cut_off {
+            Some(error) if more == 0 || window.len().saturating_sub(end) > OBJECT_BYTES_MAX => return Err(error.into()),
+            None if more == 0 => return Ok(Flow::Continue(())),
+            _ => pieces.forget(end),
+        }
+    }
+}
+
+/// A process by its name.
+fn named(reader: &mut Reader<'_>) -> Result<Contributor, DecodeError> {
+    Ok(Contributor::Process(reader.unpack::<Proc>("fence process")?))
 }
 
 /// What was read of a part and is not given out yet.
@@ -300,8 +370,7 @@ fn read_newer<'a>(
         blocks.give_out(content, |blocks| {
             let mut reader = Reader::new(content, codec, limits)?;
             reader.unpack::<Byte>("fence info")?;
-            let who = |reader: &mut Reader<'a>| Ok(Contributor::Process(reader.unpack::<Proc>("fence process")?));
-            read_entries(&mut reader, who, blocks)
+            read_entries(&mut reader, named, blocks)
         })
     };
     read(newest(codec)).or_else(|error| read(codec).map_err(|_| error))
@@ -310,8 +379,19 @@ fn read_newer<'a>(
 /// First byte of every zlib stream with the usual window size.
 const ZLIB_FIRST_BYTE: u8 = 0x78;
 
-/// What one server's compressed part may become.
+/// What one server's compressed part of this size may become. What processes post to make connections repeats little: a
+/// quarter of a GiB is for those that post one byte again and again, and beyond it the part has to bring something.
+fn inflated_bytes_max(compressed_bytes: usize) -> usize {
+    INFLATED_BYTES_FREE.max(compressed_bytes.saturating_mul(INFLATED_RATIO_MAX)).min(INFLATED_BYTES_MAX)
+}
+
+const INFLATED_BYTES_FREE: usize = 256 << 20;
+const INFLATED_RATIO_MAX: usize = 128;
 const INFLATED_BYTES_MAX: usize = 1 << 30;
+/// Bytes that are unpacked at once, as long as no process has more.
+const PIECE_BYTES: usize = 256 << 10;
+/// What one process may have in a part that is unpacked in pieces: the largest message that it could post it with.
+const OBJECT_BYTES_MAX: usize = DecodeLimits::MESSAGE_BYTES_MAX * 2;
 
 /// A flag and one object that ends where the part ends.
 fn open_envelope<'a>(part: &'a [u8], codec: Codec, limits: &DecodeLimits) -> Option<(bool, &'a [u8])> {
@@ -319,4 +399,77 @@ fn open_envelope<'a>(part: &'a [u8], codec: Codec, limits: &DecodeLimits) -> Opt
     let is_compressed = reader.unpack::<Bool>("compressed").ok()?;
     let content = reader.unpack_object("fence content").ok()?;
     reader.is_at_end().then_some((is_compressed, content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfrops::deflated;
+    use crate::bfrops::wire::ByteObject;
+    use crate::bfrops::{Generation, Writer};
+    use crate::proto::blob::encode_fence_of_release_6;
+    use crate::types::{Key, Kval, Namespace, ProcId, Value};
+
+    const CODEC: Codec = Codec { generation: Generation::V61, described: false };
+
+    fn blocks(ranks: u32, value_bytes: usize) -> Vec<(ProcId, Vec<Kval>)> {
+        let entry = |byte| Kval { key: Key::from_static("k"), value: Value::ByteObject(vec![byte; value_bytes]) };
+        let entries = |rank: u32| vec![entry(rank.to_le_bytes()[0])];
+        (0..ranks).map(|rank| (ProcId::new(Namespace::new("job").unwrap(), rank), entries(rank))).collect()
+    }
+
+    /// A result with one compressed part with this content.
+    fn compressed(content: &[u8], declared: usize) -> Vec<u8> {
+        let mut part = Writer::new(CODEC);
+        part.pack::<Bool>(&true).unwrap();
+        part.pack::<ByteObject>(&deflated(content, u32::try_from(declared).unwrap())).unwrap();
+        let mut blob = Writer::new(CODEC);
+        blob.pack::<ByteObject>(&part.into_bytes()).unwrap();
+        blob.into_bytes()
+    }
+
+    /// A part of 0.9 MB took 2.8 GB of memory: it was unpacked to one piece of 1 GiB, which grew by doubling. Now no more
+    /// of it is in memory than one process has.
+    #[test]
+    fn a_large_part_is_read_in_pieces_and_comes_whole() {
+        for (ranks, value_bytes) in [(100, 40_000), (3, 3 << 20), (40_000, 40)] {
+            let blocks = blocks(ranks, value_bytes);
+            let blob = encode_fence_of_release_6(&blocks, CODEC).unwrap();
+            assert!(blob.len() * 4 < usize::try_from(ranks).unwrap() * value_bytes);
+            let mut next = blocks.iter();
+            let limits = DecodeLimits::EXCHANGE;
+            read_fence(&blob, &limits, &mut |block| {
+                let (proc, entries) = next.next().unwrap();
+                assert_eq!(block.contributor, &Contributor::Process(proc.clone()));
+                assert_eq!(block.entries.iter().map(LentEntry::to_kval).collect::<Vec<_>>(), *entries);
+                Flow::Continue(())
+            })
+            .unwrap();
+            assert_eq!(next.next(), None);
+        }
+    }
+
+    #[test]
+    fn nothing_comes_of_a_large_part_that_is_cut_off_or_longer_than_declared() {
+        let whole = encode_fence_of_release_6(&blocks(100, 40_000), CODEC).unwrap();
+        let mut reader = Reader::new(&whole, CODEC, &DecodeLimits::EXCHANGE).unwrap();
+        let part = reader.unpack_object("part").unwrap();
+        let (_, content) = open_envelope(part, CODEC, &DecodeLimits::EXCHANGE).unwrap();
+        let content = inflate(content, 1 << 30).unwrap();
+        for (cut, declared) in [(content.len() - 1, content.len() - 1), (content.len(), content.len() - 1)] {
+            let blob = compressed(&content[..cut], declared);
+            let read = read_fence(&blob, &DecodeLimits::EXCHANGE, &mut |_| panic!("nothing is given out"));
+            assert!(read.is_err(), "{cut} {declared}");
+        }
+    }
+
+    #[test]
+    fn what_a_part_may_become_is_bound_by_its_own_size() {
+        assert_eq!(inflated_bytes_max(900_000), INFLATED_BYTES_FREE);
+        assert_eq!(inflated_bytes_max(4 << 20), 512 << 20);
+        assert_eq!(inflated_bytes_max(usize::MAX), INFLATED_BYTES_MAX);
+        let blob = compressed(&[0; 5000], INFLATED_BYTES_FREE + 1);
+        let read = read_fence(&blob, &DecodeLimits::EXCHANGE, &mut |_| panic!("nothing is given out"));
+        assert!(matches!(read, Err(BlobError::Inflate(_))), "{read:?}");
+    }
 }

@@ -1,0 +1,81 @@
+//! What one client suffers while another one floods the server: median and worst time of its commits, and the longest turn
+//! of the server. Not a benchmark of criterion's: what counts is the worst.
+//!
+//! `cargo bench --bench floods -- NAME` takes the floods whose names contain NAME.
+
+#[path = "../tests/support/floods.rs"]
+mod floods;
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use floods::{Agreeing, Flood, JOB, OTHER_JOB};
+use modex::gds::registration::JobDescription;
+use modex::types::{Namespace, ProcId, Scope};
+use modex::{Client, Server};
+use support::Failure;
+
+/// Commits of the client that suffers, under each flood.
+const COMMITS: u32 = 500;
+/// Commits before those that count: the flood has begun by then.
+const COMMITS_BEFORE: u32 = 50;
+
+fn main() -> Result<(), Failure> {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let is_wanted = |flood: Flood| wanted.as_ref().is_none_or(|wanted| format!("{flood:?}").contains(wanted.as_str()));
+    println!("{:20} {:>10} {:>10} {:>12}  longest turn's cause", "flood", "median us", "worst us", "turn us");
+    measure(None)?;
+    for flood in Flood::ALL.into_iter().filter(|flood| is_wanted(*flood)) {
+        measure(Some(flood))?;
+    }
+    Ok(())
+}
+
+fn measure(flood: Option<Flood>) -> Result<(), Failure> {
+    let server = Server::builder().hostname("node0").start(Agreeing)?;
+    for (name, size) in [(JOB, 2), (OTHER_JOB, 1)] {
+        let job = Namespace::new(name)?;
+        let description = JobDescription::new(&job).nodes(["node0"]).ranks_by_node(std::iter::once(0..size));
+        server.register_namespace(&job, size, description.build()?)?;
+        for rank in 0..size {
+            let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+            server.register_client(&ProcId::new(job.clone(), rank), uid, gid)?;
+        }
+    }
+    let job = Namespace::new(JOB)?;
+    let victim = Client::builder().env(server.setup_fork(&ProcId::new(job.clone(), 1))?).connect()?;
+    let path = floods::socket_path(server.setup_fork(&ProcId::new(job, 0))?).ok_or("the server has no socket")?;
+    let stop = AtomicBool::new(false);
+    let mut times = thread::scope(|scope| {
+        if let Some(flood) = flood {
+            let (path, stop) = (&path, &stop);
+            scope.spawn(move || floods::flood(path, flood, u64::MAX, stop));
+        }
+        let times = commits(&victim);
+        stop.store(true, Ordering::Relaxed);
+        times
+    })?;
+    times.sort_unstable();
+    let [median, worst] = [times.get(times.len() / 2), times.last()].map(|time| time.map_or(0, Duration::as_micros));
+    let work = server.work();
+    let (turn, cause) = work.longest.map(|longest| (longest.time.as_micros(), longest.cause)).unwrap_or_default();
+    let name = flood.map_or_else(|| "none".to_owned(), |flood| format!("{flood:?}"));
+    println!("{name:20} {median:>10} {worst:>10} {turn:>12}  {cause}");
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a bench measures")]
+fn commits(victim: &Client) -> Result<Vec<Duration>, Failure> {
+    let mut times = Vec::new();
+    for number in 0..COMMITS_BEFORE + COMMITS {
+        victim.put(Scope::Global, "k", number)?;
+        let start = Instant::now();
+        victim.commit()?;
+        if number >= COMMITS_BEFORE {
+            times.push(start.elapsed());
+        }
+    }
+    Ok(times)
+}

@@ -1,0 +1,239 @@
+//! What the server's thread has done, and the longest turn that it took: who waits for the server waits for that long.
+
+use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use parking_lot::Mutex;
+
+use super::poller::Token;
+use super::process_ends::ProcessEnds;
+use crate::proto::Command;
+use crate::server::{Input, PeerId};
+use crate::types::Time;
+
+/// What a server's thread has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Turns: looks at what is ready, each with what was done about it.
+    pub turns: u64,
+    /// Requests that were handled.
+    pub requests: u64,
+    /// The most requests of others that were handled while a process's first request waited, of processes that had not
+    /// used more of the server's time than others.
+    pub requests_waited_max: u64,
+    /// The longest turn.
+    pub longest: Option<LongestTurn>,
+}
+
+/// A turn of the server's thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongestTurn {
+    /// How long it took. The operating system may have given the processor to others meanwhile.
+    pub time: Duration,
+    /// The part of it that took longest: what was done and for whom.
+    pub cause: String,
+    /// How long that part took.
+    pub cause_time: Duration,
+}
+
+/// Where the loop notes its work, and others read it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WorkRecord(Arc<Record>);
+
+#[derive(Debug, Default)]
+struct Record {
+    turns: AtomicU64,
+    requests: AtomicU64,
+    waited: AtomicU64,
+    longest: Mutex<Option<LongestTurn>>,
+}
+
+impl WorkRecord {
+    pub(super) fn read(&self) -> Work {
+        // Relaxed, here and where they are written: counts, of which nothing else follows.
+        let counts = [&self.0.turns, &self.0.requests, &self.0.waited];
+        let [turns, requests, requests_waited_max] = counts.map(|count| count.load(Ordering::Relaxed));
+        Work { turns, requests, requests_waited_max, longest: self.0.longest.lock().clone() }
+    }
+}
+
+/// What a part of a turn was spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    Request(PeerId, Command),
+    Introduction(PeerId),
+    Loss(PeerId),
+    Reading(PeerId),
+    ProcessEnd(PeerId),
+    Accepting,
+    Call(&'static str),
+    Deadlines,
+    Writing,
+}
+
+impl Task {
+    pub(super) const fn of_input(input: &Input) -> Self {
+        match input {
+            Input::Connected(peer, _) | Input::ToolConnected(peer, _) => Self::Introduction(*peer),
+            Input::Lost(peer) => Self::Loss(*peer),
+            Input::Host(..) => Self::Call("a call of the host"),
+            Input::Completed(..) => Self::Call("an answer of the host"),
+            Input::Topology(_) => Self::Call("the topology"),
+            Input::Request(..) | Input::Timeout => Self::Deadlines,
+        }
+    }
+
+    pub(super) const fn of_token(token: Token) -> Self {
+        match ProcessEnds::whose(token) {
+            Some(peer) => Self::ProcessEnd(peer),
+            None => Self::Reading(PeerId(token.0)),
+        }
+    }
+
+    pub(super) const fn peer(self) -> Option<PeerId> {
+        match self {
+            Self::Request(peer, _)
+            | Self::Introduction(peer)
+            | Self::Loss(peer)
+            | Self::Reading(peer)
+            | Self::ProcessEnd(peer) => Some(peer),
+            Self::Accepting | Self::Call(_) | Self::Deadlines | Self::Writing => None,
+        }
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(_, command) => write!(f, "request {command:?}"),
+            Self::Introduction(_) => f.write_str("introduction"),
+            Self::Loss(_) => f.write_str("end of a connection"),
+            Self::Reading(_) => f.write_str("reading"),
+            Self::ProcessEnd(_) => f.write_str("end of a process"),
+            Self::Accepting => f.write_str("accepting connections"),
+            Self::Call(what) => f.write_str(what),
+            Self::Deadlines => f.write_str("deadlines"),
+            Self::Writing => f.write_str("writing to connections"),
+        }
+    }
+}
+
+/// Measures the turns of one loop.
+#[derive(Debug)]
+pub(super) struct WorkMeter {
+    record: WorkRecord,
+    start: Time,
+    last: Time,
+    largest: Option<(Duration, Task)>,
+    longest: Duration,
+    file: Option<File>,
+}
+
+impl WorkMeter {
+    pub(super) fn new(record: WorkRecord) -> Self {
+        // Without it `modex inspect` shows no turns; the server works.
+        let file = memfd_create(TURNS_REPORT, MFdFlags::MFD_CLOEXEC).ok().map(File::from);
+        let (start, last) = (Time::ZERO, Time::ZERO);
+        Self { record, start, last, largest: None, longest: Duration::ZERO, file }
+    }
+
+    /// A turn begins.
+    pub(super) fn begin(&mut self, now: Time) {
+        (self.start, self.last, self.largest) = (now, now, None);
+    }
+
+    /// The time since the last note was spent on this.
+    pub(super) fn note(&mut self, now: Time, task: Task) {
+        let time = now.since(self.last);
+        self.last = now;
+        if self.largest.is_none_or(|(largest, _)| time > largest) {
+            self.largest = Some((time, task));
+        }
+        if matches!(task, Task::Request(..)) {
+            self.record.0.requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The last moment that was noted.
+    pub(super) const fn last(&self) -> Time {
+        self.last
+    }
+
+    /// A turn has ended; so many requests is the most that any process has waited for. If the turn was the longest yet,
+    /// `name` tells whose connection took longest.
+    pub(super) fn end(&mut self, waited: u64, name: impl FnOnce(PeerId) -> Option<String>) {
+        self.record.0.turns.fetch_add(1, Ordering::Relaxed);
+        self.record.0.waited.store(waited, Ordering::Relaxed);
+        let time = self.last.since(self.start);
+        let Some((cause_time, task)) = self.largest.filter(|_| time > self.longest) else { return };
+        self.longest = time;
+        let peer = task.peer().map(|peer| name(peer).unwrap_or_else(|| format!("connection {}", peer.0)));
+        let cause = peer.map_or_else(|| task.to_string(), |peer| format!("{task} of {peer}"));
+        let longest = LongestTurn { time, cause, cause_time };
+        if let Some(file) = &self.file {
+            // A reader that comes in between sees a mixture of two reports, once.
+            let report = longest.report();
+            let _ = file
+                .write_all_at(report.as_bytes(), 0)
+                .and_then(|()| file.set_len(report.len().try_into().unwrap_or(0)));
+        }
+        *self.record.0.longest.lock() = Some(longest);
+    }
+}
+
+impl LongestTurn {
+    fn report(&self) -> String {
+        format!("{} {} {}\n", self.time.as_micros(), self.cause_time.as_micros(), self.cause)
+    }
+
+    /// Reads what a server reports of its longest turn, to the microsecond.
+    #[must_use]
+    pub fn of_report(report: &str) -> Option<Self> {
+        let mut parts = report.trim_end().splitn(3, ' ');
+        let mut micros = || parts.next()?.parse().ok().map(Duration::from_micros);
+        let (time, cause_time) = (micros()?, micros()?);
+        Some(Self { time, cause_time, cause: parts.next()?.to_owned() })
+    }
+}
+
+/// The name of the memory object with a server's report, without the kernel's `memfd:`.
+pub(crate) const TURNS_REPORT: &str = "modex-turns";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_turn_names_the_part_that_took_longest() {
+        let record = WorkRecord::default();
+        let mut meter = WorkMeter::new(record.clone());
+        let at = |us: u64| Time::from_nanos(us * 1000);
+        let (commit, fence) = (Task::Request(PeerId(7), Command::Commit), Task::Request(PeerId(8), Command::Fence));
+        for (start, parts) in
+            [(0, [(5, commit), (6, fence)]), (100, [(110, fence), (130, commit)]), (200, [(201, fence), (220, fence)])]
+        {
+            meter.begin(at(start));
+            parts.into_iter().for_each(|(end, task)| meter.note(at(end), task));
+            meter.end(4, |peer| (peer == PeerId(7)).then(|| "job.3".to_owned()));
+        }
+        let longest = LongestTurn {
+            time: Duration::from_micros(30),
+            cause: "request Commit of job.3".to_owned(),
+            cause_time: Duration::from_micros(20),
+        };
+        assert_eq!(LongestTurn::of_report(&longest.report()), Some(longest.clone()));
+        assert_eq!(record.read(), Work { turns: 3, requests: 6, requests_waited_max: 4, longest: Some(longest) });
+    }
+
+    #[test]
+    fn what_is_no_report_is_none() {
+        for text in ["", "7", "7 8", "x y z"] {
+            assert_eq!(LongestTurn::of_report(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! One client floods the server, another commits: whatever the flood is of, the other's turn comes after a bounded number
+//! of the flood's requests. A server that handled all that a socket brought, before it looked at the next, made the other
+//! wait for all of it: 110 s in the worst case that was found.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/floods.rs"]
+mod floods;
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use floods::{Agreeing, Flood, JOB, OTHER_JOB};
+use modex::types::Scope;
+use modex::{ConnectionLimits, Work};
+use support::{TestServer, proc};
+
+/// Requests of one process that are handled in one turn.
+const REQUESTS_PER_TURN: u64 = 8;
+
+/// What the server did while one client flooded it and another one committed until the flood was over.
+fn flooded(flood: Flood, count: u64) -> Work {
+    let node = TestServer::with_limits_and_host(ConnectionLimits::default(), Agreeing);
+    node.register_local_job(JOB, 2);
+    node.register_local_job(OTHER_JOB, 1);
+    let victim = node.connect(JOB, 1);
+    let path = floods::socket_path(node.server.setup_fork(&proc(JOB, 0)).unwrap()).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let made = floods::flood(&path, flood, count, &AtomicBool::new(false));
+            is_over.store(true, Ordering::Relaxed);
+            assert!(made.unwrap() > 0, "{flood:?}");
+        });
+        let mut number = 0_u32;
+        while !is_over.load(Ordering::Relaxed) {
+            victim.put(Scope::Global, "k", number).unwrap();
+            victim.commit().unwrap();
+            number += 1;
+        }
+        victim.put(Scope::Global, "k", number).unwrap();
+        victim.commit().unwrap();
+    });
+    node.server.work()
+}
+
+#[test]
+fn whatever_one_client_floods_with_another_ones_turn_comes_after_a_few_requests() {
+    for flood in Flood::ALL {
+        let count = if flood == Flood::ManyNewKeys { 3 } else { 300 };
+        let work = flooded(flood, count);
+        assert!(work.requests_waited_max <= REQUESTS_PER_TURN, "{flood:?}: {work:?}");
+        assert!(work.longest.is_some() && work.turns > 0, "{flood:?}: {work:?}");
+    }
+}

@@ -1,0 +1,378 @@
+//! One client that floods a server, in every way that a client can: for `tests/floods.rs` and `benches/floods.rs`.
+
+use std::io::{Error, Read, Result, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use modex::proto::frame::{self, FrameHeader};
+use modex::proto::handshake::{Connect as Introduction, Ids, Role, SECURITY_NATIVE, STORE_HASH, native_credential};
+use modex::proto::{
+    Abort, Collective, Commit, Dialect, Get, Group, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Notify,
+    Publish, RegisterEvents, Request, ResolvePeers, Spawn, Tag, request,
+};
+use modex::ptl::{Endpoint, ServerAddress};
+use modex::types::codes::range;
+use modex::types::{App, Info, Key, Kval, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
+use modex::{
+    Capabilities, Connect, GroupRequest, Host, IofPull as PullUpcall, JobControl as ControlUpcall, Log as LogUpcall,
+    Lookup as LookupUpcall, Monitor as MonitorUpcall, Publish as PublishUpcall, PushStdin, Responder,
+    Spawn as SpawnUpcall,
+};
+
+/// The job of the client that floods (rank 0) and of the one that suffers (rank 1).
+pub(crate) const JOB: &str = "job";
+/// Another job on the same node.
+pub(crate) const OTHER_JOB: &str = "other";
+
+/// A host that answers everything at once.
+pub(crate) struct Agreeing;
+
+impl Host for Agreeing {
+    fn capabilities(&self) -> Capabilities {
+        let passed = Capabilities::PUBLISH | Capabilities::LOOKUP | Capabilities::SPAWN | Capabilities::LOG;
+        let sets = Capabilities::CONNECT | Capabilities::DISCONNECT | Capabilities::GROUP;
+        passed
+            | sets
+            | Capabilities::JOB_CONTROL
+            | Capabilities::MONITOR
+            | Capabilities::IOF_PULL
+            | Capabilities::PUSH_STDIN
+    }
+
+    fn publish(&self, _: PublishUpcall, reply: Responder<()>) {
+        reply.succeed(());
+    }
+
+    fn lookup(&self, _: LookupUpcall, reply: Responder<Vec<modex::types::Pdata>>) {
+        reply.succeed(Vec::new());
+    }
+
+    fn spawn(&self, _: SpawnUpcall, reply: Responder<Namespace>) {
+        reply.fail(Status::ERR_NOT_SUPPORTED);
+    }
+
+    fn connect(&self, _: Connect, reply: Responder<()>) {
+        reply.succeed(());
+    }
+
+    fn disconnect(&self, _: Connect, reply: Responder<()>) {
+        reply.succeed(());
+    }
+
+    fn log(&self, _: LogUpcall, reply: Responder<()>) {
+        reply.succeed(());
+    }
+
+    fn job_control(&self, _: ControlUpcall, reply: Responder<Vec<Info>>) {
+        reply.succeed(Vec::new());
+    }
+
+    fn monitor(&self, _: MonitorUpcall, reply: Responder<Vec<Info>>) {
+        reply.succeed(Vec::new());
+    }
+
+    fn iof_pull(&self, _: PullUpcall, reply: Responder<()>) {
+        reply.succeed(());
+    }
+
+    fn push_stdin(&self, _: PushStdin, reply: Responder<()>) {
+        reply.succeed(());
+    }
+
+    fn group(&self, _: GroupRequest, reply: Responder<Vec<Info>>) {
+        reply.succeed(Vec::new());
+    }
+}
+
+/// A way to flood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flood {
+    Connects,
+    HalfIntroductions,
+    HalfFrames,
+    NewKeys,
+    ManyNewKeys,
+    SameKey,
+    EmptyCommits,
+    Fences,
+    MissingGets,
+    PresentGets,
+    WildcardGets,
+    OtherJobGets,
+    Registrations,
+    ManyCodes,
+    Notifications,
+    Publishes,
+    Lookups,
+    Queries,
+    Groups,
+    Invites,
+    Pulls,
+    Pushes,
+    Logs,
+    JobControls,
+    Spawns,
+    Monitors,
+    Resolves,
+    Aborts,
+}
+
+impl Flood {
+    pub(crate) const ALL: [Self; 28] = [
+        Self::Connects,
+        Self::HalfIntroductions,
+        Self::HalfFrames,
+        Self::NewKeys,
+        Self::ManyNewKeys,
+        Self::SameKey,
+        Self::EmptyCommits,
+        Self::Fences,
+        Self::MissingGets,
+        Self::PresentGets,
+        Self::WildcardGets,
+        Self::OtherJobGets,
+        Self::Registrations,
+        Self::ManyCodes,
+        Self::Notifications,
+        Self::Publishes,
+        Self::Lookups,
+        Self::Queries,
+        Self::Groups,
+        Self::Invites,
+        Self::Pulls,
+        Self::Pushes,
+        Self::Logs,
+        Self::JobControls,
+        Self::Spawns,
+        Self::Monitors,
+        Self::Resolves,
+        Self::Aborts,
+    ];
+
+    /// The request with this number; `None`: the flood is none of requests.
+    fn request(self, number: u64) -> Option<Request> {
+        let own = ProcId::new(namespace(JOB), 0);
+        let kval = |name: String| Kval { key: key(&name), value: Value::from(number) };
+        let commit = |entries| Request::Commit(Commit { parts: vec![(Scope::Global, entries)] });
+        let get = |proc: &ProcId, name: &str| {
+            let (proc, key) = (proc.clone(), Some(key(name)));
+            Request::Get(Get { proc, directives: Vec::new(), key })
+        };
+        let both = [0_u32, 1].map(|rank| ProcId::new(namespace(JOB), rank));
+        let directives = Vec::new();
+        let info = |name: &'static str| Info::new(Key::from_static(name), number);
+        let group = |command: Option<u8>| Group {
+            command: command.unwrap_or_default(),
+            id: Some(Text::from(format!("group-{number}").as_str())),
+            procs: both.to_vec(),
+            directives: Vec::new(),
+        };
+        Some(match self {
+            Self::Connects | Self::HalfIntroductions | Self::HalfFrames => return None,
+            Self::NewKeys => commit(vec![kval(format!("key-{number}"))]),
+            Self::ManyNewKeys => commit((0..20_000).map(|index| kval(format!("{number}-{index}"))).collect()),
+            Self::SameKey => commit(vec![kval("key".to_owned())]),
+            Self::EmptyCommits => Request::Commit(Commit { parts: Vec::new() }),
+            Self::Fences => {
+                let count = usize::try_from(number % 2 + 1).unwrap_or(1);
+                let procs = both.into_iter().take(count).collect();
+                let directives = vec![Info::new(key(&format!("directive-{number}")), number)];
+                Request::Fence(Collective { procs, directives })
+            }
+            Self::MissingGets => get(&own, &format!("missing-{number}")),
+            Self::PresentGets => get(&own, "present"),
+            Self::WildcardGets => get(&ProcId { rank: Rank::Wildcard, ..own }, "pmix.job.size"),
+            Self::OtherJobGets => {
+                get(&ProcId { namespace: namespace(OTHER_JOB), rank: Rank::Wildcard }, "pmix.job.size")
+            }
+            Self::Registrations => {
+                let code = Status::from_raw(-4000 - i32::try_from(number % 2000).unwrap_or_default());
+                Request::RegisterEvents(RegisterEvents { codes: vec![code], directives })
+            }
+            Self::ManyCodes => {
+                let codes = (0..4000).map(|code| Status::from_raw(-10_000 - code)).collect();
+                Request::RegisterEvents(RegisterEvents { codes, directives })
+            }
+            Self::Notifications => {
+                Request::Notify(Notify { status: Status::from_raw(-3333), range: range::RANGE_LOCAL, info: Vec::new() })
+            }
+            Self::Publishes => Request::Publish(Publish { uid: 0, info: vec![info("published")] }),
+            Self::Lookups => Request::Lookup(Lookup { uid: 0, keys: vec![Text::from("published")], directives }),
+            Self::Queries => {
+                let keys = ["pmix.qry.ns", "pmix.qry.ptable"].map(Text::from).to_vec();
+                let qualifiers = vec![Info::new(Key::from_static("pmix.nspace"), JOB)];
+                Request::Query(vec![Query { keys, qualifiers }])
+            }
+            Self::Groups => Request::GroupConstruct(group(None)),
+            Self::Invites => Request::GroupOther(group(Some(INVITE))),
+            Self::Pulls => {
+                let (procs, channels) = (vec![ProcId::new(namespace(JOB), 1)], 2);
+                Request::IofPull(IofPull { procs, directives, channels, local_id: Some(number) })
+            }
+            Self::Pushes => Request::IofPush(IofPush {
+                targets: vec![ProcId::new(namespace(JOB), 1)],
+                directives,
+                bytes: vec![b'x'; 64],
+            }),
+            Self::Logs => Request::Log(Log { timestamp: None, data: vec![info("pmix.log.stderr")], directives }),
+            Self::JobControls => {
+                Request::JobControl(JobControl { targets: Vec::new(), directives: vec![info("pmix.jctrl.sig")] })
+            }
+            Self::Spawns => Request::Spawn(Spawn { job: Vec::new(), apps: vec![app()] }),
+            Self::Monitors => {
+                Request::Monitor(Monitor { monitor: info("pmix.monitor.beat"), error: Status::ERROR, directives })
+            }
+            Self::Resolves => Request::ResolvePeers(ResolvePeers {
+                node: Some(Text::from("node0")),
+                namespace: Some(Text::from(JOB)),
+            }),
+            Self::Aborts => {
+                let procs = vec![ProcId::new(namespace(OTHER_JOB), 99)];
+                Request::Abort(Abort { status: Status::ERROR, message: None, procs })
+            }
+        })
+    }
+}
+
+const INVITE: u8 = 26;
+
+fn app() -> App {
+    App {
+        command: Some(Text::from("true")),
+        argv: Vec::new(),
+        environment: Vec::new(),
+        working_directory: None,
+        processes_max: 1,
+        info: Vec::new(),
+    }
+}
+
+fn namespace(name: &str) -> Namespace {
+    Namespace::new(name).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name.to_owned()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Where a server takes connections, from the environment that it has for its clients.
+pub(crate) fn socket_path(variables: impl IntoIterator<Item = (String, String)>) -> Option<PathBuf> {
+    let uri = variables.into_iter().find(|(name, _)| name == "MODEX_SERVER_URI")?.1;
+    match uri.parse::<ServerAddress>().ok()?.endpoint {
+        Endpoint::Unix(path) => Some(path),
+        Endpoint::Tcp(_) => None,
+    }
+}
+
+/// Floods until `count` requests or connections were made, or until told to stop; returns how many there were.
+pub(crate) fn flood(path: &Path, flood: Flood, count: u64, stop: &AtomicBool) -> Result<u64> {
+    let is_on = |made: u64| made < count && !stop.load(Ordering::Relaxed);
+    match flood {
+        Flood::Connects | Flood::HalfIntroductions | Flood::HalfFrames => {
+            let mut made = 0;
+            let mut open = Vec::new();
+            while is_on(made) {
+                let mut stream = if flood == Flood::HalfFrames { admitted(path)? } else { UnixStream::connect(path)? };
+                let half = match flood {
+                    Flood::HalfIntroductions => introduction()?[..20].to_vec(),
+                    Flood::HalfFrames => {
+                        frame::encode(0, Tag(101), &[0; 60_000]).map_err(Error::other)?[..50_000].to_vec()
+                    }
+                    _ => Vec::new(),
+                };
+                stream.write_all(&half)?;
+                open.push(stream);
+                if open.len() > OPEN_MAX {
+                    open.clear();
+                }
+                made += 1;
+            }
+            Ok(made)
+        }
+        _ => requests(path, flood, is_on),
+    }
+}
+
+/// Connections of a flood that are open at a time.
+const OPEN_MAX: usize = 64;
+
+/// Sends requests as fast as the server takes them, some at a time, and reads the answers.
+fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u64> {
+    let mut stream = admitted(path)?;
+    if flood == Flood::PresentGets {
+        let entries = vec![Kval { key: key("present"), value: Value::from(1_u32) }];
+        let commit = Request::Commit(Commit { parts: vec![(Scope::Global, entries)] });
+        stream.write_all(&message(0, &commit)?)?;
+    }
+    let mut answers = stream.try_clone()?;
+    let answered = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut buffer = vec![0; 64 << 10];
+            while let Ok(bytes) = answers.read(&mut buffer) {
+                if bytes == 0 {
+                    break;
+                }
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut made = 0;
+        let mut batch = Vec::new();
+        let result = loop {
+            if !is_on(made) {
+                break Ok(made);
+            }
+            batch.clear();
+            while batch.len() < BATCH_BYTES {
+                match flood.request(made) {
+                    Some(request) => batch.extend(message(made + 1, &request)?),
+                    None => break,
+                }
+                made += 1;
+            }
+            // One that is refused for what it does is closed: that ends the flood.
+            if stream.write_all(&batch).is_err() {
+                break Ok(made);
+            }
+        };
+        let _ = stream.shutdown(Shutdown::Both);
+        drop(reader.join());
+        result
+    })
+}
+
+/// Bytes of requests that are sent at once.
+const BATCH_BYTES: usize = 32 << 10;
+
+fn message(number: u64, request: &Request) -> Result<Vec<u8>> {
+    let payload = request::encode(request, Dialect::OWN).map_err(Error::other)?;
+    let tag = Tag(101 + u32::try_from(number % 1_000_000_000).unwrap_or_default());
+    frame::encode(0, tag, &payload).map_err(Error::other)
+}
+
+fn introduction() -> Result<Vec<u8>> {
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let connect = Introduction {
+        security: Text::from(SECURITY_NATIVE),
+        credential: native_credential(Ids { uid, gid }),
+        role: Role::Client(ProcId::new(namespace(JOB), 0)),
+        version: Text::from("5.0.0"),
+        codec: Text::from("v41"),
+        described: false,
+        store: Text::from(STORE_HASH),
+        info: Vec::new(),
+    };
+    connect.encode().map_err(Error::other)
+}
+
+/// A connection of rank 0 that was let in.
+fn admitted(path: &Path) -> Result<UnixStream> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.write_all(&introduction()?)?;
+    let mut answer = [0; FrameHeader::SIZE_BYTES / 2];
+    stream.read_exact(&mut answer)?;
+    Ok(stream)
+}
