@@ -3,6 +3,7 @@
 //!
 //! `cargo bench --bench floods -- NAME` takes the floods whose names contain NAME.
 
+#[expect(dead_code, reason = "one function is the test's")]
 #[path = "../tests/support/floods.rs"]
 mod floods;
 mod support;

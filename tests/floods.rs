@@ -12,7 +12,7 @@ use std::thread;
 
 use floods::{Agreeing, Flood, JOB, OTHER_JOB};
 use modex::types::Scope;
-use modex::{ConnectionLimits, Work};
+use modex::{ConnectionLimits, GetOptions, Work};
 use support::{TestServer, proc};
 
 /// Requests of one process that are handled in one turn.
@@ -52,4 +52,17 @@ fn whatever_one_client_floods_with_another_ones_turn_comes_after_a_few_requests(
         assert!(work.requests_waited_max <= REQUESTS_PER_TURN, "{flood:?}: {work:?}");
         assert!(work.longest.is_some() && work.turns > 0, "{flood:?}: {work:?}");
     }
+}
+
+/// Requests wait for their turn now, and a process may end meanwhile. What it asked for before, an abort for example,
+/// counts all the same.
+#[test]
+fn what_a_process_asked_for_before_it_ended_is_done() {
+    let node = TestServer::with_limits_and_host(ConnectionLimits::default(), Agreeing);
+    node.register_local_job(JOB, 2);
+    let path = floods::socket_path(node.server.setup_fork(&proc(JOB, 0)).unwrap()).unwrap();
+    floods::send_and_leave(&path, Flood::NewKeys, 1000).unwrap();
+    let reader = node.connect(JOB, 1);
+    let last: u64 = reader.get_value(&proc(JOB, 0), "key-999", &GetOptions::new()).unwrap().as_u64().unwrap();
+    assert_eq!((last, node.server.work().requests >= 1000), (999, true));
 }

@@ -472,3 +472,24 @@ fn the_topology_of_a_node_and_an_inventory_are_shown() {
     fs::write(&file, &blob[1..]).unwrap();
     assert!(complaint(&["--inventory", utf8(&file)]).contains("no inventory"));
 }
+
+/// Who waits for a server waits for its longest turn. It is told where the segments are.
+#[test]
+fn the_longest_turn_of_a_server_is_shown_with_its_cause() {
+    let server = modex::Server::builder().hostname("n0").start(modex::LocalHost).unwrap();
+    let job = Namespace::new("turning").unwrap();
+    let description = JobDescription::new(&job).nodes(["n0"]).ranks_by_node([vec![0]]).build().unwrap();
+    server.register_namespace(&job, 1, description).unwrap();
+    // The turn of the first call has ended when the second is answered.
+    server.deregister_client(&modex::types::ProcId::new(job, 0)).unwrap();
+    let pid = std::process::id();
+    let report: Json =
+        serde_json::from_str(&stdout(&inspect(&["--pid", &pid.to_string(), "--namespace", "turning", "--json"])))
+            .unwrap();
+    let shown = report["servers"].as_array().unwrap();
+    assert_eq!((shown.len(), &shown[0]["pid"]), (1, &json!(pid)));
+    assert!(shown[0]["longest_turn_us"].is_u64() && shown[0]["longest_turn_cause_us"].is_u64(), "{report}");
+    assert!(!shown[0]["longest_turn_cause"].as_str().unwrap().is_empty(), "{report}");
+    let text = stdout(&inspect(&["--pid", &pid.to_string(), "--namespace", "turning"]));
+    assert!(text.contains(&format!("server {pid}: longest turn ")), "{text}");
+}

@@ -46,7 +46,7 @@ pub fn inflate(compressed: &[u8], size_bytes_max: usize) -> Result<Vec<u8>, Infl
 /// Compressed data that is unpacked piece by piece, so that no more of it is in memory than somebody looks at.
 #[derive(Debug)]
 pub struct InflatedPieces<'a> {
-    content: io::Take<flate2::read::ZlibDecoder<&'a [u8]>>,
+    content: Bounded<'a>,
     /// What was unpacked and is still wanted.
     window: Vec<u8>,
     declared: usize,
@@ -91,12 +91,12 @@ impl<'a> InflatedPieces<'a> {
     }
 }
 
+/// A stream that ends after so many bytes.
+type Bounded<'a> = io::Take<flate2::read::ZlibDecoder<&'a [u8]>>;
+
 /// The stream behind a declared length that is not too large. It ends one byte behind that length, so that a longer one is
 /// noticed.
-fn opened(
-    compressed: &[u8],
-    limit: usize,
-) -> Result<(io::Take<flate2::read::ZlibDecoder<&[u8]>>, usize), InflateError> {
+fn opened(compressed: &[u8], limit: usize) -> Result<(Bounded<'_>, usize), InflateError> {
     let no_length = InflateError::NoLength { size_bytes: compressed.len() };
     let (declared, stream) = declared_bytes(compressed).ok_or(no_length)?;
     if declared > limit {

@@ -276,13 +276,12 @@ pub(crate) fn flood(path: &Path, flood: Flood, count: u64, stop: &AtomicBool) ->
             let mut open = Vec::new();
             while is_on(made) {
                 let mut stream = if flood == Flood::HalfFrames { admitted(path)? } else { UnixStream::connect(path)? };
-                let half = match flood {
-                    Flood::HalfIntroductions => introduction()?[..20].to_vec(),
-                    Flood::HalfFrames => {
-                        frame::encode(0, Tag(101), &[0; 60_000]).map_err(Error::other)?[..50_000].to_vec()
-                    }
+                let mut half = match flood {
+                    Flood::HalfIntroductions => introduction()?,
+                    Flood::HalfFrames => frame::encode(0, Tag(101), &[0; 60_000]).map_err(Error::other)?,
                     _ => Vec::new(),
                 };
+                half.truncate(half.len() / 2);
                 stream.write_all(&half)?;
                 open.push(stream);
                 if open.len() > OPEN_MAX {
@@ -342,6 +341,14 @@ fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u6
         drop(reader.join());
         result
     })
+}
+
+/// Sends so many requests and closes the connection without reading an answer.
+pub(crate) fn send_and_leave(path: &Path, flood: Flood, count: u64) -> Result<()> {
+    let mut stream = admitted(path)?;
+    let requests = (0..count).filter_map(|number| Some(message(number, &flood.request(number)?)));
+    let batch: Vec<Vec<u8>> = requests.collect::<Result<_>>()?;
+    stream.write_all(&batch.concat())
 }
 
 /// Bytes of requests that are sent at once.
