@@ -58,13 +58,10 @@ macro_rules! handler_functions {
 
             /// Ends a registration. When this returns the handler will not be called again, and runs nowhere, except when
             /// a handler is what calls this, or the handler has not returned for a second: it may wait for what the
-            /// caller holds.
-            ///
-            /// # Errors
-            /// [`EventError::Unknown`], which is harmless.
-            pub fn deregister_event_handler(&self, id: usize) -> Result<(), EventError> {
+            /// caller holds. A number that no handler has counts as ended.
+            pub fn deregister_event_handler(&self, id: usize) {
                 let $this = self;
-                handler_calls::deregister($conversation, id)
+                handler_calls::deregister($conversation, id);
             }
 
             /// As
@@ -77,7 +74,7 @@ macro_rules! handler_functions {
             pub fn deregister_event_handler_with(
                 &self,
                 id: usize,
-                done: impl FnOnce(Result<(), EventError>) + Send + 'static,
+                done: impl FnOnce() + Send + 'static,
             ) -> Result<(), EventError> {
                 let $this = self;
                 handler_calls::deregister_with($conversation, id, done)

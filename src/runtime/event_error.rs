@@ -11,12 +11,6 @@ pub enum EventError {
     /// The registration makes no sense, or its place is taken.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
-    /// No handler has this number.
-    #[error("there is no event handler {id}; it was deregistered, or never registered")]
-    Unknown {
-        /// The number.
-        id: usize,
-    },
     /// The server refused or could not be asked.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -40,7 +34,6 @@ impl AsStatus for EventError {
     fn status(&self) -> Status {
         match self {
             Self::Registration(error) => error.status(),
-            Self::Unknown { .. } => Status::ERR_NOT_FOUND,
             Self::Call(error) => error.status(),
             Self::Refused(status) => *status,
             Self::WouldBlock => Status::ERR_WOULD_BLOCK,

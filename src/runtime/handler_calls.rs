@@ -92,25 +92,23 @@ pub(crate) fn enter_with(
     })
 }
 
-/// Ends a registration, and waits until its handler runs nowhere, unless a handler is what calls this.
-pub(crate) fn deregister(conversation: &impl Conversation, id: usize) -> Result<(), EventError> {
-    remove(conversation, id)?;
-    conversation.events().wait_until_returned(id);
-    Ok(())
+/// Ends a registration, and waits until its handler runs nowhere, unless a handler is what calls this. A number that no
+/// handler has counts as ended.
+pub(crate) fn deregister(conversation: &impl Conversation, id: usize) {
+    let hub = conversation.events();
+    if hub.remove(id) {
+        hub.wait_until_returned(id);
+    }
 }
 
-/// Ends a registration; `done` runs where handlers run when this one runs nowhere.
+/// As [`deregister`]; `done` runs where handlers run when this one runs nowhere.
 pub(crate) fn deregister_with(
     conversation: &impl Conversation,
     id: usize,
-    done: impl FnOnce(Result<(), EventError>) + Send + 'static,
+    done: impl FnOnce() + Send + 'static,
 ) -> Result<(), EventError> {
-    remove(conversation, id)?;
     let hub = conversation.events();
-    let waiting = conversation.begin(&[], false, || hub.when_returned(id, Box::new(|| done(Ok(())))))?;
+    hub.remove(id);
+    let waiting = conversation.begin(&[], false, || hub.when_returned(id, Box::new(done)))?;
     waiting.map_err(|_| EventError::Stopped(super::server_handle::Stopped))
-}
-
-fn remove(conversation: &impl Conversation, id: usize) -> Result<(), EventError> {
-    if conversation.events().remove(id) { Ok(()) } else { Err(EventError::Unknown { id }) }
 }

@@ -529,8 +529,8 @@ static void forwarding(void)
     pmix_status_t id = PMIx_IOF_pull(&source, 1, NULL, 0, PMIX_FWD_STDERR_CHANNEL | PMIX_FWD_STDOUT_CHANNEL, on_output,
                                      NULL, NULL);
     CHECK(id >= 0);
-    CHECK_EITHER(PMIX_SUCCESS, PMIX_OPERATION_SUCCEEDED, PMIx_IOF_deregister((size_t)id, NULL, 0, NULL, NULL));
-    CHECK_EITHER(PMIX_SUCCESS, PMIX_OPERATION_SUCCEEDED, PMIx_IOF_push(&target, 1, &bytes, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_IOF_deregister((size_t)id, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_IOF_push(&target, 1, &bytes, NULL, 0, NULL, NULL));
 }
 
 /* Both ranks: connect, group, disconnect. */

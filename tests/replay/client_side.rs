@@ -133,7 +133,7 @@ impl Caller<'_> {
                 };
                 self.handler = Some(client.register_event_handler(&register.codes, &[], handler).unwrap());
             }
-            (Request::DeregisterEvents(_), _) => client.deregister_event_handler(self.handler.take().unwrap()).unwrap(),
+            (Request::DeregisterEvents(_), _) => client.deregister_event_handler(self.handler.take().unwrap()),
             (Request::Notify(notify), _) => {
                 client.notify_event(notify.status, None, notify.range, &notify.info).unwrap();
             }

@@ -39,15 +39,15 @@ pub(super) fn start(
     })
 }
 
-/// As [`start`] where a NULL callback means that the caller waits. What was done at once is said as the reference says
-/// it.
+/// As [`start`] where a NULL callback means that the caller waits: it then gets the result, as the reference gives it, so
+/// a success is `PMIX_SUCCESS`.
 pub(super) fn start_or_wait(
     operation: Operation,
     callback: Option<pmix_op_cbfunc_t>,
     data: *mut c_void,
 ) -> Result<Status, Failure> {
     if callback.is_none() {
-        return run(operation).map(|()| Status::OPERATION_SUCCEEDED);
+        return run(operation).map(|()| Status::SUCCESS);
     }
     start(operation, callback, data).map(|()| Status::SUCCESS)
 }

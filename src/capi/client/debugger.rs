@@ -35,8 +35,7 @@ pub(in crate::capi) fn wait_if_told(client: &Client) -> Result<(), Status> {
         Ok(()) => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
         Err(error) => Err(error.status()),
     };
-    // It is registered: this can't fail.
-    let _ = client.deregister_event_handler(id);
+    client.deregister_event_handler(id);
     match outcome? {
         Status::DEBUGGER_RELEASE => Ok(()),
         other => Err(other),

@@ -208,8 +208,9 @@ unsafe extern "C" fn complete(
     });
 }
 
-/// Ends a registration; unknown numbers are harmless. Without a callback it waits until the handler runs nowhere, unless
-/// it is called from a handler, but not longer than a second: the handler may wait for what the caller holds. See the standard's function of the same name.
+/// Ends a registration. A number that no handler has counts as ended: the call succeeds and the callback runs.
+/// Without a callback the call waits until the handler runs nowhere, unless it is called from a handler. It waits at most
+/// one second, because the handler may wait for what the caller holds. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -232,9 +233,9 @@ pub unsafe extern "C" fn PMIx_Deregister_event_handler(
             unsafe { callback(status.to_raw(), data.get()) };
         };
         match member {
-            Member::Client(client) => client.deregister_event_handler_with(evhdlr_ref, move |result| {
-                done(result.map_or_else(|error| error.status(), |()| Status::SUCCESS));
-            })?,
+            Member::Client(client) => {
+                client.deregister_event_handler_with(evhdlr_ref, move || done(Status::SUCCESS))?;
+            }
             Member::Server(server) => server.deregister_event_handler(
                 evhdlr_ref,
                 Done::callback(move |result| done(result.map_or_else(|status| status, |()| Status::SUCCESS))),
@@ -246,7 +247,10 @@ pub unsafe extern "C" fn PMIx_Deregister_event_handler(
 
 fn deregister_and_wait(member: &Member, id: usize) -> Result<(), Failure> {
     match member {
-        Member::Client(client) => Ok(client.deregister_event_handler(id)?),
+        Member::Client(client) => {
+            client.deregister_event_handler(id);
+            Ok(())
+        }
         Member::Server(server) => {
             let (done, ended) = Done::waiter();
             server.deregister_event_handler(id, done)?;

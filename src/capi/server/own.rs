@@ -360,12 +360,12 @@ impl ServerRole for Own {
     fn deregister_event_handler(&self, id: usize, done: Done<()>) -> Result<(), Status> {
         let server = self.process.server();
         let is_awaited = done.is_awaited;
-        let answer = move |result: Result<(), EventError>| done.give(result.map_err(|error| error.status()));
         if is_awaited {
-            answer(server.deregister_event_handler(id));
+            server.deregister_event_handler(id);
+            done.give(Ok(()));
             return Ok(());
         }
-        server.deregister_event_handler_with(id, answer).map_err(|error| error.status())
+        server.deregister_event_handler_with(id, || done.give(Ok(()))).map_err(|error| error.status())
     }
 }
 
