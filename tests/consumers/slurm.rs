@@ -85,7 +85,7 @@ fn steps_end(cluster: &Cluster, client: Side, shape: &[&str]) {
     assert!(!killed.text().contains("FAILED"), "{}", killed.told());
 }
 
-/// Open MPI's TCP transport itself crashes in one of thirty starts on three nodes, in MPI_Init, on any library: it calls a
+/// Open MPI's TCP transport itself crashes in about one of 25 starts on three nodes, in MPI_Init, on any library: it calls a
 /// null pointer when a message comes. Such a step is run again.
 fn open_mpi_runs(cluster: &Cluster, client: Side, shape: &[&str]) {
     let shape_and_end = [shape, &["--kill-on-bad-exit=1"]].concat();
