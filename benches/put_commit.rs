@@ -1,6 +1,9 @@
-//! A put, and a commit of one value.
+//! A put, and a commit of one value: also behind other commits, and what such a loop costs in all.
+#![expect(clippy::disallowed_methods, reason = "a bench measures")]
 
 mod support;
+
+use std::time::Instant;
 
 use criterion::Criterion;
 use modex::types::Scope;
@@ -21,6 +24,25 @@ fn main() -> Result<(), Failure> {
             Ok(client.commit()?)
         });
     });
+    // Each commit brings a new key. What one costs must not depend on how many there were before.
+    let (mut posted, mut round): (u32, u64) = (0, 0);
+    for posted_before in [1_000, 8_000, 32_000] {
+        let begun = Instant::now();
+        let commits = posted_before - posted;
+        while posted < posted_before {
+            client.put(Scope::Global, format!("bench.loop.{posted}").as_str(), posted)?;
+            client.commit()?;
+            posted += 1;
+        }
+        println!("a loop of {commits} commits until there were {posted}: {:?}", begun.elapsed());
+        criterion.bench_function(&format!("put and commit/behind {posted_before} commits"), |bench| {
+            bench.iter(|| -> Result<(), Failure> {
+                round += 1;
+                client.put(Scope::Global, "bench.put", round)?;
+                Ok(client.commit()?)
+            });
+        });
+    }
     criterion.final_summary();
     Ok(())
 }

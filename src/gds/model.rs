@@ -87,6 +87,20 @@ impl MapStore {
         }
     }
 
+    /// The newest value of each key that the audience may see, by the names that they are stored under.
+    fn newest_posted(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+    ) -> Result<BTreeMap<Key, Value>, LookupError> {
+        let unknown = || LookupError::UnknownNamespace { namespace: namespace.clone() };
+        let job = self.namespaces.get(namespace).ok_or_else(unknown)?;
+        let posted = job.posted.get(&rank).into_iter().flatten();
+        let visible = posted.filter(|(origin, posted)| is_visible(*origin, posted, Some(audience)));
+        Ok(visible.map(|(_, posted)| (posted.key.clone(), posted.value.clone())).collect())
+    }
+
     fn held(&self) -> usize {
         self.namespaces.values().flat_map(|job| job.posted.values()).map(Vec::len).sum()
     }
@@ -201,25 +215,21 @@ impl Publish for MapStore {
         Ok(names.collect::<BTreeSet<String>>().into_iter().collect())
     }
 
-    fn posted_under(
+    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+        let newest = self.newest_posted(namespace, rank, audience)?;
+        Ok(newest.into_iter().map(|(key, value)| Kval { key: qualified::told(key), value }).collect())
+    }
+
+    fn posted_of(
         &self,
         namespace: &Namespace,
         rank: u32,
         audience: Audience,
-        is_wanted: &dyn Fn(&str) -> bool,
+        keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError> {
-        let job = self
-            .namespaces
-            .get(namespace)
-            .ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })?;
-        let mut newest = BTreeMap::new();
-        for (origin, posted) in job.posted.get(&rank).into_iter().flatten() {
-            if is_visible(*origin, posted, Some(audience)) {
-                newest.insert(posted.key.clone(), posted.value.clone());
-            }
-        }
-        newest.retain(|key: &Key, _| is_wanted(key.as_str()));
-        Ok(newest.into_iter().map(|(key, value)| Kval { key: qualified::told(key), value }).collect())
+        let newest = self.newest_posted(namespace, rank, audience)?;
+        let found = keys.iter().filter_map(|name| newest.iter().find(|(key, _)| key.as_str() == *name));
+        Ok(found.map(|(key, value)| Kval { key: qualified::told(key.clone()), value: value.clone() }).collect())
     }
 
     fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {

@@ -351,20 +351,19 @@ pub trait Publish {
     ///
     /// # Errors
     /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
-    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
-        self.posted_under(namespace, rank, audience, &|_| true)
-    }
+    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError>;
 
-    /// As [`Publish::posted`], of the keys that are wanted alone: no other value is looked at.
+    /// As [`Publish::posted`], of these keys alone, by the names that they are stored under, in this order. No other key is
+    /// looked at: the time does not grow with what the process posted besides.
     ///
     /// # Errors
     /// As [`Publish::posted`].
-    fn posted_under(
+    fn posted_of(
         &self,
         namespace: &Namespace,
         rank: u32,
         audience: Audience,
-        is_wanted: &dyn Fn(&str) -> bool,
+        keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError>;
 
     /// All that the host registered for a process.

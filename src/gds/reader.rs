@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::block::{self, Chain};
+use super::block::{self, Chain, Posting};
 use super::dictionary::{self, KeyId};
 use super::format::{self, Cell, Entry};
 use super::memory::{Damage, Memory};
@@ -156,6 +156,27 @@ impl NamespaceReader {
         for (id, cell) in newest.into_iter().filter_map(|(id, (_, cell))| Some((id, cell?))) {
             let value = ValueRef::from_cell(memory, cell)?.ok_or(Damage::Missing { what: "a posted value" })?;
             values.push((dictionary::name(memory, KeyId(id))?, value));
+        }
+        Ok(values)
+    }
+
+    /// As [`NamespaceReader::posted`], of these keys alone, in this order. Looks at no other key.
+    ///
+    /// # Errors
+    /// [`ReadError::Damaged`].
+    pub fn posted_of<'a>(
+        &'a self,
+        rank: u32,
+        audience: Option<Audience>,
+        keys: &[&str],
+    ) -> Result<Vec<(&'a str, ValueRef<'a>)>, ReadError> {
+        let memory = self.memory();
+        let mut values = Vec::new();
+        for name in keys {
+            let Some(key) = dictionary::find(memory, &KeyRef::new(name))? else { continue };
+            if let Posting::Visible(value) = block::find(memory, rank, key.id, audience)? {
+                values.push((dictionary::name(memory, key.id)?, value));
+            }
         }
         Ok(values)
     }

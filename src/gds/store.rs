@@ -251,17 +251,20 @@ impl Publish for Store {
         names.map_err(|damage| damaged(namespace, &damage))
     }
 
-    fn posted_under(
+    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+        let posted = self.known_reader(namespace)?.posted(rank, Some(audience));
+        copied(namespace, posted.map_err(|error| damaged(namespace, &error))?)
+    }
+
+    fn posted_of(
         &self,
         namespace: &Namespace,
         rank: u32,
         audience: Audience,
-        is_wanted: &dyn Fn(&str) -> bool,
+        keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError> {
-        let posted = self.known_reader(namespace)?.posted(rank, Some(audience));
-        let mut posted = posted.map_err(|error| damaged(namespace, &error))?;
-        posted.retain(|(name, _)| is_wanted(name));
-        copied(namespace, posted)
+        let posted = self.known_reader(namespace)?.posted_of(rank, Some(audience), keys);
+        copied(namespace, posted.map_err(|error| damaged(namespace, &error))?)
     }
 
     fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {

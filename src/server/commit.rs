@@ -1,6 +1,6 @@
 //! Commits of local processes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::core::Server;
 use super::io::Output;
@@ -13,16 +13,15 @@ use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Valu
 
 impl<S: Publish> Server<S> {
     pub(super) fn commit(&mut self, now: Time, ticket: Ticket, proc: &ProcId, commit: proto::Commit) {
-        let status = match merge_parts(proc, commit.parts) {
-            Ok(values) => self.publish_commit(proc, &values),
-            Err(status) => status,
-        };
-        self.outputs.reply_status(ticket, status);
-        if status == Status::SUCCESS {
-            if let Some(client) = self.registry.client_mut(proc) {
-                client.has_spoken = true;
-            }
-            self.review_target(now, proc);
+        let published = merge_parts(proc, commit.parts).and_then(|values| {
+            self.publish_commit(proc, &values)?;
+            Ok(values)
+        });
+        self.outputs.reply_status(ticket, published.as_ref().map_or_else(|&status| status, |_| Status::SUCCESS));
+        let Ok(values) = published else { return };
+        match self.registry.client(proc).is_some_and(|client| client.has_spoken) {
+            true => self.review_keys(now, proc, &values),
+            false => self.note_say(now, proc),
         }
     }
 
@@ -35,42 +34,42 @@ impl<S: Publish> Server<S> {
     }
 
     /// Stores what a local process committed and remembers which of it is new to other nodes.
-    fn publish_commit(&mut self, proc: &ProcId, values: &[Posted]) -> Status {
-        let (namespace, Some(rank)) = (&proc.namespace, proc.rank.process()) else { return Status::ERR_BAD_PARAM };
+    fn publish_commit(&mut self, proc: &ProcId, values: &[Posted]) -> Result<(), Status> {
+        let (namespace, rank) = (&proc.namespace, proc.rank.process().ok_or(Status::ERR_BAD_PARAM)?);
         let changed_keys = self.keys_new_to_others(proc, rank, values);
         match self.store.commit(namespace, rank, Origin::Local, values) {
             Ok(true) => self.wake(namespace),
             Ok(false) => {}
             Err(error) => {
                 tracing::warn!(%proc, %error, "commit refused");
-                return error.status();
+                return Err(error.status());
             }
         }
         if let Some(client) = self.registry.client_mut(proc) {
             client.commits = client.commits.saturating_add(1);
             let commit = client.last_commit();
-            client.changes.extend(changed_keys.into_iter().map(|key| (key, commit)));
+            changed_keys.into_iter().for_each(|key| client.changes.note(key, commit));
         }
-        Status::SUCCESS
+        Ok(())
     }
 
-    /// Older libraries repeat everything they ever put in each commit; fences must not carry it again each time.
+    /// The keys whose values differ from those that other nodes may see now. Older libraries repeat everything they ever put
+    /// in each commit; fences must not carry it again each time. Only the keys of the commit are looked up: what a commit
+    /// costs does not depend on what was posted before.
     fn keys_new_to_others(&self, proc: &ProcId, rank: u32, values: &[Posted]) -> Vec<Key> {
+        let for_others = || values.iter().filter(|posted| posted.scope.is_visible_remotely());
         let has_committed = self.registry.client(proc).is_some_and(|client| client.commits > 0);
-        let keys: BTreeSet<&str> = values.iter().map(|posted| posted.key.as_str()).collect();
-        let is_given = |key: &str| keys.contains(key);
         let stored = if has_committed {
-            let (namespace, audience) = (&proc.namespace, Audience::OtherNodes);
-            self.store.posted_under(namespace, rank, audience, &is_given).unwrap_or_default()
+            let keys: Vec<&str> = for_others().map(|posted| posted.key.as_str()).collect();
+            self.store.posted_of(&proc.namespace, rank, Audience::OtherNodes, &keys).unwrap_or_default()
         } else {
             Vec::new()
         };
         // By the names that they are stored under: told, all qualified values have one.
         let named = stored.into_iter().map(|Kval { key, value }| qualified::stored(key, value));
         let stored: BTreeMap<Key, Value> = named.collect();
-        let is_new =
-            |posted: &&Posted| posted.scope.is_visible_remotely() && stored.get(&posted.key) != Some(&posted.value);
-        values.iter().filter(is_new).map(|posted| posted.key.clone()).collect()
+        let changed = for_others().filter(|posted| stored.get(&posted.key) != Some(&posted.value));
+        changed.map(|posted| posted.key.clone()).collect()
     }
 
     /// Stores what a process elsewhere posted, unless what is stored is newer (see `intake`). Nothing is published for
@@ -111,6 +110,16 @@ impl<S: Publish> Server<S> {
     pub(super) fn review_target(&mut self, now: Time, proc: &ProcId) {
         let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
         for wait in self.waiting.on_target(proc).into_iter().chain(self.waiting.on_target(&anybody)) {
+            self.review_wait(now, wait);
+        }
+    }
+
+    /// The same after a commit of a process that has had its say: only new values can change the verdict. Requests for
+    /// other keys are not looked at, or many of them would make every commit slow.
+    fn review_keys(&mut self, now: Time, proc: &ProcId, values: &[Posted]) {
+        let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
+        let on_keys = |proc| self.waiting.on_keys(proc, values.iter().map(|posted| &posted.key));
+        for wait in on_keys(proc).into_iter().chain(on_keys(&anybody)) {
             self.review_wait(now, wait);
         }
     }

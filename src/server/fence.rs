@@ -57,11 +57,12 @@ impl<S: Publish> Server<S> {
             if last == since {
                 continue;
             }
-            let is_new = |key: &str| client.changes.get(key).is_none_or(|&commit| commit > since);
-            let mut entries = self
-                .store
-                .posted_under(&proc.namespace, rank, Audience::OtherNodes, &is_new)
-                .map_err(|error| error.status())?;
+            let (namespace, audience) = (&proc.namespace, Audience::OtherNodes);
+            let entries = match since {
+                0 => self.store.posted(namespace, rank, audience),
+                _ => self.store.posted_of(namespace, rank, audience, &client.changes.since(since)),
+            };
+            let mut entries = entries.map_err(|error| error.status())?;
             if !entries.is_empty() {
                 let is_repeated = since == 0 && before.is_some_and(|exchanged| exchanged.has_failed);
                 add_commit_number(&mut entries, last | if is_repeated { EVERYTHING } else { 0 });

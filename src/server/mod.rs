@@ -7,7 +7,7 @@
 //! The files: `core` dispatches; `session`, `namespaces`, `commit`, `get`, `direct_modex`, `resolve`, `events` and `upcalls`
 //! decide one family of inputs each. `rendezvous` is what all operations of many processes share, `fence`, `connect` and
 //! `group` are what they do not; `catch_up` is for fences that went by this server. `passage` takes up to the host what only the host can answer, `requests` is how it looks
-//! there, `forwarding` brings output down. `access` holds the table of who may do what to whom, and every request asks it. `registry`, `waiting`, `collective`, `interest`, `pending`, `timers` and
+//! there, `forwarding` brings output down. `access` holds the table of who may do what to whom, and every request asks it. `registry`, `changes`, `waiting`, `collective`, `interest`, `pending`, `timers` and
 //! `outputs` hold state and know no policy.
 //!
 //! What holds after every input (checked by [`Server::assert_consistent`]):
@@ -40,6 +40,7 @@ mod access;
 mod ahead;
 mod board;
 mod catch_up;
+mod changes;
 mod cleanup;
 mod collective;
 mod commit;

@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
+use super::changes::Changes;
 use super::io::{Credentials, PeerId};
-use crate::types::{Key, Namespace, ProcId, Rank, Text};
+use crate::types::{Namespace, ProcId, Rank, Text};
 
 /// Who the host told us about, and who of them is here.
 #[derive(Debug, Default)]
@@ -119,8 +120,8 @@ pub(super) struct Client {
     /// Whether it has had its say: it has committed, be it nothing, or has come to a fence that collects. What it has not
     /// put by then it may never put.
     pub(super) has_spoken: bool,
-    /// For each key that may leave the node the commit that changed it last.
-    pub(super) changes: BTreeMap<Key, u64>,
+    /// What its next fence has to carry.
+    pub(super) changes: Changes,
 }
 
 /// What is known of a local process.
@@ -153,7 +154,7 @@ impl Client {
             commit_base,
             commits: 0,
             has_spoken: false,
-            changes: BTreeMap::new(),
+            changes: Changes::default(),
         }
     }
 

@@ -25,6 +25,11 @@ impl Wanted {
             || !self.directives.realm.is_default()
             || self.key.as_ref().is_some_and(Key::is_reserved)
     }
+
+    /// The key whose next value may be the answer; `None`: that of any key. Qualified values have names of their own.
+    const fn awaited_key(&self) -> Option<&Key> {
+        if self.directives.qualifiers.is_empty() { self.key.as_ref() } else { None }
+    }
 }
 
 /// Who wants it.
@@ -51,18 +56,22 @@ pub(super) struct Waiter {
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     waiters: BTreeMap<WaitId, Waiter>,
-    by_target: BTreeMap<ProcId, BTreeSet<WaitId>>,
+    by_target: BTreeMap<ProcId, ByKey>,
     by_peer: BTreeMap<PeerId, BTreeSet<WaitId>>,
     by_upcall: BTreeMap<UpcallId, BTreeSet<WaitId>>,
     host_requests: usize,
     last: u64,
 }
 
+/// Requests about one process by the key that they wait for; under `None` those that a value of any key may answer.
+type ByKey = BTreeMap<Option<Key>, BTreeSet<WaitId>>;
+
 impl Waiting {
     pub(super) fn insert(&mut self, waiter: Waiter) -> WaitId {
         self.last = self.last.saturating_add(1);
         let id = WaitId(self.last);
-        self.by_target.entry(waiter.wanted.proc.clone()).or_default().insert(id);
+        let by_key = self.by_target.entry(waiter.wanted.proc.clone()).or_default();
+        by_key.entry(waiter.wanted.awaited_key().cloned()).or_default().insert(id);
         match &waiter.asker {
             Asker::Peer(ticket) => {
                 self.by_peer.entry(ticket.peer()).or_default().insert(id);
@@ -78,7 +87,12 @@ impl Waiting {
 
     pub(super) fn remove(&mut self, id: WaitId) -> Option<Waiter> {
         let waiter = self.waiters.remove(&id)?;
-        take_out(&mut self.by_target, &waiter.wanted.proc, id);
+        if let Some(by_key) = self.by_target.get_mut(&waiter.wanted.proc) {
+            take_out(by_key, &waiter.wanted.awaited_key().cloned(), id);
+            if by_key.is_empty() {
+                self.by_target.remove(&waiter.wanted.proc);
+            }
+        }
         match &waiter.asker {
             Asker::Peer(ticket) => take_out(&mut self.by_peer, &ticket.peer(), id),
             Asker::Host(_) | Asker::Own(_) => self.host_requests = self.host_requests.saturating_sub(1),
@@ -100,13 +114,20 @@ impl Waiting {
     }
 
     pub(super) fn on_target(&self, proc: &ProcId) -> Vec<WaitId> {
-        self.by_target.get(proc).into_iter().flatten().copied().collect()
+        self.by_target.get(proc).into_iter().flat_map(BTreeMap::values).flatten().copied().collect()
+    }
+
+    /// Requests about a process that a new value of one of these keys may answer. No others are looked at.
+    pub(super) fn on_keys<'k>(&self, proc: &ProcId, keys: impl Iterator<Item = &'k Key>) -> BTreeSet<WaitId> {
+        let Some(by_key) = self.by_target.get(proc) else { return BTreeSet::new() };
+        let places = std::iter::once(None).chain(keys.cloned().map(Some));
+        places.filter_map(|place| by_key.get(&place)).flatten().copied().collect()
     }
 
     pub(super) fn on_namespace(&self, namespace: &Namespace) -> Vec<WaitId> {
         let first = ProcId::new(namespace.clone(), Rank::Process(0));
         let targets = self.by_target.range(first..).take_while(|(proc, _)| proc.namespace == *namespace);
-        targets.flat_map(|(_, ids)| ids).copied().collect()
+        targets.flat_map(|(_, by_key)| by_key.values()).flatten().copied().collect()
     }
 
     pub(super) fn of_peer(&self, peer: PeerId) -> Vec<WaitId> {

@@ -102,14 +102,18 @@ impl Publish for SimStore {
         self.store.names(namespace, prefix)
     }
 
-    fn posted_under(
+    fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
+        self.store.posted(namespace, rank, audience)
+    }
+
+    fn posted_of(
         &self,
         namespace: &Namespace,
         rank: u32,
         audience: Audience,
-        is_wanted: &dyn Fn(&str) -> bool,
+        keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError> {
-        self.store.posted_under(namespace, rank, audience, is_wanted)
+        self.store.posted_of(namespace, rank, audience, keys)
     }
 
     fn take_arrival(

@@ -1,0 +1,188 @@
+//! A request costs what it brings or asks for, whatever was posted before: counted in memory that is asked for, not in time.
+//!
+//! Every commit after a rank's first went through all that the rank had ever posted, so an ordinary loop of Put and Commit
+//! was quadratic, and one process could hold up a whole node. The rule: the server looks up the keys that a request
+//! names, and walks through nothing else.
+//!
+//! This file has one test, because it counts the memory of its whole process.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use modex::gds::{Store, StoreOptions};
+use modex::proto::{Collective, Commit, Get, Request, Tag};
+use modex::server::{
+    CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
+    RegisterNamespace, Server, StoreOffer, Upcall, Version,
+};
+use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
+
+/// The system's allocator with a record of what was asked of it. Only sums are compared, so no ordering is needed.
+struct Counting;
+
+static BYTES: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is forwarded unchanged to the system's allocator, which meets the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(u64::try_from(layout.size()).unwrap_or(u64::MAX), Relaxed);
+        // SAFETY: the caller's obligations are those of this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's obligations are those of this function.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A server with two processes of one job here and others elsewhere. They are served over the socket, as those of other
+/// libraries are.
+struct Node {
+    server: Server<Store>,
+    calls: u64,
+}
+
+const WRITER: PeerId = PeerId(1);
+const READER: PeerId = PeerId(2);
+
+fn process(rank: u32) -> ProcId {
+    ProcId::new(Namespace::new("job").unwrap(), rank)
+}
+
+fn key(number: u32) -> Key {
+    Key::new(format!("key.{number:07}")).unwrap()
+}
+
+impl Node {
+    fn new(job_size: u32) -> Self {
+        let config = Config { capabilities: Capabilities::FENCE, ..Config::default() };
+        let mut node =
+            Self { server: Server::new(config, Store::new(StoreOptions::new("server.0", "here"))), calls: 0 };
+        let description = vec![Info::new(Key::from_static("pmix.job.size"), job_size)].into();
+        let namespace = process(0).namespace;
+        node.host(HostCall::RegisterNamespace(RegisterNamespace {
+            namespace,
+            local_count: Some(2),
+            description,
+            nodata: false,
+        }));
+        for (rank, peer) in [(0, WRITER), (1, READER)] {
+            node.host(HostCall::RegisterClient(RegisterClient { proc: process(rank), uid: 1, gid: 1, object: 0 }));
+            let (store, version) = (StoreOffer::Socket, Version { major: 5, minor: 0 });
+            let credentials = Credentials { uid: 1, gid: 1 };
+            let hello = Hello { proc: process(rank), credentials, store, version, strangers: BTreeSet::new() };
+            node.input(Input::Connected(peer, hello));
+        }
+        node
+    }
+
+    fn input(&mut self, input: Input) -> Vec<Output> {
+        self.server.handle(Time::ZERO, input);
+        std::iter::from_fn(|| self.server.poll_output()).collect()
+    }
+
+    fn host(&mut self, call: HostCall) {
+        self.calls += 1;
+        let outputs = self.input(Input::Host(CallId(self.calls), call));
+        assert!(outputs.iter().any(|output| matches!(output, Output::Complete(..))), "{outputs:?}");
+    }
+
+    /// Bytes asked of the allocator for a request, and what came of it.
+    fn request(&mut self, peer: PeerId, request: Request) -> (u64, Vec<Output>) {
+        let before = BYTES.load(Relaxed);
+        let outputs = self.input(Input::Request(peer, Tag(7), request));
+        (BYTES.load(Relaxed) - before, outputs)
+    }
+
+    fn commit(&mut self, keys: impl Iterator<Item = u32>, value: u32) -> u64 {
+        let entries = keys.map(|number| Kval { key: key(number), value: value.into() }).collect();
+        let (cost, outputs) = self.request(WRITER, Request::Commit(Commit { parts: vec![(Scope::Global, entries)] }));
+        let replies = outputs.iter().filter(|output| matches!(output, Output::Reply(..)));
+        assert_eq!(replies.count(), 1, "{outputs:?}");
+        cost
+    }
+
+    /// A collecting fence of the job, with both processes here: its cost, and how many values it carries.
+    fn fence(&mut self) -> (u64, usize) {
+        let fence = || {
+            let procs = vec![ProcId { rank: Rank::Wildcard, ..process(0) }];
+            Request::Fence(Collective { procs, directives: vec![Info::new(Key::from_static("pmix.collect"), true)] })
+        };
+        self.request(READER, fence());
+        let (cost, outputs) = self.request(WRITER, fence());
+        let upcall = outputs.into_iter().find_map(|output| match output {
+            Output::Upcall(id, Upcall::Fence(fence)) => Some((id, fence)),
+            _ => None,
+        });
+        let (id, upcall) = upcall.unwrap();
+        self.input(Input::Completed(id, HostReply::Fence { status: Status::SUCCESS, blocks: Vec::new() }));
+        (cost, upcall.data.blocks.iter().map(|(_, entries)| entries.len()).sum())
+    }
+
+    fn get(&mut self, proc: ProcId, number: u32) -> (u64, Vec<Output>) {
+        self.request(READER, Request::Get(Get { proc, directives: Vec::new(), key: Some(key(number)) }))
+    }
+}
+
+/// What differs from run to run: a vector that grows, a table that fills.
+const SLACK_BYTES: u64 = 8 << 10;
+
+/// The cost of one commit of one key behind a bulk of so many.
+fn commit_behind(posted: u32) -> u64 {
+    let mut node = Node::new(4);
+    node.commit(0..posted, 1);
+    node.commit(3..4, 2);
+    node.commit(3..4, 3)
+}
+
+/// The cost of so many commits, each of a new key.
+fn loop_of(commits: u32) -> u64 {
+    let mut node = Node::new(4);
+    (0..commits).map(|number| node.commit(number..=number, 1)).sum()
+}
+
+/// The cost of a commit while so many requests wait for other keys of the process, or of anybody.
+fn commit_beside(waiting: u32) -> u64 {
+    let mut node = Node::new(4);
+    node.commit(0..1, 1);
+    for number in 0..waiting {
+        let proc = if number % 2 == 0 { process(0) } else { ProcId { rank: Rank::Undefined, ..process(0) } };
+        let (_, outputs) = node.get(proc, 1_000_000 + number);
+        assert_eq!(outputs, []);
+    }
+    node.commit(0..1, 2)
+}
+
+/// The cost of a fence that carries one value of a process that has posted so many.
+fn fence_behind(posted: u32) -> u64 {
+    let mut node = Node::new(4);
+    node.commit(0..posted, 1);
+    assert!(node.fence().1 > usize::try_from(posted).unwrap());
+    node.commit(3..4, 2);
+    let (cost, carried) = node.fence();
+    // The value and the number of the commit.
+    assert_eq!(carried, 2);
+    cost
+}
+
+#[test]
+fn a_request_costs_what_it_brings_or_asks_for() {
+    for (what, cost) in [
+        ("a commit behind others", commit_behind as fn(u32) -> u64),
+        ("a commit beside requests that wait", commit_beside),
+        ("a fence behind commits", fence_behind),
+    ] {
+        let (few, many) = (cost(100), cost(3_200));
+        assert!(many <= few + SLACK_BYTES, "{what}: {few} bytes behind 100, {many} behind 3200");
+    }
+    let (fewer, more) = (loop_of(2_000), loop_of(4_000));
+    // Linear, but for the logarithm of the blocks that are put together again.
+    assert!(more <= fewer * 5 / 2, "a loop of commits: {fewer} bytes for 2000, {more} for 4000");
+}
