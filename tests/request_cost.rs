@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use modex::gds::{Store, StoreOptions};
-use modex::proto::{Collective, Commit, Get, Request, Tag};
+use modex::proto::{Collective, Commit, Get, Reply, Request, Tag};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
     RegisterNamespace, Server, StoreOffer, Upcall, Version,
 };
-use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
+use modex::types::{Info, InfoFlags, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
 /// The system's allocator with a record of what was asked of it. Only sums are compared, so no ordering is needed.
 struct Counting;
@@ -131,6 +131,37 @@ impl Node {
     }
 }
 
+/// The cost of a Get of one key of a process that has posted so many, and of its answer, when the first has been told all.
+fn get_behind(posted: u32) -> u64 {
+    let mut node = Node::new(4);
+    node.commit(0..posted, 1);
+    let (_, outputs) = node.get(process(0), 0);
+    assert_eq!(entries_of(&outputs), usize::try_from(posted).unwrap());
+    let (cost, outputs) = node.get(process(0), posted - 1);
+    assert!([1, posted].map(|count| usize::try_from(count).unwrap()).contains(&entries_of(&outputs)));
+    cost
+}
+
+/// The cost of a Get with a qualifier, of a process that has posted so many.
+fn qualified_get_behind(posted: u32) -> u64 {
+    let mut node = Node::new(4);
+    node.commit(0..posted, 1);
+    let qualifier = || Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key(1), 1_u32) };
+    let infos = vec![Info::new(key(0), 5_u32), qualifier()];
+    let entry = Kval { key: Key::from_static("pmix.qual.val"), value: Value::info_array(infos) };
+    node.request(WRITER, Request::Commit(Commit { parts: vec![(Scope::Global, vec![entry])] }));
+    let get = || Request::Get(Get { proc: process(0), directives: vec![qualifier()], key: Some(key(0)) });
+    assert!(entries_of(&node.request(READER, get()).1) > usize::try_from(posted).unwrap());
+    let (cost, outputs) = node.request(READER, get());
+    assert!(entries_of(&outputs) > 0);
+    cost
+}
+
+fn entries_of(outputs: &[Output]) -> usize {
+    let [Output::Reply(_, _, Reply::Data(data))] = outputs else { panic!("no data: {outputs:?}") };
+    data.iter().map(|of| of.entries.len()).sum()
+}
+
 /// What differs from run to run: a vector that grows, a table that fills.
 const SLACK_BYTES: u64 = 8 << 10;
 
@@ -178,6 +209,8 @@ fn a_request_costs_what_it_brings_or_asks_for() {
         ("a commit behind others", commit_behind as fn(u32) -> u64),
         ("a commit beside requests that wait", commit_beside),
         ("a fence behind commits", fence_behind),
+        ("a Get behind commits", get_behind),
+        ("a Get with a qualifier behind commits", qualified_get_behind),
     ] {
         let (few, many) = (cost(100), cost(3_200));
         assert!(many <= few + SLACK_BYTES, "{what}: {few} bytes behind 100, {many} behind 3200");

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{AsStatus, Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish, qualified};
-use crate::types::{Info, Key, Kval, Namespace, Rank, Status, Value};
+use crate::types::{Info, Key, Kval, Namespace, Rank, Status, Value, footprint};
 
 /// A datastore of ordered maps. `Clone` gives a snapshot to compare with later.
 #[derive(Clone, Debug, Default)]
@@ -204,7 +204,8 @@ impl Publish for MapStore {
         }
     }
 
-    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Vec<String>, LookupError> {
+    fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError> {
+        let prefix = &*qualified::prefix(key);
         let job = self
             .namespaces
             .get(namespace)
@@ -230,6 +231,12 @@ impl Publish for MapStore {
         let newest = self.newest_posted(namespace, rank, audience)?;
         let found = keys.iter().filter_map(|name| newest.iter().find(|(key, _)| key.as_str() == *name));
         Ok(found.map(|(key, value)| Kval { key: qualified::told(key.clone()), value: value.clone() }).collect())
+    }
+
+    fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool {
+        let Some(job) = self.namespaces.get(namespace) else { return false };
+        let values = job.posted.get(&rank).into_iter().flatten().map(|(_, posted)| &posted.value);
+        values.map(|value| footprint(value).unwrap_or(usize::MAX)).fold(0, usize::saturating_add) <= bytes_max
     }
 
     fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {

@@ -328,7 +328,7 @@ pub trait Publish {
         qualifiers: &[Info],
     ) -> Result<Value, LookupError> {
         let (key, mut missing) = (lookup.key.name, None);
-        let names = self.names(namespace, &qualified::prefix(key))?;
+        let names = self.qualified_names(namespace, key)?;
         let found = names.iter().filter_map(|name| {
             let found = self.lookup(namespace, &Lookup { key: KeyRef::new(name), ..*lookup });
             found.map_err(|error| missing = Some(error)).ok()
@@ -340,11 +340,11 @@ pub trait Publish {
         })
     }
 
-    /// The names under which something is stored that begin so, in order.
+    /// The names under which qualified values of a key stand, whoever's they are, in order.
     ///
     /// # Errors
-    /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
-    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Vec<String>, LookupError>;
+    /// [`LookupError::UnknownNamespace`].
+    fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError>;
 
     /// All that one process posted and the audience may see; newest value of each key; empty if it posted nothing.
     /// Qualified values come under the key of these.
@@ -365,6 +365,10 @@ pub trait Publish {
         audience: Audience,
         keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError>;
+
+    /// Whether all that a process posted, values that were replaced included, takes at most so many bytes as values. Copies
+    /// nothing, and looks at no more than that.
+    fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool;
 
     /// All that the host registered for a process.
     ///

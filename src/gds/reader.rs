@@ -181,6 +181,21 @@ impl NamespaceReader {
         Ok(values)
     }
 
+    /// Whether the values in all blocks of a rank take at most so many bytes. Looks at no more entries than that allows.
+    pub(crate) fn posts_at_most(&self, rank: u32, bytes_max: usize) -> Result<bool, Damage> {
+        let mut left = bytes_max;
+        for block in Chain::of_rank(self.memory(), rank)? {
+            for Entry { cell, .. } in block?.entries {
+                let payload = usize::try_from(cell.len).unwrap_or(usize::MAX);
+                match left.checked_sub(payload.saturating_add(size_of::<Value>())) {
+                    Some(rest) => left = rest,
+                    None => return Ok(false),
+                }
+            }
+        }
+        Ok(true)
+    }
+
     /// The namespace's name, as the writer labelled the segment.
     #[must_use]
     pub fn namespace(&self) -> &str {

@@ -246,9 +246,10 @@ impl Publish for Store {
         value.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
     }
 
-    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Vec<String>, LookupError> {
-        let names = self.known_reader(namespace)?.names(prefix);
-        names.map_err(|damage| damaged(namespace, &damage))
+    fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError> {
+        let writer = self.namespaces.get(namespace);
+        let unknown = || LookupError::UnknownNamespace { namespace: namespace.clone() };
+        Ok(writer.ok_or_else(unknown)?.qualified_names(key))
     }
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
@@ -265,6 +266,11 @@ impl Publish for Store {
     ) -> Result<Vec<Kval>, LookupError> {
         let posted = self.known_reader(namespace)?.posted_of(rank, Some(audience), keys);
         copied(namespace, posted.map_err(|error| damaged(namespace, &error))?)
+    }
+
+    fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool {
+        let reader = self.known_reader(namespace);
+        reader.is_ok_and(|reader| reader.posts_at_most(rank, bytes_max).unwrap_or(false))
     }
 
     fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError> {

@@ -1,6 +1,7 @@
 //! The writing side of one namespace's segment.
 
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 use super::arrivals::Arrivals;
 use super::block::{self, Chain, Posting};
@@ -14,6 +15,7 @@ use super::job_record::JobRecord;
 use super::limits::StoreLimits;
 use super::memory::{Damage, Memory, root};
 use super::publish::{Audience, KeyRef, Origin, Posted};
+use super::qualified;
 use super::reader::NamespaceReader;
 use super::record::{self, KeyIds};
 use super::statistics::{STATISTICS_CELLS, Section, Statistics};
@@ -31,6 +33,9 @@ pub(crate) struct NamespaceWriter {
     statistics: TableRef,
     keys: TableRef,
     key_count: u32,
+    /// The names in the dictionary under which qualified values stand, so that a Get finds those of its key without a walk
+    /// through all keys.
+    qualified_names: BTreeSet<String>,
     pub(super) modex: Option<TableRef>,
     /// What is told to connections, if there are any to be told.
     pub(super) board: Option<Board>,
@@ -62,6 +67,7 @@ impl NamespaceWriter {
             statistics,
             keys,
             key_count: 0,
+            qualified_names: BTreeSet::new(),
             modex: None,
             board: None,
             job_size: None,
@@ -108,7 +114,7 @@ impl NamespaceWriter {
             let key = KeyRef::new(key);
             let id = push_key(&mut image, &key)?;
             ids.insert(key.name, id);
-            added.push((id, key.hash));
+            added.push((id, key));
         }
         let key_bytes = image.size_bytes();
         let placed = record::push_record(&mut image, job, &ids, &self.limits)?;
@@ -116,9 +122,8 @@ impl NamespaceWriter {
         let table_bytes = self.larger_modex_table(job.rank_count).map_or(0, |cell_count| cell_count.saturating_mul(8));
         self.check_room(image.size_bytes().saturating_add(table_bytes))?;
         self.publish_image(&image)?;
-        for (id, hash) in added {
-            self.fill_slot(self.keys, id, hash)?;
-            self.key_count = self.key_count.saturating_add(1);
+        for (id, key) in added {
+            self.enter_key(id, &key)?;
         }
         self.count(Section::Dictionary, key_bytes)?;
         self.link_record(image.size_bytes().saturating_sub(key_bytes), &placed)?;
@@ -296,10 +301,26 @@ impl NamespaceWriter {
         let mut image = self.image();
         let id = push_key(&mut image, &wanted)?;
         self.publish_image(&image)?;
-        self.fill_slot(self.keys, id, wanted.hash)?;
-        self.key_count = self.key_count.saturating_add(1);
+        self.enter_key(id, &wanted)?;
         self.count(Section::Dictionary, image.size_bytes())?;
         Ok(id)
+    }
+
+    /// Lets readers find a key that is published.
+    fn enter_key(&mut self, id: KeyId, key: &KeyRef<'_>) -> Result<(), StoreError> {
+        self.fill_slot(self.keys, id, key.hash)?;
+        self.key_count = self.key_count.saturating_add(1);
+        if qualified::is_qualified(key.name) {
+            self.qualified_names.insert(key.name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The names under which qualified values of a key stand, in order.
+    pub(crate) fn qualified_names(&self, key: &str) -> Vec<String> {
+        let prefix = qualified::prefix(key);
+        let names = self.qualified_names.range(prefix.clone()..);
+        names.take_while(|name| name.starts_with(&prefix)).cloned().collect()
     }
 
     /// Replaces the dictionary's table by one of twice the size.

@@ -204,7 +204,7 @@ impl<S: Publish> Server<S> {
                 self.outputs.reply(ticket, reply);
             }
             Asker::Host(ticket) => {
-                let result = match self.entries(wanted, For::Host) {
+                let result = match self.entries(wanted, For::Host, true) {
                     Ok(mut entries) => {
                         if let Some(client) = self.registry.client(&wanted.proc) {
                             add_commit_number(&mut entries, client.last_commit());
@@ -216,14 +216,15 @@ impl<S: Publish> Server<S> {
                 self.outputs.complete(ticket, result);
             }
             Asker::Own(ticket) => {
-                let result = self.entries(wanted, For::Peer).map_err(|error| HostResult::Status(error.status()));
+                let result = self.entries(wanted, For::Peer, false).map_err(|error| HostResult::Status(error.status()));
                 self.outputs.complete(ticket, result.map_or_else(|failure| failure, HostResult::Entries));
             }
         }
     }
 
     /// What is sent to a peer. One that reads the segment of its own namespace is only told to look again.
-    fn payload(&self, id: PeerId, wanted: &Wanted) -> Result<Vec<RankData>, LookupError> {
+    fn payload(&mut self, id: PeerId, wanted: &Wanted) -> Result<Vec<RankData>, LookupError> {
+        let tells_all = self.tells_all(id, wanted);
         let Some(peer) = self.peers.get(id) else { return Ok(Vec::new()) };
         let is_own = peer.proc.namespace == wanted.proc.namespace;
         // What a job was told of another session is in that job's segment.
@@ -239,8 +240,28 @@ impl<S: Publish> Server<S> {
         if !is_own && !wanted.is_static() && !self.has_segment(id, &wanted.proc.namespace) {
             data.push(RankData { proc: job, entries: self.told_job(&wanted.proc.namespace)? });
         }
-        data.push(RankData { proc: wanted.proc.clone(), entries: self.entries(wanted, For::Peer)? });
+        data.push(RankData { proc: wanted.proc.clone(), entries: self.entries(wanted, For::Peer, tells_all)? });
         Ok(data)
+    }
+
+    /// Whether the answer to a Get of one key carries everything that its process has posted. Clients of other libraries
+    /// keep that, and find in one answer what several of their Gets wait for. But an answer must cost what was asked for: if
+    /// it is much, a connection gets it once, and from then on the wanted key alone.
+    fn tells_all(&mut self, id: PeerId, wanted: &Wanted) -> bool {
+        let Wanted { proc, key: Some(_), directives } = wanted else { return true };
+        let Some(rank) = proc.rank.process() else { return false };
+        if wanted.is_static() || directives.scope.is_some() {
+            return false;
+        }
+        let posts_at_most = |bytes_max| self.store.posts_at_most(&proc.namespace, rank, bytes_max);
+        if posts_at_most(TOLD_ALL_BYTES.min(self.config.limits.reply_bytes_max)) {
+            return true;
+        }
+        let is_possible = self
+            .peers
+            .get(id)
+            .is_some_and(|peer| !peer.told_all.contains(proc) && posts_at_most(self.config.limits.reply_bytes_max));
+        self.peers.get_mut(id).is_some_and(|peer| peer.told_all.insert(proc.clone())) && is_possible
     }
 
     /// The description of a job as peers get it.
@@ -250,9 +271,8 @@ impl<S: Publish> Server<S> {
         Ok(entries)
     }
 
-    /// One value for a key of the job or a reserved key, otherwise everything the process shows to this reader, as far
-    /// as a message takes it.
-    fn entries(&self, wanted: &Wanted, reader: For) -> Result<Vec<Kval>, LookupError> {
+    /// One value for a key, or if it is to be so everything the process shows to this reader, as far as a message takes it.
+    fn entries(&self, wanted: &Wanted, reader: For, tells_all: bool) -> Result<Vec<Kval>, LookupError> {
         let Wanted { proc, key, .. } = wanted;
         match (key, proc.rank) {
             (None, Rank::Process(rank)) if wanted.directives.realm.is_default() => {
@@ -261,7 +281,7 @@ impl<S: Publish> Server<S> {
             (None, _) => self.store.job_entries(&proc.namespace),
             (Some(_), Rank::Wildcard) if reader == For::Host => self.store.job_entries(&proc.namespace),
             (Some(_), Rank::Process(rank)) if reader == For::Host => self.posted(wanted, rank, reader),
-            (Some(key), Rank::Process(rank)) if !wanted.is_static() && wanted.directives.scope.is_none() => {
+            (Some(key), Rank::Process(rank)) if tells_all => {
                 let mut entries = self.posted(wanted, rank, reader)?;
                 let is_qualified = !wanted.directives.qualifiers.is_empty();
                 // It may be registered and not posted.
@@ -468,6 +488,9 @@ impl<S: Publish> Server<S> {
         Verdict::Fetch(Fetch { proc, key })
     }
 }
+
+/// Bytes of values that the answers to Gets of one key carry beside it, whoever asks.
+const TOLD_ALL_BYTES: usize = 16 << 10;
 
 /// As servers of OpenPMIx 4.2 to 6.1 wait, whatever the process has committed.
 const SPOKEN_WAIT_MAX: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::io::{Credentials, Hello, PeerId, StoreOffer, Version};
 use crate::types::ProcId;
@@ -27,6 +27,8 @@ pub(super) struct Peer {
     pub(super) is_tool: bool,
     /// Whether it reads job information as entries.
     pub(super) reads_entries: bool,
+    /// Processes that have posted much, and of which it was sent everything once.
+    pub(super) told_all: BTreeSet<ProcId>,
 }
 
 /// All connections.
@@ -39,10 +41,9 @@ pub(super) struct Peers {
 impl Peers {
     pub(super) fn insert(&mut self, id: PeerId, hello: Hello) {
         let Hello { proc, credentials, store, version, .. } = hello;
-        self.peers.insert(
-            id,
-            Peer { proc, credentials, store, version, stage: Stage::Arriving, is_tool: false, reads_entries: true },
-        );
+        let (stage, told_all) = (Stage::Arriving, BTreeSet::new());
+        let peer = Peer { proc, credentials, store, version, stage, is_tool: false, reads_entries: true, told_all };
+        self.peers.insert(id, peer);
     }
 
     /// The slot number for the next admitted tool: peers repeat it in every header, we never read it back.

@@ -98,8 +98,8 @@ impl Publish for SimStore {
         self.store.lookup(namespace, lookup)
     }
 
-    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Vec<String>, LookupError> {
-        self.store.names(namespace, prefix)
+    fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError> {
+        self.store.qualified_names(namespace, key)
     }
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
@@ -114,6 +114,10 @@ impl Publish for SimStore {
         keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError> {
         self.store.posted_of(namespace, rank, audience, keys)
+    }
+
+    fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool {
+        self.store.posts_at_most(namespace, rank, bytes_max)
     }
 
     fn take_arrival(
