@@ -12,6 +12,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use modex::gds::registration::JobDescription;
 use modex::gds::{Store, StoreOptions};
 use modex::proto::{Collective, Commit, Get, Reply, Request, Tag};
 use modex::server::{
@@ -62,10 +63,14 @@ fn key(number: u32) -> Key {
 
 impl Node {
     fn new(job_size: u32) -> Self {
+        Self::of_job(vec![Info::new(Key::from_static("pmix.job.size"), job_size)])
+    }
+
+    fn of_job(description: Vec<Info>) -> Self {
         let config = Config { capabilities: Capabilities::FENCE, ..Config::default() };
         let mut node =
             Self { server: Server::new(config, Store::new(StoreOptions::new("server.0", "here"))), calls: 0 };
-        let description = vec![Info::new(Key::from_static("pmix.job.size"), job_size)].into();
+        let description = description.into();
         let namespace = process(0).namespace;
         node.host(HostCall::RegisterNamespace(RegisterNamespace {
             namespace,
@@ -157,6 +162,17 @@ fn qualified_get_behind(posted: u32) -> u64 {
     cost
 }
 
+/// The cost of a Get of the whole job for the core: the runtime writes the answer once for all, and is told so.
+fn job_get_in(ranks: u32) -> u64 {
+    let namespace = process(0).namespace;
+    let description = JobDescription::new(&namespace).nodes(["here"]).ranks_by_node([0..ranks]).build().unwrap();
+    let mut node = Node::of_job(description);
+    let proc = ProcId { rank: Rank::Wildcard, ..process(0) };
+    let (cost, outputs) = node.request(READER, Request::Get(Get { proc, directives: Vec::new(), key: None }));
+    assert!(matches!(outputs.as_slice(), [Output::ReplyJobData(..)]), "{outputs:?}");
+    cost
+}
+
 fn entries_of(outputs: &[Output]) -> usize {
     let [Output::Reply(_, _, Reply::Data(data))] = outputs else { panic!("no data: {outputs:?}") };
     data.iter().map(|of| of.entries.len()).sum()
@@ -211,9 +227,10 @@ fn a_request_costs_what_it_brings_or_asks_for() {
         ("a fence behind commits", fence_behind),
         ("a Get behind commits", get_behind),
         ("a Get with a qualifier behind commits", qualified_get_behind),
+        ("a Get of a whole job", job_get_in),
     ] {
         let (few, many) = (cost(100), cost(3_200));
-        assert!(many <= few + SLACK_BYTES, "{what}: {few} bytes behind 100, {many} behind 3200");
+        assert!(many <= few + SLACK_BYTES, "{what}: {few} bytes beside 100, {many} beside 3200");
     }
     let (fewer, more) = (loop_of(2_000), loop_of(4_000));
     // Linear, but for the logarithm of the blocks that are put together again.

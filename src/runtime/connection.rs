@@ -416,6 +416,14 @@ impl Connection {
         }
     }
 
+    /// How messages to the peer are written, once it has introduced itself.
+    pub(super) const fn lines(&self) -> Option<&Lines> {
+        match &self.stage {
+            Stage::Known(known) => Some(&known.lines),
+            _ => None,
+        }
+    }
+
     /// Tells the peer of an event. One that its encoding has no form for, or that is larger than it takes, is lost to it.
     pub(super) fn notify(&mut self, event: &Event, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };

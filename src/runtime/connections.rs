@@ -18,7 +18,7 @@ use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, PeerEnd, Stream, StreamLimits};
-use crate::server::{Input, PeerId, Reason, Refusal};
+use crate::server::{Input, JobData, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Time};
@@ -360,6 +360,15 @@ impl Connections {
         let Some(reading) = self.connections.get(&id).and_then(Connection::reading) else { return };
         let payload = self.job_info.payload(namespace, reading, store, topology);
         self.write(id, |connection| connection.reply_shared(tag, &payload?));
+    }
+
+    /// Answers a Get with data that begins with the description of a job.
+    pub(super) fn reply_job_data(&mut self, id: PeerId, tag: Tag, data: &JobData, store: &Store) {
+        let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return };
+        match self.job_info.data_payload(data, lines, store) {
+            Ok(payload) => self.write(id, |connection| connection.reply_shared(tag, &payload)),
+            Err(status) => self.reply(id, tag, &Reply::Status(status)),
+        }
     }
 
     /// A namespace's description changed.

@@ -64,8 +64,7 @@ impl Lines {
 
     /// A reply that the peer would not accept for its size, or that its encoding has no form for, becomes a status.
     pub(super) fn write_reply(&self, tag: Tag, reply: &Reply, command: Command) -> Result<Vec<u8>, WriteError> {
-        let reply = if self.is_ours { reply } else { &plain(reply, UNPACKED_BYTES_MAX) };
-        let encoded = reply::encode(reply, command, self.dialect).map_err(WriteError::from);
+        let encoded = self.write_payload(reply, command).map_err(WriteError::from);
         let refusal = match encoded.and_then(|payload| self.framed(tag, &payload)) {
             Ok(framed) => return Ok(framed),
             Err(WriteError::Frame(error)) => {
@@ -78,6 +77,12 @@ impl Lines {
             }
         };
         self.framed(tag, &reply::encode(&Reply::Status(refusal), command, self.dialect)?)
+    }
+
+    /// What a reply says, without its header.
+    pub(super) fn write_payload(&self, reply: &Reply, command: Command) -> Result<Vec<u8>, EncodeError> {
+        let reply = if self.is_ours { reply } else { &plain(reply, UNPACKED_BYTES_MAX) };
+        reply::encode(reply, command, self.dialect)
     }
 
     /// The header of a payload of this size that is written elsewhere. Nothing goes out that the peer does not take.

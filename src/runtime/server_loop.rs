@@ -298,6 +298,9 @@ impl ServerLoop {
             Output::ReplyJobInfo(peer, tag, namespace) => {
                 self.answer_job_info(peer, tag, namespace);
             }
+            Output::ReplyJobData(peer, tag, data) => {
+                self.connections.reply_job_data(peer, tag, &data, self.core.store());
+            }
             Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
             Output::WantTopology => self.give_topology(),
             Output::Described(namespace) => self.connections.forget_job_info(&namespace),

@@ -9,7 +9,9 @@ use super::core::Server;
 use super::directives::{GetDirectives, Realm};
 use super::host::{HostResult, OwnGet};
 use super::io::{PeerId, StoreOffer};
+use super::job_data::JobData;
 use super::outputs::{CallTicket, Ticket};
+use super::peer::Peer;
 use super::pending::Fetch;
 use super::registry::{Client, Job, Presence};
 use super::timers::Timer;
@@ -197,11 +199,15 @@ impl<S: Publish> Server<S> {
     pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
         match asker {
             Asker::Peer(ticket) => {
-                let reply = match self.payload(ticket.peer(), wanted) {
-                    Ok(data) => Reply::Data(data),
-                    Err(error) => Reply::Status(error.status()),
-                };
-                self.outputs.reply(ticket, reply);
+                let with_job = self.told_with_job(ticket.peer(), wanted);
+                match (self.payload(ticket.peer(), wanted), with_job) {
+                    (Ok(rest), Some(is_whole)) => {
+                        let namespace = wanted.proc.namespace.clone();
+                        self.outputs.reply_job_data(ticket, JobData { namespace, is_whole, rest });
+                    }
+                    (Ok(data), None) => self.outputs.reply(ticket, Reply::Data(data)),
+                    (Err(error), _) => self.outputs.reply_status(ticket, error.status()),
+                }
             }
             Asker::Host(ticket) => {
                 let result = match self.entries(wanted, For::Host, true) {
@@ -222,26 +228,34 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// What is sent to a peer. One that reads the segment of its own namespace is only told to look again.
+    /// Whether the answer begins with the description of the job, and then with all of it. Peers before 4.0 expect the job
+    /// whatever they ask of it.
+    fn told_with_job(&self, id: PeerId, wanted: &Wanted) -> Option<bool> {
+        let peer = self.peers.get(id).filter(|peer| !Self::looks_again(peer, wanted))?;
+        let is_of_job = wanted.proc.rank == Rank::Wildcard;
+        match &wanted.key {
+            _ if is_of_job && peer.version.major < 4 => Some(false),
+            None if is_of_job => Some(true),
+            _ if peer.proc.namespace == wanted.proc.namespace || wanted.is_static() => None,
+            _ => (!self.has_segment(id, &wanted.proc.namespace)).then_some(false),
+        }
+    }
+
+    /// Whether a peer reads the segment that has the answer. What a job was told of another session is in that job's segment.
+    fn looks_again(peer: &Peer, wanted: &Wanted) -> bool {
+        let is_own = peer.proc.namespace == wanted.proc.namespace;
+        is_own && peer.store == StoreOffer::Segment && !wanted.directives.realm.is_of_session()
+    }
+
+    /// What is sent to a peer, without the description of the job. One that looks again is only told to do so.
     fn payload(&mut self, id: PeerId, wanted: &Wanted) -> Result<Vec<RankData>, LookupError> {
         let tells_all = self.tells_all(id, wanted);
         let Some(peer) = self.peers.get(id) else { return Ok(Vec::new()) };
-        let is_own = peer.proc.namespace == wanted.proc.namespace;
-        // What a job was told of another session is in that job's segment.
-        if is_own && peer.store == StoreOffer::Segment && !wanted.directives.realm.is_of_session() {
+        let is_of_job = wanted.proc.rank == Rank::Wildcard && (wanted.key.is_none() || peer.version.major < 4);
+        if is_of_job || Self::looks_again(peer, wanted) {
             return Ok(Vec::new());
         }
-        let job = ProcId::new(wanted.proc.namespace.clone(), Rank::Wildcard);
-        // Peers before 4.0 expect the whole job whatever they ask of it.
-        if wanted.proc.rank == Rank::Wildcard && peer.version.major < 4 {
-            return Ok(vec![RankData { proc: job, entries: self.told_job(&wanted.proc.namespace)? }]);
-        }
-        let mut data = Vec::new();
-        if !is_own && !wanted.is_static() && !self.has_segment(id, &wanted.proc.namespace) {
-            data.push(RankData { proc: job, entries: self.told_job(&wanted.proc.namespace)? });
-        }
-        data.push(RankData { proc: wanted.proc.clone(), entries: self.entries(wanted, For::Peer, tells_all)? });
-        Ok(data)
+        Ok(vec![RankData { proc: wanted.proc.clone(), entries: self.entries(wanted, For::Peer, tells_all)? }])
     }
 
     /// Whether the answer to a Get of one key carries everything that its process has posted. Clients of other libraries

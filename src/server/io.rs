@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::cleanup::Cleanup;
 use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
+use super::job_data::JobData;
 use super::requests::IofOutput;
 use crate::events::Event;
 use crate::proto::notification::Event as Notification;
@@ -62,6 +63,9 @@ pub enum Output {
     /// Answer a request for job information with what the store holds of this namespace now. The bytes are the same for
     /// all its clients of one dialect, until [`Output::Described`].
     ReplyJobInfo(PeerId, Tag, Namespace),
+    /// Answer a Get with data that begins with the description of a job. Its bytes are the same for all who speak alike, until
+    /// [`Output::Described`].
+    ReplyJobData(PeerId, Tag, JobData),
     /// Answer a question about the node's topology.
     ReplyTopology(PeerId, Tag, TopologyQuestion),
     /// Some requests need the node's topology: have it read, and give it back by [`Input::Topology`].

@@ -62,6 +62,7 @@ mod intake;
 mod interest;
 mod inventory;
 mod io;
+mod job_data;
 mod namespaces;
 mod outputs;
 mod passage;
@@ -95,6 +96,7 @@ pub use io::{
     Credentials, Forwarded, Hello, Input, NodeHardware, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello,
     ToolKind, TopologyQuestion, Version,
 };
+pub use job_data::JobData;
 pub use requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
     Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,

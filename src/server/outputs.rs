@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::host::{CallId, HostResult};
 use super::io::{Output, PeerId, TopologyQuestion};
+use super::job_data::JobData;
 use crate::proto::{Reply, Tag};
 use crate::types::{Namespace, Status};
 
@@ -58,6 +59,12 @@ impl Outputs {
     /// Has the runtime answer with the description of a namespace, which is the same for many.
     pub(super) fn reply_job_info(&mut self, ticket: Ticket, namespace: Namespace) {
         self.queue.push_back(Output::ReplyJobInfo(ticket.peer, ticket.tag, namespace));
+        self.forget(ticket);
+    }
+
+    /// Has the runtime answer with data that begins with the description of a namespace.
+    pub(super) fn reply_job_data(&mut self, ticket: Ticket, data: JobData) {
+        self.queue.push_back(Output::ReplyJobData(ticket.peer, ticket.tag, data));
         self.forget(ticket);
     }
 

@@ -219,6 +219,11 @@ impl World {
                 let reply = Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries: Vec::new() };
                 self.reply(server, peer, tag, reply);
             }
+            Output::ReplyJobData(peer, tag, data) => {
+                let Some(core) = self.core(server) else { return None };
+                let reply = data.into_reply(core.store());
+                self.reply(server, peer, tag, reply);
+            }
             // The nodes of a simulated cluster have no hardware.
             Output::ReplyTopology(peer, tag, _) => {
                 self.reply(server, peer, tag, Reply::Status(Status::ERR_NOT_SUPPORTED));

@@ -116,9 +116,9 @@ impl Connection {
         let size_bytes = payload.iter().fold(0, |bytes: usize, part| bytes.saturating_add(part.len()));
         match known.lines.write_header(tag, size_bytes) {
             Ok(header) => Ok(self.stream.queue_shared(header, payload)?),
-            // Our own clients read a status in its place, and go on without.
-            Err(error) if command == Command::StoreFallback => {
-                tracing::warn!(%error, "job information too large for a client");
+            // Clients read a status in the place of data, and our own in that of job information; they go on without.
+            Err(error) if matches!(command, Command::Get | Command::StoreFallback) => {
+                tracing::warn!(%error, "the description of a job is too large for a client");
                 let refusal = Reply::Status(Status::ERR_OUT_OF_RESOURCE);
                 Ok(self.stream.queue(known.lines.write_reply(tag, &refusal, command)?, None)?)
             }

@@ -42,7 +42,12 @@ impl Rig {
     pub(super) fn input(&mut self, input: Input) -> Vec<Output> {
         self.server.handle(self.now, input);
         self.server.assert_consistent();
-        std::iter::from_fn(|| self.server.poll_output()).collect()
+        let outputs: Vec<Output> = std::iter::from_fn(|| self.server.poll_output()).collect();
+        let answered = |output| match output {
+            Output::ReplyJobData(peer, tag, data) => Output::Reply(peer, tag, data.into_reply(self.server.store())),
+            output => output,
+        };
+        outputs.into_iter().map(answered).collect()
     }
 
     pub(super) fn host(&mut self, call: HostCall) -> Vec<Output> {
