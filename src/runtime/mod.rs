@@ -85,6 +85,7 @@ mod whereabouts;
 mod witness;
 mod work;
 
+#[cfg(feature = "capi")]
 pub(crate) use crate::shmem::ForkMark;
 pub use alone::{alone, alone_as};
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
