@@ -21,6 +21,8 @@ STANDALONE := -C target-feature=+crt-static -C relocation-model=static -L native
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ libpmix-dev strace valgrind
 CONSUMER_PACKAGES := openmpi-bin libopenmpi-dev libpmix-bin python3-pmix
+# A Slurm cluster in namespaces (tests/slurm/cluster.sh).
+CONSUMER_PACKAGES += slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2
 
 # Tests that "all targets" leaves out, as `cargo test` does: they need Debian packages and the C library.
 CONSUMER_TESTS := consumers interop retrieval_in_c errno_in_c

@@ -1,5 +1,5 @@
 //! The C library as its real consumers use it: Open MPI's launcher, daemons and ranks, C programs compiled against
-//! Debian's headers and against ours, `pmixbench`, Debian's Python module. All are real processes.
+//! Debian's headers and against ours, `pmixbench`, Debian's Python module, Slurm's job steps. All are real processes.
 //!
 //! `make consumers` runs this; it is not a part of a plain `cargo test` because it needs Debian packages (`make
 //! test-packages`) and builds the library. Which library is tested, `MODEX_LIBPMIX_DIR` says:
@@ -22,3 +22,4 @@ mod pmixbench;
 mod process;
 mod python;
 mod secure;
+mod slurm;

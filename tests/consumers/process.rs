@@ -120,6 +120,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// The number of the process, a `timeout` whose child is the consumer.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks it to end as a user does with `kill`.
     pub(crate) fn terminate(&self) {
         let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());

@@ -4,8 +4,8 @@
 //! locked in the child for ever, and what it guarded may be half changed. So there are two copies of the value:
 //!
 //! ```text
-//! change:  lock ─► write the idle copy ─► make it the stable one ─► write the other copy ─► unlock
-//! read here:       lock ─► stable copy
+//! change:  lock -> write the idle copy -> make it the stable one -> write the other copy -> unlock
+//! read here:       lock -> stable copy
 //! read in a fork:          stable copy
 //! ```
 //!
