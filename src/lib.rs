@@ -54,7 +54,8 @@ mod cases;
 
 pub use api::*;
 
-/// The examples of the README, compiled.
+/// The examples of the documents, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/rust.md")]
+struct Documents;

@@ -1,4 +1,4 @@
-//! What the README says of tests is true: each cell of its table of peers names tests, and those exist.
+//! What the documents say is true: each cell of the table of peers names tests that exist, and links lead to files.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failing read of the sources fails the test")]
 
@@ -11,10 +11,10 @@ const NOTHING_TO_TRY: (&str, &str) = ("process that nobody launched, at our syst
 
 #[test]
 fn every_cell_of_the_table_of_peers_names_tests_that_exist() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let document = fs::read_to_string(root().join("docs/compatibility.md")).unwrap();
     let tests = tests_below(&root().join("tests"));
     assert!(tests.len() > 100, "{} tests found", tests.len());
-    let (releases, rows) = table(&readme);
+    let (releases, rows) = table(&document);
     assert_eq!(releases, ["3.2.5", "4.2.2", "5.0.11", "6.1"]);
     assert_eq!(rows.len(), 7, "{rows:?}");
     for (role, cells) in rows {
@@ -26,9 +26,46 @@ fn every_cell_of_the_table_of_peers_names_tests_that_exist() {
             }
             let names: Vec<&str> = cell.split(", ").map(|name| name.trim_matches('`')).collect();
             let missing: Vec<&&str> = names.iter().filter(|name| !tests.contains(**name)).collect();
-            assert!(missing.is_empty(), "{role}, {release}: the README names tests that do not exist: {missing:?}");
+            assert!(missing.is_empty(), "{role}, {release}: the document names tests that do not exist: {missing:?}");
         }
     }
+}
+
+/// The README's table has the same roles and releases, and a mark for each cell.
+#[test]
+fn the_readme_marks_what_the_table_of_peers_shows() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let rows: Vec<&str> = readme.lines().skip_while(|line| !line.starts_with("| the peer is |")).skip(2).collect();
+    let rows: Vec<Vec<&str>> = rows
+        .iter()
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).skip(1).collect())
+        .collect();
+    let document = fs::read_to_string(root().join("docs/compatibility.md")).unwrap();
+    let shown: Vec<Vec<&str>> = table(&document)
+        .1
+        .iter()
+        .map(|(_, cells)| cells.iter().map(|cell| if cell == "-" { "\u{2013}" } else { "\u{2713}" }).collect())
+        .collect();
+    assert_eq!(rows, shown);
+}
+
+/// A link to a document that was moved or never written is found by nobody but readers.
+#[test]
+fn links_between_documents_lead_to_files() {
+    let documents = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let names = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    let mut links = 0;
+    for path in documents.chain(names).filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        for target in targets.filter(|target| !target.starts_with("http") && target.contains(".md")) {
+            let file = target.split('#').next().unwrap();
+            assert!(path.parent().unwrap().join(file).is_file(), "{}: no file {target}", path.display());
+            links += 1;
+        }
+    }
+    assert!(links > 10, "only {links} links found: the search is broken");
 }
 
 /// Its own proof: names of what is no test, or no longer, are not found.
@@ -49,11 +86,11 @@ fn root() -> &'static Path {
 }
 
 /// The releases, and by role of the peer a cell for each.
-fn table(readme: &str) -> (Vec<String>, Vec<(String, Vec<String>)>) {
+fn table(document: &str) -> (Vec<String>, Vec<(String, Vec<String>)>) {
     let cells = |line: &str| -> Vec<String> {
         line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()
     };
-    let mut lines = readme.lines().skip_while(|line| !line.starts_with("| the peer's role |"));
+    let mut lines = document.lines().skip_while(|line| !line.starts_with("| the peer's role |"));
     let releases = cells(lines.next().unwrap())[1..].to_vec();
     let rows = lines.skip(1).take_while(|line| line.starts_with('|'));
     (releases, rows.map(|line| (cells(line)[0].clone(), cells(line)[1..].to_vec())).collect())
