@@ -10,14 +10,14 @@ use support::{Failure, describe, namespace, registered};
 fn main() -> Result<(), Failure> {
     let mut criterion = Criterion::default().sample_size(20).configure_from_args();
     for ranks in [10, 10_000] {
-        let store = registered(&describe(ranks)?)?;
-        criterion.bench_function(&format!("attach/{ranks} ranks"), |bench| bench.iter(|| job_size(&store)));
+        let mut store = registered(&describe(ranks)?)?;
+        criterion.bench_function(&format!("attach/{ranks} ranks"), |bench| bench.iter(|| job_size(&mut store)));
     }
     criterion.final_summary();
     Ok(())
 }
 
-fn job_size(store: &Store) -> Result<Option<u32>, Failure> {
+fn job_size(store: &mut Store) -> Result<Option<u32>, Failure> {
     let reader = NamespaceReader::attach(store.handle(&namespace()?)?)?;
     let key = KeyRef::new("pmix.job.size");
     let lookup = Lookup { rank: Rank::Wildcard, key, realm: RealmRequest::Default, audience: None };

@@ -21,6 +21,17 @@ pub(crate) fn explain_start(reason: &io::Error) -> String {
     }
 }
 
+/// As [`explain`], where memory was to be mapped: the system gives one reason for three limits.
+pub(crate) fn explain_mapping(reason: &io::Error) -> String {
+    match reason.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOMEM) => format!(
+            "{reason}; raise the limit on address space (ulimit -v), or the number of mappings of a process \
+             (vm.max_map_count, sysctl), or free memory"
+        ),
+        _ => explain(reason),
+    }
+}
+
 const fn remedy(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::EMFILE => Some("raise the limit on open files (ulimit -n)"),
@@ -58,6 +69,13 @@ mod tests {
         let again = io::Error::from(Errno::EAGAIN);
         assert_eq!(explain_start(&again), format!("{again}; raise the limit on processes and threads (ulimit -u)"));
         assert_eq!(explain(&again), again.to_string());
+    }
+
+    #[test]
+    fn a_mapping_that_fails_names_every_limit_that_may_be_the_cause() {
+        let text = explain_mapping(&io::Error::from(Errno::ENOMEM));
+        assert!(text.contains("ulimit -v") && text.contains("vm.max_map_count"), "{text}");
+        assert_eq!(explain_mapping(&io::Error::from(Errno::EACCES)), explain(&io::Error::from(Errno::EACCES)));
     }
 
     #[test]

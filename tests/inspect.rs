@@ -258,7 +258,7 @@ fn a_server_is_found_by_its_socket_and_by_its_uri() {
 
 #[test]
 fn a_client_that_holds_a_segment_does_not_make_it_appear_twice() {
-    let store = server("twice", memfd());
+    let mut store = server("twice", memfd());
     let handle = store.handle(&Namespace::new("twice").unwrap()).unwrap();
     // Waits for the end of its input, with the segment as its standard error.
     let mut client = Command::new("cat")

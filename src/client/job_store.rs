@@ -49,7 +49,7 @@ impl JobStore {
     /// What is known of a job, and will be; `None` if nothing was told yet.
     #[must_use]
     pub fn reader(&self, namespace: &Namespace) -> Option<NamespaceReader> {
-        let handle = self.store.handle(namespace).ok()?;
+        let handle = self.store.reader(namespace)?.segment().handle();
         NamespaceReader::attach(handle).ok()
     }
 

@@ -16,7 +16,7 @@ use super::value_ref::ValueRef;
 use super::walk::NamedValues;
 use super::writer::NamespaceWriter;
 use crate::keys;
-use crate::shmem::{BackingKind, ReaderHandle, SegmentOptions};
+use crate::shmem::{BackingKind, GrowError, ReaderHandle, SegmentOptions};
 use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Scope, Value};
 
 /// How a [`Store`] keeps its segments.
@@ -26,7 +26,7 @@ pub struct StoreOptions {
     pub backing: BackingKind,
     /// The directory of the files; needed by [`BackingKind::File`] alone.
     pub directory: Option<PathBuf>,
-    /// Address space to reserve for each namespace, in bytes; no namespace can hold more.
+    /// The most bytes that a namespace's segment can hold.
     pub span_bytes: u64,
     /// What a namespace may store.
     pub limits: StoreLimits,
@@ -67,6 +67,10 @@ impl StoreOptions {
 }
 
 /// The datastore of a server: one segment for each registered namespace.
+///
+/// With [`BackingKind::Memfd`] a small namespace begins in memory of this process. It moves to a memfd when a process is to read
+/// it or posts something. So a server can know of many more jobs than it has descriptors and mappings, and to describe a
+/// job costs no system call.
 #[derive(Debug)]
 pub struct Store {
     options: StoreOptions,
@@ -93,22 +97,59 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; the namespace is then as it was, or still unknown.
     pub fn register_record(&mut self, namespace: &Namespace, record: &JobRecord) -> Result<JobSummary, StoreError> {
-        if let Some(writer) = self.namespaces.get_mut(namespace) {
-            writer.write_record(record)?;
-        } else {
-            let mut writer = NamespaceWriter::create(&self.options.segment(namespace), self.options.limits)?;
-            writer.write_record(record)?;
-            self.namespaces.insert(namespace.clone(), writer);
+        match self.namespaces.get_mut(namespace).map(|writer| (writer.is_private(), writer.write_record(record))) {
+            // It no longer fits the memory that it began in.
+            Some((true, Err(StoreError::Grow(GrowError::SpanExhausted { .. })))) => {
+                self.shared(namespace)?.write_record(record)?;
+            }
+            Some((_, written)) => written?,
+            None => drop(self.namespaces.insert(namespace.clone(), self.create(namespace, record)?)),
         }
         Ok(summary(record))
     }
 
-    /// What a client needs to map the namespace's segment.
+    /// A new namespace with its description: in memory of this process if that suits it.
+    fn create(&self, namespace: &Namespace, record: &JobRecord) -> Result<NamespaceWriter, StoreError> {
+        let written = |options: &SegmentOptions| {
+            let mut writer = NamespaceWriter::create(options, self.options.limits)?;
+            writer.write_record(record).map(|()| writer)
+        };
+        let shared = self.options.segment(namespace);
+        let is_small = record.rank_count.saturating_add(record.node_count) <= PRIVATE_PARTS_MAX;
+        if is_small && shared.backing == BackingKind::Memfd {
+            let (backing, span_bytes) = (BackingKind::Heap, PRIVATE_BYTES_MAX.min(shared.span_bytes));
+            match written(&SegmentOptions { backing, span_bytes, ..shared.clone() }) {
+                Err(StoreError::Grow(GrowError::SpanExhausted { .. })) => {}
+                result => return result,
+            }
+        }
+        written(&shared)
+    }
+
+    /// Makes a namespace's segment one that other processes can map.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the namespace is as it was.
+    pub fn share(&mut self, namespace: &Namespace) -> Result<(), StoreError> {
+        self.shared(namespace).map(drop)
+    }
+
+    /// The writer of a namespace, in the segment that its processes read.
+    fn shared(&mut self, namespace: &Namespace) -> Result<&mut NamespaceWriter, StoreError> {
+        let options = self.options.segment(namespace);
+        let writer = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
+        if writer.is_private() && options.backing != BackingKind::Heap {
+            writer.move_to(&options)?;
+        }
+        Ok(writer)
+    }
+
+    /// What a reader needs to map the namespace's segment, which is [shared](Store::share) with this.
     ///
     /// # Errors
     /// [`StoreError::UnknownNamespace`], or [`StoreError::Handle`] when no descriptor is to be had.
-    pub fn handle(&self, namespace: &Namespace) -> Result<ReaderHandle, StoreError> {
-        self.writer(namespace)?.handle()
+    pub fn handle(&mut self, namespace: &Namespace) -> Result<ReaderHandle, StoreError> {
+        self.shared(namespace)?.handle()
     }
 
     /// The reading side of a namespace; `None` if it is unknown.
@@ -131,7 +172,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; it has none, and everything else is as before.
     pub fn take_seat(&mut self, namespace: &Namespace, connection: u32, connections: u32) -> Result<bool, StoreError> {
-        let writer = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
+        let writer = self.shared(namespace)?;
         writer.take_seat(connection, connections)
     }
 
@@ -200,7 +241,7 @@ impl Publish for Store {
         origin: Origin,
         values: &[Posted],
     ) -> Result<bool, StoreError> {
-        let writer = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
+        let writer = self.shared(namespace)?;
         match values.iter().any(|posted| posted.key.as_str() == QUALIFIED_VALUE) {
             true => writer.append_block(rank, origin, &values.iter().map(stored).collect::<Vec<_>>()),
             false => writer.append_block(rank, origin, values),
@@ -213,7 +254,7 @@ impl Publish for Store {
         rank: u32,
         entries: &[LentEntry<'_>],
     ) -> Result<usize, StoreError> {
-        let writer = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
+        let writer = self.shared(namespace)?;
         if !entries.iter().any(|entry| entry.key.as_str() == QUALIFIED_VALUE) {
             return writer.take_arrival(rank, entries);
         }
@@ -283,6 +324,11 @@ impl Publish for Store {
         entries.map_err(|damage| damaged(namespace, &damage))
     }
 }
+
+/// The most processes and nodes of a job that begins in memory of this process: more make it likely that it has to move.
+const PRIVATE_PARTS_MAX: u32 = 1024;
+/// Address space of a namespace in memory of this process, in bytes. Many take little of it.
+const PRIVATE_BYTES_MAX: u64 = 256 << 10;
 
 /// Under the name that it is stored by.
 fn stored(posted: &Posted) -> Posted {

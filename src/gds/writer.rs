@@ -20,7 +20,7 @@ use super::reader::NamespaceReader;
 use super::record::{self, KeyIds};
 use super::statistics::{STATISTICS_CELLS, Section, Statistics};
 use crate::keys;
-use crate::shmem::{Align, Offset, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
+use crate::shmem::{Align, Offset, Protection, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
 use crate::types::{Key, Scope, Value};
 
 /// Writes one namespace. It reads what it wrote through a mapping like everyone else's, so that the server's answers
@@ -76,6 +76,18 @@ impl NamespaceWriter {
         };
         writer.count(Section::Dictionary, table_bytes(keys))?;
         Ok(writer)
+    }
+
+    /// Whether only this process can read the segment.
+    pub(crate) fn is_private(&self) -> bool {
+        self.segment.protection() == Protection::ProcessLocal
+    }
+
+    /// Moves the namespace into a segment that `options` describe. On failure nothing has changed.
+    pub(crate) fn move_to(&mut self, options: &SegmentOptions) -> Result<(), StoreError> {
+        self.segment.move_to(options)?;
+        self.reader = NamespaceReader::attach(self.segment.handle()?)?;
+        Ok(())
     }
 
     /// The reading side.

@@ -100,7 +100,7 @@ mod tests {
         let [job, other] = ["job", "other"].map(|name| Namespace::new(name).unwrap());
         let mut store = Store::new(StoreOptions::new("srv.0".to_owned(), "node0"));
         store.register(&job, &[]).unwrap();
-        let descriptor = || store.handle(&job).unwrap().into_descriptor().unwrap();
+        let mut descriptor = || store.handle(&job).unwrap().into_descriptor().unwrap();
         assert!(map_segment(&job, descriptor()).is_some());
         assert!(map_segment(&other, descriptor()).is_none());
     }

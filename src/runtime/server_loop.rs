@@ -269,6 +269,9 @@ impl ServerLoop {
 
     /// Hands over a segment; its own processes get a seat at its board.
     fn send_segment(&mut self, peer: PeerId, namespace: &Namespace) {
+        if let Err(error) = self.core.share_segment(namespace) {
+            tracing::warn!(%namespace, %error, "processes can't map the segment and will ask for each value");
+        }
         if let Some(number) = self.connections.candidate(peer, namespace) {
             match self.core.take_seat(namespace, number) {
                 Ok(true) => self.connections.be_seated(peer),

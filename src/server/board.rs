@@ -14,6 +14,14 @@ impl Server<Store> {
         self.store.take_seat(namespace, connection, local_count)
     }
 
+    /// Has a namespace's segment be one that other processes can map.
+    ///
+    /// # Errors
+    /// As [`Store::share`].
+    pub fn share_segment(&mut self, namespace: &Namespace) -> Result<(), StoreError> {
+        self.store.share(namespace)
+    }
+
     /// Takes a connection's seat back.
     pub fn leave_seat(&mut self, namespace: &Namespace, connection: u32) {
         self.store.leave_seat(namespace, connection);

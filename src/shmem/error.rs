@@ -4,7 +4,7 @@ use std::io;
 
 use super::offset::{Offset, RootIndex};
 use super::options::{BackingKind, Location};
-use crate::remedy::explain;
+use crate::remedy::{explain, explain_mapping};
 
 /// Why a segment could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub enum CreateError {
         source: io::Error,
     },
     /// Not even the smallest span could be mapped.
-    #[error("cannot map {span_bytes} bytes for a segment; raise the limit on address space (ulimit -v)")]
+    #[error("cannot map {span_bytes} bytes for a segment: {}", explain_mapping(.source))]
     Map {
         /// The smallest span tried.
         span_bytes: u64,
@@ -83,6 +83,14 @@ pub enum GrowError {
         have_bytes: u64,
         /// Which memory ran out.
         location: Location,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The segment can't be mapped further.
+    #[error("segment needs {need_bytes} bytes but they can't be mapped: {}", explain_mapping(.source))]
+    Mapping {
+        /// Bytes needed in all.
+        need_bytes: u64,
         /// What the system said.
         source: io::Error,
     },

@@ -1,9 +1,10 @@
 //! Mapped memory: the only file that turns an address into a reference.
 
+use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use memmap2::{Advice, MmapRaw};
+use memmap2::{Advice, MmapRaw, RemapOptions};
 
 use super::header;
 use super::offset::RootIndex;
@@ -71,6 +72,20 @@ impl Memory {
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Makes the mapping `len` bytes long, which may move it. On failure nothing has changed.
+    ///
+    /// No reference into the mapping survives: all borrow `self`, which is borrowed exclusively here.
+    pub(crate) fn grow(&mut self, len: u64) -> io::Result<()> {
+        let Keeper::Map { map } = &mut self.keeper else { return Err(io::ErrorKind::Unsupported.into()) };
+        let bytes = usize::try_from(len).map_err(io::Error::other)?;
+        // SAFETY: the mapping belongs to `self` alone, so its old address is used nowhere else (I5); every address is
+        // computed anew from `base`, which is set below.
+        unsafe { map.remap(bytes, RemapOptions::new().may_move(true)) }?;
+        self.base = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::InvalidData)?;
+        self.len = len;
+        Ok(())
     }
 
     /// Maps the bytes from `start` to `end`, which are within the object, writable at once instead of page by page as they

@@ -14,8 +14,9 @@ pub struct SegmentOptions {
     ///
     /// [`OWNER_BYTES_MAX`]: super::OWNER_BYTES_MAX
     pub owner: String,
-    /// Address space to reserve in bytes, which is also the most the segment can ever hold. Rounded up to a page.
-    /// If the system refuses it, ever smaller spans are tried; [`span_bytes`] tells which one was granted.
+    /// The most bytes that the segment can ever hold, rounded up to a page. A memfd takes address space as it grows. The
+    /// other backings reserve the span at once; if the system refuses it, they try ever smaller ones, and
+    /// [`span_bytes`] tells which one was granted.
     ///
     /// [`span_bytes`]: super::SegmentWriter::span_bytes
     pub span_bytes: u64,
@@ -28,7 +29,7 @@ pub struct SegmentOptions {
 }
 
 impl SegmentOptions {
-    /// The default span, in bytes: far more than a job needs, and cheap since it is only address space.
+    /// The default span, in bytes: far more than a job needs.
     pub const SPAN_BYTES_DEFAULT: u64 = 8 << 30;
 
     /// A segment in a sealed memfd with the default span.
@@ -48,8 +49,22 @@ impl SegmentOptions {
 /// How to attach to a segment.
 #[derive(Clone, Debug)]
 pub struct ReaderOptions {
-    /// Address space to reserve at first, at most, in bytes. A segment that grows beyond it is mapped again.
+    /// Address space to reserve at first, at most, in bytes. Otherwise a reader reserves [`ReaderOptions::FACTOR`] times
+    /// what the segment holds, at least [`ReaderOptions::BYTES_MIN`]. A segment that grows beyond that is mapped again.
     pub reservation_bytes_max: u64,
+}
+
+impl ReaderOptions {
+    /// Bytes that a reader reserves for each byte that a segment holds when it is first mapped. Data that is appended later
+    /// is read the faster way if it lies in the first mapping.
+    pub const FACTOR: u64 = 16;
+    /// The least that a reader reserves, in bytes: little beside a limit on address space, and enough for most modexes.
+    pub const BYTES_MIN: u64 = 64 << 20;
+
+    /// How much to reserve for a segment of `object_bytes`.
+    pub(super) fn wish_bytes(&self, object_bytes: u64) -> u64 {
+        object_bytes.saturating_mul(Self::FACTOR).max(Self::BYTES_MIN).min(self.reservation_bytes_max)
+    }
 }
 
 impl Default for ReaderOptions {

@@ -41,7 +41,7 @@ impl SegmentReader {
         let (info, object_bytes) = examine(handle.source(), Some(expected))?;
         let source = handle.into_source();
         let protection = source.protection();
-        let region = Region::map(source, object_bytes, info.span_bytes, options.reservation_bytes_max)?;
+        let region = Region::map(source, object_bytes, info.span_bytes, options.wish_bytes(object_bytes))?;
         let known_tables = [const { AtomicU64::new(0) }; ROOT_COUNT];
         let watermark = Watermark::new();
         let reader = Self { region, watermark, info, protection, known_tables, known_stretches: KnownStretches::new() };

@@ -1,7 +1,7 @@
 //! A reader's mappings of one segment.
 //!
-//! Usually there is one, of the whole span, made once. Where address space is short there is a first one of what was
-//! there, and further ones, each from the first byte on and larger than the last, made when they are needed. Earlier
+//! Usually there is one, several times as long as the segment, made once. A segment that outgrows it is mapped again, from the
+//! first byte on and further than the last time. Where address space is short, the first one covers what was there. Earlier
 //! mappings stay, as values may be borrowed from them. No lock: a mapping made twice by a race is dropped again.
 
 use std::io;

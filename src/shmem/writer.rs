@@ -38,21 +38,52 @@ impl SegmentWriter {
         let mut backing = create(options, page_rounded(options.span_bytes)?)?;
         backing.reserve(HEADER_BYTES)?;
         let layout_id = LayoutId::of(layout);
-        let fixed = header::compose(&SegmentInfo {
-            layout_id,
-            creator_pid: std::process::id(),
-            span_bytes: backing.memory().len(),
-            created_unix_s: options.created_unix_s,
-            label: options.label.clone(),
-            owner: options.owner.clone(),
-        });
         let mut writer =
             Self { backing, layout_id, allocated: 0, published: 0, generation: 0, cells: Cells::default() };
-        writer.copy_in(0, fixed.as_bytes());
+        writer.write_fixed_header(options);
         writer.allocated = HEADER_BYTES;
         publication::set_state(writer.header().state(), STATE_LIVE);
         writer.publish();
         Ok(writer)
+    }
+
+    /// Moves everything into a new segment, which `options` describe: label and owner must be the same as before.
+    /// Offsets stay. On failure nothing has changed.
+    ///
+    /// Readers of the segment before keep what was there and see nothing new, so it must have none but the caller.
+    pub fn move_to(&mut self, options: &SegmentOptions) -> Result<(), CreateError> {
+        let mut backing = create(options, page_rounded(options.span_bytes)?)?;
+        if self.allocated > backing.span_bytes() {
+            let (need_bytes, span_bytes) = (self.allocated, backing.span_bytes());
+            return Err(GrowError::SpanExhausted { need_bytes, span_bytes }.into());
+        }
+        backing.reserve(next_reservation(0, self.allocated, backing.span_bytes()))?;
+        backing.populate(self.allocated);
+        let len = usize::try_from(self.allocated).unwrap_or(usize::MAX);
+        let from = self.backing.memory().bytes_mut(0);
+        // SAFETY:
+        // - in bounds: `allocated` bytes are backed in the old object (I4) and were just reserved in the new one;
+        // - they do not overlap: they are different objects;
+        // - no data race: `self`, borrowed exclusively, is the only writer of the old one, and nobody else knows the new one.
+        unsafe { core::ptr::copy_nonoverlapping(from, backing.memory().bytes_mut(0), len) };
+        self.backing = backing;
+        self.write_fixed_header(options);
+        Ok(())
+    }
+
+    /// Writes what the header says of the segment itself.
+    fn write_fixed_header(&mut self, options: &SegmentOptions) {
+        let fixed = header::compose(&SegmentInfo {
+            layout_id: self.layout_id,
+            creator_pid: std::process::id(),
+            span_bytes: self.backing.span_bytes(),
+            created_unix_s: options.created_unix_s,
+            label: options.label.clone(),
+            owner: options.owner.clone(),
+        });
+        let to = self.backing.memory().bytes_mut(0);
+        // SAFETY: `fixed` is shorter than the header, which is reserved (I4); no reader knows the object yet.
+        unsafe { core::ptr::copy_nonoverlapping(fixed.as_bytes().as_ptr(), to, fixed.as_bytes().len()) };
     }
 
     /// Allocates `len` zeroed bytes. On failure nothing has changed.
@@ -244,7 +275,7 @@ impl SegmentWriter {
     /// The most bytes the segment can ever hold: the span granted, which may be less than the one asked for.
     #[must_use]
     pub fn span_bytes(&self) -> u64 {
-        self.backing.memory().len()
+        self.backing.span_bytes()
     }
 
     /// What keeps readers from writing.

@@ -30,7 +30,7 @@ impl SimStore {
 
     /// A mapping of a namespace's segment, which outlives the store.
     pub(super) fn map(&self, namespace: &Namespace) -> Option<Arc<NamespaceReader>> {
-        let handle = self.store.handle(namespace).ok()?;
+        let handle = self.store.reader(namespace)?.segment().handle();
         NamespaceReader::attach(handle).ok().map(Arc::new)
     }
 

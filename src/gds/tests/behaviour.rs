@@ -6,7 +6,7 @@ use crate::types::{DataType, Info, Kval, Status};
 fn what_was_read_before_is_found_the_short_way() {
     let mut store = store(BackingKind::Memfd);
     store.register_record(&namespace(), &block_job(3, 4)).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     let long = "a text that no cell holds".to_owned();
     for rank in 0..12 {
         let values = [posted(Scope::Global, "n", rank), posted(Scope::Local, "t", long.as_str())];
@@ -47,7 +47,7 @@ fn a_reader_attached_before_growth_sees_later_data() {
     for backing in [BackingKind::Heap, BackingKind::Memfd] {
         let mut store = store(backing);
         store.register_record(&namespace(), &JobRecord::default()).unwrap();
-        let reader = attached(&store);
+        let reader = attached(&mut store);
         assert_eq!(get(&reader, 0, "a"), Err(ReadError::NotFound));
         for rank in 0..600 {
             let values =
@@ -69,7 +69,7 @@ fn a_refused_registration_leaves_the_old_data_readable() {
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &block_job(2, 4)).unwrap();
     store.commit(&namespace(), 3, Origin::Local, &[posted(Scope::Global, "a", 1_u32)]).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     let refused = [
         JobRecord { own_node: Some(2), ..block_job(2, 4) },
         JobRecord { node_columns: vec![column("pmix.hname", ColumnValues::OfNode)], ..block_job(2, 4) },
@@ -178,7 +178,7 @@ fn running_out_of_memory_leaves_what_was_stored_and_room_for_less() {
         let before = store.statistics(&namespace()).unwrap();
         store.register_record(&namespace(), &block_job(2, 200_000)).unwrap_err();
         assert_eq!(store.statistics(&namespace()).unwrap().published_bytes, before.published_bytes);
-        let reader = attached(&store);
+        let reader = attached(&mut store);
         for rank in 0..failed {
             assert_eq!(get(&reader, u32::from(rank), "a"), Ok(Value::ByteObject(vec![rank; 300_000])));
         }
@@ -199,7 +199,7 @@ fn a_commit_that_changes_nothing_publishes_nothing() {
     assert!(!store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Local, "a", "text that is long")]).unwrap());
     assert_eq!(store.statistics(&namespace()).unwrap(), before);
     assert!(store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Local, "a", "other")]).unwrap());
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     let seen_by = |audience| read(&reader, 0, "a", RealmRequest::Default, Some(audience));
     assert_eq!(seen_by(Audience::SameNode), Ok("other".into()));
     assert_eq!(seen_by(Audience::OtherNodes), Ok("text that is long".into()));
@@ -220,7 +220,7 @@ fn flags_and_signed_numbers_survive_an_update() {
     };
     store.register(&namespace(), &[of(0, true, 5), of(1, false, 7)]).unwrap();
     store.register(&namespace(), &[Info::new(key("own.key"), 1_u32)]).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     let seen = |rank: u32, name| read(&reader, rank, name, RealmRequest::Default, None).unwrap();
     assert_eq!([seen(0, "pmix.spawned"), seen(1, "pmix.spawned")], [Value::Bool(true), Value::Bool(false)]);
     assert_eq!([seen(0, "own.number"), seen(1, "own.number")], [Value::Int32(5), Value::Int32(7)]);
@@ -233,7 +233,7 @@ fn a_value_for_others_does_not_hide_what_the_host_registered() {
     let infos = vec![Info::new(key("pmix.rank"), Value::from(Rank::from(0))), Info::new(key("own.key"), 1_u32)];
     store.register(&namespace(), &[Info::new(key("pmix.pdata"), Value::info_array(infos))]).unwrap();
     store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Remote, "own.key", 2_u32)]).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     let seen = |audience| read(&reader, 0, "own.key", RealmRequest::Default, audience).unwrap();
     assert_eq!(seen(None), Value::Uint32(1));
     assert_eq!(seen(Some(Audience::OtherNodes)), Value::Uint32(2));
@@ -253,7 +253,7 @@ fn deep_values_are_stored_and_read_on_a_small_stack() {
             )
             .unwrap();
         store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Global, "deep", nested.clone())]).unwrap();
-        let reader = attached(&store);
+        let reader = attached(&mut store);
         let seen = |rank, name| read(&reader, rank, name, RealmRequest::Default, None).unwrap();
         assert!(seen(Rank::from(0), "deep") == nested && seen(Rank::Wildcard, "own.key") == nested);
         let deeper = Value::info_array(vec![Info::new(key("k"), nested)]);
@@ -286,7 +286,7 @@ fn of_a_key_given_twice_in_a_commit_the_later_value_counts() {
     };
     expect(Audience::SameNode, 2);
     expect(Audience::OtherNodes, 1);
-    let blocks = attached(&store);
+    let blocks = attached(&mut store);
     assert_eq!(blocks.blocks(0).unwrap()[0].entries.len(), 3, "equal values of two scopes share an entry");
 }
 
@@ -296,7 +296,7 @@ fn a_value_outside_the_scope_is_told_from_one_that_is_missing() {
     store.register_record(&namespace(), &block_job(2, 1)).unwrap();
     store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Remote, "a", 1_u32)]).unwrap();
     store.commit(&namespace(), 1, Origin::Remote, &[posted(Scope::Remote, "b", 2_u32)]).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     assert_eq!(get(&reader, 0, "a"), Err(ReadError::OutsideScope));
     assert_eq!(get(&reader, 1, "a"), Err(ReadError::NotFound));
     assert_eq!(get(&reader, 1, "b"), Ok(Value::Uint32(2)));
@@ -338,7 +338,7 @@ fn everything_posted_elsewhere_is_seen_here_and_agrees_with_single_gets() {
     commit(Origin::Remote, Scope::Remote, "b", 2);
     commit(Origin::Local, Scope::Local, "c", 3);
     commit(Origin::Local, Scope::Remote, "b", 4);
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     let all: Vec<_> = reader.posted(3, None).unwrap().into_iter().map(|(name, value)| (name, value.as_u32())).collect();
     assert_eq!(all, [("a", Some(1)), ("c", Some(3))]);
     assert_eq!(get(&reader, 3, "b"), Err(ReadError::OutsideScope), "replaced by a value for others");
@@ -348,7 +348,7 @@ fn everything_posted_elsewhere_is_seen_here_and_agrees_with_single_gets() {
 fn deregistering_leaves_mappings_valid_and_the_namespace_unknown() {
     let mut store = store(BackingKind::Memfd);
     store.register_record(&namespace(), &block_job(1, 2)).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     assert!(store.deregister(&namespace()));
     assert!(!store.deregister(&namespace()));
     assert_eq!(get(&reader, 1, "pmix.hname"), Ok(Value::from("node00000")));
@@ -383,7 +383,7 @@ fn a_rank_that_commits_a_thousand_times_stays_a_few_blocks_deep() {
             [posted(Scope::Global, "same", round), posted(Scope::Global, &format!("key.{}", round % 300), round)];
         store.commit(&namespace(), 0, Origin::Local, &values).unwrap();
     }
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     assert!(reader.blocks(0).unwrap().len() <= 10);
     assert_eq!(get(&reader, 0, "same"), Ok(Value::Uint32(999)));
     assert_eq!(get(&reader, 0, "key.5"), Ok(Value::Uint32(905)));
@@ -396,7 +396,7 @@ fn a_rank_outside_the_job_has_nothing() {
     let mut store = store(BackingKind::Heap);
     let record = JobRecord { proc_columns: Vec::new(), own_node: Some(0), ..block_job(1, 2) };
     store.register_record(&namespace(), &record).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     assert_eq!(get(&reader, 1, "pmix.hname"), Ok(Value::from("node00000")));
     assert_eq!(get(&reader, 77, "pmix.hname"), Err(ReadError::NotFound));
 }
@@ -416,7 +416,7 @@ fn a_job_whose_processes_could_post_nothing_is_refused() {
     // A larger job needs a larger table, for which there is no room beside the one that there is.
     let error = store.register_record(&namespace(), &job(120_000)).unwrap_err();
     assert!(matches!(error, StoreError::SegmentFull { .. }), "{error}");
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     assert_eq!(get(&reader, 99_999, "a"), Ok(Value::Uint32(1)));
 }
 
@@ -430,7 +430,7 @@ fn a_job_that_grows_after_the_first_post_keeps_what_was_posted() {
     };
     store.register_record(&namespace(), &job(1000)).unwrap();
     post(&mut store, 999);
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     store.register_record(&namespace(), &job(100_000)).unwrap();
     assert_eq!(store.statistics(&namespace()).unwrap().rank_count, 1000);
     post(&mut store, 5);
@@ -440,4 +440,48 @@ fn a_job_that_grows_after_the_first_post_keeps_what_was_posted() {
     for rank in [5, 999, 70_000] {
         assert_eq!(get(&reader, rank, "a"), Ok(Value::Uint32(rank)));
     }
+}
+
+/// A server took two descriptors and 16 GiB of addresses for each namespace it knew of, so 8,214 were all it could have. A
+/// namespace that no process reads needs neither.
+#[test]
+fn a_namespace_that_nobody_reads_takes_no_descriptor_and_moves_when_somebody_does() {
+    let mut store = Store::new(StoreOptions::new("server.0", "n0"));
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let namespaces: Vec<Namespace> = (0..300).map(|job| Namespace::new(&format!("job-{job}")).unwrap()).collect();
+    let before = descriptors();
+    for namespace in &namespaces {
+        store.register_record(namespace, &block_job(2, 2)).unwrap();
+    }
+    // Other tests of this process open and close a few meanwhile.
+    assert!(descriptors() < before + 200, "{} descriptors for 300 namespaces", descriptors() - before);
+    let [first, second] = [&namespaces[0], &namespaces[1]];
+    let size = |reader: &NamespaceReader| get(reader, Rank::Wildcard, "pmix.job.size");
+    assert_eq!(size(store.reader(first).unwrap()), Ok(Value::Uint32(4)));
+    let handle = store.handle(first).unwrap();
+    assert!(handle.descriptor().is_some(), "another process can map it");
+    let reader = NamespaceReader::attach(handle).unwrap();
+    assert_eq!((reader.namespace(), size(&reader)), ("job-0", Ok(Value::Uint32(4))));
+    for namespace in [first, second] {
+        let values = [posted(Scope::Global, "endpoint", 7_u32)];
+        assert!(store.commit(namespace, 3, Origin::Local, &values).unwrap());
+        assert_eq!(get(store.reader(namespace).unwrap(), 3, "endpoint"), Ok(Value::Uint32(7)));
+    }
+    assert_eq!(get(&reader, 3, "endpoint"), Ok(Value::Uint32(7)), "readers see what comes later");
+}
+
+#[test]
+fn a_description_that_outgrows_its_first_memory_moves() {
+    let mut store = Store::new(StoreOptions::new("server.0", "n0"));
+    store.register_record(&namespace(), &block_job(2, 2)).unwrap();
+    store.register_record(&namespace(), &block_job(200, 400)).unwrap();
+    let large = Info::new(key("vendor.text"), "x".repeat(1 << 20));
+    let other = Namespace::new("large").unwrap();
+    store.register(&other, std::slice::from_ref(&large)).unwrap();
+    store.register(&namespace(), &[large]).unwrap();
+    for namespace in [&namespace(), &other] {
+        let found = get(store.reader(namespace).unwrap(), Rank::Wildcard, "vendor.text").unwrap();
+        assert_eq!(found.as_str().map(str::len), Some(1 << 20));
+    }
+    assert_eq!(get(store.reader(&namespace()).unwrap(), Rank::Wildcard, "pmix.job.size"), Ok(Value::Uint32(80_000)));
 }

@@ -18,7 +18,7 @@ fn job_store() -> Store {
 fn one_seated() -> (Store, NamespaceReader) {
     let mut store = job_store();
     store.take_seat(&namespace(), 1, 4).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     (store, reader)
 }
 
@@ -33,7 +33,7 @@ fn sleep(seat: Seat<'_>, request: u32) -> Option<Verdict> {
 #[test]
 fn without_a_seat_there_is_nothing_to_look_at() {
     let mut store = job_store();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     assert!(reader.seat(1).is_none(), "there is no board");
     assert!(store.take_seat(&namespace(), 1, 4).unwrap());
     assert!(reader.seat(1).is_some());
@@ -48,7 +48,7 @@ fn a_seat_has_one_owner_at_a_time() {
     let mut store = job_store();
     assert!(store.take_seat(&namespace(), 1, 4).unwrap());
     assert!(!store.take_seat(&namespace(), 65, 4).unwrap(), "64 seats: it would be the same one");
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     tell(&mut store, 65, 101, Verdict::Succeeded);
     assert!(reader.seat(65).is_none());
     let seat = reader.seat(1).unwrap();
@@ -93,7 +93,7 @@ fn who_is_not_told_sleeps_on() {
     for connection in 1..=2 {
         store.take_seat(&namespace(), connection, 4).unwrap();
     }
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     let [seat, other] = [1, 2].map(|connection| reader.seat(connection).unwrap());
     let looks = AtomicU32::new(0);
     std::thread::scope(|scope| {
@@ -127,7 +127,7 @@ fn a_board_has_its_limits() {
     store.register_record(&namespace(), &block_job(1, 4)).unwrap();
     assert!(matches!(store.take_seat(&namespace(), 1, u32::MAX), Err(StoreError::SegmentFull { .. })));
     store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Global, "endpoint", 7_u32)]).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     assert_eq!(get(&reader, 0, "endpoint"), Ok(Value::from(7_u32)));
     assert!(reader.seat(1).is_none());
     tell(&mut store, 1, 101, Verdict::Succeeded);
@@ -139,5 +139,5 @@ fn nobody_has_a_seat_as_number_zero() {
     let mut store = job_store();
     assert!(!store.take_seat(&namespace(), 0, 4).unwrap());
     assert!(store.take_seat(&namespace(), 64, 4).unwrap(), "the same seat");
-    assert!(attached(&store).seat(0).is_none());
+    assert!(attached(&mut store).seat(0).is_none());
 }

@@ -17,7 +17,7 @@ fn nodes_are_found_by_number_name_alias_and_process() {
     );
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     let leader = |rank: Rank, selector| read(&reader, rank, "pmix.lldr", RealmRequest::Node(selector), None);
     let second = Ok(Value::ProcRank(Rank::Process(2)));
     assert_eq!(leader(Rank::Wildcard, NodeSelector::Id(10)), second);
@@ -40,7 +40,7 @@ fn a_nodes_own_name_wins_over_anothers_alias() {
         .push(column("pmix.alias", ColumnValues::Sparse(vec![(0, "node00002,al".into()), (1, "al".into())])));
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     for (name, rank) in [("node00002", 4), ("al", 0), ("node00001", 2)] {
         let realm = RealmRequest::Node(NodeSelector::Name(name));
         let leader = read(&reader, Rank::Wildcard, "pmix.lldr", realm, None);
@@ -65,7 +65,7 @@ fn session_and_application_are_found_by_number_or_implied() {
     record.proc_columns[3] = column("pmix.appnum", ColumnValues::Sparse(vec![(3, Value::Uint32(5))]));
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
-    let reader = attached(&store);
+    let reader = attached(&mut store);
     let size = |rank: Rank, realm| read(&reader, rank, "pmix.app.size", realm, None);
     assert_eq!(size(Rank::Process(3), RealmRequest::Default), Ok(Value::Uint32(1)));
     assert_eq!(size(Rank::Process(0), RealmRequest::Default), Err(ReadError::NotFound), "of no application");
@@ -84,7 +84,7 @@ fn where_a_process_runs_is_not_guessed() {
     record.proc_columns.truncate(6);
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
-    let reader = attached(&store).of_process(Some(1));
+    let reader = attached(&mut store).of_process(Some(1));
     assert_eq!(get(&reader, 3, "pmix.hname"), Err(ReadError::NotFound));
     assert_eq!(get(&reader, 3, "pmix.nodeid"), Err(ReadError::NotFound));
     assert_eq!(get(&reader, 1, "pmix.hname"), Ok("node00000".into()), "the reader itself is here");
@@ -99,9 +99,9 @@ fn the_application_of_the_whole_job_is_the_readers_own() {
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
     let size = |reader: &NamespaceReader| get(reader, Rank::Wildcard, "pmix.app.size");
-    assert_eq!(size(&attached(&store).of_process(Some(3))), Ok(Value::Uint32(1)));
-    assert_eq!(size(&attached(&store).of_process(Some(0))), Ok(Value::Uint32(4)));
-    assert_eq!(size(&attached(&store)), Ok(Value::Uint32(4)), "a stranger means application 0");
+    assert_eq!(size(&attached(&mut store).of_process(Some(3))), Ok(Value::Uint32(1)));
+    assert_eq!(size(&attached(&mut store).of_process(Some(0))), Ok(Value::Uint32(4)));
+    assert_eq!(size(&attached(&mut store)), Ok(Value::Uint32(4)), "a stranger means application 0");
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn the_job_record_is_read_back_as_it_was_written() {
     let mut record = block_job(3, 5);
     record.proc_columns.push(column("few", ColumnValues::Sparse(vec![(2, "x".into()), (14, Value::NullString)])));
     store.register_record(&namespace(), &record).unwrap();
-    let back = attached(&store).job_record().unwrap();
+    let back = attached(&mut store).job_record().unwrap();
     store.register_record(&namespace(), &back).unwrap();
-    assert_eq!(attached(&store).job_record().unwrap(), back, "writing what was read changes nothing");
+    assert_eq!(attached(&mut store).job_record().unwrap(), back, "writing what was read changes nothing");
     assert_eq!((back.session, back.apps, back.rank_count), (record.session, record.apps, record.rank_count));
     let by_key = |mut columns: Vec<Column>| {
         columns.sort_by(|a, b| a.key.cmp(&b.key));
@@ -157,7 +157,7 @@ fn a_host_description_is_parsed_stored_and_updated() {
         let summary = store.register(&namespace(), &description).unwrap();
         assert_eq!((summary.job_size, summary.node_count), (Some(3), Some(2)));
         store.commit(&namespace(), 2, Origin::Remote, &[posted(Scope::Global, "a", 1_u32)]).unwrap();
-        let reader = attached(&store);
+        let reader = attached(&mut store);
         let check = || {
             assert_eq!(get(&reader, Rank::Wildcard, "pmix.job.size"), Ok(Value::Uint32(3)));
             assert_eq!(get(&reader, 2, "pmix.hname"), Ok("n1".into()));

@@ -28,7 +28,7 @@ fn options(backing: BackingKind) -> StoreOptions {
     StoreOptions { backing, span_bytes: 256 << 20, ..StoreOptions::new("server.0", "n0") }
 }
 
-fn attached(store: &Store) -> NamespaceReader {
+fn attached(store: &mut Store) -> NamespaceReader {
     NamespaceReader::attach(store.handle(&namespace()).unwrap()).unwrap()
 }
 

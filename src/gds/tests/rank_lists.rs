@@ -44,8 +44,8 @@ fn blocks_and_turns_are_lists_by_rule() {
         (dealt(2, 3, 9), ["0,1,6,7", "2,3,8", "4,5"]),
     ] {
         for own_node in [None, Some(0), Some(2)] {
-            let store = registered(&job(values.clone(), 3, 9, own_node));
-            let reader = attached(&store);
+            let mut store = registered(&job(values.clone(), 3, 9, own_node));
+            let reader = attached(&mut store);
             assert_eq!(encoding(&reader), Some("rank lists"));
             assert_eq!([0, 1, 2].map(|node| peers(&reader, node)), expected.map(|text| Ok(Value::from(text))));
             assert_eq!(peers(&reader, 3), Err(ReadError::NotFound), "there is no such node");
@@ -57,8 +57,8 @@ fn blocks_and_turns_are_lists_by_rule() {
 
 #[test]
 fn the_own_nodes_list_is_a_text_and_the_others_are_written_nowhere() {
-    let store = registered(&job(dealt(100, 3, 300), 3, 300, Some(1)));
-    let reader = attached(&store);
+    let mut store = registered(&job(dealt(100, 3, 300), 3, 300, Some(1)));
+    let reader = attached(&mut store);
     // The short way leads to where something was found before.
     assert!(get(&reader, Rank::Wildcard, PEERS).is_ok());
     let own = reader.quick(Rank::Wildcard, KeyRef::new(PEERS)).unwrap();
@@ -77,8 +77,8 @@ fn the_own_nodes_list_is_a_text_and_the_others_are_written_nowhere() {
 
 #[test]
 fn a_node_without_ranks_has_no_list_and_need_not_be_the_own_one() {
-    let store = registered(&job(dealt(2, 3, 3), 3, 3, Some(2)));
-    let reader = attached(&store);
+    let mut store = registered(&job(dealt(2, 3, 3), 3, 3, Some(2)));
+    let reader = attached(&mut store);
     assert_eq!([0, 1].map(|node| peers(&reader, node)), ["0,1", "2"].map(|text| Ok(Value::from(text))));
     assert_eq!(peers(&reader, 2), Err(ReadError::NotFound));
     assert_eq!(get(&reader, Rank::Wildcard, PEERS), Err(ReadError::NotFound));
@@ -130,8 +130,8 @@ proptest! {
         let first = parse(&namespace(), &context, &description, None).unwrap();
         let later = parse(&namespace(), &context, &[info("late", 1_u32.into())], Some(&first)).unwrap();
         for record in [&first, &later] {
-            let store = registered(record);
-            let reader = attached(&store);
+            let mut store = registered(record);
+            let reader = attached(&mut store);
             if record.node_count as usize == map.node_count() {
                 let is_rule = DealtRanks::of(&map).is_some();
                 prop_assert_eq!(encoding(&reader) == Some("rank lists"), is_rule);
@@ -141,7 +141,7 @@ proptest! {
                 prop_assert_eq!(peers(&reader, node.try_into().unwrap()), expected, "of node {}", node);
             }
             let back = reader.job_record().unwrap();
-            prop_assert_eq!(attached(&registered(&back)).job_record().unwrap(), back);
+            prop_assert_eq!(attached(&mut registered(&back)).job_record().unwrap(), back);
         }
     }
 }
@@ -175,8 +175,8 @@ fn a_long_process_map_that_is_a_rule_is_written_nowhere_and_read_as_it_was_given
         ("pmix.other", &text, false),
     ] {
         let record = mapped(name, text, dealt);
-        let store = registered(&record);
-        let reader = attached(&store);
+        let mut store = registered(&record);
+        let reader = attached(&mut store);
         let value = stored(&reader, name);
         assert!(value.unwritten() == is_rule.then(|| Value::from(text)), "{name}");
         assert!(value.as_str() == (!is_rule).then_some(text), "{name}");
@@ -185,8 +185,8 @@ fn a_long_process_map_that_is_a_rule_is_written_nowhere_and_read_as_it_was_given
     }
     // What takes no memory to speak of is lent.
     let (dealt, text) = spelled_out(1000);
-    let store = registered(&mapped("pmix.pmap", &text, dealt));
-    assert_eq!(stored(&attached(&store), "pmix.pmap").as_str(), Some(text.as_str()));
+    let mut store = registered(&mapped("pmix.pmap", &text, dealt));
+    assert_eq!(stored(&attached(&mut store), "pmix.pmap").as_str(), Some(text.as_str()));
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn a_long_text_that_two_keys_have_is_written_once() {
     let size_of = |others: [&str; 2]| {
         let mut record = JobRecord { job: vec![(key("first"), text.as_str().into())], ..JobRecord::default() };
         record.job.extend(["second", "third"].map(key).into_iter().zip(others.map(Value::from)));
-        let store = registered(&record);
-        let reader = attached(&store);
+        let mut store = registered(&record);
+        let reader = attached(&mut store);
         let found = ["second", "third"].map(|name| get(&reader, Rank::Wildcard, name));
         assert!(found == others.map(|text| Ok(text.into())), "both as they were given");
         reader.statistics().unwrap().published_bytes
@@ -213,8 +213,8 @@ fn a_node_is_found_by_a_name_that_is_written_once() {
     let mut record = job(dealt(2, 3, 6), 3, 6, Some(1));
     record.node_columns.push(column("pmix.hname", ColumnValues::Texts(texts)));
     record.node_columns.push(column("pmix.alias", ColumnValues::Sparse(vec![(2, "other,n2".into())])));
-    let store = registered(&record);
-    let reader = attached(&store);
+    let mut store = registered(&record);
+    let reader = attached(&mut store);
     let by_name = |name| read(&reader, Rank::Wildcard, PEERS, RealmRequest::Node(NodeSelector::Name(name)), None);
     let found = [("n0", "0,1"), (names[1], "2,3"), ("n2", "4,5"), ("other", "4,5")];
     for (name, peers) in found {

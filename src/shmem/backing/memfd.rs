@@ -20,12 +20,15 @@ use crate::shmem::options::{Location, Protection};
 #[derive(Debug)]
 pub(super) struct Memfd {
     memory: Memory,
+    span_bytes: u64,
     object: File,
     reserved_bytes: u64,
     populated_bytes: u64,
     protection: Protection,
 }
 
+/// Mapped at first: room for most jobs, and little beside a limit on address space.
+const MAPPED_BYTES_MIN: u64 = 16 << 20;
 /// Populated at a time, at least: sixteen pages, so that small additions seldom ask.
 const POPULATE_BYTES: u64 = 64 << 10;
 
@@ -35,10 +38,23 @@ impl Memfd {
         let object = File::from(make(label).map_err(|e| failed("memfd_create", e))?);
         // No other process of this user gets it writable by opening `/proc/PID/fd/N`.
         fchmod(&object, Mode::S_IRUSR).map_err(|e| failed("fchmod", e))?;
-        // The seal spares mappings that exist already, so ours has to be made first.
-        let memory = map_writable(&object, span_bytes)?;
+        // The seal spares the mapping that exists already, and lets it grow. So it has to be made first.
+        let memory = map_writable(&object, span_bytes.min(MAPPED_BYTES_MIN))?;
         let protection = seal(&object).map_err(|e| failed("sealing", e))?;
-        Ok(Self { memory, object, reserved_bytes: 0, populated_bytes: 0, protection })
+        Ok(Self { memory, span_bytes, object, reserved_bytes: 0, populated_bytes: 0, protection })
+    }
+}
+
+impl Memfd {
+    /// Has the mapping reach to `end`. It doubles, so that a large segment is seldom mapped again.
+    fn map_up_to(&mut self, end: u64) -> Result<(), GrowError> {
+        let have = self.memory.len();
+        if end <= have {
+            return Ok(());
+        }
+        let generous = have.saturating_mul(2).max(end).min(self.span_bytes);
+        let grown = self.memory.grow(generous).or_else(|_| self.memory.grow(end));
+        grown.map_err(|source| GrowError::Mapping { need_bytes: end, source })
     }
 }
 
@@ -47,11 +63,16 @@ impl Backing for Memfd {
         &self.memory
     }
 
+    fn span_bytes(&self) -> u64 {
+        self.span_bytes
+    }
+
     fn reserved_bytes(&self) -> u64 {
         self.reserved_bytes
     }
 
     fn reserve(&mut self, to: u64) -> Result<(), GrowError> {
+        self.map_up_to(to)?;
         allocate(&self.object, self.reserved_bytes, to, &Location::Anonymous)?;
         self.reserved_bytes = self.reserved_bytes.max(to);
         Ok(())

@@ -1,7 +1,6 @@
 //! Where the bytes of a segment live: one trait, four implementations, and nobody else knows which is in use.
 //!
-//! A backing is the writer's side: a mapping of the whole span, of which the first [`Backing::reserved_bytes`] have
-//! memory behind them. Readers get a [`ReaderHandle`], which carries no right to write.
+//! A backing is the writer's side: a mapping of which the first [`Backing::reserved_bytes`] have memory behind them. Readers get a [`ReaderHandle`], which carries no right to write.
 
 mod file;
 mod growth;
@@ -24,10 +23,15 @@ pub(super) use handle::Source;
 /// Memory that one writer maps and many readers may map.
 ///
 /// Implementations promise (I4): every byte below `reserved_bytes` of `memory` is backed by memory and zero unless
-/// written, never moves and never goes away while the backing or a reader's mapping lives.
+/// written, and never goes away while the backing or a reader's mapping lives. The writer's mapping moves in
+/// [`Backing::reserve`] alone.
 pub(super) trait Backing: Send + Sync + Debug {
-    /// The writer's mapping of the whole span.
+    /// The writer's mapping. It covers at least the reserved bytes.
     fn memory(&self) -> &Memory;
+    /// The most bytes that [`Backing::reserve`] can ever give.
+    fn span_bytes(&self) -> u64 {
+        self.memory().len()
+    }
     /// Bytes that have memory behind them.
     fn reserved_bytes(&self) -> u64;
     /// Puts memory behind every byte below `to`, which is at most the span. On failure nothing has changed.
