@@ -220,7 +220,7 @@ impl World {
                 self.reply(server, peer, tag, reply);
             }
             Output::ReplyJobData(peer, tag, data) => {
-                let Some(core) = self.core(server) else { return None };
+                let core = self.core(server)?;
                 let reply = data.into_reply(core.store());
                 self.reply(server, peer, tag, reply);
             }
