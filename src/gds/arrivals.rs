@@ -91,7 +91,7 @@ impl NamespaceWriter {
             links.iter().try_for_each(|&(rank, offset)| Ok(self.segment.store(table, rank.into(), offset)?))
         });
         let size_bytes = image.size_bytes();
-        image.restart(0);
+        image.restart(&Image::new(0, 0));
         links.clear();
         (self.arrivals.spare, self.arrivals.links) = (Some(image), links);
         published?;
@@ -114,7 +114,7 @@ impl NamespaceWriter {
                 Some(id) => id,
                 None => {
                     self.publish_arrivals()?;
-                    self.intern(key)?
+                    self.intern(key, None)?
                 }
             };
             let here = (key.to_owned(), id);
@@ -172,9 +172,9 @@ impl NamespaceWriter {
 
     /// An image in memory that was used before.
     fn next_image(&mut self) -> Image {
-        let mut image = self.image();
+        let mut image = self.image_from_elsewhere();
         if let Some(mut spare) = self.arrivals.spare.take() {
-            spare.restart(image.base());
+            spare.restart(&image);
             image = spare;
         }
         image

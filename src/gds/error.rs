@@ -76,6 +76,23 @@ pub enum StoreError {
         /// The limit.
         bytes_max: u64,
     },
+    /// A process has used up its share of what the processes of its namespace have in common. The others go on.
+    #[error(
+        "rank {rank} has {held} {} of its namespace and may have {left} more, but needs {needed}; {}, \
+         or raise StoreLimits::{}", .shared.name(), .shared.advice(), .shared.limit()
+    )]
+    Share {
+        /// Of what.
+        shared: Shared,
+        /// Whose share.
+        rank: u32,
+        /// What it has.
+        held: u64,
+        /// What it needs besides.
+        needed: u64,
+        /// What it may have besides, now.
+        left: u64,
+    },
     /// A segment could not be made.
     #[error(transparent)]
     Create(#[from] CreateError),
@@ -94,6 +111,39 @@ pub enum StoreError {
     /// The segment does not hold what this process wrote: somebody else wrote to it.
     #[error("segment of this server is damaged: {0}")]
     Damaged(#[from] Damage),
+}
+
+/// What the processes of a namespace share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shared {
+    /// Different keys that it was the first to put.
+    Keys,
+    /// Bytes of the segment.
+    Bytes,
+}
+
+impl Shared {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Bytes => "bytes",
+        }
+    }
+
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Keys => "put values under fewer keys",
+            Self::Bytes => "put large values less often (each time takes their size until the job ends)",
+        }
+    }
+
+    const fn limit(self) -> &'static str {
+        match self {
+            Self::Keys => "keys_max",
+            Self::Bytes => "segment_bytes_max",
+        }
+    }
 }
 
 /// Why one value cannot be stored.
@@ -196,6 +246,7 @@ impl AsStatus for StoreError {
             | Self::TooManyKeys { .. }
             | Self::Value { .. }
             | Self::SegmentFull { .. }
+            | Self::Share { .. }
             | Self::Create(_)
             | Self::Grow(_) => Status::ERR_OUT_OF_RESOURCE,
             Self::Write(_) | Self::Attach(_) | Self::Handle(_) | Self::Damaged(_) => Status::ERROR,

@@ -30,9 +30,9 @@ impl Image {
         Self { base, bytes: Vec::new(), size_bytes_max }
     }
 
-    /// Begins anew at another place, in the memory that the image has.
-    pub(crate) fn restart(&mut self, base: u64) {
-        self.base = base;
+    /// Begins anew in the place of another image, in the memory that this one has.
+    pub(crate) fn restart(&mut self, other: &Self) {
+        (self.base, self.size_bytes_max) = (other.base, other.size_bytes_max);
         self.bytes.clear();
         if self.bytes.capacity() > KEPT_BYTES_MAX {
             self.bytes = Vec::new();

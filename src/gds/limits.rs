@@ -3,9 +3,10 @@
 /// Bounds on what one namespace stores. Each is checked before anything is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Bytes of a namespace's segment, header and superseded data included.
+    /// Bytes of a namespace's segment, header and superseded data included. A quarter of them is kept for what its processes
+    /// here post, the same part for each, and all of them together can post half.
     pub segment_bytes_max: u64,
-    /// Different keys in a namespace.
+    /// Different keys in a namespace. Half of them are kept for its processes here, the same part for each.
     pub keys_max: u32,
     /// Bytes of one value as stored.
     pub value_bytes_max: u32,
@@ -22,7 +23,7 @@ impl Default for StoreLimits {
     fn default() -> Self {
         Self {
             segment_bytes_max: 4 << 30,
-            keys_max: 1 << 20,
+            keys_max: 1 << 21,
             value_bytes_max: 64 << 20,
             commit_entries_max: 1 << 20,
             ranks_max: 1 << 24,

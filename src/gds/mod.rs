@@ -37,6 +37,7 @@ mod reader;
 mod record;
 pub mod registration;
 mod search;
+mod shares;
 mod statistics;
 mod store;
 mod value_ref;
@@ -47,7 +48,7 @@ mod writer;
 mod tests;
 
 pub use board::{REQUESTS_END, Seat, Told, Verdict};
-pub use error::{RecordError, StoreError, ValueError};
+pub use error::{RecordError, Shared, StoreError, ValueError};
 pub use job_entries::{JobEntry, OTHER_SESSIONS};
 pub use limits::StoreLimits;
 pub use memory::Damage;

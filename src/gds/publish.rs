@@ -263,6 +263,11 @@ pub trait Publish {
         self.register(namespace, &description.to_infos())
     }
 
+    /// So many processes here share what there is for what they post. Without that, each may use up everything.
+    fn share_among(&mut self, namespace: &Namespace, processes: u32) {
+        let _ = (namespace, processes);
+    }
+
     /// Publishes a block of values of one process. Returns whether anything changed.
     ///
     /// # Errors

@@ -234,6 +234,12 @@ impl Publish for Store {
             .map_err(|error| registration::located_in(error, description, value_bytes_max))
     }
 
+    fn share_among(&mut self, namespace: &Namespace, processes: u32) {
+        if let Some(writer) = self.namespaces.get_mut(namespace) {
+            writer.share_among(processes);
+        }
+    }
+
     fn commit(
         &mut self,
         namespace: &Namespace,

@@ -8,7 +8,7 @@ use super::block::{self, Chain, Posting};
 use super::board::Board;
 use super::cell::Encoded;
 use super::dictionary::{self, KeyId};
-use super::error::StoreError;
+use super::error::{Shared, StoreError};
 use super::format::{self, BlockHead, Entry, KEY_ALIGN};
 use super::image::Image;
 use super::job_record::JobRecord;
@@ -18,6 +18,7 @@ use super::publish::{Audience, KeyRef, Origin, Posted};
 use super::qualified;
 use super::reader::NamespaceReader;
 use super::record::{self, KeyIds};
+use super::shares::{Exceeded, Shares};
 use super::statistics::{STATISTICS_CELLS, Section, Statistics};
 use crate::keys;
 use crate::shmem::{Align, Offset, Protection, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
@@ -45,6 +46,9 @@ pub(crate) struct NamespaceWriter {
     rank_count: u32,
     /// What has been taken over and is not published yet. Nothing else is allocated while there is something.
     pub(super) arrivals: Arrivals,
+    /// Who was the first to put how many keys, and how many bytes each has posted.
+    key_shares: Shares,
+    byte_shares: Shares,
 }
 
 /// Slots of a new key dictionary: enough for the keys of a usual registration.
@@ -73,6 +77,8 @@ impl NamespaceWriter {
             job_size: None,
             rank_count: 0,
             arrivals: Arrivals::default(),
+            key_shares: Shares::new(limits.keys_max.into()),
+            byte_shares: Shares::new(limits.segment_bytes_max / 2),
         };
         writer.count(Section::Dictionary, table_bytes(keys))?;
         Ok(writer)
@@ -152,9 +158,10 @@ impl NamespaceWriter {
         if news.is_empty() {
             return Ok(false);
         }
+        let holder = (origin == Origin::Local).then_some(rank);
         let mut ids = Vec::with_capacity(news.len());
         for new in &news {
-            ids.push(self.intern(new.key)?);
+            ids.push(self.intern(new.key, holder)?);
         }
         let table = self.ensure_modex_table(rank.saturating_add(1))?;
         let mut image = self.image();
@@ -167,8 +174,10 @@ impl NamespaceWriter {
         drop(news);
         let payload_bytes = image.size_bytes();
         let offset = self.push_block(&mut image, rank, &mut entries)?;
+        self.permit_bytes(holder, image.size_bytes())?;
         self.publish_image(&image)?;
         self.segment.store(table, rank.into(), offset)?;
+        self.take_bytes(holder, image.size_bytes());
         self.count(Section::Payload, payload_bytes)?;
         self.count(Section::Blocks, image.size_bytes().saturating_sub(payload_bytes))?;
         self.segment.bump_generation(false);
@@ -299,14 +308,12 @@ impl NamespaceWriter {
     }
 
     /// The id of a key, which is added to the dictionary if need be.
-    pub(super) fn intern(&mut self, key: &str) -> Result<KeyId, StoreError> {
+    pub(super) fn intern(&mut self, key: &str, holder: Option<u32>) -> Result<KeyId, StoreError> {
         let wanted = KeyRef::new(key);
         if let Some(known) = dictionary::find(self.memory(), &wanted)? {
             return Ok(known.id);
         }
-        if self.key_count >= self.limits.keys_max {
-            return Err(StoreError::TooManyKeys { key: key.to_owned(), keys_max: self.limits.keys_max });
-        }
+        self.permit_key(key, holder)?;
         if self.is_dictionary_full(0) {
             self.grow_dictionary()?;
         }
@@ -315,7 +322,47 @@ impl NamespaceWriter {
         self.publish_image(&image)?;
         self.enter_key(id, &wanted)?;
         self.count(Section::Dictionary, image.size_bytes())?;
+        if let Some(holder) = holder {
+            self.key_shares.take(holder, 1);
+        }
+        self.take_bytes(holder, image.size_bytes());
         Ok(id)
+    }
+
+    /// So many processes here share what is left for what they post.
+    pub(crate) fn share_among(&mut self, processes: u32) {
+        self.key_shares.share_among(processes);
+        self.byte_shares.share_among(processes);
+    }
+
+    /// Whether one more key may be put by a process here, or come from elsewhere.
+    fn permit_key(&self, key: &str, holder: Option<u32>) -> Result<(), StoreError> {
+        let keys_max = self.limits.keys_max;
+        let free = keys_max.saturating_sub(self.key_count);
+        let permitted = self.key_shares.permit(holder, 1, free.into());
+        match (permitted, holder) {
+            (Ok(()), _) if free > 0 => Ok(()),
+            (Err(Exceeded { held, left }), Some(rank)) => {
+                Err(StoreError::Share { shared: Shared::Keys, rank, held, needed: 1, left })
+            }
+            _ => Err(StoreError::TooManyKeys { key: key.to_owned(), keys_max }),
+        }
+    }
+
+    /// Whether so many bytes more may be posted by a process here, or come from elsewhere.
+    fn permit_bytes(&self, holder: Option<u32>, needed: u64) -> Result<(), StoreError> {
+        let (allocated, bytes_max) = (self.segment.allocated_bytes(), self.limits.segment_bytes_max);
+        let permitted = self.byte_shares.permit(holder, needed, bytes_max.saturating_sub(allocated));
+        permitted.map_err(|Exceeded { held, left }| match holder {
+            Some(rank) => StoreError::Share { shared: Shared::Bytes, rank, held, needed, left },
+            None => StoreError::SegmentFull { need_bytes: allocated.saturating_add(needed), bytes_max },
+        })
+    }
+
+    fn take_bytes(&mut self, holder: Option<u32>, bytes: u64) {
+        if let Some(holder) = holder {
+            self.byte_shares.take(holder, bytes);
+        }
     }
 
     /// Lets readers find a key that is published.
@@ -411,6 +458,12 @@ impl NamespaceWriter {
     pub(super) fn image(&self) -> Image {
         let base = self.segment.allocated_bytes().next_multiple_of(Image::ALIGN);
         Image::new(base, self.limits.segment_bytes_max)
+    }
+
+    /// The same for values from elsewhere, which leave free what is kept for those of the processes here.
+    pub(super) fn image_from_elsewhere(&self) -> Image {
+        let kept_bytes = self.byte_shares.reserved_for_others(None);
+        Image::new(self.image().base(), self.limits.segment_bytes_max.saturating_sub(kept_bytes))
     }
 
     /// Copies an image to the place it was made for, and lets readers read it.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::core::Server;
 use super::io::Output;
 use super::outputs::Ticket;
+use super::registry::Job;
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::gds::{AsStatus, Audience, Origin, Posted, Publish};
 use crate::proto;
@@ -37,6 +38,8 @@ impl<S: Publish> Server<S> {
     fn publish_commit(&mut self, proc: &ProcId, values: &[Posted]) -> Result<(), Status> {
         let (namespace, rank) = (&proc.namespace, proc.rank.process().ok_or(Status::ERR_BAD_PARAM)?);
         let changed_keys = self.keys_new_to_others(proc, rank, values);
+        let processes = self.registry.job(namespace).map_or(0, Job::local_count);
+        self.store.share_among(namespace, processes);
         match self.store.commit(namespace, rank, Origin::Local, values) {
             Ok(true) => self.wake(namespace),
             Ok(false) => {}

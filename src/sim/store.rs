@@ -66,6 +66,10 @@ impl Publish for SimStore {
         self.store.register_description(namespace, description)
     }
 
+    fn share_among(&mut self, namespace: &Namespace, processes: u32) {
+        self.store.share_among(namespace, processes);
+    }
+
     fn commit(
         &mut self,
         namespace: &Namespace,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::gds::{AsStatus, Origin, Publish, RecordError, Section, StoreError, StoreLimits};
+use crate::gds::{AsStatus, Origin, Publish, RecordError, Section, Shared, StoreError, StoreLimits};
 use crate::types::{DataType, Info, Kval, Status};
 
 #[test]
@@ -142,6 +142,70 @@ fn each_limit_is_enforced_and_names_itself() {
     let too_large = JobRecord { node_count: 3, ..JobRecord::default() };
     let error = store.register_record(&namespace(), &too_large).unwrap_err();
     assert!(matches!(error, StoreError::Record(RecordError::TooLarge { what: "nodes", found: 3, max: 2 })), "{error}");
+}
+
+/// A store whose namespace four processes here share.
+fn shared(limits: StoreLimits) -> Store {
+    let mut store = Store::new(StoreOptions { limits, ..options(BackingKind::Heap) });
+    store.register_record(&namespace(), &JobRecord::default()).unwrap();
+    store.share_among(&namespace(), 4);
+    store
+}
+
+/// One process could use up all keys of its namespace: from then on new keys of the others were refused. A process has a
+/// share, so that each of the others can have its own.
+#[test]
+fn a_process_that_puts_ever_new_keys_leaves_the_others_their_share() {
+    let mut store = shared(StoreLimits { keys_max: 80, ..StoreLimits::default() });
+    let mut put = |rank: u32, number: u32| {
+        let value = posted(Scope::Global, &format!("key.{rank}.{number}"), number);
+        let origin = if rank < 4 { Origin::Local } else { Origin::Remote };
+        store.commit(&namespace(), rank, origin, &[value])
+    };
+    let error = (0..80).find_map(|number| put(0, number).err()).unwrap();
+    assert!(
+        matches!(error, StoreError::Share { shared: Shared::Keys, rank: 0, held: 30, needed: 1, left: 0 }),
+        "{error}"
+    );
+    assert_eq!(
+        error.to_string(),
+        "rank 0 has 30 keys of its namespace and may have 0 more, but needs 1; put values under fewer keys, \
+         or raise StoreLimits::keys_max"
+    );
+    assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE);
+    // Nor do values from elsewhere take what is kept for the others.
+    let error = (0..80).find_map(|number| put(9, number).err()).unwrap();
+    assert!(matches!(error, StoreError::TooManyKeys { keys_max: 80, .. }), "{error}");
+    for rank in 1..4 {
+        (0..10).for_each(|number| assert!(put(rank, number).unwrap(), "key {number} of rank {rank}"));
+    }
+    let reader = store.reader(&namespace()).unwrap();
+    assert_eq!(get(reader, 0, "key.0.29"), Ok(Value::Uint32(29)));
+    assert_eq!(get(reader, 3, "key.3.9"), Ok(Value::Uint32(9)));
+}
+
+/// A value that is put again takes its size again. One process that overwrote 1 MiB 3,357 times used up the segment, and
+/// nobody else could put anything until the job ended.
+#[test]
+fn a_process_that_overwrites_a_large_value_leaves_the_others_their_share() {
+    let limits = StoreLimits { segment_bytes_max: 16 << 20, ..StoreLimits::default() };
+    let mut store = shared(limits);
+    let mut put = |rank: u32, byte: u8, size: usize| {
+        let origin = if rank < 4 { Origin::Local } else { Origin::Remote };
+        store.commit(&namespace(), rank, origin, &[posted(Scope::Global, "a", vec![byte; size])])
+    };
+    let (times, error) = (1..=u8::MAX).find_map(|byte| Some((byte, put(0, byte, 64 << 10).err()?))).unwrap();
+    assert!(matches!(error, StoreError::Share { shared: Shared::Bytes, rank: 0, .. }), "{error}");
+    // Its own eighth of 8 MiB, and half of what all have in common.
+    assert!((46..=48).contains(&times), "{times} times");
+    assert!(matches!(put(0, 0, 64 << 10), Err(StoreError::Share { .. })));
+    let error = (1..=u8::MAX).find_map(|byte| put(9, byte, 64 << 10).err()).unwrap();
+    assert!(matches!(error, StoreError::SegmentFull { .. }), "{error}");
+    for rank in 1..4 {
+        (0..15).for_each(|byte| assert!(put(rank, byte, 64 << 10).unwrap(), "time {byte} of rank {rank}"));
+    }
+    let reader = store.reader(&namespace()).unwrap();
+    assert_eq!(get(reader, 0, "a"), Ok(Value::from(vec![times - 1; 64 << 10])), "what was there is still there");
 }
 
 #[test]
