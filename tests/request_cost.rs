@@ -165,7 +165,8 @@ fn qualified_get_behind(posted: u32) -> u64 {
 /// The cost of a Get of the whole job for the core: the runtime writes the answer once for all, and is told so.
 fn job_get_in(ranks: u32) -> u64 {
     let namespace = process(0).namespace;
-    let description = JobDescription::new(&namespace).nodes(["here"]).ranks_by_node([0..ranks]).build().unwrap();
+    let description =
+        JobDescription::new(&namespace).nodes(["here"]).ranks_by_node(std::iter::once(0..ranks)).build().unwrap();
     let mut node = Node::of_job(description);
     let proc = ProcId { rank: Rank::Wildcard, ..process(0) };
     let (cost, outputs) = node.request(READER, Request::Get(Get { proc, directives: Vec::new(), key: None }));
