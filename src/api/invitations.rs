@@ -1,9 +1,11 @@
 //! Groups by invitation.
 
 use super::client::Client;
-use super::requests::{Answered, Group};
+use super::requests::Group;
+use crate::client::processes;
+use crate::keys;
 use crate::runtime::{Formed, GroupCallback, GroupError};
-use crate::types::{Info, ProcId, Text};
+use crate::types::{Info, Key, ProcId, Text};
 
 impl Client {
     /// Invites processes into a group and waits until all have answered; this process is a member if it is among them. The
@@ -11,17 +13,13 @@ impl Client {
     ///
     /// Each is told by an event ([`Status::GROUP_INVITED`](crate::types::Status::GROUP_INVITED), with `PMIX_GROUP_ID` and
     /// this process as its source) and answers with [`Client::group_join`]. Whoever declines, ends, or has not answered
-    /// within `PMIX_TIMEOUT` is reported to this process's handlers (`GROUP_INVITE_FAILED`) and ends the construction, with
-    /// `PMIX_GROUP_OPTIONAL` only its own membership. `PMIX_GROUP_ASSIGN_CONTEXT_ID` asks for a number.
+    /// within `PMIX_TIMEOUT` is reported to this process's handlers (`GROUP_INVITE_FAILED`) and ends the construction.
+    /// With `PMIX_GROUP_OPTIONAL` the group is formed of the others: a success, whose results name the missing processes
+    /// (`PMIX_EVENT_AFFECTED_PROCS`). `PMIX_GROUP_ASSIGN_CONTEXT_ID` asks for a number.
     ///
     /// # Errors
     /// [`GroupError`]. A handler or callback can't wait for this.
-    pub fn group_invite(
-        &self,
-        id: &str,
-        procs: Vec<ProcId>,
-        directives: Vec<Info>,
-    ) -> Result<Answered<Group>, GroupError> {
+    pub fn group_invite(&self, id: &str, procs: Vec<ProcId>, directives: Vec<Info>) -> Result<Group, GroupError> {
         let session = self.session();
         let formed = session.wait_for_group(|callback| session.invite(id, procs, &directives, callback))?;
         Ok(group(id, formed))
@@ -36,7 +34,7 @@ impl Client {
         id: &str,
         procs: Vec<ProcId>,
         directives: Vec<Info>,
-        callback: impl FnOnce(Result<Answered<Group>, GroupError>) + Send + 'static,
+        callback: impl FnOnce(Result<Group, GroupError>) + Send + 'static,
     ) -> Result<(), GroupError> {
         let name = id.to_owned();
         let callback: GroupCallback<Formed> =
@@ -61,7 +59,7 @@ impl Client {
         let leader = leader.cloned();
         let begin = |callback| session.join(id, leader, is_accepted, &directives, callback);
         let formed = session.wait_for_group(begin)?;
-        Ok(formed.map(|formed| group(id, formed).results))
+        Ok(formed.map(|formed| group(id, formed)))
     }
 
     /// As [`Client::group_join`], without waiting: the result goes to `callback`, on the thread of the callbacks.
@@ -78,7 +76,7 @@ impl Client {
     ) -> Result<(), GroupError> {
         let name = id.to_owned();
         let callback: GroupCallback<Option<Formed>> = Box::new(move |formed| {
-            callback(formed.map(|formed| formed.map(|formed| group(&name, formed).results)));
+            callback(formed.map(|formed| formed.map(|formed| group(&name, formed))));
         });
         self.session().join(id, leader.cloned(), is_accepted, &directives, callback)
     }
@@ -106,7 +104,9 @@ impl Client {
     }
 }
 
-fn group(id: &str, formed: Formed) -> Answered<Group> {
-    let Formed { status, members, context_id } = formed;
-    Answered { status, results: Group { id: Text::from(id), members, context_id, info: Vec::new() } }
+fn group(id: &str, formed: Formed) -> Group {
+    let Formed { members, missing, context_id } = formed;
+    let absence = || Info::new(Key::from_static(keys::EVENT_AFFECTED_PROCS.name()), processes(&missing));
+    let info = (!missing.is_empty()).then(absence).into_iter().collect();
+    Group { id: Text::from(id), members, context_id, info }
 }

@@ -4,7 +4,30 @@ use super::layout::{Each, IfPresent, Layout, Many, pack_entries_of, unpack_entri
 use super::{Command, Group, Reply, Version};
 use crate::bfrops::wire::{Bool, CompulsoryString, Info, Proc, Size, String};
 use crate::bfrops::{DecodeError, EncodeError, Reader, Writer};
-use crate::types::{Kval, ProcId, Text};
+use crate::keys;
+use crate::types::{self, Key, Kval, ProcId, Text, Value};
+
+/// A directive of a group's construction. Data for the members get the name of `proc`, the contributor, as their first
+/// entry; another name in them is removed. Servers of 6.0 and later refuse a contribution without this entry. A local
+/// context number is such a contribution.
+#[must_use]
+pub fn info_signed_by(proc: &ProcId, info: types::Info) -> types::Info {
+    let named = types::Info::new(Key::from_static(keys::PROCID.name()), proc.clone());
+    if info.key.as_str() == keys::GROUP_LOCAL_CID.name() {
+        let number = types::Info { flags: 0, ..info };
+        return types::Info::new(Key::from_static(keys::GROUP_INFO.name()), Value::info_array(vec![named, number]));
+    }
+    if info.key.as_str() != keys::GROUP_INFO.name() {
+        return info;
+    }
+    let Value::DataArray(array) = &info.value else { return info };
+    let contribution = |value: &Value| match value {
+        Value::Info(info) if info.key.as_str() != keys::PROCID.name() => Some((**info).clone()),
+        _ => None,
+    };
+    let contributed = [named].into_iter().chain(array.elements.iter().filter_map(contribution)).collect();
+    types::Info { value: Value::info_array(contributed), ..info }
+}
 
 /// A request with members.
 pub(super) struct Constructing;

@@ -52,6 +52,7 @@ mod unpacked;
 mod version;
 
 pub use command::Command;
+pub use group::info_signed_by;
 pub use job_info::{JobInfoWriter, is_told};
 pub use message::*;
 pub use tag::Tag;

@@ -20,7 +20,7 @@ impl Session {
             return answer;
         }
         let mut request = request;
-        let step = self.groups().prepare(&mut request, self.manners());
+        let step = self.groups().prepare(&mut request, self.proc(), self.manners());
         self.groups().conclude(step, reply_of(self.link().call(call(request, time_limit))))
     }
 
@@ -40,7 +40,7 @@ impl Session {
         }
         let mut request = request;
         let groups = Arc::clone(self.groups());
-        let step = groups.prepare(&mut request, self.manners());
+        let step = groups.prepare(&mut request, self.proc(), self.manners());
         let call = call(request, time_limit);
         let done = move |result| callback(groups.conclude(step, reply_of(result)));
         self.progress.begin(&self.link, |link| link.start_with(call, Box::new(done))).map(|_| ())

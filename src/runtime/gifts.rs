@@ -1,4 +1,7 @@
 //! What the members of a group gave each other when it was formed (`PMIX_GROUP_INFO`), for Gets of this process.
+//!
+//! OpenPMIx 6 stores such values for good, and finds them by the context number of the group. So they outlive the group
+//! here, too: the newest of them, up to a limit.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,57 +10,100 @@ use parking_lot::Mutex;
 
 use crate::keys;
 use crate::proto::Reply;
-use crate::types::{Info, Key, ProcId, Value};
+use crate::types::{Info, Key, ProcId, Value, footprint};
 
 /// By member and key.
 type Given = BTreeMap<(ProcId, Key), Value>;
 
-/// By group. Stands behind everything that a process has posted and that is published: it is looked at
-/// before the server is asked, never before the segment.
+/// Stands behind everything that a process has posted and that is published: it is looked at before the server is asked,
+/// never before the segment.
 #[derive(Debug, Default)]
 pub(super) struct Gifts {
-    by_group: Mutex<BTreeMap<Vec<u8>, Given>>,
+    /// The oldest group first.
+    groups: Mutex<Vec<Contributions>>,
     /// Whether there is anything: most processes need no lock.
     is_any: AtomicBool,
 }
 
+/// What the members of one group gave.
+#[derive(Debug)]
+struct Contributions {
+    group: Vec<u8>,
+    context_id: Option<u64>,
+    has_ended: bool,
+    given: Given,
+    size_bytes: usize,
+}
+
+/// The groups that a Get is about. Without name and number: any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Meant<'a> {
+    pub(super) group: Option<&'a [u8]>,
+    pub(super) context_id: Option<u64>,
+}
+
 impl Gifts {
-    /// A group has been formed; whatever was given in an older one of that name is forgotten.
+    /// A group has been formed. An older one of its name has ended.
     pub(super) fn take(&self, group: &[u8], reply: &Reply) {
-        let given: Given = infos_in(reply).iter().flat_map(given_by_one).take(MAX).collect();
-        let mut by_group = self.by_group.lock();
-        by_group.remove(group);
-        if !given.is_empty() && by_group.values().map(BTreeMap::len).sum::<usize>() < MAX {
-            by_group.insert(group.to_vec(), given);
-            // Release pairs with the Acquire in `find`.
-            self.is_any.store(true, Ordering::Release);
+        let Some((infos, context_id)) = described_in(reply) else { return };
+        let given: Given = infos.iter().flat_map(given_by_one).take(MAX).collect();
+        let mut groups = self.groups.lock();
+        groups.retain(|old| old.group != group || old.context_id != context_id);
+        end(&mut groups, group);
+        let is_full = groups.iter().filter(|old| !old.has_ended).map(|old| old.given.len()).sum::<usize>() >= MAX;
+        if given.is_empty() || is_full {
+            return;
         }
+        let size_bytes = given.iter().map(size_bytes).fold(0, usize::saturating_add);
+        groups.push(Contributions { group: group.to_vec(), context_id, has_ended: false, given, size_bytes });
+        // Release pairs with the Acquire in `find`.
+        self.is_any.store(true, Ordering::Release);
     }
 
-    /// A group has ended.
-    pub(super) fn forget(&self, group: &[u8]) {
-        self.by_group.lock().remove(group);
+    /// A group has ended, or this process has left it.
+    pub(super) fn end(&self, group: &[u8]) {
+        end(&mut self.groups.lock(), group);
     }
 
-    /// What a member gave under a key, in the group of this name or in any.
-    pub(super) fn find(&self, group: Option<&[u8]>, proc: &ProcId, key: &Key) -> Option<Value> {
+    /// What a member gave under a key, in the newest group that is meant and has such a value.
+    pub(super) fn find(&self, meant: Meant<'_>, proc: &ProcId, key: &Key) -> Option<Value> {
         if !self.is_any.load(Ordering::Acquire) {
             return None;
         }
         let wanted = (proc.clone(), key.clone());
-        let by_group = self.by_group.lock();
-        match group {
-            Some(name) => by_group.get(name)?.get(&wanted).cloned(),
-            None => by_group.values().find_map(|given| given.get(&wanted)).cloned(),
-        }
+        let is_meant = |one: &&Contributions| {
+            meant.group.is_none_or(|group| one.group == group)
+                && meant.context_id.is_none_or(|id| one.context_id == Some(id))
+        };
+        let groups = self.groups.lock();
+        groups.iter().rev().filter(is_meant).find_map(|one| one.given.get(&wanted)).cloned()
     }
 }
 
-fn infos_in(reply: &Reply) -> &[Info] {
+/// Notes the end of a group. Of the groups that have ended the oldest are forgotten where there is too much.
+fn end(groups: &mut Vec<Contributions>, group: &[u8]) {
+    for one in groups.iter_mut().filter(|one| one.group == group) {
+        one.has_ended = true;
+    }
+    let mut excess_bytes = groups.iter().filter(|one| one.has_ended).map(|one| one.size_bytes).sum::<usize>();
+    excess_bytes = excess_bytes.saturating_sub(ENDED_BYTES_MAX);
+    groups.retain(|one| {
+        let is_dropped = one.has_ended && excess_bytes > 0;
+        excess_bytes = excess_bytes.saturating_sub(if is_dropped { one.size_bytes } else { 0 });
+        !is_dropped
+    });
+}
+
+fn size_bytes(((_, key), value): (&(ProcId, Key), &Value)) -> usize {
+    let fixed = size_of::<(ProcId, Key, Value)>().saturating_add(key.as_str().len());
+    footprint(value).unwrap_or_default().saturating_add(fixed)
+}
+
+fn described_in(reply: &Reply) -> Option<(&[Info], Option<u64>)> {
     match reply {
-        Reply::Group { info, .. } => info,
-        Reply::Partial { results, .. } => infos_in(results),
-        _ => &[],
+        Reply::Group { info, context_id, .. } => Some((info, *context_id)),
+        Reply::Partial { results, .. } => described_in(results),
+        _ => None,
     }
 }
 
@@ -82,44 +128,93 @@ fn bundle<'a>(mut infos: impl Iterator<Item = &'a Info>) -> Vec<((ProcId, Key), 
     given.map(|info| (((**proc).clone(), info.key.clone()), info.value.clone())).collect()
 }
 
-/// Values kept of all groups.
+/// Values kept of all groups that there are.
 const MAX: usize = 1 << 16;
+
+/// What is kept of groups that have ended: the local context numbers of some 10,000 members.
+const ENDED_BYTES_MAX: usize = 4 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::types::Namespace;
 
+    fn proc(rank: u32) -> ProcId {
+        ProcId::new(Namespace::new("job").unwrap(), rank)
+    }
+
+    fn info(key: &'static str, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    fn given(rank: u32, entries: Vec<Info>) -> Info {
+        let named = info(keys::PROCID.name(), proc(rank));
+        info(keys::GROUP_INFO.name(), Value::info_array([named].into_iter().chain(entries).collect()))
+    }
+
+    fn group(context_id: Option<u64>, info: Vec<Info>) -> Reply {
+        Reply::Group { members: vec![proc(0), proc(1)], context_id, info, jobs: Vec::new() }
+    }
+
+    fn named(group: &[u8]) -> Meant<'_> {
+        Meant { group: Some(group), context_id: None }
+    }
+
+    const fn numbered(id: u64) -> Meant<'static> {
+        Meant { group: None, context_id: Some(id) }
+    }
+
+    const PORT: Key = Key::from_static("port");
+
+    fn port(gifts: &Gifts, meant: Meant<'_>, rank: u32) -> Option<u64> {
+        gifts.find(meant, &proc(rank), &PORT).and_then(|value| value.as_u64())
+    }
+
     #[test]
-    fn what_members_gave_is_found_by_who_gave_it_and_goes_with_the_group() {
-        let proc = |rank| ProcId::new(Namespace::new("job").unwrap(), rank);
-        let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
-        let given = |rank: u32, entries: Vec<Info>| {
-            let named = info(keys::PROCID.name(), Value::from(proc(rank)));
-            info(keys::GROUP_INFO.name(), Value::info_array([named].into_iter().chain(entries).collect()))
-        };
+    fn what_members_gave_is_found_by_who_gave_it() {
         let host_name = Key::from_static(keys::HOSTNAME.name());
-        let port = Key::from_static("port");
         let bundles = vec![
-            given(0, vec![info("port", Value::Uint32(7)), Info::new(host_name.clone(), "elsewhere")]),
-            info(
-                keys::GROUP_INFO_ARRAY.name(),
-                Value::info_array(vec![given(1, vec![info("port", Value::Uint32(8))])]),
-            ),
-            info(keys::GROUP_INFO.name(), Value::info_array(vec![info("port", Value::Uint32(9))])),
+            given(0, vec![info("port", 7_u32), Info::new(host_name.clone(), "elsewhere")]),
+            info(keys::GROUP_INFO_ARRAY.name(), Value::info_array(vec![given(1, vec![info("port", 8_u32)])])),
+            info(keys::GROUP_INFO.name(), Value::info_array(vec![info("port", 9_u32)])),
         ];
-        let reply = Reply::Group { members: vec![proc(0), proc(1)], context_id: None, info: bundles, jobs: Vec::new() };
         let gifts = Gifts::default();
-        assert_eq!(gifts.find(None, &proc(0), &port), None);
-        gifts.take(b"g", &reply);
-        assert_eq!(
-            [0, 1, 2].map(|rank| gifts.find(None, &proc(rank), &port).and_then(|value| value.as_u32())),
-            [Some(7), Some(8), None]
-        );
-        assert_eq!(gifts.find(None, &proc(0), &host_name), None, "the host's to say");
-        let [here, elsewhere] = [&b"g"[..], b"h"].map(|group| gifts.find(Some(group), &proc(1), &port));
-        assert_eq!((here.and_then(|value| value.as_u32()), elsewhere), (Some(8), None));
-        gifts.forget(b"g");
-        assert_eq!(gifts.find(None, &proc(0), &port), None);
+        assert_eq!(port(&gifts, Meant::default(), 0), None);
+        gifts.take(b"g", &group(None, bundles));
+        assert_eq!([0, 1, 2].map(|rank| port(&gifts, Meant::default(), rank)), [Some(7), Some(8), None]);
+        assert_eq!(gifts.find(Meant::default(), &proc(0), &host_name), None, "the host's to say");
+        assert_eq!([named(b"g"), named(b"h")].map(|meant| port(&gifts, meant, 1)), [Some(8), None]);
+    }
+
+    /// Programs of OpenPMIx 6 read contributions with the context number of the group, some of them after its end. Here the
+    /// values were found without it alone, and were gone with the group. Now both ways lead to them, and they stay.
+    #[test]
+    fn contributions_are_found_by_the_number_of_their_group_and_after_its_end() {
+        let of = |number: u64, port: u32| group(Some(number), vec![given(0, vec![info("port", port)])]);
+        let gifts = Gifts::default();
+        gifts.take(b"g", &of(5, 7));
+        let every_way = |id: u64| [numbered(id), named(b"g"), Meant::default()].map(|meant| port(&gifts, meant, 0));
+        assert_eq!(every_way(5), [Some(7); 3]);
+        gifts.end(b"g");
+        assert_eq!(every_way(5), [Some(7); 3]);
+        gifts.take(b"g", &of(6, 8));
+        assert_eq!(every_way(6), [Some(8); 3], "the newest group of a name is meant");
+        assert_eq!(port(&gifts, numbered(5), 0), Some(7));
+        assert_eq!(port(&gifts, numbered(4), 0), None);
+        gifts.take(b"g", &of(6, 9));
+        assert_eq!(every_way(6), [Some(9); 3]);
+    }
+
+    #[test]
+    fn the_oldest_groups_that_have_ended_make_room() {
+        let gifts = Gifts::default();
+        let large = || Value::ByteObject(vec![7; ENDED_BYTES_MAX / 2]);
+        gifts.take(b"lives", &group(Some(0), vec![given(0, vec![info("port", large())])]));
+        for id in 1..=3 {
+            gifts.take(b"g", &group(Some(id), vec![given(0, vec![info("port", large())])]));
+            gifts.end(b"g");
+        }
+        let is_there = |id: u64| gifts.find(numbered(id), &proc(0), &PORT).is_some();
+        assert_eq!([0, 1, 2, 3].map(is_there), [true, false, false, true]);
     }
 }

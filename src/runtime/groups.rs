@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::gifts::Gifts;
 use super::manners::Manners;
 use crate::client::CallError;
-use crate::proto::{Reply, Request};
+use crate::proto::{Reply, Request, info_signed_by};
 use crate::types::{Info, Kval, Namespace, ProcId, Rank, Text};
 
 /// The groups that this process is in. Releases before 5.0 don't tell the members, those since want to be told them when
@@ -53,9 +53,13 @@ pub(super) enum Step {
 }
 
 impl Groups {
-    /// Completes a request to a server.
-    pub(super) fn prepare(&self, request: &mut Request, manners: &Manners) -> Step {
+    /// Completes a request of `own` to a server.
+    pub(super) fn prepare(&self, request: &mut Request, own: &ProcId, manners: &Manners) -> Step {
         let name = |id: &Option<Text>| id.as_ref().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
+        if let Request::GroupConstruct(group) = request {
+            let directives = std::mem::take(&mut group.directives);
+            group.directives = directives.into_iter().map(|info| info_signed_by(own, info)).collect();
+        }
         match request {
             Request::GroupConstruct(group) if manners.is_ours => Step::Learns(name(&group.id)),
             Request::GroupDestruct(group) if manners.is_ours => Step::Ends(name(&group.id)),
@@ -137,6 +141,7 @@ impl Groups {
 
     /// This process is no longer in a group; the members that it knew of.
     pub(super) fn forget(&self, id: &Text) -> Option<Vec<ProcId>> {
+        self.gifts.end(id.as_bytes());
         self.remove(id.as_bytes())
     }
 
@@ -161,7 +166,7 @@ impl Groups {
                 }
             }
             (Step::Ends(name), Ok(_)) => {
-                self.gifts.forget(&name);
+                self.gifts.end(&name);
                 self.remove(&name);
             }
             _ => {}
@@ -215,8 +220,9 @@ mod tests {
         let manners = Manners::of_reference(Generation::V41, Some(Version::new(5, 0, 0)));
         let members: Vec<_> = [0, 1].map(|rank| ProcId::new(Namespace::new("job").unwrap(), rank)).to_vec();
         let groups = Groups::default();
-        let step =
-            groups.prepare(&mut Request::GroupConstruct(group(Command::GroupConstruct, members.clone())), &manners);
+        let own = members[0].clone();
+        let mut beginning = Request::GroupConstruct(group(Command::GroupConstruct, members.clone()));
+        let step = groups.prepare(&mut beginning, &own, &manners);
         let told = Reply::Group { members: Vec::new(), context_id: None, info: Vec::new(), jobs: Vec::new() };
         let Ok(Reply::Group { members: completed, .. }) = groups.conclude(step, Ok(told)) else { panic!("no group") };
         assert_eq!(completed, members);
@@ -225,11 +231,11 @@ mod tests {
         assert_eq!(groups.spell_out(vec![of_group(Rank::Wildcard)]), members);
         assert_eq!(groups.spell_out(vec![other.clone(), of_group(Rank::Process(1))]), [other, members[1].clone()]);
         let mut end = Request::GroupDestruct(group(Command::GroupDestruct, Vec::new()));
-        let step = groups.prepare(&mut end, &manners);
+        let step = groups.prepare(&mut end, &own, &manners);
         assert_eq!(end, Request::GroupDestruct(group(Command::GroupDestruct, members)));
         groups.conclude(step, Ok(Reply::Status(Status::SUCCESS))).unwrap();
         let mut again = Request::GroupDestruct(group(Command::GroupDestruct, Vec::new()));
-        groups.prepare(&mut again, &manners);
+        groups.prepare(&mut again, &own, &manners);
         assert_eq!(again, Request::GroupDestruct(group(Command::GroupDestruct, Vec::new())), "it is forgotten");
     }
 }

@@ -23,10 +23,10 @@ use crate::types::{Info, Key, ProcId, Rank, Status, Text, Value};
 /// A group that was formed by invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formed {
-    /// Success, or that not everybody who was invited is in it.
-    pub status: Status,
     /// In the order of their ranks in the group.
     pub members: Vec<ProcId>,
+    /// Invited processes that are not in it: they declined, ended, or did not answer in time. The leader alone knows.
+    pub missing: Vec<ProcId>,
     /// What the host assigned, if it was asked to.
     pub context_id: Option<u64>,
 }
@@ -330,14 +330,15 @@ fn announce(
             // That is how it ended, whoever hears of it.
             return callback.give(Err(GroupError::Aborted { id: id.to_string_lossy(), refused }));
         }
-        let status = if refused.is_empty() { Status::SUCCESS } else { Status::ERR_PARTIAL_SUCCESS };
         match (result, weak.upgrade()) {
             (Err(error), session) => {
                 // Who has heard of the group is in it.
                 session.into_iter().for_each(|session| take_back(&session, withdrawal.clone()));
                 callback.give(Err(error.into()));
             }
-            (Ok(()), Some(session)) => settle_in(&session, &id, Formed { status, members, context_id }, callback),
+            (Ok(()), Some(session)) => {
+                settle_in(&session, &id, Formed { members, missing: refused, context_id }, callback);
+            }
             (Ok(()), None) => {}
         }
     });
@@ -354,7 +355,7 @@ fn enter(session: &Arc<Session>, ended: Ended<(Acceptance, Option<Construction>)
     let name = || id.to_string_lossy();
     match (heard, result) {
         (Some(Construction::Formed { members, context_id }), _) => {
-            settle_in(session, &id, Formed { status: Status::SUCCESS, members, context_id }, callback);
+            settle_in(session, &id, Formed { members, missing: Vec::new(), context_id }, callback);
         }
         (Some(Construction::Aborted), _) => {
             callback.give(Err(GroupError::Aborted { id: name(), refused: Vec::new() }));

@@ -13,8 +13,8 @@ use crate::capi::{from_c, pointer, process};
 use crate::keys;
 use crate::types::{DataArray, DataType, Info, Key, Namespace, Status, Value};
 
-/// Forms a group; every member calls it. The results name it, its members and what the host assigned. See the standard's
-/// function of the same name.
+/// Forms a group; every member calls it. The results name it, its members and what the host assigned. A context number
+/// comes first, because programs of OpenPMIx 4 read the first result. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -175,16 +175,18 @@ pub(super) unsafe fn name(grp: *const c_char) -> Result<String, Failure> {
     Ok(name.as_str().to_owned())
 }
 
-/// What the standard has a caller know of its group.
+/// What the standard has a caller know of its group. The context number comes first: it is the only result of OpenPMIx 4,
+/// and programs read it without a look at the key.
 fn description(results: Results) -> Vec<Info> {
     let Results::Group(group) = results else { return Vec::new() };
     let Group { id, members, context_id, info } = *group;
     let elements = members.into_iter().map(Value::from).collect();
     let members = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
     let entry = |key: &'static str, value| Info::new(Key::from_static(key), value);
-    let mut described =
-        vec![entry(keys::GROUP_ID.name(), Value::String(id)), entry(keys::GROUP_MEMBERSHIP.name(), members)];
-    described.extend(context_id.map(|id| entry(keys::GROUP_CONTEXT_ID.name(), Value::Size(id))));
+    let context_id = context_id.map(|id| entry(keys::GROUP_CONTEXT_ID.name(), Value::Size(id)));
+    let mut described: Vec<Info> = context_id.into_iter().collect();
+    described.push(entry(keys::GROUP_ID.name(), Value::String(id)));
+    described.push(entry(keys::GROUP_MEMBERSHIP.name(), members));
     // Of what the host said, the same may be among it.
     let is_said: Vec<Key> = described.iter().map(|info| info.key.clone()).collect();
     described.extend(info.into_iter().filter(|info| !is_said.contains(&info.key)));
@@ -196,9 +198,10 @@ mod tests {
     use super::*;
     use crate::types::ProcId;
 
-    /// The host's answer stood behind what was made of it, with another type for the context number.
+    /// The host's answer stood behind what was made of it, with another type for the context number. And the number was the
+    /// third result, while programs written for OpenPMIx 4 read the first one: it comes first.
     #[test]
-    fn each_fact_about_a_group_is_told_once() {
+    fn each_fact_about_a_group_is_told_once_and_its_number_first() {
         let context_id = Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), 7_u32);
         let detail = Info::new(Key::from_static("detail"), true);
         let members = vec![ProcId::new(Namespace::new("job").unwrap(), 0)];
@@ -208,7 +211,7 @@ mod tests {
         let keys: Vec<&str> = described.iter().map(|info| info.key.as_str()).collect();
         let [id, membership, context_id] =
             [keys::GROUP_ID.name(), keys::GROUP_MEMBERSHIP.name(), keys::GROUP_CONTEXT_ID.name()];
-        assert_eq!(keys, [id, membership, context_id, detail.key.as_str()]);
-        assert_eq!(described[2].value, Value::Size(7));
+        assert_eq!(keys, [context_id, id, membership, detail.key.as_str()]);
+        assert_eq!(described[0].value, Value::Size(7));
     }
 }

@@ -12,10 +12,11 @@ use crate::keys;
 use crate::proto::{Command, RankData};
 use crate::runtime::derived;
 use crate::runtime::fetched::Fetched;
+use crate::runtime::gifts::Meant;
 use crate::runtime::inflated::{inflated, inflated_entries};
 use crate::runtime::link::CallResult;
 use crate::runtime::stores::SessionStores;
-use crate::types::{DataType, ProcId, Rank, Status, Time, Value};
+use crate::types::{DataType, Info, ProcId, Rank, Status, Time, Value};
 
 /// Why a Get gave no value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -189,17 +190,28 @@ impl Session {
         })
     }
 
-    /// What the process asked about gave a group that this one is in too.
+    /// What the process asked about gave a group that this one is, or was, in too. Name and context number of the group
+    /// say which is meant, as qualifiers or as plain directives; other qualifiers belong to posted values.
     fn given(&self, request: &GetRequest) -> Option<Value> {
-        let key = request.key.as_ref()?;
-        let upward = request.directives.upward.iter();
-        let mut groups = upward.filter(|info| info.key.as_str() == keys::GROUP_ID.name());
-        match groups.next().map(|info| &info.value) {
-            Some(Value::String(group)) => self.groups.gifts.find(Some(group.as_bytes()), &request.proc, key),
-            Some(_) => None,
-            None if request.directives.is_unqualified() => self.groups.gifts.find(None, &request.proc, key),
+        let (key, directives) = (request.key.as_ref()?, &request.directives);
+        let of_group = [keys::GROUP_ID.name(), keys::GROUP_CONTEXT_ID.name()];
+        let [id, number] = of_group
+            .map(|wanted| directives.upward.iter().find(|info| info.key.as_str() == wanted).map(|info| &info.value));
+        let is_about_group = |info: &Info| of_group.contains(&info.key.as_str());
+        let is_plain = match (id, number) {
+            (None, None) => directives.is_unqualified(),
+            _ => directives.qualifiers.iter().all(is_about_group),
+        };
+        let group = match id {
+            Some(Value::String(id)) => Some(id.as_bytes()),
+            Some(_) => return None,
             None => None,
-        }
+        };
+        let context_id = match number {
+            Some(number) => Some(number.as_u64()?),
+            None => None,
+        };
+        self.groups.gifts.find(Meant { group, context_id }, &request.proc, key).filter(|_| is_plain)
     }
 
     /// The request with what is left of its time; each round of a Get takes from the same.

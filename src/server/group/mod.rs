@@ -27,8 +27,8 @@ use super::signature::Kind;
 use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
-use crate::proto::{self, RankData, Reply};
-use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
+use crate::proto::{self, RankData, Reply, info_signed_by};
+use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 /// A group as its members learn of it.
 pub(super) struct Formed {
@@ -47,7 +47,7 @@ impl<S: Publish> Server<S> {
         if self.has_too_many_groups(&proc) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
-        let directives: Vec<Info> = group.directives.into_iter().map(|info| signed(info, &proc)).collect();
+        let directives: Vec<Info> = group.directives.into_iter().map(|info| info_signed_by(&proc, info)).collect();
         let is_bootstrap = group.procs.is_empty() || find(&directives, keys::GROUP_BOOTSTRAP).is_some();
         let request = proto::Collective { procs: group.procs, directives };
         let has_host = self.config.capabilities.contains(Capabilities::GROUP);
@@ -220,27 +220,6 @@ fn is_from_members(info: &Info) -> bool {
         }
         _ => false,
     }
-}
-
-/// What a member gives the others, with the member's name at its head, whoever it says it is. Its own number for the group is
-/// such a thing.
-fn signed(info: Info, proc: &ProcId) -> Info {
-    if info.key.as_str() == keys::GROUP_LOCAL_CID.name() {
-        let number = Info { flags: 0, ..info };
-        let named = Info::new(Key::from_static(keys::PROCID.name()), proc.clone());
-        return Info::new(Key::from_static(keys::GROUP_INFO.name()), Value::info_array(vec![named, number]));
-    }
-    if info.key.as_str() != keys::GROUP_INFO.name() {
-        return info;
-    }
-    let Value::DataArray(array) = &info.value else { return info };
-    let of_member = |value: &Value| match value {
-        Value::Info(info) if info.key.as_str() != keys::PROCID.name() => Some((**info).clone()),
-        _ => None,
-    };
-    let named = Info::new(Key::from_static(keys::PROCID.name()), proc.clone());
-    let given = [named].into_iter().chain(array.elements.iter().filter_map(of_member)).collect();
-    Info { value: Value::info_array(given), ..info }
 }
 
 /// The end of a construction that members were lost for.
