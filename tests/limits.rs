@@ -110,6 +110,12 @@ const SPARE: usize = 2;
 fn serve_with_few_descriptors() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
+    // The first process of a job brings its segment, which has a descriptor to write and one to read.
+    let before = descriptors().len();
+    node.connect("job", 0).finalize().unwrap();
+    while descriptors().len() != before + 2 {
+        std::thread::yield_now();
+    }
     for rank in 0..2 {
         for (name, value) in node.server.setup_fork(&proc("job", rank)).unwrap() {
             println!("{rank} {name}={value}");

@@ -200,11 +200,6 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Whether two jobs are one user's, as far as is known.
-    pub(super) fn are_of_one_user(&self, one: &Namespace, other: &Namespace) -> bool {
-        one == other || !self.users_of(one).is_disjoint(&self.users_of(other))
-    }
-
     /// The users whose a job is; none: nobody knows.
     fn users_of(&self, namespace: &Namespace) -> BTreeSet<u32> {
         let users = self.registry.job(namespace).map(super::registry::Job::users).unwrap_or_default();

@@ -19,7 +19,7 @@ impl<S: Publish> Server<S> {
     pub(super) fn direct_modex_request(&mut self, now: Time, ticket: CallTicket, request: DirectModexRequest) {
         let DirectModexRequest { proc, key, timeout } = request;
         let directives = GetDirectives { timeout, ..GetDirectives::default() };
-        self.ask(now, Asker::Host(ticket), Wanted { proc, key, directives });
+        self.ask(now, Asker::Host(ticket), Wanted { proc, key, directives, reader: None });
     }
 
     /// Asks the host for data, or joins whoever has asked for the same.

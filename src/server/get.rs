@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::access::{Action, Object};
+use super::access::{Action, Object, Subject};
 use super::commit::add_commit_number;
 use super::config::Capabilities;
 use super::core::Server;
-use super::directives::{GetDirectives, Realm};
+use super::directives::GetDirectives;
 use super::host::{HostResult, OwnGet};
 use super::io::{PeerId, StoreOffer};
 use super::job_data::JobData;
@@ -59,7 +59,8 @@ impl<S: Publish> Server<S> {
         }
         let Some(ticket) = self.answer_about_sets(ticket, &proc, key.as_ref(), &directives) else { return };
         let read = GetDirectives::read(&directives, key.as_ref());
-        let wanted = Wanted { proc, key, directives: read };
+        let reader = self.peers.get(ticket.peer()).map(|peer| (peer.proc.clone(), peer.credentials.uid));
+        let wanted = Wanted { proc, key, directives: read, reader };
         let asker = self.answer_from_inventories(Asker::Peer(ticket), &wanted, &directives);
         if let Some(asker) = asker {
             self.ask(now, asker, wanted);
@@ -73,7 +74,7 @@ impl<S: Publish> Server<S> {
             return self.refuse(Asker::Own(ticket), Status::ERR_NOT_SUPPORTED);
         }
         let read = GetDirectives::read(&directives, key.as_ref());
-        let wanted = Wanted { proc, key, directives: read };
+        let wanted = Wanted { proc, key, directives: read, reader: None };
         let asker = self.answer_from_inventories(Asker::Own(ticket), &wanted, &directives);
         let asker = asker.and_then(|asker| self.answer_own_from_topology(asker, &wanted, &directives));
         if let Some(asker) = asker {
@@ -262,7 +263,7 @@ impl<S: Publish> Server<S> {
     /// keep that, and find in one answer what several of their Gets wait for. But an answer must cost what was asked for: if
     /// it is much, a connection gets it once, and from then on the wanted key alone.
     fn tells_all(&mut self, id: PeerId, wanted: &Wanted) -> bool {
-        let Wanted { proc, key: Some(_), directives } = wanted else { return true };
+        let Wanted { proc, key: Some(_), directives, .. } = wanted else { return true };
         let Some(rank) = proc.rank.process() else { return false };
         if wanted.is_static() || directives.scope.is_some() {
             return false;
@@ -382,14 +383,15 @@ impl<S: Publish> Server<S> {
         };
         match found {
             Err(LookupError::NotFound { .. }) if reader == For::Peer && wanted.directives.realm.is_of_session() => {
-                self.find_in_session(&wanted.proc.namespace, &wanted.directives.realm, &lookup).map_or(found, Ok)
+                self.find_in_session(wanted, &lookup).map_or(found, Ok)
             }
             found => found,
         }
     }
 
-    /// What any job of the same user was told of a session: of the one named, else of the namespace's own.
-    pub(super) fn find_in_session(&self, own: &Namespace, realm: &Realm, lookup: &Lookup<'_>) -> Option<Value> {
+    /// What any job that the reader may read was told of a session: of the one named, else of the namespace's own.
+    pub(super) fn find_in_session(&self, wanted: &Wanted, lookup: &Lookup<'_>) -> Option<Value> {
+        let (own, realm) = (&wanted.proc.namespace, &wanted.directives.realm);
         let key = KeyRef::new(keys::SESSION_ID.name());
         let id = Lookup { rank: Rank::Wildcard, key, realm: RealmRequest::Session(None), audience: None };
         let id = self.store.lookup(own, &id).ok().and_then(|id| id.as_u32());
@@ -397,9 +399,12 @@ impl<S: Publish> Server<S> {
         // Without a number each job's own session would be meant.
         realm.session_id()?;
         let lookup = Lookup { rank: Rank::Wildcard, realm: realm.as_request(), ..*lookup };
-        let told = |namespace: &&Namespace| self.are_of_one_user(own, namespace);
+        let may_read = |namespace: &&Namespace| {
+            let reader = wanted.reader.as_ref().map(|(proc, uid)| Subject { proc, uid: *uid, is_tool: false });
+            reader.is_none_or(|reader| self.may(reader, Action::Read, Object::Job(namespace)))
+        };
         let registered = self.registry.jobs().filter(|(_, job)| job.is_registered);
-        let mut jobs = registered.map(|(namespace, _)| namespace).filter(told);
+        let mut jobs = registered.map(|(namespace, _)| namespace).filter(may_read);
         jobs.find_map(|namespace| self.store.lookup(namespace, &lookup).ok())
     }
 

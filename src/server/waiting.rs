@@ -16,6 +16,8 @@ pub(super) struct Wanted {
     pub(super) proc: ProcId,
     pub(super) key: Option<Key>,
     pub(super) directives: GetDirectives,
+    /// The process that asks and its user; none: the host or the server's own process, which may read everything.
+    pub(super) reader: Option<(ProcId, u32)>,
 }
 
 impl Wanted {

@@ -47,7 +47,7 @@ pub(super) enum InspectError {
     #[error(transparent)]
     Topology(MachineError),
     /// The process holds no segment.
-    #[error("process {pid} holds no segment of modex; it is no server of modex, or has no namespace yet")]
+    #[error("process {pid} holds no segment of modex: it is no server, or no process has connected to it yet")]
     NoSegment {
         /// The process.
         pid: u32,
@@ -82,7 +82,7 @@ pub(super) enum InspectError {
     #[error("the segment is still being made; look again")]
     Unfinished,
     /// No segment is of that namespace.
-    #[error("there is no segment of namespace {wanted:?}, only of: {}", found.join(", "))]
+    #[error("there is no segment of namespace {wanted:?}; it gets one when its first process connects. There are: {}", found.join(", "))]
     NoNamespace {
         /// The namespace asked for.
         wanted: String,

@@ -16,7 +16,9 @@ pub(super) fn render(report: &Report, is_terminal: bool) -> String {
     if let Some(inventory) = &report.inventory {
         page.inventory(inventory);
     } else if report.segments.is_empty() && report.problems.is_empty() {
-        page.text.push_str("No server with a namespace is running that this user may look into.\n");
+        page.text.push_str(
+            "No segment is there that this user may look into. A namespace gets one when its first process connects.\n",
+        );
     }
     page.text
 }

@@ -90,7 +90,9 @@ impl<'a> Asking<'a> {
         hardware: Hardware<'a>,
     ) -> Self {
         let proc = ProcId { namespace: scope.namespace.clone(), rank: scope.rank };
-        let wanted = Wanted { proc: proc.clone(), key: None, directives: GetDirectives::read(qualifiers, None) };
+        let reader = Some((requester.proc.clone(), requester.uid));
+        let wanted =
+            Wanted { proc: proc.clone(), key: None, directives: GetDirectives::read(qualifiers, None), reader };
         Self { requester, scope, qualifiers, hardware, wanted, meant: proc }
     }
 
