@@ -42,6 +42,7 @@ fn client_process() {
             exchange(&node.client("job"));
         }
         Some("server with a limit on file sizes") => serve_with_small_files(),
+        Some("server of many jobs") => serve_many_jobs(),
         Some("server on a small tmpfs") => serve_on_a_small_file_system(),
         Some(other) => panic!("unknown role {other}"),
         None => {}
@@ -101,6 +102,37 @@ impl Node {
     fn forget(&self, job: &str) {
         self.0.server.deregister_namespace(&namespace(job)).unwrap();
     }
+}
+
+/// More jobs than the server has descriptors or, with two mappings each, could map. `MODEX_JOBS=100000` tries as many as that.
+fn jobs() -> u32 {
+    std::env::var("MODEX_JOBS").map_or(20_000, |jobs| jobs.parse().unwrap())
+}
+
+fn serve_many_jobs() {
+    limit(Resource::RLIMIT_NOFILE, 1024);
+    let node = TestServer::local();
+    for job in 0..jobs() {
+        let ranks = [("node0", "0"), ("node1", "1-63")];
+        node.server.register_namespace(&namespace(&format!("job-{job}")), 0, description(64, &ranks)).unwrap();
+    }
+    let [first, last] = ["job-0".to_owned(), format!("job-{}", jobs() - 1)];
+    for job in [&first, &last] {
+        node.server
+            .register_namespace(&namespace(job), 1, description(64, &[("node0", "0"), ("node1", "1-63")]))
+            .unwrap();
+        node.register_client(job, 0);
+        let client = node.connect(job, 0);
+        assert!(client.reads_segment());
+        assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap(), 64);
+        client.finalize().unwrap();
+    }
+}
+
+/// A server had two descriptors, two mappings and 16 GiB of addresses for each job that it knew: 8,214 jobs were all.
+#[test]
+fn a_server_knows_more_jobs_than_it_has_descriptors() {
+    play("server of many jobs").succeed();
 }
 
 /// How many descriptors the server may open beyond those it has when it starts: two connections. None is for a segment that
