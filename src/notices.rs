@@ -78,6 +78,19 @@ fn level(text: &OsStr) -> Option<LevelFilter> {
     levels.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, level)| level)
 }
 
+/// Text of a peer, in one line that can't steer a terminal: control characters are escaped.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// Writes lines for events of a level.
 struct Notices<W> {
     speaker: Speaker,
@@ -185,12 +198,11 @@ struct Words {
 impl Words {
     fn append_to(&self, line: &mut String) {
         for part in [&self.message, &self.reasons] {
-            line.extend(part.chars().map(|letter| if letter.is_control() { '?' } else { letter }));
+            line.push_str(&printable(part));
         }
         if !self.others.is_empty() {
-            let others = self.others.chars().map(|letter| if letter.is_control() { '?' } else { letter });
             line.push_str(" (");
-            line.extend(others);
+            line.push_str(&printable(&self.others));
             line.push(')');
         }
     }
@@ -292,6 +304,12 @@ mod tests {
         let [off, error, warn, info, debug] =
             [LevelFilter::OFF, LevelFilter::ERROR, LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG].map(Some);
         assert_eq!(levels, [off, error, warn, info, debug, None, None]);
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        assert_eq!(printable("a\u{1b}[2Jb\nc\u{9b}2J"), "a\\u{1b}[2Jb\\nc\\u{9b}2J");
+        assert_eq!(printable("plain"), "plain");
     }
 
     /// N3: the terminal of whoever reads it must not do what a peer wants.

@@ -110,7 +110,7 @@ pub fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             // Nobody may be reading; the status says it all the same.
-            let _ = writeln!(io::stderr(), "modex: {error}");
+            let _ = writeln!(io::stderr(), "modex: {}", notices::printable(&error.to_string()));
             if error.is::<run::AppError>() || error.is::<ask::WordError>() {
                 ExitCode::from(MISUSE)
             } else {

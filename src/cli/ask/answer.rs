@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde_json::{Value as Json, json};
 
-use crate::cli::inspect::{printable, to_json};
+use crate::cli::inspect::to_json;
+use crate::notices::printable;
 use crate::types::{Info, Value};
 
 /// Version of the JSON documents.

@@ -10,8 +10,9 @@ use super::target::Target;
 use super::words;
 use crate::api;
 use crate::cli::Outcome;
-use crate::cli::inspect::{printable, to_json};
+use crate::cli::inspect::to_json;
 use crate::keys;
+use crate::notices::printable;
 use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Value};
 
 #[derive(Args, Debug)]

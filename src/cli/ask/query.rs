@@ -7,8 +7,8 @@ use super::answer::{self, FORMAT};
 use super::target::Target;
 use super::words;
 use crate::cli::Outcome;
-use crate::cli::inspect::printable;
 use crate::keys;
+use crate::notices::printable;
 use crate::types::{Info, Key, Query, Status, Text, Value};
 
 #[derive(Args, Debug)]

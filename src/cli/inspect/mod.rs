@@ -28,8 +28,8 @@ mod tests;
 use std::io::{self, IsTerminal, Write};
 
 use super::Outcome;
+use crate::notices::printable;
 pub(super) use options::Options;
-pub(super) use table::printable;
 pub(super) use value::to_json;
 
 /// Prints what was asked for. Whatever could not be shown becomes a line on standard error and exit status 1.
@@ -45,7 +45,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     };
     print(&text)?;
     for problem in &report.problems {
-        eprintln!("modex: {}: {}", table::printable(&problem.place), table::printable(&problem.message));
+        eprintln!("modex: {}: {}", printable(&problem.place), printable(&problem.message));
     }
     Ok(u8::from(!report.problems.is_empty()))
 }

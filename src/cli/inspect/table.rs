@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 
 use super::detail::{ColumnReport, KeyReport, NamedValue, PartReport, RankReport, RealmsReport};
 use super::view::{Content, Report, SegmentReport, ServerReport};
+use crate::notices::printable;
 
 /// The report as text. A terminal gets bold headings and lines that fit it.
 pub(super) fn render(report: &Report, is_terminal: bool) -> String {
@@ -21,19 +22,6 @@ pub(super) fn render(report: &Report, is_terminal: bool) -> String {
         );
     }
     page.text
-}
-
-/// Text that comes from a segment, with whatever could steer a terminal escaped.
-pub(in crate::cli) fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
 }
 
 /// Text in the making: tables one below the other.
@@ -323,12 +311,6 @@ pub(super) fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_from_a_segment_cannot_steer_a_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
-        assert_eq!(printable("plain"), "plain");
-    }
 
     #[test]
     fn long_values_are_cut_between_characters() {

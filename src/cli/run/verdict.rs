@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use crate::notices::printable;
 use crate::types::Time;
 
 /// How a rank ended.
@@ -115,7 +116,7 @@ impl fmt::Display for Cause {
                 write!(f, "{requester} aborted the job with status {status}")
             }
             Self::Abort { requester, status, message } => {
-                write!(f, "{requester} aborted the job with status {status}: {message}")
+                write!(f, "{requester} aborted the job with status {status}: {}", printable(message))
             }
             Self::Timeout(limit) => write!(f, "the job exceeded its time limit of {} s", limit.as_secs_f64()),
             Self::Signal(signal) => match Signal::try_from(*signal) {
