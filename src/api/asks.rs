@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::requests::{Answered, Group, RequestError};
-use crate::client::time_limit;
+use crate::client::{DirectiveError, time_limit};
 use crate::keys;
 use crate::proto::{self, Reply, Request};
 use crate::server::Credential;
@@ -20,7 +20,7 @@ type Asked<T> = Result<Ask<T>, RequestError>;
 
 fn ask<T>(
     request: Request,
-    directives: Result<Option<Duration>, crate::client::DirectiveError>,
+    directives: Result<Option<Duration>, DirectiveError>,
     read: impl FnOnce(Reply) -> Option<T> + Send + 'static,
 ) -> Asked<T> {
     Ok(Ask { request, time_limit: directives?, read: Box::new(read) })
@@ -49,7 +49,12 @@ pub(super) fn unpublish(keys: Vec<Key>, directives: Vec<Info>) -> Asked<()> {
 
 pub(super) fn spawn(job: Vec<Info>, apps: Vec<App>) -> Asked<Namespace> {
     let limit = time_limit(&job);
-    ask(Request::Spawn(proto::Spawn { job, apps }), limit, |reply| match reply {
+    let spawn = proto::Spawn { job, apps };
+    if !spawn.has_valid_parents() {
+        let key = Key::from_static(keys::PARENT_ID.name());
+        return Err(DirectiveError::WrongValue { key, wanted: "a process" }.into());
+    }
+    ask(Request::Spawn(spawn), limit, |reply| match reply {
         Reply::Spawned { namespace, .. } => Namespace::from_bytes(namespace.as_bytes()).ok(),
         _ => None,
     })

@@ -198,6 +198,7 @@ fn passage_of(requester: Requester, request: Request, is_tool: bool) -> Result<P
         Request::Publish(publish) => (Capabilities::PUBLISH, Expected::Status, publish_upcall(requester, publish)),
         Request::Lookup(lookup) => (Capabilities::LOOKUP, Expected::Lookup, lookup_upcall(requester, lookup)?),
         Request::Unpublish(lookup) => (Capabilities::UNPUBLISH, Expected::Status, unpublish_upcall(requester, lookup)?),
+        Request::Spawn(spawn) if !spawn.has_valid_parents() => return Err(Status::ERR_BAD_PARAM),
         Request::Spawn(spawn) => (
             Capabilities::SPAWN,
             Expected::Namespace,

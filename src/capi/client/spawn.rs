@@ -13,6 +13,7 @@ use crate::capi::types::{
 };
 use crate::capi::{from_c, process, to_c};
 use crate::keys;
+use crate::proto::Spawn;
 use crate::types::codes::iof_channel;
 use crate::types::{App, Info, Namespace, ProcId, Status, Text};
 
@@ -126,6 +127,11 @@ unsafe fn job(
     if apps.is_empty() {
         return Err(Failure(Status::ERR_BAD_PARAM));
     }
+    let spawn = Spawn { job, apps };
+    if !spawn.has_valid_parents() {
+        return Err(Failure(Status::ERR_BAD_PARAM));
+    }
+    let Spawn { job, apps } = spawn;
     Ok(Operation::Spawn { job, apps: apps.into_iter().map(completed).collect() })
 }
 

@@ -9,7 +9,7 @@ use crate::proto::{
     Allocate, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, Reply, Request, Spawn, ValidateCredential,
 };
 use crate::server::{Capabilities, Config, Credential, HostReply, Output, PeerId, Requester, Upcall, UpcallId};
-use crate::types::{Info, Pdata, ProcId, Query, Status, Text, Value};
+use crate::types::{App, Info, Pdata, ProcId, Query, Status, Text, Value};
 
 const EVERYBODYS_CLAIM: [&str; 2] = ["pmix.euid", "pmix.egid"];
 
@@ -257,6 +257,28 @@ fn a_spawned_job_knows_its_parent() {
     assert_eq!(values(&job, "pmix.parent"), [&Value::from(proc(0))]);
     assert_eq!(values(&job, "pmix.spawned"), [&Value::Bool(true)]);
     assert_eq!(values(&job, "pmix.req.client"), [&Value::Bool(true)]);
+}
+
+/// A parent of another type than a process went on to the host in an application's directives, and a host that reads
+/// it as a process reads anything. What the server does not overwrite, it checks.
+#[test]
+fn a_parent_that_is_no_process_is_refused() {
+    let mut rig = Rig::new(Capabilities::SPAWN);
+    let peer = rig.job(1, 1)[0];
+    let mistyped = || vec![Info::new(key("pmix.parent"), "job")];
+    let app = App {
+        command: None,
+        argv: Vec::new(),
+        environment: Vec::new(),
+        working_directory: None,
+        processes_max: 1,
+        info: mistyped(),
+    };
+    for spawn in [Spawn { job: mistyped(), apps: Vec::new() }, Spawn { job: Vec::new(), apps: vec![app] }] {
+        let outputs = rig.request(peer, Request::Spawn(spawn));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERR_BAD_PARAM)]);
+        assert!(upcalls(&outputs).is_empty(), "{outputs:?}");
+    }
 }
 
 #[test]
