@@ -387,6 +387,10 @@ static void spawning(void)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Spawn(job, 1, apps, 2, nspace));
     CHECK_TEXT("spawned-job", nspace);
     CHECK_STATUS(PMIX_ERR_JOB_FAILED_TO_LAUNCH, PMIx_Spawn(job, 2, apps, 2, nspace));
+    /* A parent that is no process went through to the host, which reads it as one. */
+    PMIX_INFO_DESTRUCT(&job[1]);
+    PMIX_INFO_LOAD(&job[1], PMIX_PARENT_ID, "my job", PMIX_STRING);
+    CHECK_UNLESS_STOCK("passes a mistyped parent on", PMIx_Spawn(job, 2, apps, 2, nspace) == PMIX_ERR_BAD_PARAM);
     struct done done = DONE;
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Spawn_nb(job, 1, apps, 2, spawned, &done));
     CHECK_STATUS(PMIX_SUCCESS, done_wait(&done));
@@ -433,6 +437,39 @@ static void asking(void)
     results = NULL;
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_Query_info(query, 1, &results, &count));
     PMIX_QUERY_DESTRUCT(&query[0]);
+}
+
+/* A key that the library answers and one for the host, in one query: the library passed both on, the host answered its
+ * own, and the caller never saw the other. What the library answers comes with the rest. */
+static void asking_both(void)
+{
+#ifdef PMIX_QUERY_STABLE_ABI_VERSION
+    const char *hosts[] = {"my.query", "no.such.query"};
+    const size_t found[] = {3, 1};
+    const pmix_status_t statuses[] = {PMIX_SUCCESS, PMIX_ERR_PARTIAL_SUCCESS};
+
+    if (stock()) return; /* 4.2.2 answers its own key and drops the other; later releases answer both */
+    for (int i = 0; i < 2; i++) {
+        pmix_query_t query;
+        pmix_info_t *results = NULL;
+        size_t count = 0;
+        struct done done = DONE;
+        int status;
+
+        PMIX_QUERY_CONSTRUCT(&query);
+        PMIX_ARGV_APPEND(status, query.keys, PMIX_QUERY_STABLE_ABI_VERSION);
+        PMIX_ARGV_APPEND(status, query.keys, hosts[i]);
+        CHECK_NUMBER(PMIX_SUCCESS, status);
+        CHECK_STATUS(statuses[i], PMIx_Query_info(&query, 1, &results, &count));
+        CHECK_NUMBER(found[i], count);
+        if (count) CHECK_TEXT(PMIX_QUERY_STABLE_ABI_VERSION, results[0].key);
+        if (results) PMIX_INFO_FREE(results, count);
+        CHECK_STATUS(PMIX_SUCCESS, PMIx_Query_info_nb(&query, 1, released, &done));
+        CHECK_STATUS(statuses[i], done_wait(&done));
+        CHECK_NUMBER(found[i], done.reference);
+        PMIX_QUERY_DESTRUCT(&query);
+    }
+#endif
 }
 
 static void controlling(void)
@@ -562,6 +599,7 @@ static int client(void)
         name_service_without_blocking();
         spawning();
         asking();
+        asking_both();
         controlling();
         credentials();
         forwarding();

@@ -126,7 +126,7 @@ unsafe extern "C" fn release_infos(token: *mut c_void) {
     guard_or((), || lent::take_back(token));
 }
 
-fn infos_of(results: Results) -> Vec<Info> {
+pub(super) fn infos_of(results: Results) -> Vec<Info> {
     match results {
         Results::Infos(infos) => infos,
         _ => Vec::new(),

@@ -1,9 +1,12 @@
 //! Questions about the system, logging, allocations.
 
-use super::asynchronous::{deliver_infos, run, run_for_infos, start, start_for_infos, store_infos};
+use super::asynchronous::{
+    deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with, store_infos,
+};
 use crate::capi::guard::{Failure, guard, guard_status};
-use crate::capi::operation::{Answer, Operation, Results};
+use crate::capi::operation::{self, Answer, Operation, Results};
 use crate::capi::pointer::CallerData;
+use crate::capi::to_c::Array;
 use crate::capi::types::{
     c_void, pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
 };
@@ -28,13 +31,20 @@ pub unsafe extern "C" fn PMIx_Query_info(
     guard_status(|| {
         // SAFETY: the caller's contract.
         let queries = unsafe { questions(queries, nqueries) }?;
-        if let Some(known) = about_the_interface(&queries) {
-            // SAFETY: the caller's contract.
-            unsafe { store_infos(to_c::infos(&known)?, results, nresults) };
-            return Ok(Status::SUCCESS);
-        }
+        let (known, rest) = divide(queries);
         // SAFETY: the caller's contract.
-        unsafe { run_for_infos(Operation::Query { queries }, results, nresults) }
+        unsafe { store_infos(Array::empty(), results, nresults) };
+        let answer = match rest.is_empty() {
+            true => Answer::complete(Results::Infos(known)),
+            false => {
+                process::member()?;
+                with_known(known, operation::run(Operation::Query { queries: rest })).map_err(Failure)?
+            }
+        };
+        let infos = to_c::infos(&infos_of(answer.results))?;
+        // SAFETY: the caller's contract.
+        unsafe { store_infos(infos, results, nresults) };
+        Ok(answer.status)
     })
 }
 
@@ -57,12 +67,14 @@ pub unsafe extern "C" fn PMIx_Query_info_nb(
         if cbfunc.is_none() {
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
-        if let Some(known) = about_the_interface(&queries) {
-            let data = CallerData::new(cbdata);
+        let (known, rest) = divide(queries);
+        let data = CallerData::new(cbdata);
+        if rest.is_empty() {
             let answer = Answer::complete(Results::Infos(known));
             return Ok(process::member()?.defer(move || deliver_infos(Ok(answer), cbfunc, data))?);
         }
-        start_for_infos(Operation::Query { queries }, cbfunc, cbdata)
+        let deliver = move |result| deliver_infos(with_known(known, result), cbfunc, data);
+        start_with(Operation::Query { queries: rest }, deliver)
     })
 }
 
@@ -77,15 +89,38 @@ unsafe fn questions(queries: *mut pmix_query_t, nqueries: usize) -> Result<Vec<Q
     Ok(queries)
 }
 
-/// The answers, if all questions are about the interface: no version of the standard's binary interface is stable yet,
-/// and none is claimed.
-fn about_the_interface(queries: &[Query]) -> Option<Vec<Info>> {
-    let answer = |key: &crate::types::Text| {
-        let known = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
-        let known = known.into_iter().find(|known| known.name().as_bytes() == key.as_bytes())?;
-        Some(Info::new(Key::from_static(known.name()), "0.0"))
+/// The answers to questions about the interface itself, and the queries without those keys. No version of the standard's
+/// binary interface is stable yet, and none is claimed.
+fn divide(queries: Vec<Query>) -> (Vec<Info>, Vec<Query>) {
+    let mut known: Vec<Info> = Vec::new();
+    let about_interface = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
+    let mut rest = Vec::new();
+    for mut query in queries {
+        query.keys.retain(|wanted| {
+            let key = about_interface.iter().find(|key| key.name().as_bytes() == wanted.as_bytes());
+            known.extend(key.map(|key| Info::new(Key::from_static(key.name()), "0.0")));
+            key.is_none()
+        });
+        if !query.keys.is_empty() {
+            rest.push(query);
+        }
+    }
+    (known, rest)
+}
+
+/// What others answer, after what is known here. If they answer nothing, that is a part of what was asked.
+fn with_known(mut known: Vec<Info>, result: Result<Answer, Status>) -> Result<Answer, Status> {
+    if known.is_empty() {
+        return result;
+    }
+    let status = match result {
+        Ok(answer) => {
+            known.extend(infos_of(answer.results));
+            answer.status
+        }
+        Err(_) => Status::ERR_PARTIAL_SUCCESS,
     };
-    queries.iter().flat_map(|query| &query.keys).map(answer).collect()
+    Ok(Answer { status, results: Results::Infos(known) })
 }
 
 /// Logs data, one info for each channel. See the standard's function of the same name.
