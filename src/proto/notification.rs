@@ -6,7 +6,8 @@ use crate::bfrops::wire::{self, ByteObject, DataRange, Info, IofChannel, Namespa
 use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
 use crate::types::ProcId;
 
-/// Key of what a server adds to an event that it passes on. No attribute of the standard, and not for the host.
+/// Key that servers of other libraries add to an event that they pass on. It is no attribute of the standard: neither hosts
+/// nor handlers see it.
 pub const RELAYED: &str = "pmix.srvr.internal.notify";
 
 /// An event on its way to a client ([`Tag::NOTIFICATION`](super::Tag::NOTIFICATION)).
@@ -18,7 +19,7 @@ pub struct Event {
     pub status: Status,
     /// To or by whom; `None`: the host, or not known.
     pub source: Option<ProcId>,
-    /// Details. Servers append `pmix.srvr.internal.notify` when they relay.
+    /// Details. Servers of other libraries add [`RELAYED`] to what they pass on.
     pub info: Vec<Info>,
     /// Range code; absent from 3.2 servers and from events replayed out of a cache.
     pub range: Option<u8>,

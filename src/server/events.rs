@@ -92,7 +92,7 @@ impl<S: Publish> Server<S> {
     /// A client tells of an event.
     pub(super) fn notify(&mut self, now: Time, ticket: Ticket, source: ProcId, notify: proto::Notify) {
         let proto::Notify { status, range, mut info } = notify;
-        // What a relaying server appended is not for the host, and what servers ask each other nobody else asks.
+        // A mark of servers of other libraries is nobody else's, and what servers ask each other nobody else asks.
         info.retain(|info| info.key.as_str() != RELAYED && info.key.as_str() != proto::GROUP_AWAITED);
         let origin = match self.put_members(&mut info, &source) {
             // The sender could not know that it is among them, and has not told its own handlers.
@@ -440,9 +440,7 @@ fn is_addressed(event: &Event) -> bool {
 }
 
 fn relayed(event: &Event, range: Option<u8>) -> Notification {
-    let mut info = event.info.clone();
-    info.push(Info::new(Key::from_static(RELAYED), true));
-    Notification { status: event.status, source: event.source.clone(), info, range }
+    Notification { status: event.status, source: event.source.clone(), info: event.info.clone(), range }
 }
 
 /// The number of an event that is not in the cache.
