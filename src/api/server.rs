@@ -73,6 +73,14 @@ impl Server {
         &self.handle.environment().address.server
     }
 
+    /// Where tools reach the server, whatever their library, in the form `<namespace>.<rank>;<place>`. Without clients of other
+    /// libraries it is the server's socket.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        let address = &self.handle.environment().address;
+        address.tcp().unwrap_or_else(|| address.unix()).to_string()
+    }
+
     /// What the server's thread has done so far: how many requests it has handled, and its longest turn.
     #[must_use]
     pub fn work(&self) -> Work {

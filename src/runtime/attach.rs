@@ -245,7 +245,10 @@ impl Attempt {
             Ok(own) => own,
             Err(status) => return Ok(Joined::Refused(status)),
         };
-        Ok(Joined::Session(Box::new(Session::new(proc, server, who.hostname.clone(), own, link))))
+        // Tools of every library reach the TCP address.
+        let address = who.fallback.as_ref().unwrap_or(&who.server.address).clone();
+        let session = Session::new(proc, server, who.hostname.clone(), own, link).at(address);
+        Ok(Joined::Session(Box::new(session)))
     }
 
     /// Waits for the answer to the introduction. To tools it has another form than to clients.

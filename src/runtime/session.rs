@@ -20,6 +20,7 @@ use super::session_topology::KnownTopology;
 use crate::client::{Call, CallError, FenceDirectives, Staged, Staging, StagingError, StagingLimits};
 use crate::gds::NamespaceReader;
 use crate::proto::{Abort, Commit};
+use crate::ptl::ServerAddress;
 use crate::types::{IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
 /// A process's membership in its job: what it reads, what it put, and the line to its server.
@@ -29,6 +30,8 @@ use crate::types::{IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text,
 pub struct Session {
     proc: ProcId,
     server: ProcId,
+    /// Where the server listens; `None`: there is none.
+    address: Option<ServerAddress>,
     hostname: Option<String>,
     /// The segment of the own namespace: read without a lock. `None`: everything is asked for over the socket.
     own: Option<Source>,
@@ -61,6 +64,7 @@ impl Session {
             staging: Mutex::new(Staging::new(proc.clone(), StagingLimits::default())),
             proc,
             server,
+            address: None,
             hostname,
             own,
             foreign,
@@ -98,6 +102,12 @@ impl Session {
     #[must_use]
     pub fn reads_segment(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.is_servers)
+    }
+
+    /// The same, with the address of the server.
+    pub(super) fn at(mut self, address: ServerAddress) -> Self {
+        self.address = Some(address);
+        self
     }
 
     /// The same for a process that has no server.

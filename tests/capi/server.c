@@ -113,6 +113,38 @@ static void describe(void)
     PMIX_INFO_DESTRUCT(&info[0]);
 }
 
+/* A client that looked for its server's name or address found nothing, and a server not its own address or topology, so
+ * programs that hand them to tools could not. What a process knows of its server is found without a request. */
+static void of_the_server(void)
+{
+    char start[64];
+    pmix_value_t *value;
+
+    GET_TEXT("capi-host", &me, PMIX_SERVER_NSPACE);
+    GET_NUMBER(0, &me, PMIX_SERVER_RANK, PMIX_PROC_RANK, rank);
+    snprintf(start, sizeof start, "capi-host.0;");
+    value = get(&me, PMIX_SERVER_URI, PMIX_STRING);
+    CHECK(value && strncmp(value->data.string, start, strlen(start)) == 0 && strlen(value->data.string) > strlen(start));
+    value_free(value);
+    CHECK_STATUS(PMIX_SUCCESS, get_status(&me, PMIX_SERVER_URI, PMIX_OPTIONAL));
+    CHECK(get_status(&me, PMIX_MYSERVER_URI, PMIX_OPTIONAL) != PMIX_SUCCESS);
+}
+
+static void of_itself(void)
+{
+    pmix_proc_t host = proc_of("capi-host", 0);
+    pmix_value_t *own = get(&host, PMIX_MYSERVER_URI, PMIX_STRING), *legacy = get(&host, PMIX_SERVER_URI, PMIX_STRING);
+    pmix_value_t *topology;
+
+    CHECK(own && strncmp(own->data.string, "capi-host.0;", 12) == 0);
+    if (own && legacy) CHECK_TEXT(own->data.string, legacy->data.string);
+    value_free(own);
+    value_free(legacy);
+    topology = get(&host, PMIX_TOPOLOGY2, PMIX_TOPO);
+    CHECK(topology && topology->data.topo && topology->data.topo->topology);
+    value_free(topology);
+}
+
 static void read_back(void)
 {
     pmix_proc_t wild = proc_of(me.nspace, PMIX_RANK_WILDCARD), far = proc_of(me.nspace, 4);
@@ -196,6 +228,7 @@ static int client(const char *role)
     client_start();
     if (strcmp(role, "read") == 0) {
         read_back();
+        of_the_server();
         if (me.rank == 0) unsupported();
     }
     if (me.rank == 1) usleep(100000); /* the host's request is there first */
@@ -231,6 +264,7 @@ int main(int argc, char **argv)
     struct modex wanted[2] = {{.done = DONE}, {.done = DONE}};
 
     host_start(&module);
+    of_itself();
     generated();
     describe();
     environment();

@@ -11,6 +11,7 @@ use crate::api::{
     Unpublish, ValidateRequest,
 };
 use crate::capi::client::KeptValues;
+use crate::capi::hwloc;
 use crate::capi::operation::{Answer, Operation, Results};
 use crate::capi::server_role::{Done, EventHandler, ServerRole};
 use crate::capi::types::c_void;
@@ -41,15 +42,31 @@ impl Own {
     /// What this process knows without asking its server core.
     fn known(&self, proc: Option<&ProcId>, key: &Key) -> Option<Value> {
         let me = self.proc();
-        let own = self.process.own.lock();
-        if let Some(value) = own.get(proc.unwrap_or(me)).and_then(|values| values.get(key)) {
-            return Some(value.clone());
+        let stored = self.process.own.lock().get(proc.unwrap_or(me)).and_then(|values| values.get(key)).cloned();
+        if stored.is_some() {
+            return stored;
         }
         match key.as_str() {
             name if name == keys::PROCID.name() => Some(Value::from(me.clone())),
             name if name == keys::NSPACE.name() && proc.is_none() => Some(Value::from(me.namespace.as_str())),
-            name if name == keys::HOSTNAME.name() && proc.is_none_or(|proc| proc == me) => {
-                Some(Value::from(self.process.server().hostname()))
+            name if proc.is_none_or(|proc| proc == me) => self.about_self(name),
+            _ => None,
+        }
+    }
+
+    /// What is known of this process that nobody has stored.
+    fn about_self(&self, key: &str) -> Option<Value> {
+        let server = self.process.server();
+        match key {
+            key if key == keys::HOSTNAME.name() => Some(Value::from(server.hostname())),
+            key if key == keys::SERVER_URI.name() || key == keys::MYSERVER_URI.name() => {
+                Some(Value::from(server.uri()))
+            }
+            key if key == keys::TOPOLOGY2.name() => {
+                let topology = self.topology_object().ok()?;
+                // SAFETY: it is a loaded topology of libhwloc, and lives as long as the process (P1).
+                let exported = unsafe { hwloc::export(topology) };
+                Some(Value::Topology(Box::new(exported.ok()?)))
             }
             _ => None,
         }

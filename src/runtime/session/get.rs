@@ -154,7 +154,7 @@ impl Session {
     ) -> ControlFlow<Result<Fetched<'_>, FetchError>, GetRequest> {
         let decision = resolve(request, &self.proc, answer.map_or(Round::First, Round::Answered), &SessionStores(self));
         if matches!(decision, Decision::Ask(_) | Decision::NotFound(_))
-            && let Some(value) = self.given(request)
+            && let Some(value) = self.given(request).or_else(|| self.about_server(request))
         {
             return ControlFlow::Break(as_put(Fetched::owned(value), request));
         }
@@ -212,6 +212,22 @@ impl Session {
             None => None,
         };
         self.groups.gifts.find(Meant { group, context_id }, &request.proc, key).filter(|_| is_plain)
+    }
+
+    /// What this process knows of its server without asking, where the host has registered nothing else. As in other
+    /// libraries it is a value of this process; whoever asks without a rank, or for the job, means it too.
+    fn about_server(&self, request: &GetRequest) -> Option<Value> {
+        let (key, address) = (request.key.as_ref()?.as_str(), self.address.as_ref()?);
+        let is_own_rank = [self.proc.rank, Rank::Undefined, Rank::Wildcard].contains(&request.proc.rank);
+        if request.proc.namespace != self.proc.namespace || !is_own_rank || !request.directives.qualifiers.is_empty() {
+            return None;
+        }
+        match key {
+            key if key == keys::SERVER_NSPACE.name() => Some(Value::from(self.server.namespace.as_str())),
+            key if key == keys::SERVER_RANK.name() => Some(Value::ProcRank(self.server.rank)),
+            key if key == keys::SERVER_URI.name() => Some(Value::from(address.to_string())),
+            _ => None,
+        }
     }
 
     /// The request with what is left of its time; each round of a Get takes from the same.
