@@ -32,6 +32,11 @@ pub(crate) fn explain_mapping(reason: &io::Error) -> String {
     }
 }
 
+/// Whether the system lacks something that a person can free or raise: memory, descriptors, room.
+pub(crate) fn is_shortage(reason: &io::Error) -> bool {
+    reason.raw_os_error().map(Errno::from_raw).and_then(remedy).is_some()
+}
+
 const fn remedy(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::EMFILE => Some("raise the limit on open files (ulimit -n)"),

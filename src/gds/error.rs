@@ -249,7 +249,36 @@ impl AsStatus for StoreError {
             | Self::Share { .. }
             | Self::Create(_)
             | Self::Grow(_) => Status::ERR_OUT_OF_RESOURCE,
+            Self::Attach(error) if error.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
+            Self::Handle(error) if error.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
             Self::Write(_) | Self::Attach(_) | Self::Handle(_) | Self::Damaged(_) => Status::ERROR,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use nix::errno::Errno;
+
+    use super::*;
+    use crate::shmem::{AttachError, Location};
+
+    /// A host whose server was out of descriptors got `PMIX_ERROR` (-1) and could not tell why. A shortage of the system has a
+    /// status of its own, wherever it is met.
+    #[test]
+    fn a_shortage_is_told_from_other_errors() {
+        let status = |errno: Errno| {
+            let source = || io::Error::from(errno);
+            let open = HandleError::Open { location: Location::Anonymous, source: source() };
+            let system = AttachError::System { step: "fstat", source: source() };
+            let map = AttachError::Map { bytes: 4096, source: source() };
+            [StoreError::from(open), system.into(), map.into()].map(|error| error.status())
+        };
+        for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM] {
+            assert_eq!(status(errno), [Status::ERR_OUT_OF_RESOURCE; 3], "{errno}");
+        }
+        assert_eq!(status(Errno::EACCES), [Status::ERROR; 3]);
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use super::offset::{Offset, RootIndex};
 use super::options::{BackingKind, Location};
-use crate::remedy::{explain, explain_mapping};
+use crate::remedy::{explain, explain_mapping, is_shortage};
 
 /// Why a segment could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -269,6 +269,22 @@ pub enum AttachError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl AttachError {
+    /// Whether the process or the system has used up its descriptors or its memory.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Self::Map { source, .. } | Self::System { source, .. } if is_shortage(source))
+    }
+}
+
+impl HandleError {
+    /// Whether the process or the system has used up its descriptors.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Self::Open { source, .. } if is_shortage(source))
+    }
 }
 
 /// Why bytes of a segment cannot be read. Nothing was read.
