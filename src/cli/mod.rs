@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::notices;
 
@@ -88,6 +89,16 @@ pub fn topology() -> ExitCode {
 /// Errors are one line on standard error, with status 1; a misused command line gives status 2.
 #[must_use]
 pub fn main() -> ExitCode {
+    // The parser alone may take more than a low limit leaves (`ulimit -s 64`).
+    match getrlimit(Resource::RLIMIT_STACK) {
+        Ok((limit, _)) if usize::try_from(limit).is_ok_and(|limit| limit < STACK_BYTES) => {
+            stacker::grow(STACK_BYTES, run_command)
+        }
+        _ => run_command(),
+    }
+}
+
+fn run_command() -> ExitCode {
     let command = parse(std::env::args_os().collect());
     if command.shows_notices() {
         show_notices();
@@ -132,6 +143,9 @@ impl Command {
 fn show_notices() {
     notices::install(notices::Speaker::Command, std::env::var_os(notices::VARIABLE).as_deref());
 }
+
+/// What the main thread gets where the limit is lower: Linux's usual limit.
+const STACK_BYTES: usize = 8 << 20;
 
 /// The status that the parser of the command line uses, too.
 const MISUSE: u8 = 2;

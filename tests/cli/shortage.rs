@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use crate::launch::MODEX;
+use crate::launch::{MODEX, script};
 
 /// The launcher under these conditions, made by a shell script that finds it in `$0`; nothing may be left of it.
 fn launcher(conditions: &str) -> Output {
@@ -50,4 +50,16 @@ fn a_full_temporary_directory() {
         format!("exec unshare -m sh -c '{mount} && exec \"$0\" run -n 2 true' \"$0\"")
     };
     says_what_to_do_until_there_is_enough(full, 1, "set TMPDIR to a directory that ");
+}
+
+/// With a small limit on the stack (`ulimit -s 64`), as on systems that start many threads, the command overflowed its stack while
+/// it parsed its arguments, and was aborted. The main thread takes a larger stack where the limit is low.
+#[test]
+fn a_small_stack_is_no_shortage() {
+    for kib in [64, 512] {
+        let limited = format!("ulimit -s {kib} && exec {MODEX} run -n 2 -- {MODEX} demo");
+        let ended = script(&["-n", "1"], &limited).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert!(ended.err.is_empty(), "{ended:?}");
+    }
 }
