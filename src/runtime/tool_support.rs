@@ -55,16 +55,18 @@ impl ToolSupport {
         if address.tcp.is_none() {
             tracing::warn!("the server does not listen on TCP; tools of other libraries can't connect to it");
         }
+        let names = Names::new(&options.hostname)?;
+        // Those of other nodes are not looked at: where directories are shared, locks need not be.
+        Files::remove_abandoned(&options.session_tmpdir, |name| names.is_tool_file(name));
         Files::write(&Announcement {
-            paths: self.paths(options)?,
+            paths: self.paths(&names, options)?,
             contents,
             publicity: if self.any_user { Publicity::Everybody } else { Publicity::Owner },
             seconds: seconds_since_1970(),
         })
     }
 
-    fn paths(&self, options: &ServerOptions) -> Result<Vec<PathBuf>, RendezvousError> {
-        let names = Names::new(&options.hostname)?;
+    fn paths(&self, names: &Names, options: &ServerOptions) -> Result<Vec<PathBuf>, RendezvousError> {
         let in_session = |name: String| options.session_tmpdir.join(name);
         let in_system = |name: String| options.system_tmpdir.join(name);
         let mut paths =

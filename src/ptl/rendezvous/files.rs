@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
 
-use super::search::{Belief, examine, failed, is_abandoned, is_gone};
+use super::search::{Belief, ENTRIES_MAX, examine, failed, is_abandoned, is_gone};
 use super::{Contents, RendezvousError};
 
 /// Who may read a server's files, and so find it.
@@ -72,6 +73,18 @@ impl Files {
             }
         }
         Ok(files)
+    }
+
+    /// Removes the wanted files in a directory that servers of this user left when they were killed. A file stays if somebody holds
+    /// a lock on it. So does one that never said it was locked: its server may live where this process can't see it.
+    pub fn remove_abandoned(directory: &Path, is_wanted: impl Fn(&str) -> bool) {
+        let Ok(entries) = fs::read_dir(directory) else { return };
+        for entry in entries.take(ENTRIES_MAX).flatten() {
+            if entry.file_name().to_str().is_some_and(&is_wanted) {
+                // What can't be removed stays: nobody waits for it.
+                let _ = remove_if_abandoned(&entry.path());
+            }
+        }
     }
 
     /// The files.
@@ -162,8 +175,7 @@ impl Draft {
     /// Takes the place of a file whose server is dead. Those who do it at the same time lock it in turn, for a moment; who
     /// still has it locked at the last attempt is a reader, and holds up nobody if the file's process is gone.
     fn replace(&self, target: &Path, is_last: bool) -> Result<bool, RendezvousError> {
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
-        let old = match OpenOptions::new().read(true).custom_flags(flags).open(target) {
+        let old = match open_in_place(target) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             opened => opened.map_err(|source| in_the_way(target, source))?,
         };
@@ -208,6 +220,24 @@ impl Drop for Draft {
         // The temporary name; already gone after a rename.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Removes a file whose lock its server has lost.
+fn remove_if_abandoned(path: &Path) -> Result<(), RendezvousError> {
+    let file = open_in_place(path).map_err(|source| failed("open", path, source))?;
+    let (contents, owner) = examine(path, &file, Belief::OwnAndRoot)?;
+    // Servers that replace it take this lock first, so the name still means this file when it is removed.
+    let is_abandoned = contents.is_locked && owner == geteuid().as_raw() && file.try_lock().is_ok();
+    if is_abandoned && is_at(&file, path) {
+        fs::remove_file(path).map_err(|source| failed("remove", path, source))?;
+    }
+    Ok(())
+}
+
+/// Opens what has this name, never what a symbolic link points to. A pipe does not hold it up.
+fn open_in_place(path: &Path) -> io::Result<File> {
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 fn in_the_way(path: &Path, source: io::Error) -> RendezvousError {

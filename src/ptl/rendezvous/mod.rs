@@ -7,7 +7,8 @@
 //! Promises:
 //! - a file is complete as soon as it can be seen, and gone when its server is dropped; a forked copy removes nothing;
 //! - its server holds an `flock` on it, which the kernel gives up with the process: a file that says it is locked and is
-//!   not was left by a server that was killed, and the next server in its place replaces it. Files of other libraries
+//!   not was left by a server that was killed. The next server in its place replaces it, and the user's next server of the
+//!   session removes it. Files of other libraries
 //!   hold no lock; the pid they name decides;
 //! - what is read is untrusted: sizes are bounded, only regular files are believed, and of them, unless the server was
 //!   named, those of this user and of root; a search looks at a bounded number of entries.

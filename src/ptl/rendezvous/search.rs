@@ -166,6 +166,6 @@ pub(super) fn failed(step: &'static str, path: &Path, source: io::Error) -> Rend
 /// Permissions of group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
 /// Entries of a tree that are looked at: a temporary directory that nobody cleans must not hold up a tool.
-const ENTRIES_MAX: usize = 1 << 16;
+pub(super) const ENTRIES_MAX: usize = 1 << 16;
 /// Sessions keep their files a few levels below the temporary directory.
 const DEPTH_MAX: u32 = 8;

@@ -239,6 +239,33 @@ fn what_nobody_can_read_keeps_no_server_from_starting_and_nobodys_place_is_taken
     assert!(!RendezvousError::Occupied { path, pid: None }.is_in_the_way());
 }
 
+/// A killed server left its files for ever, unless a server with the same name came. The next server removes a file only if it is
+/// a file of this user that says it is locked and is not.
+#[test]
+fn only_files_that_lost_their_lock_are_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let names_here = Names::new("n").unwrap();
+    let left = |is_locked| Contents { is_locked, pid: Some(NOBODY), ..contents("dead.0;tcp4://127.0.0.1:1") }.render(0);
+    for name in ["pmix.n.tool.dead", "pmix.m.tool.dead", "victim"] {
+        fs::write(at(name), left(true)).unwrap();
+    }
+    fs::write(at("pmix.n.tool.unlocked"), left(false)).unwrap();
+    fs::write(at("pmix.n.tool.noise"), "noise").unwrap();
+    std::os::unix::fs::symlink(at("victim"), at("pmix.n.tool.link")).unwrap();
+    nix::unistd::mkfifo(&at("pmix.n.tool.pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let alive = write(&at("pmix.n.tool.alive")).unwrap();
+    fs::write(at("pmix.n.tool.read"), left(true)).unwrap();
+    let reader = fs::File::open(at("pmix.n.tool.read")).unwrap();
+    reader.lock_shared().unwrap();
+    let before = names(directory.path());
+    Files::remove_abandoned(directory.path(), |name| names_here.is_tool_file(name));
+    let after = names(directory.path());
+    let removed: Vec<_> = before.into_iter().filter(|path| !after.contains(path)).collect();
+    assert_eq!(removed, [at("pmix.n.tool.dead")]);
+    drop(alive);
+}
+
 /// Whoever may read a dead server's file can lock it.
 #[test]
 fn a_readers_lock_on_a_dead_servers_file_keeps_no_server_from_starting() {
