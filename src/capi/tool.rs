@@ -124,16 +124,19 @@ fn connect(directives: &Directives) -> Result<Client, Failure> {
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_tool_finalize() -> pmix_status_t {
-    guard(|| {
-        let is_last = {
-            let _changes = process::begin();
-            process::change(|state| {
-                state.tool_count = state.tool_count.checked_sub(1).ok_or(Failure(Status::ERR_INIT))?;
-                Ok::<_, Failure>(state.client_count == 0 && state.tool_count == 0)
-            })?
-        };
-        if is_last { end() } else { Ok(()) }
-    })
+    guard(finalize)
+}
+
+/// As [`PMIx_tool_finalize`].
+pub(super) fn finalize() -> Result<(), Failure> {
+    let is_last = {
+        let _changes = process::begin();
+        process::change(|state| {
+            state.tool_count = state.tool_count.checked_sub(1).ok_or(Failure(Status::ERR_INIT))?;
+            Ok::<_, Failure>(state.client_count == 0 && state.tool_count == 0)
+        })?
+    };
+    if is_last { end() } else { Ok(()) }
 }
 
 /// Leaves all servers, and ends the one inside.

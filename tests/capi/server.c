@@ -223,8 +223,20 @@ static void unsupported(void)
     PMIX_INFO_DESTRUCT(&info);
 }
 
+/* A tool that ended with PMIx_Finalize got PMIX_ERR_INIT and stayed connected; its launcher then saw it die. Either
+ * function ends a tool. */
+static int tool(void)
+{
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, NULL, 0));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
+    CHECK(!PMIx_Initialized());
+    CHECK_UNLESS_STOCK("takes any number of them", PMIx_Finalize(NULL, 0) == PMIX_ERR_INIT);
+    return finish();
+}
+
 static int client(const char *role)
 {
+    if (strcmp(role, "tool") == 0) return tool();
     client_start();
     if (strcmp(role, "read") == 0) {
         read_back();
@@ -288,6 +300,7 @@ int main(int argc, char **argv)
     host_forget("described"); /* harmless */
     /* The name can be given again. */
     host_run("described", 2, 2, "again");
+    host_run("of-tool", 1, 1, "tool");
     host_stop();
     return finish();
 }

@@ -9,7 +9,7 @@ use crate::capi::guard::{Failure, guard, guard_or, guard_status};
 use crate::capi::operation::Operation;
 use crate::capi::process::{self, Member, Membership};
 use crate::capi::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
-use crate::capi::{from_c, munge, pointer, spoken, to_c};
+use crate::capi::{from_c, munge, pointer, spoken, to_c, tool};
 use crate::keys;
 use crate::runtime::has_more_rights_than_its_starter;
 use crate::types::{Info, Status};
@@ -106,7 +106,9 @@ pub unsafe extern "C" fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -
         let barrier =
             if is_fenced { run(Operation::Fence { procs: Vec::new(), directives: Vec::new() }) } else { Ok(()) };
         // Whoever did not come to the barrier does not keep this process.
-        let left = end();
+        // Programs end a tool with either function.
+        let is_tool_only = process::read(|state| state.client_count == 0 && state.tool_count > 0);
+        let left = if is_tool_only { tool::finalize() } else { end() };
         barrier.and(left)
     })
 }
