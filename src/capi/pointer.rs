@@ -177,6 +177,30 @@ pub unsafe fn texts<'a>(pointer: *const *mut c_char, what: &'static str) -> Resu
     }
 }
 
+/// Writes NULL for a result that a failed call does not give. A place that cannot be one stays as it is.
+///
+/// # Safety
+/// P1, and nobody else uses it during the call.
+pub unsafe fn clear<T>(place: *mut *mut T) {
+    // SAFETY: the caller's contract.
+    if let Ok(place) = unsafe { unique(place, "place for a result") } {
+        *place = std::ptr::null_mut();
+    }
+}
+
+/// As [`clear`], for an array and its count: NULL and 0. Either place may be missing.
+///
+/// # Safety
+/// As [`clear`], for both.
+pub unsafe fn clear_array<T>(array: *mut *mut T, count: *mut usize) {
+    // SAFETY: the caller's contract.
+    unsafe { clear(array) };
+    // SAFETY: the caller's contract.
+    if let Ok(count) = unsafe { unique(count, "place for a count") } {
+        *count = 0;
+    }
+}
+
 /// Has the processor fetch what is at an address, which is read soon, from memory. The address may be any.
 pub fn fetch<T>(pointer: *const T) {
     #[cfg(target_arch = "x86_64")]

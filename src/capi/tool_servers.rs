@@ -115,13 +115,14 @@ pub unsafe extern "C" fn PMIx_tool_disconnect(server: *const pmix_proc_t) -> pmi
 /// `servers` and `nservers` may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, nservers: *mut usize) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(servers, nservers) };
     guard(|| {
         process::member()?;
         // SAFETY: the caller's contract.
         let servers = unsafe { pointer::unique(servers, "place for the servers") }?;
         // SAFETY: the caller's contract.
         let nservers = unsafe { pointer::unique(nservers, "place for their number") }?;
-        (*servers, *nservers) = (std::ptr::null_mut(), 0);
         let found = process::change(|state| {
             let own = state.server.as_ref().map(|server| server.proc().clone());
             let is_alone = state.client.as_ref().is_none_or(|client| client.is_alone());

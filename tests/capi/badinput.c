@@ -72,6 +72,70 @@ static void getting(void)
     PMIX_VALUE_DESTRUCT(&storage);
 }
 
+/* A failed call left the pointer as it was. A program that tests the pointer, as it may with OpenPMIx, then read or freed
+ * what was never its own. The rule: a result that a failed call does not give is NULL, and its count 0. */
+#define CHECK_CLEARED(place, call)                              \
+    do {                                                        \
+        place = (void *)&untouched;                             \
+        count = 77;                                             \
+        CHECK(!(call));                                         \
+        CHECK(place == NULL && (count == 0 || count == 77));    \
+    } while (0)
+#define CHECK_ALL_CLEARED(place, call)      \
+    do {                                    \
+        CHECK_CLEARED(place, call);         \
+        CHECK_NUMBER(0, count);             \
+    } while (0)
+
+static void clearing(void)
+{
+    static pmix_value_t untouched;
+    pmix_proc_t *procs, job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    pmix_value_t *value;
+    pmix_info_t *results, info;
+    pmix_query_t query;
+    pmix_device_distance_t *distances;
+    pmix_topology_t topology = {NULL, NULL};
+    pmix_cpuset_t set = {"no-such-source", &untouched};
+    pmix_byte_object_t object;
+    char *text;
+    uint8_t *bytes;
+    size_t count;
+
+    PMIX_INFO_LOAD(&info, PMIX_IMMEDIATE, NULL, PMIX_BOOL);
+    CHECK_CLEARED(value, PMIx_Get(&job, "no.such.key", &info, 1, &value) == PMIX_SUCCESS);
+    PMIX_INFO_LOAD(&info, PMIX_OPTIONAL, NULL, PMIX_BOOL);
+    CHECK_CLEARED(value, PMIx_Get(&job, "no.such.key", &info, 1, &value) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(procs, PMIx_Resolve_peers(NULL, "no-such-job", &procs, &count) == PMIX_SUCCESS);
+    CHECK_CLEARED(text, PMIx_Resolve_nodes("no-such-job", &text) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(bytes, PMIx_Data_compress((const uint8_t *)"abc", 3, &bytes, &count));
+    if (stock()) return; /* which dereferences some of these, and leaves others */
+    PMIX_INFO_LOAD(&info, PMIX_GET_STATIC_VALUES, NULL, PMIX_BOOL);
+    CHECK_CLEARED(value, PMIx_Get(&job, "no.such.key", &info, 1, &value) == PMIX_SUCCESS);
+    CHECK_CLEARED(value, PMIx_Get(&job, long_text, NULL, 0, &value) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(procs, PMIx_Resolve_peers(NULL, long_text, &procs, &count) == PMIX_SUCCESS);
+    CHECK_CLEARED(text, PMIx_Resolve_nodes(long_text, &text) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(distances,
+                      PMIx_Compute_distances(&topology, &set, NULL, 0, &distances, &count) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(bytes, PMIx_Data_decompress((const uint8_t *)"abc", 3, &bytes, &count));
+    CHECK_CLEARED(text, PMIx_server_generate_cpuset_string(&set, &text) == PMIX_SUCCESS);
+    CHECK_CLEARED(text, PMIx_server_generate_locality_string(&set, &text) == PMIX_SUCCESS);
+    memset(&query, 0, sizeof query);
+    CHECK_ALL_CLEARED(results, PMIx_Query_info(&query, 1, &results, &count) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(results, PMIx_Allocation_request(PMIX_ALLOC_NEW, NULL, 3, &results, &count) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(results, PMIx_Process_monitor(NULL, 0, NULL, 3, &results, &count) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(results, PMIx_Job_control(NULL, 3, NULL, 0, &results, &count) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(results, PMIx_Validate_credential(NULL, NULL, 0, &results, &count) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(results, PMIx_Group_construct(NULL, &me, 1, NULL, 0, &results, &count) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(results, PMIx_Group_invite(NULL, &me, 1, NULL, 0, &results, &count) == PMIX_SUCCESS);
+    CHECK_ALL_CLEARED(results,
+                      PMIx_Group_join(NULL, NULL, PMIX_GROUP_ACCEPT, NULL, 0, &results, &count) == PMIX_SUCCESS);
+    memset(&untouched, 0, sizeof untouched);
+    untouched.type = PMIX_BYTE_OBJECT;
+    object.bytes = "x";
+    CHECK_ALL_CLEARED(object.bytes, PMIx_Value_unload(&untouched, (void **)&object.bytes, &count) != PMIX_SUCCESS);
+}
+
 static void requesting(void)
 {
     pmix_proc_t stranger = proc_of("no-such-job", 0), *peers = NULL;
@@ -144,6 +208,7 @@ static int client(void)
     client_start();
     putting();
     getting();
+    clearing();
     requesting();
     odd_answers();
     /* Nothing of this has done harm. */

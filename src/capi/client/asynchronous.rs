@@ -60,7 +60,7 @@ pub(super) fn start_with(
     operation::start(operation, Done::callback(deliver)).map_err(Failure)
 }
 
-/// Does it, waits, and stores the infos that came of it where the caller wants them. No infos: NULL and 0.
+/// Does it, waits, and stores the infos that came of it where the caller wants them. The caller has cleared the places.
 ///
 /// # Safety
 /// `results` and `count` are NULL or may be written.
@@ -69,8 +69,6 @@ pub(super) unsafe fn run_for_infos(
     results: *mut *mut pmix_info_t,
     count: *mut usize,
 ) -> Result<Status, Failure> {
-    // SAFETY: the caller's contract.
-    unsafe { store_infos(Array::empty(), results, count) };
     let answer = operation::run(operation).map_err(Failure)?;
     let array = to_c::infos(&infos_of(answer.results))?;
     // SAFETY: the caller's contract.

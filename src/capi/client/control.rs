@@ -23,6 +23,8 @@ pub unsafe extern "C" fn PMIx_Job_control(
     results: *mut *mut pmix_info_t,
     nresults: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(results, nresults) };
     guard_status(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { control(targets, ntargets, directives, ndirs) }?;
@@ -84,6 +86,8 @@ pub unsafe extern "C" fn PMIx_Process_monitor(
     results: *mut *mut pmix_info_t,
     nresults: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(results, nresults) };
     guard_status(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { watch(monitor, error, directives, ndirs) }?;

@@ -83,7 +83,7 @@ pub unsafe extern "C" fn PMIx_Store_internal(
 
 /// Finds a value and waits for one that is not there yet, unless the directives say otherwise. The value is the caller's
 /// to release; with `PMIX_GET_STATIC_VALUES` the caller's storage in `*val` is filled, with `PMIX_GET_POINTER_VALUES`
-/// the value stays the library's, until the last finalize. See the standard's function of the same name.
+/// the value stays the library's, until the last finalize. After a failure `*val` is NULL. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn PMIx_Get(
     ninfo: usize,
     val: *mut *mut pmix_value_t,
 ) -> pmix_status_t {
-    guard(|| {
+    let status = guard(|| {
         // SAFETY: the caller's contract. What is found must have a place to go to.
         let found = if val.is_null() { None } else { unsafe { peek(proc, key, info, ninfo) } };
         if let Some(found) = found {
@@ -108,7 +108,12 @@ pub unsafe extern "C" fn PMIx_Get(
         }
         // SAFETY: the caller's contract.
         unsafe { get(proc, key, info, ninfo, val) }
-    })
+    });
+    if status != Status::SUCCESS.to_raw() {
+        // SAFETY: the caller's contract.
+        unsafe { pointer::clear(val) };
+    }
+    status
 }
 
 /// As [`PMIx_Get`], with a callback. The value is the library's, and valid until the callback returns.

@@ -5,7 +5,7 @@ use crate::api::Group;
 use crate::capi::guard::{Failure, guard, guard_status};
 use crate::capi::operation::{self, Answer, Operation, Results};
 use crate::capi::pointer::CallerData;
-use crate::capi::to_c::{self, Array};
+use crate::capi::to_c;
 use crate::capi::types::{
     c_char, c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t,
 };
@@ -31,6 +31,8 @@ pub unsafe extern "C" fn PMIx_Group_construct(
     results: *mut *mut pmix_info_t,
     nresults: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(results, nresults) };
     guard_status(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { construction(grp, procs, nprocs, directives, ndirs) }?;
@@ -63,7 +65,7 @@ pub unsafe extern "C" fn PMIx_Group_construct_nb(
     })
 }
 
-/// Has a group formed and waits for it; the results describe it.
+/// Has a group formed and waits for it; the results describe it. The caller has cleared the places.
 ///
 /// # Safety
 /// `results` and `count` are NULL or may be written.
@@ -72,8 +74,6 @@ pub(super) unsafe fn form(
     results: *mut *mut pmix_info_t,
     count: *mut usize,
 ) -> Result<Status, Failure> {
-    // SAFETY: the caller's contract.
-    unsafe { store_infos(Array::empty(), results, count) };
     let answer = operation::run(operation)?;
     let array = to_c::infos(&description(answer.results))?;
     // SAFETY: the caller's contract.

@@ -7,7 +7,7 @@ use crate::capi::operation::Operation;
 use crate::capi::types::{
     c_char, c_void, pmix_group_opt_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t,
 };
-use crate::capi::{from_c, process};
+use crate::capi::{from_c, pointer, process};
 use crate::types::Status;
 
 /// Invites processes into a group and waits for their answers (`PMIX_TIMEOUT` bounds that); the caller leads, and is a
@@ -28,6 +28,8 @@ pub unsafe extern "C" fn PMIx_Group_invite(
     results: *mut *mut pmix_info_t,
     nresult: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(results, nresult) };
     guard_status(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { invitation(grp, procs, nprocs, info, ninfo) }?;
@@ -80,6 +82,8 @@ pub unsafe extern "C" fn PMIx_Group_join(
     results: *mut *mut pmix_info_t,
     nresult: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(results, nresult) };
     guard_status(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { answer(grp, leader, opt, info, ninfo) }?;

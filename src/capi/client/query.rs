@@ -10,7 +10,7 @@ use crate::capi::to_c::Array;
 use crate::capi::types::{
     c_void, pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
 };
-use crate::capi::{from_c, process, to_c};
+use crate::capi::{from_c, pointer, process, to_c};
 use crate::keys;
 use crate::types::{Info, Key, Query, Status};
 
@@ -28,6 +28,8 @@ pub unsafe extern "C" fn PMIx_Query_info(
     results: *mut *mut pmix_info_t,
     nresults: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(results, nresults) };
     guard_status(|| {
         // SAFETY: the caller's contract.
         let queries = unsafe { questions(queries, nqueries) }?;
@@ -193,6 +195,8 @@ pub unsafe extern "C" fn PMIx_Allocation_request(
     results: *mut *mut pmix_info_t,
     nresults: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(results, nresults) };
     guard_status(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { allocation(directive, info, ninfo) }?;

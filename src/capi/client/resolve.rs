@@ -22,13 +22,14 @@ pub unsafe extern "C" fn PMIx_Resolve_peers(
     procs: *mut *mut pmix_proc_t,
     nprocs: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(procs, nprocs) };
     guard(|| {
         process::member()?;
         // SAFETY: the caller's contract.
         let procs = unsafe { pointer::unique(procs, "place for the processes") }?;
         // SAFETY: the caller's contract.
         let nprocs = unsafe { pointer::unique(nprocs, "place for their number") }?;
-        (*procs, *nprocs) = (std::ptr::null_mut(), 0);
         // SAFETY: the caller's contract.
         let node = unsafe { from_c::text(nodename) }?.map(|name| name.to_str().map(str::to_owned)).transpose();
         let node = node.map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
@@ -53,11 +54,12 @@ pub unsafe extern "C" fn PMIx_Resolve_peers(
 /// `nspace` is NULL or NUL-terminated, `nodelist` may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Resolve_nodes(nspace: *const c_char, nodelist: *mut *mut c_char) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear(nodelist) };
     guard(|| {
         process::member()?;
         // SAFETY: the caller's contract.
         let place = unsafe { pointer::unique(nodelist, "place for the list") }?;
-        *place = std::ptr::null_mut();
         // SAFETY: the caller's contract.
         let namespace = unsafe { namespace(nspace) }?;
         match operation::run(Operation::ResolveNodes { namespace })?.results {

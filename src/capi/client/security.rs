@@ -93,6 +93,8 @@ pub unsafe extern "C" fn PMIx_Validate_credential(
     results: *mut *mut pmix_info_t,
     nresults: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(results, nresults) };
     guard_status(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { validation(cred, info, ninfo) }?;

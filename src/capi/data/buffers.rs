@@ -96,12 +96,13 @@ pub unsafe extern "C" fn PMIx_Data_buffer_load(b: *mut pmix_data_buffer_t, bytes
 /// P1: `b` points to a buffer of libc's block, `bytes` to a pointer, `sz` to a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Data_buffer_unload(b: *mut pmix_data_buffer_t, bytes: *mut *mut c_char, sz: *mut usize) {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(bytes, sz) };
     guard_or((), || {
         // SAFETY: the caller's contract.
         let Ok(bytes) = (unsafe { pointer::unique(bytes, "place for bytes") }) else { return };
         // SAFETY: the caller's contract.
         let Ok(size) = (unsafe { pointer::unique(sz, "place for a size") }) else { return };
-        (*bytes, *size) = (std::ptr::null_mut(), 0);
         // SAFETY: the caller's contract.
         if let Ok(buffer) = unsafe { pointer::unique(b, "buffer") } {
             // SAFETY: the caller's contract.
@@ -219,6 +220,8 @@ pub unsafe extern "C" fn PMIx_Data_compress(
     outbytes: *mut *mut u8,
     nbytes: *mut usize,
 ) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(outbytes, nbytes) };
     guard_or(false, || {
         // SAFETY: the caller's contract.
         let Ok(bytes) = (unsafe { pointer::slice(inbytes, size, "bytes") }) else { return false };
@@ -241,6 +244,8 @@ pub unsafe extern "C" fn PMIx_Data_decompress(
     outbytes: *mut *mut u8,
     nbytes: *mut usize,
 ) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(outbytes, nbytes) };
     guard_or(false, || {
         // SAFETY: the caller's contract.
         let Ok(bytes) = (unsafe { pointer::slice(inbytes, size, "bytes") }) else { return false };

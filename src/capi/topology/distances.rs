@@ -24,12 +24,13 @@ pub unsafe extern "C" fn PMIx_Compute_distances(
     distances: *mut *mut pmix_device_distance_t,
     ndist: *mut usize,
 ) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(distances, ndist) };
     guard(|| {
         // SAFETY: the caller's contract.
         let array = unsafe { pointer::unique(distances, "place for the distances") }?;
         // SAFETY: the caller's contract.
         let count = unsafe { pointer::unique(ndist, "place for their number") }?;
-        (*array, *count) = (std::ptr::null_mut(), 0);
         // SAFETY: the caller's contract.
         let found = unsafe { compute(topo, cpuset, info, ninfo) }?;
         (*array, *count) = found.into_raw();
