@@ -234,7 +234,7 @@ pub enum LookupError {
 /// What a registration told about the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobSummary {
-    /// Number of processes of the job, if the host said so or the maps tell.
+    /// Number of processes of the job, if the host said so or the maps tell; the larger of both.
     pub job_size: Option<u32>,
     /// Number of nodes, if known.
     pub node_count: Option<u32>,

@@ -218,8 +218,11 @@ impl Publish for Store {
         let previous = self.previous(namespace)?;
         let record = registration::parse(namespace, &self.options.registration, description, previous.as_ref())?;
         let value_bytes_max = self.options.limits.value_bytes_max;
-        self.register_record(namespace, &record)
-            .map_err(|error| registration::located_in_infos(error, description, value_bytes_max))
+        let summary = self
+            .register_record(namespace, &record)
+            .map_err(|error| registration::located_in_infos(error, description, value_bytes_max))?;
+        registration::warn_of_doubts(namespace, &record, previous.as_ref());
+        Ok(summary)
     }
 
     fn register_description(
@@ -230,8 +233,11 @@ impl Publish for Store {
         let (context, previous) = (&self.options.registration, self.previous(namespace)?);
         let record = registration::parse_description(namespace, context, description, previous.as_ref())?;
         let value_bytes_max = self.options.limits.value_bytes_max;
-        self.register_record(namespace, &record)
-            .map_err(|error| registration::located_in(error, description, value_bytes_max))
+        let summary = self
+            .register_record(namespace, &record)
+            .map_err(|error| registration::located_in(error, description, value_bytes_max))?;
+        registration::warn_of_doubts(namespace, &record, previous.as_ref());
+        Ok(summary)
     }
 
     fn share_among(&mut self, namespace: &Namespace, processes: u32) {
@@ -368,12 +374,13 @@ fn lookup_error(namespace: &Namespace, key: &str, rank: Rank, error: ReadError) 
     }
 }
 
-/// What the host said about the size of the job, else what follows from the record.
+/// What the host said about the size of the job, else what follows from the record. A process map with ranks beyond
+/// `PMIX_JOB_SIZE` adds these processes to the job.
 fn summary(record: &JobRecord) -> JobSummary {
     let said = |key: &str| record.job_value(key).and_then(Value::as_u32);
     let derived = |count: u32| (count > 0).then_some(count);
     JobSummary {
-        job_size: said(keys::JOB_SIZE.name()).or(derived(record.rank_count)),
+        job_size: said(keys::JOB_SIZE.name()).max(derived(record.rank_count)),
         node_count: said(keys::NUM_NODES.name()).or(derived(record.node_count)),
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct NamespaceWriter {
     pub(super) modex: Option<TableRef>,
     /// What is told to connections, if there are any to be told.
     pub(super) board: Option<Board>,
-    /// Number of processes of the job, if the host said so or its maps tell.
+    /// Number of processes of the job, if the host said so or its maps tell. A process map may have more than the host said.
     job_size: Option<u32>,
     /// Number of processes in the job record.
     rank_count: u32,
@@ -146,7 +146,8 @@ impl NamespaceWriter {
         self.count(Section::Dictionary, key_bytes)?;
         self.link_record(image.size_bytes().saturating_sub(key_bytes), &placed)?;
         self.rank_count = job.rank_count;
-        self.job_size = job.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
+        let told = job.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
+        self.job_size = told.map(|told| told.max(job.rank_count));
         Ok(())
     }
 

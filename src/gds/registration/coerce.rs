@@ -1,4 +1,4 @@
-//! The type of each key: what is checked, what is converted, how a value is kept until the record is made.
+//! The type of each key: what is converted, what is kept as given, what is refused, and how a value waits for its record.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,27 @@ pub(super) struct Rule {
     /// For keys that hold an unsigned number: its type.
     number_type: Option<DataType>,
     special: Special,
+    /// Whether registration itself reads the value, and so must understand it.
+    is_needed: bool,
 }
+
+/// Keys that registration itself reads: maps, the size, whether there is data, and the names and numbers that say whose
+/// a value is.
+const NEEDED: [&str; 13] = [
+    keys::NODE_MAP.name(),
+    keys::PROC_MAP.name(),
+    keys::NODE_MAP_RAW.name(),
+    keys::PROC_MAP_RAW.name(),
+    keys::JOB_SIZE.name(),
+    keys::REGISTER_NODATA.name(),
+    keys::RANK.name(),
+    keys::PROCID.name(),
+    keys::APPNUM.name(),
+    keys::SESSION_ID.name(),
+    keys::NODEID.name(),
+    keys::HOSTNAME.name(),
+    keys::HOSTNAME_ALIASES.name(),
+];
 
 /// Keys whose values have other forms than the table says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +78,28 @@ impl Rule {
             [Some(first), ref rest @ ..] if rest.iter().flatten().all(|kind| *kind == first) => number_type(first),
             _ => None,
         };
-        Self { kinds, number_type, special: Special::of(key) }
+        Self { kinds, number_type, special: Special::of(key), is_needed: NEEDED.contains(&key) }
     }
 
-    /// Checks a host's value and converts numbers to the type of the attribute.
+    /// Converts a host's value to the type of the attribute where nothing is lost. A value that does not fit stays as it
+    /// is, because OpenPMIx stores any type under any key, and hosts rely on that.
+    ///
+    /// # Errors
+    /// [`RegisterError`] for a value that does not fit under a key that registration itself reads.
     pub(super) fn check<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
+        match self.fit(key, value) {
+            Err(_) if !self.is_needed => Ok(Cell::Borrowed(value)),
+            checked => checked,
+        }
+    }
+
+    /// Why a value does not have the type of its attribute, if it has not.
+    pub(super) fn misfit(&self, key: &str, value: &Value) -> Option<RegisterError> {
+        self.fit(key, value).err()
+    }
+
+    /// The value as the attribute has it.
+    fn fit<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
         // Of a million processes nearly every value is this one.
         if let (Some(number_type), Some((data_type, number))) = (self.number_type, number_of(value))
             && data_type == number_type
@@ -347,6 +384,11 @@ fn convert(kind: ValueKind, value: &Value) -> Result<Cow<'_, Value>, Refused> {
     let unsuitable = || Refused::Type(value.data_type());
     match (wanted, value) {
         (DataType::Bool, Value::Undefined) => Ok(Cow::Owned(Value::flag())),
+        (DataType::Bool, value) => match integer(value) {
+            Some(number @ (0 | 1)) => Ok(Cow::Owned(Value::Bool(number == 1))),
+            Some(number) => Err(Refused::Range(number)),
+            None => Err(unsuitable()),
+        },
         (DataType::String, Value::ProcNamespace(namespace)) => {
             Ok(Cow::Owned(Value::String(Text::from(namespace.as_str()))))
         }

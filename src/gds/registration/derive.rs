@@ -65,17 +65,12 @@ impl Maps {
         self.ranks.as_ref().filter(|_| self.nodes.is_some())
     }
 
-    /// Confirms that the ranks of the process map are distinct and below `job_size`.
-    pub(super) fn check_ranks(&self, job_size: u32) -> Result<(), RegisterError> {
-        let Some(ranks) = &self.ranks else { return Ok(()) };
+    /// One more than the highest rank of the process map, 0 without one. Its ranks must be distinct.
+    pub(super) fn rank_end(&self) -> Result<u32, RegisterError> {
+        let Some(ranks) = &self.ranks else { return Ok(0) };
         ranks.check_distinct().map_err(RegisterError::ProcMap)?;
         let runs = (0..ranks.node_count()).flat_map(|node| ranks.runs_of(node));
-        match runs.map(|run| run.last()).max() {
-            Some(rank) if rank >= job_size => {
-                Err(RegisterError::RankOutsideJob { rank, place: "process map", job_size })
-            }
-            _ => Ok(()),
-        }
+        Ok(runs.map(|run| run.last().saturating_add(1)).max().unwrap_or(0))
     }
 }
 

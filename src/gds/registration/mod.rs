@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! &[Info] --collect--> facts by realm --place--> nodes by index --derive--> what was left out --settle--> JobRecord
-//!          (check types, bounds)       (node map, names, ids)   (node map + process map)      (columns)
+//!          (convert types, bounds)       (node map, names, ids)   (node map + process map)      (columns)
 //! ```
 //!
 //! Promises:
@@ -24,6 +24,11 @@
 //!   cannot be tried alone, for less: what contradicts depends on those before it, and each trial reads the description, too.
 //!   Resources that name jobs are checked with each of these jobs and with none of the others.
 //! - No description panics. One that contradicts itself is a [`RegisterError`] that names both sides.
+//! - A value of another type than its key's is converted where nothing is lost: an integer to the integer type of the key, 0 and 1 to
+//!   a bool. Else it is kept and found as the host gave it, with a warning, because OpenPMIx does so and hosts count on it. It is
+//!   refused only under the keys that registration itself reads, such as maps, sizes and names.
+//! - A process map may have ranks beyond `PMIX_JOB_SIZE`, with a warning: the job then has these processes, too, and
+//!   `PMIX_JOB_SIZE` stays as told.
 //!
 //! Where a value goes: containers say it; a value outside a container, or loose in a job array, goes to the key's
 //! default realm. Loose node values are of the server's own node, loose application values of the only application.
@@ -56,6 +61,7 @@ mod context;
 mod derive;
 mod describe;
 mod description;
+mod doubts;
 mod error;
 mod front;
 mod homes;
@@ -80,6 +86,7 @@ pub(in crate::gds) use coerce::is_of_numbers;
 pub use context::{Context, Limits};
 pub use describe::JobDescription;
 pub use description::Description;
+pub(in crate::gds) use doubts::warn_of_doubts;
 pub use error::RegisterError;
 pub use parse::{parse, parse_description};
 pub use place::Place;

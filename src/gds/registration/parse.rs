@@ -31,7 +31,8 @@ use super::table::Table;
 /// Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`.
 ///
 /// # Errors
-/// [`RegisterError`] if the description contradicts itself, has values of wrong types, or exceeds the limits.
+/// [`RegisterError`] if the description contradicts itself or exceeds the limits, or if a key that registration itself reads has a
+/// value of another type.
 pub fn parse(
     namespace: &Namespace,
     context: &Context,
@@ -175,7 +176,7 @@ fn settle(
 
     let earlier = previous.map(|previous| (previous, earlier_homes.as_ref()));
     let mut nodes = told_nodes(&maps, earlier, &mut facts, &mut sessions, &context.limits)?;
-    let told_size = size.known.filter(|_| is_unmapped);
+    let told_size = size.told().filter(|_| is_unmapped);
     let mut homes = told_size.and_then(|size| Homes::of(&mut facts, &nodes, earlier_homes.as_ref(), size));
     homes.as_mut().map_or(Ok(()), |homes| homes.settle(&mut nodes))?;
     let own_node = nodes.add_own(context, &facts.loose_node)?;
@@ -185,15 +186,15 @@ fn settle(
         .transpose()?;
     let previous = reduced.as_ref().and_then(Option::as_ref).or(previous);
     let homes = homes.map(|homes| homes.map(nodes.count(), &context.limits)).transpose()?;
-    if size_is_fresh {
-        let earlier = if maps_are_fresh { None } else { Some(Maps::read(&facts.job, &context.limits)?) };
-        size.check_told(&maps, earlier.as_ref(), completion)?;
-    }
     if completion == Completion::Derived {
+        if size_is_fresh {
+            let earlier = if maps_are_fresh { None } else { Some(Maps::read(&facts.job, &context.limits)?) };
+            size.check_map(earlier.as_ref().unwrap_or(&maps))?;
+        }
         if apps_are_counted {
             check_app_count(&facts)?;
         }
-        named_ranks::check(&facts, &mut sessions, size.known, &context.limits)?;
+        named_ranks::check(&facts, &mut sessions, size.told(), &context.limits)?;
     }
 
     let offset = facts.job.get(keys::NPROC_OFFSET.name()).and_then(Value::as_u32);
@@ -259,12 +260,13 @@ fn with_earlier(fresh: Maps, job: &Table, context: &Context) -> Result<Maps, Reg
 struct Size {
     /// As the host said, or as the process map tells.
     known: Option<u32>,
-    /// At least one more than the highest rank with a value.
+    /// At least one more than the highest rank with a value. It exceeds `known` if the process map has ranks beyond
+    /// `PMIX_JOB_SIZE`: OpenPMIx takes such a map, and hosts that give each server a part of the job count on that.
     rank_count: u32,
 }
 
 impl Size {
-    /// `ranks_key`: what of the description leads to ranks that the job does not have.
+    /// `ranks_key`: the key of the description that brought the process map.
     fn of(
         facts: &Facts<'_>,
         (maps, ranks_key): (&Maps, &str),
@@ -273,40 +275,34 @@ impl Size {
     ) -> Result<Self, RegisterError> {
         let told = facts.job.get(keys::JOB_SIZE.name()).and_then(Value::as_u32);
         let known = told.or_else(|| maps.ranks.as_ref().map(RankMap::rank_count));
-        let described = facts.ranks.iter().max().copied();
-        if let Some(job_size) = known {
-            let sized = within("ranks", u64::from(job_size), u64::from(context.limits.ranks_max));
-            sized.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
-            maps.check_ranks(job_size).map_err(|error| error.anchored(Anchor::job(ranks_key)))?;
-            if let Some(rank) = described.filter(|rank| *rank >= job_size) {
-                let error = RegisterError::RankOutsideJob { rank, place: "process arrays", job_size };
-                return Err(error.about(keys::RANK.name()).anchored(Anchor::Process(rank)));
-            }
-        }
-        let at_least = described.map_or(0, |rank| rank.saturating_add(1));
         let before = previous.map_or(0, |previous| previous.rank_count);
-        Ok(Self { known, rank_count: known.unwrap_or_else(|| at_least.max(before)) })
-    }
-}
-
-impl Size {
-    /// Confirms that a size that is told now goes with the maps. A job can't shrink under the processes that its `earlier` map places,
-    /// if no other was told.
-    fn check_told(self, maps: &Maps, earlier: Option<&Maps>, completion: Completion) -> Result<(), RegisterError> {
-        if let Some(earlier) = earlier {
-            let checked = earlier.check_ranks(self.known.unwrap_or(u32::MAX));
-            checked.map_err(|error| error.anchored(Anchor::job(keys::JOB_SIZE.name())))?;
+        let in_map = match previous {
+            Some(previous) if maps.ranks.is_none() && has_map(|key| previous.job_value(key)) => before,
+            _ => maps.rank_end().map_err(|error| error.anchored(Anchor::job(ranks_key)))?,
+        };
+        let described = facts.ranks.iter().max().copied();
+        let at_least = described.map_or(0, |rank| rank.saturating_add(1));
+        let Some(told) = known else { return Ok(Self { known, rank_count: at_least.max(before) }) };
+        let job_size = told.max(in_map);
+        let key = if told < in_map { ranks_key } else { keys::JOB_SIZE.name() };
+        let sized = within("ranks", u64::from(job_size), u64::from(context.limits.ranks_max));
+        sized.map_err(|error| error.anchored(Anchor::job(key)))?;
+        if let Some(rank) = described.filter(|rank| *rank >= job_size) {
+            let error = RegisterError::RankOutsideJob { rank, place: "process arrays", job_size };
+            return Err(error.about(keys::RANK.name()).anchored(Anchor::Process(rank)));
         }
-        match completion {
-            Completion::Derived => self.check_map(earlier.unwrap_or(maps)),
-            Completion::AsTold => Ok(()),
-        }
+        Ok(Self { known, rank_count: job_size })
     }
 
-    /// Confirms that the map places as many processes as the host said there are.
+    /// The number of processes, if anybody said it.
+    fn told(self) -> Option<u32> {
+        self.known.map(|_| self.rank_count)
+    }
+
+    /// Confirms that the map places all processes that the host said there are.
     fn check_map(self, maps: &Maps) -> Result<(), RegisterError> {
         match (self.known, maps.ranks.as_ref().map(RankMap::rank_count)) {
-            (Some(job_size), Some(in_map)) if job_size != in_map => {
+            (Some(job_size), Some(in_map)) if job_size > in_map => {
                 let anchor = Anchor::job(keys::JOB_SIZE.name());
                 Err(RegisterError::JobSize { job_size, in_map }.anchored(anchor))
             }

@@ -99,6 +99,13 @@ impl ProcessTable {
         Some(TableCell { column, number })
     }
 
+    /// Whether a column of numbers has no room for a value of another kind.
+    pub(super) fn is_apart(&self, column: ColumnId, value: &Value) -> bool {
+        self.columns.get(column.0).is_some_and(|column| {
+            column.rule.number_type().is_some() && column.rule.misfit(column.key.as_str(), value).is_some()
+        })
+    }
+
     /// Files an array: its rank and all its other values.
     pub fn push(&mut self, rank: u32, cells: &[TableCell]) {
         let entry_count = u64::try_from(cells.len()).unwrap_or(u64::MAX).saturating_add(1);
@@ -228,7 +235,7 @@ impl TableColumn {
             Cell::Borrowed(_) => None,
             Cell::Owned(converted) => Some(*converted),
         };
-        // A key that has numbers has no other values.
+        // A column of numbers has no other values: an array with one belongs into the description as it is.
         self.rule.number_type().is_none().then_some(())?;
         self.values.push(converted.unwrap_or(value));
         u64::try_from(self.values.len() - 1).ok()

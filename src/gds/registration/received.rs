@@ -17,8 +17,8 @@ use super::processes::Given;
 /// Job information as it comes over a socket (wire.md 7.1), put together for a store of one's own: the way back from
 /// [`NamespaceReader::visit_job_entries`](crate::gds::NamespaceReader::visit_job_entries).
 ///
-/// A server's word is not refused as a host's would be. What does not suit the type of its key, or does not say what it
-/// is about, is left out, and so is asked for when somebody wants it.
+/// A server's word is not refused as a host's would be. What registration can't read, or what does not say what it is
+/// about, is left out, and so is asked for when somebody wants it. Other values of another type than their key's are kept.
 ///
 /// Source: OpenPMIx wire protocol, "REQ reply (job info)".
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl ReceivedJob {
     /// Takes what is told of a process.
     pub fn process(&mut self, rank: u32, entries: impl IntoIterator<Item = Kval>) {
         let table = self.description.processes();
-        let mut cells = Vec::new();
+        let (mut cells, mut others) = (Vec::new(), Vec::new());
         let named = |Kval { key, value }| {
             let (key, value) = qualified::stored(key, value);
             Kval { key, value }
@@ -74,6 +74,10 @@ impl ReceivedJob {
         for (place, entry) in entries.into_iter().filter(|entry| !is_identity(&entry.key)).map(named).enumerate() {
             let known = table.column_at(place, |key| key == entry.key.as_str());
             let Some(column) = known.or_else(|| table.column(place, &entry.key)) else { continue };
+            if table.is_apart(column, &entry.value) {
+                others.push(Info::new(entry.key, entry.value));
+                continue;
+            }
             let cell = match &entry.value {
                 Value::String(text) => table.cell(column, Given::Text(text.as_bytes())),
                 _ => table.cell(column, Given::Other(entry.value)),
@@ -81,6 +85,12 @@ impl ReceivedJob {
             cells.extend(cell);
         }
         table.push(rank, &cells);
+        // A server may tell of a process in several arrays.
+        others.retain(is_fit);
+        if !others.is_empty() {
+            others.insert(0, Info::new(Key::from_static(keys::RANK.name()), Rank::from(rank)));
+            self.description.push(array(keys::PROC_INFO_ARRAY.name(), others));
+        }
     }
 
     /// Takes the ranks of a node, as a list with commas.

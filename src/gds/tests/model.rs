@@ -218,7 +218,9 @@ impl Model {
     }
 
     fn job_size(&self) -> Option<u32> {
-        self.record.job_value("pmix.job.size").and_then(Value::as_u32)
+        // The job has all processes of its record. Values of those beyond its size were refused.
+        let told = self.record.job_value("pmix.job.size").and_then(Value::as_u32);
+        told.map(|told| told.max(self.record.rank_count))
     }
 
     fn proc_number(&self, rank: u32, key: &str) -> Option<u32> {

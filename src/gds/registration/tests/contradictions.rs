@@ -16,13 +16,20 @@ fn peers(list: &str) -> Info {
 }
 
 #[test]
-fn a_size_that_earlier_maps_deny_is_refused() {
+fn a_size_that_leaves_processes_without_a_place_in_the_earlier_map_is_refused() {
     let earlier = maps("n0,n1", "0;1");
-    for size in [1_u32, 3] {
-        for told in [vec![info("pmix.job.size", size)], vec![info("pmix.nmap", "n2,n3"), info("pmix.job.size", size)]] {
-            let refused = later(&told, &earlier);
-            assert!(refused.to_string().starts_with("\"pmix.job.size\": "), "{refused}");
-        }
+    let told = |size: u32| {
+        let alone = vec![info("pmix.job.size", size)];
+        [vec![info("pmix.nmap", "n2,n3"), alone[0].clone()], alone]
+    };
+    for told in told(3) {
+        let refused = later(&told, &earlier);
+        assert!(refused.to_string().starts_with("\"pmix.job.size\": "), "{refused}");
+    }
+    // A smaller one was refused, too. OpenPMIx takes it.
+    for told in told(1) {
+        let record = parse(&namespace(), &context(), &told, Some(&record(&earlier))).unwrap();
+        assert_eq!((record.rank_count, job_value(&record, "pmix.job.size")), (2, Some(Value::Uint32(1))));
     }
     let refused = later(&[job(vec![info("pmix.job.size", 3_u32)])], &earlier);
     assert_eq!(refused.cause(), &RegisterError::JobSize { job_size: 3, in_map: 2 });

@@ -113,11 +113,25 @@ fn a_rank_twice_in_the_map_is_refused() {
 #[test]
 fn ranks_outside_the_job_are_refused_with_both_numbers() {
     let outside = |rank, place, job_size| RegisterError::RankOutsideJob { rank, place, job_size };
-    assert_eq!(refusal(&maps("n0,n1", "0;2")), outside(2, "process map", 2));
-    let mut description = maps("n0,n1", "0;1");
-    description.push(info("pmix.job.size", 1_u32));
-    assert_eq!(refusal(&description), outside(1, "process map", 1));
     assert_eq!(refusal(&[info("pmix.job.size", 3_u32), process(3, vec![])]), outside(3, "process arrays", 3));
+    let beyond = [maps("n0,n1", "0;2"), vec![info("pmix.job.size", 2_u32), process(3, vec![])]].concat();
+    assert_eq!(refusal(&beyond), outside(3, "process arrays", 3));
+}
+
+/// Such a map was refused. Hosts that give each server a part of the job's processes count on OpenPMIx, which takes it.
+#[test]
+fn a_process_map_may_have_ranks_beyond_the_size_of_the_job() {
+    let gap = record(&maps("n0,n1", "0;2"));
+    assert_eq!((gap.rank_count, job_value(&gap, "pmix.job.size")), (3, Some(Value::Uint32(2))));
+    for size in [1_u32, 2] {
+        let record = record(&[maps("n0,n1", "0;1,2"), vec![info("pmix.job.size", size)]].concat());
+        assert_eq!((record.rank_count, job_value(&record, "pmix.job.size")), (3, Some(Value::Uint32(size))));
+        assert_eq!(numbers(&record, "pmix.nodeid"), [Some(0), Some(1), Some(1)]);
+        assert_eq!(node_value(&record, 1, "pmix.lpeers"), Some(Value::from("1,2")));
+        let said = doubts::doubts(&record);
+        assert!(said.len() == 1 && said[0].starts_with(&format!("PMIX_JOB_SIZE is {size}, ")), "{said:?}");
+        assert!(said[0].contains("ranks up to 2"), "{said:?}");
+    }
 }
 
 /// A job that grew kept its map until it was told another: then its new processes were on no node, or an invented one.

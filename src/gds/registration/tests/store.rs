@@ -1,8 +1,13 @@
 //! From the host's description to a client's answer, through a real segment.
 
+use std::sync::{Arc, Mutex};
+
 use super::*;
-use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest, Store, StoreOptions};
+use crate::gds::{
+    KeyRef, Lookup, NodeSelector, Origin, Posted, Publish, RealmRequest, Store, StoreError, StoreOptions,
+};
 use crate::shmem::BackingKind;
+use crate::types::Scope;
 
 fn store() -> Store {
     let mut options = StoreOptions::new("server.0", "n1");
@@ -39,6 +44,91 @@ fn a_described_job_answers_in_every_realm() {
     assert_eq!(default(Rank::Process(4), "pmix.wdir"), Some(Value::from("/w")));
     let node = RealmRequest::Node(NodeSelector::Name("n2"));
     assert_eq!(answer(&store, Rank::Wildcard, "pmix.local.size", node), Some(Value::Uint32(1)));
+}
+
+/// The reference's own tests give `PMIX_SPAWNED` as a number. The registration was refused, so 28 of its 57 checks failed at once.
+/// The rule: a value is converted to the type of its key where nothing is lost.
+#[test]
+fn a_number_for_a_bool_is_taken() {
+    let mut store = store();
+    store.register(&namespace(), &[info("pmix.job.size", 1_u32), info("pmix.spawned", 1_u32)]).unwrap();
+    let found = answer(&store, Rank::Wildcard, "pmix.spawned", RealmRequest::Default);
+    assert_eq!(found, Some(Value::Bool(true)));
+}
+
+/// The rank beyond `PMIX_JOB_SIZE` was refused with its map. It must be able to post values, and others to get them.
+#[test]
+fn ranks_beyond_the_size_of_the_job_post_and_answer() {
+    let mut store = store();
+    let description = [maps("n0,n1", "0;1"), vec![info("pmix.job.size", 1_u32)]].concat();
+    let summary = store.register(&namespace(), &description).unwrap();
+    assert_eq!(summary.job_size, Some(2));
+    let posted = Posted { scope: Scope::Global, key: Key::from_static("k"), value: Value::Uint8(9) };
+    assert!(store.commit(&namespace(), 1, Origin::Local, std::slice::from_ref(&posted)).unwrap());
+    let refused = store.commit(&namespace(), 2, Origin::Local, &[posted]).unwrap_err();
+    assert!(matches!(refused, StoreError::RankOutsideJob { rank: 2, job_size: 2 }), "{refused}");
+    let default = |rank, key| answer(&store, rank, key, RealmRequest::Default);
+    assert_eq!(default(Rank::Process(1), "k"), Some(Value::Uint8(9)));
+    assert_eq!(default(Rank::Process(1), "pmix.hname"), Some(Value::from("n1")));
+    assert_eq!(default(Rank::Wildcard, "pmix.job.size"), Some(Value::Uint32(1)));
+}
+
+/// Without a warning nobody would find the mistyped value; one for each process would fill the log.
+#[test]
+fn what_is_kept_although_it_does_not_fit_is_warned_of_once_a_key() {
+    let lines = Lines::default();
+    tracing::subscriber::with_default(lines.subscriber(), || {
+        let mut store = store();
+        store.register(&namespace(), &description()).unwrap();
+        assert_eq!(lines.taken(), [""; 0], "a host that does everything right");
+        let ranks = (0..5).map(|rank| process(rank, vec![info("pmix.lrank", "x"), info("pmix.grank", "y")]));
+        store.register(&namespace(), &ranks.collect::<Vec<_>>()).unwrap();
+        let said = lines.taken();
+        assert_eq!(said.len(), 2, "{said:?}");
+        for key in ["pmix.lrank", "pmix.grank"] {
+            assert_eq!(
+                said.iter().filter(|line| line.contains(key) && line.contains("got string")).count(),
+                1,
+                "{said:?}"
+            );
+        }
+        store.register(&namespace(), &[info("vendor.key", 1_u8)]).unwrap();
+        assert_eq!(lines.taken(), [""; 0], "a later description is not blamed");
+        let names: Vec<&'static str> = keys::attributes().map(|attribute| attribute.name).collect();
+        let strings = names.into_iter().filter(|key| key.starts_with("pmix.fab"));
+        let wrong: Vec<Info> = strings.map(|key| info(key, Value::Status(-1))).collect();
+        store.register(&namespace(), &wrong).unwrap();
+        let said = lines.taken();
+        assert_eq!(said.len(), 17, "{said:?}");
+        assert!(said[16].contains("more="), "{said:?}");
+    });
+}
+
+/// What is logged as a warning, line by line.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + 'static {
+        let lines = self.clone();
+        let fmt = tracing_subscriber::fmt().with_ansi(false).without_time().with_max_level(tracing::Level::WARN);
+        fmt.with_writer(move || lines.clone()).finish()
+    }
+
+    fn taken(&self) -> Vec<String> {
+        let bytes = std::mem::take(&mut *self.0.lock().unwrap());
+        String::from_utf8(bytes).unwrap().lines().map(ToOwned::to_owned).collect()
+    }
+}
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 #[test]

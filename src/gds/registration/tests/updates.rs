@@ -86,9 +86,14 @@ fn a_rank_beyond_the_earlier_job_size_is_refused() {
 
 #[test]
 fn a_job_does_not_shrink_under_its_process_map() {
-    // The same facts in one registration were refused all along.
-    let shrunk = parse(&namespace(), &context(), &[info("pmix.job.size", 2_u32)], Some(&first())).unwrap_err();
-    assert_eq!(*shrunk.cause(), RegisterError::RankOutsideJob { rank: 2, place: "process map", job_size: 2 });
+    // Such a size was refused. OpenPMIx takes it, and the processes of the map stay.
+    let shrunk = update(&first(), &[info("pmix.job.size", 2_u32)]);
+    assert_eq!((shrunk.rank_count, job_value(&shrunk, "pmix.job.size")), (3, Some(Value::Uint32(2))));
+    assert_eq!(proc_value(&shrunk, 2, "pmix.hname"), Some(Value::from("n1")));
+    // Nor does an update that says nothing of it change anything.
+    let later = update(&shrunk, &[process(2, vec![info("pmix.pdir", "/two")])]);
+    assert_eq!((later.rank_count, job_value(&later, "pmix.job.size")), (3, Some(Value::Uint32(2))));
+    assert_eq!(proc_value(&later, 2, "pmix.pdir"), Some(Value::from("/two")));
 }
 
 #[test]

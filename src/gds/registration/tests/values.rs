@@ -16,35 +16,72 @@ fn integers_of_another_width_become_the_attributes_type() {
     assert_eq!(node_value(&record, 0, "pmix.lldr"), Some(Value::ProcRank(Rank::Process(0))));
 }
 
+/// A number too large for its key was refused under every key. It is kept where registration does not read it.
 #[test]
-fn an_integer_that_does_not_fit_is_refused_with_its_number() {
+fn an_integer_that_does_not_fit_is_refused_with_its_number_or_kept() {
     let error = refusal(&[info("pmix.job.size", -1_i64)]);
     let expected = RegisterError::Range { key: "pmix.job.size".to_owned(), number: -1, expected: "PMIX_UINT32" };
     assert_eq!(error, expected);
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
-    let error = refusal(&[process(0, vec![info("pmix.lrank", 1_u32 << 16)])]);
-    assert!(matches!(error, RegisterError::Range { number: 65536, expected: "PMIX_UINT16", .. }), "{error}");
+    let record = record(&[process(0, vec![info("pmix.lrank", 1_u32 << 16)])]);
+    assert_eq!(proc_value(&record, 0, "pmix.lrank"), Some(Value::Uint32(1 << 16)));
+    let said = doubts::doubts(&record);
+    assert!(said.len() == 1 && said[0].contains("\"pmix.lrank\": 65536 does not fit uint16"), "{said:?}");
 }
 
 #[test]
-fn a_wrong_type_is_refused_with_key_expected_and_found() {
-    let wrong = || info("pmix.nsdir", 4_u32);
+fn a_wrong_type_under_a_key_that_is_read_is_refused_with_key_expected_and_found() {
+    let wrong = || info("pmix.hname", 4_u32);
     let error = refusal(&[wrong()]);
-    let expected = RegisterError::Type { key: "pmix.nsdir".to_owned(), expected: "PMIX_STRING", found: "PMIX_UINT32" };
+    let expected = RegisterError::Type { key: "pmix.hname".to_owned(), expected: "PMIX_STRING", found: "PMIX_UINT32" };
     assert_eq!(error, expected);
     assert_eq!(error.status(), Status::ERR_TYPE_MISMATCH);
     for description in [
-        session(vec![info("pmix.session.id", 0_u32), wrong()]),
+        session(vec![info("pmix.session.id", "0")]),
         app(0, vec![wrong()]),
         app(0, vec![node("n", vec![wrong()])]),
         node("n", vec![wrong()]),
         process(0, vec![wrong()]),
-        process(0, vec![info("pmix.nsdir", "right"), wrong()]),
+        process(0, vec![info("pmix.hname", "right"), wrong()]),
     ] {
         assert!(matches!(refusal(&[description]), RegisterError::Type { .. }));
     }
-    assert!(matches!(refusal(&[info("pmix.spawned", 1_u32)]), RegisterError::Type { .. }));
     assert!(matches!(refusal(&[info("pmix.reg.nodata", "yes")]), RegisterError::Type { .. }));
+}
+
+/// Such values were refused in every realm. OpenPMIx stores them as given.
+#[test]
+fn a_wrong_type_under_another_key_is_kept_in_every_realm() {
+    let wrong = || info("pmix.nsdir", 4_u32);
+    let kept = Some(Value::Uint32(4));
+    assert_eq!(job_value(&record(&[wrong()]), "pmix.nsdir"), kept);
+    let of_session = record(&[session(vec![info("pmix.session.id", 0_u32), wrong()])]);
+    assert_eq!(session_value(&of_session, "pmix.nsdir"), kept);
+    assert_eq!(app_value(&record(&[app(0, vec![wrong()])]), 0, "pmix.nsdir"), kept);
+    let of_app = record(&[app(0, vec![node("n", vec![wrong()])])]);
+    let in_app = column(&of_app.apps[0].node_columns, "pmix.nsdir").unwrap();
+    assert_eq!((0..of_app.node_count).find_map(|at| previous::value_at(in_app, at)), kept);
+    assert_eq!(node_value(&record(&[node("n", vec![wrong()])]), 0, "pmix.nsdir"), kept);
+    for entries in [vec![wrong()], vec![info("pmix.nsdir", "right"), wrong()]] {
+        assert_eq!(proc_value(&record(&[process(0, entries)]), 0, "pmix.nsdir"), kept);
+    }
+}
+
+#[test]
+fn an_integer_that_is_0_or_1_becomes_a_bool() {
+    for (given, expected) in [
+        (Value::Uint32(1), Value::Bool(true)),
+        (Value::Int(0), Value::Bool(false)),
+        (Value::Uint8(1), Value::Bool(true)),
+        (Value::Uint32(2), Value::Uint32(2)),
+        (Value::Int(-1), Value::Int(-1)),
+        (Value::from("true"), Value::from("true")),
+    ] {
+        let record = record(&[info("pmix.spawned", given.clone())]);
+        assert_eq!(job_value(&record, "pmix.spawned"), Some(expected.clone()), "{given:?}");
+        assert_eq!(doubts::doubts(&record).is_empty(), expected.data_type() == DataType::Bool, "{given:?}");
+    }
+    assert_eq!(record(&[info("pmix.reg.nodata", 1_u32), info("vendor.key", 1_u8)]), JobRecord::default());
 }
 
 #[test]
@@ -73,8 +110,9 @@ fn local_peers_and_cpusets_are_accepted_in_both_forms() {
         assert_eq!(node_value(&record, 0, "pmix.lpeers"), Some(Value::from("0,2")));
         assert_eq!(node_value(&record, 0, "pmix.lcpus"), Some(cpusets));
     }
-    let error = refusal(&[node("n0", vec![info("pmix.lpeers", strings(&["0", "2"]))])]);
-    assert!(matches!(error, RegisterError::Type { .. }), "{error}");
+    // Another list was refused. It is kept.
+    let record = record(&[node("n0", vec![info("pmix.lpeers", strings(&["0", "2"]))])]);
+    assert_eq!(node_value(&record, 0, "pmix.lpeers"), Some(strings(&["0", "2"])));
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! What a description says that is kept, but that its host may not have meant.
+
+use crate::gds::job_record::{Column, ColumnValues, JobRecord};
+use crate::keys;
+use crate::types::{Key, Namespace, Value};
+
+use super::coerce::{Rule, number_value};
+
+/// Warnings for one description, at most. The last one says how many more keys there are.
+const DOUBTS_MAX: usize = 16;
+
+/// Warns of what the host may not have meant, once for each key. A later description is not blamed for what an earlier one said.
+pub(in crate::gds) fn warn_of_doubts(namespace: &Namespace, record: &JobRecord, previous: Option<&JobRecord>) {
+    let mut doubts = doubts(record);
+    if doubts.is_empty() {
+        return;
+    }
+    let earlier = previous.map(self::doubts).unwrap_or_default();
+    doubts.retain(|doubt| !earlier.contains(doubt));
+    for doubt in doubts.iter().take(DOUBTS_MAX) {
+        tracing::warn!(%namespace, "{doubt}");
+    }
+    if let Some(more) = doubts.len().checked_sub(DOUBTS_MAX).filter(|more| *more > 0) {
+        tracing::warn!(%namespace, more, "values of other keys have another type than their key, too");
+    }
+}
+
+/// One text for each key with a value that does not fit it, and one for ranks beyond the size of the job.
+pub(super) fn doubts(record: &JobRecord) -> Vec<String> {
+    let told = record.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
+    let beyond = told.filter(|told| *told < record.rank_count).map(|told| {
+        let last = record.rank_count.saturating_sub(1);
+        format!("PMIX_JOB_SIZE is {told}, but the process map has ranks up to {last}; all of them are taken")
+    });
+    let mut doubts: Vec<String> = beyond.into_iter().collect();
+    let mut keys_seen: Vec<&str> = Vec::new();
+    let entries = entries(record).filter_map(|(key, value)| Some((key, misfit(key, value)?)));
+    let columns = columns(record).filter_map(|column| Some((&column.key, misfit_in(column)?)));
+    for (key, misfit) in entries.chain(columns) {
+        if !keys_seen.contains(&key.as_str()) {
+            keys_seen.push(key.as_str());
+            doubts.push(format!("a value is kept as the host gave it: {misfit}"));
+        }
+    }
+    doubts
+}
+
+fn entries(record: &JobRecord) -> impl Iterator<Item = &(Key, Value)> {
+    let sessions = record.other_sessions.iter().flat_map(|session| &session.entries);
+    let apps = record.apps.iter().flat_map(|app| &app.entries);
+    record.session.iter().chain(sessions).chain(&record.job).chain(apps)
+}
+
+fn columns(record: &JobRecord) -> impl Iterator<Item = &Column> {
+    let sessions = record.other_sessions.iter().flat_map(|session| &session.node_columns);
+    let apps = record.apps.iter().flat_map(|app| &app.node_columns);
+    record.session_nodes.iter().chain(sessions).chain(apps).chain(&record.node_columns).chain(&record.proc_columns)
+}
+
+fn misfit(key: &Key, value: &Value) -> Option<String> {
+    Some(Rule::of(key.as_str()).misfit(key.as_str(), value)?.to_string())
+}
+
+/// Why the first value of a column that does not fit its key does not. Numbers and texts of a column have one type.
+fn misfit_in(column: &Column) -> Option<String> {
+    let rule = Rule::of(column.key.as_str());
+    let misfit = |value: &Value| rule.misfit(column.key.as_str(), value).map(|misfit| misfit.to_string());
+    let of_number = |data_type, number| match rule.number_type() == Some(data_type) {
+        true => None,
+        false => misfit(&number_value(data_type, number)),
+    };
+    match &column.values {
+        ColumnValues::Constant(value) => misfit(value),
+        ColumnValues::Numbers { data_type, values } => values.first().and_then(|first| of_number(*data_type, *first)),
+        ColumnValues::Counting { data_type, first } => of_number(*data_type, *first),
+        ColumnValues::Texts(texts) => texts.get(0).and_then(|text| misfit(&Value::from(text))),
+        ColumnValues::Values(values) => values.iter().flatten().find_map(misfit),
+        ColumnValues::Sparse(values) => values.iter().find_map(|(_, value)| misfit(value)),
+        ColumnValues::RankLists(_) | ColumnValues::OfNode => None,
+    }
+}
