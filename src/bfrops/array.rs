@@ -1,13 +1,15 @@
 use super::integer::{Tagged, read_tag, read_tagged, write_tag};
 use super::value::{read_content, write_content};
 use super::wire::{DataTypeNumber, Int, Pid, Size, Uint};
-use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Generation, Reader, Writer};
+use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
 use crate::types::{DataArray, DataType, Value};
 
 /// Element type, number of elements, elements.
 ///
-/// An array without a type is where releases differ: up to 5.0 a count follows, since 6.0 nothing. It is read either
-/// way, by the connection's generation, and never written: an empty array is sent as one of bytes instead.
+/// Releases differ at an array without a type. Up to 6.1 a count follows, in 6.1 not always, after 6.1 never. Every such
+/// release can speak V41, so the generation does not tell. A count is 0, one byte, and no byte 0 can follow the array but
+/// another array without a type: keys and lengths are not empty. So a byte 0 is the count. Such an array is never written:
+/// an empty array is sent as one of bytes instead.
 impl Encoding for DataArray {
     type Value = Self;
     const TYPE: DataType = DataType::DataArray;
@@ -27,7 +29,10 @@ impl Encoding for DataArray {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let element_type = reader.data_type()?;
-        if element_type == DataType::Undefined && reader.codec().generation >= Generation::V51 {
+        if element_type == DataType::Undefined && !reader.codec().generation.has_fixed_integers() {
+            if reader.peek().first() == Some(&0) {
+                Size::read(reader)?;
+            }
             return Ok(Self { element_type, elements: Vec::new() });
         }
         let declared = Size::read(reader)?;
