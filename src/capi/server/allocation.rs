@@ -53,8 +53,8 @@ impl AsStatus for AllocationError {
 
 /// Endpoints of one job under one name.
 const ENDPOINTS_MAX: u64 = 1 << 18;
-/// Bytes of a key that nobody has chosen.
-const KEY_BYTES: usize = 32;
+/// Bytes of a key that nobody has chosen: two 64-bit numbers, as OpenPMIx makes it and programs read it.
+const KEY_BYTES: usize = 16;
 
 /// Where a job runs.
 #[derive(Debug, Default)]
@@ -102,12 +102,13 @@ pub(super) fn allocate(
     inventories: &Inventories,
 ) -> Result<Vec<Info>, AllocationError> {
     let wishes = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-    wishes
-        .map(|info| {
-            let given = Wish::read(info)?.fulfil(layout, inventories)?;
-            Ok(Info::new(info.key.clone(), Value::info_array(vec![given])))
-        })
-        .collect()
+    let mut answers = Vec::new();
+    for info in wishes {
+        let Some(wish) = Wish::read(info)? else { continue };
+        let given = wish.fulfil(layout, inventories)?;
+        answers.push(Info::new(info.key.clone(), Value::info_array(vec![given])));
+    }
+    Ok(answers)
 }
 
 /// The values that processes are to find: the parts of an answer of [`allocate`]. Anything else is none.
@@ -128,16 +129,21 @@ struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    fn read(info: &'a Info) -> Result<Self, AllocationError> {
+    /// `None` for an optional wish without a name: its answer could not be found, so there is none.
+    fn read(info: &'a Info) -> Result<Option<Self>, AllocationError> {
         let asked: Vec<&Info> = elements(&info.value).collect();
+        let is_required = info.flags().contains(InfoFlags::REQUIRED);
         let id = asked.iter().find(|info| info.key.as_str() == keys::ALLOC_FABRIC_ID.name());
-        let id = id
-            .and_then(|info| Key::from_bytes(info.value.as_str()?.as_bytes()).ok())
-            .ok_or(AllocationError::Nameless)?;
+        let Some(id) = id else {
+            let is_optional_array = !is_required && matches!(info.value, Value::DataArray(_));
+            return if is_optional_array { Ok(None) } else { Err(AllocationError::Nameless) };
+        };
+        let id = id.value.as_str().and_then(|id| Key::from_bytes(id.as_bytes()).ok());
+        let id = id.ok_or(AllocationError::Nameless)?;
         if id.is_reserved() {
             return Err(AllocationError::Reserved { id });
         }
-        Ok(Self { id, asked, is_required: info.flags().contains(InfoFlags::REQUIRED) })
+        Ok(Some(Self { id, asked, is_required }))
     }
 
     fn fulfil(&self, layout: &Layout, inventories: &Inventories) -> Result<Info, AllocationError> {
@@ -443,15 +449,25 @@ mod tests {
         else {
             panic!("no key")
         };
-        assert_eq!((one.len(), other.len()), (KEY_BYTES, KEY_BYTES));
+        assert_eq!((one.len(), other.len()), (16, 16));
         assert_ne!(one, other);
+    }
+
+    /// A host that asked for a network without `PMIX_ALLOC_FABRIC_ID` could not start its job: the whole setup failed.
+    /// OpenPMIx gives nothing for such a wish and goes on. The rule: only a required wish fails the setup.
+    #[test]
+    fn an_optional_wish_without_a_name_gets_nothing_and_fails_nothing() {
+        let nameless = info("pmix.alloc.net", Value::info_array(vec![info("pmix.alloc.nettype", "ethernet")]));
+        let named = info("pmix.alloc.net", Value::info_array(vec![info("pmix.alloc.netid", "net")]));
+        let given = allocate(&[nameless, named], &layout(), &delivered()).unwrap();
+        assert_eq!(given.iter().flat_map(values_of).map(|info| info.key.to_string()).collect::<Vec<_>>(), ["net"]);
     }
 
     #[test]
     fn wishes_that_say_nothing_or_too_much_are_errors() {
         let bad = |asked: Info| allocate(&[asked], &layout(), &delivered()).unwrap_err().status();
         assert_eq!(bad(info("pmix.alloc.net", 1_u32)), Status::ERR_BAD_PARAM);
-        assert_eq!(bad(info("pmix.alloc.net", Value::info_array(Vec::new()))), Status::ERR_BAD_PARAM);
+        assert_eq!(bad(required(info("pmix.alloc.net", Value::info_array(Vec::new())))), Status::ERR_BAD_PARAM);
         let mistyped = [
             ("pmix.alloc.nettype", Value::Size(1)),
             ("pmix.alloc.endpts", Value::from("many")),
