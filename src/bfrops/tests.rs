@@ -147,7 +147,10 @@ fn an_array_without_a_type_is_sent_as_bytes_and_read_as_each_release_sends_it() 
         }
     }
     let fixed = codec(Generation::V3, false);
-    let counted = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+    let bytes = DataArray { element_type: DataType::Byte, elements: vec![Value::Byte(1), Value::Byte(2)] };
+    let mut counted = packed::<DataArray>(fixed, &bytes);
+    assert_eq!(counted.get(4..6), Some([0, 2].as_slice()), "the elements' type");
+    counted[5] = 0;
     assert_eq!(unpacked::<DataArray>(fixed, &counted), Err(DecodeProblem::UntypedElements { count: 2 }));
 }
 
