@@ -65,6 +65,8 @@ pub(super) fn inflate(payload: &[u8], limits: &MapLimits) -> Result<Vec<u8>, Map
 ///
 /// # Errors
 /// [`MapError::DamagedStream`] if the stream is corrupt, does not end, or is followed by more than NULs.
+// The inflater passes 43 KB of its state over the stack. Inlined, every caller would pay for these pages.
+#[inline(never)]
 fn inflate_bounded(stream: &[u8], bound: u64) -> Result<Vec<u8>, MapError> {
     // Not the reader adapter: that one takes a stream cut short for one that ended, unchecked.
     let mut inflater = Decompress::new(true);
