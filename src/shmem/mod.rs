@@ -41,7 +41,8 @@
 //! - **I5** A mapping starts at a multiple of 64 and neither moves nor goes away before its `Memory` is dropped; a
 //!   reader drops none before it is dropped itself.
 //!
-//! Beside segments there is one page that is no segment and nobody else's: `fork_mark`.
+//! Beside segments there is one page that is no segment and nobody else's: `fork_mark`. `hangup` is here for its system call, which
+//! no crate wraps.
 //!
 //! I1 to I3 hold for segments made by [`SegmentWriter`]. A reader trusts the identity of whoever handed it the segment,
 //! but none of the numbers in it.
@@ -52,6 +53,8 @@ mod error;
 mod fetch;
 mod fork_mark;
 mod futex;
+#[cfg(feature = "cli")]
+mod hangup;
 mod header;
 mod memory;
 mod offset;
@@ -74,6 +77,8 @@ pub use backing::ReaderHandle;
 pub use error::{AttachError, Corrupt, CreateError, GrowError, HandleError, WriteError};
 pub use fetch::fetch;
 pub(crate) use fork_mark::ForkMark;
+#[cfg(feature = "cli")]
+pub(crate) use hangup::signal_group_on_hangup;
 pub use header::{
     HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, Preamble, ROOT_COUNT, SegmentInfo, TABLE_COUNT_MAX,
 };

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use nix::sys::signal::Signal;
 
-use crate::launch::{MODEX, is_alive, modex, script, wait_until};
+use crate::launch::{MODEX, entries, is_alive, modex, script, wait_until};
 
 /// Leaves a process behind that ignores polite requests, and says its number.
 const ORPHAN: &str = "(trap '' TERM HUP; exec sleep 1000) & echo $!";
@@ -69,12 +69,7 @@ fn a_launcher_under_a_launcher_leaves_nothing_either() {
 fn a_guardian_is_deaf_to_what_its_group_is_sent_from_its_first_moment() {
     let mut running = script(&["-n", "1"], "echo started; exec sleep 1000").start();
     assert_eq!(running.line(), "started\n");
-    let is_guardian = |id: &&i32| {
-        let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        words.split(|byte| *byte == 0).any(|word| word == b"guardian")
-    };
-    let processes = running.processes();
-    let guardian = processes.iter().find(is_guardian).unwrap();
+    let guardian = running.guardian();
     let status = std::fs::read_to_string(format!("/proc/{guardian}/status")).unwrap();
     let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
     let blocked = u64::from_str_radix(blocked, 16).unwrap();
@@ -93,6 +88,35 @@ fn a_launcher_that_is_killed_takes_everything_with_it() {
     assert_eq!(running.temporary_files().len(), 1, "the directory of the server's socket");
     running.kill_launcher();
     assert!(!orphans.into_iter().any(is_alive));
+}
+
+/// All ranks lived on, and what they had started, when launcher and guardian were killed at once (`pkill -9 modex`): each of
+/// them relied on the other. The kernel ends the ranks when both are gone. The next launcher removes the files.
+#[test]
+fn launcher_and_guardian_that_are_killed_at_once_leave_no_rank() {
+    let rank = format!("trap '' TERM HUP INT IO; exec 3</dev/null; {ORPHAN}; exec sleep 1000");
+    let mut running = script(&["-n", "8"], &rank).start();
+    let orphans: Vec<i32> = (0..8).map(|_| running.line().trim().parse().unwrap()).collect();
+    // The launcher, its guardian, eight ranks and what they left.
+    wait_until(|| running.processes().len() == 18);
+    let temporary = running.kill_launcher_and_guardian();
+    assert!(!orphans.into_iter().any(is_alive));
+    assert_eq!(entries(temporary.path()).len(), 1, "the directory of the server's socket");
+    let next =
+        std::process::Command::new(MODEX).args(["run", "-n", "1", "true"]).env("TMPDIR", temporary.path()).status();
+    assert!(next.unwrap().success());
+    assert_eq!(entries(temporary.path()), Vec::<std::path::PathBuf>::new());
+}
+
+/// As above, with the guardian killed first.
+#[test]
+fn a_launcher_that_is_killed_after_its_guardian_leaves_no_rank() {
+    let mut running = script(&["-n", "2"], "echo started; exec sleep 1000").start();
+    (0..2).for_each(|_| assert_eq!(running.line(), "started\n"));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(running.guardian()), Signal::SIGKILL).unwrap();
+    wait_until(|| running.processes().len() == 3);
+    running.signal(Signal::SIGKILL);
+    wait_until(|| running.processes().is_empty());
 }
 
 #[test]
@@ -133,10 +157,7 @@ fn a_stopped_rank_can_be_ended() {
 fn a_guardian_that_is_killed_harms_nobody() {
     let mut running = script(&["-n", "1"], "echo ready; read go").open_input().start();
     assert_eq!(running.line(), "ready\n");
-    let guardian = |process: &i32| {
-        std::fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|words| words.ends_with(b"\0guardian\0"))
-    };
-    let guardian = running.processes().into_iter().find(guardian).unwrap();
+    let guardian = running.guardian();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(guardian), Signal::SIGKILL).unwrap();
     wait_until(|| !is_alive(guardian));
     drop(running.child.stdin.take());

@@ -169,6 +169,26 @@ impl Running {
         wait_until(|| entries(self.temporary.path()).is_empty());
     }
 
+    /// Kills launcher and guardian at once, waits until everything of the job has ended and returns the launcher's `TMPDIR`.
+    pub(crate) fn kill_launcher_and_guardian(mut self) -> TempDir {
+        let guardian = self.guardian();
+        // It can't do anything between its launcher's end and its own.
+        kill(Pid::from_raw(guardian), Signal::SIGSTOP).unwrap();
+        let both = [self.child.id().to_string(), guardian.to_string()];
+        assert!(Command::new("kill").arg("-KILL").args(both).status().unwrap().success());
+        self.child.wait().unwrap();
+        wait_until(|| processes(&self.mark).is_empty());
+        std::mem::replace(&mut self.temporary, tempfile::tempdir().unwrap())
+    }
+
+    /// The guardian's process.
+    pub(crate) fn guardian(&self) -> i32 {
+        let ends_with_its_word = |process: &i32| {
+            fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|words| words.ends_with(b"\0guardian\0"))
+        };
+        self.processes().into_iter().find(ends_with_its_word).unwrap()
+    }
+
     /// Processes of this job, the launcher and the guardian included.
     pub(crate) fn processes(&self) -> Vec<i32> {
         processes(&self.mark)
@@ -238,7 +258,7 @@ fn processes(mark: &str) -> Vec<i32> {
     numbers.filter(is_marked).collect()
 }
 
-fn entries(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 

@@ -4,18 +4,26 @@
 //! its number. It reads orders from a pipe and waits for its end. If the last order was not `done`, the launcher died:
 //! the guardian kills what belongs to the job, removes its directory and ends with the group. If it was, what is left of the
 //! directory is all there is to remove.
+//!
+//! If launcher and guardian are killed at once, the kernel kills the ranks' group. Both hold the writing end of a pipe, and every
+//! rank inherits its reading end: the *tether*. The kernel sends the group SIGKILL when the last writer is gone, as long as one
+//! process still has the tether open. Processes outside the group stay in this case. The directory goes with the next launcher.
 
 use std::io::{self, BufRead, Write};
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
-use nix::unistd::{Pid, getpgrp, getpid};
+use nix::unistd::{Pid, getpgrp, getpid, pipe2};
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use super::census::{self, Traits};
 use super::session;
+use crate::shmem::signal_group_on_hangup;
 
 /// The hidden subcommand that runs the guardian.
 pub(crate) const SUBCOMMAND: &str = "guardian";
@@ -27,14 +35,19 @@ pub(in crate::cli) struct Guardian {
     group: Pid,
     /// Closed to end the helper.
     orders: Option<ChildStdin>,
+    /// Inherited by all processes that this one starts.
+    _tether: OwnedFd,
+    /// The helper has another copy.
+    _writing_end: OwnedFd,
 }
 
 impl Guardian {
     /// Starts the helper and makes it responsible for a directory that need not exist yet. A Ctrl-C meant for the
     /// launcher does not reach the helper's group.
     pub(in crate::cli) fn start(directory: &Path) -> io::Result<Self> {
+        let (reading_end, writing_end) = pipe2(OFlag::O_CLOEXEC)?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(writing_end.try_clone()?).process_group(0);
         // Its group is asked to stop as a whole, perhaps before it has run a line of its own, and it stays until the end.
         let before = stop_signals().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let started = command.spawn();
@@ -42,7 +55,9 @@ impl Guardian {
         let mut process = started?;
         let orders = process.stdin.take();
         let group = Pid::from_raw(i32::try_from(process.id()).map_err(io::Error::other)?);
-        let mut guardian = Self { process, group, orders };
+        signal_group_on_hangup(&reading_end, group, Signal::SIGKILL)?;
+        let mut guardian =
+            Self { process, group, orders, _tether: inheritable(&reading_end)?, _writing_end: writing_end };
         guardian.order(&[b"directory ", directory.as_os_str().as_bytes(), b"\n"].concat())?;
         Ok(guardian)
     }
@@ -65,6 +80,20 @@ impl Drop for Guardian {
         let _ = self.process.wait();
     }
 }
+
+/// A copy for the processes that this one starts, out of the way of scripts' own redirections (`exec 3<file`).
+fn inheritable(fd: &OwnedFd) -> io::Result<OwnedFd> {
+    let copy = fcntl_dupfd_cloexec(fd, SCRIPTS_DESCRIPTORS).map_err(|reason| match reason {
+        // The limit on descriptors is lower.
+        Errno::INVAL => Errno::MFILE,
+        other => other,
+    })?;
+    fcntl_setfd(&copy, FdFlags::empty())?;
+    Ok(copy)
+}
+
+/// Shells' scripts may redirect the descriptors below this one.
+const SCRIPTS_DESCRIPTORS: RawFd = 10;
 
 /// What the guardian was told so far.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Nothing is left behind: ranks share a process group that is killed before anybody is reaped, and the group's leader, a
-//! guardian process, does the same if the launcher itself is killed, and finds those that left the group.
+//! guardian process, does the same if the launcher itself is killed, and finds those that left the group. If both are killed at
+//! once, the kernel kills the group.
 
 mod apps;
 mod census;
