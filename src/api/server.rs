@@ -77,8 +77,7 @@ impl Server {
     /// libraries it is the server's socket.
     #[must_use]
     pub fn uri(&self) -> String {
-        let address = &self.handle.environment().address;
-        address.tcp().unwrap_or_else(|| address.unix()).to_string()
+        self.handle.environment().uri()
     }
 
     /// What the server's thread has done so far: how many requests it has handled, and its longest turn.

@@ -177,6 +177,12 @@ impl ServerEnvironment {
         "PMIX_MCA_psquash",
     ];
 
+    /// Where tools of every library reach the server, in the form `<namespace>.<rank>;<place>`.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        self.address.tcp().unwrap_or_else(|| self.address.unix()).to_string()
+    }
+
     /// The variables for one process. Without a TCP address the reference's own are there, too, but empty: those of an
     /// outer job would lead foreign clients to its server, who does not know them.
     #[must_use]

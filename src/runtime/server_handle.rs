@@ -35,9 +35,9 @@ use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::remedy::{explain, explain_start};
-use crate::server::{Capabilities, Config, HostCall, HostResult, Server};
+use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Server};
 use crate::shmem::SegmentOptions;
-use crate::types::ProcId;
+use crate::types::{ProcId, Text};
 
 /// How a server is run.
 #[derive(Clone, Debug)]
@@ -165,7 +165,9 @@ impl ServerHandle {
         let answers_topology = topology.is_for_clients();
         // Room for 2^30 commits of a process in a second; the highest bit has another meaning.
         let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
-        let core = Config { capabilities: host.capabilities(), tools, answers_topology, commit_base, ..core };
+        let (proc, uri) = (environment.address.server.clone(), Text::from(environment.uri()));
+        let contact = Some(Contact { proc, uri });
+        let core = Config { capabilities: host.capabilities(), tools, answers_topology, commit_base, contact, ..core };
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let work = WorkRecord::default();
         let server_loop = ServerLoop {

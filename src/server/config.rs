@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::types::{ProcId, Text};
+
 bitflags::bitflags! {
     /// Which upcalls the host answers. What happens without one follows the standard's rule for a missing entry of the
     /// server module, named at each flag.
@@ -86,6 +88,17 @@ pub struct Config {
     ///
     /// [`Output::ReplyTopology`]: super::Output::ReplyTopology
     pub answers_topology: bool,
+    /// What processes find when they look for this server. `None`: nothing.
+    pub contact: Option<Contact>,
+}
+
+/// The name of a server and the place where tools reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// Its name.
+    pub proc: ProcId,
+    /// Its address, in the form `<namespace>.<rank>;<place>`.
+    pub uri: Text,
 }
 
 /// Which tools may connect. Processes that the host announced always may.

@@ -85,7 +85,7 @@ mod upcalls;
 mod waiting;
 
 pub use cleanup::{Cleanup, DirectoryRules};
-pub use config::{Capabilities, Config, Limits, ToolAdmission, ToolPolicy};
+pub use config::{Capabilities, Config, Contact, Limits, ToolAdmission, ToolPolicy};
 pub use core::Server;
 pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,

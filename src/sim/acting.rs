@@ -39,6 +39,18 @@ impl World {
             of.state = State::Connecting;
             of.puts.clear();
         }
+        self.forget_other_jobs(process);
+    }
+
+    /// With its end a process lost its ties: nobody promises its next life what it has read of other jobs.
+    fn forget_other_jobs(&mut self, process: u32) {
+        let Some(of) = self.process(process) else { return };
+        let is_own = |whose: u32| self.process(whose).is_some_and(|other| other.job == of.job);
+        let kept = of.floors.iter().filter(|((whose, _), _)| is_own(*whose));
+        let kept = kept.map(|(read, version)| (*read, *version)).collect();
+        if let Some(of) = self.process_mut(process) {
+            of.floors = kept;
+        }
     }
 
     /// Opens a connection in the name of a process.

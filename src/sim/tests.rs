@@ -85,6 +85,14 @@ fn a_refresh_finds_nothing_at_a_server_that_has_forgotten_the_job() {
     assert_eq!(broken(&run(6_905_442_062_128, &setup)), "");
 }
 
+/// A process read a value of a connected job, finalized and initialized again. The connection ended with its first life, and
+/// the server refused the value to the second one. The checker was wrong: what a process may read follows from its ties.
+#[test]
+fn a_process_that_initializes_again_has_no_ties() {
+    let setup = Setup { nodes: 3, ranks: 5, phases: 2, faults: Faults::REINIT, faults_max: 2, canary: None };
+    assert_eq!(broken(&run(8937, &setup)), "");
+}
+
 /// Shapes that no other test has: few processes on many nodes, many on few, and any mixture of faults.
 #[test]
 fn drawn_worlds_keep_all_rules() {

@@ -184,7 +184,7 @@ impl<S: Publish> Server<S> {
         {
             return Ok(Some(value));
         }
-        if let Some(value) = self.fact_about_sets(asking, key) {
+        if let Some(value) = self.fact_about_sets(asking, key).or_else(|| self.fact_about_server(asking, key)) {
             return Ok(Some(value));
         }
         if !may_be_derived(asking.qualifiers, &wanted.directives.qualifiers) {
@@ -230,6 +230,23 @@ impl<S: Publish> Server<S> {
         };
         let job = self.registry.job(namespace).filter(|_| self.is_open(requester, namespace))?;
         Some(self.process_table(namespace, job, is_local))
+    }
+
+    /// What a process finds of this server. As in other libraries it is a value of each process; without a rank, or for the
+    /// job, it is meant, too.
+    fn fact_about_server(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
+        let (own, Scope { namespace, rank, .. }) = (&asking.requester.proc, asking.scope);
+        let is_own_rank = [own.rank, Rank::Undefined, Rank::Wildcard].contains(rank);
+        if *namespace != own.namespace || !is_own_rank || asking.scope.qualified.is_some() {
+            return None;
+        }
+        let contact = self.config.contact.as_ref()?;
+        match key.as_str() {
+            key if key == keys::SERVER_NSPACE.name() => Some(Value::from(contact.proc.namespace.as_str())),
+            key if key == keys::SERVER_RANK.name() => Some(Value::ProcRank(contact.proc.rank)),
+            key if key == keys::SERVER_URI.name() => Some(Value::String(contact.uri.clone())),
+            _ => None,
+        }
     }
 
     /// The jobs that somebody may ask about.
