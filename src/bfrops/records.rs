@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use super::text::InfoKey;
 use super::wire::{
     Byte, ByteObject, CompulsoryString, DataTypeNumber, Float, Int, Int16, Int32, Int64, Pid, Size, String, Uint16,
     Uint32, Uint64,
@@ -43,7 +44,7 @@ records! {
         command: String, argv: List<Int, CompulsoryString>, environment: List<Int32, CompulsoryString>,
         working_directory: String, processes_max: Int, info: List<Size, Info>,
     }
-    Info as Info { key: Key, flags: Uint32, value: Value }
+    Info as Info { key: InfoKey, flags: Uint32, value: Value }
     Pdata as Pdata { proc: ProcId, key: Key, value: Value }
     Buffer as Buffer { kind: Byte, bytes: ByteObject }
     Kval as Kval { key: Key, value: Value }

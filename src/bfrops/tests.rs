@@ -102,6 +102,18 @@ fn a_process_that_nobody_filled_in_is_one_in_a_value_alone() {
     assert!(matches!(unpacked::<wire::Proc>(Codec::V41, &bytes), Err(DecodeProblem::Namespace(_))));
 }
 
+/// Programs leave infos without a key in arrays that they size too large. Client and server refused such an array, which OpenPMIx
+/// passes on. The rule: an info may lack its key, and a value that is posted may not.
+#[test]
+fn an_info_may_have_an_empty_key_and_an_entry_may_not() {
+    let info = types::Info::new(Key::of_info(b"").unwrap(), 7_u32);
+    let bytes = packed::<wire::Info>(Codec::V41, &info);
+    assert_eq!(unpacked::<wire::Info>(Codec::V41, &bytes), Ok(info.clone()));
+    let entry = types::Kval { key: info.key, value: info.value };
+    let bytes = packed::<wire::Kval>(Codec::V41, &entry);
+    assert_eq!(unpacked::<wire::Kval>(Codec::V41, &bytes), Err(DecodeProblem::Key(types::KeyError::Empty)));
+}
+
 #[test]
 fn what_is_not_a_number_is_sent_as_c_prints_it() {
     assert_eq!(flex::<wire::Double>(&f64::NAN), b"\x08nan\0");

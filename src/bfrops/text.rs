@@ -101,6 +101,24 @@ impl Encoding for Key {
     }
 }
 
+/// The key of an info, which may be empty.
+#[derive(Debug)]
+pub(super) struct InfoKey;
+
+impl Encoding for InfoKey {
+    type Value = Key;
+    const TYPE: DataType = DataType::String;
+
+    fn write(writer: &mut Writer, value: &Key) -> Result<(), EncodeError> {
+        Key::write(writer, value)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Key, DecodeError> {
+        let bytes = read_compulsory_string(reader)?;
+        Key::of_info(bytes).map_err(|e| reader.error(e))
+    }
+}
+
 macro_rules! floats {
     ($($name:ident: $type:ty),*) => {
         $(impl Encoding for $name {

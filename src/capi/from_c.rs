@@ -134,13 +134,12 @@ pub fn key_in_place(name: &[c_char]) -> Result<&str, CError> {
         .map_err(|e| CError::Key(crate::types::KeyError::InvalidByte { position: e.valid_up_to() }))
 }
 
-/// The key of an info.
+/// The key of an info, which may be empty.
 ///
 /// # Errors
 /// [`CError`] when it is none.
 pub fn key_of(info: &pmix_info_t) -> Result<Key, CError> {
-    // SAFETY: a key in place holds no pointer.
-    unsafe { KeyText::read(&info.key, Depth::TOP) }
+    super::form::info_key(&info.key)
 }
 
 /// A string; `None` for NULL.

@@ -29,14 +29,14 @@ pub struct Qualified<'v> {
 }
 
 impl<'v> Qualified<'v> {
-    /// Takes a value under `PMIX_QUALIFIED_VALUE` apart; `None` if it is no array of infos, or has no first one.
+    /// Takes a value under `PMIX_QUALIFIED_VALUE` apart; `None` if it is no array of infos, or its first one has no key.
     #[must_use]
     pub fn of(value: &'v Value) -> Option<Self> {
         let Value::DataArray(array) = value else { return None };
         let infos = array.elements.as_slice();
         infos.iter().all(|element| matches!(element, Value::Info(_))).then_some(())?;
         match infos.first() {
-            Some(Value::Info(first)) => Some(Self { first, infos }),
+            Some(Value::Info(first)) if !first.key.as_str().is_empty() => Some(Self { first, infos }),
             _ => None,
         }
     }

@@ -8,6 +8,8 @@ use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 
 /// The name of a key: 1 to 511 bytes of UTF-8 without a NUL.
 ///
+/// The key of an [`Info`](super::Info) may also be empty ([`Key::of_info`]). Nothing finds such an info.
+///
 /// What a store calls by names of its own begins with a NUL, so nobody's key is ever one of these.
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_key_t`).
@@ -91,6 +93,15 @@ impl Key {
             Ok(key) => Self::new(key.to_owned()),
             Err(e) => Err(KeyError::InvalidByte { position: e.valid_up_to() }),
         }
+    }
+
+    /// Checks and takes the key of an info, which may be empty. OpenPMIx passes infos without a key on, and programs leave
+    /// such infos in arrays that they size too large.
+    ///
+    /// # Errors
+    /// As [`Key::from_bytes`] for a key that is not empty.
+    pub fn of_info(key: &[u8]) -> Result<Self, KeyError> {
+        if key.is_empty() { Ok(Self(Cow::Borrowed(""))) } else { Self::from_bytes(key) }
     }
 
     /// Takes a key that an application wants to put, which must not be a reserved one.
@@ -178,7 +189,7 @@ where
     D::Error: Source,
 {
     fn deserialize(&self, _: &mut D) -> Result<Key, D::Error> {
-        Key::new(self.as_str().to_owned()).map_err(D::Error::new)
+        Key::of_info(self.as_bytes()).map_err(D::Error::new)
     }
 }
 

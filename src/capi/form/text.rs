@@ -280,6 +280,14 @@ impl Form for KeyText {
     }
 }
 
+/// The key of an info, which may be empty.
+pub(in crate::capi) fn info_key(from: &pmix_key_t) -> Result<Key, CError> {
+    match pointer::fixed_text(from, "key")? {
+        b"" => Ok(Key::of_info(b"")?),
+        text => Ok(known_key::key(text)?),
+    }
+}
+
 /// A namespace in place, as an element of its own.
 #[derive(Debug)]
 pub struct NamespaceText;

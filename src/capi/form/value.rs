@@ -1,6 +1,7 @@
 //! Values, and the structures that hold them.
 
 use super::record::record;
+use super::text::info_key;
 use super::{Argv, Depth, Form, KeyText, Plain, Str, element};
 use crate::capi::error::CError;
 use crate::capi::types::{pmix_app_t, pmix_info_t, pmix_pdata_t, pmix_proc_t, pmix_query_t, pmix_value_t};
@@ -35,8 +36,7 @@ impl Form for pmix_info_t {
     type Owned = Info;
 
     unsafe fn read(from: &Self, depth: Depth) -> Result<Info, CError> {
-        // SAFETY: the caller's contract.
-        let key = unsafe { KeyText::read(&from.key, depth) }?;
+        let key = info_key(&from.key)?;
         // SAFETY: the caller's contract.
         let value = unsafe { element::read_payload(&from.value, depth) }?;
         Ok(Info { key, flags: from.flags, value })

@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(said(array.as_mut_slice()), format!("job.arr[1].node.arr[0] {:?}", "k".repeat(32)));
         // Nothing else is released with it.
         entry_end(&mut inside(&mut inside(&mut array.as_mut_slice()[1])[0])[1]);
-        array.as_mut_slice()[0].key.fill(0);
-        assert_eq!(said(array.as_mut_slice()), "\"\"");
+        array.as_mut_slice()[0].key[0] = -1;
+        assert_eq!(said(array.as_mut_slice()), "\"\u{fffd}\"");
     }
 
     fn entry_end(info: &mut pmix_info_t) {

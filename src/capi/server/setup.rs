@@ -12,7 +12,7 @@ use crate::capi::{lent, to_c};
 use crate::gds::AsStatus;
 use crate::keys::{self, TypedKey};
 use crate::topo::Inventories;
-use crate::types::{Info, Key, Namespace, Status, Text, Value};
+use crate::types::{Info, InfoFlags, Key, Namespace, Status, Text, Value};
 
 use super::allocation::{Layout, allocate, values_of};
 use super::completion::perform_at_once;
@@ -47,6 +47,7 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         let namespace = unsafe { from_c::namespace(nspace, None) }?;
         // SAFETY: the caller's contract.
         let mut infos = unsafe { from_c::infos(info, ninfo) }?;
+        refuse_unknown(&infos)?;
         // Here one server says so; later each node's would.
         changes_of(&namespace, &infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
@@ -69,6 +70,18 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         })?;
         Ok(())
     })
+}
+
+/// Refuses what nobody can honour and the host requires: infos of no attribute of the standard, such as those without a key.
+fn refuse_unknown(infos: &[Info]) -> Result<(), Failure> {
+    let is_required = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED);
+    match infos.iter().filter(is_required).find(|info| keys::by_name(info.key.as_str()).is_none()) {
+        None => Ok(()),
+        Some(Info { key, .. }) => {
+            tracing::warn!(?key, "the job's application can't be set up: nothing honours this required info");
+            Err(Failure(Status::ERR_NOT_SUPPORTED))
+        }
+    }
 }
 
 /// What a job gets of the fabric.

@@ -227,6 +227,8 @@ impl<'a> Walk<'a> {
         const NODE_MAP: &str = keys::NODE_MAP.name();
         const PROC_MAP: &str = keys::PROC_MAP.name();
         match info.key.as_str() {
+            // Nobody can ask for a value without a key.
+            "" => return Ok(()),
             NSPACE => self.check_namespace(info)?,
             NODE_MAP => self.check_only_once(NODE_MAP, "PMIX_NODE_MAP")?,
             PROC_MAP => self.check_only_once(PROC_MAP, "PMIX_PROC_MAP")?,

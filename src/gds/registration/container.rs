@@ -84,10 +84,10 @@ impl<'a> Infos<'a> {
         }
     }
 
-    /// The entries, [unwrapped].
+    /// The entries with a key, [unwrapped].
     pub(super) fn iter(self) -> impl Iterator<Item = &'a Info> {
         self.0.iter().filter_map(|element| match element {
-            Value::Info(info) => Some(unwrapped(info)),
+            Value::Info(info) => Some(unwrapped(info)).filter(|info| !info.key.as_str().is_empty()),
             _ => None,
         })
     }

@@ -253,4 +253,5 @@ impl PartialEq for TableColumn {
 fn is_special(key: &str) -> bool {
     [keys::RANK.name(), keys::PROCID.name(), keys::NSPACE.name(), QUALIFIED_VALUE].contains(&key)
         || Container::of(key).is_some()
+        || key.is_empty()
 }

@@ -56,6 +56,26 @@ fn a_number_for_a_bool_is_taken() {
     assert_eq!(found, Some(Value::Bool(true)));
 }
 
+/// Hosts leave infos without a key in arrays that they size too large. One such info was enough to have the job refused, which
+/// OpenPMIx takes. The rule: an info without a key says nothing, and the others count.
+#[test]
+fn infos_without_a_key_say_nothing() {
+    let nothing = || Info::new(Key::of_info(b"").unwrap(), Value::Undefined);
+    let mut store = store();
+    let parts = [
+        info("pmix.job.size", 1_u32),
+        nothing(),
+        job(vec![nothing(), info("pmix.univ.size", 4_u32)]),
+        node("n1", vec![nothing(), info("pmix.nodeid", 0_u32)]),
+        process(0, vec![nothing(), info("pmix.lrank", 0_u16)]),
+    ];
+    store.register(&namespace(), &parts).unwrap();
+    let found = |rank, key| answer(&store, rank, key, RealmRequest::Default);
+    assert_eq!(found(Rank::Wildcard, "pmix.univ.size"), Some(Value::Uint32(4)));
+    assert_eq!(found(Rank::Process(0), "pmix.lrank"), Some(Value::Uint16(0)));
+    assert_eq!(found(Rank::Process(0), ""), None);
+}
+
 /// The rank beyond `PMIX_JOB_SIZE` was refused with its map. It must be able to post values, and others to get them.
 #[test]
 fn ranks_beyond_the_size_of_the_job_post_and_answer() {
