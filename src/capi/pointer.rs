@@ -3,6 +3,8 @@
 //! - **P1** Whoever calls these functions promises what C promises: that a pointer which is neither NULL nor plainly
 //!   wrong points to what its type says, alive and not changed by others until the call ends. What can be seen without
 //!   following the pointer is checked here: NULL, the first page, alignment, impossible counts.
+//! - **P2** Data of a type that the caller names may lie at any address, such as in a packed structure. OpenPMIx copies its
+//!   bytes. [`with_data`] and [`with_place`] take such pointers. Pointers to the interface's own structures are aligned.
 
 use std::ffi::CStr;
 
@@ -20,10 +22,15 @@ const FIRST_PAGE_BYTES: usize = 4096;
 /// # Errors
 /// When the pointer is NULL or cannot be one; `what` names it.
 pub fn check<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
+    check_address(pointer, what)?;
+    if pointer.is_aligned() { Ok(()) } else { Err(CError::BadPointer { what, address: pointer.addr() }) }
+}
+
+fn check_address<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
     if pointer.is_null() {
         return Err(CError::Null { what });
     }
-    if pointer.addr() < FIRST_PAGE_BYTES || !pointer.is_aligned() {
+    if pointer.addr() < FIRST_PAGE_BYTES {
         return Err(CError::BadPointer { what, address: pointer.addr() });
     }
     Ok(())
@@ -61,6 +68,53 @@ pub unsafe fn unique<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a m
     check(pointer, what)?;
     // SAFETY: not null and aligned (checked); alive and ours alone (the caller's contract).
     Ok(unsafe { &mut *pointer })
+}
+
+/// Reads data at any address (P2).
+///
+/// # Errors
+/// When the pointer is NULL or cannot be one; `what` names it.
+///
+/// # Safety
+/// P1, but for the alignment.
+pub unsafe fn with_data<T: Copy, R>(
+    pointer: *const T,
+    what: &'static str,
+    read: impl FnOnce(&T) -> R,
+) -> Result<R, CError> {
+    check_address(pointer, what)?;
+    if pointer.is_aligned() {
+        // SAFETY: not null and aligned (checked); alive and unchanged (P1).
+        return Ok(read(unsafe { &*pointer }));
+    }
+    // SAFETY: not null (checked), alive and unchanged (P1).
+    let copy = unsafe { pointer.read_unaligned() };
+    Ok(read(&copy))
+}
+
+/// Changes data at any address (P2).
+///
+/// # Errors
+/// As [`with_data`].
+///
+/// # Safety
+/// P1, but for the alignment, and nobody else uses it during the call.
+pub unsafe fn with_place<T: Copy, R>(
+    pointer: *mut T,
+    what: &'static str,
+    change: impl FnOnce(&mut T) -> R,
+) -> Result<R, CError> {
+    check_address(pointer, what)?;
+    if pointer.is_aligned() {
+        // SAFETY: not null and aligned (checked); alive and ours alone (the caller's contract).
+        return Ok(change(unsafe { &mut *pointer }));
+    }
+    // SAFETY: not null (checked), alive and ours alone (the caller's contract).
+    let mut copy = unsafe { pointer.read_unaligned() };
+    let result = change(&mut copy);
+    // SAFETY: as above.
+    unsafe { pointer.write_unaligned(copy) };
+    Ok(result)
 }
 
 /// What a pointer points to, to be written; `None` for NULL.

@@ -96,7 +96,6 @@ static void helpers(void)
     REFUSED(PMIx_Data_pack(NULL, low, &number, 1, PMIX_INT32));
     REFUSED(PMIx_Data_pack(NULL, buffer, &number, -1, PMIX_INT32));
     REFUSED(PMIx_Data_pack(NULL, buffer, low, 1, PMIX_INFO));
-    REFUSED(PMIx_Data_pack(NULL, buffer, odd, 1, PMIX_INFO));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_pack(NULL, buffer, &number, 1, PMIX_INT32));
     REFUSED(PMIx_Data_unpack(NULL, buffer, low, &number, PMIX_INT32));
     REFUSED(PMIx_Data_unpack(NULL, buffer, &number, low, PMIX_INT32));

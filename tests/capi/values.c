@@ -2,6 +2,8 @@
  * None of it needs PMIx_Init. */
 #include "samples.h"
 
+#include <stddef.h>
+
 static struct sample samples[64];
 
 static void loaded_and_transferred(struct sample *sample)
@@ -280,6 +282,100 @@ static void texts(void)
     free(directives);
 }
 
+/* Data at odd addresses. Programs give addresses of members of packed structures and of bytes in messages, for which
+ * OpenPMIx copies bytes. Ours returned PMIX_ERR_BAD_PARAM. Rule: data of a named type may lie at any address. */
+static void unaligned(void)
+{
+    struct __attribute__((packed)) {
+        char before;
+        uint64_t number;
+        double real;
+        struct timeval moment;
+        pmix_proc_t proc;
+        pmix_byte_object_t bytes;
+        pmix_info_t infos[2];
+        char *texts[2];
+        uint16_t numbers[3];
+        pmix_proc_t room;
+        uint32_t small;
+    } at;
+    pmix_value_t value;
+    pmix_info_t info;
+    size_t size = 0;
+    void *place = (char *)&at + offsetof(__typeof__(at), small);
+    pmix_data_buffer_t *buffer;
+
+    memset(&at, 0, sizeof at);
+    at.number = 0x1122334455667788ULL;
+    at.real = 2.5;
+    at.moment.tv_sec = 7;
+    at.proc = proc_of("a-job", 5);
+    at.bytes.bytes = "abc";
+    at.bytes.size = 3;
+    strcpy(at.infos[1].key, "second");
+    at.infos[1].value.type = PMIX_STRING;
+    at.infos[1].value.data.string = "text";
+    at.texts[0] = "one";
+    at.texts[1] = "two";
+    at.numbers[2] = 300;
+#define AT(member) ((void *)((char *)&at + offsetof(__typeof__(at), member)))
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_load(&value, AT(number), PMIX_UINT64));
+    CHECK(value.data.uint64 == 0x1122334455667788ULL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_load(&value, AT(real), PMIX_DOUBLE));
+    CHECK(value.data.dval == 2.5);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_load(&value, AT(moment), PMIX_TIMEVAL));
+    CHECK_NUMBER(7, value.data.tv.tv_sec);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_load(&value, AT(bytes), PMIX_BYTE_OBJECT));
+    CHECK_NUMBER(3, value.data.bo.size);
+    PMIx_Value_destruct(&value);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_load(&value, AT(proc), PMIX_PROC));
+    CHECK_TEXT("a-job", value.data.proc->nspace);
+    CHECK_NUMBER(5, value.data.proc->rank);
+    place = AT(room);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_unload(&value, &place, &size));
+    CHECK(at.room.rank == 5);
+    PMIx_Value_destruct(&value);
+    PMIX_INFO_CONSTRUCT(&info);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Info_load(&info, "key", AT(number), PMIX_UINT64));
+    CHECK(info.value.data.uint64 == 0x1122334455667788ULL);
+    PMIX_VALUE_CONSTRUCT(&value);
+    value.type = PMIX_UINT32;
+    value.data.uint32 = 99;
+    place = AT(small);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_unload(&value, &place, &size));
+    CHECK_NUMBER(99, at.small);
+    PMIX_INFO_DESTRUCT(&info);
+    if (stock()) return; /* which packs nothing before PMIx_Init */
+
+    PMIX_DATA_BUFFER_CREATE(buffer);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_pack(NULL, buffer, AT(number), 1, PMIX_UINT64));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_pack(NULL, buffer, AT(numbers), 3, PMIX_UINT16));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_pack(NULL, buffer, AT(texts), 2, PMIX_STRING));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_pack(NULL, buffer, AT(infos), 2, PMIX_INFO));
+    at.number = 0;
+    memset(at.numbers, 0, sizeof at.numbers);
+    memset(at.infos, 0, sizeof at.infos);
+    memset(at.texts, 0, sizeof at.texts);
+    int32_t count = 1;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_unpack(NULL, buffer, AT(number), &count, PMIX_UINT64));
+    CHECK(at.number == 0x1122334455667788ULL);
+    count = 3;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_unpack(NULL, buffer, AT(numbers), &count, PMIX_UINT16));
+    CHECK_NUMBER(300, at.numbers[2]);
+    count = 2;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_unpack(NULL, buffer, AT(texts), &count, PMIX_STRING));
+    CHECK_TEXT("two", at.texts[1]);
+    count = 2;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_unpack(NULL, buffer, AT(infos), &count, PMIX_INFO));
+    CHECK_TEXT("", at.infos[0].key); /* an info without a key is one, too */
+    CHECK_TEXT("second", at.infos[1].key);
+    CHECK_TEXT("text", at.infos[1].value.data.string);
+    free(at.texts[0]);
+    free(at.texts[1]);
+    free(at.infos[1].value.data.string);
+    PMIX_DATA_BUFFER_RELEASE(buffer);
+}
+
 int main(void)
 {
     size_t count = samples_fill(samples);
@@ -293,5 +389,6 @@ int main(void)
     lists();
     vectors();
     texts();
+    unaligned();
     return finish();
 }

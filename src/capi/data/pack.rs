@@ -117,20 +117,31 @@ fn unpack(data_type: DataType, bytes: &[u8]) -> Result<(Vec<Value>, usize), Deco
     }
 }
 
+/// How far apart elements stand.
+const fn stride_of(data_type: DataType) -> Result<usize, CError> {
+    match data_type {
+        DataType::Regex => Ok(size_of::<*const c_char>()),
+        _ => element::size(data_type),
+    }
+}
+
 /// # Safety
 /// P1: `first` points to so many elements of the type; map expressions are bare pointers.
 unsafe fn read_all(data_type: DataType, first: *const c_void, count: usize) -> Result<Vec<Value>, CError> {
-    if data_type == DataType::Regex {
-        // SAFETY: the caller's contract.
-        let expressions = unsafe { pointer::slice(first.cast::<*const c_char>(), count, "map expressions") }?;
-        // SAFETY: the caller's contract.
-        let read = |expression: &*const c_char| unsafe { bare_regex(*expression) };
-        return expressions.iter().map(|expression| Ok(Value::Regex(read(expression)?.to_vec()))).collect();
-    }
-    let stride = element::size(data_type)?;
+    let stride = stride_of(data_type)?;
     // SAFETY: the slice is not looked at: this checks pointer and count.
     unsafe { pointer::slice(first.cast::<u8>(), count.saturating_mul(stride), "values") }?;
     let at = |index: usize| first.wrapping_byte_add(index.wrapping_mul(stride));
+    if data_type == DataType::Regex {
+        let read = |index| -> Result<Value, CError> {
+            let expression = at(index).cast::<*const c_char>();
+            // SAFETY: the caller's contract.
+            let expression = unsafe { pointer::with_data(expression, "map expression", |expression| *expression) }?;
+            // SAFETY: the caller's contract.
+            Ok(Value::Regex(unsafe { bare_regex(expression) }?.to_vec()))
+        };
+        return (0..count).map(read).collect();
+    }
     // SAFETY: the caller's contract.
     (0..count).map(|index| unsafe { element::read(data_type, at(index), Depth::TOP) }).collect()
 }
@@ -140,18 +151,16 @@ unsafe fn read_all(data_type: DataType, first: *const c_void, count: usize) -> R
 /// # Safety
 /// P1: `first` points to storage for so many elements of the type, whatever is in it.
 unsafe fn write_all(data_type: DataType, values: &[Value], first: *mut c_void) -> Result<(), CError> {
+    let stride = stride_of(data_type)?;
+    let at = |index: usize| first.wrapping_byte_add(index.wrapping_mul(stride));
     if data_type == DataType::Regex {
-        // SAFETY: the caller's contract.
-        let places = unsafe { pointer::slice_mut(first.cast::<*mut c_char>(), values.len(), "map expressions") }?;
-        return places.iter_mut().zip(values).try_for_each(|(place, value)| {
-            if let Value::Regex(expression) = value {
-                *place = memory::new_string(expression)?;
-            }
-            Ok(())
+        return values.iter().enumerate().try_for_each(|(index, value)| {
+            let Value::Regex(expression) = value else { return Ok(()) };
+            let (place, expression) = (at(index).cast(), memory::new_string(expression)?);
+            // SAFETY: the caller's contract.
+            unsafe { pointer::with_place(place, "place for a map expression", |place| *place = expression) }
         });
     }
-    let stride = element::size(data_type)?;
-    let at = |index: usize| first.wrapping_byte_add(index.wrapping_mul(stride));
     for index in 0..values.len() {
         // SAFETY: the caller's contract.
         unsafe { element::construct(data_type, at(index)) };

@@ -81,10 +81,9 @@ macro_rules! elements {
             match value {
                 Value::Undefined | Value::NullString => Ok(()),
                 Value::String(text) => {
+                    let string: <Str as Form>::C = memory::new_string(text.as_bytes())?;
                     // SAFETY: the caller's contract.
-                    let to = unsafe { pointer::unique::<<Str as Form>::C>(at.cast(), "string") }?;
-                    *to = memory::new_string(text.as_bytes())?;
-                    Ok(())
+                    unsafe { pointer::with_place(at.cast(), "string", |to| *to = string) }
                 }
                 // SAFETY: the caller's contract.
                 $(Value::$held(content) => unsafe { write_as::<$held_form>(content, at) },)*
@@ -183,47 +182,47 @@ elements! {
 /// P1: an element is there.
 unsafe fn read_as<F: Form>(data_type: DataType, at: *const c_void, depth: Depth) -> Result<F::Owned, CError> {
     // SAFETY: the caller's contract.
-    let element = unsafe { pointer::shared::<F::C>(at.cast(), data_type.name()) }?;
+    let read = |element: &F::C| unsafe { F::read(element, depth) };
     // SAFETY: the caller's contract.
-    unsafe { F::read(element, depth) }
+    unsafe { pointer::with_data(at.cast(), data_type.name(), read) }?
 }
 
 /// # Safety
 /// An empty element is there, and nobody else uses it.
 unsafe fn write_as<F: Form>(owned: &F::Owned, at: *mut c_void) -> Result<(), CError> {
     // SAFETY: the caller's contract.
-    let to = unsafe { pointer::unique::<F::C>(at.cast(), "element") }?;
-    F::write(owned, to)
+    unsafe { pointer::with_place(at.cast(), "element", |to| F::write(owned, to)) }?
 }
 
 /// # Safety
 /// P1 for the source; an empty element is at `to`, and nobody else uses it.
 unsafe fn copy_as<F: Form>(from: *const c_void, to: *mut c_void, depth: Depth) -> Result<(), CError> {
+    let copy = |from: &F::C, to: &mut F::C| {
+        // SAFETY: the caller's contract.
+        unsafe { F::copy(from, to, depth) }
+    };
     // SAFETY: the caller's contract.
-    let from = unsafe { pointer::shared::<F::C>(from.cast(), "element") }?;
+    let copied = |from: &F::C| unsafe { pointer::with_place(to.cast(), "element", |to| copy(from, to)) };
     // SAFETY: the caller's contract.
-    let to = unsafe { pointer::unique::<F::C>(to.cast(), "element") }?;
-    // SAFETY: the caller's contract.
-    unsafe { F::copy(from, to, depth) }
+    unsafe { pointer::with_data(from.cast(), "element", copied) }??
 }
 
 /// # Safety
 /// F1 for the element there, or the address is plainly none.
 unsafe fn destruct_as<F: Form>(at: *mut c_void) {
     // SAFETY: the caller's contract.
-    if let Ok(element) = unsafe { pointer::unique::<F::C>(at.cast(), "element") } {
-        // SAFETY: the caller's contract.
-        unsafe { F::destruct(element) };
-    }
+    let destruct = |element: &mut F::C| unsafe { F::destruct(element) };
+    // An address that is plainly none holds no element.
+    // SAFETY: the caller's contract.
+    let _ = unsafe { pointer::with_place(at.cast(), "element", destruct) };
 }
 
 /// # Safety
 /// An element may be written there.
 unsafe fn construct_as<F: Form>(at: *mut c_void) {
+    // An address that is plainly none has no place for an element.
     // SAFETY: the caller's contract.
-    if let Ok(element) = unsafe { pointer::unique::<F::C>(at.cast(), "element") } {
-        F::construct(element);
-    }
+    let _ = unsafe { pointer::with_place(at.cast(), "element", F::construct) };
 }
 
 /// The type of a value in C's hands.
