@@ -169,7 +169,6 @@ static void requesting(void)
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_construct(NULL, &me, 1, NULL, 0, NULL, NULL));
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Group_destruct(NULL, NULL, 0));
     CHECK(PMIx_Group_destruct("no-such-group", NULL, 0) != PMIX_SUCCESS);
-    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Register_event_handler(NULL, 0, NULL, 0, NULL, NULL, NULL));
     CHECK(PMIx_Get_credential(NULL, 0, NULL) != PMIX_SUCCESS);
     CHECK(PMIx_Validate_credential(NULL, NULL, 0, NULL, NULL) != PMIX_SUCCESS);
 }

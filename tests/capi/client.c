@@ -213,7 +213,6 @@ static void events_and_counting(const pmix_proc_t *me)
     CHECK_STATUS(PMIX_SUCCESS, done_wait(&registered));
     CHECK_NUMBER(0, registered.reference);
     CHECK_NUMBER(1, PMIx_Register_event_handler(NULL, 0, NULL, 0, on_event, NULL, NULL));
-    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Register_event_handler(NULL, 0, NULL, 0, NULL, NULL, NULL));
 
     /* A model is declared on the calling thread, before Init returns. */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Init(NULL, model, 2));

@@ -151,6 +151,24 @@ static void stopped(void)
     for (int i = 0; i < 3; i++) drop(ids[i]);
 }
 
+/* A registration without a function was refused, and programs that check the status ended. OpenPMIx takes it and crashes
+ * at the first event. Rule: it takes no action, and the event goes on to the next handler. */
+static void without_function(void)
+{
+    pmix_status_t mine[] = {-5013};
+    size_t ids[2];
+    int before = chain_over.count;
+
+    ids[0] = add(mine, 1, PMIX_EVENT_HDLR_FIRST, NULL, NULL, "nothing");
+    if (!stock()) {
+        ids[1] = add(mine, 1, PMIX_EVENT_HDLR_LAST, NULL, handler_last, "last");
+        raise_here(-5013, NULL);
+        expect_trail("z", before + 1);
+        drop(ids[1]);
+    }
+    drop(ids[0]);
+}
+
 /* ---- Between processes. */
 static struct done heard = DONE, heard_from_host = DONE;
 static char heard_text[64], host_text[64];
@@ -226,6 +244,7 @@ static int client(void)
     model();
     order();
     stopped();
+    without_function();
     ids[0] = add(codes, 1, NULL, NULL, on_peer, "peer");
     ids[1] = add(from_host, 1, NULL, NULL, on_peer, "host");
     fence_all(false);

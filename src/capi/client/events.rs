@@ -25,7 +25,8 @@ use crate::types::{DataType, Info, Key, Status};
 
 /// Registers a handler for events with these codes (none: for all that are not marked otherwise). With `cbfunc` its
 /// number comes there; without, the call waits and returns it. Handlers run one at a time on the library's thread and
-/// may call any function; each calls its completion function once, when it likes. Where the host has to be asked (events
+/// may call any function; each calls its completion function once, when it likes. A NULL handler takes no action, and the event
+/// goes on to the next handler. (OpenPMIx registers it, too, and crashes at the first event.) Where the host has to be asked (events
 /// of its environment) a function of the host can't wait: `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same
 /// name.
 ///
@@ -49,10 +50,12 @@ pub unsafe extern "C" fn PMIx_Register_event_handler(
         let codes = unsafe { from_c::statuses(codes, ncodes) }?;
         // SAFETY: the caller's contract.
         let directives = unsafe { from_c::infos(info, ninfo) }?;
-        let callback = evhdlr.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         // SAFETY: the caller's contract.
         let object = unsafe { return_object(info, ninfo) }?;
-        let handler: EventHandler = Box::new(move |call| call_handler(callback, object, call));
+        let handler: EventHandler = match evhdlr {
+            Some(callback) => Box::new(move |call| call_handler(callback, object, call)),
+            None => Box::new(|call| call.completion.complete(Status::EVENT_NO_ACTION_TAKEN, Vec::new())),
+        };
         let Some(registered) = cbfunc else {
             return id_as_status(register_and_wait(&member, &codes, &directives, handler)?);
         };
