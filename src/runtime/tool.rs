@@ -13,8 +13,8 @@ use crate::gds::AsStatus;
 use crate::keys;
 use crate::proto::Version;
 use crate::proto::handshake::{Ids, Role};
-use crate::ptl::AddressError;
 use crate::ptl::rendezvous::RendezvousError;
+use crate::ptl::{AddressError, ClientEnvironment, Trust};
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
 
 /// Where a tool looks for its server, and who it is. The first that is given of address, file, process number, namespace
@@ -214,6 +214,7 @@ fn connect_once(
 ) -> Result<Session, ToolError> {
     let server = match places.chosen(directions)? {
         Some(server) => server,
+        None if let Some(server) = starter_of_other(directions, environment) => server,
         None => match attach::connect(environment.iter().map(|(name, value)| (name, value)), CONNECT_TIME_MAX, None) {
             Ok(session) => return Ok(session),
             Err(ConnectError::NotLaunched) => places.only_server()?,
@@ -221,6 +222,14 @@ fn connect_once(
         },
     };
     join(role(directions), server, about(directions))
+}
+
+/// The server that started this process, where the tool has another name than the process: it connects as a tool.
+fn starter_of_other(directions: &ToolDirections, environment: &[(OsString, OsString)]) -> Option<Chosen> {
+    let name = directions.name.as_ref()?;
+    let found = ClientEnvironment::parse(environment.iter().map(|(name, value)| (name, value))).ok()?;
+    let offer = found.server.without_munge().ok()?;
+    (found.proc != *name).then_some(Chosen { offer, trust: Trust::OwnAndRoot })
 }
 
 fn join(role: Role, server: Chosen, info: Vec<Info>) -> Result<Session, ToolError> {

@@ -65,15 +65,18 @@ impl<S: Publish> Server<S> {
             self.examine_name(hello, proc)?;
         }
         let is_announced = hello.claimed.as_ref().is_some_and(|proc| self.is_announced(proc));
-        if policy.admission == ToolAdmission::Refused && !is_announced {
+        let uid = hello.credentials.uid;
+        // A launched process may take another name and come again as a tool, whatever the server was told about tools.
+        let is_of_job = || hello.claimed.is_some() && self.has_process_of(uid);
+        if policy.admission == ToolAdmission::Refused && !is_announced && !is_of_job() {
             return Err(Refusal::NoTools);
         }
-        let uid = hello.credentials.uid;
         let peers_max = self.config.limits.tools_per_user_max;
         if !is_announced && self.tools_of(uid) >= peers_max {
             return Err(Refusal::TooManyTools { uid, peers_max });
         }
-        if !is_announced && !policy.any_user && uid != 0 && uid != policy.own_uid {
+        let is_welcome = is_announced || policy.any_user || uid == 0 || uid == policy.own_uid;
+        if !is_welcome && !is_of_job() {
             return Err(Refusal::ForeignTool { uid, ours: policy.own_uid });
         }
         let is_asked = self.config.capabilities.contains(Capabilities::TOOL_CONNECTED);
@@ -84,6 +87,13 @@ impl<S: Publish> Server<S> {
             return Err(Refusal::NoName);
         }
         Ok(())
+    }
+
+    /// Whether the host announced a process of this user that may still run.
+    fn has_process_of(&self, uid: u32) -> bool {
+        let is_alive = |client: &Client| !client.is_guest && client.presence != Presence::Deregistered;
+        let mut clients = self.registry.jobs().flat_map(|(_, job)| job.clients.values());
+        clients.any(|client| client.credentials.uid == uid && is_alive(client))
     }
 
     /// Connections of a user's tools, those that wait for the host included.

@@ -31,7 +31,7 @@ macro_rules! chapters {
 
 chapters!(
     badinput, blocking, callbacks, client, dangling, data, events, forks, groups, launch, launcher, loaded, modex,
-    module, newer, peers, reinit, server, services, singleton, topology, values,
+    module, named, newer, peers, reinit, server, services, singleton, topology, values,
 );
 
 fn chapter(name: &str) {

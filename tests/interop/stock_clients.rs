@@ -78,6 +78,12 @@ fn who_runs_on_other_nodes_is_found() {
     chapter("peers", 4);
 }
 
+/// A launched process that says another name becomes that tool.
+#[test]
+fn a_launched_process_becomes_a_tool_of_another_name() {
+    chapter("named", 1);
+}
+
 /// One program of `tests/mpi`: Open MPI's launcher on our library, its ranks on theirs.
 fn mpi(options: &[&str], name: &str, arguments: &[&str]) -> Ended {
     let source = repository().join("tests/mpi").join(format!("{name}.c"));

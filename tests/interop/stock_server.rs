@@ -140,7 +140,7 @@ fn settings_of_the_other_library_do_no_harm() {
 /// the other server deviates from the standard, the chapters say so (`stock_server`).
 #[test]
 fn the_clients_of_the_c_suite_run_under_the_systems_server() {
-    for chapter in ["modex", "events", "services", "server", "peers"] {
+    for chapter in ["modex", "events", "services", "server", "peers", "named"] {
         let program = scratch().join(format!("{chapter}-under-stock"));
         let source = repository().join("tests/capi").join(format!("{chapter}.c"));
         library().headers()[0].compile(&[source], &program);

@@ -61,6 +61,18 @@ fn a_server_that_was_not_told_to_serve_tools_serves_none() {
     }
 }
 
+/// A launched process that called `PMIx_tool_init` with another name was refused, where OpenPMIx gives it that name. The rule: a
+/// tool with a name may come if its user has a process here, also to a server without tool support.
+#[test]
+fn a_launched_process_may_come_again_as_a_tool_with_a_name() {
+    let mut rig = rig(Capabilities::empty(), ToolAdmission::Refused);
+    rig.job(1, 1);
+    let foreign = ToolHello { credentials: Credentials { uid: 1001, gid: 100 }, ..named("other", 0) };
+    assert_eq!(arrive(&mut rig, 61, foreign), [Output::Refuse(PeerId(61), Refusal::NoTools)]);
+    assert_eq!(arrive(&mut rig, 62, stranger()), [Output::Refuse(PeerId(62), Refusal::NoTools)]);
+    assert!(matches!(arrive(&mut rig, 63, named("t", 3)).as_slice(), [Output::AdmitTool(..)]));
+}
+
 #[test]
 fn a_tool_without_a_name_gets_one_that_nobody_has() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
