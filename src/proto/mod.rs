@@ -20,6 +20,7 @@
 pub mod blob;
 mod collective;
 mod command;
+mod contributions;
 mod data;
 mod event;
 pub mod exchange;
@@ -52,6 +53,7 @@ mod unpacked;
 mod version;
 
 pub use command::Command;
+pub use contributions::contributions;
 pub use group::info_signed_by;
 pub use job_info::{JobInfoWriter, is_told};
 pub use message::*;

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::keys;
-use crate::proto::Reply;
+use crate::proto::{Reply, contributions};
 use crate::types::{Info, Key, ProcId, Value, footprint};
 
 /// By member and key.
@@ -46,7 +45,7 @@ impl Gifts {
     /// A group has been formed. An older one of its name has ended.
     pub(super) fn take(&self, group: &[u8], reply: &Reply) {
         let Some((infos, context_id)) = described_in(reply) else { return };
-        let given: Given = infos.iter().flat_map(given_by_one).take(MAX).collect();
+        let given: Given = contributions(infos).take(MAX).collect();
         let mut groups = self.groups.lock();
         groups.retain(|old| old.group != group || old.context_id != context_id);
         end(&mut groups, group);
@@ -107,27 +106,6 @@ fn described_in(reply: &Reply) -> Option<(&[Info], Option<u64>)> {
     }
 }
 
-/// What is in one info: a member's bundle, whose first entry says whose it is, or several of them. What the host
-/// describes is not theirs to say.
-fn given_by_one(info: &Info) -> Vec<((ProcId, Key), Value)> {
-    let Value::DataArray(array) = &info.value else { return Vec::new() };
-    let inner =
-        array.elements.iter().filter_map(|value| if let Value::Info(info) = value { Some(&**info) } else { None });
-    match info.key.as_str() {
-        key if key == keys::GROUP_INFO.name() => bundle(inner),
-        key if key == keys::GROUP_INFO_ARRAY.name() => inner.flat_map(given_by_one).collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn bundle<'a>(mut infos: impl Iterator<Item = &'a Info>) -> Vec<((ProcId, Key), Value)> {
-    let Some(first) = infos.next().filter(|info| info.key.as_str() == keys::PROCID.name()) else { return Vec::new() };
-    let Value::Proc(proc) = &first.value else { return Vec::new() };
-    let is_theirs = |key: &Key| !key.is_reserved() || key.as_str() == keys::GROUP_LOCAL_CID.name();
-    let given = infos.filter(|info| is_theirs(&info.key));
-    given.map(|info| (((**proc).clone(), info.key.clone()), info.value.clone())).collect()
-}
-
 /// Values kept of all groups that there are.
 const MAX: usize = 1 << 16;
 
@@ -137,6 +115,7 @@ const ENDED_BYTES_MAX: usize = 4 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys;
     use crate::types::Namespace;
 
     fn proc(rank: u32) -> ProcId {

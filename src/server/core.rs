@@ -6,7 +6,7 @@ use super::derived::Deferred;
 use super::events::Events;
 use super::fence::Exchanges;
 use super::forwarding::Forwarding;
-use super::group::{Bootstraps, Groups, Invitations, Vacancies};
+use super::group::{Bootstraps, Given, Groups, Invitations, Vacancies};
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
 use super::interest::Listener;
 use super::io::{Input, Output, PeerId, Reason};
@@ -34,6 +34,7 @@ pub struct Server<S: Publish> {
     pub(super) waiting: Waiting,
     pub(super) collectives: Collectives,
     pub(super) groups: Groups,
+    pub(super) given: Given,
     pub(super) invitations: Invitations,
     pub(super) bootstraps: Bootstraps,
     pub(super) vacancies: Vacancies,
@@ -64,6 +65,7 @@ impl<S: Publish> Server<S> {
             waiting: Waiting::default(),
             collectives: Collectives::default(),
             groups: Groups::default(),
+            given: Given::default(),
             invitations: Invitations::default(),
             bootstraps: Bootstraps::default(),
             vacancies: Vacancies::default(),

@@ -61,6 +61,11 @@ impl<S: Publish> Server<S> {
         let read = GetDirectives::read(&directives, key.as_ref());
         let reader = self.peers.get(ticket.peer()).map(|peer| (peer.proc.clone(), peer.credentials.uid));
         let wanted = Wanted { proc, key, directives: read, reader };
+        let is_by_socket = self.peers.get(ticket.peer()).is_some_and(|peer| peer.store == StoreOffer::Socket);
+        if let Some(entry) = self.given_to_group(&wanted, &directives).filter(|_| is_by_socket) {
+            let data = RankData { proc: wanted.proc, entries: vec![entry] };
+            return self.outputs.reply(ticket, Reply::Data(vec![data]));
+        }
         let asker = self.answer_from_inventories(Asker::Peer(ticket), &wanted, &directives);
         if let Some(asker) = asker {
             self.ask(now, asker, wanted);

@@ -155,6 +155,7 @@ impl<S: Publish> Server<S> {
         self.clean_up_after_job(namespace);
         self.forwarding.forget_namespace(namespace);
         self.groups.forget_namespace(namespace);
+        self.given.forget_namespace(namespace);
         self.process_sets.forget_namespace(namespace);
         self.exchanges.forget_namespace(namespace);
         self.arrears.forget_namespace(namespace, &self.registry);

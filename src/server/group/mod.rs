@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 mod books;
 mod bootstrap;
+mod given;
 mod invitations;
 mod leavers;
 mod life;
@@ -13,6 +14,7 @@ mod verdicts;
 
 pub(super) use books::{Group, Groups};
 pub(super) use bootstrap::{BootstrapId, Bootstraps};
+pub(super) use given::Given;
 pub(super) use invitations::Invitations;
 pub(super) use verdicts::Vacancies;
 
@@ -21,14 +23,18 @@ use super::config::Capabilities;
 use super::connect::Results;
 use super::core::Server;
 use super::directives::{find, flag};
+use super::io::StoreOffer;
 use super::outputs::Ticket;
+use super::peer::Peer;
 use super::requests::GroupOperation;
 use super::signature::Kind;
+use super::waiting::Wanted;
 use crate::events::Event;
 use crate::gds::Publish;
+use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::proto::{self, RankData, Reply, info_signed_by};
-use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 /// A group as its members learn of it.
 pub(super) struct Formed {
@@ -123,16 +129,51 @@ impl<S: Publish> Server<S> {
         let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
         let here: BTreeSet<ProcId> = operation.contributed.clone();
         let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials.uid);
-        let users = here.iter().filter_map(user).collect();
+        let users: BTreeSet<u32> = here.iter().filter_map(user).collect();
         let mut info = info;
         if is_of_here {
             info.extend(self.own_results(operation));
         }
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
+        self.keep_given(id, context_id, &users, &here, &info);
         let doubtful = operation.left.clone();
         let group = Group { members: members.clone(), users, here, context_id, doubtful, survives_deaths };
         self.groups.insert(id, group);
         Results::Group(Formed { members, context_id, info })
+    }
+
+    /// Keeps what members gave each other if one of them here has to ask for it.
+    fn keep_given(
+        &mut self,
+        id: &Text,
+        context_id: Option<u64>,
+        users: &BTreeSet<u32>,
+        here: &BTreeSet<ProcId>,
+        results: &[Info],
+    ) {
+        let asks = |peer: &Peer| peer.store == StoreOffer::Socket && here.contains(&peer.proc);
+        if self.peers.iter().any(|(_, peer)| asks(peer)) {
+            self.given.keep(id, context_id, users, results);
+        }
+    }
+
+    /// What a process gave a group, for a Get that the store does not answer. Qualifiers other than those of a group belong to
+    /// posted values.
+    pub(super) fn given_to_group(&self, wanted: &Wanted, directives: &[Info]) -> Option<Kval> {
+        let key = wanted.key.as_ref()?;
+        let value = self.given.find(directives, &wanted.proc, key)?;
+        let of_group = [keys::GROUP_ID.name(), keys::GROUP_CONTEXT_ID.name()];
+        let qualifiers = &wanted.directives.qualifiers;
+        if !qualifiers.iter().all(|info| of_group.contains(&info.key.as_str()))
+            || self.value_for_peer(wanted, key).is_ok()
+        {
+            return None;
+        }
+        if qualifiers.is_empty() {
+            return Some(Kval { key: key.clone(), value: value.clone() });
+        }
+        let infos = [Info::new(key.clone(), value.clone())].into_iter().chain(qualifiers.iter().cloned());
+        Some(Kval { key: Key::from_static(QUALIFIED_VALUE), value: Value::info_array(infos.collect()) })
     }
 
     /// Whether this server can give the number that a group of this node's own is to have, if any.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{Collective, Group, Reply, Request};
+use crate::proto::{Collective, Get, Group, RankData, Reply, Request};
 use crate::server::{
     Capabilities, Config, Credentials, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits, Output,
     PeerId, RegisterClient, Upcall, Version,
 };
-use crate::types::{DataArray, DataType, Info, ProcId, Rank, Status, Text, Value};
+use crate::types::{DataArray, DataType, Info, InfoFlags, Kval, ProcId, Rank, Status, Text, Value};
 
 fn group(id: &str, procs: &[ProcId], directives: &[Info]) -> Group {
     Group { command: 24, id: Some(Text::from(id)), procs: procs.to_vec(), directives: directives.to_vec() }
@@ -457,4 +457,38 @@ fn a_group_of_a_job_that_is_all_here_is_numbered_here_and_members_learn_what_eac
     let Reply::Group { info, .. } = &replies(&outputs)[0].1 else { panic!("{outputs:?}") };
     let expected: Vec<Info> = info.iter().filter(|info| info.key.as_str() == "pmix.grp.info").cloned().collect();
     assert_eq!(expected, [given(0, 7), given(1, 8)], "whoever it says it is");
+}
+
+/// Clients of OpenPMIx 4.2 and 5.0 do not keep what the members of a group gave each other: they ask their server. Ours had
+/// forgotten it, so MPI sessions with their own library found no communicator of a peer. The rule: the server answers, by the
+/// group's context number, also after the group's end.
+#[test]
+fn what_members_gave_is_found_by_clients_that_ask_for_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let own = |value: u64| Info::new(key("pmix.grp.lclid"), Value::Size(value));
+    let given = |value| Info::new(key("pmix.grp.info"), Value::info_array(vec![own(value)]));
+    for (rank, peer) in peers.iter().enumerate() {
+        rig.request(*peer, construct("g", &[everybody()], &[flag("pmix.grp.actxid"), given(1234 + rank as u64)]));
+    }
+    let number = |id: u64| {
+        let info = Info::new(key("pmix.grp.ctxid"), Value::Size(id));
+        Info { flags: InfoFlags::QUALIFIER.bits(), ..info }
+    };
+    let ask = |rig: &mut Rig, id: u64| {
+        let at_once = flag("pmix.immediate");
+        let get = Get { proc: proc(1), directives: vec![number(id), at_once], key: Some(key("pmix.grp.lclid")) };
+        replies(&rig.request(peers[0], Request::Get(get))).remove(0).1
+    };
+    let value = Value::info_array(vec![own(1235), number(1)]);
+    let entries = vec![Kval { key: key("pmix.qual.val"), value }];
+    let answer = Reply::Data(vec![RankData { proc: proc(1), entries }]);
+    assert_eq!(ask(&mut rig, 1), answer);
+    assert_eq!(ask(&mut rig, 2), Reply::Status(Status::ERR_NOT_FOUND));
+    for peer in &peers {
+        rig.request(*peer, destruct("g"));
+    }
+    assert_eq!(ask(&mut rig, 1), answer);
+    rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    assert!(rig.server.holdings().iter().all(|(_, count)| *count == 0));
 }

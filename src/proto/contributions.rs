@@ -1,0 +1,29 @@
+//! What the members of a group give each other (`PMIX_GROUP_INFO`), as it lies in infos.
+
+use crate::keys;
+use crate::types::{Info, Key, ProcId, Value};
+
+/// Who gave what: member and key, and the value. An info is a member's bundle, whose first entry says whose it is, or holds
+/// several bundles. Reserved keys are the host's to say and left out, but for the member's local context number.
+pub fn contributions(infos: &[Info]) -> impl Iterator<Item = ((ProcId, Key), Value)> {
+    infos.iter().flat_map(given_by_one)
+}
+
+fn given_by_one(info: &Info) -> Vec<((ProcId, Key), Value)> {
+    let Value::DataArray(array) = &info.value else { return Vec::new() };
+    let inner =
+        array.elements.iter().filter_map(|value| if let Value::Info(info) = value { Some(&**info) } else { None });
+    match info.key.as_str() {
+        key if key == keys::GROUP_INFO.name() => bundle(inner),
+        key if key == keys::GROUP_INFO_ARRAY.name() => inner.flat_map(given_by_one).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn bundle<'a>(mut infos: impl Iterator<Item = &'a Info>) -> Vec<((ProcId, Key), Value)> {
+    let Some(first) = infos.next().filter(|info| info.key.as_str() == keys::PROCID.name()) else { return Vec::new() };
+    let Value::Proc(proc) = &first.value else { return Vec::new() };
+    let is_theirs = |key: &Key| !key.is_reserved() || key.as_str() == keys::GROUP_LOCAL_CID.name();
+    let given = infos.filter(|info| is_theirs(&info.key));
+    given.map(|info| (((**proc).clone(), info.key.clone()), info.value.clone())).collect()
+}
