@@ -133,7 +133,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function { name: "PMIx_Group_leave", support: Support::Implemented },
     Function { name: "PMIx_Group_leave_nb", support: Support::Implemented },
     Function { name: "PMIx_Group_operation_string", support: Support::Implemented },
-    Function { name: "PMIx_Heartbeat", support: Support::PassedToHost },
+    Function { name: "PMIx_Heartbeat", support: Support::Implemented },
     Function { name: "PMIx_IOF_channel_string", support: Support::Implemented },
     Function { name: "PMIx_IOF_deregister", support: Support::PassedToHost },
     Function { name: "PMIx_IOF_pull", support: Support::PassedToHost },

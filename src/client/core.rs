@@ -8,6 +8,7 @@ use super::call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, O
 use super::gets::{Gets, Placement};
 use super::resolve::{GetRequest, is_of_sets};
 use super::tags::Tags;
+use crate::keys;
 use crate::proto::{Collective, Command, Get, RankData, Reply, Request, Tag};
 use crate::types::{Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
@@ -170,6 +171,11 @@ impl Client {
                 let tag = self.next_tag();
                 self.outputs.push_back(Output::Send(tag, request));
                 self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
+            }
+            // A message of its own, which servers of OpenPMIx count, too. A server that watches the process gives no answer.
+            Call::Exchange(request) | Call::ExchangeWithin(request, _) if is_heartbeat(&request) => {
+                self.outputs.push_back(Output::Send(Tag::HEARTBEAT, request));
+                self.outputs.push_back(Output::Done(id, Ok(Outcome::Reply(Reply::Infos(Vec::new())))));
             }
             Call::Await(command, timeout) => self.accept(id, command, timeout.map(|timeout| now + timeout), None),
             Call::Exchange(request) => self.ask(id, request, Shape::Any, None),
@@ -452,4 +458,9 @@ fn data_of(reply: Reply) -> Result<Arc<[RankData]>, CallError> {
 /// A host may say "done at once" where others say "done".
 fn is_success(status: Status) -> bool {
     status == Status::SUCCESS || status == Status::OPERATION_SUCCEEDED
+}
+
+/// Whether a request only says that this process is alive.
+fn is_heartbeat(request: &Request) -> bool {
+    matches!(request, Request::Monitor(monitor) if monitor.monitor.key.as_str() == keys::SEND_HEARTBEAT.name())
 }

@@ -345,7 +345,7 @@ impl Connection {
         let Some(frame) = inbox.next_frame()? else { return Ok(None) };
         let tag = frame.header.tag;
         if tag == Tag::HEARTBEAT {
-            return Ok(None);
+            return Ok(Some(Input::Heartbeat(id)));
         }
         if tag == Tag::AWAKE && self.replies.is_seated() {
             if let Some(woken) = Tag::from_bytes(frame.payload) {

@@ -50,7 +50,8 @@ impl Lines {
     }
 
     pub(super) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, WriteError> {
-        self.framed(tag, &request::encode(request, self.dialect)?)
+        let payload = if tag == Tag::HEARTBEAT { Vec::new() } else { request::encode(request, self.dialect)? };
+        self.framed(tag, &payload)
     }
 
     /// Tells a server that its client reads an answer that it awaited asleep.

@@ -281,7 +281,7 @@ impl LinkState {
             return;
         }
         self.manners.complete(&mut request);
-        let sent_as = if self.is_patient { tag.patient() } else { tag };
+        let sent_as = if self.is_patient && tag != Tag::HEARTBEAT { tag.patient() } else { tag };
         let mut bytes = match self.lines.write_request(sent_as, &request) {
             Ok(bytes) => bytes,
             Err(WriteError::Frame(FrameError { declared: size_bytes, limit })) => {

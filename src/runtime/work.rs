@@ -84,7 +84,7 @@ impl Task {
             Input::Host(..) => Self::Call("a call of the host"),
             Input::Completed(..) => Self::Call("an answer of the host"),
             Input::Topology(_) => Self::Call("the topology"),
-            Input::Request(..) | Input::Timeout => Self::Deadlines,
+            Input::Request(..) | Input::Heartbeat(_) | Input::Timeout => Self::Deadlines,
         }
     }
 

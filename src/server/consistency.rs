@@ -118,6 +118,7 @@ impl<S: Publish> Server<S> {
                 }
                 Timer::Verdicts(id) => self.collectives.get(id).and_then(|operation| operation.verdicts_until),
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
+                Timer::Watch(id) => self.heartbeats.due(id),
             };
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
         }
@@ -127,7 +128,7 @@ impl<S: Publish> Server<S> {
         let verdicts = self.collectives.iter().filter(|(_, operation)| operation.verdicts_until.is_some()).count();
         let is_bounded = |operation: &Operation| operation.ahead.is_some_and(|ahead| ahead.until.is_some());
         let registrations = self.collectives.iter().filter(|(_, operation)| is_bounded(operation)).count();
-        let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len()]
+        let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.heartbeats.len()]
             .into_iter()
             .fold(waits, usize::saturating_add);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");

@@ -7,6 +7,7 @@ use super::events::Events;
 use super::fence::Exchanges;
 use super::forwarding::Forwarding;
 use super::group::{Bootstraps, Given, Groups, Invitations, Vacancies};
+use super::heartbeats::Heartbeats;
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
 use super::interest::Listener;
 use super::io::{Input, Output, PeerId, Reason};
@@ -44,6 +45,7 @@ pub struct Server<S: Publish> {
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
     pub(super) cleanups: Cleanups,
+    pub(super) heartbeats: Heartbeats,
     pub(super) upcalls: PendingUpcalls,
     pub(super) tools: Tools,
     pub(super) ties: Ties,
@@ -75,6 +77,7 @@ impl<S: Publish> Server<S> {
             forwarding: Forwarding::default(),
             events: Events::default(),
             cleanups: Cleanups::default(),
+            heartbeats: Heartbeats::default(),
             upcalls: PendingUpcalls::default(),
             tools: Tools::default(),
             ties: Ties::default(),
@@ -91,6 +94,8 @@ impl<S: Publish> Server<S> {
             Input::Connected(peer, hello) => self.connect(now, peer, hello),
             Input::ToolConnected(peer, hello) => self.connect_tool(now, peer, hello),
             Input::Request(peer, tag, request) => self.request(now, peer, tag, request),
+            // One that nobody watches means nothing.
+            Input::Heartbeat(peer) => drop(self.heartbeat(peer)),
             Input::Lost(peer) => self.lose(now, peer),
             Input::Host(call, host_call) => self.host_call(now, call, host_call),
             Input::Completed(upcall, reply) => self.complete_upcall(now, upcall, reply),
@@ -249,6 +254,7 @@ impl<S: Publish> Server<S> {
                 Timer::Registration(operation) => self.expire_registration(now, operation),
                 Timer::Verdicts(operation) => self.expire_verdicts(now, operation),
                 Timer::Bootstrap(bootstrap) => self.expire_bootstrap(bootstrap),
+                Timer::Watch(watch) => self.expire_watch(now, watch),
             }
         }
     }

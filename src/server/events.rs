@@ -435,7 +435,7 @@ fn listener_of(asker: &Asker) -> Listener {
 }
 
 /// Whether it is known for whom the event is.
-fn is_addressed(event: &Event) -> bool {
+pub(super) fn is_addressed(event: &Event) -> bool {
     event.has_valid_range() && (event.range != range::RANGE_CUSTOM || !event.targets().is_empty())
 }
 

@@ -25,6 +25,8 @@ pub enum Input {
     ToolConnected(PeerId, ToolHello),
     /// An admitted connection asks for something. Ends in [`Output::Reply`] with the same tag, or with the connection.
     Request(PeerId, Tag, Request),
+    /// A connection says that its process is alive. There is no answer.
+    Heartbeat(PeerId),
     /// A connection ended, for whatever reason. Not needed after [`Output::Refuse`] or [`Output::Close`], and harmless.
     Lost(PeerId),
     /// The host calls. Ends in [`Output::Complete`].

@@ -56,6 +56,7 @@ mod fence;
 mod forwarding;
 mod get;
 mod group;
+mod heartbeats;
 mod holdings;
 mod host;
 mod intake;

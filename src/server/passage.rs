@@ -41,6 +41,11 @@ impl<S: Publish> Server<S> {
             Request::JobControl(control) => return self.control_jobs(now, ticket, requester, control),
             Request::Query(queries) => return self.pass_queries(now, ticket, requester, queries),
             request => {
+                if let Request::Monitor(monitor) = &request
+                    && let Some(reply) = self.monitor(now, &ticket, monitor)
+                {
+                    return self.outputs.reply(ticket, reply);
+                }
                 let permitted = self.permit_request(&requester, &request);
                 permitted.and_then(|()| passage_of(requester, request, self.is_tool(ticket.peer())))
             }

@@ -133,6 +133,7 @@ impl<S: Publish> Server<S> {
         }
         self.forget_puller(id);
         self.forget_listener(id);
+        self.cancel_watches(id, None);
         let mut object = None;
         if let Some(client) = self.registry.client_mut(proc) {
             client.connections.remove(&id);
@@ -168,6 +169,7 @@ impl<S: Publish> Server<S> {
             self.outputs.forget(ticket);
         }
         self.forget_listener(id);
+        self.cancel_watches(id, None);
         if peer.stage == Stage::Admitted {
             self.part(now, id, &peer.proc);
         }

@@ -15,6 +15,7 @@ mod gets;
 mod group_names;
 mod groups;
 mod harness;
+mod heartbeats;
 mod invitations;
 mod leavers;
 mod limits;

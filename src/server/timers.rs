@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use super::collective::OperationId;
 use super::group::BootstrapId;
+use super::heartbeats::WatchId;
 use super::host::UpcallId;
 use super::waiting::WaitId;
 use crate::types::Time;
@@ -18,6 +19,8 @@ pub(super) enum Timer {
     Verdicts(OperationId),
     /// The wait for leaders.
     Bootstrap(BootstrapId),
+    /// An interval in which a heartbeat is due.
+    Watch(WatchId),
 }
 
 /// Deadlines in order. Whoever owns one keeps its moment, so that it can be taken out again.

@@ -513,6 +513,19 @@ static void controlling(void)
     CHECK_UNLESS_STOCK_SERVER("loses the results of a monitor request", count == 1);
     if (results) PMIX_INFO_FREE(results, count);
     PMIX_INFO_DESTRUCT(&info);
+
+    /* The server watches for heartbeats itself. Ours asked the host, which knew no heartbeats, so programs ended. */
+    pmix_info_t every_hour;
+    uint32_t seconds = 3600;
+    PMIX_INFO_LOAD(&info, PMIX_MONITOR_HEARTBEAT, NULL, PMIX_POINTER);
+    PMIX_INFO_LOAD(&every_hour, PMIX_MONITOR_HEARTBEAT_TIME, &seconds, PMIX_UINT32);
+    results = NULL;
+    CHECK_STATUS(PMIX_SUCCESS,
+                 PMIx_Process_monitor(&info, PMIX_MONITOR_HEARTBEAT_ALERT, &every_hour, 1, &results, &count));
+    PMIx_Heartbeat();
+    if (results) PMIX_INFO_FREE(results, count);
+    PMIX_INFO_DESTRUCT(&info);
+    PMIX_INFO_DESTRUCT(&every_hour);
 }
 
 static void credentials(void)

@@ -71,7 +71,8 @@ unsafe fn control(
     Ok(Operation::JobControl { targets, directives })
 }
 
-/// Has something watched; `error` is the event to raise. See the standard's function of the same name.
+/// Has something watched; `error` is the event to raise. The server itself watches for heartbeats of the caller
+/// (`PMIX_MONITOR_HEARTBEAT`), and the host does the rest. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///
@@ -136,9 +137,9 @@ unsafe fn watch(
     Ok(Operation::Monitor { monitor, error: Status::from_raw(error), directives })
 }
 
-/// Tells whoever watches this process that it is alive. See the standard's function of the same name.
+/// Tells the server, which may watch this process, that it is alive. See the standard's function of the same name.
 ///
-/// Support: passed to the host.
+/// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Heartbeat() {
     guard_or((), || {

@@ -158,6 +158,19 @@ fn a_request_without_reply_is_complete_when_sent() {
     assert_eq!(client.calls_in_flight(), 0);
 }
 
+/// A heartbeat went as a request for monitoring, which servers of OpenPMIx do not count. They reported a process that beat as
+/// silent. The rule: a heartbeat is the message of its own tag, and nobody waits for an answer.
+#[test]
+fn a_heartbeat_is_a_message_of_its_own_without_an_answer() {
+    let mut client = client();
+    let monitor = Info::new(Key::from_static("pmix.monitor.beat"), true);
+    let beat = Request::Monitor(proto::Monitor { monitor, error: Status::SUCCESS, directives: Vec::new() });
+    let ended = call(&mut client, at(0), 1, Call::Exchange(beat));
+    let answered = done(1, Outcome::Reply(Reply::Infos(Vec::new())));
+    assert!(matches!(ended.as_slice(), [Output::Send(Tag::HEARTBEAT, _), last] if *last == answered));
+    assert_eq!(client.calls_in_flight(), 0);
+}
+
 #[test]
 fn calls_in_flight_are_bounded_also_by_abandoned_requests() {
     let mut client = Client::new(proc(0), Config { calls_max: 2, ..Config::default() });

@@ -100,6 +100,8 @@ impl LinkState {
             Tag::TOPOLOGY => self.topology = self.announced(frame).and_then(|(_, descriptor)| descriptor),
             Tag::OUTPUT => self.accept_output(frame),
             Tag::NOTIFICATION => self.accept_event(frame),
+            // Servers of OpenPMIx say so if they do not watch this process.
+            Tag::HEARTBEAT => {}
             tag => self.accept_reply(now, tag, frame),
         }
     }

@@ -14,7 +14,7 @@ const SYSTEM: Status = Status::EVENT_NODE_DOWN;
 const ALL: Capabilities =
     Capabilities::REGISTER_EVENTS.union(Capabilities::DEREGISTER_EVENTS).union(Capabilities::NOTIFY_EVENT);
 
-fn register(codes: &[Status]) -> Request {
+pub(super) fn register(codes: &[Status]) -> Request {
     Request::RegisterEvents(RegisterEvents { codes: codes.to_vec(), directives: Vec::new() })
 }
 
@@ -32,7 +32,7 @@ fn targets(procs: &[ProcId]) -> Info {
 }
 
 /// Who is told of which event, in order, the server's own process as `None`.
-fn told(outputs: &[Output]) -> Vec<(Option<PeerId>, Status)> {
+pub(super) fn told(outputs: &[Output]) -> Vec<(Option<PeerId>, Status)> {
     let told = |output: &Output| match output {
         Output::Notify(peer, event) => Some((Some(*peer), event.status)),
         Output::Raise(event) => Some((None, event.status)),
