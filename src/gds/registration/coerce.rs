@@ -84,6 +84,9 @@ impl Rule {
     /// Converts a host's value to the type of the attribute where nothing is lost. A value that does not fit stays as it
     /// is, because OpenPMIx stores any type under any key, and hosts rely on that.
     ///
+    /// A string of digits is not converted to a number: no OpenPMIx (4.2.2, 5.0.11) reads one as a number at registration.
+    /// Under `PMIX_JOB_SIZE` it takes bytes of the pointer for the size; under other keys it stores the string as given.
+    ///
     /// # Errors
     /// [`RegisterError`] for a value that does not fit under a key that registration itself reads.
     pub(super) fn check<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {

@@ -19,7 +19,9 @@ pub const SECURITY_NONE: &str = "none";
 pub const STORE_MODEX: &str = "modex";
 /// Info of our own clients: when their Init began, in nanoseconds of the node's `CLOCK_MONOTONIC` (u64). Others ignore it.
 pub const INIT_BEGUN: &str = "modex.init.begun";
-/// Store module of peers that get everything over the socket.
+/// Store module of peers that get everything over the socket. Our clients declare it at every foreign server, whatever the server
+/// offers in `PMIX_GDS_MODULE`. A peer that declares `shmem2` gets the addresses of segments that hold C structures of the
+/// server's own release, and 5.0 to 6.1 have no request by which it could get the values instead.
 pub const STORE_HASH: &str = "hash";
 
 /// What a client or tool says of itself.
