@@ -26,6 +26,7 @@ fuzz_target!(|input: &[u8]| {
         store.register(&other, &[]).expect("nothing said, nothing wrong");
     }
     for namespace in [sample::namespace(), other] {
+        let attached = NamespaceReader::attach(store.handle(&namespace).expect("a handle")).expect("our own segment");
         let reader = store.reader(&namespace).expect("registered");
         let record = reader.job_record().expect("undamaged");
         copy.register_record(&namespace, &record).expect("a record that was read back");
@@ -34,7 +35,6 @@ fuzz_target!(|input: &[u8]| {
             format!("{record:?}"),
             "a record does not survive being written"
         );
-        let attached = NamespaceReader::attach(store.handle(&namespace).expect("a handle")).expect("our own segment");
         let mirrored = copy.reader(&namespace).expect("registered");
         for question in questions.as_chunks::<6>().0 {
             let answers = [ask(reader, question), ask(&attached, question), ask(mirrored, question)];

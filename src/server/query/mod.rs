@@ -235,9 +235,9 @@ impl<S: Publish> Server<S> {
     /// What a process finds of this server. As in other libraries it is a value of each process; without a rank, or for the
     /// job, it is meant, too.
     fn fact_about_server(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
-        let (own, Scope { namespace, rank, .. }) = (&asking.requester.proc, asking.scope);
-        let is_own_rank = [own.rank, Rank::Undefined, Rank::Wildcard].contains(rank);
-        if *namespace != own.namespace || !is_own_rank || asking.scope.qualified.is_some() {
+        let (own, Wanted { proc, directives, .. }) = (&asking.requester.proc, &asking.wanted);
+        let is_own_rank = [own.rank, Rank::Undefined, Rank::Wildcard].contains(&proc.rank);
+        if proc.namespace != own.namespace || !is_own_rank || !directives.qualifiers.is_empty() {
             return None;
         }
         let contact = self.config.contact.as_ref()?;
