@@ -1,5 +1,7 @@
 use std::io::{self, Read, Write};
 
+use crate::regex::inflater;
+
 /// Why compressed data cannot be unpacked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -96,8 +98,6 @@ type Bounded<'a> = io::Take<flate2::read::ZlibDecoder<&'a [u8]>>;
 
 /// The stream behind a declared length that is not too large. It ends one byte behind that length, so that a longer one is
 /// noticed.
-// The decoder passes 43 KB of its state over the stack. Inlined, every caller would pay for these pages.
-#[inline(never)]
 fn opened(compressed: &[u8], limit: usize) -> Result<(Bounded<'_>, usize), InflateError> {
     let no_length = InflateError::NoLength { size_bytes: compressed.len() };
     let (declared, stream) = declared_bytes(compressed).ok_or(no_length)?;
@@ -105,7 +105,7 @@ fn opened(compressed: &[u8], limit: usize) -> Result<(Bounded<'_>, usize), Infla
         return Err(InflateError::TooLarge { declared, limit });
     }
     let ask = u64::try_from(declared).unwrap_or(u64::MAX).saturating_add(1);
-    Ok((flate2::read::ZlibDecoder::new(stream).take(ask), declared))
+    Ok((flate2::read::ZlibDecoder::new_with_decompress(stream, inflater()).take(ask), declared))
 }
 
 /// The form that [`inflate`] reads; `None` if that were not smaller. The beginning shows whether it is worth trying; what

@@ -14,6 +14,7 @@ use flate2::{Compression, Decompress, FlushDecompress, Status};
 
 use super::error::{Excerpt, MapError};
 use super::limits::MapLimits;
+use crate::types::with_stack;
 
 /// What every blob starts with, and no other framing does.
 pub(super) const IDENTIFIER: &[u8] = b"blob:";
@@ -65,11 +66,9 @@ pub(super) fn inflate(payload: &[u8], limits: &MapLimits) -> Result<Vec<u8>, Map
 ///
 /// # Errors
 /// [`MapError::DamagedStream`] if the stream is corrupt, does not end, or is followed by more than NULs.
-// The inflater passes 43 KB of its state over the stack. Inlined, every caller would pay for these pages.
-#[inline(never)]
 fn inflate_bounded(stream: &[u8], bound: u64) -> Result<Vec<u8>, MapError> {
     // Not the reader adapter: that one takes a stream cut short for one that ended, unchecked.
-    let mut inflater = Decompress::new(true);
+    let mut inflater = inflater();
     let mut text = Vec::new();
     let mut rest = stream;
     loop {
@@ -92,6 +91,16 @@ fn inflate_bounded(stream: &[u8], bound: u64) -> Result<Vec<u8>, MapError> {
             Status::Ok | Status::BufError => {}
         }
     }
+}
+
+/// A decoder of a zlib stream. It passes 43 KiB of its state over the stack while it is made. A caller may have 64 KiB in all, and callers
+/// that need no decoder must not pay for its frame.
+pub(crate) fn inflater() -> Decompress {
+    #[inline(never)]
+    fn make() -> Decompress {
+        Decompress::new(true)
+    }
+    with_stack(INFLATER_STACK_BYTES, make)
 }
 
 /// Deflates a list into a whole blob; `None` if its length does not fit the four bytes for it.
@@ -128,6 +137,9 @@ const PREAMBLE: &[u8] = b"blob:\0component=zlib:\0size=";
 /// Lists of numbers that count up repeat what stands a few bytes before: to search further takes ten times as long (10^6 ranks: 40 against
 /// 467 ms) and finds worse (1.7 against 2.1 MB).
 const LEVEL: u32 = 2;
+
+/// Stack for making an inflater, which is moved to the heap at the end, and for the functions below that.
+const INFLATER_STACK_BYTES: usize = 96 << 10;
 
 /// Room offered to the inflater at a time; with it, the memory used beyond the list itself.
 const INFLATE_STEP_BYTES: usize = 64 << 10;

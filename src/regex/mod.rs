@@ -45,6 +45,7 @@ mod ranks;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use blob::inflater;
 pub use dealt::{DEALT_RANKS_MAX, DealtRanks};
 pub use error::{Excerpt, MapError};
 pub use expand::{expand_nodes, expand_ranks};
