@@ -15,6 +15,7 @@ use super::arrival::Arrival;
 use super::outbox::Outbox;
 use super::socket_owner::SocketOwners;
 use super::{Credentials, Endpoint, OwnerError, PeerEnd, QueueFull};
+use crate::remedy::{explain, is_shortage};
 
 /// What a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl StreamError {
 #[non_exhaustive]
 pub enum ConnectError {
     /// Nobody listens there, or it may not be entered.
-    #[error("cannot connect to {endpoint}: {source}")]
+    #[error("cannot connect to {endpoint}: {}", explain(.source))]
     Unreachable {
         /// The socket.
         endpoint: Endpoint,
@@ -139,6 +140,12 @@ impl ConnectError {
             Self::Unreachable { source, .. } => matches!(source.kind(), ConnectionRefused | NotFound),
             Self::ForeignServer { .. } => false,
         }
+    }
+
+    /// Whether this process or the system has no descriptor or memory left for a socket.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Self::Unreachable { source, .. } if is_shortage(source))
     }
 
     /// Whether the same may succeed a moment later.

@@ -28,6 +28,7 @@ use crate::ptl::{
     self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
     StreamError, StreamLimits, Trust,
 };
+use crate::remedy::is_shortage;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// How long a server may take to admit a client unless the client says otherwise.
@@ -85,6 +86,7 @@ impl AsStatus for ConnectError {
             Self::ServerUnreachable { reason: UnreachableReason::Connect(error), .. } if error.is_nobody_there() => {
                 Status::ERR_UNREACH
             }
+            Self::ServerUnreachable { reason, .. } if reason.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
             Self::ServerUnreachable { .. } => Status::ERR_COMM_FAILURE,
             Self::Unproven { reason, .. } => reason.status(),
             Self::Refused { status, .. } => *status,
@@ -126,6 +128,17 @@ pub enum UnreachableReason {
     /// The connect message could not be written.
     #[error("the connect message can't be written for it")]
     Message,
+}
+
+impl UnreachableReason {
+    /// Whether this process or the system has no descriptor or memory left.
+    pub(super) fn is_shortage(&self) -> bool {
+        match self {
+            Self::Connect(error) => error.is_shortage(),
+            Self::Wait(reason) => is_shortage(reason),
+            _ => false,
+        }
+    }
 }
 
 /// The name that the environment gives this process, if a launcher set it.

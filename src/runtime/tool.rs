@@ -148,6 +148,7 @@ impl AsStatus for ToolError {
             Self::Address(_) => Status::ERR_BAD_PARAM,
             Self::TooOld { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Started(error) => error.status(),
+            Self::Unreachable { reason, .. } if reason.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
             Self::NoServer { .. }
             | Self::NoServerOf { .. }
             | Self::Ambiguous { .. }

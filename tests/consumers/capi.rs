@@ -30,8 +30,8 @@ macro_rules! chapters {
 }
 
 chapters!(
-    badinput, blocking, callbacks, client, dangling, data, events, forks, groups, launch, launcher, loaded, modex,
-    module, named, newer, peers, reinit, server, services, singleton, topology, values,
+    badinput, blocking, callbacks, client, dangling, data, events, forks, groups, launch, launcher, limits, loaded,
+    modex, module, named, newer, peers, reinit, server, services, singleton, topology, values,
 );
 
 fn chapter(name: &str) {
