@@ -42,13 +42,18 @@ list=$(dirname "$(readlink -f "$0")")/hot-functions.txt
         sub(/\.llvm\.[0-9]+/, "", name)
         short = unhashed(name)
         if (!(short in wanted)) next
-        if (name in listed) { known[short]; exact[$1] } else { others[short] = others[short] $1 "\n"; number[short]++ }
+        if (name in listed) { known[short]; exact[name] = exact[name] $1 "\n" }
+        else { others[short] = others[short] $1 "\n"; number[short]++ }
     }
     END {
-        for (name in exact) print name
-        for (short in others) if (!(short in known) && number[short] <= 4) printf "%s", others[short]
-        # The C library is not among the objects; its names are what they are.
-        for (i = 1; i <= count; i++) print names[i]
+        for (i = 1; i <= count; i++) {
+            short = unhashed(names[i])
+            if (names[i] in exact) printf "%s", exact[names[i]]
+            else if (short in known) continue
+            # The C library is not among the objects; its names are what they are.
+            else if (!(short in others)) print names[i]
+            else if (number[short] <= 4 && !(short in printed)) { printed[short]; printf "%s", others[short] }
+        }
     }' >"$order"
 
 # A shared library takes the unwinder that gcc has for static programs: libgcc_s.so.1 would be one more file for each process to
