@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use floods::{Agreeing, Flood, JOB, OTHER_JOB};
+use floods::{Agreeing, Flood, JOB, LARGE_JOB, LARGE_JOB_SIZE, OTHER_JOB};
 use modex::gds::registration::JobDescription;
 use modex::types::{Namespace, ProcId, Scope};
 use modex::{Client, Server};
@@ -20,6 +20,8 @@ use support::Failure;
 
 /// Commits of the client that suffers, under each flood.
 const COMMITS: u32 = 500;
+/// How long a client suffers from huge requests.
+const HUGE_TIME: Duration = Duration::from_secs(3);
 /// Commits before those that count: the flood has begun by then.
 const COMMITS_BEFORE: u32 = 50;
 
@@ -28,7 +30,7 @@ fn main() -> Result<(), Failure> {
     let is_wanted = |flood: Flood| wanted.as_ref().is_none_or(|wanted| format!("{flood:?}").contains(wanted.as_str()));
     println!("{:20} {:>10} {:>10} {:>12}  longest turn's cause", "flood", "median us", "worst us", "turn us");
     measure(None)?;
-    for flood in Flood::ALL.into_iter().filter(|flood| is_wanted(*flood)) {
+    for flood in Flood::ALL.into_iter().chain(Flood::HUGE).filter(|flood| is_wanted(*flood)) {
         measure(Some(flood))?;
     }
     Ok(())
@@ -45,6 +47,10 @@ fn measure(flood: Option<Flood>) -> Result<(), Failure> {
             server.register_client(&ProcId::new(job.clone(), rank), uid, gid)?;
         }
     }
+    let large = Namespace::new(LARGE_JOB)?;
+    let description =
+        JobDescription::new(&large).nodes(["node0", "node1"]).ranks_by_node([0..0, 0..LARGE_JOB_SIZE].into_iter());
+    server.register_namespace(&large, 0, description.build()?)?;
     let job = Namespace::new(JOB)?;
     let victim = Client::builder().env(server.setup_fork(&ProcId::new(job.clone(), 1))?).connect()?;
     let path = floods::socket_path(server.setup_fork(&ProcId::new(job, 0))?).ok_or("the server has no socket")?;
@@ -54,7 +60,8 @@ fn measure(flood: Option<Flood>) -> Result<(), Failure> {
             let (path, stop) = (&path, &stop);
             scope.spawn(move || floods::flood(path, flood, u64::MAX, stop));
         }
-        let times = commits(&victim);
+        let time_min = if flood.is_some_and(|flood| Flood::HUGE.contains(&flood)) { HUGE_TIME } else { Duration::ZERO };
+        let times = commits(&victim, time_min);
         stop.store(true, Ordering::Relaxed);
         times
     })?;
@@ -63,14 +70,18 @@ fn measure(flood: Option<Flood>) -> Result<(), Failure> {
     let work = server.work();
     let (turn, cause) = work.longest.map(|longest| (longest.time.as_micros(), longest.cause)).unwrap_or_default();
     let name = flood.map_or_else(|| "none".to_owned(), |flood| format!("{flood:?}"));
-    println!("{name:20} {median:>10} {worst:>10} {turn:>12}  {cause}");
+    println!("{name:20} {median:>10} {worst:>10} {turn:>12}  {cause}  ({} requests)", work.requests);
     Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench measures")]
-fn commits(victim: &Client) -> Result<Vec<Duration>, Failure> {
+fn commits(victim: &Client, time_min: Duration) -> Result<Vec<Duration>, Failure> {
     let mut times = Vec::new();
-    for number in 0..COMMITS_BEFORE + COMMITS {
+    let begin = Instant::now();
+    for number in 0_u32.. {
+        if number >= COMMITS_BEFORE + COMMITS && begin.elapsed() >= time_min {
+            break;
+        }
         victim.put(Scope::Global, "k", number)?;
         let start = Instant::now();
         victim.commit()?;

@@ -3,6 +3,7 @@
 //! wait for all of it: 110 s in the worst case that was found.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "the huge requests are the bench's")]
 #[path = "support/floods.rs"]
 mod floods;
 mod support;
@@ -61,8 +62,23 @@ fn what_a_process_asked_for_before_it_ended_is_done() {
     let node = TestServer::with_limits_and_host(ConnectionLimits::default(), Agreeing);
     node.register_local_job(JOB, 2);
     let path = floods::socket_path(node.server.setup_fork(&proc(JOB, 0)).unwrap()).unwrap();
-    floods::send_and_leave(&path, Flood::NewKeys, 1000).unwrap();
+    let requests: Vec<_> = (0..1000).map(|number| (Flood::NewKeys, number)).collect();
+    floods::send_and_leave(&path, &requests).unwrap();
     let reader = node.connect(JOB, 1);
     let last: u64 = reader.get_value(&proc(JOB, 0), "key-999", &GetOptions::new()).unwrap().as_u64().unwrap();
     assert_eq!((last, node.server.work().requests >= 1000), (999, true));
+}
+
+/// A large commit is decoded beside the server's loop and published in pieces. What the process asks for behind it comes
+/// after it all the same, also if the process ends meanwhile.
+#[test]
+fn requests_behind_large_ones_stay_in_order() {
+    let node = TestServer::with_limits_and_host(ConnectionLimits::default(), Agreeing);
+    node.register_local_job(JOB, 2);
+    let path = floods::socket_path(node.server.setup_fork(&proc(JOB, 0)).unwrap()).unwrap();
+    floods::send_and_leave(&path, &[(Flood::ManyNewKeys, 0), (Flood::ManyNewKeys, 1), (Flood::SameKey, 2)]).unwrap();
+    let reader = node.connect(JOB, 1);
+    let value = |name: &str| reader.get_value(&proc(JOB, 0), name, &GetOptions::new()).unwrap().as_u64().unwrap();
+    // Nothing of it is there before the rest is.
+    assert_eq!((value("key"), value("0-49999"), value("1-49999")), (2, 0, 1));
 }

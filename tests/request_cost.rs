@@ -89,8 +89,17 @@ impl Node {
     }
 
     fn input(&mut self, input: Input) -> Vec<Output> {
-        self.server.handle(Time::ZERO, input);
-        std::iter::from_fn(|| self.server.poll_output()).collect()
+        let (mut next, mut all) = (Some(input), Vec::new());
+        while let Some(input) = next.take() {
+            self.server.handle(Time::ZERO, input);
+            while let Some(output) = self.server.poll_output() {
+                match output {
+                    Output::Unfinished(peer) => next = Some(Input::Proceed(peer)),
+                    output => all.push(output),
+                }
+            }
+        }
+        all
     }
 
     fn host(&mut self, call: HostCall) {

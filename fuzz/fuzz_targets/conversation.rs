@@ -181,6 +181,7 @@ impl World {
 
     fn output(&mut self, output: Output) {
         match output {
+            Output::Unfinished(id) => self.server.handle(self.now, Input::Proceed(id)),
             Output::Admit(id, index) => {
                 let _ = Answer::Accepted { index }.encode();
                 self.peer(id).expect("an open connection is admitted").is_admitted = true;

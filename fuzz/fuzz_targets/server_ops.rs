@@ -158,6 +158,7 @@ impl<S: Publish> World<S> {
 
     fn output(&mut self, output: Output) {
         match output {
+            Output::Unfinished(peer) => self.server.handle(self.now, Input::Proceed(peer)),
             Output::Reply(peer, tag, reply) => {
                 assert!(self.open_requests.remove(&(peer, tag)), "{tag:?} of {peer:?} was answered once too often");
                 assert!(

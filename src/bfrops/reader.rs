@@ -4,7 +4,7 @@ use super::integer::Integer;
 use super::value::read_lent;
 use super::wire::{DataTypeNumber, Int32, Size};
 use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
-use crate::types::{BARE_NESTING_MAX, DataType, LentEntry, LentKey, Value, descend};
+use crate::types::{BARE_NESTING_MAX, DataType, LentEntry, LentKey, Namespace, Value, descend};
 
 /// Takes pack operations from a message. The only place that compares a foreign length with what is there.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Reader<'a> {
     /// Of these the last ones without an array between.
     bare: u32,
     field: &'static str,
+    /// The namespace that was read last: lists of processes repeat it, and copies of one name are cheap to make and compare.
+    last_namespace: Option<Namespace>,
 }
 
 impl<'a> Reader<'a> {
@@ -37,6 +39,7 @@ impl<'a> Reader<'a> {
             depth: 0,
             bare: 0,
             field: "message",
+            last_namespace: None,
         };
         if message.len() > limits.message_bytes_max {
             let (size_bytes, limit) = (message.len(), limits.message_bytes_max);
@@ -218,7 +221,9 @@ impl<'a> Reader<'a> {
     ) -> Result<T, DecodeError> {
         let position = self.position.saturating_sub(object.len());
         let Self { limits, elements_left, depth, bare, field, .. } = *self;
-        let mut inner = Reader { bytes: object, position, codec, limits, elements_left, depth, bare, field };
+        let last_namespace = None;
+        let mut inner =
+            Reader { bytes: object, position, codec, limits, elements_left, depth, bare, field, last_namespace };
         let outcome = read(&mut inner);
         self.elements_left = inner.elements_left;
         outcome
@@ -246,6 +251,19 @@ impl<'a> Reader<'a> {
     #[cold]
     pub fn error(&self, problem: impl Into<DecodeProblem>) -> DecodeError {
         DecodeError::new(self.field, self.position, problem.into())
+    }
+
+    /// A namespace by its name; the one read last if that is the same.
+    pub(super) fn namespace(&mut self, name: &[u8]) -> Result<Namespace, DecodeError> {
+        if let Some(last) = self.last_namespace.as_ref().filter(|last| last.as_str().as_bytes() == name)
+            && !name.is_empty()
+        {
+            return Ok(last.clone());
+        }
+        let namespace = if self.is_in_value() { Namespace::in_value(name) } else { Namespace::from_bytes(name) };
+        let namespace = namespace.map_err(|e| self.error(e))?;
+        self.last_namespace = Some(namespace.clone());
+        Ok(namespace)
     }
 
     /// Names what is read next, for errors.

@@ -82,8 +82,7 @@ impl Encoding for Namespace {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let bytes = read_compulsory_string(reader)?;
-        let name = if reader.is_in_value() { Self::in_value(bytes) } else { Self::from_bytes(bytes) };
-        name.map_err(|e| reader.error(e))
+        reader.namespace(bytes)
     }
 }
 

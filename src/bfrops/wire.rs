@@ -248,7 +248,7 @@ impl Encoding for OptionalProc {
         let namespace = String::read(reader)?.filter(|name| !name.as_bytes().is_empty());
         let rank = Rank::read(reader)?;
         let Some(namespace) = namespace else { return Ok(None) };
-        let namespace = Namespace::from_bytes(namespace.as_bytes()).map_err(|e| reader.error(e))?;
+        let namespace = reader.namespace(namespace.as_bytes())?;
         Ok(Some(Proc { namespace, rank }))
     }
 }

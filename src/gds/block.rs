@@ -149,19 +149,23 @@ pub(crate) const fn stored_origin(origin: Origin) -> u8 {
 /// Adds what an older block holds and `newer` does not replace. Both are sorted by key, and so is the result; of one
 /// key the newer entries come first. An older entry lives on in those scopes that no newer one covers.
 pub(crate) fn absorb(newer: &mut Vec<Entry>, older: &[Entry]) {
-    let mut kept = Vec::new();
+    let mut merged = Vec::with_capacity(newer.len().saturating_add(older.len()));
+    let mut left = newer.iter().copied().peekable();
+    // Scopes that newer entries of one key cover.
+    let mut covered = (KeyId(0), 0);
     for entry in older {
-        let start = newer.partition_point(|other| other.id < entry.id);
-        let same_key = newer.iter().skip(start).take_while(|other| other.id == entry.id);
-        let covered = same_key.fold(0, |scopes, other| scopes | other.scope);
-        let scope = entry.scope & !covered;
+        while let Some(newer) = left.next_if(|newer| newer.id <= entry.id) {
+            let before = if covered.0 == KeyId(newer.id) { covered.1 } else { 0 };
+            covered = (KeyId(newer.id), before | newer.scope);
+            merged.push(newer);
+        }
+        let scope = entry.scope & !if covered.0 == KeyId(entry.id) { covered.1 } else { 0 };
         if scope != 0 {
-            kept.push(Entry { scope, ..*entry });
+            merged.push(Entry { scope, ..*entry });
         }
     }
-    newer.extend(kept);
-    // Stable, and nearly linear on two sorted runs.
-    newer.sort_by_key(|entry| entry.id);
+    merged.extend(left);
+    *newer = merged;
 }
 
 /// Whether a new block of `entry_count` entries should absorb the block before it.

@@ -371,6 +371,13 @@ pub trait Publish {
         keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError>;
 
+    /// Whether the audience sees this very value of a process. Copies nothing.
+    fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {
+        let found = self.posted_of(namespace, rank, audience, &[posted.key.as_str()]).unwrap_or_default();
+        let mut named = found.into_iter().map(|Kval { key, value }| qualified::stored(key, value));
+        named.any(|(key, value)| key == posted.key && value == posted.value)
+    }
+
     /// Whether all that a process posted, values that were replaced included, takes at most so many bytes as values. Copies
     /// nothing, and looks at no more than that.
     fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool;

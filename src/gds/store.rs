@@ -321,6 +321,10 @@ impl Publish for Store {
         copied(namespace, posted.map_err(|error| damaged(namespace, &error))?)
     }
 
+    fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {
+        self.writer(namespace).is_ok_and(|writer| writer.is_posted(rank, audience, posted).unwrap_or(false))
+    }
+
     fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool {
         let reader = self.known_reader(namespace);
         reader.is_ok_and(|reader| reader.posts_at_most(rank, bytes_max).unwrap_or(false))

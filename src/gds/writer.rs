@@ -33,6 +33,8 @@ pub(crate) struct NamespaceWriter {
     pub(super) limits: StoreLimits,
     statistics: TableRef,
     keys: TableRef,
+    /// What is to take the place of `keys`.
+    larger_keys: Option<Growth>,
     key_count: u32,
     /// The names in the dictionary under which qualified values stand, so that a Get finds those of its key without a walk
     /// through all keys.
@@ -51,6 +53,20 @@ pub(crate) struct NamespaceWriter {
     byte_shares: Shares,
 }
 
+/// A table of keys that is being filled.
+#[derive(Clone, Copy, Debug)]
+struct Growth {
+    table: TableRef,
+    /// The next cell of the present table that is to be moved.
+    next: u64,
+    /// Keys behind this place are in both tables.
+    end: u64,
+}
+
+/// Cells of the present table that are moved with each new key. With eight the last one would be moved when it is full.
+const CELLS_MOVED_PER_KEY: u64 = 16;
+/// Tables of fewer cells are replaced at once.
+const CELLS_MOVED_MIN: u64 = 4096;
 /// Slots of a new key dictionary: enough for the keys of a usual registration.
 const SLOTS_MIN: u64 = 128;
 
@@ -70,6 +86,7 @@ impl NamespaceWriter {
             limits,
             statistics,
             keys,
+            larger_keys: None,
             key_count: 0,
             qualified_names: BTreeSet::new(),
             modex: None,
@@ -211,23 +228,25 @@ impl NamespaceWriter {
     /// What of a commit differs from what is stored. Of a key given twice the later value counts, in the scopes both
     /// cover; the same value given for two scopes becomes one entry.
     fn news<'v>(&self, rank: u32, origin: Origin, values: &'v [Posted]) -> Result<Vec<New<'v>>, StoreError> {
-        let mut news: Vec<New<'v>> = Vec::new();
-        let mut positions: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+        let mut news: Vec<New<'v>> = Vec::with_capacity(values.len());
+        // Where the last one of each key is.
+        let mut last: FxHashMap<&str, usize> = FxHashMap::default();
         for posted in values.iter().rev() {
             let value = Encoded::new(&posted.value, self.limits.value_bytes_max)
                 .map_err(|reason| StoreError::Value { key: posted.key.clone(), reason })?;
-            let of_key = positions.entry(posted.key.as_str()).or_default();
-            let covered = of_key.iter().filter_map(|&at| news.get(at)).fold(0, |scopes, new| scopes | new.scope);
+            let behind = last.get(posted.key.as_str()).copied();
+            let (mut covered, mut equal, mut next) = (0, None, behind);
+            while let Some((at, new)) = next.and_then(|at| Some((at, news.get(at)?))) {
+                covered |= new.scope;
+                equal = equal.or_else(|| (new.value.identity() == value.identity()).then_some(at));
+                next = new.behind;
+            }
             let scope = posted.scope.to_raw() & !covered;
-            let equal = of_key
-                .iter()
-                .copied()
-                .find(|&at| news.get(at).is_some_and(|new| new.value.identity() == value.identity()));
             match equal.and_then(|at| news.get_mut(at)) {
                 Some(new) => new.scope |= scope,
                 None if scope != 0 => {
-                    of_key.push(news.len());
-                    news.push(New { key: posted.key.as_str(), scope, value });
+                    last.insert(posted.key.as_str(), news.len());
+                    news.push(New { key: posted.key.as_str(), scope, value, behind });
                 }
                 None => {}
             }
@@ -263,6 +282,15 @@ impl NamespaceWriter {
             }
         }
         Ok(true)
+    }
+
+    /// Whether the audience sees this very value.
+    pub(crate) fn is_posted(&self, rank: u32, audience: Audience, posted: &Posted) -> Result<bool, StoreError> {
+        let memory = self.memory();
+        let Some(key) = dictionary::find(memory, &KeyRef::new(posted.key.as_str()))? else { return Ok(false) };
+        let Posting::Visible(found) = block::find(memory, rank, key.id, Some(audience))? else { return Ok(false) };
+        let value = Encoded::new(&posted.value, self.limits.value_bytes_max);
+        Ok(value.is_ok_and(|value| found.identity() == Some(value.identity())))
     }
 
     /// Adds a block that also holds what is worth absorbing of those before it; returns where it will be.
@@ -315,9 +343,7 @@ impl NamespaceWriter {
             return Ok(known.id);
         }
         self.permit_key(key, holder)?;
-        if self.is_dictionary_full(0) {
-            self.grow_dictionary()?;
-        }
+        self.grow_dictionary_in_time()?;
         let mut image = self.image();
         let id = push_key(&mut image, &wanted)?;
         self.publish_image(&image)?;
@@ -369,6 +395,9 @@ impl NamespaceWriter {
     /// Lets readers find a key that is published.
     fn enter_key(&mut self, id: KeyId, key: &KeyRef<'_>) -> Result<(), StoreError> {
         self.fill_slot(self.keys, id, key.hash)?;
+        if let Some(growth) = self.larger_keys {
+            self.fill_slot(growth.table, id, key.hash)?;
+        }
         self.key_count = self.key_count.saturating_add(1);
         if qualified::is_qualified(key.name) {
             self.qualified_names.insert(key.name.to_owned());
@@ -383,17 +412,52 @@ impl NamespaceWriter {
         names.take_while(|name| name.starts_with(&prefix)).cloned().collect()
     }
 
-    /// Replaces the dictionary's table by one of twice the size.
+    /// Replaces the dictionary's table by one of twice the size, now.
     fn grow_dictionary(&mut self) -> Result<(), StoreError> {
-        let larger = self.new_table(self.keys.cell_count().saturating_mul(2))?;
-        let ids = dictionary::ids(self.memory())?.collect::<Vec<KeyId>>();
-        for id in ids {
-            let hash = dictionary::hash(self.memory(), id)?;
-            self.fill_slot(larger, id, hash)?;
+        self.begin_growth()?;
+        self.move_keys(u64::MAX)
+    }
+
+    /// Begins to replace the dictionary's table before it is full, and moves some keys with each new one. No commit takes
+    /// long because all keys have to be moved.
+    fn grow_dictionary_in_time(&mut self) -> Result<(), StoreError> {
+        let (keys, cells) = (u64::from(self.key_count), self.keys.cell_count());
+        if cells >= CELLS_MOVED_MIN && keys.saturating_mul(8) >= cells.saturating_mul(3) {
+            self.begin_growth()?;
+            self.move_keys(CELLS_MOVED_PER_KEY)?;
         }
-        self.segment.set_root(root::KEYS, larger.offset())?;
-        self.keys = larger;
-        self.count(Section::Dictionary, table_bytes(larger))
+        if self.is_dictionary_full(0) { self.grow_dictionary() } else { Ok(()) }
+    }
+
+    fn begin_growth(&mut self) -> Result<(), StoreError> {
+        if self.larger_keys.is_none() {
+            // Keys from here on are entered in both tables.
+            let end = self.segment.allocated_bytes();
+            let table = self.new_table(self.keys.cell_count().saturating_mul(2))?;
+            self.larger_keys = Some(Growth { table, next: 0, end });
+        }
+        Ok(())
+    }
+
+    /// Moves the keys of so many more cells; when that was the last one, the larger table is the dictionary's.
+    fn move_keys(&mut self, cells: u64) -> Result<(), StoreError> {
+        let Some(Growth { table, next, end }) = self.larger_keys else { return Ok(()) };
+        let stop = next.saturating_add(cells).min(self.keys.cell_count());
+        for index in next..stop {
+            let moved = dictionary::unpack(self.segment.load(self.keys, index)?).filter(|(_, id)| id.offset() < end);
+            if let Some((_, id)) = moved {
+                let hash = dictionary::hash(self.memory(), id)?;
+                self.fill_slot(table, id, hash)?;
+            }
+        }
+        if stop < self.keys.cell_count() {
+            self.larger_keys = Some(Growth { table, next: stop, end });
+            return Ok(());
+        }
+        self.larger_keys = None;
+        self.segment.set_root(root::KEYS, table.offset())?;
+        self.keys = table;
+        self.count(Section::Dictionary, table_bytes(table))
     }
 
     fn fill_slot(&mut self, table: TableRef, id: KeyId, hash: u64) -> Result<(), StoreError> {
@@ -514,6 +578,8 @@ struct New<'v> {
     /// Bit set of scopes.
     scope: u8,
     value: Encoded<'v>,
+    /// Another value of the key, for other scopes.
+    behind: Option<usize>,
 }
 
 /// Adds a key to an image; returns its id.

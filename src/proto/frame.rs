@@ -124,6 +124,24 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
+/// A complete message that has left its [`FrameBuffer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedFrame {
+    /// Its header.
+    pub header: FrameHeader,
+    /// Ends with the payload.
+    bytes: Vec<u8>,
+    payload_start: usize,
+}
+
+impl OwnedFrame {
+    /// The message.
+    #[must_use]
+    pub fn frame(&self) -> Frame<'_> {
+        Frame { header: self.header, payload: self.bytes.get(self.payload_start..).unwrap_or_default() }
+    }
+}
+
 /// Collects bytes of a stream and gives them back as messages.
 ///
 /// A caller that takes all messages after each [`FrameBuffer::feed`] never makes it hold more than one message of the
@@ -196,6 +214,22 @@ impl FrameBuffer {
         };
         self.taken += FrameHeader::SIZE_BYTES + declared;
         Ok(Some(Frame { header, payload }))
+    }
+
+    /// As [`FrameBuffer::next_frame`], for a message whose payload has at least so many bytes; any other stays. The
+    /// message is not copied, what came behind it is.
+    pub fn next_large_frame(&mut self, payload_bytes_min: usize) -> Option<OwnedFrame> {
+        let pending = self.bytes.get(self.taken..).unwrap_or_default();
+        let (header, rest) = pending.split_first_chunk::<{ FrameHeader::SIZE_BYTES }>()?;
+        let header = FrameHeader::decode(*header);
+        let declared = usize::try_from(header.size_bytes).ok().filter(|&declared| declared >= payload_bytes_min)?;
+        if declared > self.payload_bytes_max || declared > rest.len() {
+            return None;
+        }
+        let payload_start = self.taken + FrameHeader::SIZE_BYTES;
+        let behind = self.bytes.split_off(payload_start + declared);
+        self.taken = 0;
+        Some(OwnedFrame { header, bytes: std::mem::replace(&mut self.bytes, behind), payload_start })
     }
 
     /// Bytes of messages that are not complete yet, or not yet taken.
@@ -271,6 +305,24 @@ mod tests {
         assert_eq!(frames_of(&mut buffer).len(), 1);
         buffer.feed(&[]);
         assert!(buffer.bytes.capacity() <= CAPACITY_KEPT);
+    }
+
+    #[test]
+    fn a_large_message_leaves_the_buffer_and_others_stay() {
+        let [small, large] = [[1; 10].as_slice(), [2; 200].as_slice()];
+        let mut buffer = FrameBuffer::new(200);
+        for (tag, payload) in [(101, small), (102, large), (103, small)] {
+            buffer.feed(&encode(0, Tag(tag), payload).unwrap());
+        }
+        assert_eq!(buffer.next_large_frame(200), None, "the next one is small");
+        assert_eq!(buffer.next_frame().unwrap().unwrap().header.tag, Tag(101));
+        let taken = buffer.next_large_frame(200).unwrap();
+        assert_eq!((taken.frame().header.tag, taken.frame().payload), (Tag(102), large));
+        assert_eq!((buffer.next_large_frame(200), buffer.pending()), (None, FrameHeader::SIZE_BYTES + small.len()));
+        assert_eq!(buffer.next_frame().unwrap().unwrap().payload, small);
+        let message = encode(0, Tag(104), large).unwrap();
+        buffer.feed(&message[..message.len() - 1]);
+        assert_eq!(buffer.next_large_frame(0), None, "it is not complete");
     }
 
     proptest! {

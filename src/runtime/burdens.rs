@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::server::UpcallId;
+use crate::server::{UpcallId, UserShares};
 use crate::types::ProcId;
 
 /// On whose account the host's work is put.
@@ -39,6 +39,8 @@ pub(super) enum Duty {
 /// Whose request is being handled, and how large it is.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
+    /// The user, according to the kernel.
+    pub(super) uid: u32,
     pub(super) account: Account,
     pub(super) size_bytes: usize,
 }
@@ -48,6 +50,8 @@ pub(super) struct Origin {
 pub(super) struct Burdens {
     limits: BurdenLimits,
     accounts: BTreeMap<Account, Burden>,
+    /// The same by user: how many, and how many bytes.
+    users: [UserShares; 2],
     duties: BTreeMap<Duty, Origin>,
     last_event: u64,
 }
@@ -59,14 +63,19 @@ struct Burden {
 }
 
 impl Burdens {
-    pub(super) const fn new(limits: BurdenLimits) -> Self {
-        Self { limits, accounts: BTreeMap::new(), duties: BTreeMap::new(), last_event: 0 }
+    pub(super) fn new(limits: BurdenLimits) -> Self {
+        let users = Default::default();
+        Self { limits, accounts: BTreeMap::new(), users, duties: BTreeMap::new(), last_event: 0 }
     }
 
-    /// Whether all that may be is laid on the host on this account.
-    pub(super) fn is_full(&self, account: &Account) -> bool {
+    /// Whether all that may be is laid on the host on this account, or by this user.
+    pub(super) fn is_full(&self, Origin { uid, account, .. }: &Origin) -> bool {
         let BurdenLimits { count_max, bytes_max } = self.limits;
-        self.accounts.get(account).is_some_and(|burden| burden.count >= count_max || burden.bytes >= bytes_max)
+        let is_full = |burden: &Burden| burden.count >= count_max || burden.bytes >= bytes_max;
+        let wholes = [count_max, bytes_max].map(|max| max.saturating_mul(USERS_PARTS));
+        let mut of_user = self.users.iter().zip(wholes);
+        self.accounts.get(account).is_some_and(is_full)
+            || of_user.any(|(shares, whole)| shares.of(*uid) >= shares.limit(whole, *uid))
     }
 
     /// The host has more to do.
@@ -74,6 +83,9 @@ impl Burdens {
         let burden = self.accounts.entry(origin.account.clone()).or_default();
         burden.count = burden.count.saturating_add(1);
         burden.bytes = burden.bytes.saturating_add(origin.size_bytes);
+        let [counts, bytes] = &mut self.users;
+        counts.take(origin.uid, 1);
+        bytes.take(origin.uid, origin.size_bytes);
         self.duties.insert(duty, origin.clone());
     }
 
@@ -85,7 +97,10 @@ impl Burdens {
 
     /// The host has done it. What nobody is charged with is nothing.
     pub(super) fn remove(&mut self, duty: Duty) {
-        let Some(Origin { account, size_bytes }) = self.duties.remove(&duty) else { return };
+        let Some(Origin { uid, account, size_bytes }) = self.duties.remove(&duty) else { return };
+        let [counts, bytes] = &mut self.users;
+        counts.give_back(uid, 1);
+        bytes.give_back(uid, size_bytes);
         let Some(burden) = self.accounts.get_mut(&account) else { return };
         burden.count = burden.count.saturating_sub(1);
         burden.bytes = burden.bytes.saturating_sub(size_bytes);
@@ -95,13 +110,16 @@ impl Burdens {
     }
 }
 
+/// All users together may have so many times what one process may have.
+const USERS_PARTS: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::types::Namespace;
 
     fn origin(rank: u32, size_bytes: usize) -> Origin {
-        Origin { account: Account::Process(ProcId::new(Namespace::new("job").unwrap(), rank)), size_bytes }
+        Origin { uid: 1000, account: Account::Process(ProcId::new(Namespace::new("job").unwrap(), rank)), size_bytes }
     }
 
     #[test]
@@ -110,19 +128,38 @@ mod tests {
         let [small, large, other] = [origin(0, 1), origin(1, 99), origin(2, 0)];
         let [first, second] = [Duty::Upcall(UpcallId(1)), burdens.event()];
         burdens.add(first, &small);
-        assert!(!burdens.is_full(&small.account));
+        assert!(!burdens.is_full(&small));
         burdens.add(second, &small);
-        assert!(burdens.is_full(&small.account));
+        assert!(burdens.is_full(&small));
         burdens.add(Duty::Upcall(UpcallId(2)), &large);
-        assert!(!burdens.is_full(&large.account));
+        assert!(!burdens.is_full(&large));
         burdens.add(Duty::Upcall(UpcallId(3)), &Origin { size_bytes: 1, ..large.clone() });
-        assert!(burdens.is_full(&large.account) && !burdens.is_full(&other.account));
+        assert!(burdens.is_full(&large) && !burdens.is_full(&other));
         burdens.remove(second);
         burdens.remove(second);
         burdens.remove(Duty::Upcall(UpcallId(2)));
-        assert!(!burdens.is_full(&small.account) && !burdens.is_full(&large.account));
+        assert!(!burdens.is_full(&small) && !burdens.is_full(&large));
         burdens.remove(first);
         burdens.remove(Duty::Upcall(UpcallId(3)));
         assert!(burdens.accounts.is_empty() && burdens.duties.is_empty());
+    }
+
+    /// A user with many processes had as many times what one process may have, and no end.
+    #[test]
+    fn a_user_with_many_processes_leaves_something_for_others() {
+        let mut burdens = Burdens::new(BurdenLimits { count_max: 2, bytes_max: 100 });
+        let add_all = |burdens: &mut Burdens, uid: u32| {
+            let origins = (0..100).map(|rank| Origin { uid, ..origin(uid * 100 + rank, 1) });
+            let duty = |burdens: &mut Burdens, origin| {
+                let duty = burdens.event();
+                burdens.add(duty, &origin);
+                duty
+            };
+            origins.map_while(|origin| (!burdens.is_full(&origin)).then(|| duty(burdens, origin))).collect::<Vec<_>>()
+        };
+        let first = add_all(&mut burdens, 1000);
+        assert_eq!((first.len(), add_all(&mut burdens, 1001).len(), add_all(&mut burdens, 1002).len()), (8, 2, 1));
+        first.into_iter().for_each(|duty| burdens.remove(duty));
+        assert!(!burdens.is_full(&origin(0, 1)) && !add_all(&mut burdens, 1001).is_empty());
     }
 }

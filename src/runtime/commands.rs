@@ -7,7 +7,9 @@ use crate::proto::handshake::Ids;
 use crate::server::{HostCall, HostReply, HostResult, PeerId, UpcallId};
 
 use super::burdens::Duty;
+use super::decoder::Decoded;
 use super::events::Job;
+use super::lines::WriteError;
 use super::poller::Waker;
 use super::prover::ProofError;
 
@@ -23,6 +25,10 @@ pub(super) enum Command {
     Heard(Duty),
     /// Whom a peer's credential proves.
     Proven(PeerId, Result<Ids, ProofError>),
+    /// A large request was decoded.
+    Decoded(PeerId, Box<Decoded>),
+    /// A large answer was encoded.
+    Encoded(PeerId, Result<Vec<u8>, WriteError>),
     /// The topology has been read, or could not be.
     TopologyRead,
     /// Close everything and end.

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use self::replies::Replies;
 use super::burdens::Account;
-use super::greeting::{self, Expects, Greeted, Greeting, GreetingError, Introduced, Origin, Rejected, Unproven};
+use super::decoder::{Decoded, LARGE_BYTES_MIN};
+use super::greeting::{
+    self, Expects, Greeted, Greeting, GreetingError, Introduced, Introduction, Origin, Rejected, Unproven,
+};
 use super::held::Part;
 use super::job_info::JobInfoError;
 use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
@@ -12,11 +15,12 @@ use super::poller::{Interest, Poller, Token};
 use super::prover::ProofError;
 use super::turns::Share;
 use crate::gds::AsStatus;
-use crate::proto::frame::{FrameBuffer, FrameError};
+use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
-use crate::proto::{Command, Dialect, Reply, SegmentNotice, Tag};
+use crate::proto::request::RequestError;
+use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
 use crate::types::{ProcId, Status, Time};
@@ -40,6 +44,23 @@ pub(super) struct Connection {
     /// Messages of others that it did not get because it did not read those before.
     missed_count: u64,
     replies: Replies,
+    /// A large request on its way through the decoder.
+    large: Large,
+    /// Whether the last request takes another turn.
+    is_unfinished: bool,
+    /// What it has said of itself, until its turn comes.
+    introduction: Option<Introduction>,
+}
+
+/// Where a large request is. The next one is not looked at before it is handled.
+#[derive(Default)]
+enum Large {
+    #[default]
+    None,
+    Waiting(OwnedFrame),
+    /// With the decoder, and so large.
+    Away(usize),
+    Decoded(Box<Decoded>),
 }
 
 enum Stage {
@@ -155,6 +176,9 @@ impl Connection {
             interest: Interest::default(),
             missed_count: 0,
             replies: Replies::default(),
+            large: Large::None,
+            is_unfinished: false,
+            introduction: None,
         }
     }
 
@@ -177,20 +201,60 @@ impl Connection {
 
     /// Whether a message waits for its turn, or the end that comes behind the last one.
     pub(super) fn has_work(&self) -> bool {
-        match &self.stage {
-            Stage::Known(known) => known.inbox.has_frame() || self.ending.is_some(),
-            _ => self.ending.is_some(),
+        match self.large {
+            Large::Waiting(_) | Large::Away(_) => false,
+            Large::None | Large::Decoded(_) => self.has_messages() || self.ending.is_some(),
         }
     }
 
-    /// Whether messages wait for their turn.
+    /// Whether messages wait to be handled, or to be handled further.
     pub(super) fn has_messages(&self) -> bool {
-        matches!(&self.stage, Stage::Known(known) if known.inbox.has_frame())
+        let has_frame = matches!(&self.stage, Stage::Known(known) if known.inbox.has_frame());
+        has_frame || self.introduction.is_some() || self.is_unfinished || !matches!(self.large, Large::None)
     }
 
-    /// On whose share of the server's time its requests are handled.
+    /// The last request takes another turn.
+    pub(super) const fn note_unfinished(&mut self) {
+        self.is_unfinished = true;
+    }
+
+    /// Whether a request is to be decoded elsewhere.
+    pub(super) const fn has_undecoded(&self) -> bool {
+        matches!(self.large, Large::Waiting(_))
+    }
+
+    /// Takes a request that is to be decoded elsewhere; it comes back by [`Connection::accept`].
+    pub(super) fn take_undecoded(&mut self) -> Option<(OwnedFrame, Lines)> {
+        match (&self.stage, std::mem::take(&mut self.large)) {
+            (Stage::Known(known), Large::Waiting(frame)) => {
+                self.large = Large::Away(frame.frame().payload.len());
+                Some((frame, known.lines))
+            }
+            (_, large) => {
+                self.large = large;
+                None
+            }
+        }
+    }
+
+    /// Takes back a request that came from the decoder and was not handled.
+    pub(super) fn take_decoded(&mut self) -> Option<Box<Decoded>> {
+        match std::mem::take(&mut self.large) {
+            Large::Decoded(decoded) => Some(decoded),
+            Large::None | Large::Waiting(_) | Large::Away(_) => None,
+        }
+    }
+
+    /// A request comes back from the decoder.
+    pub(super) fn accept(&mut self, decoded: Box<Decoded>) {
+        self.large = Large::Decoded(decoded);
+    }
+
+    /// On whose share of the server's time its requests are handled. Nobody pays for an introduction under his name.
     pub(super) fn share(&self) -> Share {
-        Share { uid: self.credentials.uid, account: self.account() }
+        let uid = self.credentials.uid;
+        let account = if self.introduction.is_some() { Account::Tools(uid) } else { self.account() };
+        Share { uid, account }
     }
 
     /// Nothing more comes of the peer, and nothing reaches it. What it asked for before is handled.
@@ -212,11 +276,16 @@ impl Connection {
         }
     }
 
+    /// Who answers for it, with the user.
+    pub(super) fn holder(&self) -> (u32, Account) {
+        (self.credentials.uid, self.account())
+    }
+
     /// Memory of what came and is no whole message, and of what waits to be sent.
     pub(super) fn held(&self) -> Part {
         let received = match &self.stage {
             Stage::Greeting(greeting) => greeting.size_bytes(),
-            Stage::Known(known) => known.inbox.pending(),
+            Stage::Known(known) => known.inbox.pending().saturating_add(self.large.size_bytes()),
             Stage::Proving(..) | Stage::Refused | Stage::Closing => 0,
         };
         Part { own: received.saturating_add(self.stream.held_bytes()), shared: self.stream.shared_bytes() }
@@ -224,7 +293,7 @@ impl Connection {
 
     /// Whether it has yet to be heard, or was and will not be again.
     pub(super) fn is_greeting(&self) -> bool {
-        matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..) | Stage::Refused)
+        self.introduction.is_some() || matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..) | Stage::Refused)
     }
 
     /// Whether nothing more is read, and what is queued still goes out.
@@ -232,14 +301,9 @@ impl Connection {
         matches!(self.stage, Stage::Closing)
     }
 
-    /// Reads once, and hands an introduction to `deliver`; messages are kept until it is their turn. One buffer per turn and
-    /// connection: the others come next.
-    pub(super) fn receive(
-        &mut self,
-        id: PeerId,
-        buffer: &mut [u8],
-        mut deliver: impl FnMut(Input),
-    ) -> Result<(), Dropped> {
+    /// Reads once; introductions and messages are kept until it is their turn. One buffer per turn and connection: the others
+    /// come next.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<(), Dropped> {
         let count = match self.stream.receive(buffer)? {
             Received::Bytes(count) => count,
             Received::Nothing => return Ok(()),
@@ -252,7 +316,7 @@ impl Connection {
                 let origin =
                     Origin { credentials: self.credentials, carries_descriptors, checks_munge: self.checks_munge };
                 match greeting.push(bytes, origin) {
-                    Ok(Some(Introduced::Whole(greeted))) => self.know(id, *greeted, &mut deliver),
+                    Ok(Some(Introduced::Whole(greeted))) => self.know(*greeted),
                     Ok(Some(Introduced::Unproven(mut unproven))) => {
                         let credential = unproven.take_credential();
                         self.stage = Stage::Proving(unproven, Some(credential));
@@ -285,19 +349,14 @@ impl Connection {
     }
 
     /// Whom the peer's credential proves.
-    pub(super) fn prove(
-        &mut self,
-        id: PeerId,
-        proven: Result<Ids, ProofError>,
-        mut deliver: impl FnMut(Input),
-    ) -> Result<(), Dropped> {
+    pub(super) fn prove(&mut self, id: PeerId, proven: Result<Ids, ProofError>) -> Result<(), Dropped> {
         match std::mem::replace(&mut self.stage, Stage::Closing) {
             Stage::Proving(unproven, _) => {
                 if let Ok(ids) = &proven {
                     tracing::debug!(peer = id.0, uid = ids.uid, gid = ids.gid, "munge proves a peer");
                 }
                 let greeted = unproven.proven(proven).map_err(|rejected| self.reject(rejected))?;
-                self.know(id, greeted, &mut deliver);
+                self.know(greeted);
                 Ok(())
             }
             other => {
@@ -307,11 +366,11 @@ impl Connection {
         }
     }
 
-    fn know(&mut self, id: PeerId, greeted: Greeted, deliver: &mut impl FnMut(Input)) {
+    fn know(&mut self, greeted: Greeted) {
         let Greeted { introduction, lines, init_age, wants_refusal, inbox } = greeted;
         self.init_age = init_age;
         let (expects, account) = (introduction.expects(), introduction.account());
-        deliver(introduction.into_input(id));
+        self.introduction = Some(introduction);
         self.stage = Stage::Known(Known {
             lines,
             expects,
@@ -341,7 +400,21 @@ impl Connection {
         {
             return Err(ending);
         }
-        let Stage::Known(Known { lines, inbox, open, .. }) = &mut self.stage else { return Ok(None) };
+        if let Some(introduction) = self.introduction.take() {
+            return Ok(Some(introduction.into_input(id)));
+        }
+        if std::mem::take(&mut self.is_unfinished) {
+            return Ok(Some(Input::Proceed(id)));
+        }
+        if let Large::Decoded(decoded) = std::mem::take(&mut self.large) {
+            let Decoded { frame, request, .. } = *decoded;
+            return self.begin_request(id, frame.header, frame.frame().payload.len(), request);
+        }
+        let Stage::Known(Known { lines, inbox, .. }) = &mut self.stage else { return Ok(None) };
+        if let Some(frame) = inbox.next_large_frame(LARGE_BYTES_MIN) {
+            self.large = Large::Waiting(frame);
+            return Ok(None);
+        }
         let Some(frame) = inbox.next_frame()? else { return Ok(None) };
         let tag = frame.header.tag;
         if tag == Tag::HEARTBEAT {
@@ -355,10 +428,23 @@ impl Connection {
             }
             return Ok(None);
         }
-        match lines.read_request(&frame) {
+        let (header, size_bytes, request) = (frame.header, frame.payload.len(), lines.read_request(&frame));
+        self.begin_request(id, header, size_bytes, request)
+    }
+
+    fn begin_request(
+        &mut self,
+        id: PeerId,
+        header: FrameHeader,
+        size_bytes: usize,
+        request: Result<Request, RequestError>,
+    ) -> Result<Option<Input>, Dropped> {
+        let Stage::Known(Known { lines, open, .. }) = &mut self.stage else { return Ok(None) };
+        let tag = header.tag;
+        match request {
             Ok(request) => {
-                open.open(tag, request.command(), frame.payload.len())?;
-                self.replies.note(tag, request.command(), frame.header.padding);
+                open.open(tag, request.command(), size_bytes)?;
+                self.replies.note(tag, request.command(), header.padding);
                 Ok(Some(Input::Request(id, tag, request)))
             }
             Err(error) => {
@@ -534,6 +620,18 @@ impl Connection {
         // One that was full has to become half empty: each change of mind is a system call.
         let bytes_max = if self.interest.readable { UNHANDLED_BYTES_MAX } else { UNHANDLED_BYTES_MAX / 2 };
         self.is_ending() || (known.inbox.pending() >= bytes_max && known.inbox.has_frame())
+    }
+}
+
+impl Large {
+    /// Memory of it, as it came.
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Waiting(frame) => frame.frame().payload.len(),
+            Self::Away(size_bytes) => *size_bytes,
+            Self::Decoded(decoded) => decoded.frame.frame().payload.len(),
+        }
     }
 }
 

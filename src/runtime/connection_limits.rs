@@ -21,7 +21,8 @@ pub struct ConnectionLimits {
     /// it the process that holds most loses the connection that holds most.
     pub held_bytes_max: usize,
     /// Requests of one process that the host has not answered, and events of it that the handlers of the host's process
-    /// have not got. All tools of one user count as one process, their introductions included. Whatever else it wants of the
+    /// have not got. All users together may have eight times as many; one of them may have half of that at most, and less if
+    /// others have some. All tools of one user count as one process, their introductions included. Whatever else it wants of the
     /// host is refused with "out of resource".
     pub host_requests_max: usize,
     /// Bytes of those.

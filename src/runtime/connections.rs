@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::connection::{Connection, Dropped};
 use super::connection_limits::ConnectionLimits;
+use super::decoder::{Answer, Decoded, Decoder};
 use super::held::{Held, Part};
 use super::job_info::JobInfoAnswers;
+use super::lines::WriteError;
 use super::listeners::Listeners;
 use super::newcomers::{Greeting, Refusals};
 use super::poller::{Poller, Readiness, Token};
@@ -35,6 +37,8 @@ pub(super) struct Connections {
     deadlines: BTreeSet<(Time, PeerId)>,
     /// Connections whose requests wait to be handled.
     turns: Turns,
+    /// Decodes their large requests.
+    decoder: Decoder,
     /// Connections that have not introduced themselves.
     greeting: Greeting,
     /// Connections that were given something to write in this turn.
@@ -56,7 +60,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(server: ProcId, limits: ConnectionLimits, proofs: Option<Proofs>) -> Self {
+    pub(super) fn new(server: ProcId, limits: ConnectionLimits, proofs: Option<Proofs>, decoder: Decoder) -> Self {
         Self {
             server,
             limits,
@@ -65,6 +69,7 @@ impl Connections {
             connections: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             turns: Turns::default(),
+            decoder,
             greeting: Greeting::default(),
             dirty: BTreeSet::new(),
             ended: Vec::new(),
@@ -154,11 +159,10 @@ impl Connections {
         if connection.is_full() {
             return;
         }
-        let inputs = &mut self.inputs;
-        let mut result = connection.receive(id, &mut self.buffer, |input| inputs.push_back(input));
+        let mut result = connection.receive(&mut self.buffer);
         if let (Some(credential), Some(proofs)) = (connection.take_credential(), &self.proofs) {
             let asked = proofs.check(id, credential, self.limits.handshake_time_max);
-            result = result.and(asked.or_else(|error| connection.prove(id, Err(error), |_| {})));
+            result = result.and(asked.or_else(|error| connection.prove(id, Err(error))));
         }
         self.follow(id, result, now);
     }
@@ -166,8 +170,7 @@ impl Connections {
     /// The answer to a credential; its peer may be gone.
     pub(super) fn settle_proof(&mut self, id: PeerId, proven: Result<Ids, ProofError>, now: Time) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let inputs = &mut self.inputs;
-        let result = connection.prove(id, proven, |input| inputs.push_back(input));
+        let result = connection.prove(id, proven);
         self.follow(id, result, now);
     }
 
@@ -226,9 +229,54 @@ impl Connections {
         };
         match connection.next_request(id) {
             Ok(input) => self.inputs.extend(input),
-            Err(dropped) => self.settle(id, Err(dropped)),
+            Err(dropped) => self.part(id, &dropped),
         }
+        self.await_decoder(id);
         true
+    }
+
+    /// Has a connection's request decoded if it is a large one.
+    fn await_decoder(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get(&id).filter(|connection| connection.has_undecoded()) {
+            self.decoder.join(id, connection.share());
+            self.decode_next();
+        }
+    }
+
+    fn decode_next(&mut self) {
+        while let Some(id) = self.decoder.next() {
+            let connection = self.connections.get_mut(&id);
+            let Some((frame, lines)) = connection.and_then(Connection::take_undecoded) else {
+                self.decoder.pass();
+                continue;
+            };
+            if let Some(decoded) = self.decoder.decode(id, frame, lines) {
+                self.accept_decoded(id, Box::new(decoded));
+            }
+        }
+    }
+
+    fn accept_decoded(&mut self, id: PeerId, decoded: Box<Decoded>) {
+        self.decoder.settle(&decoded);
+        match self.connections.get_mut(&id) {
+            Some(connection) => connection.accept(decoded),
+            None => self.decoder.discard(decoded),
+        }
+        self.await_turn(id);
+    }
+
+    /// A large request has been decoded; its connection may be gone.
+    pub(super) fn settle_decoded(&mut self, id: PeerId, decoded: Box<Decoded>) {
+        self.accept_decoded(id, decoded);
+        self.decode_next();
+    }
+
+    /// The request that a connection has made takes another turn.
+    pub(super) fn note_unfinished(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.note_unfinished();
+            self.await_turn(id);
+        }
     }
 
     /// A connection had its turn: so many requests were handled in so much time.
@@ -244,9 +292,8 @@ impl Connections {
 
     /// Drops what took too long, and takes connections again after a pause.
     pub(super) fn expire(&mut self, now: Time, listeners: &Listeners, poller: &Poller) {
-        while let Some(&(deadline, id)) = self.deadlines.first()
-            && deadline <= now
-        {
+        for _ in 0..DEADLINES_PER_TURN {
+            let Some(&(deadline, id)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) else { break };
             self.deadlines.remove(&(deadline, id));
             self.settle(id, Err(Dropped::Deadline));
         }
@@ -302,9 +349,10 @@ impl Connections {
         self.connections.get(&id)?.asked(tag)
     }
 
-    /// The size of a request that is not answered yet.
-    pub(super) fn size_bytes_of(&self, id: PeerId, tag: Tag) -> usize {
-        self.connections.get(&id).map_or(0, |connection| connection.size_bytes_of(tag))
+    /// The user who has made a request that is not answered yet, and its size.
+    pub(super) fn size_of(&self, id: PeerId, tag: Tag) -> (u32, usize) {
+        let connection = self.connections.get(&id);
+        connection.map_or((u32::MAX, 0), |connection| (connection.credentials().uid, connection.size_bytes_of(tag)))
     }
 
     /// Drops a connection whose process has given the host too much to do.
@@ -323,6 +371,20 @@ impl Connections {
                 None => drop(self.told.insert(namespace.clone(), vec![told])),
             }
         }
+    }
+
+    /// Answers a request when the answer has been encoded, which takes long.
+    pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, reply: Reply) {
+        let asked = self.connections.get_mut(&id).and_then(|connection| connection.close_request(tag));
+        let Some((command, lines)) = asked else { return };
+        if let Some(encoded) = self.decoder.encode(id, Answer { tag, command, reply, lines }) {
+            self.send_encoded(id, encoded);
+        }
+    }
+
+    /// Sends an answer that was encoded.
+    pub(super) fn send_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
+        self.write(id, |connection| connection.send_encoded(encoded));
     }
 
     /// What is to be told to those who sleep at the boards of their namespaces.
@@ -468,7 +530,7 @@ impl Connections {
             self.job_info.give_way();
             self.held.set_shared(self.job_info.held_bytes());
         }
-        while let Some(greediest) = self.held.greediest(|id| self.connections.get(&id).map(Connection::account)) {
+        while let Some(greediest) = self.held.greediest(|id| self.connections.get(&id).map(Connection::holder)) {
             let (bytes, bytes_max) = (self.held.bytes(), self.limits.held_bytes_max);
             self.settle(greediest, Err(Dropped::Greedy { bytes, bytes_max }));
             self.held.set(greediest, Part::default());
@@ -484,11 +546,19 @@ impl Connections {
     /// A connection that failed is gone, and the core learns of it.
     fn settle(&mut self, id: PeerId, result: Result<(), Dropped>) {
         let Err(dropped) = result else { return };
+        if !dropped.is_end_of_peer() {
+            return self.part(id, &dropped);
+        }
+        // What a process asked for before it ended counts, and what its end takes is on its share of the time.
         if let Some(connection) = self.connections.get_mut(&id) {
-            // What a process asked for before it ended counts.
-            if dropped.is_end_of_peer() && connection.has_messages() {
-                return connection.end_behind_messages(dropped);
-            }
+            connection.end_behind_messages(dropped);
+            self.await_turn(id);
+        }
+    }
+
+    /// Removes a connection; the core learns of it.
+    fn part(&mut self, id: PeerId, dropped: &Dropped) {
+        if let Some(connection) = self.connections.get_mut(&id) {
             let pid = connection.credentials().pid;
             if dropped.is_end_of_peer() {
                 tracing::debug!(peer = id.0, pid, "connection ended");
@@ -504,12 +574,14 @@ impl Connections {
         if let Some(mut connection) = self.connections.remove(&id) {
             connection.deadline.map(|deadline| self.deadlines.remove(&(deadline, id)));
             connection.discard();
+            connection.take_decoded().into_iter().for_each(|decoded| self.decoder.discard(decoded));
             self.left.extend(connection.leave_seat());
             self.ended.push((id, connection));
         }
         self.held.set(id, Part::default());
         self.greeting.remove(id);
         self.turns.leave(id);
+        self.decoder.leave(id);
     }
 
     fn make_room(&mut self) {
@@ -529,5 +601,7 @@ const JOB_INFO_SHARE: usize = 4;
 /// Bytes read from one connection per turn.
 const BUFFER_SIZE_BYTES: usize = 64 << 10;
 const ACCEPTS_PER_TURN: usize = 16;
+/// Connections that are dropped in one turn because they took too long.
+const DEADLINES_PER_TURN: usize = 64;
 /// How long no connection is taken after one could not be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -59,20 +59,25 @@ impl Held {
         self.bytes() > self.bytes_max / 2
     }
 
-    /// The connection to part with, as long as too much is held: of whoever holds most, the one that holds most. What it has yet
-    /// to take of what is shared counts where all that each has for itself would not be too much.
-    pub(super) fn greediest(&self, account_of: impl Fn(PeerId) -> Option<Account>) -> Option<PeerId> {
+    /// The connection to part with, as long as too much is held: of the user who holds most, of its process that holds
+    /// most, the one that holds most. What it has yet to take of what is shared counts where all that each has for itself
+    /// would not be too much.
+    pub(super) fn greediest(&self, holder_of: impl Fn(PeerId) -> Option<(u32, Account)>) -> Option<PeerId> {
         if !self.is_exceeded() {
             return None;
         }
         let counts_shared = self.bytes <= self.bytes_max;
-        let mut accounts: BTreeMap<Option<Account>, Share> = BTreeMap::new();
+        let mut users: BTreeMap<Option<u32>, (usize, BTreeMap<Option<Account>, Share>)> = BTreeMap::new();
         for (&id, part) in &self.of_peers {
             let bytes = part.own.saturating_add(if counts_shared { part.shared } else { 0 });
-            let share = accounts.entry(account_of(id)).or_default();
+            let (uid, account) = holder_of(id).unzip();
+            let (of_user, accounts) = users.entry(uid).or_default();
+            *of_user = of_user.saturating_add(bytes);
+            let share = accounts.entry(account).or_default();
             share.bytes = share.bytes.saturating_add(bytes);
             share.largest = share.largest.max(Some((bytes, id)));
         }
+        let (_, accounts) = users.into_values().max_by_key(|(bytes, _)| *bytes)?;
         let greediest = accounts.into_values().max_by_key(|share| share.bytes)?;
         greediest.largest.map(|(_, id)| id)
     }
@@ -90,8 +95,21 @@ struct Share {
 mod tests {
     use super::*;
 
-    fn account_of(id: PeerId) -> Option<Account> {
-        Some(Account::Tools(u32::try_from(id.0 / 10).unwrap()))
+    /// All of one user, in tens of one account each.
+    fn account_of(id: PeerId) -> Option<(u32, Account)> {
+        Some((1000, Account::Tools(u32::try_from(id.0 / 10).unwrap())))
+    }
+
+    /// A user whose hundred processes held a little each kept it all, and another one's only process lost its connection.
+    #[test]
+    fn of_several_users_the_one_goes_who_holds_most_in_all() {
+        let holder_of = |id: PeerId| account_of(id).map(|(_, account)| (u32::from(id.0 >= 50), account));
+        let mut held = Held::new(100);
+        held.set(PeerId(50), own(45));
+        for id in [10, 20, 30] {
+            held.set(PeerId(id), own(20));
+        }
+        assert!([10, 20, 30].map(PeerId).contains(&held.greediest(holder_of).unwrap()));
     }
 
     fn own(own: usize) -> Part {

@@ -3,6 +3,7 @@
 //! - A server has one thread of its own (`server_loop`), which waits for sockets, deadlines and other threads' calls and
 //!   does a bounded amount of work for each per turn; and one for its host's functions (`host_thread`), from the first
 //!   upcall on, so that they may wait for the server.
+//! - A server that gets a large message has a third one, which decodes and encodes those (`decoder`).
 //! - A client has none. Threads that wait for the server take turns at its socket (`link`); a thread for callbacks and
 //!   event handlers is started when the first one is given.
 //! - Event handlers (`events`) run on the thread for callbacks, those of the server's own process on the thread of the
@@ -31,6 +32,7 @@ mod commands;
 mod connection;
 mod connection_limits;
 mod connections;
+mod decoder;
 mod derived;
 mod event_error;
 mod events;

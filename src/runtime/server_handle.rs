@@ -17,6 +17,7 @@ use super::clock::{Clock, calendar_time};
 use super::commands::{Callback, Command, CommandSender, Completion};
 use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
+use super::decoder::Decoder;
 use super::events::EventHub;
 use super::host::Host;
 use super::host_thread::{HostThread, is_host_thread};
@@ -147,10 +148,7 @@ impl ServerHandle {
         listeners.watch(&poller)?;
         // The address is told as text, too.
         text(listeners.path().to_owned())?;
-        let proofs = prover.and_then(|prover| {
-            let proofs = Proofs::start(prover, commands.clone(), clock, TRIAL_TIME_MAX);
-            proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients")).ok()
-        });
+        let proofs = prover.and_then(|prover| start_proofs(prover, commands.clone(), clock));
         let environment = ServerEnvironment {
             address,
             session_tmpdir: text(session_tmpdir)?,
@@ -170,6 +168,7 @@ impl ServerHandle {
         let core = Config { capabilities: host.capabilities(), tools, answers_topology, commit_base, contact, ..core };
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let work = WorkRecord::default();
+        let decoder = Decoder::new(commands.clone(), clock);
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
             core: Server::new(core, Store::new(store)),
@@ -181,7 +180,7 @@ impl ServerHandle {
             waker,
             listeners,
             commands: receiver,
-            connections: Connections::new(environment.address.server.clone(), connections, proofs),
+            connections: Connections::new(environment.address.server.clone(), connections, proofs, decoder),
             calls: Calls::default(),
             is_ending: false,
             events: Arc::clone(&events),
@@ -288,4 +287,10 @@ impl std::fmt::Debug for ServerHandle {
 
 fn text(path: PathBuf) -> Result<String, StartError> {
     path.into_os_string().into_string().map_err(|path| StartError::Directory { path: path.into() })
+}
+
+/// The thread that checks credentials of munge; none if munge does not work.
+fn start_proofs(prover: Arc<dyn Prover>, commands: CommandSender, clock: Clock) -> Option<Proofs> {
+    let proofs = Proofs::start(prover, commands, clock, TRIAL_TIME_MAX);
+    proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients")).ok()
 }

@@ -12,6 +12,7 @@ use super::cleaner::{Cleaner, FINISH_TIME_MAX};
 use super::clock::Clock;
 use super::commands::{Command, CommandReceiver, Completion};
 use super::connections::Connections;
+use super::decoder::Answer;
 use super::events::{self, EventHub};
 use super::host::Moment;
 use super::host_thread::{HostThread, Job};
@@ -149,6 +150,8 @@ impl ServerLoop {
                     self.connections.settle_proof(peer, proven, now);
                     self.feed(now);
                 }
+                Command::Decoded(peer, decoded) => self.connections.settle_decoded(peer, decoded),
+                Command::Encoded(peer, encoded) => self.connections.send_encoded(peer, encoded),
                 Command::TopologyRead => self.tell_topology(),
                 Command::Shutdown => return self.is_ending = true,
             }
@@ -203,8 +206,8 @@ impl ServerLoop {
     /// Gives the core what the connections brought.
     fn feed(&mut self, now: Time) {
         while let Some(mut input) = self.connections.poll_input() {
-            let origin = self.witness.origin(&input, |peer, tag| self.connections.size_bytes_of(peer, tag));
-            if origin.as_ref().is_some_and(|origin| self.burdens.is_full(&origin.account)) && self.turn_away(&input) {
+            let origin = self.witness.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
+            if origin.as_ref().is_some_and(|origin| self.burdens.is_full(origin)) && self.turn_away(&input) {
                 continue;
             }
             self.claims.examine(&mut input, &self.connections, &self.witness, now);
@@ -297,7 +300,8 @@ impl ServerLoop {
                 self.witness.forget(peer);
                 self.connections.refuse(peer, &refusal, self.clock.now());
             }
-            Output::Reply(peer, tag, reply) => self.reply(peer, tag, &reply),
+            Output::Unfinished(peer) => self.connections.note_unfinished(peer),
+            Output::Reply(peer, tag, reply) => self.reply(peer, tag, reply),
             Output::ReplyJobInfo(peer, tag, namespace) => {
                 self.answer_job_info(peer, tag, namespace);
             }
@@ -324,15 +328,18 @@ impl ServerLoop {
         }
     }
 
-    fn reply(&mut self, peer: PeerId, tag: Tag, reply: &Reply) {
-        if *reply == Reply::Status(Status::SUCCESS) {
+    fn reply(&mut self, peer: PeerId, tag: Tag, reply: Reply) {
+        if Answer::is_large(&reply) {
+            return self.connections.reply_large(peer, tag, reply);
+        }
+        if reply == Reply::Status(Status::SUCCESS) {
             match self.connections.asked(peer, tag) {
                 Some(Asked::Fence) => self.witness.reached(peer, Moment::Fenced),
                 Some(Asked::Finalize) => self.witness.forget(peer),
                 _ => {}
             }
         }
-        self.connections.reply(peer, tag, reply);
+        self.connections.reply(peer, tag, &reply);
     }
 
     /// Has the handlers in this process called.
@@ -398,6 +405,8 @@ impl ServerLoop {
                 Command::Completed(..)
                 | Command::Heard(_)
                 | Command::Proven(..)
+                | Command::Decoded(..)
+                | Command::Encoded(..)
                 | Command::TopologyRead
                 | Command::Shutdown => {}
             }
@@ -419,6 +428,8 @@ const fn what_of(command: &Command) -> &'static str {
         Command::Call(..) => "a call of the host",
         Command::Completed(..) => "an answer of the host",
         Command::Proven(..) => "a proof of munge",
+        Command::Decoded(..) => "a decoded request",
+        Command::Encoded(..) => "an encoded answer",
         Command::TopologyRead => "the topology",
         Command::Heard(_) | Command::Run(_) | Command::Shutdown => "news of another thread",
     }

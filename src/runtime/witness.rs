@@ -102,21 +102,25 @@ impl Witness {
         }
     }
 
-    /// Who is behind an input, and how much it brings for the host.
-    pub(super) fn origin(&self, input: &Input, request_bytes: impl FnOnce(PeerId, Tag) -> usize) -> Option<Origin> {
+    /// Who is behind an input, and how much it brings for the host. `request` tells the user and the size of a request.
+    pub(super) fn origin(&self, input: &Input, request: impl FnOnce(PeerId, Tag) -> (u32, usize)) -> Option<Origin> {
         match input {
-            Input::Connected(_, hello) => Some(Origin { account: Account::Process(hello.proc.clone()), size_bytes: 0 }),
+            Input::Connected(_, hello) => {
+                let account = Account::Process(hello.proc.clone());
+                Some(Origin { uid: hello.credentials.uid, account, size_bytes: 0 })
+            }
             Input::ToolConnected(_, hello) => {
                 let sizes = hello.info.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
-                let size_bytes = sizes.fold(0, usize::saturating_add);
-                Some(Origin { account: Account::Tools(hello.credentials.uid), size_bytes })
+                let (uid, size_bytes) = (hello.credentials.uid, sizes.fold(0, usize::saturating_add));
+                Some(Origin { uid, account: Account::Tools(uid), size_bytes })
             }
             Input::Request(peer, tag, _) => {
                 let account = match self.known.get(peer)? {
                     Known::Process(proc) => Account::Process(proc.clone()),
                     Known::Tool { uid, .. } => Account::Tools(*uid),
                 };
-                Some(Origin { account, size_bytes: request_bytes(*peer, *tag) })
+                let (uid, size_bytes) = request(*peer, *tag);
+                Some(Origin { uid, account, size_bytes })
             }
             _ => None,
         }
@@ -175,11 +179,11 @@ mod tests {
         let named = ProcId::new(Namespace::new("t").unwrap(), 3);
         for (peer, claimed) in [(1, None), (2, Some(named))] {
             let input = arrival(peer, claimed);
-            assert_eq!(witness.origin(&input, |_, _| 0).unwrap().account, Account::Tools(7));
+            assert_eq!(witness.origin(&input, |_, _| (7, 0)).unwrap().account, Account::Tools(7));
             witness.see(&input, |_| None);
             let request = Input::Request(PeerId(peer), Tag(101), Request::JobInfo);
-            let origin = witness.origin(&request, |_, _| 5).unwrap();
-            assert_eq!((origin.account, origin.size_bytes), (Account::Tools(7), 5));
+            let origin = witness.origin(&request, |_, _| (7, 5)).unwrap();
+            assert_eq!((origin.uid, origin.account, origin.size_bytes), (7, Account::Tools(7), 5));
         }
         witness.see(&Input::Lost(PeerId(1)), |_| None);
         assert!(host.0.lock().unwrap().is_empty(), "tools are no processes of the host's");
@@ -194,7 +198,7 @@ mod tests {
         witness.see(&arrival(1, Some(proc.clone())), |_| None);
         witness.admitted(PeerId(1));
         let request = Input::Request(PeerId(1), Tag(101), Request::JobInfo);
-        assert_eq!(witness.origin(&request, |_, _| 0).unwrap().account, Account::Process(proc));
+        assert_eq!(witness.origin(&request, |_, _| (7, 0)).unwrap().account, Account::Process(proc));
         witness.see(&Input::Lost(PeerId(1)), |_| None);
         assert_eq!(*host.0.lock().unwrap(), [Moment::Connected, Moment::Admitted, Moment::Left]);
     }

@@ -66,6 +66,8 @@ impl WorkRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     Request(PeerId, Command),
+    /// Another part of a request that takes several.
+    Rest(PeerId),
     Introduction(PeerId),
     Loss(PeerId),
     Reading(PeerId),
@@ -80,6 +82,7 @@ impl Task {
     pub(super) const fn of_input(input: &Input) -> Self {
         match input {
             Input::Connected(peer, _) | Input::ToolConnected(peer, _) => Self::Introduction(*peer),
+            Input::Proceed(peer) => Self::Rest(*peer),
             Input::Lost(peer) => Self::Loss(*peer),
             Input::Host(..) => Self::Call("a call of the host"),
             Input::Completed(..) => Self::Call("an answer of the host"),
@@ -98,6 +101,7 @@ impl Task {
     pub(super) const fn peer(self) -> Option<PeerId> {
         match self {
             Self::Request(peer, _)
+            | Self::Rest(peer)
             | Self::Introduction(peer)
             | Self::Loss(peer)
             | Self::Reading(peer)
@@ -111,6 +115,7 @@ impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request(_, command) => write!(f, "request {command:?}"),
+            Self::Rest(_) => f.write_str("rest of a request"),
             Self::Introduction(_) => f.write_str("introduction"),
             Self::Loss(_) => f.write_str("end of a connection"),
             Self::Reading(_) => f.write_str("reading"),

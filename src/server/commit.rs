@@ -1,29 +1,118 @@
 //! Commits of local processes.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::vec::IntoIter;
+
+use rustc_hash::FxHashMap;
 
 use super::core::Server;
-use super::io::Output;
+use super::io::{Output, PeerId};
 use super::outputs::Ticket;
 use super::registry::Job;
+use super::slices::Rest;
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::gds::{AsStatus, Audience, Origin, Posted, Publish};
 use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
-use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
+use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, footprint};
+
+/// What is left of a commit. Its values are published in pieces, in order: readers see them as if they had come in as many
+/// commits.
+#[derive(Debug)]
+pub(super) struct CommitRest {
+    /// Nothing, once the commit was refused.
+    pub(super) ticket: Option<Ticket>,
+    proc: ProcId,
+    parts: VecDeque<(Scope, IntoIter<Kval>)>,
+    /// Qualified values that are none.
+    malformed: usize,
+}
+
+impl CommitRest {
+    /// The next values, of one scope or more.
+    fn take_piece(&mut self) -> Vec<(Scope, Vec<Kval>)> {
+        let mut piece = Vec::new();
+        let (mut count_left, mut bytes_left) = (PIECE_ENTRIES_MAX, PIECE_BYTES_MAX);
+        while count_left > 0
+            && bytes_left > 0
+            && let Some((scope, values)) = self.parts.front_mut()
+        {
+            let mut taken = Vec::with_capacity(values.len().min(count_left));
+            while count_left > 0
+                && bytes_left > 0
+                && let Some(entry) = values.next()
+            {
+                count_left -= 1;
+                bytes_left = bytes_left.saturating_sub(footprint(&entry.value).unwrap_or(PIECE_BYTES_MAX));
+                taken.push(entry);
+            }
+            piece.push((*scope, taken));
+            if values.len() == 0 {
+                self.parts.pop_front();
+            }
+        }
+        piece
+    }
+}
 
 impl<S: Publish> Server<S> {
     pub(super) fn commit(&mut self, now: Time, ticket: Ticket, proc: &ProcId, commit: proto::Commit) {
-        let published = merge_parts(proc, commit.parts).and_then(|values| {
-            self.publish_commit(proc, &values)?;
-            Ok(values)
-        });
-        self.outputs.reply_status(ticket, published.as_ref().map_or_else(|&status| status, |_| Status::SUCCESS));
-        let Ok(values) = published else { return };
-        match self.registry.client(proc).is_some_and(|client| client.has_spoken) {
-            true => self.review_keys(now, proc, &values),
-            false => self.note_say(now, proc),
+        if commit.parts.iter().any(|(scope, _)| *scope == Scope::Internal) {
+            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
+        let parts = commit.parts.into_iter().map(|(scope, values)| (scope, values.into_iter())).collect();
+        let peer = ticket.peer();
+        self.proceed_commit(now, peer, CommitRest { ticket: Some(ticket), proc: proc.clone(), parts, malformed: 0 });
+    }
+
+    /// Publishes the next piece of a commit. What is left of one that was refused is thrown away, in pieces, too.
+    pub(super) fn proceed_commit(&mut self, now: Time, peer: PeerId, mut rest: CommitRest) {
+        let piece = rest.take_piece();
+        let is_last = rest.parts.is_empty();
+        if let Some(ticket) = rest.ticket.take() {
+            match self.publish_piece(&rest.proc, piece, &mut rest.malformed) {
+                Ok(values) => {
+                    rest.ticket = self.answer_piece(ticket, is_last);
+                    self.review_piece(now, &rest.proc, &values, is_last);
+                }
+                Err(status) => self.outputs.reply_status(ticket, status),
+            }
+        }
+        if !is_last {
+            return self.leave_rest(peer, Rest::Commit(rest));
+        }
+        let CommitRest { proc, malformed, .. } = rest;
+        if malformed > 0 {
+            tracing::warn!(%proc, malformed, "a process put qualified values that are none; they are left out of its commit");
+        }
+    }
+
+    /// Answers the commit with its last piece; before that gives the ticket back.
+    fn answer_piece(&mut self, ticket: Ticket, is_last: bool) -> Option<Ticket> {
+        if !is_last {
+            return Some(ticket);
+        }
+        self.outputs.reply_status(ticket, Status::SUCCESS);
+        None
+    }
+
+    /// Answers who waits for these values. With the last of its first commit a process has had its say.
+    fn review_piece(&mut self, now: Time, proc: &ProcId, values: &[Posted], is_last: bool) {
+        match self.registry.client(proc).is_some_and(|client| client.has_spoken) {
+            false if is_last => self.note_say(now, proc),
+            _ => self.review_keys(now, proc, values),
+        }
+    }
+
+    fn publish_piece(
+        &mut self,
+        proc: &ProcId,
+        piece: Vec<(Scope, Vec<Kval>)>,
+        malformed: &mut usize,
+    ) -> Result<Vec<Posted>, Status> {
+        let values = merge_parts(piece, malformed)?;
+        self.publish_commit(proc, &values)?;
+        Ok(values)
     }
 
     /// A process that need not have committed anything has come to where others expect its data to be. Who waits for it
@@ -60,19 +149,12 @@ impl<S: Publish> Server<S> {
     /// in each commit; fences must not carry it again each time. Only the keys of the commit are looked up: what a commit
     /// costs does not depend on what was posted before.
     fn keys_new_to_others(&self, proc: &ProcId, rank: u32, values: &[Posted]) -> Vec<Key> {
-        let for_others = || values.iter().filter(|posted| posted.scope.is_visible_remotely());
         let has_committed = self.registry.client(proc).is_some_and(|client| client.commits > 0);
-        let stored = if has_committed {
-            let keys: Vec<&str> = for_others().map(|posted| posted.key.as_str()).collect();
-            self.store.posted_of(&proc.namespace, rank, Audience::OtherNodes, &keys).unwrap_or_default()
-        } else {
-            Vec::new()
+        let is_stored = |posted: &Posted| {
+            has_committed && self.store.is_posted(&proc.namespace, rank, Audience::OtherNodes, posted)
         };
-        // By the names that they are stored under: told, all qualified values have one.
-        let named = stored.into_iter().map(|Kval { key, value }| qualified::stored(key, value));
-        let stored: BTreeMap<Key, Value> = named.collect();
-        let changed = for_others().filter(|posted| stored.get(&posted.key) != Some(&posted.value));
-        changed.map(|posted| posted.key.clone()).collect()
+        let for_others = values.iter().filter(|posted| posted.scope.is_visible_remotely());
+        for_others.filter(|posted| !is_stored(posted)).map(|posted| posted.key.clone()).collect()
     }
 
     /// Stores what a process elsewhere posted, unless what is stored is newer (see `intake`). Nothing is published for
@@ -117,7 +199,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The same after a commit of a process that has had its say: only new values can change the verdict. Requests for
+    /// The same after new values: only requests for their keys may have another verdict. Requests for
     /// other keys are not looked at, or many of them would make every commit slow.
     fn review_keys(&mut self, now: Time, proc: &ProcId, values: &[Posted]) {
         let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
@@ -160,16 +242,12 @@ pub(super) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
     entries.remove(place).value.as_u64()
 }
 
-/// One list out of the parts of a commit. Within a scope the last value of a key wins. A foreign client sends global
-/// values twice, as local and as remote; equal ones are global again. The order of first mention is kept.
-fn merge_parts(proc: &ProcId, parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Posted>, Status> {
-    let mut merged: Vec<Option<Posted>> = Vec::new();
-    let mut places: BTreeMap<(Key, Scope), usize> = BTreeMap::new();
-    let mut malformed: u64 = 0;
+/// One list out of the parts of a commit, in order: of a key that comes twice the store keeps the last value. A foreign
+/// client sends global values twice, as local and as remote; equal ones are global again.
+fn merge_parts(parts: Vec<(Scope, Vec<Kval>)>, malformed: &mut usize) -> Result<Vec<Posted>, Status> {
+    let mut merged = Vec::with_capacity(parts.iter().map(|(_, values)| values.len()).sum());
+    let has_both = [Scope::Local, Scope::Remote].iter().all(|wanted| parts.iter().any(|(scope, _)| scope == wanted));
     for (scope, entries) in parts {
-        if scope == Scope::Internal {
-            return Err(Status::ERR_BAD_PARAM);
-        }
         for Kval { key, value } in entries {
             let (key, value) = qualified::stored(key, value);
             // MPI libraries post some keys of the standard. What the host describes stands before them, and the number
@@ -179,34 +257,46 @@ fn merge_parts(proc: &ProcId, parts: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Post
             }
             // One that is none would be found by nobody. It must not cost its process all others.
             if key.as_str() == QUALIFIED_VALUE {
-                malformed = malformed.saturating_add(1);
+                *malformed = malformed.saturating_add(1);
                 continue;
             }
-            let place = *places.entry((key.clone(), scope)).or_insert(merged.len());
-            let posted = Some(Posted { scope, key, value });
-            match merged.get_mut(place) {
-                Some(older) => *older = posted,
-                None => merged.push(posted),
-            }
+            merged.push(Posted { scope, key, value });
         }
     }
-    if malformed > 0 {
-        tracing::warn!(%proc, malformed, "a process put qualified values that are none; they are left out of its commit");
+    if has_both && merged.iter().all(|posted| posted.scope != Scope::Global) {
+        unite_scopes(&mut merged);
     }
-    for ((key, scope), &remote_place) in &places {
-        let Some(&local_place) = places.get(&(key.clone(), Scope::Local)).filter(|_| *scope == Scope::Remote) else {
-            continue;
-        };
-        let value_at = |place: usize| merged.get(place).and_then(Option::as_ref).map(|posted| &posted.value);
-        if value_at(local_place) == value_at(remote_place) {
-            let (first, second) = (local_place.min(remote_place), local_place.max(remote_place));
-            if let Some(Some(posted)) = merged.get_mut(first) {
-                posted.scope = Scope::Global;
-            }
-            if let Some(repeated) = merged.get_mut(second) {
-                *repeated = None;
-            }
-        }
-    }
-    Ok(merged.into_iter().flatten().collect())
+    Ok(merged)
 }
+
+/// Makes one global value of a local and a remote one that are equal and the last ones of their key. It stands where the
+/// second stood.
+fn unite_scopes(values: &mut Vec<Posted>) {
+    let mut last: FxHashMap<&Key, [Option<usize>; 2]> = FxHashMap::default();
+    for (place, posted) in values.iter().enumerate() {
+        let [local, remote] = last.entry(&posted.key).or_default();
+        *(if posted.scope == Scope::Local { local } else { remote }) = Some(place);
+    }
+    let mut fates: Vec<Option<Scope>> = values.iter().map(|posted| Some(posted.scope)).collect();
+    for places in last.into_values() {
+        let [Some(local), Some(remote)] = places else { continue };
+        let value_at = |place: usize| values.get(place).map(|posted| &posted.value);
+        if value_at(local) == value_at(remote) {
+            fates.get_mut(local.min(remote)).into_iter().for_each(|fate| *fate = None);
+            fates.get_mut(local.max(remote)).into_iter().for_each(|fate| *fate = Some(Scope::Global));
+        }
+    }
+    let mut fates = fates.into_iter();
+    values.retain_mut(|posted| match fates.next().flatten() {
+        Some(scope) => {
+            posted.scope = scope;
+            true
+        }
+        None => false,
+    });
+}
+
+/// Values that are published in one step.
+const PIECE_ENTRIES_MAX: usize = 256;
+/// Bytes of values from which on a step takes no more of them.
+const PIECE_BYTES_MAX: usize = 1 << 20;

@@ -129,7 +129,8 @@ pub enum ToolAdmission {
 /// Bounds on what peers and the host can make the server hold. What would exceed one is refused with "out of resource".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Connections at a time. Beyond one for each process, a user may have at most half of them, and less if other users
+    /// have some.
     pub peers_max: usize,
     /// Those of one process, forked children that go by its name included.
     pub peers_per_process_max: usize,
@@ -186,7 +187,7 @@ impl Default for Limits {
     /// Room for 512 local clients with a few clones each and participant lists of a million explicit ranks.
     fn default() -> Self {
         Self {
-            peers_max: 4096,
+            peers_max: 8192,
             peers_per_process_max: 256,
             tools_per_user_max: 1024,
             requests_per_peer_max: 4096,
@@ -194,7 +195,7 @@ impl Default for Limits {
             collectives_per_process_max: 1024,
             participants_max: 1 << 20,
             direct_modex_max: 65_536,
-            host_requests_max: 65_536,
+            host_requests_max: 131_072,
             jobs_ended_max: 128,
             groups_max: 65_536,
             groups_per_process_max: 4096,

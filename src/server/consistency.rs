@@ -44,7 +44,7 @@ impl<S: Publish> Server<S> {
         });
         let mut held = 0usize;
         let gathering = gathering.chain(self.bootstraps.waiting_peers());
-        let gathering = gathering.chain(self.deferred.waiting_peers());
+        let gathering = gathering.chain(self.deferred.waiting_peers()).chain(self.slices.waiting_peers());
         for peer in waiting.chain(gathering).chain(upcalls).chain(self.events.waiting_peers()) {
             assert!(self.peers.get(peer).is_some(), "{peer:?} has ended but a request of it is held");
             held = held.saturating_add(1);

@@ -16,6 +16,7 @@ use super::peer::{Peers, Stage};
 use super::pending::{PendingUpcalls, Purpose};
 use super::psets::ProcessSets;
 use super::registry::Registry;
+use super::slices::Slices;
 use super::ties::Ties;
 use super::timers::{Timer, Timers};
 use super::tools::Tools;
@@ -51,6 +52,7 @@ pub struct Server<S: Publish> {
     pub(super) ties: Ties,
     pub(super) inventories: Inventories,
     pub(super) deferred: Deferred,
+    pub(super) slices: Slices,
     pub(super) timers: Timers,
     pub(super) outputs: Outputs,
 }
@@ -83,6 +85,7 @@ impl<S: Publish> Server<S> {
             ties: Ties::default(),
             inventories: Inventories::default(),
             deferred: Deferred::default(),
+            slices: Slices::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),
         }
@@ -96,6 +99,7 @@ impl<S: Publish> Server<S> {
             Input::Request(peer, tag, request) => self.request(now, peer, tag, request),
             // One that nobody watches means nothing.
             Input::Heartbeat(peer) => drop(self.heartbeat(peer)),
+            Input::Proceed(peer) => self.proceed(now, peer),
             Input::Lost(peer) => self.lose(now, peer),
             Input::Host(call, host_call) => self.host_call(now, call, host_call),
             Input::Completed(upcall, reply) => self.complete_upcall(now, upcall, reply),
@@ -170,6 +174,7 @@ impl<S: Publish> Server<S> {
     }
 
     fn request(&mut self, now: Time, id: PeerId, tag: Tag, request: Request) {
+        self.finish_rest(now, id);
         // A request may have been under way when the connection was closed.
         let Some(peer) = self.peers.get(id) else { return self.hurry_of_tool(id) };
         let (stage, proc) = (peer.stage, peer.proc.clone());
@@ -246,7 +251,8 @@ impl<S: Publish> Server<S> {
     }
 
     fn expire(&mut self, now: Time) {
-        while let Some(timer) = self.timers.pop_due(now) {
+        for _ in 0..TIMERS_PER_TURN {
+            let Some(timer) = self.timers.pop_due(now) else { return };
             match timer {
                 Timer::Wait(wait) => self.expire_wait(wait),
                 Timer::Operation(operation) => self.expire_operation(now, operation),
@@ -272,3 +278,6 @@ impl<S: Publish> Server<S> {
         id
     }
 }
+
+/// Deadlines that one [`Input::Timeout`] looks at. The next one is due at once if there are more.
+const TIMERS_PER_TURN: usize = 256;

@@ -7,7 +7,7 @@ use super::core::Server;
 use super::host::HostResult;
 use super::io::{NodeHardware, Output, PeerId};
 use super::outputs::{CallTicket, Ticket};
-use super::query::Questions;
+use super::query::{Questions, Topology};
 use super::waiting::{Asker, Wanted};
 use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest};
 use crate::keys;
@@ -109,7 +109,10 @@ impl<S: Publish> Server<S> {
         let hardware = shared.as_ref().map_or(Hardware::Absent, |shared| Hardware::Known(shared.machine()));
         for request in std::mem::take(&mut self.deferred.0) {
             match request {
-                Request::Queries(ticket, questions) => self.answer_queries_with(ticket, *questions, hardware),
+                Request::Queries(ticket, questions) => {
+                    let topology = shared.as_ref().map(Arc::clone).map_or(Topology::Absent, Topology::Known);
+                    self.answer_queries_with(ticket, *questions, topology);
+                }
                 Request::Own(ticket, wanted) => self.answer_own(ticket, *wanted, hardware),
             }
         }

@@ -33,6 +33,7 @@ impl<S: Publish> Server<S> {
             ties,
             inventories: _,
             deferred,
+            slices,
             timers,
             outputs,
         } = self;
@@ -41,6 +42,7 @@ impl<S: Publish> Server<S> {
             ("connection", peers.len()),
             ("held Get", waiting.iter().count()),
             ("request that waits for the topology", deferred.len()),
+            ("request that takes several turns", slices.len()),
             ("collective", collectives.len()),
             ("group", groups.len()),
             ("group whose contributions are kept", given.len()),

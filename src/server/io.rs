@@ -27,6 +27,8 @@ pub enum Input {
     Request(PeerId, Tag, Request),
     /// A connection says that its process is alive. There is no answer.
     Heartbeat(PeerId),
+    /// The next step of a request, after [`Output::Unfinished`].
+    Proceed(PeerId),
     /// A connection ended, for whatever reason. Not needed after [`Output::Refuse`] or [`Output::Close`], and harmless.
     Lost(PeerId),
     /// The host calls. Ends in [`Output::Complete`].
@@ -62,6 +64,9 @@ pub enum Output {
     Refuse(PeerId, Refusal),
     /// Answer a request.
     Reply(PeerId, Tag, Reply),
+    /// The connection's request takes another step: give [`Input::Proceed`] when it is its turn again, before its next
+    /// request.
+    Unfinished(PeerId),
     /// Answer a request for job information with what the store holds of this namespace now. The bytes are the same for
     /// all its clients of one dialect, until [`Output::Described`].
     ReplyJobInfo(PeerId, Tag, Namespace),
@@ -271,6 +276,15 @@ pub enum Refusal {
         /// The bound.
         peers_max: usize,
     },
+    /// One user has its share of the connections.
+    #[error(
+        "user {uid} has its share of the connections that this server can have; the rest is for other users. Each process \
+         of a job has one connection in any case"
+    )]
+    TooManyOfUser {
+        /// The user, according to the kernel.
+        uid: u32,
+    },
     /// The tools of one user have their share of the connections.
     #[error("the tools of user {uid} have {peers_max} connections, which is the limit of one user's")]
     TooManyTools {
@@ -336,6 +350,7 @@ impl Refusal {
             | Self::Credentials { .. }
             | Self::TooManyPeers { .. }
             | Self::TooManyOfProcess { .. }
+            | Self::TooManyOfUser { .. }
             | Self::Taken { .. }
             | Self::Host { .. } => true,
             Self::TooManyTools { .. }
@@ -361,9 +376,10 @@ impl Refusal {
             Self::ForeignTool { .. } => Status::ERR_NO_PERMISSIONS,
             Self::NameTaken { .. } | Self::Taken { .. } => Status::ERR_EXISTS,
             Self::HostForTool { status } => *status,
-            Self::TooManyPeers { .. } | Self::TooManyOfProcess { .. } | Self::TooManyTools { .. } => {
-                Status::ERR_OUT_OF_RESOURCE
-            }
+            Self::TooManyPeers { .. }
+            | Self::TooManyOfProcess { .. }
+            | Self::TooManyOfUser { .. }
+            | Self::TooManyTools { .. } => Status::ERR_OUT_OF_RESOURCE,
             Self::Repeated => Status::ERR_BAD_PARAM,
             Self::Host { status, .. } => *status,
         }

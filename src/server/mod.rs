@@ -77,12 +77,14 @@ mod requests;
 mod resolve;
 mod session;
 mod signature;
+mod slices;
 mod ties;
 mod timers;
 mod tools;
 mod topology;
 mod transitions;
 mod upcalls;
+mod user_shares;
 mod waiting;
 
 pub use cleanup::{Cleanup, DirectoryRules};
@@ -103,6 +105,7 @@ pub use requests::{
     Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
 };
 pub use topology::TOPOLOGY;
+pub(crate) use user_shares::UserShares;
 
 #[cfg(test)]
 mod tests;

@@ -94,7 +94,10 @@ impl<S: Publish> Server<S> {
     /// Questions go to the host; what it does not support, this server answers as far as it can.
     fn pass_queries(&mut self, now: Time, ticket: Ticket, requester: Requester, queries: Vec<Query>) {
         let key_count = queries.iter().map(|query| query.keys.len()).fold(0, usize::saturating_add);
-        if key_count > self.config.limits.query_keys_max {
+        let qualifier_count =
+            queries.iter().map(|query| query.qualifiers.len()).fold(queries.len(), usize::saturating_add);
+        let keys_max = self.config.limits.query_keys_max;
+        if key_count > keys_max || qualifier_count > keys_max.saturating_mul(QUALIFIERS_PER_KEY) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         if !self.config.capabilities.contains(Capabilities::QUERY) {
@@ -191,6 +194,9 @@ impl<S: Publish> Server<S> {
         if is_small { entries } else { Vec::new() }
     }
 }
+
+/// Qualifiers of queries, and queries, for each key that there may be.
+const QUALIFIERS_PER_KEY: usize = 4;
 
 /// Whether the host has not answered all that it was asked, and others may.
 const fn is_incomplete(status: Status) -> bool {

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::io::{Credentials, Hello, PeerId, StoreOffer, Version};
+use super::user_shares::UserShares;
 use crate::types::ProcId;
 
 /// Where a connection is in its life.
@@ -35,6 +36,8 @@ pub(super) struct Peer {
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     peers: BTreeMap<PeerId, Peer>,
+    /// How many each user has.
+    of_users: UserShares,
     last_index: u32,
 }
 
@@ -43,7 +46,10 @@ impl Peers {
         let Hello { proc, credentials, store, version, .. } = hello;
         let (stage, told_all) = (Stage::Arriving, BTreeSet::new());
         let peer = Peer { proc, credentials, store, version, stage, is_tool: false, reads_entries: true, told_all };
-        self.peers.insert(id, peer);
+        self.of_users.take(credentials.uid, 1);
+        if let Some(before) = self.peers.insert(id, peer) {
+            self.of_users.give_back(before.credentials.uid, 1);
+        }
     }
 
     /// The slot number for the next admitted tool: peers repeat it in every header, we never read it back.
@@ -61,7 +67,15 @@ impl Peers {
     }
 
     pub(super) fn remove(&mut self, id: PeerId) -> Option<Peer> {
-        self.peers.remove(&id)
+        let peer = self.peers.remove(&id)?;
+        self.of_users.give_back(peer.credentials.uid, 1);
+        Some(peer)
+    }
+
+    /// Whether a user may have so many more connections, of so many that there may be.
+    pub(super) fn permit(&self, uid: u32, more: usize, peers_max: usize) -> bool {
+        // One may always come, as long as there is room at all.
+        self.of_users.of(uid).saturating_add(more) <= self.of_users.limit(peers_max, uid).max(1)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {

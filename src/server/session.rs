@@ -61,8 +61,14 @@ impl<S: Publish> Server<S> {
         }
         // Counted last: only whoever may speak for the process takes of its share, or learns of it.
         let peers_max = self.config.limits.peers_per_process_max;
-        if self.peers.iter().filter(|(_, peer)| peer.proc == *proc).count() >= peers_max {
+        let of_process = self.peers.iter().filter(|(_, peer)| peer.proc == *proc).count();
+        if of_process >= peers_max {
             return Err(Refusal::TooManyOfProcess { proc: proc.clone(), peers_max });
+        }
+        // Each process that the host announced has one connection whatever its user has.
+        let uid = found.uid;
+        if of_process > 0 && !self.peers.permit(uid, 1, self.config.limits.peers_max) {
+            return Err(Refusal::TooManyOfUser { uid });
         }
         Ok((client.object, expected))
     }
@@ -226,6 +232,7 @@ impl<S: Publish> Server<S> {
         tickets.extend(self.collectives.withdraw(id).into_iter().map(|ticket| (ticket, false)));
         tickets.extend(self.withdraw_from_bootstraps(id).into_iter().map(|ticket| (ticket, false)));
         tickets.extend(self.events.withdraw(id).into_iter().map(|ticket| (ticket, false)));
+        tickets.extend(self.slices.withdraw(id).map(|ticket| (ticket, false)));
         tickets.extend(self.deferred.withdraw(id).into_iter().map(|ticket| (ticket, false)));
         for upcall in self.upcalls.of_peer(id) {
             match self.cancel_upcall(upcall) {

@@ -75,6 +75,10 @@ impl<S: Publish> Server<S> {
         if !is_announced && self.tools_of(uid) >= peers_max {
             return Err(Refusal::TooManyTools { uid, peers_max });
         }
+        let arriving = self.tools.arriving.values().filter(|hello| hello.credentials.uid == uid).count();
+        if !is_announced && !self.peers.permit(uid, arriving.saturating_add(1), self.config.limits.peers_max) {
+            return Err(Refusal::TooManyOfUser { uid });
+        }
         let is_welcome = is_announced || policy.any_user || uid == 0 || uid == policy.own_uid;
         if !is_welcome && !is_of_job() {
             return Err(Refusal::ForeignTool { uid, ours: policy.own_uid });

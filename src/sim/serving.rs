@@ -229,6 +229,7 @@ impl World {
                 self.reply(server, peer, tag, Reply::Status(Status::ERR_NOT_SUPPORTED));
             }
             Output::WantTopology => return Some(Input::Topology(NodeHardware(None))),
+            Output::Unfinished(peer) => return Some(Input::Proceed(peer)),
             Output::SendSegment(peer, namespace) => self.send_down(peer, ToClient::Segment(namespace)),
             Output::WithdrawSegment(peer, namespace) => self.send_down(peer, ToClient::Withdrawn(namespace)),
             Output::Notify(peer, event) => self.notify(peer, event),

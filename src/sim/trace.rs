@@ -96,6 +96,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::Wake(_) => [15, 0, 0, 0],
         Output::ReplyTopology(peer, tag, _) => [16, peer.0, u64::from(tag.0), 0],
         Output::WantTopology => [18, 0, 0, 0],
+        Output::Unfinished(peer) => [20, peer.0, 0, 0],
     }
 }
 

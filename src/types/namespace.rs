@@ -1,4 +1,5 @@
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,8 +14,21 @@ use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 /// which is kept and handed on as it came, it is one with the empty text ([`Namespace::in_value`]).
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_nspace_t`).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Namespace(Arc<str>);
+
+impl Ord for Namespace {
+    /// The order of the names. Copies of one name are not compared: long lists of processes are sorted by this.
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for Namespace {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// Why a namespace was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -26,6 +26,10 @@ use modex::{
 pub(crate) const JOB: &str = "job";
 /// Another job on the same node.
 pub(crate) const OTHER_JOB: &str = "other";
+/// A large job elsewhere, whose processes the huge requests name.
+pub(crate) const LARGE_JOB: &str = "large";
+/// Its processes.
+pub(crate) const LARGE_JOB_SIZE: u32 = 100_000;
 
 /// A host that answers everything at once.
 pub(crate) struct Agreeing;
@@ -91,6 +95,7 @@ impl Host for Agreeing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flood {
     Connects,
+    Introductions,
     HalfIntroductions,
     HalfFrames,
     NewKeys,
@@ -118,11 +123,54 @@ pub(crate) enum Flood {
     Monitors,
     Resolves,
     Aborts,
+    HugeCommits,
+    HugeOverwrites,
+    HugeFences,
+    HugeConnects,
+    HugeGroups,
+    HugeQueries,
+    HugeJobGets,
+    HugeNotifications,
+    HugeRanges,
+    HugePublishes,
+    HugeLookups,
+    HugeLogs,
+    HugeCodes,
+    HugePulls,
+    HugePushes,
+    HugeControls,
+    HugeSpawns,
+    HugeResolves,
+    HugeAborts,
 }
 
 impl Flood {
-    pub(crate) const ALL: [Self; 28] = [
+    /// Requests that are each about as large as one can be.
+    pub(crate) const HUGE: [Self; 19] = [
+        Self::HugeCommits,
+        Self::HugeOverwrites,
+        Self::HugeFences,
+        Self::HugeConnects,
+        Self::HugeGroups,
+        Self::HugeQueries,
+        Self::HugeJobGets,
+        Self::HugeNotifications,
+        Self::HugeRanges,
+        Self::HugePublishes,
+        Self::HugeLookups,
+        Self::HugeLogs,
+        Self::HugeCodes,
+        Self::HugePulls,
+        Self::HugePushes,
+        Self::HugeControls,
+        Self::HugeSpawns,
+        Self::HugeResolves,
+        Self::HugeAborts,
+    ];
+
+    pub(crate) const ALL: [Self; 29] = [
         Self::Connects,
+        Self::Introductions,
         Self::HalfIntroductions,
         Self::HalfFrames,
         Self::NewKeys,
@@ -171,9 +219,9 @@ impl Flood {
             directives: Vec::new(),
         };
         Some(match self {
-            Self::Connects | Self::HalfIntroductions | Self::HalfFrames => return None,
+            Self::Connects | Self::Introductions | Self::HalfIntroductions | Self::HalfFrames => return None,
             Self::NewKeys => commit(vec![kval(format!("key-{number}"))]),
-            Self::ManyNewKeys => commit((0..20_000).map(|index| kval(format!("{number}-{index}"))).collect()),
+            Self::ManyNewKeys => commit((0..50_000).map(|index| kval(format!("{number}-{index}"))).collect()),
             Self::SameKey => commit(vec![kval("key".to_owned())]),
             Self::EmptyCommits => Request::Commit(Commit { parts: Vec::new() }),
             Self::Fences => {
@@ -233,7 +281,91 @@ impl Flood {
                 let procs = vec![ProcId::new(namespace(OTHER_JOB), 99)];
                 Request::Abort(Abort { status: Status::ERROR, message: None, procs })
             }
+            _ => return Some(self.huge_request(number)),
         })
+    }
+
+    fn huge_request(self, number: u64) -> Request {
+        let commit = |names: &dyn Fn(u64) -> String, count: u64| {
+            let kval = |index| Kval { key: key(&names(index)), value: Value::from(number) };
+            Request::Commit(Commit { parts: vec![(Scope::Global, (0..count).map(kval).collect())] })
+        };
+        let directives = Vec::new();
+        let own = ProcId::new(namespace(JOB), 0);
+        let large = namespace(LARGE_JOB);
+        let elsewhere = || (0..LARGE_JOB_SIZE).map(|rank| ProcId::new(large.clone(), rank));
+        // In another order each time, so that nothing is remembered of the one before.
+        let procs = || -> Vec<ProcId> {
+            let turned = usize::try_from(number % u64::from(LARGE_JOB_SIZE)).unwrap_or_default();
+            let mut procs: Vec<ProcId> = std::iter::once(own.clone()).chain(elsewhere()).collect();
+            procs.rotate_left(turned);
+            procs
+        };
+        let infos = |count: u64| -> Vec<Info> {
+            (0..count).map(|index| Info::new(key(&format!("{number}-{index}")), index)).collect()
+        };
+        let group = Group {
+            command: 0,
+            id: Some(Text::from(format!("group-{number}").as_str())),
+            procs: Vec::new(),
+            directives: Vec::new(),
+        };
+        match self {
+            Self::HugeCommits => commit(&|index| format!("{number}-{index}"), 1_000_000),
+            Self::HugeOverwrites => commit(&|index| format!("same-{index}"), 100_000),
+            Self::HugeFences => Request::Fence(Collective { procs: procs(), directives }),
+            Self::HugeConnects => Request::Connect(Collective { procs: procs(), directives }),
+            Self::HugeGroups => Request::GroupConstruct(Group { procs: procs(), ..group }),
+            Self::HugeQueries => Request::Query(
+                (0..8_u32)
+                    .map(|rank| {
+                        let qualifiers = vec![
+                            Info::new(Key::from_static("pmix.nspace"), LARGE_JOB),
+                            Info::new(Key::from_static("pmix.rank"), rank),
+                        ];
+                        Query { keys: vec![Text::from("pmix.qry.ptable")], qualifiers }
+                    })
+                    .collect(),
+            ),
+            Self::HugeJobGets => {
+                Request::Get(Get { proc: ProcId { rank: Rank::Wildcard, namespace: large }, directives, key: None })
+            }
+            Self::HugeNotifications => {
+                let info = vec![Info::new(key("payload"), Value::from("x".repeat(8 << 20)))];
+                Request::Notify(Notify { status: Status::from_raw(-3333), range: range::RANGE_LOCAL, info })
+            }
+            Self::HugeRanges => {
+                let targets = Value::DataArray(Box::new(modex::types::DataArray {
+                    element_type: modex::types::DataType::Proc,
+                    elements: elsewhere().map(Value::from).collect(),
+                }));
+                let info = vec![Info::new(Key::from_static("pmix.evrange"), targets)];
+                Request::Notify(Notify { status: Status::from_raw(-3333), range: range::RANGE_CUSTOM, info })
+            }
+            Self::HugePublishes => Request::Publish(Publish { uid: 0, info: infos(1_000_000) }),
+            Self::HugeLookups => {
+                let keys = (0..1_000_000).map(|index| Text::from(format!("{number}-{index}").as_str())).collect();
+                Request::Lookup(Lookup { uid: 0, keys, directives })
+            }
+            Self::HugeLogs => Request::Log(Log { timestamp: None, data: infos(1_000_000), directives }),
+            Self::HugeCodes => {
+                let codes = (0..2_000_000).map(|code| Status::from_raw(-10_000 - code)).collect();
+                Request::RegisterEvents(RegisterEvents { codes, directives })
+            }
+            Self::HugePulls => {
+                Request::IofPull(IofPull { procs: procs(), directives, channels: 2, local_id: Some(number) })
+            }
+            Self::HugePushes => Request::IofPush(IofPush { targets: procs(), directives, bytes: vec![b'x'; 8 << 20] }),
+            Self::HugeControls => Request::JobControl(JobControl {
+                targets: procs(),
+                directives: vec![Info::new(Key::from_static("pmix.jctrl.sig"), number)],
+            }),
+            Self::HugeSpawns => Request::Spawn(Spawn { job: infos(1_000_000), apps: vec![app()] }),
+            Self::HugeResolves => {
+                Request::ResolvePeers(ResolvePeers { node: None, namespace: Some(Text::from(LARGE_JOB)) })
+            }
+            _ => Request::Abort(Abort { status: Status::ERROR, message: None, procs: elsewhere().collect() }),
+        }
     }
 }
 
@@ -271,11 +403,15 @@ pub(crate) fn socket_path(variables: impl IntoIterator<Item = (String, String)>)
 pub(crate) fn flood(path: &Path, flood: Flood, count: u64, stop: &AtomicBool) -> Result<u64> {
     let is_on = |made: u64| made < count && !stop.load(Ordering::Relaxed);
     match flood {
-        Flood::Connects | Flood::HalfIntroductions | Flood::HalfFrames => {
+        Flood::Connects | Flood::Introductions | Flood::HalfIntroductions | Flood::HalfFrames => {
             let mut made = 0;
             let mut open = Vec::new();
             while is_on(made) {
                 let mut stream = if flood == Flood::HalfFrames { admitted(path)? } else { UnixStream::connect(path)? };
+                // It is let in, does nothing, and is lost some connections later.
+                if flood == Flood::Introductions {
+                    stream.write_all(&introduction()?)?;
+                }
                 let mut half = match flood {
                     Flood::HalfIntroductions => introduction()?,
                     Flood::HalfFrames => frame::encode(0, Tag(101), &[0; 60_000]).map_err(Error::other)?,
@@ -343,10 +479,10 @@ fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u6
     })
 }
 
-/// Sends so many requests and closes the connection without reading an answer.
-pub(crate) fn send_and_leave(path: &Path, flood: Flood, count: u64) -> Result<()> {
+/// Sends these requests, each with its number, and closes the connection without reading an answer.
+pub(crate) fn send_and_leave(path: &Path, requests: &[(Flood, u64)]) -> Result<()> {
     let mut stream = admitted(path)?;
-    let requests = (0..count).filter_map(|number| Some(message(number, &flood.request(number)?)));
+    let requests = requests.iter().filter_map(|&(flood, number)| Some(message(number, &flood.request(number)?)));
     let batch: Vec<Vec<u8>> = requests.collect::<Result<_>>()?;
     stream.write_all(&batch.concat())
 }

@@ -7,6 +7,7 @@ use crate::gds::{REQUESTS_END, Verdict};
 use crate::proto::frame::Asleep;
 use crate::proto::{Command, Reply, Tag};
 use crate::runtime::burdens::Account;
+use crate::runtime::lines::{Lines, WriteError};
 use crate::types::{Namespace, Status};
 
 /// Which answers wait, and which the peer does not read.
@@ -107,6 +108,20 @@ impl Connection {
         };
         let is_tellable = is_all_patient && is_expected && asleep.has_received(self.stream.sent_bytes());
         is_tellable.then_some(Withheld { tag, forerunner: waiting.map(|waiting| waiting.tag) })
+    }
+
+    /// A request is about to be answered by [`Connection::send_encoded`]: what it asked for, and how the answer is written.
+    pub(in crate::runtime) fn close_request(&mut self, tag: Tag) -> Option<(Command, Lines)> {
+        let Stage::Known(known) = &mut self.stage else { return None };
+        Some((known.open.close(tag)?, known.lines))
+    }
+
+    /// Sends an answer that was encoded elsewhere.
+    pub(in crate::runtime) fn send_encoded(&mut self, encoded: Result<Vec<u8>, WriteError>) -> Result<(), Dropped> {
+        if let Stage::Known(_) = &self.stage {
+            self.stream.queue(encoded?, None)?;
+        }
+        Ok(())
     }
 
     /// As [`Connection::reply`], with a payload in parts that others get, too.

@@ -1,6 +1,7 @@
 //! Questions that the server answers itself when its host answers none: what runs here, and what Get could tell.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 mod scope;
 mod sets;
@@ -18,7 +19,9 @@ use crate::server::outputs::Ticket;
 use crate::server::passage::with_status;
 use crate::server::registry::{Client, Job, Presence};
 use crate::server::requests::Requester;
+use crate::server::slices::Rest;
 use crate::server::waiting::Wanted;
+use crate::topo::SharedMachine;
 use crate::topo::derived::Derivable;
 use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint,
@@ -40,6 +43,92 @@ pub(in crate::server) struct Questions {
 impl Questions {
     pub(in crate::server) const fn new(requester: Requester, queries: Vec<Query>) -> Self {
         Self { requester, queries, told: Vec::new(), verdict: None, is_withheld: false }
+    }
+}
+
+/// Questions on the way to their answers. They may ask for tables of all processes of a large job, so each step answers some.
+#[derive(Debug)]
+pub(in crate::server) struct Answering {
+    pub(in crate::server) ticket: Ticket,
+    questions: Questions,
+    topology: Topology,
+    progress: Progress,
+}
+
+/// What is known of the topology.
+#[derive(Debug)]
+pub(in crate::server) enum Topology {
+    /// Nobody has asked yet.
+    Unasked,
+    Known(Arc<SharedMachine>),
+    /// It can't be had.
+    Absent,
+}
+
+impl Topology {
+    fn hardware(&self) -> Hardware<'_> {
+        match self {
+            Self::Unasked => Hardware::Unasked,
+            Self::Known(shared) => Hardware::Known(shared.machine()),
+            Self::Absent => Hardware::Absent,
+        }
+    }
+}
+
+/// How far the answers have got.
+#[derive(Debug, Default)]
+struct Progress {
+    found: Vec<Info>,
+    /// Their size, without what the host told.
+    bytes: usize,
+    /// How often the host has answered a key.
+    told_of: BTreeMap<Key, usize>,
+    asked: BTreeSet<(Scope, Text)>,
+    lacks_some: bool,
+    understood: bool,
+    refused: Option<Status>,
+    /// The next query, and the next of its keys.
+    query: usize,
+    key: usize,
+    /// Rows of the table at hand, and the rank of the next one.
+    rows: Vec<Value>,
+    next_rank: Option<u32>,
+}
+
+impl Progress {
+    /// The key that is to be answered, if it is one and was not answered before.
+    fn begin(&mut self, scope: &Scope, name: &Text) -> Option<Key> {
+        let key = Key::from_bytes(name.as_bytes());
+        if self.next_rank.is_some() {
+            return key.ok();
+        }
+        if !self.asked.insert((scope.clone(), name.clone())) {
+            return None;
+        }
+        let Ok(key) = key else {
+            self.lacks_some = true;
+            return None;
+        };
+        self.understood |= OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str());
+        match self.told_of.get_mut(&key) {
+            Some(0) => self.lacks_some = true,
+            Some(answers) => {
+                *answers -= 1;
+                return None;
+            }
+            None => {}
+        }
+        Some(key)
+    }
+
+    /// The answers and their status.
+    fn end(self, verdict: Option<Status>) -> (Status, Vec<Info>) {
+        let status = match self.found.len() {
+            0 => of_nothing(verdict, self.refused, self.understood),
+            _ if self.lacks_some => Status::ERR_PARTIAL_SUCCESS,
+            _ => Status::SUCCESS,
+        };
+        (status, self.found)
     }
 }
 
@@ -83,87 +172,111 @@ impl<S: Publish> Server<S> {
     /// info each.
     pub(in crate::server) fn answer_queries(&mut self, ticket: Ticket, questions: Questions) {
         // The topology may be for the host alone.
-        let hardware = if self.config.answers_topology { Hardware::Unasked } else { Hardware::Absent };
-        self.answer_queries_with(ticket, questions, hardware);
+        let topology = if self.config.answers_topology { Topology::Unasked } else { Topology::Absent };
+        self.answer_queries_with(ticket, questions, topology);
     }
 
     /// The same with what is known of the topology.
-    pub(in crate::server) fn answer_queries_with(
-        &mut self,
-        ticket: Ticket,
-        questions: Questions,
-        hardware: Hardware<'_>,
-    ) {
-        let reply = match self.answers(&questions, hardware) {
-            Ok((status, found)) => with_status(status, found.is_empty(), Reply::Infos(found)),
-            Err(Unanswered::Refused(status)) => Reply::Status(status),
-            Err(Unanswered::NeedsTopology) => return self.defer_queries(ticket, questions),
-        };
-        self.outputs.reply(ticket, reply);
-    }
-
-    fn answers(&self, questions: &Questions, hardware: Hardware<'_>) -> Result<(Status, Vec<Info>), Unanswered> {
-        let Questions { requester, queries, told, verdict, .. } = questions;
-        let mut found = told.clone();
+    pub(in crate::server) fn answer_queries_with(&mut self, ticket: Ticket, questions: Questions, topology: Topology) {
+        let mut progress = Progress { found: questions.told.clone(), ..Progress::default() };
         // Which of several questions after one key the host has answered is not said: as many of them as it has answers. Where it was
         // asked more often, one may have an answer twice and another none.
-        let mut told_of: BTreeMap<&str, usize> = BTreeMap::new();
-        for info in told {
-            *told_of.entry(info.key.as_str()).or_default() += 1;
+        for info in &questions.told {
+            *progress.told_of.entry(info.key.clone()).or_default() += 1;
         }
+        self.proceed_queries(Box::new(Answering { ticket, questions, topology, progress }));
+    }
+
+    /// Answers some more.
+    pub(in crate::server) fn proceed_queries(&mut self, mut answering: Box<Answering>) {
+        let outcome = self.answer_some(&mut answering);
+        if let Ok(false) = outcome {
+            return self.leave_rest(answering.ticket.peer(), Rest::Queries(answering));
+        }
+        let Answering { ticket, questions, progress, .. } = *answering;
+        match outcome {
+            Ok(_) => {
+                let (status, found) = progress.end(questions.verdict);
+                self.outputs.reply(ticket, with_status(status, found.is_empty(), Reply::Infos(found)));
+            }
+            Err(Unanswered::Refused(status)) => self.outputs.reply_status(ticket, status),
+            Err(Unanswered::NeedsTopology) => self.defer_queries(ticket, questions),
+        }
+    }
+
+    /// Answers keys until the step has done enough; whether all are answered.
+    fn answer_some(&self, answering: &mut Answering) -> Result<bool, Unanswered> {
+        let Answering { questions, topology, progress, .. } = answering;
+        let Questions { requester, queries, verdict, .. } = &*questions;
         // What the host has told is told, whatever can't be added to it.
         let is_host_first = verdict.is_some();
-        let (mut asked, mut is_all_there, mut understood) = (BTreeSet::new(), true, false);
-        let mut refused = None;
-        let mut bytes_left = self.config.limits.query_bytes_max;
-        for (index, query) in queries.iter().enumerate() {
-            let scope = match Scope::of(&query.qualifiers, requester, index) {
-                Ok(scope) => scope,
+        let mut units = UNITS_PER_STEP;
+        while let Some(query) = queries.get(progress.query) {
+            let scope = match Scope::of(&query.qualifiers, requester, progress.query) {
+                Ok(scope) => Some(scope),
                 Err(refusal) if is_host_first => {
-                    is_all_there = false;
-                    refused = Some(refusal);
-                    continue;
+                    (progress.lacks_some, progress.refused) = (true, Some(refusal));
+                    None
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
-            let mut asking = Asking::new(requester, &scope, &query.qualifiers, hardware);
-            for name in &query.keys {
-                if !asked.insert((scope.clone(), name)) {
-                    continue;
+            let mut asking =
+                scope.as_ref().map(|scope| Asking::new(requester, scope, &query.qualifiers, topology.hardware()));
+            while let Some((asking, name)) = asking.as_mut().zip(query.keys.get(progress.key)) {
+                if units == 0 || !self.answer_key(progress, asking, name, is_host_first, &mut units)? {
+                    return Ok(false);
                 }
-                let Ok(key) = Key::from_bytes(name.as_bytes()) else {
-                    is_all_there = false;
-                    continue;
-                };
-                understood |= OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str());
-                match told_of.get_mut(key.as_str()) {
-                    Some(0) => is_all_there = false,
-                    Some(answers) => {
-                        *answers -= 1;
-                        continue;
-                    }
-                    None => {}
-                }
-                let Some(value) = self.fact(&mut asking, &key)? else {
-                    is_all_there = false;
-                    continue;
-                };
-                match footprint(&value).and_then(|size_bytes| bytes_left.checked_sub(size_bytes)) {
-                    Some(left) => {
-                        bytes_left = left;
-                        found.push(Info { key, flags: 0, value });
-                    }
-                    None if is_host_first => is_all_there = false,
-                    None => return Err(Status::ERR_OUT_OF_RESOURCE.into()),
-                }
+                progress.key += 1;
+            }
+            (progress.query, progress.key) = (progress.query.saturating_add(1), 0);
+            units = units.saturating_sub(UNITS_PER_KEY);
+            if units == 0 {
+                return Ok(progress.query >= queries.len());
             }
         }
-        let status = match found.len() {
-            0 => of_nothing(*verdict, refused, understood),
-            _ if is_all_there => Status::SUCCESS,
-            _ => Status::ERR_PARTIAL_SUCCESS,
+        Ok(true)
+    }
+
+    /// Answers one key, or adds some rows to its table; whether it is answered.
+    fn answer_key(
+        &self,
+        progress: &mut Progress,
+        asking: &mut Asking<'_>,
+        name: &Text,
+        is_host_first: bool,
+        units: &mut usize,
+    ) -> Result<bool, Unanswered> {
+        let Some(key) = progress.begin(asking.scope, name) else { return Ok(true) };
+        *units = units.saturating_sub(UNITS_PER_KEY);
+        let (requester, namespace) = (asking.requester, &asking.scope.namespace);
+        let table = is_local_table(&key).zip(self.registry.job(namespace));
+        let value = match table.filter(|_| self.is_open(requester, namespace)) {
+            Some((is_local, job)) => {
+                if !self.add_rows(progress, namespace, job, is_local, units) {
+                    return Ok(false);
+                }
+                let elements = std::mem::take(&mut progress.rows);
+                let array = DataArray { element_type: DataType::ProcInfo, elements };
+                Some(Value::DataArray(Box::new(array)))
+            }
+            None => self.fact(asking, &key)?,
         };
-        Ok((status, found))
+        (progress.next_rank, progress.rows) = (None, Vec::new());
+        let Some(value) = value else {
+            progress.lacks_some = true;
+            return Ok(true);
+        };
+        let bytes_max = self.config.limits.query_bytes_max;
+        let bytes = footprint(&value).and_then(|bytes| bytes.checked_add(progress.bytes));
+        match bytes.filter(|&bytes| bytes <= bytes_max) {
+            Some(bytes) => {
+                progress.bytes = bytes;
+                progress.found.push(Info { key, flags: 0, value });
+            }
+            None if is_host_first => progress.lacks_some = true,
+            None => return Err(Status::ERR_OUT_OF_RESOURCE.into()),
+        }
+        Ok(true)
     }
 
     fn fact(&self, asking: &mut Asking<'_>, key: &Key) -> Result<Option<Value>, Unanswered> {
@@ -211,7 +324,7 @@ impl<S: Publish> Server<S> {
     /// What is about all that this server serves, and its processes.
     fn fact_about_jobs(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
         let is = |known: &str| key.as_str() == known;
-        let (requester, namespace) = (asking.requester, &asking.scope.namespace);
+        let requester = asking.requester;
         if is(keys::QUERY_NAMESPACES.name()) {
             let names: Vec<&str> = self.open_jobs(requester).map(|(name, _)| name.as_str()).collect();
             return Some(Value::from(names.join(",")));
@@ -223,13 +336,7 @@ impl<S: Publish> Server<S> {
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return Some(Value::from(QUALIFIERS.join(",")));
         }
-        let is_local = match key.as_str() {
-            name if name == keys::QUERY_PROC_TABLE.name() => false,
-            name if name == keys::QUERY_LOCAL_PROC_TABLE.name() => true,
-            _ => return None,
-        };
-        let job = self.registry.job(namespace).filter(|_| self.is_open(requester, namespace))?;
-        Some(self.process_table(namespace, job, is_local))
+        None
     }
 
     /// What a process finds of this server. As in other libraries it is a value of each process; without a rank, or for the
@@ -260,13 +367,26 @@ impl<S: Publish> Server<S> {
         is_job && self.may(requester, Action::Query, Object::Job(namespace))
     }
 
-    /// What is known of each process, by rank.
-    fn process_table(&self, namespace: &Namespace, job: &Job, is_local: bool) -> Value {
-        let ranks: Vec<u32> = match job.job_size {
-            Some(size) if !is_local => (0..size.min(TABLE_RANKS_MAX)).collect(),
-            _ => job.clients.keys().copied().collect(),
+    /// Adds what is known of some more processes, by rank; whether these were the last.
+    fn add_rows(
+        &self,
+        progress: &mut Progress,
+        namespace: &Namespace,
+        job: &Job,
+        is_local: bool,
+        units: &mut usize,
+    ) -> bool {
+        let start = progress.next_rank.unwrap_or_default();
+        let mut ranks: Box<dyn Iterator<Item = u32>> = match job.job_size {
+            Some(size) if !is_local => Box::new(start..size.min(TABLE_RANKS_MAX)),
+            _ => Box::new(job.clients.range(start..).map(|(rank, _)| *rank)),
         };
-        let elements = ranks.into_iter().map(|rank| {
+        for rank in ranks.by_ref() {
+            if *units == 0 {
+                progress.next_rank = Some(rank);
+                return false;
+            }
+            *units -= 1;
             let client = job.clients.get(&rank);
             let info = ProcInfo {
                 proc: ProcId::new(namespace.clone(), rank),
@@ -275,9 +395,9 @@ impl<S: Publish> Server<S> {
                 pid: client.and_then(|client| client.pid).unwrap_or(0),
                 state: client.map_or(STATE_UNKNOWN, state),
             };
-            Value::ProcInfo(Box::new(info))
-        });
-        Value::DataArray(Box::new(DataArray { element_type: DataType::ProcInfo, elements: elements.collect() }))
+            progress.rows.push(Value::ProcInfo(Box::new(info)));
+        }
+        true
     }
 
     fn text_of(&self, namespace: &Namespace, rank: u32, key: TypedKey<str>) -> Option<Text> {
@@ -286,6 +406,15 @@ impl<S: Publish> Server<S> {
         let implied = Lookup { realm: RealmRequest::Node(NodeSelector::Implied), ..lookup };
         let found = self.store.lookup(namespace, &lookup).or_else(|_| self.store.lookup(namespace, &implied));
         found.ok()?.as_str().map(Text::from)
+    }
+}
+
+/// Whether a key asks for a table of the processes here, or of all; `None`: it asks for no table.
+fn is_local_table(key: &Key) -> Option<bool> {
+    match key.as_str() {
+        name if name == keys::QUERY_PROC_TABLE.name() => Some(false),
+        name if name == keys::QUERY_LOCAL_PROC_TABLE.name() => Some(true),
+        _ => None,
     }
 }
 
@@ -302,6 +431,10 @@ fn state(client: &Client) -> u8 {
     }
 }
 
+/// What a step may do: a row of a table is one unit.
+const UNITS_PER_STEP: usize = 1024;
+/// What another key counts.
+const UNITS_PER_KEY: usize = 16;
 /// Of a process elsewhere, or of one that nobody has announced.
 const STATE_UNKNOWN: u8 = 0;
 /// Processes in one table: what a message carries.

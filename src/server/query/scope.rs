@@ -9,7 +9,7 @@ use crate::server::waiting::Wanted;
 use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Text, Value};
 
 /// What the qualifiers narrow a query to.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Scope {
     pub(super) namespace: Namespace,
     pub(super) rank: Rank,

@@ -8,9 +8,9 @@ use tracing::span;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Publish};
-use crate::proto::{Commit, Request};
-use crate::server::{Capabilities, Config, Output};
-use crate::types::{Info, InfoFlags, Kval, Scope, Status, Value};
+use crate::proto::{Commit, Reply, Request};
+use crate::server::{Capabilities, Config, Input, Output};
+use crate::types::{Info, InfoFlags, Key, Kval, Scope, Status, Value};
 
 fn parts(parts: &[(Scope, &[Kval])]) -> Request {
     Request::Commit(Commit { parts: parts.iter().map(|(scope, entries)| (*scope, entries.to_vec())).collect() })
@@ -223,4 +223,66 @@ fn the_numbers_of_commits_go_on_when_a_job_is_registered_anew() {
         assert!(outputs.iter().any(is_answer), "{outputs:?}");
         rig.host(crate::server::HostCall::DeregisterNamespace(namespace("job")));
     }
+}
+
+/// A commit with so many values, in the order of their numbers.
+fn large_commit(count: u32) -> Request {
+    let entry = |number: u32| Kval { key: Key::new(format!("key.{number:05}")).unwrap(), value: number.into() };
+    Request::Commit(Commit { parts: vec![(Scope::Global, (0..count).map(entry).collect())] })
+}
+
+/// A commit of a million values held the server for as long as it took, and everybody else waited. The rule: one step
+/// handles a bounded number of values, and others come in between.
+#[test]
+fn a_large_commit_takes_several_steps_and_others_come_in_between() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let first = rig.begin(peers[0], large_commit(1000));
+    assert_eq!((statuses(&first), first.last()), (vec![], Some(&Output::Unfinished(peers[0]))));
+    assert_eq!(statuses(&rig.put(peers[1], Scope::Global, "a", 1)), [(peers[1], Status::SUCCESS)]);
+    let posted = |rig: &Rig| rig.server.store().posted(&namespace("job"), 0, Audience::OtherNodes).unwrap().len();
+    assert!((1..1000).contains(&posted(&rig)));
+    let rest = rig.finish(first);
+    assert_eq!((statuses(&rest), posted(&rig)), (vec![(peers[0], Status::SUCCESS)], 1000));
+    assert_eq!(rig.input(Input::Proceed(peers[0])), [], "nothing is left");
+}
+
+#[test]
+fn whoever_waits_for_a_value_gets_it_with_the_piece_that_brings_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    assert_eq!(rig.request(peers[1], get(&proc(0), Some("key.00000"), &[])), []);
+    let first = rig.begin(peers[0], large_commit(1000));
+    assert_eq!(replies(&first).iter().map(|(peer, _)| *peer).collect::<Vec<_>>(), [peers[1]]);
+    assert_eq!(replies(&rig.finish(first)).last(), Some(&(peers[0], Reply::Status(Status::SUCCESS))));
+}
+
+#[test]
+fn a_request_behind_a_large_commit_comes_after_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    let _ = rig.begin(peer, large_commit(1000));
+    let outputs = rig.put(peer, Scope::Global, "key.00999", 7);
+    assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS), (peer, Status::SUCCESS)]);
+    let posted = rig.server.store().posted(&namespace("job"), 0, Audience::SameNode).unwrap();
+    assert!(posted.contains(&kval("key.00999", 7)) && posted.len() == 1000);
+}
+
+#[test]
+fn a_large_commit_that_is_refused_is_answered_once_and_thrown_away_in_steps() {
+    let mut rig = Rig::with(Config::default(), MapStore::with_values_max(300));
+    let peers = rig.job(2, 2);
+    let all = rig.request(peers[0], large_commit(1000));
+    assert_eq!(statuses(&all), [(peers[0], Status::ERR_OUT_OF_RESOURCE)]);
+    assert!(rig.server.store().posted(&namespace("job"), 0, Audience::SameNode).unwrap().len() <= 300);
+    assert_eq!(statuses(&rig.request(peers[0], parts(&[]))), [(peers[0], Status::SUCCESS)]);
+}
+
+#[test]
+fn a_connection_that_ends_within_a_large_commit_leaves_nothing_behind() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    let _ = rig.begin(peer, large_commit(1000));
+    rig.lose(peer);
+    assert_eq!((rig.server.open_request_count(), rig.input(Input::Proceed(peer))), (0, vec![]));
 }

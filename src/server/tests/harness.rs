@@ -88,9 +88,25 @@ impl Rig {
         id
     }
 
+    /// A request, with all its steps.
     pub(super) fn request(&mut self, peer: PeerId, request: Request) -> Vec<Output> {
+        let outputs = self.begin(peer, request);
+        self.finish(outputs)
+    }
+
+    /// The first step of a request.
+    pub(super) fn begin(&mut self, peer: PeerId, request: Request) -> Vec<Output> {
         self.last_tag += 1;
         self.input(Input::Request(peer, Tag(self.last_tag), request))
+    }
+
+    /// What comes of this and of all the steps that it leaves.
+    pub(super) fn finish(&mut self, mut outputs: Vec<Output>) -> Vec<Output> {
+        while let Some(place) = outputs.iter().position(|output| matches!(output, Output::Unfinished(_))) {
+            let Output::Unfinished(peer) = outputs.remove(place) else { unreachable!() };
+            outputs.extend(self.input(Input::Proceed(peer)));
+        }
+        outputs
     }
 
     pub(super) fn lose(&mut self, peer: PeerId) -> Vec<Output> {

@@ -1,9 +1,14 @@
 //! Every bound that a peer or the host can reach, at the bound.
 
+use std::collections::BTreeSet;
+
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Commit, Reply, Request};
-use crate::server::{Capabilities, Config, DirectModexRequest, HostCall, HostResult, Limits, Output, Refusal};
+use crate::server::{
+    Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostResult, Input, Limits, Output, PeerId,
+    Refusal, RegisterClient, Version,
+};
 use crate::types::{Key, Kval, ProcId, Query, Scope, Status, Text, Value};
 
 const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
@@ -30,6 +35,30 @@ fn one_connection_of_a_process_more_than_its_share_is_refused() {
     let (peer, outputs) = rig.connect(&proc(0), SOCKET);
     assert_eq!(outputs, [Output::Refuse(peer, Refusal::TooManyOfProcess { proc: proc(0), peers_max: 2 })]);
     rig.join(&proc(1), SOCKET);
+}
+
+/// A user with many processes could take all connections that the server holds, and others had none.
+#[test]
+fn a_user_with_many_connections_leaves_some_for_others() {
+    let mut rig = rig(Limits { peers_max: 12, ..Limits::default() });
+    rig.job(4, 3);
+    let other = RegisterClient { proc: proc(3), uid: 1001, gid: 100, object: 0 };
+    rig.host(HostCall::RegisterClient(other));
+    let connect = |rig: &mut Rig, proc: &ProcId, uid: u32| {
+        let id = PeerId(100 + u64::try_from(rig.server.peer_count()).unwrap());
+        let (version, credentials) = (Version { major: 5, minor: 0 }, Credentials { uid, ..OWNER });
+        let hello = Hello { proc: proc.clone(), credentials, store: SOCKET, version, strangers: BTreeSet::new() };
+        let outputs = rig.input(Input::Connected(id, hello));
+        match outputs.as_slice() {
+            [Output::Admit(..)] => true,
+            [Output::Refuse(_, Refusal::TooManyOfUser { uid: refused })] if *refused == uid => false,
+            _ => panic!("{outputs:?}"),
+        }
+    };
+    let admitted = (0..12).filter(|_| connect(&mut rig, &proc(0), OWNER.uid)).count();
+    assert_eq!(admitted, 3, "half of all, with the three that its processes had");
+    assert_eq!([1, 2, 3].map(|_| connect(&mut rig, &proc(3), 1001)), [true, true, false]);
+    assert!(!connect(&mut rig, &proc(1), OWNER.uid));
 }
 
 #[test]
@@ -196,4 +225,18 @@ fn one_byte_of_answers_to_queries_more_than_the_limit_is_refused() {
         let reply = ask(&mut rig, peer, &keys);
         assert_eq!(reply == Reply::Status(FULL), is_refused, "{reply:?}");
     }
+}
+
+/// As many requests as a client can hold ended in one input when they had the same deadline. The rule: each input does a
+/// bounded amount of work, and the next deadline is due at once.
+#[test]
+fn many_deadlines_of_one_moment_take_several_inputs() {
+    let mut rig = rig(Limits::default());
+    let peer = rig.job(2, 2)[0];
+    (0..300).for_each(|_| assert_eq!(rig.request(peer, get(&proc(1), Some("a"), &[timeout(1)])), []));
+    let mut ended = Vec::new();
+    while rig.server.poll_timeout().is_some() {
+        ended.push(rig.wait(1).len());
+    }
+    assert_eq!(ended, [256, 44]);
 }

@@ -12,7 +12,7 @@ use crate::server::{
 };
 use crate::shmem::SegmentOptions;
 use crate::topo::SharedMachine;
-use crate::types::{Info, Key, ProcId, Query, Status, Text, Topology, Value};
+use crate::types::{Info, Key, ProcId, Query, Scope, Status, Text, Topology, Value};
 
 const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
     <object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
@@ -247,4 +247,37 @@ fn queried(rig: &mut Rig, peer: PeerId, name: &str, of: Option<&ProcId>) -> Opti
         Some((to, Reply::Status(Status::ERR_NOT_FOUND | Status::ERR_NOT_SUPPORTED))) if to == peer => None,
         other => panic!("{name} of {of:?}: {other:?}"),
     }
+}
+
+/// The table of a job of 100,000 processes held the server for as long as it took. The rule: a step adds a bounded
+/// number of rows.
+#[test]
+fn the_table_of_a_large_job_takes_several_steps() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(5000, 2);
+    let first = rig.begin(peers[0], query(&[keys::QUERY_PROC_TABLE.name(), keys::QUERY_NAMESPACES.name()]));
+    assert_eq!(first, [Output::Unfinished(peers[0])]);
+    assert_eq!(statuses(&rig.put(peers[1], Scope::Global, "a", 1)), [(peers[1], Status::SUCCESS)]);
+    let answers = replies(&rig.finish(first));
+    let [(_, Reply::Infos(found))] = answers.as_slice() else { panic!("{answers:?}") };
+    let [table, jobs] = found.as_slice() else { panic!("{found:?}") };
+    let Value::DataArray(table) = &table.value else { panic!("no table") };
+    let rank = |value: &Value| match value {
+        Value::ProcInfo(info) => info.proc.rank.process(),
+        _ => None,
+    };
+    assert!(table.elements.iter().map(rank).eq((0..5000).map(Some)));
+    assert_eq!(jobs.value, Value::from("job"));
+}
+
+#[test]
+fn a_table_ends_with_its_job() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    rig.register("large", Some(5000), Some(0));
+    let qualifiers = vec![Info::new(key(keys::NSPACE.name()), "large")];
+    let keys = vec![Text::from(keys::QUERY_PROC_TABLE.name())];
+    let first = rig.begin(peer, Request::Query(vec![Query { keys, qualifiers }]));
+    rig.host(HostCall::DeregisterNamespace(namespace("large")));
+    assert_eq!(statuses(&rig.finish(first)), [(peer, Status::ERR_NOT_FOUND)]);
 }

@@ -1,0 +1,97 @@
+//! Requests that take more than one turn.
+//!
+//! A request may bring a million values. Its work is cut: each step does a bounded part and leaves the rest here.
+//! [`Output::Unfinished`] says that there is a rest, and [`Input::Proceed`](super::Input::Proceed) does the next step. The
+//! runtime serves others in between, and takes the next request of the same connection after the last step. So the
+//! requests of a connection stay in order.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::commit::CommitRest;
+use super::core::Server;
+use super::io::{Output, PeerId};
+use super::outputs::Ticket;
+use super::query::Answering;
+use crate::gds::Publish;
+use crate::types::Time;
+
+/// What connections have begun and not finished.
+#[derive(Debug, Default)]
+pub(super) struct Slices(BTreeMap<PeerId, VecDeque<Rest>>);
+
+/// The rest of one request.
+#[derive(Debug)]
+pub(super) enum Rest {
+    Commit(CommitRest),
+    Queries(Box<Answering>),
+}
+
+impl Rest {
+    const fn ticket(&self) -> Option<&Ticket> {
+        match self {
+            Self::Commit(rest) => rest.ticket.as_ref(),
+            Self::Queries(answering) => Some(&answering.ticket),
+        }
+    }
+
+    fn into_ticket(self) -> Option<Ticket> {
+        match self {
+            Self::Commit(rest) => rest.ticket,
+            Self::Queries(answering) => Some(answering.ticket),
+        }
+    }
+}
+
+impl Slices {
+    pub(super) fn len(&self) -> usize {
+        self.0.values().map(VecDeque::len).sum()
+    }
+
+    /// Takes back what a connection waits for.
+    pub(super) fn withdraw(&mut self, peer: PeerId) -> impl Iterator<Item = Ticket> {
+        self.0.remove(&peer).into_iter().flatten().filter_map(Rest::into_ticket)
+    }
+
+    /// Connections whose requests are not answered yet.
+    pub(super) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
+        self.0.values().flatten().filter_map(Rest::ticket).map(Ticket::peer)
+    }
+
+    /// The oldest of a connection.
+    fn take(&mut self, peer: PeerId) -> Option<Rest> {
+        let rests = self.0.get_mut(&peer)?;
+        let rest = rests.pop_front();
+        if rests.is_empty() {
+            self.0.remove(&peer);
+        }
+        rest
+    }
+}
+
+impl<S: Publish> Server<S> {
+    /// Keeps the rest of a connection's request for its next step.
+    pub(super) fn leave_rest(&mut self, peer: PeerId, rest: Rest) {
+        self.slices.0.entry(peer).or_default().push_back(rest);
+        self.outputs.push(Output::Unfinished(peer));
+    }
+
+    /// Does the next step of a connection's request, if there is one.
+    pub(super) fn proceed(&mut self, now: Time, peer: PeerId) {
+        let Some(rest) = self.slices.take(peer) else { return };
+        // An answer of the host may have brought another one meanwhile.
+        if self.slices.0.contains_key(&peer) {
+            self.outputs.push(Output::Unfinished(peer));
+        }
+        match rest {
+            Rest::Commit(rest) => self.proceed_commit(now, peer, rest),
+            Rest::Queries(answering) => self.proceed_queries(answering),
+        }
+    }
+
+    /// Does all steps of a connection's requests.
+    pub(super) fn finish_rest(&mut self, now: Time, peer: PeerId) {
+        while self.slices.0.contains_key(&peer) {
+            self.proceed(now, peer);
+        }
+    }
+}
