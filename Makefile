@@ -26,6 +26,8 @@ CONSUMER_PACKAGES += slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 
 # Tests that "all targets" leaves out, as `cargo test` does: they need Debian packages and the C library.
 CONSUMER_TESTS := consumers interop retrieval_in_c errno_in_c
+# Builds the command for those that use it, as `unit` does: cargo builds it for the tests of its own package alone.
+COMMAND_FOR_TESTS = $(CARGO) test --quiet --all-features --no-run --test cli
 
 # Where `make install` puts things, below DESTDIR.
 PREFIX ?= /usr/local
@@ -49,8 +51,8 @@ test: consumer-packages fmt lint features unit sim consumers docs loom fuzz-smok
 
 build: packages
 	@mkdir -p $(TARGET_DIR)/absent && rm -f $(TARGET_DIR)/absent/libudev.a && ar rcs $(TARGET_DIR)/absent/libudev.a
-	$(CARGO) build --release --bin modex-topology
-	$(CARGO) rustc --release --bin modex -- $(STANDALONE) -C linker="$(CURDIR)/scripts/link-in-order.sh"
+	$(CARGO) build --release --package modex-cli --bin modex-topology
+	$(CARGO) rustc --release --package modex-cli --bin modex -- $(STANDALONE) -C linker="$(CURDIR)/scripts/link-in-order.sh"
 
 hot-functions: build lib test-packages ## measure anew which functions `make build` and `make lib` put next to each other
 	scripts/hot-functions.sh $(TARGET_DIR)/release/modex $(TARGET_DIR)/release
@@ -86,7 +88,7 @@ lint:
 	$(CARGO) clippy $(CONSUMER_TESTS:%=--test %) --all-features -- -D warnings
 
 features: ## the library alone, as an MPI library would link it
-	$(CARGO) clippy --lib --no-default-features -- -D warnings
+	$(CARGO) clippy --package modex --lib --no-default-features -- -D warnings
 
 unit: lib ## unit, property and integration tests
 	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
@@ -103,6 +105,7 @@ sim: build ## simulated clusters under faults, and defects planted to see that t
 		[ $$status = 1 ] || { echo "error: a planted defect was not found (status $$status)" >&2; exit 1; }
 
 faults: consumer-packages ## errors from the kernel at every system call of a client, in Rust and in C, of a server, over both sockets, and of `modex run`: all places
+	$(COMMAND_FOR_TESTS)
 	MODEX_FAULTS=all $(CARGO) test --all-features --test errno
 	MODEX_FAULTS=all $(CARGO) test --all-features --test errno_in_c
 
@@ -110,6 +113,7 @@ kills: consumer-packages ## jobs of Open MPI on four hosts with ranks killed at 
 	MODEX_KILLS=$(KILLS) $(CARGO) test --all-features --test consumers mpi_kills -- --nocapture
 
 consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
+	$(COMMAND_FOR_TESTS)
 	@for test in $(CONSUMER_TESTS); do $(CARGO) test --all-features --test $$test || exit 1; done
 
 docs:
@@ -117,7 +121,7 @@ docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 
 loom: ## model-check the publication protocol
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --lib --no-default-features loom_
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --package modex --lib --no-default-features loom_
 
 fuzz: ## search with one fuzz target for a time (TARGET=registration SECONDS=3600); findings stay in fuzz/artifacts
 	scripts/fuzz.sh $(TARGET) $(SECONDS)

@@ -27,24 +27,21 @@ pub mod bfrops;
 #[cfg(feature = "capi")]
 #[expect(unsafe_code, reason = "C callers hand over pointers; see the rules in its docs")]
 pub mod capi;
-#[cfg(feature = "cli")]
-pub mod cli;
 pub mod client;
 pub mod events;
 pub mod gds;
 pub mod keys;
-#[cfg(any(feature = "cli", feature = "capi"))]
-mod notices;
+#[doc(hidden)] // For the command and the C library.
+pub mod notices;
 pub mod proto;
 pub mod ptl;
 pub mod regex;
-mod remedy;
+#[doc(hidden)] // For the command.
+pub mod remedy;
 pub mod runtime;
 pub mod server;
 #[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
 pub mod shmem;
-#[cfg(feature = "cli")]
-pub mod sim;
 pub mod topo;
 pub mod types;
 

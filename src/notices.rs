@@ -21,34 +21,28 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 /// The variable that says what is shown: `off`, `error`, `warn`, `info` or `debug`.
-pub(crate) const VARIABLE: &str = "MODEX_LOG";
+pub const VARIABLE: &str = "MODEX_LOG";
 
 /// Who speaks, and how much of it is shown where the user has not said.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Speaker {
+pub enum Speaker {
     /// The command: `modex: ...`, warnings and errors.
-    #[cfg(any(feature = "cli", test))]
     Command,
     /// The C library in somebody's process: `modex[PID]: ...`, errors.
-    #[cfg(any(feature = "capi", test))]
     Library,
 }
 
 impl Speaker {
     const fn default_level(self) -> LevelFilter {
         match self {
-            #[cfg(any(feature = "cli", test))]
             Self::Command => LevelFilter::WARN,
-            #[cfg(any(feature = "capi", test))]
             Self::Library => LevelFilter::ERROR,
         }
     }
 
     fn name(self) -> String {
         match self {
-            #[cfg(any(feature = "cli", test))]
             Self::Command => "modex".to_owned(),
-            #[cfg(any(feature = "capi", test))]
             Self::Library => format!("modex[{}]", std::process::id()),
         }
     }
@@ -56,7 +50,7 @@ impl Speaker {
 
 /// Shows events from now on, for the rest of the process. `wanted` is what [`VARIABLE`] says. If the process has a
 /// subscriber already, that one stays.
-pub(crate) fn install(speaker: Speaker, wanted: Option<&OsStr>) {
+pub fn install(speaker: Speaker, wanted: Option<&OsStr>) {
     let wanted = wanted.filter(|text| !text.is_empty());
     let level = wanted.and_then(level);
     let notices = Notices::new(speaker, level, |line: &str| write_line(std::io::stderr().as_fd(), line));
@@ -79,7 +73,7 @@ fn level(text: &OsStr) -> Option<LevelFilter> {
 }
 
 /// Text of a peer, in one line that can't steer a terminal: control characters are escaped.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() {

@@ -14,7 +14,7 @@ pub(crate) fn explain(reason: &io::Error) -> String {
 
 /// As [`explain`], where a process or thread was to be started: there the system means a limit by what is else a wish to be
 /// asked again.
-pub(crate) fn explain_start(reason: &io::Error) -> String {
+pub fn explain_start(reason: &io::Error) -> String {
     match reason.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => format!("{reason}; raise the limit on processes and threads (ulimit -u)"),
         _ => explain(reason),

@@ -23,8 +23,8 @@ pub use crate::proto::exchange::{
 };
 pub use crate::ptl::rendezvous::AddressReport;
 pub use crate::ptl::{ForeignClients, SocketAccess};
-#[cfg(feature = "cli")]
-pub(crate) use crate::runtime::TURNS_REPORT;
+#[doc(hidden)]
+pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
     EventError, FenceReply, Fetched, GroupError, Host, LocalHost, LongestTurn, Moment, PartialAnswer, Pending,

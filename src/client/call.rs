@@ -218,7 +218,6 @@ pub enum Input {
 
 /// What the core wants done, to be executed in order.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Output {
     /// Send a request.
     Send(Tag, Request),

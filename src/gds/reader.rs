@@ -39,7 +39,6 @@ pub struct NamespaceReader {
 
 /// Why a value was not read. Without allocation, so that asking in vain costs as little as asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReadError {
     /// Nothing is stored under that name.
     #[error("the key is not stored there")]

@@ -46,8 +46,12 @@ enum Body<'a> {
 
 impl<'a> ValueRef<'a> {
     /// A number that a column computed.
+    ///
+    /// # Errors
+    /// [`Damage`] for an unknown type, or a number that its type does not have.
+    #[doc(hidden)]
     #[inline(always)]
-    pub(crate) fn from_scalar(data_type: u16, bits: u64) -> Result<Self, Damage> {
+    pub fn from_scalar(data_type: u16, bits: u64) -> Result<Self, Damage> {
         let known = data_type_of(data_type)?;
         if !is_scalar_of(known, bits) {
             return Err(Damage::Number { data_type, bits });
@@ -67,7 +71,9 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The lists of all nodes' ranks.
-    pub(crate) const fn from_map(dealt: DealtRanks) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn from_map(dealt: DealtRanks) -> Self {
         Self { data_type: DataType::String, body: Body::Map(dealt) }
     }
 

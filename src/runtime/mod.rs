@@ -115,6 +115,6 @@ pub use threads::watch_for_end;
 pub use tool::{SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address};
 pub use tool_support::ToolSupport;
 pub use topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};
-#[cfg(feature = "cli")]
-pub(crate) use work::TURNS_REPORT;
+#[doc(hidden)]
+pub use work::TURNS_REPORT;
 pub use work::{LongestTurn, Work};

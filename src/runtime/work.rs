@@ -207,7 +207,7 @@ impl LongestTurn {
 }
 
 /// The name of the memory object with a server's report, without the kernel's `memfd:`.
-pub(crate) const TURNS_REPORT: &str = "modex-turns";
+pub const TURNS_REPORT: &str = "modex-turns";
 
 #[cfg(test)]
 mod tests {

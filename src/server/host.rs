@@ -142,7 +142,6 @@ pub struct OwnGet {
 
 /// What became of a [`HostCall`].
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum HostResult {
     /// Only whether it worked.
     Status(Status),

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 ///
 /// # Errors
 /// Those of `fcntl`.
-pub(crate) fn signal_group_on_hangup(reading_end: impl AsFd, group: Pid, signal: Signal) -> Result<(), Errno> {
+pub fn signal_group_on_hangup(reading_end: impl AsFd, group: Pid, signal: Signal) -> Result<(), Errno> {
     let fd = reading_end.as_fd();
     // SAFETY: the descriptor is open while it is borrowed. The command takes a number and touches no memory.
     Errno::result(unsafe { nix::libc::fcntl(fd.as_raw_fd(), F_SETOWN, -group.as_raw()) })?;

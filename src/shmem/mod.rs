@@ -53,7 +53,6 @@ mod error;
 mod fetch;
 mod fork_mark;
 mod futex;
-#[cfg(feature = "cli")]
 mod hangup;
 mod header;
 mod memory;
@@ -77,8 +76,8 @@ pub use backing::ReaderHandle;
 pub use error::{AttachError, Corrupt, CreateError, GrowError, HandleError, WriteError};
 pub use fetch::fetch;
 pub(crate) use fork_mark::ForkMark;
-#[cfg(feature = "cli")]
-pub(crate) use hangup::signal_group_on_hangup;
+#[doc(hidden)]
+pub use hangup::signal_group_on_hangup;
 pub use header::{
     HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, Preamble, ROOT_COUNT, SegmentInfo, TABLE_COUNT_MAX,
 };

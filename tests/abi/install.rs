@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{exports, root, run};
+use crate::{command, exports, root, run};
 
 #[test]
 fn an_installed_tree_serves_compilers_and_is_removed_again() {
@@ -14,9 +14,9 @@ fn an_installed_tree_serves_compilers_and_is_removed_again() {
     let (built, destination) = (scratch.path().join("built"), scratch.path().join("destination"));
     fs::create_dir(&built).unwrap();
     for (name, target) in [
-        ("modex", Path::new(env!("CARGO_BIN_EXE_modex"))),
-        ("modex-topology", Path::new(env!("CARGO_BIN_EXE_modex-topology"))),
-        ("libpmix.so.2", exports::library()),
+        ("modex", command::built("modex")),
+        ("modex-topology", command::built("modex-topology")),
+        ("libpmix.so.2", exports::library().to_owned()),
     ] {
         symlink(target, built.join(name)).unwrap();
     }

@@ -14,10 +14,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure to read or run is the test's failure")]
 
+#[path = "../support/command.rs"]
+mod command;
 mod exports;
 mod facts;
 mod headers;
-#[cfg(feature = "cli")]
 mod install;
 mod render;
 mod support;

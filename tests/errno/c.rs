@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 
+#[expect(dead_code, reason = "nothing is launched")]
+#[path = "../support/command.rs"]
+mod command;
 mod faults;
 #[expect(dead_code, reason = "one program is compiled here")]
 #[path = "../consumers/library.rs"]

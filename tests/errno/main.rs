@@ -10,8 +10,9 @@
 #![cfg(target_arch = "x86_64")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../support/command.rs"]
+mod command;
 mod faults;
-#[cfg(feature = "cli")]
 mod launcher;
 mod roles;
 #[path = "../support/mod.rs"]
@@ -30,11 +31,8 @@ fn client_process() {
         Some("peer") => roles::peer(),
         Some("host") => roles::host(),
         Some("rank") => roles::rank(),
-        #[cfg(feature = "cli")]
         Some("launcher") => roles::launcher(),
-        #[cfg(feature = "cli")]
         Some("next launcher") => roles::next_launcher(),
-        #[cfg(feature = "cli")]
         Some("launched") => roles::launched(),
         Some(other) => panic!("unknown role {other}"),
         None => {}
@@ -62,7 +60,6 @@ fn so_does_one_whose_clients_speak_as_those_of_the_reference_do() {
     servers_sweep("tcp-server", Wire::Reference);
 }
 
-#[cfg(feature = "cli")]
 #[test]
 fn a_launcher_to_which_the_kernel_says_no_runs_the_job_or_says_why_and_leaves_nothing() {
     launcher::launchers_sweep("launcher");

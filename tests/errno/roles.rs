@@ -92,21 +92,22 @@ fn expect_nothing_left(before: &Held, outcome: &Outcome) {
 }
 
 /// Becomes `modex run` with a job of one.
-#[cfg(feature = "cli")]
 pub(crate) fn next_launcher() -> ! {
     use std::os::unix::process::CommandExt;
 
     alarm::set(HANGS_AFTER_S);
-    panic!("{}", std::process::Command::new(env!("CARGO_BIN_EXE_modex")).args(["run", "-n", "1", "--", "true"]).exec());
+    panic!(
+        "{}",
+        std::process::Command::new(crate::command::built("modex")).args(["run", "-n", "1", "--", "true"]).exec()
+    );
 }
 
 /// Becomes `modex run` with a job of two, which is this program again.
-#[cfg(feature = "cli")]
 pub(crate) fn launcher() -> ! {
     use std::os::unix::process::CommandExt;
 
     let ranks = RANKS.to_string();
-    let mut launcher = std::process::Command::new(env!("CARGO_BIN_EXE_modex"));
+    let mut launcher = std::process::Command::new(crate::command::built("modex"));
     launcher.args(["run", "-n", &ranks, "--"]).arg(std::env::current_exe().unwrap());
     launcher
         .args(["--exact", "client_process", "--nocapture", "--test-threads=1"])
@@ -116,7 +117,6 @@ pub(crate) fn launcher() -> ! {
 }
 
 /// A rank below it.
-#[cfg(feature = "cli")]
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 pub(crate) fn launched() {
     alarm::set(HANGS_AFTER_S);

@@ -6,6 +6,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
 
+#[path = "../support/command.rs"]
+mod command;
 #[path = "../consumers/library.rs"]
 #[expect(dead_code, reason = "shared with the consumers' tests, which use the rest")]
 mod library;

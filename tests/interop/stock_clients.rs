@@ -138,7 +138,7 @@ fn every_scenario_of_pmixbench_runs_with_our_library_in_the_server() {
 fn settings_of_the_other_library_in_the_servers_environment_do_no_harm() {
     let source = repository().join("tests/interop/answers.c");
     let program = compiled("answers", |program| library().headers()[0].compile(&[source], program));
-    let modex = Path::new(env!("CARGO_BIN_EXE_modex"));
+    let modex = &crate::command::built("modex");
     let answers = |settings: &[(&str, &str)]| {
         let job = Consumer::new(library(), modex).args(["run", "-n", "2", "--", "sh", "-c"]);
         let job = job.arg("LD_LIBRARY_PATH=$THEIRS exec $PROGRAM").env("THEIRS", peer()).env("PROGRAM", &program);
@@ -164,7 +164,7 @@ fn settings_of_the_other_library_in_the_servers_environment_do_no_harm() {
 fn modex_run_serves_processes_of_both_libraries_in_one_job() {
     let source = repository().join("tests/interop/answers.c");
     let program = compiled("answers", |program| library().headers()[0].compile(&[source], program));
-    let modex = Path::new(env!("CARGO_BIN_EXE_modex"));
+    let modex = &crate::command::built("modex");
     let answers = |script: &str| {
         let ended = Consumer::new(library(), modex)
             .args(["run", "-n", "4", "--", "sh", "-c", script])

@@ -61,7 +61,7 @@ impl Server {
     /// `modex run` with so many ranks that do nothing.
     fn modex_run(ranks: &str) -> Self {
         let place = place();
-        let run = consumer(&libraries()[0], env!("CARGO_BIN_EXE_modex"), place.path());
+        let run = consumer(&libraries()[0], crate::command::built("modex"), place.path());
         let running = run.args(["run", "-n", ranks, "--", "sh", "-c", "echo ready; exec sleep 1000"]).start();
         running.wait_for_line("ready");
         Self { running, place }
@@ -321,7 +321,7 @@ fn a_tool_chooses_among_several_servers() {
 #[test]
 fn two_servers_and_no_choice_are_an_error_and_a_pid_or_an_address_is_a_choice() {
     let first = Server::modex_run("1");
-    let running = consumer(&libraries()[0], env!("CARGO_BIN_EXE_modex"), first.path())
+    let running = consumer(&libraries()[0], crate::command::built("modex"), first.path())
         .args(["run", "-n", "1", "--", "sh", "-c", "echo ready; exec sleep 1000"])
         .start();
     running.wait_for_line("ready");

@@ -1,0 +1,115 @@
+//! `modex query`: what the server and its host know.
+
+use clap::Args;
+use modex::keys;
+use modex::notices::printable;
+use modex::types::{Info, Key, Query, Status, Text, Value};
+use serde_json::json;
+
+use super::answer::{self, FORMAT};
+use super::target::Target;
+use super::words;
+use crate::Outcome;
+
+#[derive(Args, Debug)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// What to ask for, as keys or as names of attributes
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<String>,
+    /// About this job (PMIX_NSPACE)
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// About this process of the job (PMIX_RANK)
+    #[arg(short, long, value_name = "RANK", requires = "namespace", allow_hyphen_values = true)]
+    rank: Option<String>,
+    /// Any other qualifier
+    #[arg(short, long = "qualifier", value_name = "KEY=VALUE")]
+    qualifiers: Vec<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  modex query PMIX_QUERY_NAMESPACES
+  modex query PMIX_QUERY_PROC_TABLE -n modex-4711
+  modex query PMIX_QUERY_SUPPORTED_KEYS
+
+JSON document (--json): format (1), status (PMIX_SUCCESS, or PMIX_ERR_PARTIAL_SUCCESS if not all is known), and results[]
+of key, type and value.
+
+Exit status: 0 if everything is answered, 1 if not, or if the server can't be asked, 2 for a misused command line.";
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let mut qualifiers = Vec::new();
+    if let Some(name) = &options.namespace {
+        let namespace = words::namespace(name)?;
+        qualifiers.push(Info::new(Key::from_static(keys::NSPACE.name()), namespace.as_str()));
+    }
+    if let Some(word) = &options.rank {
+        qualifiers.push(Info::new(Key::from_static(keys::RANK.name()), Value::ProcRank(words::rank(word)?)));
+    }
+    for word in &options.qualifiers {
+        qualifiers.push(words::qualifier(word)?);
+    }
+    let keys: Result<Vec<Text>, words::WordError> =
+        options.keys.iter().map(|word| Ok(Text::from(words::key(word)?.as_str()))).collect();
+    let queries = vec![Query { keys: keys?, qualifiers }];
+    let job = options.namespace.as_deref().map(words::namespace).transpose()?;
+    let asked = queries.iter().flat_map(|query: &Query| query.keys.clone()).collect::<Vec<Text>>();
+    let tool = options.target.connect(job.as_ref())?;
+    let answered = tool.client()?.query(queries)?;
+    // The connection's end says the same.
+    let _ = tool.finalize();
+    let (status, results) = (answered.status, answered.results);
+    let text = if options.json {
+        let results: Vec<_> = results.iter().map(answer::json_of).collect();
+        let status = status.name().map_or_else(|| json!(status.to_raw()), |name| json!(name));
+        format!("{:#}\n", json!({ "format": FORMAT, "status": status, "results": results }))
+    } else {
+        answer::lines(&results)
+    };
+    answer::print(&text)?;
+    if status == Status::SUCCESS {
+        return Ok(0);
+    }
+    // What is printed is not all that was asked for.
+    let is_answered = |key: &&Text| results.iter().any(|info| info.key.as_str().as_bytes() == key.as_bytes());
+    let unknown: Vec<String> =
+        asked.iter().filter(|key| !is_answered(key)).map(|key| printable(&key.to_string_lossy())).collect();
+    eprintln!("modex: {}", complaint(status, &unknown));
+    Ok(1)
+}
+
+/// What is said of an answer that isn't whole, and has nothing under these keys.
+fn complaint(status: Status, unknown: &[String]) -> String {
+    let answered = format!("the server answered with {status}");
+    // Other errors say nothing of what is known.
+    if unknown.is_empty() || ![Status::ERR_PARTIAL_SUCCESS, Status::ERR_NOT_FOUND].contains(&status) {
+        return answered;
+    }
+    format!(
+        "{answered}; neither it nor its host knows: {} (PMIX_QUERY_SUPPORTED_KEYS tells what they know)",
+        unknown.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_unknown_is_called_so() {
+        let unknown = ["a".to_owned(), "b".to_owned()];
+        let names_them = |status, unknown: &[String]| complaint(status, unknown).contains("nor its host knows: a, b (");
+        assert!(names_them(Status::ERR_PARTIAL_SUCCESS, &unknown));
+        assert!(names_them(Status::ERR_NOT_FOUND, &unknown));
+        for (status, unknown) in [(Status::ERR_PARTIAL_SUCCESS, &[][..]), (Status::ERR_NO_PERMISSIONS, &unknown)] {
+            assert_eq!(complaint(status, unknown), format!("the server answered with {status}"));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Which server is asked.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use modex::types::Namespace;
+use modex::{AttachError, Tool, ToolDirections, ToolError};
+
+use super::words::{self, WordError};
+
+/// Without any of these: the server that started this process, else the only one that can be found, else of several the one
+/// that gave the job its name.
+#[derive(Args, Debug, Default)]
+#[group(multiple = false)]
+pub(super) struct Target {
+    /// Server with this process number
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Server at this address, or `file:` and the path of its rendezvous file
+    #[arg(long, value_name = "URI")]
+    uri: Option<String>,
+    /// Server that has left this rendezvous file
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Server with this namespace of its own
+    #[arg(long, value_name = "NAMESPACE")]
+    server: Option<String>,
+}
+
+/// Why nobody can be asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TargetError {
+    #[error(transparent)]
+    Word(#[from] WordError),
+    #[error(transparent)]
+    Tool(#[from] AttachError),
+}
+
+impl Target {
+    /// Connects as a tool, to ask about this job.
+    pub(super) fn connect(&self, job: Option<&Namespace>) -> Result<Tool, TargetError> {
+        match (self.connect_as_told(), self.launcher_of(job)) {
+            (Err(TargetError::Tool(AttachError::Connect(ToolError::Ambiguous { servers }))), Some(pid)) => {
+                let launcher = Self { pid: Some(pid), ..Self::default() }.connect_as_told();
+                launcher.map_err(|_| AttachError::Connect(ToolError::Ambiguous { servers }).into())
+            }
+            (connected, _) => connected,
+        }
+    }
+
+    fn connect_as_told(&self) -> Result<Tool, TargetError> {
+        let namespace = self.server.as_deref().map(words::namespace).transpose()?;
+        let directions = ToolDirections {
+            pid: self.pid,
+            address: self.uri.clone(),
+            file: self.file.clone(),
+            namespace,
+            ..ToolDirections::default()
+        };
+        Ok(Tool::builder().directions(directions).connect()?)
+    }
+
+    /// The process number of the `modex run` that gave a job its name, if no option says who is to be asked.
+    fn launcher_of(&self, job: Option<&Namespace>) -> Option<u32> {
+        let is_told = self.pid.is_some() || self.uri.is_some() || self.file.is_some() || self.server.is_some();
+        if is_told { None } else { job?.as_str().strip_prefix("modex-")?.parse().ok() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two servers that an option may mean neither was asked, but a third one.
+    #[test]
+    fn a_jobs_name_says_nothing_where_an_option_names_the_server() {
+        let job = Namespace::new("modex-4711").unwrap();
+        let nobody = Target::default();
+        assert_eq!(nobody.launcher_of(Some(&job)), Some(4711));
+        assert_eq!(nobody.launcher_of(None), None);
+        for target in [
+            Target { pid: Some(1), ..Target::default() },
+            Target { uri: Some("file:a".to_owned()), ..Target::default() },
+            Target { file: Some("a".into()), ..Target::default() },
+            Target { server: Some("a".to_owned()), ..Target::default() },
+        ] {
+            assert_eq!(target.launcher_of(Some(&job)), None, "{target:?}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Names of keys, ranks and qualifiers as people write them.
+
+use modex::keys::{self, ValueKind};
+use modex::types::{Info, Key, KeyError, Namespace, NamespaceError, Rank, Scope, Value};
+
+/// What a word on the command line can't mean.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum WordError {
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("{0:?} is no rank; give a number, * (the job), local-node, local-peers or undefined")]
+    Rank(String),
+    #[error("{0:?} is no scope; give local, remote or global")]
+    Scope(String),
+    #[error("{0:?} is no qualifier; write KEY=VALUE, or KEY for one that is true")]
+    Qualifier(String),
+    #[error("{key} needs {wanted}; {value:?} is none that a command line can give")]
+    Value { key: String, wanted: &'static str, value: String },
+}
+
+/// A key by its name, or by that of its attribute (`PMIX_JOB_SIZE`).
+pub(super) fn key(word: &str) -> Result<Key, WordError> {
+    let name = keys::by_macro(word).map_or(word, |attribute| attribute.name);
+    Ok(Key::new(name.to_owned())?)
+}
+
+/// A namespace.
+pub(super) fn namespace(word: &str) -> Result<Namespace, WordError> {
+    Ok(Namespace::new(word)?)
+}
+
+/// A process or several.
+pub(super) fn rank(word: &str) -> Result<Rank, WordError> {
+    let refuse = || WordError::Rank(word.to_owned());
+    match word {
+        "*" | "wildcard" => Ok(Rank::Wildcard),
+        "local-node" => Ok(Rank::LocalNode),
+        "local-peers" => Ok(Rank::LocalPeers),
+        "undefined" => Ok(Rank::Undefined),
+        digits => {
+            let number: u32 = digits.parse().map_err(|_| refuse())?;
+            if number <= Rank::PROCESS_MAX { Ok(Rank::from(number)) } else { Err(refuse()) }
+        }
+    }
+}
+
+/// For whom a value was put.
+pub(super) fn scope(word: &str) -> Result<Scope, WordError> {
+    match word {
+        "local" => Ok(Scope::Local),
+        "remote" => Ok(Scope::Remote),
+        "global" => Ok(Scope::Global),
+        other => Err(WordError::Scope(other.to_owned())),
+    }
+}
+
+/// `KEY=VALUE`, the value being of the type that the attribute has, or text.
+pub(super) fn qualifier(word: &str) -> Result<Info, WordError> {
+    let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+    if name.is_empty() {
+        return Err(WordError::Qualifier(word.to_owned()));
+    }
+    let key = key(name)?;
+    let kind = keys::by_name(key.as_str()).map(|attribute| attribute.value_type);
+    let value = match value {
+        None => Value::Bool(true),
+        Some(text) => typed(key.as_str(), kind, text)?,
+    };
+    Ok(Info::new(key, value))
+}
+
+fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, WordError> {
+    let refuse = |wanted| WordError::Value { key: key.to_owned(), wanted, value: text.to_owned() };
+    let number = |wanted: &'static str| text.parse::<u64>().map_err(|_| refuse(wanted));
+    let small = |wanted: &'static str| text.parse::<u32>().map_err(|_| refuse(wanted));
+    match kind {
+        None => match text.split_once(':').and_then(|(name, text)| Some((named(name)?, text))) {
+            Some((kind, text)) => typed(key, Some(kind), text),
+            None => Ok(Value::from(text)),
+        },
+        Some(ValueKind::String | ValueKind::Varies | ValueKind::EnvironmentVariable) => Ok(Value::from(text)),
+        Some(ValueKind::Bool) => match text {
+            "true" | "yes" | "1" => Ok(Value::Bool(true)),
+            "false" | "no" | "0" => Ok(Value::Bool(false)),
+            _ => Err(refuse("true or false")),
+        },
+        Some(ValueKind::Uint16) => text.parse().map(Value::Uint16).map_err(|_| refuse("a number below 65536")),
+        Some(ValueKind::Uint32) => small("a number").map(Value::Uint32),
+        Some(ValueKind::Uint64) => number("a number").map(Value::Uint64),
+        Some(ValueKind::Size) => number("a number").map(Value::Size),
+        Some(ValueKind::Int) => text.parse().map(Value::Int).map_err(|_| refuse("a number")),
+        Some(ValueKind::Int32) => text.parse().map(Value::Int32).map_err(|_| refuse("a number")),
+        Some(ValueKind::Pid) => small("a process number").map(Value::Pid),
+        Some(ValueKind::Rank) => rank(text).map(Value::ProcRank),
+        Some(ValueKind::Scope) => scope(text).map(|scope| Value::Scope(scope.to_raw())),
+        Some(ValueKind::DeviceType) => number("a number").map(Value::DeviceType),
+        Some(_) => Err(refuse("a value of its own kind")),
+    }
+}
+
+/// The types that a value of a key of one's own may be given.
+fn named(name: &str) -> Option<ValueKind> {
+    Some(match name {
+        "string" => ValueKind::String,
+        "bool" => ValueKind::Bool,
+        "uint16" => ValueKind::Uint16,
+        "uint32" => ValueKind::Uint32,
+        "uint64" => ValueKind::Uint64,
+        "size" => ValueKind::Size,
+        "int" => ValueKind::Int,
+        "int32" => ValueKind::Int32,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_go_by_their_name_and_by_that_of_their_attribute() {
+        assert_eq!(key("PMIX_JOB_SIZE").unwrap().as_str(), "pmix.job.size");
+        assert_eq!(key("pmix.job.size").unwrap().as_str(), "pmix.job.size");
+        assert_eq!(key("endpoint").unwrap().as_str(), "endpoint");
+        assert!(matches!(key(""), Err(WordError::Key(_))));
+    }
+
+    #[test]
+    fn ranks_are_numbers_or_words() {
+        assert_eq!(["3", "*", "local-node"].map(rank), [Ok(3.into()), Ok(Rank::Wildcard), Ok(Rank::LocalNode)]);
+        for word in ["", "-1", "x", "4294967294"] {
+            assert_eq!(rank(word), Err(WordError::Rank(word.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_qualifier_has_the_type_of_its_attribute() {
+        let of = |word: &str| qualifier(word).map(|info| (info.key.as_str().to_owned(), info.value));
+        let expected = |key: &str, value: Value| Ok((key.to_owned(), value));
+        assert_eq!(of("PMIX_NODEID=7"), expected("pmix.nodeid", Value::Uint32(7)));
+        assert_eq!(of("pmix.hname=n0=x"), expected("pmix.hname", Value::from("n0=x")));
+        assert_eq!(of("PMIX_NODE_INFO"), expected("pmix.node.info", Value::Bool(true)));
+        assert_eq!(of("own=7"), expected("own", Value::from("7")));
+        assert!(matches!(of("PMIX_NODEID=x"), Err(WordError::Value { .. })));
+        assert_eq!(of("number=uint32:5").unwrap().1, Value::Uint32(5));
+        assert_eq!(of("place=here:there").unwrap().1, Value::from("here:there"));
+        assert!(matches!(of("number=uint32:x"), Err(WordError::Value { .. })));
+        assert!(matches!(of("=x"), Err(WordError::Qualifier(_))));
+    }
+}

@@ -1,0 +1,118 @@
+//! A server with one job, whose processes are workers. As under `modex run`, a guardian cleans up if this process is killed.
+
+use std::error::Error;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use modex::gds::registration::JobDescription;
+use modex::types::{Info, Namespace, ProcId};
+use modex::{Client, LocalHost, Server};
+use nix::unistd::{Uid, getegid};
+
+use super::super::run::{Guardian, SessionDirectory};
+use super::measure::Series;
+use super::shape::Shape;
+
+/// What goes wrong in a bench is told in one line and ends it.
+pub(super) type Failure = Box<dyn Error>;
+
+/// This node, as the server knows it. Dropped in this order: while the guardian lives, there is something to clean up.
+#[derive(Debug)]
+pub(super) struct Node {
+    server: Server,
+    job: Namespace,
+    _directory: SessionDirectory,
+    guardian: Guardian,
+}
+
+/// A process that measures. Killed and reaped when dropped.
+#[derive(Debug)]
+pub(super) struct Worker(Child);
+
+impl Node {
+    /// Starts a server and registers a job of this size with it, all of it on this node.
+    pub(super) fn start(rank_count: u32) -> Result<Self, Failure> {
+        Self::start_with(|job, hostname| {
+            let description = JobDescription::new(job).nodes([hostname]);
+            Ok((rank_count, description.ranks_by_node(std::iter::once(0..rank_count)).build()?))
+        })
+    }
+
+    /// As [`Node::start`], of a job that reaches beyond this node, which is its first.
+    pub(super) fn start_of(shape: Shape) -> Result<Self, Failure> {
+        Self::start_with(|_, hostname| Ok((shape.ranks.min(shape.ranks_per_node), shape.maps_from(hostname))))
+    }
+
+    /// `describe` is told the job's and this node's name, and says how many of its ranks are here and how it is described.
+    fn start_with(
+        describe: impl FnOnce(&Namespace, &str) -> Result<(u32, Vec<Info>), Failure>,
+    ) -> Result<Self, Failure> {
+        let path = SessionDirectory::choose(&std::env::temp_dir());
+        let guardian = Guardian::start(&path)?;
+        let directory = SessionDirectory::create(path)?;
+        let server = Server::builder().tmpdir(directory.path()).start(LocalHost)?;
+        let job = Namespace::new("bench")?;
+        let (here, description) = describe(&job, server.hostname())?;
+        server.register_namespace(&job, here, description)?;
+        for rank in 0..here {
+            server.register_client(&ProcId::new(job.clone(), rank), Uid::effective().as_raw(), getegid().as_raw())?;
+        }
+        Ok(Self { server, job, _directory: directory, guardian })
+    }
+
+    /// A client in this process.
+    pub(super) fn client(&self, rank: u32) -> Result<Client, Failure> {
+        Ok(Client::builder().env(self.environment(rank)?).connect()?)
+    }
+
+    /// A client in a process of its own, which does what `task` says; see [`super::worker`].
+    pub(super) fn worker(&self, rank: u32, task: &[String]) -> Result<Worker, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "worker"]).args(task).envs(self.environment(rank)?);
+        command.process_group(self.guardian.group().as_raw());
+        Ok(Worker(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?))
+    }
+
+    /// Starts a worker for each rank below `count` and gathers what all of them measured.
+    pub(super) fn workers(&self, count: u32, task: &[String]) -> Result<Vec<Series>, Failure> {
+        let workers: Vec<Worker> = (0..count).map(|rank| self.worker(rank, task)).collect::<Result<_, _>>()?;
+        let mut all = Vec::new();
+        for worker in workers {
+            all.extend(worker.finish()?);
+        }
+        Ok(all)
+    }
+
+    fn environment(&self, rank: u32) -> Result<Vec<(String, String)>, Failure> {
+        Ok(self.server.setup_fork(&ProcId::new(self.job.clone(), rank))?)
+    }
+}
+
+impl Worker {
+    /// Waits for its end and reads what it measured.
+    pub(super) fn finish(mut self) -> Result<Vec<Series>, Failure> {
+        let mut text = String::new();
+        if let Some(mut output) = self.0.stdout.take() {
+            output.read_to_string(&mut text)?;
+        }
+        let status = self.0.wait()?;
+        if !status.success() {
+            return Err(format!("a measuring process ended with {status}").into());
+        }
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Fails for one that has ended and was reaped, which is what should be.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Words of a command line.
+pub(super) fn words<const N: usize>(words: [&dyn ToString; N]) -> Vec<String> {
+    words.map(ToString::to_string).to_vec()
+}

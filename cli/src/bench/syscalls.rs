@@ -1,0 +1,48 @@
+//! A loop of Gets between two system calls that nothing else makes, so that a tracer sees what happens in between.
+
+use std::io::Write as _;
+use std::os::unix::process::parent_id;
+
+use clap::Args;
+use modex::{Client, FenceOptions};
+
+use super::super::Outcome;
+use super::get::{Targets, with_peer};
+use super::measure::Series;
+use super::node::{Failure, words};
+
+/// What the looping process does.
+#[derive(Args, Debug)]
+pub(super) struct Task {
+    #[arg(long)]
+    count: u64,
+    #[arg(long, value_delimiter = ',', value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15 << 20))]
+    sizes: Vec<usize>,
+}
+
+/// Starts a job of two, of which one loops.
+pub(super) fn start(count: u64, sizes: &[usize]) -> Outcome {
+    let list = sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    with_peer(1, sizes, &words([&"quiet-loop", &format!("--count={count}"), &format!("--sizes={list}")]))?;
+    writeln!(std::io::stdout(), "{count} gets between two getppid system calls")?;
+    Ok(0)
+}
+
+/// The loop: job key and peer's values in turn.
+pub(super) fn run(task: &Task) -> Result<Vec<Series>, Failure> {
+    let client = Client::connect()?;
+    client.fence(&FenceOptions::new().collect(true))?;
+    let targets = Targets::of(&client, &task.sizes)?;
+    let gets_per_turn = u64::try_from(task.sizes.len())?.saturating_add(1);
+    let turns = task.count.div_ceil(gets_per_turn);
+    // `parent_id` is one getppid, which the C library does not cache.
+    let before = parent_id();
+    let all_found = (0..turns).all(|_| targets.job_size().is_some() && targets.all_peer_values());
+    let after = parent_id();
+    client.finalize()?;
+    match (all_found, before == after) {
+        (false, _) => Err("a value was not found".into()),
+        (true, false) => Err("the parent process has ended".into()),
+        (true, true) => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,135 @@
+//! A program to run under `modex run`: it does what an MPI library does at start-up, and checks every value it gets.
+
+mod pattern;
+mod times;
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use clap::Args;
+use modex::gds::AsStatus;
+use modex::keys;
+use modex::types::{DataType, ProcId, Scope, Status, Value};
+use modex::{Client, FenceOptions, Fetched, GetOptions};
+use pattern::{Content, Pattern, VALUE_COUNT};
+use times::{Phase, PhaseTimes};
+
+use super::Outcome;
+
+#[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Size of the largest value each rank puts, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = Self::default().size)]
+    pub(super) size: usize,
+
+    /// How many times to put, commit, fence and read
+    #[arg(long, value_name = "N", default_value_t = Self::default().rounds)]
+    pub(super) rounds: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { size: 4096, rounds: 1 }
+    }
+}
+
+/// Runs one rank.
+#[expect(clippy::disallowed_methods, reason = "the demo times itself")]
+pub(super) fn run(options: &Options) -> Outcome {
+    let mut times = PhaseTimes::default();
+    let mut begun = Instant::now();
+    let mut lap = |times: &mut PhaseTimes, phase| {
+        times.add(phase, begun.elapsed());
+        begun = Instant::now();
+    };
+
+    let client = Client::connect()?;
+    lap(&mut times, Phase::Init);
+    let own = client.proc().clone();
+    let rank_count = client.get(modex::types::Rank::Wildcard, keys::JOB_SIZE)?;
+    let own_rank = own.rank.process().ok_or("the server gave this process no rank")?;
+
+    let own_node = client.get(own.rank, keys::NODEID)?;
+    for round in 0..options.rounds {
+        let pattern = Pattern::of(own_rank, round, options.size);
+        for (scope, key, content) in pattern.entries() {
+            client.put(scope, key, pattern.value(content))?;
+        }
+        lap(&mut times, Phase::Put);
+        client.commit()?;
+        lap(&mut times, Phase::Commit);
+        client.fence(&FenceOptions::new().collect(true))?;
+        lap(&mut times, Phase::Fence);
+        for rank in 0..rank_count {
+            let peer = ProcId::new(own.namespace.clone(), rank);
+            check_peer(&client, own_node, &peer, round, options.size)?;
+        }
+        lap(&mut times, Phase::Read);
+        if round + 1 < options.rounds {
+            // Nobody may overwrite a value that another rank still has to read.
+            client.fence(&FenceOptions::new())?;
+            lap(&mut times, Phase::Barrier);
+        }
+    }
+
+    times.put(&client)?;
+    client.commit_and_fence(&FenceOptions::new().collect(true))?;
+    if own_rank == 0 {
+        writeln!(io::stdout(), "{}", times::table(&client, &own.namespace, rank_count)?)?;
+    }
+    client.finalize()?;
+    if own_rank == 0 {
+        let (values, rounds, size) = (VALUE_COUNT, options.rounds, options.size);
+        writeln!(io::stdout(), "demo ok ranks={rank_count} rounds={rounds} values={values} bytes={size}")?;
+    }
+    Ok(0)
+}
+
+/// Reads everything a peer put and compares it with what it must have put.
+fn check_peer(
+    client: &Client,
+    own_node: u32,
+    peer: &ProcId,
+    round: u32,
+    size: usize,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let rank = peer.rank.process().ok_or("a peer without rank")?;
+    let is_own = peer.rank == client.proc().rank;
+    let is_local = client.get(peer.rank, keys::NODEID)? == own_node;
+    let pattern = Pattern::of(rank, round, size);
+    for (scope, key, expected) in pattern.entries() {
+        let is_visible = is_own || if is_local { scope.is_visible_locally() } else { scope.is_visible_remotely() };
+        let found = client.get_value(peer, key, &GetOptions::new());
+        if is_visible {
+            if let Some(found) = difference(found?, &pattern, &expected)? {
+                return Err(format!("{peer} put {key} = {expected:?} in round {round}, not {found:?}").into());
+            }
+        } else if !found.as_ref().is_err_and(|error| error.status() == Status::ERR_EXISTS_OUTSIDE_SCOPE) {
+            return Err(format!("{key} of {peer} has scope {scope:?} and must not be visible here").into());
+        }
+    }
+    Ok(())
+}
+
+/// What a value is, if it is not what it should be. What is right is not copied, unless it is nested.
+fn difference(
+    found: Fetched<'_>,
+    pattern: &Pattern,
+    expected: &Content,
+) -> Result<Option<Value>, Box<dyn std::error::Error>> {
+    let is_right = match expected {
+        Content::Text(text) => found.data_type() == DataType::String && found.as_str() == Some(text.as_str()),
+        Content::Bytes(count) => {
+            found.data_type() == DataType::ByteObject
+                && found.as_bytes().is_some_and(|found| pattern.has_bytes(*count, found))
+        }
+        Content::Is(expected) => {
+            let found = found.into_value()?;
+            return Ok((found != *expected).then_some(found));
+        }
+    };
+    if is_right { Ok(None) } else { Ok(Some(found.into_value()?)) }
+}
+
+/// Scopes a rank uses; `Internal` would never leave it.
+const SCOPES: [Scope; 3] = [Scope::Global, Scope::Local, Scope::Remote];

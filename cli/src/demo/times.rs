@@ -1,0 +1,83 @@
+//! How long each phase took on each rank, collected through the modex itself.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use modex::types::{Namespace, ProcId, Scope, Value};
+use modex::{Client, GetOptions};
+
+/// A part of the demo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Init,
+    Put,
+    Commit,
+    Fence,
+    Read,
+    Barrier,
+}
+
+/// Every phase with its name.
+const PHASES: [(Phase, &str); 6] = [
+    (Phase::Init, "init"),
+    (Phase::Put, "put"),
+    (Phase::Commit, "commit"),
+    (Phase::Fence, "fence"),
+    (Phase::Read, "read all peers"),
+    (Phase::Barrier, "barrier"),
+];
+
+/// What a rank's times are put under: nanoseconds, in the order of the phases, eight bytes each.
+const KEY: &str = "demo.ns";
+
+/// Times of one rank; rounds add up.
+#[derive(Debug, Default)]
+pub(super) struct PhaseTimes {
+    spent: [Duration; 6],
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+impl PhaseTimes {
+    /// Adds to a phase.
+    pub(super) fn add(&mut self, phase: Phase, time: Duration) {
+        if let Some(spent) = self.spent.get_mut(phase as usize) {
+            *spent += time;
+        }
+    }
+
+    /// Puts the times for rank 0 to read.
+    pub(super) fn put(&self, client: &Client) -> Result<(), Failure> {
+        let mut bytes = Vec::with_capacity(size_of::<u64>() * PHASES.len());
+        for spent in self.spent {
+            bytes.extend(u64::try_from(spent.as_nanos())?.to_le_bytes());
+        }
+        Ok(client.put(Scope::Global, KEY, Value::ByteObject(bytes))?)
+    }
+}
+
+/// The table over all ranks, in microseconds.
+pub(super) fn table(client: &Client, namespace: &Namespace, rank_count: u32) -> Result<String, Failure> {
+    let mut times_of_phases = PHASES.map(|_| Vec::new());
+    for rank in 0..rank_count {
+        let proc = ProcId::new(namespace.clone(), rank);
+        let found = client.get_value(&proc, KEY, &GetOptions::new())?;
+        let times = found.as_bytes().and_then(|bytes| <&[[u8; 8]; 6]>::try_from(bytes.as_chunks().0).ok());
+        let times = times.ok_or_else(|| format!("{KEY} of {proc} is no list of times"))?;
+        for (of_phase, time) in times_of_phases.iter_mut().zip(times) {
+            of_phase.push(u64::from_le_bytes(*time));
+        }
+    }
+    let mut table = format!("{:<16}{:>12}{:>12}{:>12}", "phase (us)", "min", "median", "max");
+    for ((_, name), mut times) in PHASES.into_iter().zip(times_of_phases) {
+        times.sort_unstable();
+        if times.last() == Some(&0) {
+            // A phase that no rank went through, as the barrier of a single round.
+            continue;
+        }
+        let cell = |time: Option<&u64>| time.map_or("-".to_owned(), |t| format!("{}.{:03}", t / 1000, t % 1000));
+        let (least, middle, most) = (cell(times.first()), cell(times.get(times.len() / 2)), cell(times.last()));
+        write!(table, "\n{name:<16}{least:>12}{middle:>12}{most:>12}")?;
+    }
+    Ok(table)
+}

@@ -1,0 +1,108 @@
+//! `modex info`: what is installed here, and what the C library supports.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use modex::abi::{self, Support};
+use serde::Serialize;
+
+use super::Outcome;
+
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// List every function of the C library: implemented, passed to the host, or not supported
+    #[arg(long)]
+    api: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What this build is and where its parts are.
+#[derive(Serialize)]
+struct Report {
+    version: &'static str,
+    pmix_version: &'static str,
+    features: Vec<&'static str>,
+    executable: Option<PathBuf>,
+    library: Option<PathBuf>,
+    headers: Option<PathBuf>,
+    api: Option<Vec<Row>>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    function: &'static str,
+    support: &'static str,
+}
+
+pub(super) fn run(options: &Options) -> Outcome {
+    let report = report(options.api);
+    let text = if options.json { serde_json::to_string_pretty(&report)? + "\n" } else { render(&report) };
+    print(&text)?;
+    Ok(0)
+}
+
+fn report(with_api: bool) -> Report {
+    let executable = std::env::current_exe().ok();
+    let rows = || abi::functions().iter().map(|f| Row { function: f.name, support: f.support.words() }).collect();
+    Report {
+        version: env!("CARGO_PKG_VERSION"),
+        pmix_version: PMIX_VERSION,
+        features: features(),
+        library: executable.as_deref().and_then(|path| nearby(path, &["../lib/libpmix.so.2", "libpmix.so.2"])),
+        headers: executable.as_deref().and_then(|path| nearby(path, &["../include/pmix.h", "../../include/pmix.h"])),
+        executable,
+        api: with_api.then(rows),
+    }
+}
+
+/// The features this command was built with.
+fn features() -> Vec<&'static str> {
+    let all = [("topology", cfg!(feature = "topology")), ("posix-shm", cfg!(feature = "posix-shm"))];
+    all.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect()
+}
+
+/// The first of these files that exists, relative to the directory of the executable: as installed, or as built.
+fn nearby(executable: &Path, places: &[&str]) -> Option<PathBuf> {
+    let directory = executable.parent()?;
+    places.iter().find_map(|place| directory.join(place).canonicalize().ok())
+}
+
+fn render(report: &Report) -> String {
+    if let Some(rows) = &report.api {
+        let width = rows.iter().map(|row| row.function.len()).max().unwrap_or_default();
+        return rows.iter().map(|row| format!("{:width$}  {}\n", row.function, row.support)).collect();
+    }
+    let path =
+        |found: &Option<PathBuf>| found.as_ref().map_or("not found".to_owned(), |path| path.display().to_string());
+    let counts: Vec<String> = Support::ALL.map(count).to_vec();
+    let lines = [
+        ("version", report.version.to_owned()),
+        ("interface", format!("PMIx {}", report.pmix_version)),
+        ("features", report.features.join(", ")),
+        ("command", path(&report.executable)),
+        ("library", path(&report.library)),
+        ("headers", path(&report.headers)),
+        ("functions", counts.join(", ")),
+    ];
+    lines.iter().map(|(name, what)| format!("{name:10} {what}\n")).collect()
+}
+
+fn count(support: Support) -> String {
+    let count = abi::functions().iter().filter(|function| function.support == support).count();
+    format!("{count} {}", support.words())
+}
+
+/// Writes to standard output. That nobody reads on, as in `modex info --api | head`, is no error.
+fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// The version that `include/pmix_version.h` states; `tests/abi` compares them.
+const PMIX_VERSION: &str = "4.2.2";

@@ -1,0 +1,155 @@
+//! Why something cannot be inspected.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use modex::gds::Damage;
+use modex::shmem::{AttachError, HandleError};
+use modex::topo::{InventoryError, MachineError};
+
+/// Why there is nothing to show, or not all of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(super) enum InspectError {
+    /// No process has that number.
+    #[error("there is no process {pid}; it may have ended")]
+    NoProcess {
+        /// The number.
+        pid: u32,
+    },
+    /// The system does not let this user look.
+    #[error("not permitted to look into process {pid}; run this as the user it belongs to, or as root")]
+    Forbidden {
+        /// The process.
+        pid: u32,
+    },
+    /// `/proc` could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Proc {
+        /// The part of it.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It holds no inventory.
+    #[error(transparent)]
+    Inventory(#[from] InventoryError),
+    /// The segment of a topology is damaged.
+    #[error(transparent)]
+    Topology(MachineError),
+    /// The process holds no segment.
+    #[error("process {pid} holds no segment of modex: it is no server, or no process has connected to it yet")]
+    NoSegment {
+        /// The process.
+        pid: u32,
+    },
+    /// The address is none of a Unix socket.
+    #[error("{uri:?} names no Unix socket; give the path of the socket, or a URI that ends in ;unix:PATH")]
+    Uri {
+        /// The address.
+        uri: String,
+    },
+    /// Nobody listens there.
+    #[error("cannot connect to the server at {}: {source}", path.display())]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The kernel does not say which process listens.
+    #[error("the server at {} runs where its process can't be seen; inspect it from there by --pid", path.display())]
+    HiddenServer {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The object could not be opened.
+    #[error("{}", with_causes(.0))]
+    Open(#[from] HandleError),
+    /// It is no segment, or can't be read.
+    #[error("{}", with_causes(.0))]
+    Attach(#[from] AttachError),
+    /// The process is about to make the segment, or was while we looked.
+    #[error("the segment is still being made; look again")]
+    Unfinished,
+    /// No segment is of that namespace.
+    #[error("there is no segment of namespace {wanted:?}; it gets one when its first process connects. There are: {}", found.join(", "))]
+    NoNamespace {
+        /// The namespace asked for.
+        wanted: String,
+        /// The namespaces there are.
+        found: Vec<String>,
+    },
+    /// Part of it is damaged.
+    #[error("cannot read its {part}: {damage}")]
+    Damaged {
+        /// Which part.
+        part: &'static str,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// More values than a report shows.
+    #[error(
+        "it tells of more than {values_max} values, of which the last are not shown; ask for single ranks with --rank"
+    )]
+    TooMany {
+        /// How many are shown.
+        values_max: u32,
+    },
+    /// Details of a foreign layout were asked for.
+    #[error("its layout is another build's, of which only the header can be shown")]
+    Foreign,
+    /// The rank is none of the job's.
+    #[error("namespace {namespace} has no rank {rank}; it has {rank_count} ranks")]
+    NoRank {
+        /// The namespace.
+        namespace: String,
+        /// The rank asked for.
+        rank: u32,
+        /// Number of ranks.
+        rank_count: u32,
+    },
+}
+
+/// An error with what caused it, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        // Some errors say themselves what caused them, and perhaps what to do about it.
+        let is_said = line.ends_with(&text) || line.contains(&format!(": {text}; "));
+        if !is_said {
+            line = format!("{line}: {text}");
+        }
+        next = cause.source();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Caused(&'static str, #[source] std::io::Error);
+
+    /// A short cause was taken for said if its letters were anywhere in the line.
+    #[test]
+    fn a_cause_is_left_out_only_where_the_line_says_it() {
+        let line = |text| with_causes(&Caused(text, std::io::Error::other("end")));
+        assert_eq!(line("pending"), "pending: end");
+        assert_eq!(line("cannot read: end"), "cannot read: end");
+        assert_eq!(line("cannot read: end; try again"), "cannot read: end; try again");
+    }
+}

@@ -1,0 +1,61 @@
+//! `modex inspect`: looks into the segments of a live server.
+//!
+//! It only reads, and what it reads it never locks or stops: the job runs on as if nobody looked. What it shows is
+//! what was published at that moment; two numbers of one report may be a publication apart.
+//!
+//! - [`options`]: the command line
+//! - [`find`] and [`process`]: from a process, a socket or a file to handles of segments
+//! - [`view`], [`detail`] and [`value`]: from a handle to a report, which is what `--json` prints
+//! - [`record`]: composite values as JSON
+//! - [`hardware`]: the same for the topology of a node, and for inventories
+//! - [`table`], [`hardware_table`]: the report for people
+
+mod detail;
+mod error;
+mod find;
+mod hardware;
+mod hardware_table;
+mod options;
+mod process;
+mod record;
+mod table;
+mod value;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IsTerminal, Write};
+
+use modex::notices::printable;
+pub(super) use options::Options;
+pub(super) use value::to_json;
+
+use super::Outcome;
+
+/// Prints what was asked for. Whatever could not be shown becomes a line on standard error and exit status 1.
+pub(super) fn run(options: &Options) -> Outcome {
+    let report = match &options.target.inventory {
+        Some(path) => view::Report::of_inventory(hardware::InventoryReport::of_file(path)?),
+        None => view::report(find::segments(&options.target)?, &options.selection)?,
+    };
+    let text = if options.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        table::render(&report, io::stdout().is_terminal())
+    };
+    print(&text)?;
+    for problem in &report.problems {
+        eprintln!("modex: {}: {}", printable(&problem.place), printable(&problem.message));
+    }
+    Ok(u8::from(!report.problems.is_empty()))
+}
+
+/// Writes to standard output. That nobody reads on, as in `modex inspect | head`, is no error.
+fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}

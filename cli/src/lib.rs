@@ -1,0 +1,173 @@
+//! The `modex` command: run a job on this machine, look into it, measure it. One file or folder for each subcommand.
+//!
+//! The command stands on the public [`Server`](modex::Server) like any other host: it has no private door into the server.
+
+mod ask;
+mod bench;
+#[cfg(test)]
+#[path = "../../tests/support/cases.rs"]
+mod cases;
+mod demo;
+mod generate;
+mod info;
+mod inspect;
+mod run;
+mod sim;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use modex::notices;
+use nix::sys::resource::{Resource, getrlimit};
+
+/// PMIx out of shared memory: run, inspect, ask and measure jobs on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "modex", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a job on this machine with the embedded server
+    Run(run::Options),
+    /// A program to run under `modex run`: exchanges values between all ranks and checks every one
+    Demo(demo::Options),
+    /// Show the namespaces and segments of a live server
+    Inspect(inspect::Options),
+    /// Ask a live job for a value, as one of its processes would
+    Get(ask::GetOptions),
+    /// Ask a live server what it knows: namespaces, process tables, and what its host answers
+    Query(ask::QueryOptions),
+    /// Measure this machine: get, put, fence, init, register, launch
+    Bench(bench::Options),
+    /// Run simulated clusters with faults, and check that every rule holds in every one of them
+    Sim(sim::Options),
+    /// Show what is installed here, and what the C library supports
+    Info(info::Options),
+    /// Print shell completions
+    Completions(generate::CompletionOptions),
+    /// Write the man pages
+    Man(generate::ManOptions),
+    /// Clean up after a launcher that was killed (started by `modex run`)
+    #[command(name = run::GUARDIAN, hide = true)]
+    Guardian,
+    /// End at once (what `modex bench launch` compares with)
+    #[command(name = bench::NOTHING, hide = true)]
+    Nothing,
+}
+
+/// `modex demo` with a parser of its own.
+#[derive(Debug, Parser)]
+#[command(name = "modex demo", bin_name = "modex demo", version)]
+#[command(about = "A program to run under `modex run`: exchanges values between all ranks and checks every one")]
+struct Demo {
+    #[command(flatten)]
+    options: demo::Options,
+}
+
+/// Every rank of a demo job comes through here, and the parser of all subcommands touches more memory than the rest of
+/// a rank's start: the demo gets along without it, and without options it needs none.
+fn parse(words: Vec<OsString>) -> Command {
+    match words.get(1) {
+        Some(word) if word == "demo" && words.len() == 2 => Command::Demo(demo::Options::default()),
+        Some(word) if word == "demo" => Command::Demo(Demo::parse_from(words.into_iter().skip(1)).options),
+        Some(word) if word == bench::NOTHING && words.len() == 2 => Command::Nothing,
+        _ => Cli::parse_from(words).command,
+    }
+}
+
+/// The program `modex-topology`; see its source.
+#[must_use]
+pub fn topology() -> ExitCode {
+    run::print_cores()
+}
+
+/// Reads the command line, does what it says, and returns the exit status.
+///
+/// Errors are one line on standard error, with status 1; a misused command line gives status 2.
+#[must_use]
+pub fn main() -> ExitCode {
+    // The parser alone may take more than a low limit leaves (`ulimit -s 64`).
+    match getrlimit(Resource::RLIMIT_STACK) {
+        Ok((limit, _)) if usize::try_from(limit).is_ok_and(|limit| limit < STACK_BYTES) => {
+            stacker::grow(STACK_BYTES, run_command)
+        }
+        _ => run_command(),
+    }
+}
+
+fn run_command() -> ExitCode {
+    let command = parse(std::env::args_os().collect());
+    if command.shows_notices() {
+        show_notices();
+    }
+    let outcome = match command {
+        Command::Run(options) => run::run(&options),
+        Command::Demo(options) => demo::run(&options),
+        Command::Inspect(options) => inspect::run(&options),
+        Command::Get(options) => ask::get(&options),
+        Command::Query(options) => ask::query(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Sim(options) => sim::run(&options),
+        Command::Info(options) => info::run(&options),
+        Command::Completions(options) => generate::completions(&options),
+        Command::Man(options) => generate::man(&options),
+        Command::Guardian => Ok(run::guardian()),
+        Command::Nothing => Ok(0),
+    };
+    match outcome {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            // Nobody may be reading; the status says it all the same.
+            let _ = writeln!(io::stderr(), "modex: {}", notices::printable(&error.to_string()));
+            if error.is::<run::AppError>() || error.is::<ask::WordError>() {
+                ExitCode::from(MISUSE)
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl Command {
+    /// Whether a server or a reader of segments works in this process, which may have something to say. Ranks of a demo
+    /// start without.
+    const fn shows_notices(&self) -> bool {
+        matches!(self, Self::Run(_) | Self::Bench(_) | Self::Inspect(_))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "an edge: the command has no other configuration for this")]
+fn show_notices() {
+    notices::install(notices::Speaker::Command, std::env::var_os(notices::VARIABLE).as_deref());
+}
+
+/// What the main thread gets where the limit is lower: Linux's usual limit.
+const STACK_BYTES: usize = 8 << 20;
+
+/// The status that the parser of the command line uses, too.
+const MISUSE: u8 = 2;
+
+/// What a subcommand gives back: the exit status, or an error to print in one line.
+type Outcome = Result<u8, Box<dyn std::error::Error>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demo_without_options_is_what_the_parser_makes_of_it() {
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect();
+        let Command::Demo(parsed) = Cli::parse_from(["modex", "demo"]).command else { panic!("another subcommand") };
+        let Command::Demo(short) = parse(words(&["modex", "demo"])) else { panic!("another subcommand") };
+        assert_eq!(short, parsed);
+        let Command::Demo(given) = parse(words(&["modex", "demo", "--rounds", "3"])) else {
+            panic!("another subcommand")
+        };
+        assert_eq!(given, demo::Options { rounds: 3, ..parsed });
+    }
+}

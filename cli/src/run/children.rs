@@ -1,0 +1,194 @@
+//! The ranks as processes: starting them, where their output goes, how they ended.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use modex::Server;
+use modex::remedy::explain_start;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+use super::apps::App;
+use super::strays::Strays;
+use super::verdict::Ending;
+
+/// Why a rank could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("rank {rank}: cannot start {program:?}{}: {}", in_directory(.directory.as_deref()), explain_start(.reason))]
+pub(crate) struct SpawnError {
+    /// The rank.
+    rank: u32,
+    /// What was to be started.
+    program: OsString,
+    /// Where, if not in the launcher's directory. The system's reason may be about this or about the program.
+    directory: Option<PathBuf>,
+    /// The operating system's reason.
+    reason: io::Error,
+}
+
+fn in_directory(directory: Option<&Path>) -> String {
+    directory.map_or_else(String::new, |directory| format!(" in {}", directory.display()))
+}
+
+/// Which of a rank's two outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Channel {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Error,
+}
+
+/// One rank's process. It is not reaped before [`Children::finish`], so its process id can't come to mean another.
+#[derive(Debug)]
+struct Rank {
+    process: Child,
+    ended: bool,
+}
+
+/// All ranks of the job, in one process group.
+#[derive(Debug)]
+pub(super) struct Children {
+    ranks: Vec<Rank>,
+    /// Exists as long as its leader, the guardian.
+    group: Pid,
+    strays: Strays,
+    /// From then on the group's number may mean somebody else.
+    is_finished: bool,
+}
+
+/// A rank that was just started, and its pipes.
+pub(super) struct Pipes {
+    pub(super) pid: u32,
+    pub(super) out: OwnedFd,
+    pub(super) error: OwnedFd,
+    pub(super) input: Option<ChildStdin>,
+}
+
+impl Children {
+    /// No ranks yet; they will join this group.
+    pub(super) fn new(group: Pid) -> Self {
+        Self { ranks: Vec::new(), group, strays: Strays::adopt(group), is_finished: false }
+    }
+
+    /// Starts the next rank. Its place is set before it exists (a child inherits the starter's processors), so it never
+    /// runs elsewhere.
+    pub(super) fn spawn(
+        &mut self,
+        app: &App,
+        environment: &[(String, String)],
+        processors: Option<&[usize]>,
+        with_input: bool,
+    ) -> Result<Pipes, SpawnError> {
+        let rank = u32::try_from(self.ranks.len()).unwrap_or(u32::MAX);
+        let failed = |reason| SpawnError {
+            rank,
+            program: app.program.clone(),
+            directory: app.working_directory.clone(),
+            reason,
+        };
+        let mut command = Command::new(&app.program);
+        Server::REMOVED_VARIABLES.iter().for_each(|name| {
+            command.env_remove(name);
+        });
+        command
+            .args(&app.arguments)
+            .envs(app.environment.iter().map(|(name, value)| (name, value)))
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(if with_input { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(self.group.as_raw());
+        if let Some(directory) = &app.working_directory {
+            command.current_dir(directory);
+        }
+        let mut process = at_place(processors, || command.spawn()).map_err(failed)?;
+        let no_pipe = || failed(io::Error::other("no pipe"));
+        let out = OwnedFd::from(process.stdout.take().ok_or_else(no_pipe)?);
+        let error = OwnedFd::from(process.stderr.take().ok_or_else(no_pipe)?);
+        let input = process.stdin.take();
+        let pid = process.id();
+        self.ranks.push(Rank { process, ended: false });
+        set_nonblocking(out.as_fd()).map_err(failed)?;
+        set_nonblocking(error.as_fd()).map_err(failed)?;
+        Ok(Pipes { pid, out, error, input })
+    }
+
+    /// How many ranks were started.
+    pub(super) fn count(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// The ranks that ended since the last call.
+    pub(super) fn take_ended(&mut self) -> Vec<(u32, Ending)> {
+        let mut ended = Vec::new();
+        for (rank, state) in (0u32..).zip(self.ranks.iter_mut()).filter(|(_, state)| !state.ended) {
+            let Ok(pid) = i32::try_from(state.process.id()) else { continue };
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+            let ending = match waitid(Id::Pid(Pid::from_raw(pid)), flags) {
+                Ok(WaitStatus::Exited(_, status)) => Ending::Exited(u8::try_from(status & 0xFF).unwrap_or(u8::MAX)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Ending::Signaled(signal as i32),
+                // Somebody else reaped it: how it ended can't be known any more.
+                Err(Errno::ECHILD) => Ending::Exited(u8::MAX),
+                _ => continue,
+            };
+            state.ended = true;
+            ended.push((rank, ending));
+        }
+        ended
+    }
+
+    /// Sends a signal to every process of the job. Does nothing when none is left.
+    pub(super) fn signal(&self, signal: Signal) {
+        // The group exists as long as the guardian is not reaped, so this only fails where nobody may be signalled.
+        let _ = killpg(self.group, signal);
+    }
+
+    /// Ends what the ranks may have left running, and only then reaps them: until here their ids are taken.
+    pub(super) fn finish(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        self.is_finished = true;
+        self.signal(Signal::SIGKILL);
+        for state in &mut self.ranks {
+            let _ = state.process.wait();
+        }
+        self.strays.end();
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Runs `start` while the calling thread is bound to these processors.
+fn at_place<T>(processors: Option<&[usize]>, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let Some(processors) = processors else { return start() };
+    let this_thread = Pid::from_raw(0);
+    let before = sched_getaffinity(this_thread)?;
+    let mut place = CpuSet::new();
+    for &processor in processors {
+        place.set(processor)?;
+    }
+    sched_setaffinity(this_thread, &place)?;
+    let started = start();
+    sched_setaffinity(this_thread, &before)?;
+    started
+}
+
+fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
+    fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Who may write to each of the launcher's outputs. Everybody, line by line; but while a line that is too long to be kept
+//! is passed on in pieces, its rank has the floor: the others' output stays in their pipes until the line ends.
+//!
+//! A rank that stops within such a line may be waiting for the others, who wait in turn for room in their pipes. So it
+//! loses the floor when it has been silent for a while and others have something to say.
+
+use std::time::Duration;
+
+use modex::types::Time;
+
+use super::children::Channel;
+
+/// How long a rank may be silent within a long line while others wait.
+const SILENCE_TIME: Duration = Duration::from_secs(5);
+
+/// Both outputs. Streams are known by their index.
+#[derive(Debug, Default)]
+pub(super) struct Floor {
+    out: Place,
+    error: Place,
+}
+
+/// One output.
+#[derive(Debug, Default)]
+struct Place {
+    holder: Option<Holder>,
+    /// Those who have something to say.
+    waiting: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Holder {
+    stream: usize,
+    /// When it said something.
+    at: Time,
+}
+
+impl Floor {
+    /// Whether this stream may write now. If not it counts as waiting.
+    pub(super) fn admits(&mut self, stream: usize, channel: Channel) -> bool {
+        let place = self.place(channel);
+        let is_free = place.holder.as_ref().is_none_or(|holder| holder.stream == stream);
+        if !is_free && !place.waiting.contains(&stream) {
+            place.waiting.push(stream);
+        }
+        is_free
+    }
+
+    /// This stream has written or ended, and is within a line or not. Returns those who waited for the line's end.
+    #[must_use]
+    pub(super) fn wrote(&mut self, now: Time, stream: usize, channel: Channel, is_mid_line: bool) -> Vec<usize> {
+        let place = self.place(channel);
+        if place.holder.as_ref().is_some_and(|holder| holder.stream != stream) {
+            return Vec::new();
+        }
+        place.holder = is_mid_line.then_some(Holder { stream, at: now });
+        if is_mid_line { Vec::new() } else { std::mem::take(&mut place.waiting) }
+    }
+
+    /// Who has the floor there.
+    pub(super) fn holder(&mut self, channel: Channel) -> Option<usize> {
+        self.place(channel).holder.as_ref().map(|holder| holder.stream)
+    }
+
+    /// All streams are listened to again after a pause, in which nobody could say anything.
+    pub(super) fn resume(&mut self, now: Time) {
+        for place in [&mut self.out, &mut self.error] {
+            place.waiting.clear();
+            place.holder.iter_mut().for_each(|holder| holder.at = now);
+        }
+    }
+
+    /// Who must end its line, because it is silent and others wait; one at a time.
+    pub(super) fn silent(&self, now: Time) -> Option<usize> {
+        let due = |place: &Place| place.due().filter(|(_, at)| *at <= now).map(|(stream, _)| stream);
+        due(&self.out).or_else(|| due(&self.error))
+    }
+
+    /// When [`Floor::silent`] is due.
+    pub(super) fn next_tick(&self) -> Option<Time> {
+        let of = |place: &Place| place.due().map(|(_, at)| at);
+        [of(&self.out), of(&self.error)].into_iter().flatten().min()
+    }
+
+    const fn place(&mut self, channel: Channel) -> &mut Place {
+        match channel {
+            Channel::Out => &mut self.out,
+            Channel::Error => &mut self.error,
+        }
+    }
+}
+
+impl Place {
+    fn due(&self) -> Option<(usize, Time)> {
+        let holder = self.holder.as_ref().filter(|_| !self.waiting.is_empty())?;
+        Some((holder.stream, holder.at + SILENCE_TIME))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOBODY: [usize; 0] = [];
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn whole_lines_hold_nobody_up() {
+        let mut floor = Floor::default();
+        assert!(floor.admits(0, Channel::Out));
+        assert_eq!(floor.wrote(at(0), 0, Channel::Out, false), NOBODY);
+        assert!(floor.admits(2, Channel::Out));
+        assert_eq!((floor.next_tick(), floor.silent(at(99))), (None, None));
+    }
+
+    #[test]
+    fn others_wait_for_the_end_of_a_long_line_on_the_same_output() {
+        let mut floor = Floor::default();
+        assert_eq!(floor.wrote(at(0), 0, Channel::Out, true), NOBODY);
+        assert!(floor.admits(0, Channel::Out) && floor.admits(1, Channel::Error));
+        assert!(!floor.admits(2, Channel::Out) && !floor.admits(2, Channel::Out));
+        assert_eq!(floor.wrote(at(5), 0, Channel::Out, false), [2]);
+        assert!(floor.admits(2, Channel::Out));
+    }
+
+    #[test]
+    fn one_that_ends_while_it_waits_changes_nothing() {
+        let mut floor = Floor::default();
+        assert_eq!(floor.wrote(at(0), 0, Channel::Out, true), NOBODY);
+        assert!(!floor.admits(1, Channel::Out));
+        assert_eq!(floor.wrote(at(0), 1, Channel::Out, false), NOBODY);
+        assert_eq!(floor.holder(Channel::Out), Some(0));
+    }
+
+    #[test]
+    fn a_pause_is_nobodys_silence() {
+        let mut floor = Floor::default();
+        assert_eq!(floor.wrote(at(0), 0, Channel::Out, true), NOBODY);
+        assert!(!floor.admits(1, Channel::Out));
+        floor.resume(at(5));
+        assert!(!floor.admits(1, Channel::Out));
+        assert_eq!((floor.silent(at(9)), floor.next_tick()), (None, Some(at(10))));
+    }
+
+    #[test]
+    fn a_silent_rank_loses_the_floor_if_others_wait() {
+        let mut floor = Floor::default();
+        assert_eq!(floor.wrote(at(0), 0, Channel::Error, true), NOBODY);
+        assert_eq!((floor.next_tick(), floor.silent(at(99))), (None, None));
+        assert!(!floor.admits(3, Channel::Error));
+        assert_eq!(floor.next_tick(), Some(at(5)));
+        assert_eq!(floor.wrote(at(1), 0, Channel::Error, true), NOBODY);
+        assert_eq!((floor.silent(at(5)), floor.silent(at(6))), (None, Some(0)));
+    }
+}

@@ -1,0 +1,113 @@
+//! The server's host: a launcher of one node has nobody to exchange data with, so it answers from here and tells the
+//! launcher's loop what happened.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam::channel::Sender;
+use modex::types::{ProcId, Time};
+use modex::{AbortUpcall, Capabilities, Host, Moment, Responder};
+
+use super::report::Phase;
+use super::wakeups::Bell;
+
+/// Something the launcher's loop should know.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A rank wants the job to end.
+    Abort {
+        /// Who, for people.
+        requester: String,
+        /// The status it gave.
+        status: i32,
+        /// Its message.
+        message: String,
+    },
+    /// A rank's connection ended without finalize.
+    Left {
+        /// The rank.
+        rank: u32,
+    },
+    /// A rank reached a phase.
+    Reached {
+        /// The rank.
+        rank: u32,
+        /// The phase.
+        phase: Phase,
+        /// When.
+        at: Time,
+    },
+}
+
+/// The launcher's clock, shared by its threads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(Instant);
+
+impl Clock {
+    /// Starts it.
+    #[expect(clippy::disallowed_methods, reason = "the launcher's only clock")]
+    pub(super) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since the start.
+    pub(super) fn now(self) -> Time {
+        Time::ZERO + self.0.elapsed()
+    }
+
+    /// This long before now; the clock's start if it did not run yet.
+    fn ago(self, age: Duration) -> Time {
+        Time::ZERO + self.now().since(Time::ZERO + age)
+    }
+}
+
+/// The host's functions, called on the server's threads.
+#[derive(Debug)]
+pub(super) struct LauncherHost {
+    news: Sender<News>,
+    bell: Arc<Bell>,
+    clock: Clock,
+    /// Whether anybody will read the phases.
+    times_phases: bool,
+}
+
+impl LauncherHost {
+    pub(super) fn new(news: Sender<News>, bell: Arc<Bell>, clock: Clock, times_phases: bool) -> Self {
+        Self { news, bell, clock, times_phases }
+    }
+}
+
+impl Host for LauncherHost {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ABORT
+    }
+
+    fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
+        let message = request.message.as_ref().map_or_else(String::new, ToString::to_string);
+        let news = News::Abort { requester: request.requester.to_string(), status: request.status.to_raw(), message };
+        // A closed channel means that the launcher is ending the job already.
+        if self.news.send(news).is_ok() {
+            self.bell.ring();
+        }
+        reply.succeed(());
+    }
+
+    fn observed(&self, proc: &ProcId, moment: Moment) {
+        let Some(rank) = proc.rank.process() else { return };
+        let (phase, age) = match moment {
+            Moment::Left => {
+                let _ = self.news.send(News::Left { rank });
+                return;
+            }
+            Moment::InitBegun { age } => (Phase::InitBegun, age),
+            Moment::Connected => (Phase::Connected, Duration::ZERO),
+            Moment::Admitted => (Phase::Initialized, Duration::ZERO),
+            Moment::Fenced => (Phase::Fenced, Duration::ZERO),
+            _ => return,
+        };
+        // The loop reads these when it wakes up for something else: a report must not change what it measures.
+        if self.times_phases {
+            let _ = self.news.send(News::Reached { rank, phase, at: self.clock.ago(age) });
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! One job from its first process to its exit status: a single loop over everything that can happen.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, unbounded};
+use modex::gds::registration::{JobDescription, RegisterError};
+use modex::keys;
+use modex::remedy::explain_start;
+use modex::types::{Info, Key, Namespace, ProcId, Time};
+use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
+use nix::sys::signal::Signal;
+use nix::unistd::{Gid, Uid};
+
+use super::Input;
+use super::apps::AppError;
+use super::children::{Channel, Children, SpawnError};
+use super::cores::Helper;
+use super::floor::Floor;
+use super::forward::{Progress, Stream, copy_input};
+use super::guardian::Guardian;
+use super::host::{Clock, LauncherHost, News};
+use super::last_output::LastOutput;
+use super::outlet::Outlet;
+use super::plan::Plan;
+use super::report::{Phase, Timeline};
+use super::session::SessionDirectory;
+use super::verdict::{Action, Cause, Verdict};
+use super::wakeups::{LOOKS_AFTER, Wakeup, Wakeups};
+
+/// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
+/// writes. Whoever holds the pipe longer is killed; what it wrote until then is passed on.
+const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
+
+/// What the user asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) tag_output: bool,
+    pub(super) input: Input,
+    pub(super) timeout: Option<Duration>,
+    pub(super) grace: Duration,
+    pub(super) no_tcp: bool,
+    pub(super) report: bool,
+}
+
+/// Why a job could not be run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobError {
+    /// No server.
+    #[error(transparent)]
+    Server(#[from] BuildError),
+    /// The server refused the job.
+    #[error(transparent)]
+    Registration(#[from] ServerError),
+    /// The job could not be described.
+    #[error(transparent)]
+    Description(#[from] RegisterError),
+    /// A rank could not be started; those started before were ended.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The command line asks for what the launcher can't give.
+    #[error(transparent)]
+    App(#[from] AppError),
+    /// No place for the job's files.
+    #[error(
+        "the launcher cannot make the job's directory {path}: {reason}; \
+         set TMPDIR to a directory that you can write to and that has room"
+    )]
+    Directory {
+        /// Its path.
+        path: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// The system refused something the launcher itself needs.
+    #[error("the launcher cannot {doing}: {}", explain_start(.reason))]
+    System {
+        /// What it wanted.
+        doing: &'static str,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+}
+
+/// A running job. The fields are dropped in this order: while the guardian lives, something is left to clean up, and
+/// killing the ranks' group ends it, too.
+pub(super) struct Job {
+    server: Server,
+    directory: SessionDirectory,
+    children: Children,
+    streams: Vec<Option<Stream>>,
+    wakeups: Wakeups,
+    /// When to look for ends of children and for news, heard of or not.
+    look_at: Time,
+    outlet: Outlet,
+    floor: Floor,
+    /// Whether output is left in the ranks' pipes because the outlet has no room.
+    is_paused: bool,
+    news: Receiver<News>,
+    verdict: Verdict,
+    timeline: Timeline,
+    clock: Clock,
+    settings: Settings,
+    namespace: Namespace,
+    guardian: Guardian,
+}
+
+impl Job {
+    /// Starts server and ranks.
+    pub(super) fn start(plan: Plan, settings: Settings) -> Result<Self, JobError> {
+        let clock = Clock::start();
+        let (wakeups, bell) =
+            Wakeups::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
+        let path = SessionDirectory::choose(&std::env::temp_dir());
+        let guardian =
+            Guardian::start(&path).map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
+        let directory =
+            SessionDirectory::create(path.clone()).map_err(|reason| JobError::Directory { path, reason })?;
+        let bell = Arc::new(bell);
+        let (sender, news) = unbounded();
+        let host = LauncherHost::new(sender, Arc::clone(&bell), clock, settings.report);
+        let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
+        let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
+        let server = Server::builder()
+            .namespace(format!("modex-run-{}", std::process::id()))
+            .tmpdir(directory.path())
+            .foreign_clients(clients)
+            .tools(tools)
+            .topology(Arc::new(Helper))
+            .start(host)?;
+        let rank_count = plan.app_of_rank.len();
+        let mut job = Self {
+            server,
+            directory,
+            children: Children::new(guardian.group()),
+            streams: Vec::new(),
+            wakeups,
+            look_at: Time::ZERO + LOOKS_AFTER,
+            outlet: Outlet::new(bell),
+            floor: Floor::default(),
+            is_paused: false,
+            news,
+            verdict: Verdict::new(rank_count, settings.grace),
+            timeline: Timeline::new(rank_count),
+            clock,
+            settings,
+            namespace: plan.namespace.clone(),
+            guardian,
+        };
+        job.register(&plan)?;
+        let of_server = job.server.setup_fork(&ProcId::new(plan.namespace.clone(), 0))?;
+        plan.apps.iter().try_for_each(|app| app.check_environment(&of_server))?;
+        job.spawn_all(&plan)?;
+        if let Some(limit) = job.settings.timeout {
+            job.verdict.limit_time(job.clock.now(), limit);
+        }
+        Ok(job)
+    }
+
+    fn register(&self, plan: &Plan) -> Result<(), JobError> {
+        let description = describe(plan, &self.server)?;
+        let local_count = u32::try_from(plan.app_of_rank.len()).unwrap_or(u32::MAX);
+        self.server.register_namespace(&plan.namespace, local_count, description)?;
+        let (uid, gid) = (Uid::effective().as_raw(), Gid::effective().as_raw());
+        for rank in 0..local_count {
+            self.server.register_client(&ProcId::new(plan.namespace.clone(), rank), uid, gid)?;
+        }
+        Ok(())
+    }
+
+    fn spawn_all(&mut self, plan: &Plan) -> Result<(), JobError> {
+        let mut inputs = Vec::new();
+        for (rank, &app) in (0u32..).zip(&plan.app_of_rank) {
+            let Some(app) = plan.apps.get(app) else { continue };
+            let environment = self.server.setup_fork(&ProcId::new(plan.namespace.clone(), rank))?;
+            let with_input = match self.settings.input {
+                Input::RankZero => rank == 0,
+                Input::All => true,
+                Input::None => false,
+            };
+            self.timeline.mark(rank, Phase::Spawned, self.clock.now());
+            let place = plan.place(self.children.count());
+            let pipes = self.children.spawn(app, &environment, place, with_input)?;
+            let proc = ProcId::new(plan.namespace.clone(), rank);
+            self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy())?;
+            let tag = self.settings.tag_output;
+            self.watch(Stream::new(pipes.out, rank, Channel::Out, tag))?;
+            self.watch(Stream::new(pipes.error, rank, Channel::Error, tag))?;
+            inputs.extend(pipes.input);
+        }
+        if !inputs.is_empty() {
+            // Reading a terminal blocks; see `copy_input`.
+            Builder::new()
+                .name("modex-input".to_owned())
+                .spawn(move || copy_input(inputs))
+                .map_err(|reason| JobError::System { doing: "start a thread that passes its input on", reason })?;
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, stream: Stream) -> Result<(), JobError> {
+        self.streams.push(Some(stream));
+        self.listen(self.streams.len() - 1)
+    }
+
+    /// Waits for the end, leaves nothing behind and returns the exit status.
+    pub(super) fn finish(mut self) -> Result<u8, JobError> {
+        let outcome = self.run();
+        self.read_news();
+        let Self { server, directory, mut children, streams, wakeups, outlet, timeline, .. } = self;
+        // In this order the guardian, who ends with the ranks' group, outlives everything it answers for.
+        drop(server);
+        drop(directory);
+        children.finish();
+        drop(self.guardian);
+        let report = if self.settings.report && outcome.is_ok() { timeline.table() } else { String::new() };
+        let last = LastOutput { wakeups, outlet, verdict: self.verdict, clock: self.clock };
+        let status = last.pass_on(streams, &report);
+        outcome.map(|()| status)
+    }
+
+    fn run(&mut self) -> Result<(), JobError> {
+        while self.verdict.running() > 0 {
+            let of_floor = if self.is_paused { None } else { self.floor.next_tick() };
+            let next_tick = [self.verdict.next_tick(), of_floor].into_iter().flatten().min();
+            let limit = next_tick.map(|at| at.since(self.clock.now()));
+            self.turn(limit)?;
+        }
+        let end = self.clock.now() + LAST_OUTPUT_TIME;
+        while self.streams.iter().any(Option::is_some) && self.clock.now() < end {
+            self.turn(Some(end.since(self.clock.now())))?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
+        let before_look = self.look_at.since(self.clock.now());
+        let limit = limit.map_or(before_look, |limit| limit.min(before_look));
+        let mut wakeups =
+            self.wakeups.wait(Some(limit)).map_err(|reason| JobError::System { doing: "wait", reason })?;
+        if self.look_at <= self.clock.now() {
+            wakeups.extend([Wakeup::Child, Wakeup::News]);
+            self.look_at = self.clock.now() + LOOKS_AFTER;
+        }
+        for wakeup in wakeups {
+            match wakeup {
+                Wakeup::Child => self.collect_ended(),
+                Wakeup::News => {
+                    self.read_news();
+                    self.settle_output()?;
+                }
+                Wakeup::Stop { signal } => {
+                    let action = self.verdict.stop(self.clock.now(), Cause::Signal(signal));
+                    self.act(action);
+                }
+                Wakeup::Stream { index } => self.pump(index)?,
+            }
+        }
+        let now = self.clock.now();
+        let action = self.verdict.tick(now);
+        self.act(action);
+        let silent = if self.is_paused { None } else { self.floor.silent(now) };
+        silent.map_or(Ok(()), |index| self.cut(index))
+    }
+
+    fn collect_ended(&mut self) {
+        // What a rank said when it asked for an abort counts more than how it ended by it.
+        self.read_news();
+        let now = self.clock.now();
+        let mut ended = self.children.take_ended();
+        // Several at once: whoever left the job first is the reason for the others.
+        ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
+        for (rank, ending) in ended {
+            self.timeline.mark(rank, Phase::Ended, now);
+            self.forget(rank);
+            let action = self.verdict.ended(now, rank, ending);
+            self.act(action);
+        }
+    }
+
+    /// Tells the server that a rank has ended: nobody has to wait for one that never joined.
+    fn forget(&self, rank: u32) {
+        let proc = ProcId::new(self.namespace.clone(), rank);
+        if let Err(error) = self.server.deregister_client(&proc) {
+            tracing::warn!(%proc, %error, "the server was not told that a rank has ended");
+        }
+    }
+
+    fn read_news(&mut self) {
+        while let Ok(news) = self.news.try_recv() {
+            match news {
+                News::Abort { requester, status, message } => {
+                    let cause = Cause::Abort { requester, status, message };
+                    let action = self.verdict.stop(self.clock.now(), cause);
+                    self.act(action);
+                }
+                News::Left { rank } => self.verdict.left(rank),
+                News::Reached { rank, phase, at } => self.timeline.mark(rank, phase, at),
+            }
+        }
+    }
+
+    fn act(&mut self, action: Option<Action>) {
+        match action {
+            None => {}
+            Some(Action::Stop { cause, running: 0 }) => self.say(&format!("modex: {cause}\n")),
+            Some(Action::Stop { cause, running }) => {
+                let ranks = if running == 1 { "rank gets" } else { "ranks get" };
+                // Only a rank that has ended leaves others.
+                let those = if matches!(cause, Cause::Rank { .. } | Cause::Left { .. }) { "the other " } else { "" };
+                let grace = self.verdict.grace().as_secs_f64();
+                self.say(&format!("modex: {cause}; {those}{running} {ranks} {grace} s to end\n"));
+                self.children.signal(cause.request());
+            }
+            Some(Action::Insist { running }) => {
+                let ranks = if running == 1 { "rank has" } else { "ranks have" };
+                let grace = self.verdict.grace().as_secs_f64();
+                self.say(&format!("modex: {running} {ranks} not ended on SIGINT; SIGTERM, and {grace} s more\n"));
+                self.children.signal(Signal::SIGTERM);
+            }
+            Some(Action::Kill) => self.children.signal(Signal::SIGKILL),
+        }
+    }
+
+    /// Tells the user. A rank's long line on standard error is cut for it.
+    fn say(&mut self, text: &str) {
+        let holder = self.floor.holder(Channel::Error).and_then(|index| self.streams.get_mut(index));
+        let line_end = holder.and_then(Option::as_mut).map_or("", Stream::cut);
+        self.outlet.say(&format!("{line_end}{text}"));
+    }
+
+    /// Passes on what a rank wrote.
+    fn pump(&mut self, index: usize) -> Result<(), JobError> {
+        // A wake-up from just before the pause must not add to what is queued.
+        if self.is_paused {
+            return Ok(());
+        }
+        let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
+        let channel = stream.channel();
+        if !self.floor.admits(index, channel) {
+            // One that stays in the poll set would wake the loop again and again.
+            let _ = self.wakeups.forget(stream.fd());
+            return Ok(());
+        }
+        let mut lines = Vec::new();
+        let progress = stream.read(&mut lines);
+        let has_ended = !matches!(progress, Ok(Progress::Open | Progress::Empty));
+        if has_ended {
+            lines.extend_from_slice(stream.cut().as_bytes());
+        }
+        let is_mid_line = stream.is_mid_line();
+        self.push(index, channel, lines)?;
+        if has_ended {
+            self.close(index)?;
+        } else {
+            self.hand_on(index, channel, is_mid_line)?;
+        }
+        if !self.outlet.has_room() {
+            self.pause();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, index: usize, channel: Channel, lines: Vec<u8>) -> Result<(), JobError> {
+        let pushed = self.outlet.push(index, channel, lines);
+        pushed.map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })
+    }
+
+    /// Ends a rank's long line, so that others can write.
+    fn cut(&mut self, index: usize) -> Result<(), JobError> {
+        let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
+        let (channel, line_end) = (stream.channel(), stream.cut());
+        self.push(index, channel, line_end.into())?;
+        self.hand_on(index, channel, false)
+    }
+
+    /// Listens again to those who waited for the end of this rank's line, if it has ended.
+    fn hand_on(&mut self, index: usize, channel: Channel, is_mid_line: bool) -> Result<(), JobError> {
+        let waiting = self.floor.wrote(self.clock.now(), index, channel, is_mid_line);
+        // After a pause all are listened to.
+        if self.is_paused { Ok(()) } else { waiting.into_iter().try_for_each(|index| self.listen(index)) }
+    }
+
+    fn close(&mut self, index: usize) -> Result<(), JobError> {
+        let Some(stream) = self.streams.get_mut(index).and_then(Option::take) else { return Ok(()) };
+        // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
+        let _ = self.wakeups.forget(stream.fd());
+        self.hand_on(index, stream.channel(), false)
+    }
+
+    fn listen(&self, index: usize) -> Result<(), JobError> {
+        let Some(Some(stream)) = self.streams.get(index) else { return Ok(()) };
+        let watched = self.wakeups.watch(index, stream.fd());
+        watched.map_err(|reason| JobError::System { doing: "watch a rank's output", reason })
+    }
+
+    /// Leaves the output in the ranks' pipes, which makes the ranks wait, until what is queued has been written.
+    fn pause(&mut self) {
+        self.is_paused = true;
+        for stream in self.streams.iter().flatten() {
+            // One that stays in the poll set would only cost time.
+            let _ = self.wakeups.forget(stream.fd());
+        }
+        self.outlet.ask_for_ring();
+    }
+
+    /// A rank whose output can't be passed on loses its pipe, as in a shell. The others go on when there is room.
+    fn settle_output(&mut self) -> Result<(), JobError> {
+        for index in self.outlet.take_failed() {
+            self.close(index)?;
+        }
+        if self.is_paused && self.outlet.has_room() {
+            self.is_paused = false;
+            self.floor.resume(self.clock.now());
+            (0..self.streams.len()).try_for_each(|index| self.listen(index))?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything the standard wants a host to tell about a job on one node.
+fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
+    let rank_count = u32::try_from(plan.app_of_rank.len()).unwrap_or(u32::MAX);
+    let directory = server.directory().to_string_lossy();
+    let mut description = JobDescription::new(&plan.namespace)
+        .server(server.proc().clone())
+        .nodes([server.hostname()])
+        .ranks_by_node(std::iter::once(0..rank_count))
+        .own_node(0, directory.clone(), directory);
+    for app in &plan.apps {
+        let words = std::iter::once(&app.program).chain(&app.arguments);
+        let argv: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let working_directory = app.working_directory.as_ref().unwrap_or(&plan.directory);
+        description = description.app(app.count, argv, working_directory.to_string_lossy());
+    }
+    // Where ranks run: localities and the like follow from it.
+    for (rank, number) in (0..rank_count).zip(0_usize..) {
+        if let Some(place) = plan.place(number) {
+            let processors: Vec<String> = place.iter().map(usize::to_string).collect();
+            let list = format!("hwloc:{}", processors.join(","));
+            description = description.process_value(rank, Key::from_static(keys::CPUSET.name()), list.as_str());
+        }
+    }
+    description.build()
+}

@@ -1,0 +1,139 @@
+//! `modex run`: starts a job on this machine with the embedded server.
+//!
+//! ```text
+//!  command line --> apps --> plan (ranks, environment, places) --> children (processes)
+//!                                                                      |
+//!  server's host ---- news ----> job: one loop over wake-ups <-- output, signals, ends
+//!                                      |        \
+//!                                      |         outlet: a thread that writes what ranks and launcher say
+//!                                  verdict: go on, stop, kill --> exit status
+//! ```
+//!
+//! Nothing is left behind: ranks share a process group that is killed before anybody is reaped, and the group's leader, a
+//! guardian process, does the same if the launcher itself is killed, and finds those that left the group. If both are killed at
+//! once, the kernel kills the group.
+
+mod apps;
+mod census;
+mod children;
+mod cores;
+mod floor;
+mod forward;
+mod guardian;
+mod host;
+mod job;
+mod last_output;
+mod lines;
+mod outlet;
+mod plan;
+mod report;
+mod session;
+mod strays;
+mod verdict;
+mod wakeups;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+pub(super) use apps::AppError;
+use clap::{Args, ValueEnum};
+pub(super) use cores::print as print_cores;
+pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
+pub(super) use session::SessionDirectory;
+
+use super::Outcome;
+
+/// Who reads the launcher's standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Input {
+    /// Rank 0
+    #[value(name = "0")]
+    RankZero,
+    /// Every rank gets a copy; a rank that does not read holds up the others
+    All,
+    /// Nobody
+    None,
+}
+
+/// Where ranks may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Binding {
+    /// Each rank on a core of its own, in turn
+    Core,
+    /// Wherever the system puts them
+    None,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
+    after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
+                  A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
+                  SIGINT (Ctrl-C) is passed on, with the same to follow after --grace; SIGTERM and SIGHUP reach the\n\
+                  ranks as SIGTERM; a second signal kills them.\n\
+                  Output comes in whole lines. A line over 64 KiB is passed on as it comes while other ranks' output waits; it\n\
+                  is broken only if its rank is silent for five seconds and others wait.\n\
+                  PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\
+                  MODEX_LOG=off|error|warn|info|debug says what is told of the server; warn if not set."
+)]
+pub(super) struct Options {
+    #[command(flatten)]
+    first: apps::AppOptions,
+
+    /// Put "[rank,channel] " in front of every line of output, once however long it is
+    #[arg(long)]
+    tag_output: bool,
+
+    /// Who reads the launcher's standard input
+    #[arg(long, value_enum, default_value_t = Input::RankZero, value_name = "WHO")]
+    stdin: Input,
+
+    /// Bind each rank to a core, or not
+    #[arg(long, value_enum, default_value_t = Binding::None, value_name = "TO")]
+    bind: Binding,
+
+    /// End the job after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    /// How long the ranks get after a failure or signal, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    grace: Duration,
+
+    /// No TCP socket for ranks that use another PMIx library
+    #[arg(long)]
+    no_tcp: bool,
+
+    /// Print how long the phases of the start took
+    #[arg(long)]
+    report: bool,
+
+    /// Program and arguments; a ':' separates programs
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(options: &Options) -> Outcome {
+    #[expect(clippy::disallowed_methods, reason = "-x NAME passes on the launcher's own variable")]
+    let apps = apps::split(&options.first, &options.command, |name| std::env::var_os(name))?;
+    let plan = plan::Plan::new(apps, options.bind == Binding::Core)?;
+    let settings = job::Settings {
+        tag_output: options.tag_output,
+        input: options.stdin,
+        timeout: options.timeout,
+        grace: options.grace,
+        no_tcp: options.no_tcp,
+        report: options.report,
+    };
+    match job::Job::start(plan, settings) {
+        Ok(job) => Ok(job.finish()?),
+        // The command line is at fault, which the exit status tells.
+        Err(job::JobError::App(error)) => Err(error.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds, such as 10 or 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}

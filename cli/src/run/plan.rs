@@ -1,0 +1,106 @@
+//! Who runs what where, before anything is started.
+
+use std::path::PathBuf;
+
+use modex::types::{Namespace, NamespaceError};
+
+use super::apps::App;
+use super::cores::{self, CoresError};
+
+/// Ranks one launcher starts at most: each costs two pipes and a connection.
+const RANK_COUNT_MAX: u32 = 4096;
+
+/// Why a job can't be planned.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PlanError {
+    /// Too many ranks.
+    #[error("{wanted} ranks wanted, but one launcher starts at most {RANK_COUNT_MAX}; use several nodes")]
+    TooMany {
+        /// How many were asked for.
+        wanted: u64,
+    },
+    /// No place to bind to.
+    #[error(transparent)]
+    Cores(#[from] CoresError),
+    /// The launcher's own name for the job was refused.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// The current directory is gone.
+    #[error("cannot find the current directory: {0}")]
+    Directory(#[from] std::io::Error),
+}
+
+/// A job to start.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Its name.
+    pub(super) namespace: Namespace,
+    /// Its programs.
+    pub(super) apps: Vec<App>,
+    /// For each rank, the index of its program.
+    pub(super) app_of_rank: Vec<usize>,
+    /// Processors of each core, if ranks are to be bound.
+    pub(super) cores: Option<Vec<Vec<usize>>>,
+    /// Where programs without a directory of their own start.
+    pub(super) directory: PathBuf,
+}
+
+impl Plan {
+    /// Ranks are numbered through the programs in the order given.
+    pub(super) fn new(apps: Vec<App>, bind: bool) -> Result<Self, PlanError> {
+        let wanted: u64 = apps.iter().map(|app| u64::from(app.count)).sum();
+        if wanted > u64::from(RANK_COUNT_MAX) {
+            return Err(PlanError::TooMany { wanted });
+        }
+        let app_of_rank = apps
+            .iter()
+            .enumerate()
+            .flat_map(|(index, app)| std::iter::repeat_n(index, usize::try_from(app.count).unwrap_or(0)))
+            .collect();
+        Ok(Self {
+            namespace: Namespace::new(&format!("modex-{}", std::process::id()))?,
+            apps,
+            app_of_rank,
+            cores: if bind { Some(cores::cores()?) } else { None },
+            directory: std::env::current_dir()?,
+        })
+    }
+
+    /// The processors a rank is bound to; with more ranks than cores they share, in turn.
+    pub(super) fn place(&self, rank: usize) -> Option<&[usize]> {
+        let cores = self.cores.as_deref()?;
+        cores.get(rank % cores.len().max(1)).map(Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn app(count: u32) -> App {
+        App { count, program: "true".into(), arguments: Vec::new(), environment: Vec::new(), working_directory: None }
+    }
+
+    #[test]
+    fn ranks_run_through_the_programs_in_order() {
+        let plan = Plan::new(vec![app(2), app(1)], false).unwrap();
+        assert_eq!(plan.app_of_rank, vec![0, 0, 1]);
+        assert_eq!(plan.place(0), None);
+    }
+
+    #[test]
+    fn more_ranks_than_cores_share_them_in_turn() {
+        let mut plan = Plan::new(vec![app(3)], false).unwrap();
+        plan.cores = Some(vec![vec![0, 1], vec![2]]);
+        assert_eq!(
+            (plan.place(0), plan.place(1), plan.place(2)),
+            (Some(&[0, 1][..]), Some(&[2][..]), Some(&[0, 1][..]))
+        );
+    }
+
+    #[test]
+    fn a_job_beyond_the_limit_is_refused() {
+        assert!(Plan::new(vec![app(4096)], false).is_ok());
+        assert!(matches!(Plan::new(vec![app(4096), app(1)], false), Err(PlanError::TooMany { wanted: 4097 })));
+    }
+}

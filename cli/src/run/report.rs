@@ -1,0 +1,170 @@
+//! How long the phases of the job's start took, per rank, as minimum, median and maximum.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use modex::types::Time;
+
+/// A moment in a rank's life, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The launcher asked the kernel for the process.
+    Spawned,
+    /// It entered Init, by its own word: as near to the start of `main` as a library can tell. Not every client says it.
+    InitBegun,
+    /// Its connect message has reached the server, so it runs its own code and is inside Init.
+    Connected,
+    /// The server has admitted it: what is left of Init happens in the process itself.
+    Initialized,
+    /// The server has released its first fence.
+    Fenced,
+    /// The process has ended.
+    Ended,
+}
+
+/// Ranks a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    All,
+    /// Those that said when their Init began, unless none of those that connected did.
+    Telling,
+    /// Those that connected and did not say it, if there are any.
+    Silent,
+}
+
+const ROWS: [(Of, &str, Phase, Phase); 7] = [
+    (Of::Telling, "spawn to main (Init begins)", Phase::Spawned, Phase::InitBegun),
+    (Of::Telling, "Init begins to granted", Phase::InitBegun, Phase::Initialized),
+    (Of::Silent, "spawn to main and connect", Phase::Spawned, Phase::Connected),
+    (Of::Silent, "connect to Init granted", Phase::Connected, Phase::Initialized),
+    (Of::All, "Init to first fence done", Phase::Initialized, Phase::Fenced),
+    (Of::All, "first fence to exit", Phase::Fenced, Phase::Ended),
+    (Of::All, "spawn to exit", Phase::Spawned, Phase::Ended),
+];
+
+/// The moments of every rank.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    ranks: Vec<Moments>,
+}
+
+/// The moments of one rank, by phase.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moments([Option<Time>; 6]);
+
+impl Moments {
+    fn at(&self, phase: Phase) -> Option<Time> {
+        *self.0.get(phase as usize)?
+    }
+
+    fn is_silent(&self) -> bool {
+        self.at(Phase::Connected).is_some() && self.at(Phase::InitBegun).is_none()
+    }
+}
+
+impl Timeline {
+    /// Of a job with this many ranks.
+    pub(super) fn new(rank_count: usize) -> Self {
+        Self { ranks: vec![Moments::default(); rank_count] }
+    }
+
+    /// Notes a moment; the first of its kind counts. One before the process existed is a client's error and ignored.
+    pub(super) fn mark(&mut self, rank: u32, phase: Phase, now: Time) {
+        let Some(moments) = usize::try_from(rank).ok().and_then(|rank| self.ranks.get_mut(rank)) else { return };
+        if moments.at(Phase::Spawned).is_some_and(|spawned| now < spawned) {
+            return;
+        }
+        if let Some(moment) = moments.0.get_mut(phase as usize) {
+            moment.get_or_insert(now);
+        }
+    }
+
+    /// The table for people.
+    pub(super) fn table(&self) -> String {
+        let mut table = format!("{:<28}{:>12}{:>12}{:>12}{:>8}\n", "phase (ms)", "min", "median", "max", "ranks");
+        let has_silent = self.ranks.iter().any(Moments::is_silent);
+        let has_telling = self.ranks.iter().any(|moments| moments.at(Phase::InitBegun).is_some());
+        for (of, name, from, to) in ROWS {
+            let is_shown = match of {
+                Of::All => true,
+                Of::Telling => has_telling || !has_silent,
+                Of::Silent => has_silent,
+            };
+            if is_shown {
+                push_row(&mut table, name, &mut self.spans(of, from, to));
+            }
+        }
+        table
+    }
+
+    fn spans(&self, of: Of, from: Phase, to: Phase) -> Vec<Duration> {
+        let ranks = self.ranks.iter().filter(|moments| of != Of::Silent || moments.is_silent());
+        ranks.filter_map(|moments| Some(moments.at(to)?.since(moments.at(from)?))).collect()
+    }
+}
+
+fn push_row(table: &mut String, name: &str, spans: &mut [Duration]) {
+    spans.sort_unstable();
+    let cell = |span: Option<&Duration>| span.map_or("-".to_owned(), |s| format!("{:.3}", s.as_secs_f64() * 1e3));
+    let (least, middle, most) = (cell(spans.first()), cell(spans.get(spans.len() / 2)), cell(spans.last()));
+    // Writing to a String can't fail.
+    let _ = writeln!(table, "{name:<28}{least:>12}{middle:>12}{most:>12}{:>8}", spans.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: u64) -> Time {
+        Time::ZERO + Duration::from_millis(milliseconds)
+    }
+
+    /// The figures of a row: minimum, median, maximum, ranks.
+    fn row<'a>(table: &'a str, name: &str) -> Vec<&'a str> {
+        let row = table.lines().find_map(|line| line.strip_prefix(name));
+        row.map_or_else(Vec::new, |figures| figures.split_whitespace().collect())
+    }
+
+    #[test]
+    fn each_phase_is_counted_from_the_one_before() {
+        let mut timeline = Timeline::new(3);
+        for (rank, late) in [(0, 0), (1, 2), (2, 7)] {
+            timeline.mark(rank, Phase::Spawned, at(0));
+            timeline.mark(rank, Phase::InitBegun, at(1 + late));
+            timeline.mark(rank, Phase::Connected, at(2 + late));
+            timeline.mark(rank, Phase::Initialized, at(4 + late));
+        }
+        timeline.mark(0, Phase::InitBegun, at(50));
+        let table = timeline.table();
+        assert_eq!(row(&table, "spawn to main (Init begins)"), ["1.000", "3.000", "8.000", "3"]);
+        assert_eq!(row(&table, "Init begins to granted"), ["3.000", "3.000", "3.000", "3"]);
+        assert!(!table.contains("connect"), "{table}");
+    }
+
+    #[test]
+    fn a_client_that_does_not_say_when_its_init_began_is_timed_from_its_connect_message() {
+        let mut timeline = Timeline::new(2);
+        for rank in 0..2 {
+            timeline.mark(rank, Phase::Spawned, at(1));
+            timeline.mark(rank, Phase::Connected, at(3));
+            timeline.mark(rank, Phase::Initialized, at(4));
+        }
+        let silent = timeline.table();
+        assert_eq!(row(&silent, "spawn to main and connect"), ["2.000", "2.000", "2.000", "2"]);
+        assert_eq!(row(&silent, "connect to Init granted"), ["1.000", "1.000", "1.000", "2"]);
+        assert!(!silent.contains("Init begins"), "{silent}");
+        // Of a rank that was not spawned yet nothing can be true.
+        timeline.mark(0, Phase::InitBegun, at(0));
+        assert_eq!(timeline.table(), silent);
+        timeline.mark(0, Phase::InitBegun, at(2));
+        let mixed = timeline.table();
+        assert_eq!(row(&mixed, "Init begins to granted"), ["2.000", "2.000", "2.000", "1"]);
+        assert_eq!(row(&mixed, "spawn to main and connect"), ["2.000", "2.000", "2.000", "1"]);
+    }
+
+    #[test]
+    fn a_phase_nobody_reached_has_no_figures() {
+        let timeline = Timeline::new(1);
+        assert!(timeline.table().lines().skip(1).all(|row| row.trim_end().ends_with('0') && row.contains('-')));
+    }
+}

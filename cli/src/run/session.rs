@@ -1,0 +1,140 @@
+//! The launcher's directory for everything of the job that has a name.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
+
+/// A directory that only this user can enter, removed with all it holds when dropped.
+///
+/// Its launcher holds a lock on it, which the kernel gives up when the launcher ends, whichever way. What stays because
+/// launcher and guardian were both killed goes when this user's next launcher starts in the same place.
+#[derive(Debug)]
+pub(crate) struct SessionDirectory {
+    path: PathBuf,
+    /// `None` where the file system has no locks: then nobody takes it for abandoned either.
+    _lock: Option<File>,
+}
+
+impl SessionDirectory {
+    /// A name for it that nobody has used: the guardian must know it before it exists.
+    #[expect(clippy::disallowed_methods, reason = "the time only makes the name unique")]
+    pub(crate) fn choose(parent: &Path) -> PathBuf {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        parent.join(format!("{PREFIX}{}-{:x}", std::process::id(), since_epoch.as_micros()))
+    }
+
+    /// Makes the directory, and removes those beside it that nobody holds any more.
+    ///
+    /// Between `mkdir` and lock a directory looks abandoned; one that another launcher has removed meanwhile is made again.
+    pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
+        if let Some(parent) = path.parent() {
+            sweep(parent);
+        }
+        for _ in 0..ATTEMPTS {
+            DirBuilder::new().mode(0o700).create(&path)?;
+            let Ok(directory) = open(&path) else { continue };
+            // Waits for whoever is about to remove it, if anybody is.
+            let lock = directory.lock().map(|()| directory);
+            if lock.as_ref().map_or(true, |directory| is_still_at(directory, &path)) {
+                return Ok(Self { path, _lock: lock.ok() });
+            }
+        }
+        Err(io::ErrorKind::ResourceBusy.into())
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SessionDirectory {
+    fn drop(&mut self) {
+        // To look into it takes a descriptor, to remove it when it is empty does not. What could not be removed is not worth
+        // failing a job that has ended.
+        let _ = fs::remove_dir_all(&self.path).or_else(|_| fs::remove_dir(&self.path));
+    }
+}
+
+/// Whether a directory can be a launcher's, by its name.
+pub(super) fn is_name(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(PREFIX.as_bytes())
+}
+
+/// Removes directories of this user's launchers that nobody holds. What can't be removed stays: nobody waits for it.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.take(SWEPT_ENTRIES_MAX).flatten().filter(|entry| is_name(&entry.file_name())) {
+        let path = entry.path();
+        let Ok(directory) = open(&path) else { continue };
+        let is_ours = directory.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
+        if is_ours && directory.try_lock().is_ok() && is_still_at(&directory, &path) {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// Opens a directory, never what a symbolic link points to.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits()).open(path)
+}
+
+fn is_still_at(directory: &File, path: &Path) -> bool {
+    match (directory.metadata(), fs::symlink_metadata(path)) {
+        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
+}
+
+const PREFIX: &str = "modex-run-";
+/// How often a new directory may be lost to other launchers: each loss is a race of microseconds.
+const ATTEMPTS: u32 = 16;
+/// Entries of the parent that are looked at: a temporary directory that nobody cleans must not hold up a start.
+const SWEPT_ENTRIES_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_launcher_and_guardian_left_when_both_were_killed_goes_with_the_next_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let living = SessionDirectory::create(parent.path().join("modex-run-1-a")).unwrap();
+        let left = parent.path().join("modex-run-2-b");
+        fs::create_dir_all(left.join("deep")).unwrap();
+        fs::write(left.join("deep/file"), "x").unwrap();
+        let kept = [parent.path().join("modex-run"), parent.path().join("modex-run-3-c")];
+        fs::create_dir(&kept[0]).unwrap();
+        std::os::unix::fs::symlink(&kept[0], &kept[1]).unwrap();
+        let next = SessionDirectory::create(parent.path().join("modex-run-4-d")).unwrap();
+        assert!(!left.exists());
+        assert!(kept.iter().all(|path| path.exists()) && living.path().is_dir() && next.path().is_dir());
+        drop((living, next));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), kept.len());
+    }
+
+    #[test]
+    fn launchers_that_start_side_by_side_keep_their_directories() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let parent = parent.path();
+                scope.spawn(move || {
+                    for number in 0..100 {
+                        let path = parent.join(format!("modex-run-{thread}-{number}"));
+                        let directory = SessionDirectory::create(path).unwrap();
+                        fs::write(directory.path().join("file"), "x").unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+}

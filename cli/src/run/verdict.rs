@@ -1,0 +1,432 @@
+//! Decides what the end of a rank means for the job and for the launcher's own exit status. No processes here: facts
+//! in, decisions out.
+
+use std::fmt;
+use std::time::Duration;
+
+use modex::notices::printable;
+use modex::types::Time;
+use nix::sys::signal::Signal;
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It returned this exit status.
+    Exited(u8),
+    /// This signal killed it.
+    Signaled(i32),
+}
+
+impl Ending {
+    /// The shell's number for it: the exit status, or 128 + signal.
+    pub(super) fn shell_status(self) -> u8 {
+        match self {
+            Self::Exited(status) => status,
+            Self::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        }
+    }
+
+    const fn is_success(self) -> bool {
+        matches!(self, Self::Exited(0))
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "exited with status {status}"),
+            Self::Signaled(signal) => match Signal::try_from(*signal) {
+                Ok(name) => write!(f, "was killed by {name}"),
+                Err(_) => write!(f, "was killed by signal {signal}"),
+            },
+        }
+    }
+}
+
+/// Why a job is being ended before its ranks ended it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A rank failed.
+    Rank {
+        /// Which.
+        rank: u32,
+        /// How.
+        ending: Ending,
+    },
+    /// A rank failed after another one had left the job without finalizing, which is why it failed.
+    Left {
+        /// Who left.
+        rank: u32,
+        /// How, if it has ended already.
+        ending: Option<Ending>,
+        /// Who failed then.
+        failed: u32,
+        /// How.
+        failure: Ending,
+    },
+    /// A rank asked for it (`PMIx_Abort`).
+    Abort {
+        /// Who asked, for people.
+        requester: String,
+        /// The status it gave.
+        status: i32,
+        /// Its message.
+        message: String,
+    },
+    /// `--timeout` ran out.
+    Timeout(Duration),
+    /// Somebody sent the launcher this signal.
+    Signal(i32),
+}
+
+impl Cause {
+    /// The launcher's exit status.
+    fn shell_status(&self) -> u8 {
+        match self {
+            Self::Rank { ending, .. } => ending.shell_status(),
+            Self::Left { failure, .. } => failure.shell_status(),
+            // Only eight bits reach the shell; a failure must not look like success.
+            Self::Abort { status, .. } => u8::try_from(status & 0xFF).ok().filter(|s| *s != 0).unwrap_or(1),
+            Self::Timeout(_) => 124,
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        }
+    }
+
+    /// What the ranks are asked to end with: an interrupt reaches them as one, since many programs tell it from the rest.
+    pub(super) fn request(&self) -> Signal {
+        match self {
+            Self::Signal(signal) if *signal == Signal::SIGINT as i32 => Signal::SIGINT,
+            _ => Signal::SIGTERM,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank { rank, ending } => write!(f, "rank {rank} {ending}"),
+            Self::Left { rank, ending: Some(ending), failed, failure } => {
+                write!(f, "rank {rank} {ending} without finalizing, then rank {failed} {failure}")
+            }
+            Self::Left { rank, ending: None, failed, failure } => {
+                write!(f, "rank {rank} left the job without finalizing, then rank {failed} {failure}")
+            }
+            Self::Abort { requester, status, message } if message.is_empty() => {
+                write!(f, "{requester} aborted the job with status {status}")
+            }
+            Self::Abort { requester, status, message } => {
+                write!(f, "{requester} aborted the job with status {status}: {}", printable(message))
+            }
+            Self::Timeout(limit) => write!(f, "the job exceeded its time limit of {} s", limit.as_secs_f64()),
+            Self::Signal(signal) => match Signal::try_from(*signal) {
+                Ok(name) => write!(f, "received {name}"),
+                Err(_) => write!(f, "received signal {signal}"),
+            },
+        }
+    }
+}
+
+/// What the launcher has to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Tell the user why the job ends and ask the remaining ranks to stop.
+    Stop {
+        /// What happened.
+        cause: Cause,
+        /// How many ranks are still running.
+        running: usize,
+    },
+    /// The grace period of an interrupt is over: ask those that ignore it once more, as after a failure.
+    Insist {
+        /// How many ranks are still running.
+        running: usize,
+    },
+    /// The grace period is over: kill what is left.
+    Kill,
+}
+
+/// The job's fate.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    endings: Vec<Option<Ending>>,
+    grace: Duration,
+    time_limit: Option<(Time, Duration)>,
+    stopped: Option<Stopped>,
+    /// Whether a signal asked for the end, be it the first cause or not.
+    interrupted: bool,
+    /// Ranks whose connection ended without finalize, in this order.
+    left: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Stopped {
+    cause: Cause,
+    step: Step,
+    /// When the next step is due.
+    until: Time,
+}
+
+/// How far the ranks' end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// They were sent SIGINT.
+    Interrupted,
+    /// They were sent SIGTERM.
+    Asked,
+    /// They were sent SIGKILL.
+    Killed,
+}
+
+impl Verdict {
+    /// A job of `rank_count` running ranks; after a failure the others get `grace` before they are killed.
+    pub(super) fn new(rank_count: usize, grace: Duration) -> Self {
+        Self {
+            endings: vec![None; rank_count],
+            grace,
+            time_limit: None,
+            stopped: None,
+            interrupted: false,
+            left: Vec::new(),
+        }
+    }
+
+    /// Ends the job if it still runs `limit` after `now`.
+    pub(super) fn limit_time(&mut self, now: Time, limit: Duration) {
+        self.time_limit = Some((now + limit, limit));
+    }
+
+    /// A rank ended.
+    #[must_use]
+    pub(super) fn ended(&mut self, now: Time, rank: u32, ending: Ending) -> Option<Action> {
+        if let Some(slot) = usize::try_from(rank).ok().and_then(|index| self.endings.get_mut(index)) {
+            *slot = Some(ending);
+        }
+        if ending.is_success() {
+            return None;
+        }
+        let cause = match self.left.first() {
+            Some(&first) if first != rank => {
+                Cause::Left { rank: first, ending: self.ending_of(first), failed: rank, failure: ending }
+            }
+            _ => Cause::Rank { rank, ending },
+        };
+        self.stop(now, cause)
+    }
+
+    /// A rank's connection to the server ended without finalize. Whether that is a failure shows when ranks end.
+    pub(super) fn left(&mut self, rank: u32) {
+        self.left.push(rank);
+    }
+
+    /// Sorts ranks that ended together: those that left the job come first, in the order they left.
+    pub(super) fn order_of_leaving(&self, rank: u32) -> usize {
+        self.left.iter().position(|left| *left == rank).unwrap_or(usize::MAX)
+    }
+
+    fn ending_of(&self, rank: u32) -> Option<Ending> {
+        *self.endings.get(usize::try_from(rank).ok()?)?
+    }
+
+    /// The job has to end. The first cause counts; a second signal from the user ends the grace period.
+    #[must_use]
+    pub(super) fn stop(&mut self, now: Time, cause: Cause) -> Option<Action> {
+        self.interrupted |= matches!(cause, Cause::Signal(_));
+        match &mut self.stopped {
+            None => {
+                let action = Action::Stop { cause: cause.clone(), running: self.running() };
+                let step = if cause.request() == Signal::SIGINT { Step::Interrupted } else { Step::Asked };
+                self.stopped = Some(Stopped { cause, step, until: now + self.grace });
+                Some(action)
+            }
+            Some(stopped) if matches!(cause, Cause::Signal(_)) && stopped.step != Step::Killed => {
+                stopped.step = Step::Killed;
+                Some(Action::Kill)
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Time has passed.
+    #[must_use]
+    pub(super) fn tick(&mut self, now: Time) -> Option<Action> {
+        let running = self.running();
+        match &mut self.stopped {
+            Some(stopped) if now < stopped.until => return None,
+            Some(stopped) => {
+                let (step, action) = match stopped.step {
+                    Step::Interrupted => (Step::Asked, Action::Insist { running }),
+                    Step::Asked => (Step::Killed, Action::Kill),
+                    Step::Killed => return None,
+                };
+                (stopped.step, stopped.until) = (step, now + self.grace);
+                return Some(action);
+            }
+            None => {}
+        }
+        match self.time_limit {
+            Some((end, limit)) if now >= end => self.stop(now, Cause::Timeout(limit)),
+            _ => None,
+        }
+    }
+
+    /// When [`Verdict::tick`] is due.
+    pub(super) fn next_tick(&self) -> Option<Time> {
+        match &self.stopped {
+            Some(Stopped { step: Step::Killed, .. }) => None,
+            Some(stopped) => Some(stopped.until),
+            None => self.time_limit.map(|(end, _)| end),
+        }
+    }
+
+    /// From when on a reader who takes no output is not waited for: at once after a signal, else from the time limit.
+    pub(super) fn patience_ends(&self) -> Option<Time> {
+        if self.interrupted { Some(Time::ZERO) } else { self.time_limit.map(|(end, _)| end) }
+    }
+
+    /// How many ranks have not ended.
+    pub(super) fn running(&self) -> usize {
+        self.endings.iter().filter(|ending| ending.is_none()).count()
+    }
+
+    /// How long the others get after a failure.
+    pub(super) const fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    /// The launcher's exit status once nothing runs any more: 0, or that of whatever ended the job first.
+    pub(super) fn shell_status(&self) -> u8 {
+        let Some(stopped) = &self.stopped else { return 0 };
+        let status = stopped.cause.shell_status();
+        match stopped.cause {
+            // Who left first is the first to fail, even if its process took longer to end.
+            Cause::Left { rank, .. } => {
+                self.ending_of(rank).filter(|ending| !ending.is_success()).map_or(status, Ending::shell_status)
+            }
+            _ => status,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(2);
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_job_whose_ranks_all_succeed_succeeds() {
+        let mut verdict = Verdict::new(2, GRACE);
+        assert_eq!(verdict.ended(at(0), 0, Ending::Exited(0)), None);
+        assert_eq!(verdict.ended(at(1), 1, Ending::Exited(0)), None);
+        assert_eq!((verdict.running(), verdict.shell_status()), (0, 0));
+    }
+
+    #[test]
+    fn the_first_failure_stops_the_others_and_gives_the_status() {
+        let mut verdict = Verdict::new(3, GRACE);
+        let cause = Cause::Rank { rank: 1, ending: Ending::Signaled(9) };
+        assert_eq!(verdict.ended(at(0), 1, Ending::Signaled(9)), Some(Action::Stop { cause, running: 2 }));
+        assert_eq!(verdict.ended(at(0), 0, Ending::Exited(3)), None);
+        assert_eq!(verdict.ended(at(0), 2, Ending::Signaled(15)), None);
+        assert_eq!(verdict.shell_status(), 137);
+    }
+
+    #[test]
+    fn ranks_that_ignore_the_request_are_killed_after_the_grace_period() {
+        let mut verdict = Verdict::new(2, GRACE);
+        assert!(verdict.ended(at(10), 0, Ending::Exited(1)).is_some());
+        assert_eq!(verdict.next_tick(), Some(at(12)));
+        assert_eq!(verdict.tick(at(11)), None);
+        assert_eq!(verdict.tick(at(12)), Some(Action::Kill));
+        assert_eq!(verdict.tick(at(13)), None);
+        assert_eq!(verdict.next_tick(), None);
+    }
+
+    /// A rank that died took the others with it, who failed in their fence and ended before the kernel was done with the
+    /// first: they were blamed. Who left the job first is to blame.
+    #[test]
+    fn who_left_first_is_to_blame_even_if_others_end_before() {
+        let mut verdict = Verdict::new(2, GRACE);
+        verdict.left(1);
+        let failure = Ending::Exited(9);
+        let cause = Cause::Left { rank: 1, ending: None, failed: 0, failure };
+        assert_eq!(cause.to_string(), "rank 1 left the job without finalizing, then rank 0 exited with status 9");
+        assert_eq!(verdict.ended(at(0), 0, failure), Some(Action::Stop { cause, running: 1 }));
+        assert_eq!(verdict.ended(at(0), 1, Ending::Exited(101)), None);
+        assert_eq!(verdict.shell_status(), 101);
+    }
+
+    #[test]
+    fn a_rank_that_left_but_succeeded_is_named_with_the_status_of_the_one_that_failed() {
+        let mut verdict = Verdict::new(2, GRACE);
+        verdict.left(1);
+        assert_eq!(verdict.ended(at(0), 1, Ending::Exited(0)), None);
+        let Some(Action::Stop { cause, .. }) = verdict.ended(at(0), 0, Ending::Exited(9)) else { panic!() };
+        assert_eq!(
+            cause.to_string(),
+            "rank 1 exited with status 0 without finalizing, then rank 0 exited with status 9"
+        );
+        assert_eq!(verdict.shell_status(), 9);
+    }
+
+    #[test]
+    fn the_time_limit_ends_the_job_with_status_124() {
+        let mut verdict = Verdict::new(1, GRACE);
+        verdict.limit_time(at(0), Duration::from_secs(5));
+        assert_eq!(verdict.tick(at(4)), None);
+        assert!(matches!(verdict.tick(at(5)), Some(Action::Stop { cause: Cause::Timeout(_), running: 1 })));
+        assert_eq!(verdict.shell_status(), 124);
+    }
+
+    #[test]
+    fn an_interrupt_is_passed_on_as_one_and_followed_by_what_follows_a_failure() {
+        let mut verdict = Verdict::new(2, GRACE);
+        let cause = Cause::Signal(2);
+        assert_eq!(cause.request(), Signal::SIGINT);
+        assert_eq!(verdict.stop(at(0), cause.clone()), Some(Action::Stop { cause, running: 2 }));
+        assert_eq!(verdict.ended(at(1), 0, Ending::Exited(1)), None);
+        assert_eq!((verdict.tick(at(1)), verdict.next_tick()), (None, Some(at(2))));
+        assert_eq!(verdict.tick(at(2)), Some(Action::Insist { running: 1 }));
+        assert_eq!((verdict.tick(at(3)), verdict.next_tick()), (None, Some(at(4))));
+        assert_eq!(verdict.tick(at(4)), Some(Action::Kill));
+        assert_eq!((verdict.tick(at(6)), verdict.next_tick(), verdict.shell_status()), (None, None, 130));
+    }
+
+    #[test]
+    fn whatever_else_ends_a_job_asks_with_sigterm() {
+        for cause in [Cause::Signal(15), Cause::Signal(1), Cause::Timeout(GRACE)] {
+            assert_eq!(cause.request(), Signal::SIGTERM);
+        }
+    }
+
+    #[test]
+    fn a_second_signal_ends_the_grace_period() {
+        let mut verdict = Verdict::new(1, GRACE);
+        assert!(matches!(verdict.stop(at(0), Cause::Signal(2)), Some(Action::Stop { .. })));
+        assert_eq!(verdict.stop(at(0), Cause::Signal(2)), Some(Action::Kill));
+        assert_eq!(verdict.shell_status(), 130);
+    }
+
+    #[test]
+    fn patience_with_readers_ends_at_the_time_limit_or_with_a_signal_whatever_ended_the_job() {
+        let mut verdict = Verdict::new(1, GRACE);
+        assert!(verdict.ended(at(0), 0, Ending::Exited(1)).is_some());
+        assert_eq!(verdict.patience_ends(), None);
+        verdict.limit_time(at(0), Duration::from_secs(5));
+        assert_eq!(verdict.patience_ends(), Some(at(5)));
+        assert_eq!(verdict.stop(at(1), Cause::Signal(2)), Some(Action::Kill));
+        assert_eq!((verdict.patience_ends(), verdict.shell_status()), (Some(Time::ZERO), 1));
+    }
+
+    #[test]
+    fn an_abort_with_a_status_that_looks_like_success_is_still_a_failure() {
+        let mut verdict = Verdict::new(1, GRACE);
+        let cause = Cause::Abort { requester: "job:0".into(), status: 256, message: String::new() };
+        assert!(verdict.stop(at(0), cause).is_some());
+        assert_eq!(verdict.shell_status(), 1);
+    }
+}

@@ -1,0 +1,140 @@
+//! `modex sim`: simulated clusters, seed after seed, until a rule is broken.
+//!
+//! ```text
+//!  seeds --> threads, each with a seed of its own --> reports --> summary
+//!                                                        |
+//!                                                        +-- a broken rule --> shrink --> its shortest replay
+//! ```
+//!
+//! The simulation itself (`modex_sim`) has neither clock nor thread; both are here.
+
+mod canaries;
+mod output;
+mod seeds;
+
+use clap::Args;
+use modex_sim::{Canary, Faults, Setup, UnknownFault};
+
+use self::seeds::SeedRange;
+use super::Outcome;
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(super) struct Options {
+    /// The seeds to run: from A up to, and without, B; or one
+    #[arg(long, value_name = "A..B", default_value = "0..1000")]
+    seeds: SeedRange,
+
+    /// Servers of each simulated cluster
+    #[arg(long, value_name = "N", default_value_t = Setup::SMALL.nodes, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: u32,
+
+    /// Processes of each simulated cluster
+    #[arg(long, value_name = "R", default_value_t = Setup::SMALL.ranks, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    ranks: u32,
+
+    /// How often the processes meet in an operation of many
+    #[arg(long, value_name = "P", default_value_t = Setup::SMALL.phases, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    phases: u32,
+
+    /// What may go wrong: all, none, a list of kinds, canary, or canary:KIND
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = Wrong::read)]
+    faults: Wrong,
+
+    /// The most faults in a run; those after them do not happen
+    #[arg(long, value_name = "K", default_value_t = u32::MAX, hide_default_value = true)]
+    faults_max: u32,
+
+    /// Draw servers, processes, phases, kinds of faults and the most faults anew for each seed, from the seed
+    #[arg(long, conflicts_with_all = ["nodes", "ranks", "phases", "faults", "faults_max"])]
+    drawn: bool,
+
+    /// Runs at a time; as many as there are processors unless told
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// Print one JSON document instead of lines for people
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Kinds of faults: delay reorder loss duplicate inline late refuse (the host's answers), die fork hang flood stop reinit
+exec clone (processes), server node (killed), deregister unregistered (the host's registrations). A run has each kind that is
+asked for with a chance of one in three.
+
+The same seed and parameters give the same run, step for step: every 16th seed runs twice to show it. A seed in which a
+rule is broken is made as small as possible, and printed with its last steps and the command that replays it; the exit
+status is 1 then, and 0 only if every rule held in every seed.
+
+--drawn gives each seed a world of its own: 1 to 50 servers, 1 to 64 processes, 1 to 9 phases, any of the kinds of faults,
+in half of all cases each, and 1 to 16 faults or as many as happen. The command that replays a failed seed names them.
+
+--faults canary plants a defect on purpose, one kind after the other, and names for each the first seed that finds it:
+fence-data fence-early reply-lost reply-twice deadline scope-leak lost-commit changed-value leak fetch-twice deaf-server
+deaf-client memory refusal-ignored other-number event-lost given-up latecomer-untold added-lost job-unawaited question-lost
+member-lost ahead-early. The status is 1 if each was found, by a rule that it breaks, and 0 otherwise.
+
+--json prints one document: {\"command\", \"version\", \"seeds\", \"steps\", \"requests\", \"faults\", \"hash\",
+\"seconds\", \"peak_bytes\", \"broken\": null or {\"seed\", \"rule\", \"what\", \"replay\", \"steps\": [...]}, \"canaries\": [...]}.";
+
+/// What `--faults` says.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    Faults(Faults),
+    Canary(Canary),
+    EveryCanary,
+}
+
+impl Wrong {
+    fn read(text: &str) -> Result<Self, UnknownFault> {
+        match text.split_once(':') {
+            _ if text == "canary" => Ok(Self::EveryCanary),
+            Some(("canary", kind)) => kind.parse().map(Self::Canary),
+            _ => text.parse().map(Self::Faults),
+        }
+    }
+}
+
+impl Options {
+    fn setup(&self, faults: Faults, canary: Option<Canary>) -> Setup {
+        let Self { nodes, ranks, phases, faults_max, .. } = *self;
+        Setup { nodes, ranks, phases, faults, faults_max, canary }
+    }
+
+    fn threads(&self) -> usize {
+        let available = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.map_or_else(available, usize::from)
+    }
+}
+
+pub(super) fn run(options: &Options) -> Outcome {
+    // A core's assertion that fails is reported as a broken rule; where it stands is of no use to anybody twice.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let outcome = match options.faults {
+        Wrong::Faults(faults) => {
+            let given = options.setup(faults, None);
+            let setup_of = |seed| if options.drawn { Setup::drawn(seed) } else { given.clone() };
+            let verdict = seeds::run(options.seeds, setup_of, options.threads());
+            output::show(&verdict, &[], options.json).map(|()| u8::from(verdict.failure.is_some()))
+        }
+        Wrong::Canary(kind) => canaries::run(options, &[kind]),
+        Wrong::EveryCanary => canaries::run(options, &Canary::ALL.map(|(_, kind)| kind)),
+    };
+    std::panic::set_hook(hook);
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_kind_of_fault_and_defect() {
+        let is_named = |word: &str| HELP.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|named| named == word);
+        let kinds = Faults::kinds().map(|kind| kind.to_string());
+        let words = kinds.chain(Canary::ALL.map(|(word, _)| word.to_owned()));
+        assert_eq!(words.filter(|word| !is_named(word)).collect::<Vec<_>>(), Vec::<String>::new());
+    }
+}

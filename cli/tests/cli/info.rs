@@ -1,0 +1,44 @@
+//! `modex info`.
+
+use modex::abi;
+
+use crate::launch::modex;
+
+#[test]
+fn info_tells_versions_features_and_paths() {
+    let text = modex(["info"]).run().success();
+    let value = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {text}"));
+        line.split_once(' ').unwrap().1.trim().to_owned()
+    };
+    assert_eq!(value("version"), env!("CARGO_PKG_VERSION"));
+    // What programs are compiled for, and what the command says, is one number.
+    let header = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../include/pmix_version.h")).unwrap();
+    let number = |name: &str| {
+        let line = header.lines().find(|line| line.starts_with(&format!("#define PMIX_VERSION_{name} "))).unwrap();
+        line.split(' ').nth(2).unwrap().trim_end_matches('L').to_owned()
+    };
+    let stated = ["MAJOR", "MINOR", "RELEASE"].map(number).join(".");
+    assert_eq!(value("interface"), format!("PMIx {stated}"));
+    assert!(value("features").split(", ").any(|feature| feature == "topology"));
+    assert_eq!(value("command"), env!("CARGO_BIN_EXE_modex"));
+}
+
+#[test]
+fn info_lists_every_function_of_the_table_with_its_support() {
+    let text = modex(["info", "--api"]).run().success();
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let functions = abi::functions();
+    assert_eq!(lines.len(), functions.len());
+    for (line, function) in lines.iter().zip(functions) {
+        assert_eq!((line[0], line[1..].join(" ").as_str()), (function.name, function.support.words()));
+    }
+}
+
+#[test]
+fn info_prints_json_with_the_functions_when_asked() {
+    let plain: serde_json::Value = serde_json::from_str(&modex(["info", "--json"]).run().success()).unwrap();
+    assert!(plain["api"].is_null() && plain["version"] == env!("CARGO_PKG_VERSION"), "{plain}");
+    let full: serde_json::Value = serde_json::from_str(&modex(["info", "--json", "--api"]).run().success()).unwrap();
+    assert_eq!(full["api"].as_array().unwrap().len(), abi::functions().len());
+}

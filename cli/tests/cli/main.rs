@@ -1,0 +1,31 @@
+//! The command as its users run it: real launchers, real ranks, real signals.
+//!
+//! Every launcher here gets a temporary directory of its own and a mark in its environment, which its ranks, their
+//! children and the guardian inherit: so each test can see that nothing is left of a job, neither file nor process.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
+
+mod ask;
+mod cleanup;
+mod demo;
+mod endings;
+mod generate;
+mod info;
+mod launch;
+mod output;
+mod programs;
+mod shortage;
+mod sim;
+mod unread;
+
+/// Plays the role named by the environment when a launcher runs this binary as a rank; does nothing otherwise.
+#[test]
+fn client_process() {
+    match std::env::var(launch::ROLE).as_deref() {
+        Ok("abort") => endings::abort_as_rank_one(),
+        Ok("keep values") => ask::keep_values(),
+        Ok(other) => panic!("unknown role {other}"),
+        Err(_) => {}
+    }
+}

@@ -1,0 +1,133 @@
+//! What servers are asked, and until when they must have answered.
+
+use std::time::Duration;
+
+use modex::keys;
+use modex::proto::{Collective, Get, Request, Tag};
+use modex::server::PeerId;
+use modex::types::{Info, ProcId, Rank, Time};
+
+use super::faults::Canary;
+use super::gatherings::{self, Kind, Local};
+use super::queue::ServerId;
+use super::setup::HOST_TIMEOUT;
+use super::value::KEYS;
+use super::world::World;
+
+impl World {
+    /// Notes a request before the server sees it.
+    pub(super) fn accept(&mut self, server: ServerId, peer: PeerId, tag: Tag, process: u32, request: &Request) {
+        self.requests += 1;
+        match request {
+            Request::RegisterEvents(wish) => {
+                let proc = self.process(process).map(|of| of.proc.clone());
+                proc.into_iter().for_each(|proc| self.parties.asks(peer, tag, &proc, &wish.codes));
+            }
+            Request::Notify(event) => {
+                let proc = self.process(process).map(|of| of.proc.clone());
+                let (status, info) = (event.status, &event.info);
+                proc.into_iter().for_each(|proc| self.parties.tells(peer, tag, &proc, status, info));
+                if self.setup.canary == Some(Canary::GivenUp) {
+                    self.give_up_on(peer, process, event);
+                }
+            }
+            // Nobody answers that.
+            Request::DeregisterEvents(codes) => return self.parties.deregisters(peer, codes),
+            _ => {}
+        }
+        let deadline = match request {
+            Request::Fence(fence) => self.arrive(server, (peer, tag, process), Kind::Fence, fence),
+            Request::Connect(connect) => self.arrive(server, (peer, tag, process), Kind::Connect, connect),
+            Request::Disconnect(connect) => self.arrive(server, (peer, tag, process), Kind::Disconnect, connect),
+            Request::GroupConstruct(_) | Request::GroupDestruct(_) if !self.has_group_host => {
+                self.assemble(server, (peer, tag, process), request);
+                None
+            }
+            _ => self.deadline_of(server, request),
+        };
+        self.rules.accepted(peer, tag, deadline);
+        self.note_forming(server, peer, tag, request);
+        if let Request::Get(get) = request
+            && let Some((whose, key)) = self.value_wanted(server, get)
+        {
+            self.rules.wants_value(peer, tag, server, whose, key);
+        }
+        if let Request::Finalize = request {
+            self.parties.hears_no_more(peer);
+            self.leave(server, process, peer);
+        }
+    }
+
+    /// Notes an arrival at an operation of many. Gives when it must have ended: by the operation's clock, and the host's.
+    fn arrive(
+        &mut self,
+        server: ServerId,
+        request: (PeerId, Tag, u32),
+        kind: Kind,
+        Collective { procs, directives }: &Collective,
+    ) -> Option<Time> {
+        let own = self.process(request.2).map(|of| of.proc.namespace.clone());
+        let everybody = own.map(|namespace| vec![ProcId::new(namespace, Rank::Wildcard)]);
+        let procs = if procs.is_empty() { everybody.unwrap_or_default() } else { procs.clone() };
+        // Jobs that are not registered yet are waited for.
+        let meant = self.lasting(server, &kind, &procs);
+        let hosts = if kind == Kind::Fence && !self.setup.faults.is_empty() { 2 } else { 1 };
+        let deadline = timeout_of(directives).map(|timeout| self.now + timeout);
+        let local = Local {
+            expected: self.processes_on(server.node, &meant),
+            gone: self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default(),
+            knowledge: self.knowledge(server, &kind, &procs),
+            is_impossible: false,
+        };
+        let signature = gatherings::signature(kind, &procs);
+        let clock = self.gatherings.arrive(server, signature, request, (self.now, deadline), || local);
+        // After one that was missed, a fence fetches what that has brought to others: once more the host's time.
+        clock.map(|clock| clock + HOST_TIMEOUT * hosts)
+    }
+
+    /// The value that a Get is for, if it is one of a process on the same server.
+    fn value_wanted(&self, server: ServerId, get: &Get) -> Option<(u32, u8)> {
+        if !self.is_registered(server, &get.proc.namespace) {
+            return None;
+        }
+        let (_, job) = self.job_named(&get.proc.namespace)?;
+        let rank = get.proc.rank.process().filter(|rank| job.ranks_on(server.node).contains(rank))?;
+        let key = KEYS.iter().position(|key| get.key.as_ref().is_some_and(|wanted| wanted.as_str() == *key))?;
+        Some((job.first.saturating_add(rank), u8::try_from(key).ok()?))
+    }
+
+    /// When a request must have been answered; `None`: whenever what it waits for happens, at the end of the job at last.
+    fn deadline_of(&self, server: ServerId, request: &Request) -> Option<Time> {
+        let now = self.now;
+        match request {
+            Request::Commit(_) | Request::JobInfo => Some(now),
+            Request::GroupConstruct(group) | Request::GroupDestruct(group) => {
+                timeout_of(&group.directives).map(|timeout| now + timeout + HOST_TIMEOUT)
+            }
+            Request::Get(get) => {
+                let has = |key: &str| get.directives.iter().any(|info| info.key.as_str() == key);
+                match timeout_of(&get.directives) {
+                    _ if has(keys::IMMEDIATE.name()) => Some(now),
+                    Some(timeout) => Some(now + timeout),
+                    None if self.is_elsewhere(server, &get.proc) => Some(now + HOST_TIMEOUT),
+                    None => None,
+                }
+            }
+            _ => Some(now + HOST_TIMEOUT),
+        }
+    }
+
+    /// Whether a server knows that a process is on another node, so that it asks its host at once.
+    fn is_elsewhere(&self, server: ServerId, proc: &ProcId) -> bool {
+        let Some((number, job)) = self.job_named(&proc.namespace) else { return false };
+        let is_registered = self.node(server.node).is_some_and(|node| node.registered.contains(&number));
+        is_registered && proc.rank.process().is_some_and(|rank| job.node_of(rank) != server.node)
+    }
+}
+
+/// The seconds that a requester grants.
+pub(super) fn timeout_of(directives: &[Info]) -> Option<Duration> {
+    let info = directives.iter().find(|info| info.key.as_str() == keys::TIMEOUT.name())?;
+    let seconds = info.value.as_u64()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}

@@ -1,0 +1,503 @@
+//! What processes do, and what they make of the answers.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use modex::client::{Call, CallError, CallId, Input, LossReason, Outcome, Output};
+use modex::proto::{Command, Request};
+use modex::server::{Credentials, Hello, PeerId, StoreOffer, Version};
+use modex::types::{ProcId, Scope};
+
+use super::faults::Canary;
+use super::invariants::Rule;
+use super::process::{Asked, Connection, Stage, State, Why};
+use super::program::{Meeting, Phase};
+use super::queue::{Event, ToClient, ToServer};
+use super::value::{KEYS, Stamp};
+use super::world::{GROUP, USER, World};
+
+impl World {
+    /// A process starts, as soon as its server knows its job.
+    pub(super) fn start(&mut self, process: u32) {
+        let Some(of) = self.process(process).filter(|of| of.state == State::Away) else { return };
+        let (node, job, stopped_until) = (of.node, of.job, of.stopped_until);
+        let is_registered = self.node(node).is_some_and(|node| node.registered.contains(&job));
+        let was_registered = self.jobs.get(job).is_some_and(|job| !job.unheard_on.contains(&node));
+        if self.is_ending || self.is_dead(node) || (was_registered && !is_registered) {
+            return self.retire(process, State::Ended);
+        }
+        if !is_registered || stopped_until > self.now {
+            let at = stopped_until.max(self.now + Duration::from_millis(50));
+            return self.queue.plan(at, Event::Start(process));
+        }
+        let offer = match self.process_mut(process).map(|of| of.random.below(4)) {
+            Some(0) => StoreOffer::Socket,
+            _ => StoreOffer::Segment,
+        };
+        let main = self.connect(process, offer);
+        if let Some(of) = self.process_mut(process) {
+            of.main = main;
+            of.state = State::Connecting;
+            of.puts.clear();
+        }
+        self.forget_other_jobs(process);
+    }
+
+    /// With its end a process lost its ties: nobody promises its next life what it has read of other jobs.
+    fn forget_other_jobs(&mut self, process: u32) {
+        let Some(of) = self.process(process) else { return };
+        let is_own = |whose: u32| self.process(whose).is_some_and(|other| other.job == of.job);
+        let kept = of.floors.iter().filter(|((whose, _), _)| is_own(*whose));
+        let kept = kept.map(|(read, version)| (*read, *version)).collect();
+        if let Some(of) = self.process_mut(process) {
+            of.floors = kept;
+        }
+    }
+
+    /// Opens a connection in the name of a process.
+    pub(super) fn connect(&mut self, process: u32, offer: StoreOffer) -> Option<PeerId> {
+        let of = self.process(process)?;
+        let (proc, server) = (of.proc.clone(), self.server_at(of.node)?);
+        let peer = self.next_peer();
+        self.connections.insert(peer, Connection::new(process, &proc, server));
+        let credentials = Credentials { uid: USER, gid: GROUP };
+        let hello = Hello {
+            proc,
+            credentials,
+            store: offer,
+            version: Version { major: 5, minor: 0 },
+            strangers: BTreeSet::new(),
+        };
+        self.send_up(peer, ToServer::Hello(hello));
+        Some(peer)
+    }
+
+    /// A process between two lives.
+    pub(super) fn go_away(&mut self, process: u32) {
+        if let Some(of) = self.process_mut(process) {
+            of.state = State::Away;
+        }
+        let at = self.now + Duration::from_micros(self.network.between(50, 2_000));
+        self.queue.plan(at, Event::Start(process));
+    }
+
+    /// Something arrives at a client, unless it reads no more or reads later.
+    pub(super) fn at_client(&mut self, peer: PeerId, message: ToClient) {
+        let Some(connection) = self.connections.get(&peer).filter(|connection| !connection.is_client_gone) else {
+            return;
+        };
+        let process = connection.process;
+        let Some(of) = self.process(process) else { return };
+        if of.state == State::Hung {
+            return self.drop_if_over(peer);
+        }
+        if of.stopped_until > self.now {
+            return self.queue.plan(of.stopped_until, Event::ToClient(peer, Box::new(message)));
+        }
+        match message {
+            ToClient::Admitted => self.admitted(peer, process),
+            ToClient::Segment(namespace) => self.map(peer, process, &namespace),
+            ToClient::Withdrawn(namespace) => {
+                if let Some(connection) = self.connections.get_mut(&peer) {
+                    connection.foreign.remove(&namespace);
+                }
+            }
+            ToClient::Reply(tag, reply, promise) => {
+                let before = self.meetings_of(peer);
+                self.client_input(peer, Input::Reply(tag, reply));
+                // Who has given up waiting was promised nothing.
+                if let Some(promise) = promise.filter(|_| self.meetings_of(peer) < before) {
+                    self.check_promise(peer, process, &promise);
+                }
+            }
+            ToClient::Event(event) => self.hear(peer, process, &event),
+            ToClient::Refused => {
+                self.forget_client(peer);
+                self.lost(peer, process, true);
+            }
+            ToClient::Closed => {
+                if self.setup.canary != Some(Canary::DeafClient) {
+                    self.client_input(peer, Input::Lost(LossReason::EndOfFile));
+                }
+                let open = self.connections.get(&peer).map_or(0, |connection| connection.client.calls_in_flight());
+                self.rules.loss_told(process, open);
+                self.read_again(process);
+                self.forget_client(peer);
+                self.lost(peer, process, false);
+            }
+        }
+    }
+
+    /// Operations of many that a connection waits for.
+    fn meetings_of(&self, peer: PeerId) -> usize {
+        let calls = self.connections.get(&peer).map(|connection| connection.calls.values());
+        calls.map_or(0, |calls| calls.filter(|asked| matches!(asked.why, Why::Meeting)).count())
+    }
+
+    fn admitted(&mut self, peer: PeerId, process: u32) {
+        if let Some(connection) = self.connections.get_mut(&peer) {
+            connection.is_admitted = true;
+        }
+        let why = || Asked { why: Why::Other, is_awaited: false, deadline: None };
+        self.client_call(peer, why(), Call::Exchange(Request::JobInfo));
+        let is_main = self.process(process).is_some_and(|of| of.main == Some(peer));
+        if is_main && let Some(of) = self.process_mut(process) {
+            of.state = State::Running;
+            self.hear_of_invitations(peer);
+            self.wake_soon(process);
+        }
+    }
+
+    /// The processes of a server share one mapping of each segment.
+    fn map(&mut self, peer: PeerId, process: u32, namespace: &modex::types::Namespace) {
+        let Some(server) = self.connections.get(&peer).map(|connection| connection.server) else { return };
+        let known = self.node(server.node).and_then(|node| node.mapped.get(namespace)).cloned();
+        let mapped = known.or_else(|| self.core(server)?.store().map(namespace));
+        let Some(mapped) = mapped else { return };
+        if let Some(node) = self.node_mut(server.node).filter(|node| node.epoch == server.epoch) {
+            node.mapped.insert(namespace.clone(), mapped.clone());
+        }
+        if self.process(process).is_some_and(|of| of.proc.namespace != *namespace) {
+            if let Some(connection) = self.connections.get_mut(&peer) {
+                connection.foreign.insert(namespace.clone(), mapped);
+            }
+            return;
+        }
+        if let Some(connection) = self.connections.get_mut(&peer) {
+            connection.reader = Some(mapped.clone());
+        }
+        if let Some(of) = self.process_mut(process) {
+            of.mapped = Some(mapped);
+        }
+    }
+
+    /// The connection is no more. What the process does next depends on why.
+    fn lost(&mut self, peer: PeerId, process: u32, was_refused: bool) {
+        let Some(of) = self.process_mut(process) else { return };
+        if of.child == Some(peer) {
+            of.child = None;
+        }
+        if of.main != Some(peer) {
+            return;
+        }
+        of.main = None;
+        let state = of.state;
+        match state {
+            State::Leaving(true) => self.go_away(process),
+            _ if was_refused && !self.is_ending && self.network.one_in(2) => self.go_away(process),
+            _ => self.retire(process, State::Ended),
+        }
+    }
+
+    /// The client's end of a connection is no more: the server will notice.
+    pub(super) fn close_client(&mut self, peer: PeerId) {
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        if connection.is_client_gone {
+            return;
+        }
+        connection.is_client_gone = true;
+        connection.calls.clear();
+        if connection.is_server_gone {
+            self.connections.remove(&peer);
+        } else {
+            self.send_up(peer, ToServer::Hangup);
+        }
+    }
+
+    /// Both ends know that the connection is no more.
+    pub(super) fn forget_client(&mut self, peer: PeerId) {
+        if let Some(connection) = self.connections.get_mut(&peer) {
+            connection.is_client_gone = true;
+        }
+        self.drop_if_over(peer);
+    }
+
+    fn drop_if_over(&mut self, peer: PeerId) {
+        if self.connections.get(&peer).is_some_and(|of| of.is_server_gone) {
+            self.connections.remove(&peer);
+        }
+    }
+
+    pub(super) fn client_timer(&mut self, peer: PeerId) {
+        let Some(connection) = self.connections.get_mut(&peer).filter(|of| !of.is_client_gone) else { return };
+        connection.timer = None;
+        let process = connection.process;
+        let is_due = connection.client.poll_timeout().is_some_and(|at| at <= self.now);
+        let Some(of) = self.process(process).filter(|of| of.state != State::Hung) else { return };
+        if of.stopped_until > self.now {
+            return self.queue.plan(of.stopped_until, Event::ClientTimer(peer));
+        }
+        match is_due {
+            true => self.client_input(peer, Input::Timeout),
+            false => self.arm_client(peer),
+        }
+    }
+
+    fn arm_client(&mut self, peer: PeerId) {
+        let now = self.now;
+        let Some(connection) = self.connections.get_mut(&peer).filter(|of| !of.is_client_gone) else { return };
+        let Some(at) = connection.client.poll_timeout().map(|at| at.max(now)) else { return };
+        if connection.timer.is_none_or(|planned| at < planned) {
+            connection.timer = Some(at);
+            self.queue.plan(at, Event::ClientTimer(peer));
+        }
+    }
+
+    /// Makes a call.
+    pub(super) fn client_call(&mut self, peer: PeerId, asked: Asked, call: Call) {
+        let Some(connection) = self.connections.get_mut(&peer).filter(|of| !of.is_client_gone) else { return };
+        connection.last_call += 1;
+        let id = CallId(connection.last_call);
+        connection.calls.insert(id, asked);
+        self.client_input(peer, Input::Call(id, call));
+    }
+
+    /// Gives a client core one input and does what it says.
+    pub(super) fn client_input(&mut self, peer: PeerId, input: Input) {
+        let now = self.now;
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        let process = connection.process;
+        self.trace.words(&[peer.0]);
+        self.trace.line(now, || format!("process {process} < {}", super::serving::brief(&input)));
+        connection.client.handle(now, input);
+        let mut ended = Vec::new();
+        while let Some(output) = self.connections.get_mut(&peer).and_then(|of| of.client.poll_output()) {
+            match output {
+                Output::Send(tag, request) => {
+                    let is_commit = request.command() == Command::Commit;
+                    let puts = self.process(process).filter(|_| is_commit).map(|of| of.puts.clone());
+                    self.trace.words(&[u64::from(tag.0)]);
+                    self.send_up(peer, ToServer::Request(tag, request, puts.unwrap_or_default()));
+                }
+                Output::Received(data) => {
+                    if let Some(connection) = self.connections.get_mut(&peer) {
+                        connection.cache.receive(&data);
+                    }
+                }
+                Output::Forget(namespace) => {
+                    if let Some(connection) = self.connections.get_mut(&peer) {
+                        connection.cache.forget_namespace(&namespace);
+                    }
+                }
+                Output::Outdated => {
+                    if let Some(connection) = self.connections.get_mut(&peer) {
+                        connection.cache.forget_processes();
+                    }
+                }
+                Output::Done(call, result) => ended.push((call, result)),
+                Output::Report(anomaly) => {
+                    self.rules.breaks(Rule::AnsweredOnce, || format!("process {process} notes {anomaly:?}"));
+                }
+                Output::Close => {
+                    self.close_client(peer);
+                    self.lost(peer, process, false);
+                }
+            }
+        }
+        for (call, result) in ended {
+            self.done(peer, process, call, result);
+        }
+        self.arm_client(peer);
+    }
+
+    /// Every call ends exactly once, and in time.
+    fn done(&mut self, peer: PeerId, process: u32, call: CallId, result: Result<Outcome, CallError>) {
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        let asked = connection.calls.remove(&call);
+        let is_over = connection.is_client_gone;
+        let Some(Asked { why, is_awaited, deadline }) = asked else {
+            if !is_over {
+                self.rules.breaks(Rule::AnsweredOnce, || format!("{call:?} of process {process} ended twice"));
+            }
+            return;
+        };
+        let Some(of) = self.process(process) else { return };
+        let latest = deadline.map(|deadline| deadline.max(of.stopped_until));
+        if let Some(latest) = latest.filter(|latest| *latest < self.now) {
+            let late = self.now.since(latest);
+            self.rules.breaks(Rule::BeforeDeadline, || format!("{call:?} of process {process} ended {late:?} late"));
+        }
+        match why {
+            Why::Get(sought) => return self.continue_get(peer, process, *sought, is_awaited, result),
+            Why::Party(step) => return self.party_goes_on(peer, process, step, result),
+            Why::Group(name) => self.note_group(peer, name, &result),
+            Why::Quits(name) => self.note_quit(process, name, &result),
+            Why::Finalize | Why::Meeting | Why::Other => {}
+        }
+        if is_awaited {
+            self.wake_soon(process);
+        }
+    }
+
+    pub(super) fn wake_soon(&mut self, process: u32) {
+        let at = self.now + Duration::from_micros(self.network.between(1, 300));
+        self.queue.plan(at, Event::Wake(process));
+    }
+
+    /// A process does the next thing of the program.
+    pub(super) fn wake(&mut self, process: u32) {
+        let Some(of) = self.process(process).filter(|of| of.state == State::Running) else { return };
+        if of.stopped_until > self.now {
+            return self.queue.plan(of.stopped_until, Event::Wake(process));
+        }
+        let (Some(peer), stage, number) = (of.main, of.stage, of.phase) else { return };
+        let Some(phase) = self.program.phases.get(number).cloned() else { return self.finalize(process, peer, false) };
+        match stage {
+            Stage::Put => {
+                self.set_stage(process, Stage::Meet);
+                self.put(process, peer);
+            }
+            Stage::Meet if !self.may_meet(process, &phase) => {
+                self.queue.plan(self.now + Duration::from_millis(50), Event::Wake(process));
+            }
+            Stage::Attend(left) if left > 0 && self.attends(peer, &phase) => {
+                self.set_stage(process, Stage::Attend(left - 1));
+                self.queue.plan(self.now + Duration::from_millis(500), Event::Wake(process));
+            }
+            Stage::Attend(_) => {
+                self.set_stage(process, Stage::Read(1));
+                self.wake_soon(process);
+            }
+            Stage::Meet => {
+                let gets = if self.setup.is_large() { 1 } else { 3 };
+                self.set_stage(process, Stage::Read(gets));
+                self.meet(process, peer, &phase);
+            }
+            Stage::Read(0) => {
+                let Some(of) = self.process_mut(process) else { return };
+                (of.phase, of.stage) = (number + 1, Stage::Put);
+                if of.reinits > 0 {
+                    of.reinits -= 1;
+                    return self.finalize(process, peer, true);
+                }
+                self.wake_soon(process);
+            }
+            Stage::Read(left) => {
+                self.set_stage(process, Stage::Read(left - 1));
+                self.look(process, peer);
+            }
+        }
+    }
+
+    fn set_stage(&mut self, process: u32, stage: Stage) {
+        if let Some(of) = self.process_mut(process) {
+            of.stage = stage;
+        }
+    }
+
+    /// Puts a few values and commits them.
+    fn put(&mut self, process: u32, peer: PeerId) {
+        let Some(of) = self.process_mut(process) else { return };
+        let mut puts = Vec::new();
+        for _ in 0..of.random.below(3) {
+            of.version += 1;
+            let key = u8::try_from(of.random.below(6)).unwrap_or(0);
+            let scopes = [Scope::Global, Scope::Global, Scope::Global, Scope::Local, Scope::Remote, Scope::Internal];
+            let scope = of.random.pick(&scopes).copied().unwrap_or(Scope::Global);
+            of.note_put(key, scope, of.version);
+            puts.push(Stamp { process, key, scope, version: of.version });
+        }
+        let is_awaited = !of.random.one_in(4);
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        for stamp in puts {
+            let name = KEYS.get(usize::from(stamp.key)).copied().unwrap_or_default();
+            if let Err(error) = connection.staging.put(stamp.scope, name, stamp.value()) {
+                self.rules.breaks(Rule::StaysReadable, || format!("process {process} can't put {name}: {error}"));
+                return;
+            }
+        }
+        let staging = &mut connection.staging;
+        match staging.take_commit().or_else(|| staging.take_first_commit()) {
+            Some(staged) => {
+                let asked = Asked { why: Why::Other, is_awaited, deadline: None };
+                self.client_call(peer, asked, Call::Commit(staged.commit));
+                if !is_awaited {
+                    self.wake_soon(process);
+                }
+            }
+            None => self.wake_soon(process),
+        }
+    }
+
+    /// Operations wait for jobs that are not registered yet; an invitation is an event, which reaches whoever is there.
+    fn may_meet(&self, process: u32, phase: &Phase) -> bool {
+        let is_event = matches!(phase.meeting, Meeting::Invite(_) | Meeting::Leave(_));
+        let procs = self.process(process).filter(|_| is_event).and_then(|of| phase.procs(&self.jobs, of.job, of.rank));
+        procs.is_none_or(|procs| self.have_started(&procs))
+    }
+
+    /// Takes part in the operation of a phase; so does the process's child, if it has one.
+    fn meet(&mut self, process: u32, peer: PeerId, phase: &Phase) {
+        let Some(of) = self.process(process) else { return };
+        let (child, procs) = (of.child, phase.procs(&self.jobs, of.job, of.rank));
+        let is_in = |peer: &PeerId| self.connections.get(peer).is_some_and(|of| of.is_admitted);
+        let child = child.filter(is_in);
+        let Some(procs) = procs else { return self.wake_soon(process) };
+        match &phase.meeting {
+            Meeting::Invite(invite) => {
+                if self.invite(process, peer, phase, invite) {
+                    self.set_stage(process, Stage::Attend(if phase.waits { ATTENTION } else { 0 }));
+                    self.wake_soon(process);
+                }
+                return;
+            }
+            Meeting::Leave(name) => {
+                self.leave_party(process, peer, name);
+                return self.wake_soon(process);
+            }
+            _ => {}
+        }
+        let mut is_idle = !phase.waits;
+        for (peer, is_awaited) in [(Some(peer), phase.waits), (child, false)] {
+            let Some(peer) = peer else { continue };
+            let quit = self.quit_call(process, phase);
+            let Some((why, call)) = quit.or_else(|| self.call_of(peer, phase, &procs)) else {
+                is_idle |= is_awaited;
+                continue;
+            };
+            let grace = Duration::from_secs(2);
+            let timeout = phase.timeout_s.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
+            let is_fence = matches!(phase.meeting, Meeting::Barrier | Meeting::Collect);
+            let deadline = timeout.filter(|_| is_fence).map(|timeout| self.now + timeout + grace);
+            self.client_call(peer, Asked { why, is_awaited, deadline }, call);
+        }
+        if is_idle {
+            self.wake_soon(process);
+        }
+    }
+
+    /// What a connection calls, if it does.
+    fn call_of(&mut self, peer: PeerId, phase: &Phase, procs: &[ProcId]) -> Option<(Why, Call)> {
+        match &phase.meeting {
+            Meeting::Bootstrap(bootstrap) => self.bootstrap_call(peer, phase, bootstrap, procs),
+            Meeting::Dissolve(name) => self.dissolve_call(peer, phase, name),
+            _ => Some((Why::Meeting, phase.call(procs.to_vec()))),
+        }
+    }
+
+    /// Whether a process still waits for an invitation, or for what comes of one.
+    fn attends(&self, peer: PeerId, phase: &Phase) -> bool {
+        let Meeting::Invite(invite) = &phase.meeting else { return false };
+        let guest = self.connections.get(&peer).map(|connection| &connection.guest);
+        guest.is_some_and(|guest| guest.is_busy() || !guest.asked.contains(&invite.name))
+    }
+
+    /// Leaves in order, with the child.
+    fn finalize(&mut self, process: u32, peer: PeerId, comes_again: bool) {
+        let Some(of) = self.process_mut(process) else { return };
+        of.state = State::Leaving(comes_again);
+        let child = of.child.take();
+        // A child that was not let in yet goes without a word.
+        let is_in = |peer: &PeerId| self.connections.get(peer).is_some_and(|of| of.is_admitted);
+        if let Some(child) = child.filter(|peer| !is_in(peer)) {
+            self.close_client(child);
+        }
+        for peer in child.into_iter().chain([peer]) {
+            let deadline = Some(self.now + Duration::from_secs(11));
+            self.client_call(peer, Asked { why: Why::Finalize, is_awaited: false, deadline }, Call::Finalize);
+        }
+    }
+}
+
+/// How often a process looks whether what it was invited to has ended, half a second apart.
+const ATTENTION: u8 = 240;

@@ -1,0 +1,292 @@
+//! Groups on servers whose host forms none: what processes do, and what must hold of the answers.
+//!
+//! Source: PMIx Standard, "Process Sets and Groups": a group is of all who were to form it, or there is none; all are told the
+//! same; those of one node need no host, others can't do without.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use modex::client::{Call, CallError, Outcome, processes};
+use modex::keys;
+use modex::proto::{Command, Group, Reply, Request, Tag};
+use modex::server::PeerId;
+use modex::types::{Info, Key, ProcId, Status, Text, Time, Value};
+
+use super::accepting::timeout_of;
+use super::bootstraps::{Caller, Joined, Round};
+use super::gatherings::{self, Gathering, Kind, Local};
+use super::invariants::Rule;
+use super::inviting::procs_in;
+use super::process::Why;
+use super::program::{Bootstrap, Phase, Slip};
+use super::queue::ServerId;
+use super::trace::status_of;
+use super::world::World;
+
+/// A request about a group, on its way into the account: a server that refuses it at once never had it.
+#[derive(Debug)]
+pub(super) struct Assembling {
+    server: ServerId,
+    caller: Caller,
+    request: Asks,
+    name: Text,
+    limit: Option<Duration>,
+}
+
+#[derive(Debug)]
+enum Asks {
+    /// To be with whoever leads, or those whom leaders name.
+    Bootstrap,
+    Construct(Vec<ProcId>),
+    Destruct(Vec<ProcId>),
+}
+
+impl World {
+    /// The call by which a connection takes part in forming a group of which it knows its own part. `None`: it is at that already.
+    pub(super) fn bootstrap_call(
+        &self,
+        peer: PeerId,
+        phase: &Phase,
+        bootstrap: &Bootstrap,
+        procs: &[ProcId],
+    ) -> Option<(Why, Call)> {
+        let connection = self.connections.get(&peer)?;
+        let name = bootstrap.name.clone();
+        let is_same = |why: &Why| matches!(why, Why::Group(other) if *other == name);
+        if connection.calls.values().any(|asked| is_same(&asked.why)) {
+            return None;
+        }
+        let own = connection.client.own();
+        let place = procs.iter().position(|proc| proc == own)?;
+        let elsewhere = self.jobs.iter().find(|job| job.namespace == own.namespace).and_then(|job| {
+            let here = job.node_of(own.rank.process()?);
+            (0..job.size).find(|rank| job.node_of(*rank) != here).map(|rank| job.proc(rank))
+        });
+        let (leads, mut directives) = bootstrap.directives_of(place, procs, elsewhere);
+        if let Some(seconds) = phase.timeout_s.filter(|_| bootstrap.is_shared || place == 0) {
+            directives.push(Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(seconds)));
+        }
+        let procs = if leads { vec![own.clone()] } else { Vec::new() };
+        let group = Group { command: Command::GroupConstruct.to_raw(), id: Some(name.clone()), procs, directives };
+        Some((Why::Group(name), Call::Exchange(Request::GroupConstruct(group))))
+    }
+
+    /// The call by which a connection takes part in ending the group that it was told of, whose members its server knows.
+    pub(super) fn dissolve_call(&mut self, peer: PeerId, phase: &Phase, name: &Text) -> Option<(Why, Call)> {
+        self.connections
+            .get_mut(&peer)?
+            .groups
+            .remove(name)
+            .then(|| phase.call(Vec::new()))
+            .map(|call| (Why::Meeting, call))
+    }
+
+    /// A connection is told that it is in a group.
+    pub(super) fn note_group(&mut self, peer: PeerId, name: Text, result: &Result<Outcome, CallError>) {
+        if let (Ok(Outcome::Reply(Reply::Group { .. })), Some(connection)) = (result, self.connections.get_mut(&peer)) {
+            connection.groups.insert(name);
+        }
+    }
+
+    /// A server has got a request about a group.
+    pub(super) fn assemble(&mut self, server: ServerId, (peer, tag, process): (PeerId, Tag, u32), request: &Request) {
+        let (Request::GroupConstruct(group) | Request::GroupDestruct(group)) = request else { return };
+        let (Some(name), Some(proc)) = (group.id.clone(), self.process(process).map(|of| of.proc.clone())) else {
+            return;
+        };
+        let find = |key: &str| group.directives.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
+        let count = find(keys::GROUP_BOOTSTRAP.name()).map(|count| count.as_u64().unwrap_or(0));
+        let asks = match request {
+            Request::GroupDestruct(_) if group.procs.is_empty() => {
+                Asks::Destruct(self.bootstraps.told(process, &name).unwrap_or_default())
+            }
+            Request::GroupDestruct(_) => Asks::Destruct(group.procs.clone()),
+            _ if count.is_some() || group.procs.is_empty() => Asks::Bootstrap,
+            _ => Asks::Construct(group.procs.clone()),
+        };
+        let added = find(keys::GROUP_ADD_MEMBERS.name()).map(procs_in).unwrap_or_default();
+        let named = if count.is_some() { group.procs.iter().cloned().chain(added).collect() } else { Vec::new() };
+        let caller = Caller { peer, tag, process, proc, count, named };
+        let limit = timeout_of(&group.directives);
+        self.assembling = Some(Assembling { server, caller, request: asks, name, limit });
+    }
+
+    /// The request that a server has got, and has not refused, counts.
+    pub(super) fn enter_group(&mut self) {
+        let Some(Assembling { server, caller, request, name, limit }) = self.assembling.take() else { return };
+        let deadline = limit.map(|limit| self.now + limit);
+        match request {
+            Asks::Construct(procs) => self.gather(server, &caller, Kind::Construct(name), &procs, deadline),
+            Asks::Destruct(procs) => self.gather(server, &caller, Kind::Destruct(name), &procs, deadline),
+            Asks::Bootstrap => {
+                let known = self.gatherings.group_with(server, &name, &caller.proc, caller.peer);
+                if let Some((kind, procs)) = known.filter(|_| caller.count.is_none()) {
+                    return self.gather(server, &caller, kind, &procs, deadline);
+                }
+                if self.bootstraps.is_nonsense(server, &name, &caller) {
+                    let what = format!("{server:?} takes {caller:?} for {name:?}, which contradicts the others");
+                    return self.rules.breaks(Rule::Membership, || what);
+                }
+                match self.bootstraps.join(server, &name, caller, self.now, limit) {
+                    Joined::Waits(calls, until) => {
+                        calls.into_iter().for_each(|(peer, tag)| self.rules.bound(peer, tag, Some(until)));
+                    }
+                    Joined::Whole(round) => self.gather_all(server, name, round),
+                }
+            }
+        }
+    }
+
+    /// All leaders have come: now it is known who must.
+    fn gather_all(&mut self, server: ServerId, name: Text, round: Round) {
+        let (until, procs): (_, Vec<ProcId>) = (round.time_named(), round.named.iter().cloned().collect());
+        for caller in round.calls {
+            self.rules.bound(caller.peer, caller.tag, until);
+            if round.named.contains(&caller.proc) {
+                self.gather(server, &caller, Kind::Construct(name.clone()), &procs, until);
+            }
+        }
+    }
+
+    fn gather(&mut self, server: ServerId, caller: &Caller, kind: Kind, procs: &[ProcId], deadline: Option<Time>) {
+        let meant = self.lasting(server, &kind, procs);
+        let is_elsewhere = self.nodes_of(&meant).iter().any(|node| *node != server.node);
+        let local = Local {
+            expected: self.processes_on(server.node, &meant),
+            gone: self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default(),
+            knowledge: self.knowledge(server, &kind, procs),
+            is_impossible: is_elsewhere,
+        };
+        let signature = gatherings::signature(kind, procs);
+        let request = (caller.peer, caller.tag, caller.process);
+        let clock = self.gatherings.arrive(server, signature, request, (self.now, deadline), || local);
+        self.rules.bound(caller.peer, caller.tag, clock);
+    }
+
+    /// A server is about to answer. Who fails has a reason, and who is in a group is told of all who have formed it.
+    pub(super) fn check_group_reply(&mut self, peer: PeerId, tag: Tag, reply: &Reply) {
+        let status = status_of(reply);
+        let is_refused = |pending: &mut Assembling| {
+            (pending.caller.peer, pending.caller.tag) == (peer, tag) && REFUSALS.contains(&status)
+        };
+        match self.assembling.take_if(is_refused) {
+            Some(Assembling { server, caller, name, .. })
+                if status == Status::ERR_BAD_PARAM && !self.bootstraps.is_nonsense(server, &name, &caller) =>
+            {
+                let what = format!("{caller:?} is refused, and there is nothing wrong with it");
+                self.rules.breaks(Rule::Membership, || what);
+            }
+            Some(_) => {}
+            None => self.enter_group(),
+        }
+        let mut told = None;
+        let wrong = match self.gatherings.of_request(peer, tag) {
+            Some(((kind @ (Kind::Construct(_) | Kind::Destruct(_)), procs), operation)) => {
+                let members = self.one_by_one(procs);
+                told = Some((kind.clone(), status));
+                objection(kind, operation, reply, &members, self.now)
+                    .filter(|_| !self.is_excused(status))
+                    .map(|what| format!("{peer:?}, for {kind:?} of {members:?}, is told {reply:?}: {what}"))
+            }
+            _ => self.bootstraps.replied(peer, tag, status, self.now),
+        };
+        if let Some(what) = wrong {
+            self.rules.breaks(Rule::Membership, || what);
+        }
+        let process = self.connections.get(&peer).map(|connection| connection.process);
+        match (process, told, reply) {
+            (Some(process), Some((Kind::Construct(name), _)), Reply::Group { members, .. }) => {
+                self.bootstraps.tell(process, name, members.clone());
+            }
+            (Some(process), Some((Kind::Destruct(name), Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)), _) => {
+                self.bootstraps.untell(process, &name);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an operation may end like this for reasons that are none of its participants'.
+    fn is_excused(&self, status: Status) -> bool {
+        let has_faults = !self.setup.faults.is_empty();
+        match status {
+            Status::ERR_NOT_AVAILABLE => true,
+            Status::ERR_NOT_FOUND => self.is_ending || has_faults,
+            Status::ERR_OUT_OF_RESOURCE => has_faults,
+            _ => false,
+        }
+    }
+
+    fn one_by_one(&self, procs: &[ProcId]) -> BTreeSet<ProcId> {
+        let ranks = |entry: &ProcId| {
+            let job = self.job_named(&entry.namespace).map(|(_, job)| job);
+            job.into_iter().flat_map(|job| job.ranks_of(entry).map(|rank| job.proc(rank))).collect::<Vec<_>>()
+        };
+        procs.iter().flat_map(ranks).collect()
+    }
+}
+
+/// What is wrong with an answer to somebody who takes part in an operation on a group.
+fn objection(
+    kind: &Kind,
+    operation: &Gathering,
+    reply: &Reply,
+    members: &BTreeSet<ProcId>,
+    now: Time,
+) -> Option<&'static str> {
+    let has_lost = !operation.departed.is_empty();
+    let is_construct = matches!(kind, Kind::Construct(_));
+    match (reply, status_of(reply)) {
+        (Reply::Group { .. }, _) | (_, Status::SUCCESS) if operation.is_impossible => Some("it has members elsewhere"),
+        (Reply::Group { members: told, .. }, _) if is_construct => {
+            let is_same = told.iter().collect::<BTreeSet<_>>() == members.iter().collect::<BTreeSet<_>>();
+            (!is_same || told.len() != members.len()).then_some("those are not its members")
+        }
+        (_, Status::SUCCESS) => is_construct.then_some("nobody says who is in it"),
+        (_, Status::ERR_NOT_SUPPORTED) => (!operation.is_impossible).then_some("it is this node's own"),
+        (_, Status::ERR_TIMEOUT) => (operation.due.is_none_or(|until| until > now)).then_some("there was time left"),
+        (_, Status::GROUP_CONSTRUCT_ABORT) if is_construct => (!has_lost).then_some("nobody has gone"),
+        (_, Status::ERR_PARTIAL_SUCCESS | Status::ERR_LOST_CONNECTION) if !is_construct => {
+            (!has_lost).then_some("nobody has gone")
+        }
+        _ => Some("there is no reason for that"),
+    }
+}
+
+impl Bootstrap {
+    /// What the process at a place of the set says of its part, and whether it leads.
+    fn directives_of(&self, place: usize, procs: &[ProcId], elsewhere: Option<ProcId>) -> (bool, Vec<Info>) {
+        let leaders = usize::try_from(self.leaders).unwrap_or(1).clamp(1, procs.len().max(1));
+        if place >= leaders {
+            return (false, Vec::new());
+        }
+        let is_mine = |other: usize| self.is_shared || other % leaders == place;
+        let last = procs.len() - usize::from(self.slip == Slip::NotAdded && procs.len() > leaders);
+        let mine = procs.iter().enumerate().take(last).skip(leaders).filter(|(other, _)| is_mine(*other));
+        let mut added: Vec<ProcId> = mine.map(|(_, proc)| proc.clone()).collect();
+        if self.slip == Slip::Elsewhere && place == 0 {
+            added.extend(elsewhere);
+        }
+        let count = match self.slip {
+            Slip::LeaderShort => leaders + 1,
+            Slip::CountsDiffer if place == 0 => leaders + 1,
+            Slip::CountsNone if place == 0 => 0,
+            _ => leaders,
+        };
+        let count = Value::Size(u64::try_from(count).unwrap_or(0));
+        let mut directives = vec![Info::new(Key::from_static(keys::GROUP_BOOTSTRAP.name()), count)];
+        if !added.is_empty() {
+            directives.push(Info::new(Key::from_static(keys::GROUP_ADD_MEMBERS.name()), processes(&added)));
+        }
+        (true, directives)
+    }
+}
+
+/// A planted defect: whom leaders add the server never hears.
+pub(super) fn forget_added(request: &mut Request) {
+    if let Request::GroupConstruct(group) = request {
+        group.directives.retain(|info| info.key.as_str() != keys::GROUP_ADD_MEMBERS.name());
+    }
+}
+
+/// What a server says of a request that never counts.
+const REFUSALS: [Status; 3] = [Status::ERR_OUT_OF_RESOURCE, Status::ERR_BAD_PARAM, Status::ERR_NOT_AVAILABLE];

@@ -1,0 +1,218 @@
+//! Groups to be of which nobody knows the members yet: who has come to each on a server whose host forms none, kept beside the
+//! server's own account and compared with it.
+//!
+//! Source: PMIx Standard, "Process Sets and Groups" (bootstrap): leaders know how many they are, and say whom they add; complete is
+//! a group when all leaders and all added members have called. Once all leaders have come it is known who that is, and the
+//! account of `gatherings` goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use modex::proto::Tag;
+use modex::server::PeerId;
+use modex::types::{ProcId, Status, Text, Time};
+
+use super::queue::ServerId;
+
+/// A request to form a group, of a process that does not know its members.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) peer: PeerId,
+    pub(super) tag: Tag,
+    pub(super) process: u32,
+    pub(super) proc: ProcId,
+    /// How many leaders there are, as a leader says.
+    pub(super) count: Option<u64>,
+    /// Whom a leader names, itself included.
+    pub(super) named: Vec<ProcId>,
+}
+
+/// Those who have come in one name while leaders are missing.
+#[derive(Debug)]
+pub(super) struct Round {
+    count: Option<u64>,
+    pub(super) calls: Vec<Caller>,
+    /// Whom leaders have named.
+    pub(super) named: BTreeSet<ProcId>,
+    /// The time of the first who says how long; till then the one that servers keep.
+    deadline: Time,
+    is_timed: bool,
+    /// A leader has come and gone: there will be no group.
+    is_lost: bool,
+    /// Somebody was told that there will be none.
+    is_given_up: bool,
+}
+
+impl Round {
+    fn leaders(&self) -> BTreeSet<&ProcId> {
+        self.calls.iter().filter(|call| call.count.is_some()).map(|call| &call.proc).collect()
+    }
+
+    fn is_whole(&self) -> bool {
+        let leaders = u64::try_from(self.leaders().len()).unwrap_or(u64::MAX);
+        self.count.is_some_and(|count| leaders >= count)
+    }
+
+    /// Until when its members must have come, if anybody has said so.
+    pub(super) fn time_named(&self) -> Option<Time> {
+        self.is_timed.then_some(self.deadline)
+    }
+}
+
+/// What has changed for those who wait.
+#[derive(Debug)]
+pub(super) enum Joined {
+    /// They wait for leaders, until then.
+    Waits(Vec<(PeerId, Tag)>, Time),
+    /// All leaders have come.
+    Whole(Round),
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Bootstraps {
+    rounds: BTreeMap<(ServerId, Text), Round>,
+    by_request: BTreeMap<(PeerId, Tag), (ServerId, Text)>,
+    /// Who has come to a group that is none of its own, and is not told so yet.
+    strangers: BTreeMap<(PeerId, Tag), ServerId>,
+    /// The groups that processes were told they are in.
+    told: BTreeMap<(u32, Text), Vec<ProcId>>,
+}
+
+impl Bootstraps {
+    /// Whether a server must refuse a request: it counts otherwise than others, or none, or has asked already.
+    pub(super) fn is_nonsense(&self, server: ServerId, name: &Text, caller: &Caller) -> bool {
+        let round = self.rounds.get(&(server, name.clone()));
+        let has_asked = round.is_some_and(|round| round.calls.iter().any(|call| call.peer == caller.peer));
+        let others = round.and_then(|round| round.count);
+        let disagrees = caller.count.zip(others).is_some_and(|(own, others)| own != others);
+        caller.count == Some(0) || disagrees || has_asked
+    }
+
+    /// A request has been taken.
+    pub(super) fn join(
+        &mut self,
+        server: ServerId,
+        name: &Text,
+        caller: Caller,
+        now: Time,
+        limit: Option<Duration>,
+    ) -> Joined {
+        let place = (server, name.clone());
+        let round = self.rounds.entry(place.clone()).or_insert_with(|| Round {
+            count: None,
+            calls: Vec::new(),
+            named: BTreeSet::new(),
+            deadline: now + LEADERS_AWAITED,
+            is_timed: false,
+            is_lost: false,
+            is_given_up: false,
+        });
+        round.count = round.count.or(caller.count);
+        round.named.extend(caller.named.iter().cloned());
+        if let Some(limit) = limit.filter(|_| !round.is_timed) {
+            (round.deadline, round.is_timed) = (now + limit, true);
+        }
+        self.by_request.insert((caller.peer, caller.tag), place.clone());
+        round.calls.push(caller);
+        let waits = Joined::Waits(round.calls.iter().map(|call| (call.peer, call.tag)).collect(), round.deadline);
+        if !round.is_whole() {
+            return waits;
+        }
+        let Some(round) = self.rounds.remove(&place) else { return waits };
+        for call in &round.calls {
+            self.by_request.remove(&(call.peer, call.tag));
+            if !round.named.contains(&call.proc) {
+                self.strangers.insert((call.peer, call.tag), server);
+            }
+        }
+        Joined::Whole(round)
+    }
+
+    /// A server answers. Gives what is wrong with that; `None` as well if it is about something else.
+    pub(super) fn replied(&mut self, peer: PeerId, tag: Tag, status: Status, now: Time) -> Option<String> {
+        let is_closing = status == Status::ERR_NOT_AVAILABLE;
+        if self.strangers.remove(&(peer, tag)).is_some() {
+            let is_told = status == Status::ERR_NOT_A_MEMBER || is_closing;
+            return (!is_told).then(|| format!("{peer:?}, whom no leader has named, is told {status}"));
+        }
+        let place = self.by_request.get(&(peer, tag))?.clone();
+        let round = self.rounds.get_mut(&place)?;
+        let (is_late, what) = (round.deadline <= now, &place.1);
+        let wrong = match status {
+            Status::GROUP_CONSTRUCT_ABORT => {
+                // The leader's own connection may end a little later in this step.
+                round.is_given_up = true;
+                None
+            }
+            Status::ERR_TIMEOUT if is_late => None,
+            _ if is_closing => None,
+            _ => Some(format!("{peer:?}, who waits for leaders of {what:?}, is told {status}")),
+        };
+        self.take_out(peer, tag, is_closing);
+        wrong
+    }
+
+    /// A connection has ended, and with it what it asked.
+    pub(super) fn connection_ended(&mut self, peer: PeerId) {
+        let all = (peer, Tag(0))..=(peer, Tag(u32::MAX));
+        self.strangers.extract_if(all.clone(), |_, _| true).for_each(drop);
+        let tags: Vec<Tag> = self.by_request.range(all).map(|((_, tag), _)| *tag).collect();
+        tags.into_iter().for_each(|tag| self.take_out(peer, tag, true));
+    }
+
+    fn take_out(&mut self, peer: PeerId, tag: Tag, has_gone: bool) {
+        let Some(place) = self.by_request.remove(&(peer, tag)) else { return };
+        let Some(round) = self.rounds.get_mut(&place) else { return };
+        let leaders = round.leaders().len();
+        round.calls.retain(|call| (call.peer, call.tag) != (peer, tag));
+        round.is_lost |= has_gone && round.leaders().len() < leaders;
+    }
+
+    /// A server has done what it had to at one moment. Gives what is wrong with what it has left as it was.
+    pub(super) fn step_ended(&mut self, server: ServerId) -> Option<String> {
+        if self.rounds.is_empty() && self.strangers.is_empty() {
+            return None;
+        }
+        let next = ServerId { epoch: server.epoch + 1, ..server };
+        let of_server = (server, Text::from(""))..(next, Text::from(""));
+        let wrong = |((_, name), round): (&(ServerId, Text), &Round)| match round {
+            Round { is_lost: true, calls, .. } if !calls.is_empty() => {
+                Some(format!("{calls:?} wait for leaders of {name:?}, of whom one has gone"))
+            }
+            Round { is_lost: false, is_given_up: true, .. } => {
+                Some(format!("{name:?} is given up, and none of its leaders has gone"))
+            }
+            _ => None,
+        };
+        let stranger = self.strangers.iter().find(|(_, of)| **of == server);
+        let found = self.rounds.range(of_server.clone()).find_map(wrong);
+        let found = found.or_else(|| stranger.map(|(of, _)| format!("{of:?} is in no group, and is not told so")));
+        self.rounds.extract_if(of_server, |_, round| round.calls.is_empty()).for_each(drop);
+        found
+    }
+
+    /// A process is told that it is in a group.
+    pub(super) fn tell(&mut self, process: u32, name: Text, members: Vec<ProcId>) {
+        self.told.insert((process, name), members);
+    }
+
+    /// Its group is no more.
+    pub(super) fn untell(&mut self, process: u32, name: &Text) {
+        self.told.remove(&(process, name.clone()));
+    }
+
+    pub(super) fn told(&self, process: u32, name: &Text) -> Option<Vec<ProcId>> {
+        self.told.get(&(process, name.clone())).cloned()
+    }
+
+    /// A server is gone.
+    pub(super) fn forgotten(&mut self, server: ServerId) {
+        self.rounds.retain(|(of, _), _| *of != server);
+        self.by_request.retain(|_, (of, _)| *of != server);
+        self.strangers.retain(|_, of| *of != server);
+    }
+}
+
+/// How long, at most, leaders are waited for where nobody has said: nobody can tell whether they live.
+const LEADERS_AWAITED: Duration = Duration::from_secs(60);

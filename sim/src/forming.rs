@@ -1,0 +1,126 @@
+//! Groups over several nodes that the host forms without a word on who is in them: all members must be told the same, whoever was
+//! lost on the way. And those that outlive deaths are ended by whoever is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modex::proto::{Reply, Request, Tag};
+use modex::server::PeerId;
+use modex::types::{ProcId, Status, Text, Time};
+
+use super::faults::Canary;
+use super::gatherings::{Kind, REGISTERED_WITHIN};
+use super::invariants::Rule;
+use super::queue::ServerId;
+use super::world::World;
+
+/// What is known of groups that the host forms.
+#[derive(Debug, Default)]
+pub(super) struct Forming {
+    /// Requests to form one: with whom. To end one: nobody.
+    asked: BTreeMap<PeerId, BTreeMap<Tag, (Text, Vec<ProcId>)>>,
+    /// Where there is which, with its members in order, and the processes there that were told that they are in it. With the last of
+    /// those it is none of the server's any more.
+    formed: BTreeMap<(ServerId, Text, Vec<ProcId>), BTreeSet<u32>>,
+    /// When each server was first asked for something about which.
+    first_asked: BTreeMap<(ServerId, Text), Time>,
+}
+
+impl World {
+    pub(super) fn note_forming(&mut self, server: ServerId, peer: PeerId, tag: Tag, request: &Request) {
+        let (group, procs) = match request {
+            Request::GroupConstruct(group) => (group, group.procs.clone()),
+            Request::GroupDestruct(group) => (group, Vec::new()),
+            _ => return,
+        };
+        if let Some(name) = group.id.clone().filter(|_| self.has_group_host) {
+            self.forming.first_asked.entry((server, name.clone())).or_insert(self.now);
+            self.forming.asked.entry(peer).or_default().insert(tag, (name, procs));
+        }
+    }
+
+    /// A server hands an operation on a group over: all its jobs are registered or, where the host tells of them only when it is
+    /// asked to connect, nobody has told it of the others for a second.
+    pub(super) fn check_jobs_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
+        let lasting = self.lasting(server, &Kind::Destruct(name.clone()), procs);
+        if lasting.iter().all(|proc| self.is_registered(server, &proc.namespace)) {
+            return;
+        }
+        let first = self.forming.first_asked.get(&(server, name.clone())).filter(|_| self.learning.is_some());
+        if first.is_none_or(|first| *first + REGISTERED_WITHIN > self.now) {
+            self.rules.breaks(Rule::NothingMissing, || {
+                format!("{server:?} hands over {name} of {procs:?} before all their jobs are registered")
+            });
+        }
+    }
+
+    /// A server tells a member of its group, or that it has ended.
+    pub(super) fn check_formed(&mut self, server: ServerId, peer: PeerId, tag: Tag, reply: &mut Reply) {
+        let asked = self.forming.asked.get_mut(&peer).and_then(|asked| asked.remove(&tag));
+        let Some((name, procs)) = asked else { return };
+        // A group that somebody was missing at the end of is no more, either.
+        let is_partial_end = procs.is_empty() && *reply == Reply::Status(Status::ERR_PARTIAL_SUCCESS);
+        if is_partial_end || *reply == Reply::Status(Status::SUCCESS) {
+            return self.note_end_of_group(server, &name);
+        }
+        let Some(members) = members_in(reply) else { return };
+        if self.setup.canary == Some(Canary::MemberLost) {
+            members.pop();
+        }
+        self.note_told(peer, &name);
+        let is_known = procs.iter().all(|proc| self.is_registered(server, &proc.namespace));
+        let mut named = self.guests(&procs);
+        named.sort_unstable();
+        named.dedup();
+        if is_known && self.nodes_of(&procs).len() > 1 && *members != named {
+            let text = format!("{peer:?} is told that {name} is of {members:?}; named were {named:?}");
+            self.rules.breaks(Rule::Membership, || text);
+        }
+        if let Some(connection) = self.connections.get(&peer) {
+            self.forming.formed.entry((server, name, named)).or_default().insert(connection.process);
+        }
+    }
+
+    /// A server hands the end of a group over as one that lacks somebody.
+    pub(super) fn check_end_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
+        if self.is_formed(server, name, procs) && self.program.outlives_deaths(name) {
+            self.rules.breaks(Rule::NothingMissing, || {
+                format!("{server:?} ends {name} as if the dead were missing, of which its members are told instead")
+            });
+        }
+    }
+
+    /// Whether there is a group with these among its members.
+    pub(super) fn is_formed(&self, server: ServerId, name: &Text, procs: &[ProcId]) -> bool {
+        let first = (server, name.clone(), Vec::new());
+        let of_name =
+            self.forming.formed.range(first..).take_while(|((of, other, _), _)| *of == server && other == name);
+        let has_all = |members: &[ProcId]| procs.iter().all(|proc| members.binary_search(proc).is_ok());
+        of_name.map(|((.., members), _)| members).any(|members| has_all(members))
+    }
+
+    /// Whoever asked will not be told.
+    pub(super) fn forget_forming(&mut self, peer: PeerId) {
+        self.forming.asked.remove(&peer);
+    }
+
+    /// A group has ended, or all of a server's.
+    pub(super) fn forget_formed(&mut self, server: ServerId, name: Option<&Text>) {
+        self.forming.formed.retain(|(of, other, _), _| *of != server || name.is_some_and(|name| name != other));
+    }
+
+    /// A process has gone, or has left the groups of a name.
+    pub(super) fn forget_member(&mut self, process: u32, name: Option<&Text>) {
+        self.forming.formed.retain(|(_, other, _), members| {
+            let was_in = name.is_none_or(|name| name == other) && members.remove(&process);
+            !was_in || !members.is_empty()
+        });
+    }
+}
+
+fn members_in(reply: &mut Reply) -> Option<&mut Vec<ProcId>> {
+    match reply {
+        Reply::Group { members, .. } => Some(members),
+        Reply::Partial { results, .. } => members_in(results),
+        _ => None,
+    }
+}

@@ -1,0 +1,173 @@
+//! What processes make of the events that reach them: those who lead an invitation, those who are asked or have accepted, and
+//! those who could take the place of a leader.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use modex::client::{Acceptance, Construction, ENDINGS, addressed};
+use modex::events::Event as Happened;
+use modex::keys;
+use modex::proto::notification::Event as Notification;
+use modex::proto::{Command, GROUP_VERDICT, Notify};
+use modex::server::PeerId;
+use modex::types::{Info, Key, ProcId, Status, Time, Value};
+
+use super::faults::{Canary, Faults};
+use super::invariants::Rule;
+use super::inviting::{Joining, PATIENCE, Step, about, servers};
+use super::parties::{PartyId, affected, group_of};
+use super::process::State;
+use super::program::Invite;
+use super::queue::ToClient;
+use super::setup::STOPPED_FOR;
+use super::world::World;
+
+impl World {
+    /// An event reaches a process.
+    pub(super) fn hear(&mut self, peer: PeerId, process: u32, event: &Notification) {
+        let Some(own) = self.process(process).map(|of| of.proc.clone()) else { return };
+        // What comes out of a cache may belong to something earlier: only an invitation is heard at any time.
+        if event.status == Status::GROUP_INVITED {
+            return self.be_invited(peer, process, event);
+        }
+        if event.range.is_none() {
+            return;
+        }
+        if event.status == Status::GROUP_LEADER_SELECTED {
+            return self.hear_of_leader(peer, process, own, event);
+        }
+        self.hear_as_leader(peer, &own, event);
+        self.hear_as_guest(peer, event);
+        if event.status == Status::GROUP_LEFT
+            && let (Some(id), Some(left)) = (group_of(&event.info), affected(&event.info).cloned())
+            && let Some(guest) = self.guest(peer)
+            && let Some((_, members)) = guest.inside.get_mut(&id)
+        {
+            members.retain(|member| *member != left);
+        }
+    }
+
+    fn hear_as_leader(&mut self, peer: PeerId, own: &ProcId, event: &Notification) {
+        let ignores_refusals = self.setup.canary == Some(Canary::RefusalIgnored);
+        let status = match event.status {
+            Status::GROUP_INVITE_DECLINED if ignores_refusals => Status::GROUP_INVITE_ACCEPTED,
+            status => status,
+        };
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        let mut settled = Vec::new();
+        for (id, leading) in &mut connection.guest.leads {
+            if leading.invitation.is_answered() || group_of(&event.info).is_some_and(|named| named != *id) {
+                continue;
+            }
+            if let Some(source) = &event.source
+                && let Some(party) = self.parties.all.get_mut(&(own.clone(), id.clone()))
+            {
+                party.hear(event.status, source, affected(&event.info));
+            }
+            leading.invitation.hear(status, event.source.as_ref(), &event.info);
+            settled.extend(leading.invitation.is_answered().then_some(leading.wait));
+        }
+        settled.into_iter().for_each(|wait| self.settle(peer, wait));
+    }
+
+    fn hear_as_guest(&mut self, peer: PeerId, event: &Notification) {
+        let lies = self.setup.canary == Some(Canary::OtherNumber);
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        let mut settled = Vec::new();
+        for joining in connection.guest.joins.values_mut().filter(|joining| joining.heard.is_none()) {
+            joining.heard = joining.acceptance.hear(event.status, event.source.as_ref(), &event.info);
+            if let (Some(Construction::Formed { context_id: Some(number), .. }), true) = (&mut joining.heard, lies) {
+                *number += 1;
+            }
+            settled.extend(joining.heard.is_some().then_some(joining.wait));
+        }
+        settled.into_iter().for_each(|wait| self.settle(peer, wait));
+    }
+
+    /// Somebody takes the place of a leader that has ended: of several the lowest, which is heard of last. It invites anew.
+    fn hear_of_leader(&mut self, peer: PeerId, process: u32, own: ProcId, event: &Notification) {
+        let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
+        let is_in_order = [Faults::DELAY, Faults::REORDER].iter().all(|kind| self.dice.stream(*kind).is_none());
+        // Who was stopped hears all at once of what was said one after the other.
+        let was_stopped = self
+            .process(process)
+            .is_none_or(|of| of.stopped_until > Time::ZERO && self.now < of.stopped_until + STOPPED_FOR);
+        let before = self.parties.note_selected(self.now, process, &own, &id, &leader).filter(|_| !was_stopped);
+        if let Some(before) =
+            before.filter(|before| *before < leader && is_in_order && !self.parties.may_miss(&own, &id))
+        {
+            let what = format!("process {process} is told that {leader} leads {id:?}, after {before}");
+            self.rules.breaks(Rule::Membership, || what);
+        }
+        let is_running = self.process(process).is_some_and(|of| of.main == Some(peer) && of.state == State::Running);
+        if leader != own || !is_running || self.parties.all.contains_key(&(own.clone(), id.clone())) {
+            return;
+        }
+        let happened = Happened { status: event.status, source: None, range: 0, info: event.info.clone() };
+        let guests: Vec<ProcId> = happened.targets().into_iter().cloned().collect();
+        let wishes = Invite { name: id, leader: 0, is_optional: true, wants_number: false };
+        self.begin_party(peer, own, guests, wishes, PATIENCE, false);
+    }
+
+    /// The handler of a process decides: it accepts, declines, or says nothing.
+    fn be_invited(&mut self, peer: PeerId, process: u32, event: &Notification) {
+        let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
+        let party = (leader.clone(), id.clone());
+        let Some(of) = self.process_mut(process).filter(|of| of.main == Some(peer)) else { return };
+        if of.state != State::Running {
+            return;
+        }
+        let (choice, is_bounded, seconds) = (of.random.below(12), of.random.one_in(2), of.random.between(5, 90));
+        let own = of.proc.clone();
+        let Some(guest) = self.guest(peer) else { return };
+        guest.asked.insert(id.clone());
+        if guest.joins.contains_key(&party) {
+            return;
+        }
+        let known = self.parties.all.get_mut(&party);
+        match choice {
+            0 => {}
+            1 => {
+                known.map(|known| known.declined.insert(own));
+                let info = addressed(&id, &[leader]);
+                self.tell(peer, Step::Other, Status::GROUP_INVITE_DECLINED, info);
+            }
+            _ => {
+                known.into_iter().for_each(|known| known.accept(own.clone()));
+                let limit = is_bounded.then(|| Duration::from_secs(seconds));
+                let (wait, since) = (self.next_call(peer), self.now);
+                let acceptance = Acceptance { id, own, servers: servers(), leader: Some(leader) };
+                if let Some(guest) = self.guest(peer) {
+                    let joining = Joining { acceptance, wait, since, heard: None, has_failed: false };
+                    guest.joins.insert(party.clone(), joining);
+                }
+                self.await_events(peer, Command::GroupJoin, limit, Step::Waits(party.clone()));
+                self.listen(peer, &ENDINGS, Step::GuestListens(party));
+            }
+        }
+    }
+
+    /// A planted defect: who accepts is told that nothing comes of it.
+    pub(super) fn give_up_on(&mut self, peer: PeerId, process: u32, told: &Notify) {
+        let event = Happened { status: told.status, source: None, range: told.range, info: told.info.clone() };
+        let is_meant = told.status == Status::GROUP_INVITE_ACCEPTED && self.canary.one_in(2);
+        let leader = event.targets().first().map(|leader| ProcId::clone(leader));
+        if let (Some(leader), Some(id)) = (leader.filter(|_| is_meant), group_of(&told.info)) {
+            let (status, range) = (Status::GROUP_CONSTRUCT_ABORT, Some(told.range));
+            let info = addressed(&id, &[self.own(process)]);
+            self.send_down(peer, ToClient::Event(Arc::new(Notification { status, source: Some(leader), range, info })));
+        }
+    }
+
+    /// The handler of a process that has lost its leader decides whether it would lead.
+    pub(super) fn volunteer(&mut self, peer: PeerId, process: u32, (lost, id): &PartyId) {
+        let volunteers = self.process_mut(process).is_some_and(|of| of.random.one_in(2));
+        if volunteers {
+            self.parties.volunteers(&self.own(process));
+            let verdict = Value::Status(Status::GROUP_LEADER_SELECTED.to_raw());
+            let lost = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), lost.clone());
+            let directives = vec![Info::new(Key::from_static(GROUP_VERDICT), verdict), lost];
+            self.exchange(peer, Step::Other, about(Command::GroupInvite, id, directives));
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! What must hold, whatever happens. One function for each rule; the world reports facts, and the first rule that they
+//! break ends the run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use modex::proto::Tag;
+use modex::server::{CallId, PeerId, UpcallId};
+use modex::types::{Key, ProcId, Status, Time, Value};
+
+use super::process::Put;
+use super::queue::ServerId;
+use super::value::Stamp;
+
+/// A rule of the standard, or of the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Every accepted request and every call is answered exactly once.
+    AnsweredOnce,
+    /// And before its deadline.
+    BeforeDeadline,
+    /// Nobody waits for what is there, or for who can't come any more.
+    NoWaitInVain,
+    /// No operation of many processes succeeds with a participant or its values missing.
+    NothingMissing,
+    /// Nobody reads what its scope forbids.
+    Scope,
+    /// What was published stays readable and unchanged, and nothing older ever comes back.
+    StaysReadable,
+    /// After the last deregistration nothing remains.
+    NothingRemains,
+    /// Equal fetches share one question to the host.
+    FetchedOnce,
+    /// The lost server's clients learn of it at once.
+    LossIsTold,
+    /// A group is of those who accepted, or were to form it, and all of them are told the same.
+    Membership,
+    /// Everybody whom an event is meant for and who wants it is told, once.
+    ToldOnce,
+    /// The cores' own assertions hold.
+    Consistent,
+    /// The same seed gives the same steps.
+    SameAgain,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AnsweredOnce => "every accepted request is answered exactly once",
+            Self::BeforeDeadline => "every accepted request is answered before its deadline",
+            Self::NoWaitInVain => "nobody waits for what is there, or for who has gone",
+            Self::NothingMissing => "no operation succeeds with a contribution missing",
+            Self::Scope => "nobody reads what its scope forbids",
+            Self::StaysReadable => "what was published stays readable and unchanged",
+            Self::NothingRemains => "nothing remains after the last deregistration",
+            Self::FetchedOnce => "equal fetches share one upcall",
+            Self::LossIsTold => "calls end at once when their server is lost",
+            Self::Membership => "a group is of those who were to be in it, who are told the same",
+            Self::ToldOnce => "an event reaches everybody whom it is meant for, once",
+            Self::Consistent => "the cores' own assertions hold",
+            Self::SameAgain => "a seed replays identically, step for step",
+        })
+    }
+}
+
+/// A rule that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Which.
+    pub rule: Rule,
+    /// What happened instead.
+    pub what: String,
+}
+
+/// What the participants of an exchange had committed when their servers handed it over.
+#[derive(Debug, Default)]
+pub(super) struct Promise {
+    pub(super) values: Vec<Promised>,
+}
+
+/// One participant's part.
+#[derive(Debug)]
+pub(super) struct Promised {
+    pub(super) process: u32,
+    pub(super) node: u32,
+    pub(super) committed: Vec<Put>,
+}
+
+/// Somebody looks for a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) reader: u32,
+    pub(super) whose: u32,
+    pub(super) same_node: bool,
+    pub(super) key: u8,
+    /// The version that the reader was promised or has seen; 0: none.
+    pub(super) floor: u32,
+    /// The newest that was ever put.
+    pub(super) newest: u32,
+}
+
+/// What is open, and the first rule that was broken.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    open: BTreeMap<(PeerId, Tag), Open>,
+    /// Requests for a value of a process on the same server, with the key.
+    held: BTreeMap<(ServerId, u32), BTreeMap<(PeerId, Tag), u8>>,
+    deadlines: BTreeSet<(Time, PeerId, Tag)>,
+    calls: BTreeSet<(ServerId, CallId)>,
+    fetches: BTreeMap<ServerId, BTreeMap<(ProcId, Option<Key>), UpcallId>>,
+    broken: Option<Broken>,
+}
+
+/// An accepted request.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    deadline: Option<Time>,
+    /// Whose value on which server it waits for.
+    held: Option<(ServerId, u32)>,
+}
+
+/// What a process introduces itself with: answered once like any request.
+pub(super) const HELLO: Tag = Tag(0);
+
+impl Rules {
+    pub(super) fn breaks(&mut self, rule: Rule, what: impl FnOnce() -> String) {
+        if self.broken.is_none() {
+            self.broken = Some(Broken { rule, what: what() });
+        }
+    }
+
+    pub(super) const fn broken(&self) -> Option<&Broken> {
+        self.broken.as_ref()
+    }
+
+    /// A server took a request.
+    pub(super) fn accepted(&mut self, peer: PeerId, tag: Tag, deadline: Option<Time>) {
+        if self.open.insert((peer, tag), Open { deadline, held: None }).is_some() {
+            self.breaks(Rule::AnsweredOnce, || format!("{peer:?} used {tag:?} for two requests at a time"));
+        }
+        self.deadlines.extend(deadline.map(|deadline| (deadline, peer, tag)));
+    }
+
+    /// The deadline of an accepted request is another: it depends on what others have said.
+    pub(super) fn bound(&mut self, peer: PeerId, tag: Tag, deadline: Option<Time>) {
+        let Some(open) = self.open.get_mut(&(peer, tag)) else { return };
+        if let Some(earlier) = std::mem::replace(&mut open.deadline, deadline) {
+            self.deadlines.remove(&(earlier, peer, tag));
+        }
+        self.deadlines.extend(deadline.map(|deadline| (deadline, peer, tag)));
+    }
+
+    /// Every accepted request is answered exactly once.
+    pub(super) fn answered(&mut self, peer: PeerId, tag: Tag) {
+        match self.open.remove(&(peer, tag)) {
+            Some(open) => self.forget(open, peer, tag),
+            None => self.breaks(Rule::AnsweredOnce, || {
+                format!("a reply to {tag:?} of {peer:?}, which was answered before, never asked, or has ended")
+            }),
+        }
+    }
+
+    /// A connection has ended, and with it what it asked.
+    pub(super) fn connection_ended(&mut self, peer: PeerId) {
+        let ended: Vec<_> =
+            self.open.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, at)| (*id, *at)).collect();
+        for ((peer, tag), open) in ended {
+            self.open.remove(&(peer, tag));
+            self.forget(open, peer, tag);
+        }
+    }
+
+    fn forget(&mut self, open: Open, peer: PeerId, tag: Tag) {
+        if let Some(deadline) = open.deadline {
+            self.deadlines.remove(&(deadline, peer, tag));
+        }
+        if let Some(place) = open.held
+            && let Some(held) = self.held.get_mut(&place)
+        {
+            held.remove(&(peer, tag));
+            if held.is_empty() {
+                self.held.remove(&place);
+            }
+        }
+    }
+
+    /// The accepted request is for a value of a process on the same server.
+    pub(super) fn wants_value(&mut self, peer: PeerId, tag: Tag, server: ServerId, whose: u32, key: u8) {
+        if let Some(open) = self.open.get_mut(&(peer, tag)) {
+            open.held = Some((server, whose));
+            self.held.entry((server, whose)).or_default().insert((peer, tag), key);
+        }
+    }
+
+    /// Nobody waits for a value that is there, or of a process that has gone.
+    pub(super) fn values_wanted(&mut self, server: ServerId, is_settled: impl Fn(u32, u8) -> bool) {
+        let on_server = self.held.range((server, 0)..=(server, u32::MAX));
+        let mut wanted = on_server.flat_map(|((_, whose), held)| held.iter().map(move |(id, key)| (*whose, *key, *id)));
+        if let Some((whose, key, (peer, tag))) = wanted.find(|(whose, key, _)| is_settled(*whose, *key)) {
+            self.breaks(Rule::NoWaitInVain, || {
+                format!("{tag:?} of {peer:?} waits for k{key} of {whose}, who has committed it or can't any more")
+            });
+        }
+    }
+
+    /// Nobody waits at an operation for which all have come that can.
+    pub(super) fn operations_lack_somebody(&mut self, server: ServerId, complete: Option<String>) {
+        if let Some(what) = complete {
+            self.breaks(Rule::NoWaitInVain, || format!("on {server:?} all have come that can, and still wait: {what}"));
+        }
+    }
+
+    /// Every accepted request is answered before its deadline.
+    pub(super) fn time_passes(&mut self, now: Time) {
+        if let Some(&(deadline, peer, tag)) = self.deadlines.first().filter(|(deadline, ..)| *deadline < now) {
+            self.breaks(Rule::BeforeDeadline, || {
+                format!("{tag:?} of {peer:?} was due {:?} ago and is not answered", now.since(deadline))
+            });
+        }
+    }
+
+    /// The host called a server.
+    pub(super) fn host_called(&mut self, server: ServerId, call: CallId) {
+        self.calls.insert((server, call));
+    }
+
+    /// Every call of the host is completed exactly once.
+    pub(super) fn host_call_completed(&mut self, server: ServerId, call: CallId) {
+        if !self.calls.remove(&(server, call)) {
+            self.breaks(Rule::AnsweredOnce, || format!("{call:?} of the host of {server:?} was completed twice"));
+        }
+    }
+
+    /// A server was killed: what it owed is not owed any more.
+    pub(super) fn server_ended(&mut self, server: ServerId) {
+        self.calls.retain(|(of, _)| *of != server);
+        self.held.retain(|(of, _), _| *of != server);
+        self.fetches.remove(&server);
+    }
+
+    /// Equal fetches share one upcall.
+    pub(super) fn fetching(&mut self, server: ServerId, proc: &ProcId, key: Option<&Key>, upcall: UpcallId) {
+        let fetches = self.fetches.entry(server).or_default();
+        if fetches.insert((proc.clone(), key.cloned()), upcall).is_some() {
+            self.breaks(Rule::FetchedOnce, || {
+                format!("{server:?} asks its host for {proc} {key:?} while it is asking")
+            });
+        }
+    }
+
+    /// The host has answered, or the server waits no more.
+    pub(super) fn fetches_still_awaited(&mut self, server: ServerId, is_awaited: impl Fn(UpcallId) -> bool) {
+        if let Some(fetches) = self.fetches.get_mut(&server) {
+            fetches.retain(|_, upcall| is_awaited(*upcall));
+        }
+    }
+
+    /// Nobody reads what its scope forbids; what was published stays readable and unchanged.
+    pub(super) fn value_read(&mut self, reading: &Reading, value: &Value) {
+        let Reading { reader, whose, key, floor, newest, .. } = *reading;
+        let Some(stamp) = Stamp::of(value).filter(|stamp| (stamp.process, stamp.key) == (whose, key)) else {
+            return self.breaks(Rule::StaysReadable, || {
+                format!("process {reader} reads k{key} of {whose} and gets {value:?}, which was never put there")
+            });
+        };
+        let may_see = match reading.same_node {
+            _ if reader == whose => true,
+            true => stamp.scope.is_visible_locally(),
+            false => stamp.scope.is_visible_remotely(),
+        };
+        if !may_see {
+            self.breaks(Rule::Scope, || {
+                let place = if reading.same_node { "the same node" } else { "another node" };
+                format!("process {reader} on {place} reads k{key} of {whose}, which has scope {:?}", stamp.scope)
+            });
+        }
+        if !(floor..=newest).contains(&stamp.version) {
+            self.breaks(Rule::StaysReadable, || {
+                format!(
+                    "process {reader} reads version {} of k{key} of {whose}; it had at least {floor}, put were {newest}",
+                    stamp.version
+                )
+            });
+        }
+    }
+
+    /// What was published stays readable.
+    pub(super) fn value_not_found(&mut self, reading: &Reading, status: Status) {
+        let Reading { reader, whose, key, floor, .. } = *reading;
+        if floor > 0 {
+            self.breaks(Rule::StaysReadable, || {
+                format!("process {reader} had k{key} of {whose} in version {floor}, and now gets {status}")
+            });
+        }
+    }
+
+    /// No fence succeeds with a contribution missing.
+    pub(super) fn contribution_read(&mut self, reading: &Reading, value: Option<&Value>) {
+        let found = value.and_then(Stamp::of).map_or(0, |stamp| stamp.version);
+        if found < reading.floor {
+            let Reading { reader, whose, key, floor, .. } = *reading;
+            self.breaks(Rule::NothingMissing, || {
+                format!("the fence brought {reader} version {found} of k{key} of {whose}, which had committed {floor}")
+            });
+        }
+        if let Some(value) = value {
+            self.value_read(reading, value);
+        }
+    }
+
+    /// The lost server's clients learn of it at once.
+    pub(super) fn loss_told(&mut self, process: u32, calls_open: usize) {
+        if calls_open > 0 {
+            self.breaks(Rule::LossIsTold, || {
+                format!("process {process} has lost its server and {calls_open} of its calls are still open")
+            });
+        }
+    }
+
+    /// An event reaches everybody whom it is meant for, once.
+    pub(super) fn event_went(&mut self, wrong: Option<String>) {
+        if let Some(what) = wrong {
+            self.breaks(Rule::ToldOnce, || what);
+        }
+    }
+
+    /// After the last deregistration nothing remains.
+    pub(super) fn remains(&mut self, what: &str, count: usize) {
+        if count > 0 {
+            self.breaks(Rule::NothingRemains, || format!("{count} x {what}"));
+        }
+    }
+
+    /// Everything was answered at last.
+    pub(super) fn all_answered(&mut self) {
+        let open: Vec<_> = self.open.keys().take(3).collect();
+        if !open.is_empty() {
+            let text = format!("never answered: {open:?}");
+            self.breaks(Rule::AnsweredOnce, || text);
+        }
+        let calls: Vec<_> = self.calls.iter().take(3).collect();
+        if !calls.is_empty() {
+            let text = format!("calls of the host never completed: {calls:?}");
+            self.breaks(Rule::AnsweredOnce, || text);
+        }
+    }
+}

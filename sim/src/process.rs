@@ -1,0 +1,288 @@
+//! A process of a job: the real client core, and what a program would hold beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use modex::client::{
+    Cache, CacheLimits, CallId, Client, Config, GetRequest, Miss, Question, Staging, StagingLimits, Stores,
+};
+use modex::gds::{Audience, Lookup, NamespaceReader, ReadError};
+use modex::server::PeerId;
+use modex::types::{Namespace, ProcId, Scope, Text, Time, Value};
+
+use super::inviting::{Guest, Step};
+use super::queue::ServerId;
+use super::random::Random;
+
+/// The newest version of one key, for each of those who may see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Put {
+    pub(super) key: u8,
+    pub(super) own: u32,
+    pub(super) same_node: u32,
+    pub(super) other_nodes: u32,
+}
+
+impl Put {
+    pub(super) const fn version_for(self, is_same_node: bool) -> u32 {
+        if is_same_node { self.same_node } else { self.other_nodes }
+    }
+
+    /// Whether it ever leaves the process.
+    pub(super) const fn is_for_others(self) -> bool {
+        self.same_node > 0 || self.other_nodes > 0
+    }
+}
+
+/// How far a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not started, or between two lives.
+    Away,
+    Connecting,
+    Running,
+    /// It has said that it leaves; whether it comes again.
+    Leaving(bool),
+    /// It will never act again, and its connections stay.
+    Hung,
+    Ended,
+}
+
+/// What a process does next within a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Put,
+    Meet,
+    /// Waits to be invited, so many times, and for what comes of it.
+    Attend(u8),
+    Read(u8),
+}
+
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) job: usize,
+    pub(super) rank: u32,
+    pub(super) proc: ProcId,
+    pub(super) node: u32,
+    pub(super) state: State,
+    pub(super) phase: usize,
+    pub(super) stage: Stage,
+    pub(super) main: Option<PeerId>,
+    pub(super) child: Option<PeerId>,
+    /// How often it has yet to finalize and initialise again.
+    pub(super) reinits: u32,
+    pub(super) stopped_until: Time,
+    /// Number of its newest put, in all its lives.
+    pub(super) version: u32,
+    /// What it has put in this life.
+    pub(super) puts: Vec<Put>,
+    /// What its server has taken, in all its lives.
+    pub(super) committed: Vec<Put>,
+    /// What it was promised, or has seen, of others' values.
+    pub(super) floors: BTreeMap<(u32, u8), u32>,
+    /// What it has mapped. Stays when the server goes, or the job is deregistered.
+    pub(super) mapped: Option<Arc<NamespaceReader>>,
+    pub(super) random: Random,
+}
+
+impl Process {
+    pub(super) fn new(job: usize, rank: u32, proc: ProcId, node: u32, random: Random) -> Self {
+        Self {
+            job,
+            rank,
+            proc,
+            node,
+            state: State::Away,
+            phase: 0,
+            stage: Stage::Put,
+            main: None,
+            child: None,
+            reinits: 0,
+            stopped_until: Time::ZERO,
+            version: 0,
+            puts: Vec::new(),
+            committed: Vec::new(),
+            floors: BTreeMap::new(),
+            mapped: None,
+            random,
+        }
+    }
+
+    /// Whether it may act again.
+    pub(super) const fn is_over(&self) -> bool {
+        matches!(self.state, State::Hung | State::Ended)
+    }
+
+    /// Notes a put.
+    pub(super) fn note_put(&mut self, key: u8, scope: Scope, version: u32) {
+        let place = self.puts.iter().position(|put| put.key == key);
+        let place = place.unwrap_or_else(|| {
+            self.puts.push(Put { key, ..Put::default() });
+            self.puts.len() - 1
+        });
+        if let Some(put) = self.puts.get_mut(place) {
+            put.own = version;
+            if scope.is_visible_locally() {
+                put.same_node = version;
+            }
+            if scope.is_visible_remotely() {
+                put.other_nodes = version;
+            }
+        }
+    }
+
+    /// Its server has taken what it had put by then.
+    pub(super) fn note_committed(&mut self, taken: &[Put]) {
+        for put in taken {
+            match self.committed.iter_mut().find(|known| known.key == put.key) {
+                None => self.committed.push(*put),
+                Some(known) => {
+                    known.same_node = known.same_node.max(put.same_node);
+                    known.other_nodes = known.other_nodes.max(put.other_nodes);
+                }
+            }
+        }
+    }
+
+    /// Raises what a reader may expect. Bounded: a large run remembers the first few.
+    pub(super) fn expect(&mut self, whose: u32, key: u8, version: u32) {
+        if self.floors.len() >= FLOORS_MAX && !self.floors.contains_key(&(whose, key)) {
+            return;
+        }
+        let floor = self.floors.entry((whose, key)).or_default();
+        *floor = version.max(*floor);
+    }
+}
+
+const FLOORS_MAX: usize = 256;
+
+/// What a call was made for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) why: Why,
+    /// Whether the process goes on only when it is done.
+    pub(super) is_awaited: bool,
+    /// When the client core must have ended it, if the process is not stopped.
+    pub(super) deadline: Option<Time>,
+}
+
+#[derive(Debug)]
+pub(super) enum Why {
+    Meeting,
+    /// To form a group with others of whom it knows little.
+    Group(Text),
+    Get(Box<Sought>),
+    Finalize,
+    Party(Step),
+    /// To leave a group.
+    Quits(Text),
+    Other,
+}
+
+/// A value that is being looked for.
+#[derive(Debug)]
+pub(super) struct Sought {
+    pub(super) request: GetRequest,
+    pub(super) begun: Time,
+    pub(super) whose: u32,
+    pub(super) key: u8,
+    /// What the process could expect when it began to look.
+    pub(super) floor: u32,
+}
+
+/// Both ends of a connection and what the process keeps with it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) process: u32,
+    pub(super) server: ServerId,
+    pub(super) client: Client,
+    pub(super) staging: Staging,
+    pub(super) cache: Cache,
+    pub(super) reader: Option<Arc<NamespaceReader>>,
+    /// Segments of other jobs that it is tied to.
+    pub(super) foreign: BTreeMap<Namespace, Arc<NamespaceReader>>,
+    pub(super) calls: BTreeMap<CallId, Asked>,
+    pub(super) last_call: u64,
+    /// Where it is invited to.
+    pub(super) guest: Guest,
+    /// Groups that it was told it is in, formed by leaders who did not know each other.
+    pub(super) groups: BTreeSet<Text>,
+    /// When the last message of each direction arrives: none overtakes it.
+    pub(super) up: Time,
+    pub(super) down: Time,
+    /// When the client is called next.
+    pub(super) timer: Option<Time>,
+    /// The client knows that it was let in.
+    pub(super) is_admitted: bool,
+    /// The client knows that it has ended, or does not exist any more.
+    pub(super) is_client_gone: bool,
+    /// The server knows, or does not exist any more.
+    pub(super) is_server_gone: bool,
+}
+
+impl Connection {
+    pub(super) fn new(process: u32, proc: &ProcId, server: ServerId) -> Self {
+        Self {
+            process,
+            server,
+            client: Client::new(proc.clone(), Config::default()),
+            staging: Staging::new(proc.clone(), StagingLimits::default()),
+            cache: Cache::new(CacheLimits::default()),
+            reader: None,
+            foreign: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            last_call: 0,
+            guest: Guest::default(),
+            groups: BTreeSet::new(),
+            up: Time::ZERO,
+            down: Time::ZERO,
+            timer: None,
+            is_admitted: false,
+            is_client_gone: false,
+            is_server_gone: false,
+        }
+    }
+}
+
+/// Where a process looks without asking: the same places in the same order as in a real one (`runtime::stores`).
+impl Stores for Connection {
+    type Value = Value;
+
+    fn staged(&self, question: &Question<'_>) -> Option<Value> {
+        let proc = ProcId::new(question.namespace.clone(), question.rank);
+        self.staging.find(&proc, question.key?.name, question.scope).map(|value| Value::clone(value))
+    }
+
+    fn published(&self, question: &Question<'_>) -> Result<Value, Miss> {
+        let own = self.reader.as_ref().filter(|reader| reader.namespace() == question.namespace.as_str());
+        let Some(reader) = own.or_else(|| self.foreign.get(question.namespace)) else { return Err(Miss::NotMapped) };
+        let audience = match question.scope {
+            None | Some(Scope::Global) => None,
+            Some(Scope::Local) => Some(Audience::SameNode),
+            Some(Scope::Remote) => Some(Audience::OtherNodes),
+            Some(Scope::Internal) => return Err(Miss::NotFound),
+        };
+        let Some(key) = question.key else { return Err(Miss::NotFound) };
+        let lookup = Lookup { rank: question.rank, key, realm: question.realm, audience };
+        let value = reader.get(&lookup).map_err(|error| match error {
+            ReadError::NotFound => Miss::NotFound,
+            ReadError::OutsideScope => Miss::OutsideScope,
+            ReadError::Damaged(_) => Miss::Damaged,
+        })?;
+        value.to_value().map_err(|_| Miss::Damaged)
+    }
+
+    fn cached(&self, question: &Question<'_>) -> Option<Value> {
+        let proc = ProcId::new(question.namespace.clone(), question.rank);
+        self.cache.find(&proc, question.key?.name).map(|value| Value::clone(value))
+    }
+
+    fn is_mapped(&self, namespace: &Namespace) -> bool {
+        let is_own = self.reader.as_ref().is_some_and(|reader| reader.namespace() == namespace.as_str());
+        is_own || self.foreign.contains_key(namespace)
+    }
+
+    fn is_connected(&self) -> bool {
+        !self.is_client_gone
+    }
+}

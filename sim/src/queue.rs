@@ -1,0 +1,125 @@
+//! What will happen, in order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use modex::proto::notification::Event as Notification;
+use modex::proto::{Reply, Request, Tag};
+use modex::server::{Hello, HostCall, HostReply, PeerId, UpcallId};
+use modex::types::{Namespace, Time};
+
+use super::faults::Faults;
+use super::invariants::Promise;
+use super::process::Put;
+
+/// A server in one of its lives: what was meant for an earlier one does not reach a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ServerId {
+    pub(super) node: u32,
+    pub(super) epoch: u32,
+}
+
+/// Something that happens.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A process starts, or starts again.
+    Start(u32),
+    /// A process does the next thing.
+    Wake(u32),
+    /// Something arrives at the server's end of a connection.
+    ToServer(PeerId, Box<ToServer>),
+    /// Something arrives at the client's end.
+    ToClient(PeerId, Box<ToClient>),
+    /// A server asked to be called.
+    ServerTimer(ServerId),
+    /// A client asked to be called.
+    ClientTimer(PeerId),
+    /// The host answers.
+    Answer(ServerId, UpcallId, Box<HostReply>),
+    /// The host calls, for a fetch of another server or for itself.
+    Call(ServerId, Box<HostCall>, Option<(ServerId, UpcallId)>),
+    /// The host gives up on an operation of several servers.
+    ExchangeTimer(u64),
+    /// A fault.
+    Strike(Faults),
+    /// A new server takes the place of one that was killed.
+    Restart(u32),
+    /// The host ends all jobs.
+    End,
+}
+
+#[derive(Debug)]
+pub(super) enum ToServer {
+    Hello(Hello),
+    /// With what a commit holds.
+    Request(Tag, Request, Vec<Put>),
+    Hangup,
+}
+
+#[derive(Debug)]
+pub(super) enum ToClient {
+    Admitted,
+    Refused,
+    Segment(Namespace),
+    /// Nothing ties it to this job any more.
+    Withdrawn(Namespace),
+    /// With what the end of a fence promises.
+    Reply(Tag, Reply, Option<Rc<Promise>>),
+    /// Something has happened.
+    Event(Arc<Notification>),
+    /// The server closed the connection, or is gone.
+    Closed,
+}
+
+/// All that will happen. What is due at one moment happens in the order in which it was planned.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    heap: BinaryHeap<Reverse<Planned>>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Planned {
+    at: Time,
+    number: u64,
+    event: Event,
+}
+
+impl Queue {
+    pub(super) fn plan(&mut self, at: Time, event: Event) {
+        self.last += 1;
+        self.heap.push(Reverse(Planned { at, number: self.last, event }));
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(Time, Event)> {
+        self.heap.pop().map(|Reverse(planned)| (planned.at, planned.event))
+    }
+}
+
+impl Planned {
+    const fn order(&self) -> (Time, u64) {
+        (self.at, self.number)
+    }
+}
+
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Planned {}

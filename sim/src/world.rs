@@ -1,0 +1,484 @@
+//! One run: all servers, all processes, the host between them, and the loop that lets one thing happen after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use modex::gds::NamespaceReader;
+use modex::proto::Tag;
+use modex::server::{Capabilities, Config, HostCall, Limits, PeerId, Server, UpcallId};
+use modex::types::{Namespace, ProcId, Time};
+
+use super::assembling::Assembling;
+use super::bootstraps::Bootstraps;
+use super::dice::Dice;
+use super::faults::Canary;
+use super::forming::Forming;
+use super::gatherings::{Gatherings, Kind, Knowledge};
+use super::host::Host;
+use super::invariants::{Promise, Rule, Rules};
+use super::parties::Parties;
+use super::process::{Connection, Process, Put, State};
+use super::program::Program;
+use super::queue::{Event, Queue, ServerId, ToClient, ToServer};
+use super::quitting::Quitting;
+use super::random::{Random, Stream};
+use super::registering::Learning;
+use super::setup::{HOST_TIMEOUT, JOB_LIMIT, Job, Setup, jobs};
+use super::store::SimStore;
+use super::trace::{Keep, Trace};
+
+/// A place for a server, and what the world knows of who is there.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) server: Option<Server<SimStore>>,
+    pub(super) epoch: u32,
+    /// It will never serve again.
+    pub(super) is_dead: bool,
+    /// When the server is called next.
+    pub(super) timer: Option<Time>,
+    /// Jobs that are registered at present, by position.
+    pub(super) registered: BTreeSet<usize>,
+    /// Mappings of the present server's segments, shared by its processes.
+    pub(super) mapped: BTreeMap<Namespace, Arc<NamespaceReader>>,
+    /// Those that were registered, or had processes announced, and are no more.
+    pub(super) ended: BTreeSet<usize>,
+    /// Which processes of each job are announced.
+    pub(super) announced: BTreeMap<usize, BTreeSet<u32>>,
+    /// Connections of each process that are admitted and have not finalized.
+    pub(super) admitted: BTreeMap<u32, BTreeSet<PeerId>>,
+    /// Processes that can't come any more.
+    pub(super) gone: BTreeSet<u32>,
+    /// Values that went by this server because the host's answer did not reach it, with their versions: nothing, or a
+    /// value at least as new, is what its processes find afterwards.
+    pub(super) missed: BTreeMap<(u32, u8), u32>,
+}
+
+pub(super) struct World {
+    pub(super) setup: Setup,
+    pub(super) now: Time,
+    pub(super) queue: Queue,
+    pub(super) jobs: Vec<Job>,
+    pub(super) program: Program,
+    pub(super) nodes: Vec<Node>,
+    pub(super) processes: Vec<Process>,
+    pub(super) connections: BTreeMap<PeerId, Connection>,
+    pub(super) host: Host,
+    pub(super) gatherings: Gatherings,
+    pub(super) bootstraps: Bootstraps,
+    /// A request about a group that a server has got, and not refused yet.
+    pub(super) assembling: Option<Assembling>,
+    /// Whether the host forms groups.
+    pub(super) has_group_host: bool,
+    /// What a host does that does not tell every server of every job.
+    pub(super) learning: Option<Learning>,
+    pub(super) parties: Parties,
+    pub(super) quitting: Quitting,
+    pub(super) forming: Forming,
+    pub(super) rules: Rules,
+    pub(super) trace: Trace,
+    pub(super) dice: Dice,
+    pub(super) network: Random,
+    pub(super) sample: Random,
+    pub(super) canary: Random,
+    /// Commits that servers have taken in and not answered yet: what each holds.
+    pub(super) commits: BTreeMap<(PeerId, Tag), Vec<Put>>,
+    /// The request that the present input brought.
+    pub(super) arriving: Option<(PeerId, Tag)>,
+    /// The upcall whose answer was just given up for lost.
+    pub(super) lost_upcall: Option<UpcallId>,
+    pub(super) seed: u64,
+    pub(super) requests: u64,
+    /// Processes that will act again.
+    pub(super) acting: u32,
+    pub(super) is_ending: bool,
+    last_peer: u64,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, setup: &Setup, keep: Keep) -> Self {
+        let mut draw = Random::of(seed, Stream::Network);
+        let mut groups = Random::of(seed, Stream::Groups);
+        // Without a host for them groups are those of a node: so that there are some, more processes share one.
+        let has_group_host = setup.is_large() || !groups.one_in(4);
+        let nodes = setup.nodes.max(1);
+        let filled = if has_group_host { nodes } else { u32::try_from(groups.between(1, nodes.into())).unwrap_or(1) };
+        let mut jobs = jobs(setup, draw.one_in(2), filled);
+        let mut learning = Learning::of(seed, setup, &mut jobs, filled);
+        let mut program = Program::of(seed, setup, &jobs);
+        if !has_group_host {
+            program.form_groups_locally(groups);
+        }
+        learning.iter_mut().for_each(|learning| learning.plan(&mut program, has_group_host));
+        let mut world = Self {
+            program,
+            has_group_host,
+            learning,
+            nodes: Vec::new(),
+            processes: Vec::new(),
+            connections: BTreeMap::new(),
+            host: Host::default(),
+            gatherings: Gatherings::default(),
+            bootstraps: Bootstraps::default(),
+            assembling: None,
+            parties: Parties::default(),
+            quitting: Quitting::default(),
+            forming: Forming::default(),
+            rules: Rules::default(),
+            trace: Trace::new(keep),
+            dice: Dice::new(seed, setup),
+            network: draw,
+            sample: Random::of(seed, Stream::Sample),
+            canary: Random::of(seed, Stream::Canary),
+            commits: BTreeMap::new(),
+            arriving: None,
+            lost_upcall: None,
+            seed,
+            requests: 0,
+            acting: 0,
+            is_ending: false,
+            last_peer: 0,
+            now: Time::ZERO,
+            queue: Queue::default(),
+            setup: setup.clone(),
+            jobs: Vec::new(),
+        };
+        for node in 0..setup.nodes.max(1) {
+            let server = world.new_server(node);
+            world.nodes.push(Node::of(server));
+        }
+        for job in jobs {
+            world.launch(job, Duration::ZERO);
+        }
+        world.plan_strikes();
+        world.queue.plan(Time::ZERO + JOB_LIMIT, Event::End);
+        world
+    }
+
+    /// Lets everything happen, until nothing is left or a rule is broken.
+    pub(super) fn run(&mut self) {
+        while self.rules.broken().is_none() {
+            let Some((at, event)) = self.queue.pop() else { break };
+            self.now = at;
+            self.rules.time_passes(at);
+            self.trace.step(at);
+            self.happen(event);
+        }
+        if self.rules.broken().is_none() {
+            self.check_the_end();
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Start(process) => self.start(process),
+            Event::Wake(process) => self.wake(process),
+            Event::ToServer(peer, message) => self.at_server(peer, *message),
+            Event::ToClient(peer, message) => self.at_client(peer, *message),
+            Event::ServerTimer(server) => self.server_timer(server),
+            Event::ClientTimer(peer) => self.client_timer(peer),
+            Event::Answer(server, upcall, reply) => self.host_answers(server, upcall, *reply),
+            Event::Call(server, call, asker) => self.call(server, *call, asker),
+            Event::ExchangeTimer(number) => self.give_up_exchange(number),
+            Event::Strike(kind) => self.strike(kind),
+            Event::Restart(node) => self.restart(node),
+            Event::End => self.end(),
+        }
+    }
+
+    pub(super) fn new_server(&self, node: u32) -> Server<SimStore> {
+        let groups = if self.has_group_host { Capabilities::GROUP } else { Capabilities::empty() };
+        let learns = self.learning.as_ref().map_or(Capabilities::empty(), |_| Capabilities::REGISTERS_ON_CONNECT);
+        let capabilities = Capabilities::CLIENT_CONNECTED
+            | Capabilities::CLIENT_FINALIZED
+            | Capabilities::FENCE
+            | Capabilities::DIRECT_MODEX
+            | Capabilities::CONNECT
+            | Capabilities::DISCONNECT
+            | groups
+            | learns
+            | Capabilities::JOB_CONTROL
+            | Capabilities::NOTIFY_EVENT
+            | Capabilities::LOG;
+        let limits = Limits { requests_per_peer_max: REQUESTS_MAX, ..Limits::default() };
+        let config = Config { capabilities, limits, host_timeout: Some(HOST_TIMEOUT), ..Config::default() };
+        let span_bytes = SPAN_BYTES + u64::from(self.setup.ranks) * 64;
+        let store = SimStore::new(&format!("n{node}"), span_bytes, self.setup.canary);
+        Server::new(config, store)
+    }
+
+    /// The host registers a job with the servers that are to know it, be it without processes there, and starts its processes.
+    pub(super) fn launch(&mut self, mut job: Job, delay: Duration) {
+        let number = self.jobs.len();
+        for rank in 0..job.size {
+            let process = job.first.saturating_add(rank);
+            let random = Random::of(self.seed, Stream::Process(process));
+            self.processes.push(Process::new(number, rank, job.proc(rank), job.node_of(rank), random));
+            let at = self.now + delay + Duration::from_micros(self.network.between(10, 1000));
+            self.queue.plan(at, Event::Start(process));
+        }
+        self.acting = self.acting.saturating_add(job.size);
+        let nodes = self.heard_by(&job);
+        job.unheard_on = nodes.clone();
+        self.jobs.push(job);
+        for node in nodes {
+            let late = self.lateness(number);
+            if let Some(server) = self.server_at(node) {
+                self.register(number, server, self.now + delay + late);
+            }
+        }
+    }
+
+    /// The host ends everything that still runs.
+    fn end(&mut self) {
+        if std::mem::replace(&mut self.is_ending, true) {
+            return;
+        }
+        let namespaces: Vec<Namespace> = self.jobs.iter().map(|job| job.namespace.clone()).collect();
+        for node in 0..u32::try_from(self.nodes.len()).unwrap_or(0) {
+            for namespace in &namespaces {
+                let Some(server) = self.server_at(node) else { break };
+                let at = self.now + self.latency();
+                let call = Box::new(HostCall::DeregisterNamespace(namespace.clone()));
+                self.queue.plan(at, Event::Call(server, call, None));
+            }
+        }
+    }
+
+    /// A process will not act any more. When none does, the host ends the jobs.
+    pub(super) fn retire(&mut self, process: u32, state: State) {
+        let Some(of) = self.process_mut(process) else { return };
+        let was_over = of.is_over();
+        of.state = state;
+        if was_over {
+            return;
+        }
+        self.acting = self.acting.saturating_sub(1);
+        if self.acting == 0 {
+            self.queue.plan(self.now + Duration::from_millis(10), Event::End);
+        }
+    }
+
+    pub(super) fn latency(&mut self) -> Duration {
+        let mut nanoseconds = self.network.between(10_000, 200_000);
+        if self.setup.canary == Some(Canary::Memory) {
+            nanoseconds += super::run::remembered();
+        }
+        Duration::from_nanos(nanoseconds)
+    }
+
+    pub(super) fn next_peer(&mut self) -> PeerId {
+        self.last_peer += 1;
+        PeerId(self.last_peer)
+    }
+
+    pub(super) fn node(&self, node: u32) -> Option<&Node> {
+        self.nodes.get(usize::try_from(node).ok()?)
+    }
+
+    pub(super) fn node_mut(&mut self, node: u32) -> Option<&mut Node> {
+        self.nodes.get_mut(usize::try_from(node).ok()?)
+    }
+
+    pub(super) fn process(&self, process: u32) -> Option<&Process> {
+        self.processes.get(usize::try_from(process).ok()?)
+    }
+
+    pub(super) fn process_mut(&mut self, process: u32) -> Option<&mut Process> {
+        self.processes.get_mut(usize::try_from(process).ok()?)
+    }
+
+    pub(super) fn is_dead(&self, node: u32) -> bool {
+        self.node(node).is_none_or(|node| node.is_dead || node.server.is_none())
+    }
+
+    /// The server that runs on a node now.
+    pub(super) fn server_at(&self, node: u32) -> Option<ServerId> {
+        let of = self.node(node)?;
+        of.server.as_ref().map(|_| ServerId { node, epoch: of.epoch })
+    }
+
+    pub(super) fn is_serving(&self, server: ServerId) -> bool {
+        self.server_at(server.node) == Some(server)
+    }
+
+    pub(super) fn core(&self, server: ServerId) -> Option<&Server<SimStore>> {
+        self.node(server.node).filter(|node| node.epoch == server.epoch)?.server.as_ref()
+    }
+
+    pub(super) fn core_mut(&mut self, server: ServerId) -> Option<&mut Server<SimStore>> {
+        self.node_mut(server.node).filter(|node| node.epoch == server.epoch)?.server.as_mut()
+    }
+
+    pub(super) fn job_named(&self, namespace: &Namespace) -> Option<(usize, &Job)> {
+        self.jobs.iter().enumerate().find(|(_, job)| job.namespace == *namespace)
+    }
+
+    /// The server of a process, or of some process of a job.
+    pub(super) fn server_of(&self, proc: &ProcId) -> Option<ServerId> {
+        let (_, job) = self.job_named(&proc.namespace)?;
+        self.server_at(job.node_of(proc.rank.process().filter(|rank| *rank < job.size).unwrap_or(0)))
+    }
+
+    /// Whether every server has heard of the jobs named: before that invitations may pass by those who are meant.
+    pub(super) fn have_started(&self, procs: &[ProcId]) -> bool {
+        procs.iter().all(|entry| {
+            let Some((_, job)) = self.job_named(&entry.namespace) else { return false };
+            let is_new = |node: u32| self.node(node).is_some_and(|of| of.epoch > 0);
+            job.unheard_on.iter().all(|node| self.is_dead(*node) || is_new(*node))
+        })
+    }
+
+    /// Whether a job is registered with a server at present.
+    pub(super) fn is_registered(&self, server: ServerId, namespace: &Namespace) -> bool {
+        let number = self.job_named(namespace).map(|(number, _)| number);
+        self.node(server.node).zip(number).is_some_and(|(node, number)| node.registered.contains(&number))
+    }
+
+    /// The participants of whom a server may know something: of those of jobs that have ended nobody comes any more, where an
+    /// operation takes back what was begun before.
+    pub(super) fn lasting(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> Vec<ProcId> {
+        let ended = self.node(server.node).map(|node| &node.ended).filter(|_| kind.takes_back());
+        let has_ended = |proc: &ProcId| {
+            let number = self.job_named(&proc.namespace).map(|(number, _)| number);
+            ended.zip(number).is_some_and(|(ended, number)| ended.contains(&number))
+        };
+        procs.iter().filter(|proc| !has_ended(proc)).cloned().collect()
+    }
+
+    /// What a server knows of who of the participants is on its node.
+    pub(super) fn knowledge(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> Knowledge {
+        let Some(node) = self.node(server.node) else { return Knowledge::Little };
+        let (mut known, mut is_whole) = (Vec::new(), true);
+        for entry in procs {
+            let Some((number, job)) = self.job_named(&entry.namespace) else { return Knowledge::Little };
+            if kind.takes_back() && node.ended.contains(&number) {
+                continue;
+            }
+            let announced = node.announced.get(&number).map_or(0, BTreeSet::len);
+            match node.registered.contains(&number) {
+                true if announced >= job.ranks_on(server.node).len() => known.push(entry.clone()),
+                false if announced == 0 => is_whole = false,
+                _ => return Knowledge::Little,
+            }
+        }
+        match is_whole {
+            true => Knowledge::Whole,
+            // What that is worth depends on the host.
+            false if self.learning.is_some() && kind.goes_on_without_jobs() => {
+                Knowledge::ButForJobs(self.processes_on(server.node, &known))
+            }
+            false => Knowledge::Little,
+        }
+    }
+
+    /// The nodes where participants are.
+    pub(super) fn nodes_of(&self, procs: &[ProcId]) -> BTreeSet<u32> {
+        let mut nodes = BTreeSet::new();
+        for entry in procs {
+            let Some((_, job)) = self.job_named(&entry.namespace) else { continue };
+            let ranks = job.ranks_of(entry);
+            if ranks.len() > 1 {
+                nodes.extend(job.node_first..job.node_first.saturating_add(job.node_count));
+            } else {
+                nodes.extend(ranks.map(|rank| job.node_of(rank)));
+            }
+        }
+        nodes
+    }
+
+    /// The participants on one node.
+    pub(super) fn processes_on(&self, node: u32, procs: &[ProcId]) -> BTreeSet<u32> {
+        let mut processes = BTreeSet::new();
+        for entry in procs {
+            let Some((_, job)) = self.job_named(&entry.namespace) else { continue };
+            let (local, meant) = (job.ranks_on(node), job.ranks_of(entry));
+            let both = local.start.max(meant.start)..local.end.min(meant.end);
+            processes.extend(both.map(|rank| job.first.saturating_add(rank)));
+        }
+        processes
+    }
+
+    /// A message to a server's end: behind those before it.
+    pub(super) fn send_up(&mut self, peer: PeerId, message: ToServer) {
+        let at = self.now + self.latency();
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        connection.up = connection.up.max(at);
+        self.queue.plan(connection.up, Event::ToServer(peer, Box::new(message)));
+    }
+
+    /// A message to a client's end: behind those before it.
+    pub(super) fn send_down(&mut self, peer: PeerId, message: ToClient) {
+        let at = self.now + self.latency();
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        connection.down = connection.down.max(at);
+        self.queue.plan(connection.down, Event::ToClient(peer, Box::new(message)));
+    }
+
+    /// What an exchange held goes by a server that never hears of it.
+    pub(super) fn note_missed(&mut self, node: u32, promise: &Promise) {
+        let Some(of) = self.node_mut(node) else { return };
+        for promised in promise.values.iter().filter(|promised| promised.node != node) {
+            for put in &promised.committed {
+                let version = of.missed.entry((promised.process, put.key)).or_default();
+                *version = put.other_nodes.max(*version);
+            }
+        }
+    }
+
+    /// Nothing remains.
+    fn check_the_end(&mut self) {
+        self.rules.all_answered();
+        self.check_parties();
+        for node in &self.nodes {
+            let Some(server) = &node.server else { continue };
+            let rules = &mut self.rules;
+            for (what, count) in server.holdings() {
+                rules.remains(what, count);
+            }
+            rules.remains("namespace in a store", usize::from(!server.store().is_empty()));
+        }
+        let alive = self.connections.values().filter(|connection| {
+            let is_hung = self.process(connection.process).is_some_and(|of| of.state == State::Hung);
+            !connection.is_client_gone && !is_hung
+        });
+        let (clients, calls) = alive.fold((0, 0), |(clients, calls), of| (clients + 1, calls + of.calls.len()));
+        self.rules.remains("client that still waits for its server", clients);
+        self.rules.remains("call of a client", calls);
+        self.rules.remains("commit without an answer", self.commits.len());
+        let every = if self.setup.is_large() { self.processes.len() / 1000 } else { 1 };
+        for process in (0..self.processes.len()).step_by(every.max(1)) {
+            self.read_again(u32::try_from(process).unwrap_or(u32::MAX));
+        }
+        if self.acting > 0 {
+            let acting = self.acting;
+            self.rules.breaks(Rule::AnsweredOnce, || format!("{acting} processes never came to an end"));
+        }
+    }
+}
+
+impl Node {
+    pub(super) const fn of(server: Server<SimStore>) -> Self {
+        Self {
+            server: Some(server),
+            epoch: 0,
+            is_dead: false,
+            timer: None,
+            registered: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            mapped: BTreeMap::new(),
+            announced: BTreeMap::new(),
+            admitted: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            missed: BTreeMap::new(),
+        }
+    }
+}
+
+/// Whose the processes are.
+pub(super) const USER: u32 = 1000;
+pub(super) const GROUP: u32 = 100;
+/// Unanswered requests that a server takes of one connection: few, so that a flood reaches the bound.
+pub(super) const REQUESTS_MAX: usize = 24;
+/// Address space of a segment, besides what grows with the job.
+const SPAN_BYTES: u64 = 16 << 20;
