@@ -45,6 +45,22 @@ pub enum Call {
     Await(Command, Option<Duration>),
 }
 
+impl Call {
+    /// The command that errors name.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        match self {
+            Self::Fence { .. } => Command::Fence,
+            Self::Commit(_) => Command::Commit,
+            Self::Get(_) => Command::Get,
+            Self::Abort(_) => Command::Abort,
+            Self::Finalize => Command::Finalize,
+            Self::Exchange(request) | Self::ExchangeWithin(request, _) => request.command(),
+            Self::Await(command, _) => *command,
+        }
+    }
+}
+
 /// How a call ended well.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

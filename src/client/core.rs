@@ -138,7 +138,7 @@ impl Client {
     }
 
     fn start(&mut self, now: Time, id: CallId, call: Call) {
-        let command = command_of_call(&call);
+        let command = call.command();
         if self.calls.contains_key(&id) {
             return self.outputs.push_back(Output::Report(Anomaly::DuplicateCall(id)));
         }
@@ -402,18 +402,6 @@ impl Client {
 
     fn everyone(&self) -> ProcId {
         ProcId { namespace: self.own.namespace.clone(), rank: Rank::Wildcard }
-    }
-}
-
-fn command_of_call(call: &Call) -> Command {
-    match call {
-        Call::Fence { .. } => Command::Fence,
-        Call::Commit(_) => Command::Commit,
-        Call::Get(_) => Command::Get,
-        Call::Abort(_) => Command::Abort,
-        Call::Finalize => Command::Finalize,
-        Call::Exchange(request) | Call::ExchangeWithin(request, _) => request.command(),
-        Call::Await(command, _) => *command,
     }
 }
 

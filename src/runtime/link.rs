@@ -17,7 +17,7 @@ use super::clock::{Clock, wait_ms};
 use super::events::Job;
 use super::link_state::{Beside, LinkState, Sleep};
 use super::watchers::Watchers;
-use crate::client::{Call, CallError, CallId, Outcome};
+use crate::client::{Call, CallError, CallId, LossReason, Outcome};
 use crate::gds::{NamespaceReader, Seat, Verdict};
 use crate::ptl::Arrival;
 use crate::shmem::ForkMark;
@@ -73,6 +73,13 @@ impl Link {
         self.fork_mark.is_of_this_process()
     }
 
+    /// What a call of a forked copy ends with. Another thread may have held the lock at the fork, and a fork copies no other
+    /// thread: a copy that takes the lock may wait for ever.
+    fn forked(&self, call: &Call) -> Option<CallError> {
+        let lost = || CallError::Lost { command: call.command(), reason: LossReason::Forked };
+        (!self.is_of_this_process()).then(lost)
+    }
+
     /// Looks at what the conversation brought so far, or changes it.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut LinkState) -> R) -> R {
         look(&mut self.state.lock())
@@ -98,6 +105,9 @@ impl Link {
 
     /// Makes a call and waits for its result.
     pub(super) fn call(&self, call: Call) -> CallResult {
+        if let Some(lost) = self.forked(&call) {
+            return Err(lost);
+        }
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
         self.wait_locked(&mut state, id)
@@ -105,6 +115,9 @@ impl Link {
 
     /// Makes two calls at once, and waits for both results. They go out together; the server takes them in this order.
     pub(super) fn call_both(&self, first: Call, second: Call) -> (CallResult, CallResult) {
+        if let Some((first, second)) = self.forked(&first).zip(self.forked(&second)) {
+            return (Err(first), Err(second));
+        }
         let mut state = self.state.lock();
         let now = self.clock.now();
         let first = state.prepare(now, first);
@@ -120,6 +133,9 @@ impl Link {
         fence: Call,
         segment: Option<&NamespaceReader>,
     ) -> (Option<CallResult>, CallResult) {
+        if let Some(lost) = self.forked(&fence) {
+            return (commit.and_then(|commit| self.forked(&commit)).map(Err), Err(lost));
+        }
         let mut state = self.state.lock();
         let now = self.clock.now();
         let Some(seat) = segment.and_then(|segment| segment.seat(state.index)) else {

@@ -163,8 +163,7 @@ impl ServerHandle {
         let answers_topology = topology.is_for_clients();
         // Room for 2^30 commits of a process in a second; the highest bit has another meaning.
         let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
-        let (proc, uri) = (environment.address.server.clone(), Text::from(environment.uri()));
-        let contact = Some(Contact { proc, uri });
+        let contact = Some(contact(&environment));
         let core = Config { capabilities: host.capabilities(), tools, answers_topology, commit_base, contact, ..core };
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let work = WorkRecord::default();
@@ -283,6 +282,11 @@ impl std::fmt::Debug for ServerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerHandle").field("address", &self.environment.address).finish()
     }
+}
+
+/// What processes find of a server with this environment.
+fn contact(environment: &ServerEnvironment) -> Contact {
+    Contact { proc: environment.address.server.clone(), uri: Text::from(environment.uri()) }
 }
 
 fn text(path: PathBuf) -> Result<String, StartError> {

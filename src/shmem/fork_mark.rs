@@ -20,6 +20,12 @@ impl ForkMark {
         Self { page: marked_page(), maker_pid: process::id() }
     }
 
+    /// A mark as a fork of its maker has it.
+    #[cfg(test)]
+    pub(crate) const fn of_a_parent() -> Self {
+        Self { page: None, maker_pid: 0 }
+    }
+
     /// Whether this process made the mark. If not, it is a fork of the one that did.
     pub(crate) fn is_of_this_process(&self) -> bool {
         let Some(page) = &self.page else { return process::id() == self.maker_pid };

@@ -71,6 +71,21 @@ impl ByHand {
     }
 }
 
+/// A process forked while its progress thread held the lock. Its child called `fence` and waited for ever: no thread of it
+/// could give the lock back. The rule: a call of a forked copy ends before it takes the lock.
+#[test]
+fn calls_of_a_forked_copy_take_no_lock() {
+    let (link, reader, _server) = seated(LONG);
+    let link = Link { fork_mark: Arc::new(ForkMark::of_a_parent()), ..link };
+    let _held_at_the_fork = link.state.lock();
+    let lost = |command| Err(CallError::Lost { command, reason: LossReason::Forked });
+    let commit = commit_call;
+    assert_eq!(link.call(commit()), lost(Command::Commit));
+    assert_eq!(link.call_both(commit(), fence_call()), (lost(Command::Commit), lost(Command::Fence)));
+    let both = link.fence(Some(commit()), fence_call(), Some(&reader));
+    assert_eq!(both, (Some(lost(Command::Commit)), lost(Command::Fence)));
+}
+
 fn fence_call() -> Call {
     Call::Fence { procs: vec![ProcId::new(job(), 0)], directives: FenceDirectives::default() }
 }
