@@ -163,8 +163,8 @@ impl ServerHandle {
         let answers_topology = topology.is_for_clients();
         // Room for 2^30 commits of a process in a second; the highest bit has another meaning.
         let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
-        let contact = Some(contact(&environment));
-        let core = Config { capabilities: host.capabilities(), tools, answers_topology, commit_base, contact, ..core };
+        let (capabilities, contact) = (host.capabilities(), Some(contact(&environment)));
+        let core = Config { capabilities, tools, answers_topology, commit_base, contact, ..core };
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let work = WorkRecord::default();
         let decoder = Decoder::new(commands.clone(), clock);
