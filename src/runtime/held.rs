@@ -67,20 +67,27 @@ impl Held {
             return None;
         }
         let counts_shared = self.bytes <= self.bytes_max;
-        let mut users: BTreeMap<Option<u32>, (usize, BTreeMap<Option<Account>, Share>)> = BTreeMap::new();
+        let mut users: BTreeMap<Option<u32>, UserShare> = BTreeMap::new();
         for (&id, part) in &self.of_peers {
             let bytes = part.own.saturating_add(if counts_shared { part.shared } else { 0 });
             let (uid, account) = holder_of(id).unzip();
-            let (of_user, accounts) = users.entry(uid).or_default();
-            *of_user = of_user.saturating_add(bytes);
-            let share = accounts.entry(account).or_default();
+            let user = users.entry(uid).or_default();
+            user.bytes = user.bytes.saturating_add(bytes);
+            let share = user.accounts.entry(account).or_default();
             share.bytes = share.bytes.saturating_add(bytes);
             share.largest = share.largest.max(Some((bytes, id)));
         }
-        let (_, accounts) = users.into_values().max_by_key(|(bytes, _)| *bytes)?;
-        let greediest = accounts.into_values().max_by_key(|share| share.bytes)?;
+        let user = users.into_values().max_by_key(|user| user.bytes)?;
+        let greediest = user.accounts.into_values().max_by_key(|share| share.bytes)?;
         greediest.largest.map(|(_, id)| id)
     }
+}
+
+/// What is held for one user.
+#[derive(Debug, Default)]
+struct UserShare {
+    bytes: usize,
+    accounts: BTreeMap<Option<Account>, Share>,
 }
 
 /// What is held on one account.

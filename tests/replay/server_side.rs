@@ -163,7 +163,7 @@ fn an_event_reaches_clients_of_every_release_as_it_did() {
             // Servers of OpenPMIx also send their internal mark, which is no client's business.
             let mut expected = hearing.events.clone();
             let infos = expected.iter_mut().map(|event| &mut event.info);
-            infos.for_each(|infos| infos.retain(|info| info.key.as_str() != "pmix.srvr.internal.notify"));
+            infos.for_each(|infos| infos.retain(|info| info.key.as_str() != RELAYED));
             assert_eq!(events, expected, "{name}");
         });
     }
