@@ -12,6 +12,8 @@ static int client(void)
     PMIX_INFO_LOAD(&info[0], PMIX_TOOL_NSPACE, "my-tool", PMIX_STRING);
     PMIX_INFO_LOAD(&info[1], PMIX_TOOL_RANK, &rank, PMIX_PROC_RANK);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, 2));
+    PMIX_INFO_DESTRUCT(&info[0]);
+    PMIX_INFO_DESTRUCT(&info[1]);
     CHECK_TEXT("my-tool", me.nspace);
     CHECK_NUMBER(3, me.rank);
     /* It is connected to the server that started it. */
