@@ -24,6 +24,9 @@ struct Watched<T> {
     observer: Option<usize>,
     session: Weak<Session>,
     failure: Option<EventError>,
+    /// Calls of the observer that have settled it. Other handlers of these events wait until the end has run: what they do then
+    /// comes behind what the end has asked of the server.
+    settling: Vec<EventCall>,
     state: T,
 }
 
@@ -63,11 +66,12 @@ impl<T: Send + 'static> Watch<T> {
             let mut watched = watch.0.lock();
             let call =
                 link.start_with(Call::Await(command, timeout), Box::new(move |result| at_end.end(result, ended)));
-            *watched = Some(Watched { call, observer: None, session: weak, failure: None, state });
+            *watched =
+                Some(Watched { call, observer: None, session: weak, failure: None, settling: Vec::new(), state });
         });
         begun.map_err(|error| EventError::Thread(error.kind()))?;
         let (here, there, whose) = (watch.clone(), watch.clone(), Arc::downgrade(session));
-        let handler = Arc::new(move |call: EventCall| there.hear(&call, &hear));
+        let handler = Arc::new(move |call: EventCall| there.hear(call, &hear));
         let registered = handler_calls::enter_with(&**session, Registration::observer(codes), handler, move |id| {
             if let Some(session) = whose.upgrade() {
                 here.registered(&session, id, ready);
@@ -102,11 +106,17 @@ impl<T: Send + 'static> Watch<T> {
         self.settle();
     }
 
-    fn hear(&self, call: &EventCall, hear: impl Fn(&mut T, &EventCall) -> bool) {
-        let is_over = self.0.lock().as_mut().is_some_and(|watched| hear(&mut watched.state, call));
-        if is_over {
-            self.settle();
+    fn hear(&self, call: EventCall, hear: impl Fn(&mut T, &EventCall) -> bool) {
+        let mut watched = self.0.lock();
+        if let Some(watched) = watched.as_mut()
+            && hear(&mut watched.state, &call)
+        {
+            watched.settling.push(call);
+        } else {
+            return;
         }
+        drop(watched);
+        self.settle();
     }
 
     fn registered(
@@ -136,7 +146,7 @@ impl<T: Send + 'static> Watch<T> {
 
     fn end(&self, result: CallResult, ended: impl FnOnce(&Arc<Session>, Ended<T>)) {
         let Some(watched) = self.0.lock().take() else { return };
-        let Watched { observer, session, failure, state, .. } = watched;
+        let Watched { observer, session, failure, settling, state, .. } = watched;
         let Some(session) = session.upgrade() else { return };
         if let Some(id) = observer {
             session.events.remove(id);
@@ -146,6 +156,7 @@ impl<T: Send + 'static> Watch<T> {
             None => result.map(drop).map_err(EventError::Call),
         };
         ended(&session, Ended { state, result });
+        drop(settling);
     }
 }
 
