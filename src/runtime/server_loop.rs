@@ -162,6 +162,7 @@ impl ServerLoop {
     }
 
     fn serve(&mut self, readiness: Readiness) {
+        self.topology.put_off(self.meter.last());
         match readiness.token {
             Self::WAKER => self.take_commands(),
             token @ (Listeners::OWN | Listeners::FOREIGN) => {
@@ -191,6 +192,7 @@ impl ServerLoop {
             self.note(Task::Deadlines);
         }
         if self.topology.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.topology.read_if_quiet(now);
             self.tell_topology();
         }
     }

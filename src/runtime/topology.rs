@@ -46,7 +46,8 @@ pub enum TopologySharing {
     /// At the first question, for all that ask.
     #[default]
     OnDemand,
-    /// When the server starts. Clients of other libraries find it among what they are told of their job.
+    /// Soon after the server's start, when it has nothing else to do or a client of another library comes. Such clients find it
+    /// among what they are told of their job.
     AtStart,
     /// For the host alone.
     Refused,
@@ -302,6 +303,8 @@ pub(super) struct TopologyDesk {
     waiting: Vec<Waiting>,
     /// The core does, for requests that it answers itself.
     is_core_waiting: bool,
+    /// When reading ahead begins, if the server has nothing to do until then.
+    ahead_at: Option<Time>,
 }
 
 /// A question that is not answered yet.
@@ -328,14 +331,35 @@ pub(super) enum Said {
 }
 
 impl TopologyDesk {
-    /// With sharing at the start reading begins.
+    /// With sharing at the start reading begins soon.
     pub(super) fn open(topology: Arc<NodeTopology>) -> Self {
-        let desk = Self { topology, waiting: Vec::new(), is_core_waiting: false };
+        let mut desk = Self { topology, waiting: Vec::new(), is_core_waiting: false, ahead_at: None };
         if desk.is_part_of_job() {
-            // Who asks later is told why not.
-            let _ = desk.topology.begin(Pace::Ahead);
+            desk.ahead_at = Some(desk.topology.clock.now() + QUIET_TIME);
         }
         desk
+    }
+
+    /// The server has something to do. A host registers its first job right after the start, and the reading would be in the way:
+    /// both change what is mapped, and the reader may be interrupted for long while it holds the kernel's lock of that.
+    pub(super) fn put_off(&mut self, now: Time) {
+        if let Some(at) = &mut self.ahead_at {
+            *at = now + QUIET_TIME;
+        }
+    }
+
+    /// Begins to read ahead if the server was quiet for long enough.
+    pub(super) fn read_if_quiet(&mut self, now: Time) {
+        if self.ahead_at.is_some_and(|at| at <= now) {
+            self.read_ahead();
+        }
+    }
+
+    fn read_ahead(&mut self) {
+        if self.ahead_at.take().is_some() {
+            // Who asks later is told why not.
+            let _ = self.topology.begin(Pace::Ahead);
+        }
     }
 
     /// Whether clients of other libraries are to be told among all else, and wait until that can be, or has taken too long.
@@ -387,18 +411,20 @@ impl TopologyDesk {
     }
 
     /// Somebody comes who may be told of it in a moment, as clients of other libraries are.
-    pub(super) fn foresee(&self) {
+    pub(super) fn foresee(&mut self) {
         if self.is_part_of_job() {
             self.topology.hurry();
+            self.read_ahead();
         }
     }
 
-    /// When those who wait are told that it takes too long.
+    /// When those who wait are told that it takes too long, or reading ahead begins.
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        match *self.topology.reading.lock() {
+        let end = match *self.topology.reading.lock() {
             Reading::Until(end) if !self.waiting.is_empty() || self.is_core_waiting => Some(end),
             _ => None,
-        }
+        };
+        end.into_iter().chain(self.ahead_at).min()
     }
 
     /// Those who waited, when it has been read or has taken too long.
@@ -417,6 +443,8 @@ impl TopologyDesk {
 
 /// How long anybody waits for a machine to be read. It takes some ten milliseconds, seconds where many devices are asked.
 const READING_TIME_MAX: Duration = Duration::from_secs(10);
+/// A server that had nothing to do for so long has registered its first job, or gets none soon. Processes take about as long to start.
+const QUIET_TIME: Duration = Duration::from_millis(10);
 /// By how much the reading ahead gives way where it can't come back: with it a thread gets a tenth of what another one gets.
 const NICENESS: i32 = 10;
 /// As far as one can go: a seventieth.
@@ -480,6 +508,31 @@ mod tests {
         go.send(()).unwrap();
         assert_eq!(priorities.recv().unwrap(), if may_raise_priorities() { own } else { given_way });
         assert_eq!(topology.wait().err(), Some(TopologyError::NoCores));
+    }
+
+    /// The thread that read ahead from the server's start on was in the way of the host's first registration, which took 6 ms
+    /// instead of 0.3 or 2. It begins when the server has nothing to do, or when a process comes that may ask.
+    #[test]
+    fn reading_ahead_begins_when_the_server_is_quiet_or_somebody_comes() {
+        for comes in [false, true] {
+            let (topology, priorities, go) = topology();
+            let mut desk = TopologyDesk::open(Arc::clone(&topology));
+            let first = desk.next_deadline().unwrap();
+            desk.put_off(first);
+            assert_eq!(desk.next_deadline(), Some(first + QUIET_TIME));
+            desk.read_if_quiet(first);
+            assert_eq!(*topology.reading.lock(), Reading::NotBegun);
+            if comes {
+                desk.foresee();
+            } else {
+                desk.read_if_quiet(first + QUIET_TIME);
+            }
+            assert_eq!(*topology.reading.lock(), Reading::Ahead);
+            assert_eq!(desk.next_deadline(), None);
+            priorities.recv().unwrap();
+            go.send(()).unwrap();
+            assert_eq!(topology.wait().err(), Some(TopologyError::NoCores));
+        }
     }
 
     #[test]
