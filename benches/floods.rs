@@ -48,8 +48,7 @@ fn measure(flood: Option<Flood>) -> Result<(), Failure> {
         }
     }
     let large = Namespace::new(LARGE_JOB)?;
-    let description =
-        JobDescription::new(&large).nodes(["node0", "node1"]).ranks_by_node([0..0, 0..LARGE_JOB_SIZE].into_iter());
+    let description = JobDescription::new(&large).nodes(["node0", "node1"]).ranks_by_node([0..0, 0..LARGE_JOB_SIZE]);
     server.register_namespace(&large, 0, description.build()?)?;
     let job = Namespace::new(JOB)?;
     let victim = Client::builder().env(server.setup_fork(&ProcId::new(job.clone(), 1))?).connect()?;
