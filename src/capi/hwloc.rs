@@ -89,8 +89,7 @@ pub unsafe fn list_of(bitmap: *const c_void) -> Result<Text, CError> {
 pub fn bitmap_of(list: &Text) -> Result<*mut c_void, CError> {
     let what = "read a set of processors";
     let hwloc = functions(what)?;
-    // libhwloc takes some texts that are no lists for empty ones.
-    if !list.as_bytes().iter().all(|byte| matches!(byte, b'0'..=b'9' | b'-' | b',')) {
+    if !is_list(list.as_bytes()) {
         return Err(CError::Hwloc { what });
     }
     let text = std::ffi::CString::new(list.as_bytes()).map_err(|_| CError::Hwloc { what })?;
@@ -108,6 +107,24 @@ pub fn bitmap_of(list: &Text) -> Result<*mut c_void, CError> {
     unsafe { (hwloc.bitmap_free)(bitmap) };
     Err(CError::Hwloc { what })
 }
+
+/// Whether a text is a list of numbers and ranges that libhwloc may see. It takes some texts that are no lists for empty ones,
+/// and it allocates a bit for each number up to the largest: ten bytes of a peer's could take half a gigabyte.
+fn is_list(text: &[u8]) -> bool {
+    let is_number = |text: &[u8]| {
+        let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        digits.and_then(|digits| digits.parse::<u32>().ok()).is_some_and(|number| number <= PROCESSOR_MAX)
+    };
+    text.split(|byte| *byte == b',').all(|entry| {
+        let mut ends = entry.splitn(2, |byte| *byte == b'-');
+        let (first, last) = (ends.next().unwrap_or_default(), ends.next());
+        // The last may be missing: then the range has no end, and takes no memory.
+        entry.is_empty() || is_number(first) && last.is_none_or(|last| last.is_empty() || is_number(last))
+    })
+}
+
+/// Four times the number of processors that Linux can be built for.
+const PROCESSOR_MAX: u32 = 1 << 15;
 
 /// # Safety
 /// `bitmap` is a bitmap of libhwloc.
@@ -306,4 +323,34 @@ pub(super) unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Optio
     }
     // SAFETY: function pointers are addresses; the type is the symbol's (the caller's contract).
     Some(unsafe { std::mem::transmute_copy(&address) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value of ten bytes, "4000000000", allocated half a gigabyte in every program that received it, and a request with some
+    /// of them ended the server for want of memory.
+    #[test]
+    fn a_set_of_processors_is_a_list_of_numbers_that_machines_have() {
+        for list in ["", "0", "0-3,8", "7-", "32768", "1,", "0-32768"] {
+            assert!(is_list(list.as_bytes()), "{list}");
+        }
+        for other in [
+            "4000000000",
+            "0-4000000000",
+            "32769",
+            "18446744073709551616",
+            "-1",
+            "-",
+            "1-2-3",
+            "a",
+            "0x1",
+            " 1",
+            "+1",
+            "1--2",
+        ] {
+            assert!(!is_list(other.as_bytes()), "{other}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nix::libc;
 
 use super::process::Membership;
-use crate::runtime;
+use crate::runtime::{self, trusted_variable};
 use crate::types::Status;
 
 /// Variable of the standard: a descriptor that the other tool holds the other end of, and that closes with it.
@@ -29,9 +29,11 @@ pub(super) fn forget(name: &str) {
 }
 
 /// Raises `PMIX_EVENT_JOB_END` in this process when the other tool is gone, if it left a way to tell.
-#[expect(clippy::disallowed_methods, reason = "a C process is an edge; it has no other configuration")]
 pub(super) fn watch(client: &Arc<Membership>) {
-    let Some(number) = std::env::var(KEEPALIVE).ok().and_then(|number| number.parse::<i32>().ok()) else { return };
+    // In a setuid program the variable would choose which descriptor of the program is read and closed.
+    let number =
+        trusted_variable(KEEPALIVE).and_then(|number| number.to_str().and_then(|number| number.parse::<i32>().ok()));
+    let Some(number) = number else { return };
     forget(KEEPALIVE);
     // SAFETY: looks at a number.
     if number <= 2 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {

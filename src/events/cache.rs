@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,13 +6,22 @@ use super::event::Event;
 use crate::types::codes::range;
 use crate::types::{Info, ProcId, Rank, Time, footprint};
 
-/// Recent events, kept for those who register later. Bounded in number, bytes and time; the oldest goes first.
+/// Recent events, kept for those who register later. Bounded in number, bytes and time. Where there are too many, the oldest of
+/// the owner who has most goes: one user's events never push out those of another who has fewer.
 #[derive(Debug)]
 pub struct Cache<O> {
     limits: EventCacheLimits,
     kept: VecDeque<Kept<O>>,
+    shares: BTreeMap<Option<u32>, Share>,
     bytes: usize,
     last: u64,
+}
+
+/// What the events of one owner take.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    count: usize,
+    bytes: usize,
 }
 
 /// Bounds of a [`Cache`].
@@ -43,6 +52,8 @@ pub struct Kept<O> {
     /// Who is not to get it back.
     pub origin: O,
     arrived: Time,
+    /// The user whose process has raised it; none: the host has.
+    owner: Option<u32>,
     bytes: usize,
     /// Those of its targets who have not got it; `None`: it is not known who all of them are.
     awaited: Option<BTreeSet<ProcId>>,
@@ -52,7 +63,7 @@ impl<O> Cache<O> {
     /// An empty cache.
     #[must_use]
     pub const fn new(limits: EventCacheLimits) -> Self {
-        Self { limits, kept: VecDeque::new(), bytes: 0, last: 0 }
+        Self { limits, kept: VecDeque::new(), shares: BTreeMap::new(), bytes: 0, last: 0 }
     }
 
     /// The number of the newest event there ever was; 0: none.
@@ -67,8 +78,8 @@ impl<O> Cache<O> {
         self.kept.front().map(|kept| kept.number)
     }
 
-    /// Keeps an event, at the cost of older ones. One that exceeds the bound on memory alone is not kept, but counted.
-    pub fn push(&mut self, now: Time, event: Arc<Event>, origin: O) -> u64 {
+    /// Keeps an event of an owner, at the cost of older ones. One that exceeds the bound on memory alone is not kept, but counted.
+    pub fn push(&mut self, now: Time, event: Arc<Event>, origin: O, owner: Option<u32>) -> u64 {
         self.expire(now);
         self.last = self.last.saturating_add(1);
         let bytes = size(&event);
@@ -77,9 +88,15 @@ impl<O> Cache<O> {
         }
         let awaited = explicit_targets(&event);
         self.bytes = self.bytes.saturating_add(bytes);
-        self.kept.push_back(Kept { number: self.last, event, origin, arrived: now, bytes, awaited });
-        while self.kept.len() > self.limits.events_max || self.bytes > self.limits.bytes_max {
-            self.drop_oldest();
+        let share = self.shares.entry(owner).or_default();
+        share.count = share.count.saturating_add(1);
+        share.bytes = share.bytes.saturating_add(bytes);
+        self.kept.push_back(Kept { number: self.last, event, origin, arrived: now, owner, bytes, awaited });
+        while self.kept.len() > self.limits.events_max {
+            self.drop_oldest_of_largest(|share| share.count);
+        }
+        while self.bytes > self.limits.bytes_max {
+            self.drop_oldest_of_largest(|share| share.bytes);
         }
         self.last
     }
@@ -87,7 +104,7 @@ impl<O> Cache<O> {
     /// Forgets what is too old.
     pub fn expire(&mut self, now: Time) {
         while self.kept.front().is_some_and(|kept| now.since(kept.arrived) >= self.limits.age_max) {
-            self.drop_oldest();
+            self.remove(0);
         }
     }
 
@@ -101,22 +118,36 @@ impl<O> Cache<O> {
         let Ok(index) = self.kept.binary_search_by_key(&number, |kept| kept.number) else { return };
         let Some(Kept { awaited: Some(awaited), .. }) = self.kept.get_mut(index) else { return };
         awaited.remove(proc);
-        if awaited.is_empty()
-            && let Some(kept) = self.kept.remove(index)
-        {
-            self.bytes = self.bytes.saturating_sub(kept.bytes);
+        if awaited.is_empty() {
+            self.remove(index);
         }
     }
 
     /// Keeps only some.
     pub fn retain(&mut self, is_kept: impl Fn(&Kept<O>) -> bool) {
-        self.kept.retain(is_kept);
-        self.bytes = self.kept.iter().fold(0, |sum, kept| sum.saturating_add(kept.bytes));
+        let mut index = 0;
+        while let Some(kept) = self.kept.get(index) {
+            if is_kept(kept) {
+                index = index.saturating_add(1);
+            } else {
+                self.remove(index);
+            }
+        }
     }
 
-    fn drop_oldest(&mut self) {
-        if let Some(kept) = self.kept.pop_front() {
-            self.bytes = self.bytes.saturating_sub(kept.bytes);
+    fn drop_oldest_of_largest(&mut self, size: impl Fn(&Share) -> usize) {
+        let largest = self.shares.iter().max_by_key(|(_, share)| size(share)).map(|(owner, _)| *owner);
+        let oldest = self.kept.iter().position(|kept| largest == Some(kept.owner));
+        self.remove(oldest.unwrap_or(0));
+    }
+
+    fn remove(&mut self, index: usize) {
+        let Some(Kept { owner, bytes, .. }) = self.kept.remove(index) else { return };
+        self.bytes = self.bytes.saturating_sub(bytes);
+        let Some(share) = self.shares.get_mut(&owner) else { return };
+        *share = Share { count: share.count.saturating_sub(1), bytes: share.bytes.saturating_sub(bytes) };
+        if share.count == 0 {
+            self.shares.remove(&owner);
         }
     }
 }

@@ -242,7 +242,7 @@ impl<H: Clone> Dispatcher<H> {
             false => self.is_registering().then_some(Keeping::RegistrationsUnderWay),
         };
         if let Some(keeping) = keeping {
-            self.recent.push(now, Arc::clone(&event), keeping);
+            self.recent.push(now, Arc::clone(&event), keeping, None);
         }
         let rest = VecDeque::from(self.table.chain(&event, &self.own));
         if rest.is_empty() && asks(event.status) {

@@ -258,18 +258,18 @@ fn events_are_kept_in_bounds() {
     let mut cache = Cache::new(limits);
     let kept = |cache: &Cache<()>| cache.iter().map(|kept| kept.number).collect::<Vec<_>>();
     for second in 0..4 {
-        cache.push(Time::ZERO + Duration::from_secs(second), Arc::new(event(A)), ());
+        cache.push(Time::ZERO + Duration::from_secs(second), Arc::new(event(A)), (), None);
     }
     assert_eq!((kept(&cache), cache.oldest_number()), (vec![2, 3, 4], Some(2)));
     cache.expire(Time::ZERO + Duration::from_secs(122));
     assert_eq!(kept(&cache), [4], "two minutes and no longer");
     let large = |bytes: usize| Arc::new(with(A, &[info("large", vec![0_u8; bytes])]));
     let now = Time::ZERO + Duration::from_secs(4);
-    assert_eq!(cache.push(now, large(5000), ()), 5);
+    assert_eq!(cache.push(now, large(5000), (), None), 5);
     assert_eq!(kept(&cache), [4], "one that is too large alone is counted, not kept");
-    cache.push(now, large(3500), ());
+    cache.push(now, large(3500), (), None);
     assert_eq!(kept(&cache), [4, 6]);
-    cache.push(now, large(3500), ());
+    cache.push(now, large(3500), (), None);
     assert_eq!(kept(&cache), [7], "older ones make room");
 }
 
@@ -280,8 +280,8 @@ fn an_event_that_all_its_targets_have_got_is_dropped() {
         let info = vec![info(keys::EVENT_CUSTOM_RANGE.name(), procs(targets))];
         Arc::new(Event { range: range::RANGE_CUSTOM, info, ..event(A) })
     };
-    let both = cache.push(Time::ZERO, to(&[proc("job", 0), proc("job", 1)]), ());
-    let all = cache.push(Time::ZERO, to(&[ProcId { rank: Rank::Wildcard, ..own() }]), ());
+    let both = cache.push(Time::ZERO, to(&[proc("job", 0), proc("job", 1)]), (), None);
+    let all = cache.push(Time::ZERO, to(&[ProcId { rank: Rank::Wildcard, ..own() }]), (), None);
     for number in [both, all] {
         cache.served(number, &proc("job", 0));
     }

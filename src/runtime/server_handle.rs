@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{Receiver, bounded};
 use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
 use parking_lot::Mutex;
 
 use super::burdens::Burdens;
@@ -36,7 +37,7 @@ use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::remedy::{explain, explain_start};
-use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Server};
+use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Limits, Server};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
 
@@ -164,7 +165,7 @@ impl ServerHandle {
         // Room for 2^30 commits of a process in a second; the highest bit has another meaning.
         let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
         let (capabilities, contact) = (host.capabilities(), Some(contact(&environment)));
-        let core = Config { capabilities, tools, answers_topology, commit_base, contact, ..core };
+        let core = Config { capabilities, tools, answers_topology, commit_base, contact, ..within_descriptors(core) };
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let work = WorkRecord::default();
         let decoder = Decoder::new(commands.clone(), clock);
@@ -297,4 +298,13 @@ fn text(path: PathBuf) -> Result<String, StartError> {
 fn start_proofs(prover: Arc<dyn Prover>, commands: CommandSender, clock: Clock) -> Option<Proofs> {
     let proofs = Proofs::start(prover, commands, clock, TRIAL_TIME_MAX);
     proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients")).ok()
+}
+
+/// Where the process may have few descriptors, users share what there is: one of them took all, and another's first commit, which
+/// needs one for the segment, was refused.
+fn within_descriptors(core: Config) -> Config {
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
+    let shared = usize::try_from(soft / 8 * 7).unwrap_or(usize::MAX);
+    let limits = Limits { peers_max: core.limits.peers_max.min(shared), ..core.limits };
+    Config { limits, ..core }
 }

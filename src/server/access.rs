@@ -244,7 +244,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    const fn is_trusted(&self, uid: u32) -> bool {
+    pub(super) const fn is_trusted(&self, uid: u32) -> bool {
         uid == 0 || uid == self.config.tools.own_uid
     }
 }

@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ahead::Ahead;
-use super::config::Limits;
 use super::directives::flag;
 use super::host::UpcallId;
 use super::intake::Gathered;
@@ -21,7 +20,7 @@ use super::registry::{Membership, Presence, Registry, Remote};
 use super::signature::{Kind, Signature};
 use super::transitions::{Effect, Happening, Phase, Standing, Table};
 use crate::keys;
-use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time};
+use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, footprint};
 
 /// Whether an operation that ends so has brought about what it was for, be it without some.
 pub(super) const fn brings_about(status: Status) -> bool {
@@ -71,6 +70,10 @@ pub(super) struct Operation {
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
     pub(super) ahead: Option<Ahead>,
+    /// Whose process has opened it; none: this server has.
+    user: Option<u32>,
+    /// What its participants and directives take, in bytes.
+    size_bytes: usize,
     tickets: BTreeMap<PeerId, Ticket>,
     /// Who is local, as of a revision of the registry.
     members: Option<(u64, Membership)>,
@@ -187,6 +190,7 @@ pub(super) struct Collectives {
     operations: BTreeMap<OperationId, Operation>,
     /// The same by signature, oldest first.
     by_signature: BTreeMap<Signature, BTreeSet<OperationId>>,
+    size_bytes: usize,
     last: u64,
 }
 
@@ -275,7 +279,9 @@ impl Collectives {
         matches!(effect, Effect::Count | Effect::WaitAlong)
     }
 
-    pub(super) fn open(&mut self, signature: Signature, directives: Vec<Info>) -> OperationId {
+    pub(super) fn open(&mut self, signature: Signature, directives: Vec<Info>, user: Option<u32>) -> OperationId {
+        let size_bytes = size_of_procs(&signature.procs).saturating_add(size_of_infos(&directives));
+        self.size_bytes = self.size_bytes.saturating_add(size_bytes);
         self.last = self.last.saturating_add(1);
         let id = OperationId(self.last);
         self.by_signature.entry(signature.clone()).or_default().insert(id);
@@ -300,6 +306,8 @@ impl Collectives {
             sizes: Vec::new(),
             answer: None,
             ahead: None,
+            user,
+            size_bytes,
             tickets: BTreeMap::new(),
             members: None,
         };
@@ -359,6 +367,7 @@ impl Collectives {
 
     pub(super) fn remove(&mut self, id: OperationId) -> Option<Operation> {
         let operation = self.operations.remove(&id)?;
+        self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes);
         if let Some(ids) = self.by_signature.get_mut(&operation.signature) {
             ids.remove(&id);
             if ids.is_empty() {
@@ -421,10 +430,46 @@ impl Collectives {
         self.operations.len()
     }
 
-    /// Whether this process can open no more operations. All are looked at: they are few, or it is time to refuse some.
-    pub(super) fn is_full(&self, proc: &ProcId, limits: &Limits) -> bool {
-        let is_own = |op: &&Operation| op.contributed.contains(proc);
-        self.len() >= limits.collectives_max
-            || self.operations.values().filter(is_own).count() >= limits.collectives_per_process_max
+    /// How many a process has come to. All are looked at: they are few, or it is time to refuse some.
+    pub(super) fn count_of_process(&self, proc: &ProcId) -> usize {
+        self.operations.values().filter(|op| op.contributed.contains(proc)).count()
     }
+
+    pub(super) fn count_of_user(&self, uid: u32) -> usize {
+        self.of_user(uid).count()
+    }
+
+    /// What participants and directives take, in bytes.
+    pub(super) const fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    pub(super) fn size_bytes_of_user(&self, uid: u32) -> usize {
+        self.of_user(uid).map(|op| op.size_bytes).fold(0, usize::saturating_add)
+    }
+
+    fn of_user(&self, uid: u32) -> impl Iterator<Item = &Operation> {
+        self.operations.values().filter(move |op| op.user == Some(uid))
+    }
+
+    /// Adds what another participant says to what the first has said, each info once.
+    pub(super) fn merge_directives(&mut self, id: OperationId, directives: Vec<Info>) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let news: Vec<Info> = directives.into_iter().filter(|info| !operation.directives.contains(info)).collect();
+        let size_bytes = size_of_infos(&news);
+        operation.size_bytes = operation.size_bytes.saturating_add(size_bytes);
+        self.size_bytes = self.size_bytes.saturating_add(size_bytes);
+        operation.directives.extend(news);
+    }
+}
+
+/// About what a list of participants takes in an operation and in the index of operations, in bytes.
+pub(super) const fn size_of_procs(procs: &[ProcId]) -> usize {
+    procs.len().saturating_mul(2 * size_of::<ProcId>())
+}
+
+/// About what infos take, in bytes.
+pub(super) fn size_of_infos(infos: &[Info]) -> usize {
+    let size = |info: &Info| footprint(&info.value).unwrap_or(usize::MAX).saturating_add(size_of::<Info>());
+    infos.iter().map(size).fold(0, usize::saturating_add)
 }

@@ -126,7 +126,8 @@ pub enum ToolAdmission {
     Assigned,
 }
 
-/// Bounds on what peers and the host can make the server hold. What would exceed one is refused with "out of resource".
+/// Bounds on what peers and the host can make the server hold. What would exceed one is refused with "out of resource". Of
+/// what all processes share, one user takes no more than others find left; root and the server's user may take all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time. Beyond one for each process, a user may have at most half of them, and less if other users
@@ -142,17 +143,23 @@ pub struct Limits {
     pub collectives_max: usize,
     /// Those that one process has arrived at.
     pub collectives_per_process_max: usize,
+    /// Memory that the participants and directives of all open collectives may take, in bytes.
+    pub collective_bytes_max: usize,
     /// Entries in the participant list of one collective, as written.
     pub participants_max: usize,
     /// Direct-modex upcalls in flight.
     pub direct_modex_max: usize,
+    /// Memory that held requests of processes for data may take, in bytes.
+    pub held_get_bytes_max: usize,
     /// Requests of the host for local data that are held.
     pub host_requests_max: usize,
     /// Names of jobs that have ended, kept so that nobody waits for them. The oldest are forgotten; nothing is refused.
     pub jobs_ended_max: usize,
     /// Groups known at a time.
     pub groups_max: usize,
-    /// Those that one process took part in forming.
+    /// Members of all groups together, as written.
+    pub group_members_max: usize,
+    /// Groups that one process took part in forming.
     pub groups_per_process_max: usize,
     /// Sets that one process is connected with, jobs that it has started, and groups with other jobs that it is in, at a
     /// time.
@@ -193,12 +200,15 @@ impl Default for Limits {
             requests_per_peer_max: 4096,
             collectives_max: 4096,
             collectives_per_process_max: 1024,
+            collective_bytes_max: 512 << 20,
             participants_max: 1 << 20,
             direct_modex_max: 65_536,
+            held_get_bytes_max: 256 << 20,
             host_requests_max: 131_072,
             jobs_ended_max: 128,
             groups_max: 65_536,
             groups_per_process_max: 4096,
+            group_members_max: 1 << 23,
             ties_per_process_max: 4096,
             pulls_max: 65_536,
             pulls_per_process_max: 1024,

@@ -7,6 +7,7 @@ use super::get::Verdict;
 use super::host::{DirectModexRequest, HostResult, Upcall, UpcallId};
 use super::outputs::CallTicket;
 use super::pending::{Fetch, Purpose};
+use super::shares::Pool;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::Publish;
 use crate::gds::qualified::QUALIFIED_VALUE;
@@ -26,7 +27,7 @@ impl<S: Publish> Server<S> {
     pub(super) fn fetch(&mut self, now: Time, mut waiter: Waiter, fetch: Fetch) {
         let upcall = match self.upcalls.fetching(&fetch) {
             Some(upcall) => upcall,
-            None if self.upcalls.fetch_count() >= self.config.limits.direct_modex_max => {
+            None if !self.may_fetch(&waiter.wanted) => {
                 return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
             }
             None => {
@@ -37,6 +38,14 @@ impl<S: Publish> Server<S> {
         };
         waiter.via = Some(upcall);
         self.hold(now, waiter);
+    }
+
+    fn may_fetch(&self, wanted: &Wanted) -> bool {
+        let pool = Pool { max: self.config.limits.direct_modex_max, used: self.upcalls.fetch_count() };
+        match wanted.user() {
+            Some(uid) => self.has_share(uid, pool, 1, || self.waiting.of_user(uid).count),
+            None => pool.used < pool.max,
+        }
     }
 
     /// The host has fetched data, or could not. It is published before anybody is told of it.

@@ -56,6 +56,15 @@ pub(super) enum Voice {
     OfSet,
 }
 
+impl Voice {
+    const fn user(self) -> Option<u32> {
+        match self {
+            Self::User(uid) => Some(uid),
+            Self::Host | Self::OfSet => None,
+        }
+    }
+}
+
 impl From<Voice> for Origin {
     fn from(voice: Voice) -> Self {
         Self { connection: None, voice }
@@ -315,7 +324,11 @@ impl<S: Publish> Server<S> {
             return;
         }
         let is_kept = event.may_be_kept();
-        let number = if is_kept { self.events.cache.push(now, Arc::new(event.clone()), origin) } else { NOT_KEPT };
+        let number = if is_kept {
+            self.events.cache.push(now, Arc::new(event.clone()), origin, origin.voice.user())
+        } else {
+            NOT_KEPT
+        };
         let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
         let listeners: Vec<Listener> = wanting.map(|(listener, _)| *listener).collect();
         let relayed = Arc::new(relayed(event, Some(event.range)));

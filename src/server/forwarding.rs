@@ -15,6 +15,7 @@ use super::io::{Forwarded, Output, PeerId};
 use super::outputs::Ticket;
 use super::pending::{Expected, Purpose};
 use super::requests::{IofOutput, IofPull, Requester};
+use super::shares::Pool;
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto::{self, Reply};
@@ -72,7 +73,7 @@ impl<S: Publish> Server<S> {
         if let Err(status) = self.permit_all(&requester, Action::PullOutput, &procs) {
             return self.outputs.reply_status(ticket, status);
         }
-        if !self.has_room_for_pull(&requester.proc, procs.len()) {
+        if !self.has_room_for_pull(&requester, procs.len()) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let pull = Pull {
@@ -90,19 +91,23 @@ impl<S: Publish> Server<S> {
         self.ask_host(now, Purpose::Passed(ticket, Expected::Pull(Box::new(pull))), upcall);
     }
 
-    fn has_room_for_pull(&self, proc: &ProcId, proc_count: usize) -> bool {
+    fn has_room_for_pull(&self, requester: &Requester, proc_count: usize) -> bool {
         let limits = &self.config.limits;
-        let Forwarding { granted, proc_count: known, .. } = &self.forwarding;
-        let own = granted.values().filter(|pull| pull.requester.proc == *proc).count();
-        granted.len() < limits.pulls_max
-            && own < limits.pulls_per_process_max
-            && known.saturating_add(proc_count) <= limits.participants_max
+        let Forwarding { granted, proc_count: used, .. } = &self.forwarding;
+        let own = granted.values().filter(|pull| pull.requester.proc == requester.proc).count();
+        let of_user = || granted.values().filter(|pull| pull.requester.uid == requester.uid);
+        let procs_of_user = || of_user().map(|pull| pull.procs.len()).fold(0, usize::saturating_add);
+        let pulls = Pool { max: limits.pulls_max, used: granted.len() };
+        let procs = Pool { max: limits.participants_max, used: *used };
+        own < limits.pulls_per_process_max
+            && self.has_share(requester.uid, pulls, 1, || of_user().count())
+            && self.has_share(requester.uid, procs, proc_count, procs_of_user)
     }
 
     /// The host forwards what is wanted: from here on it goes to the client, with what was kept of it. If there is no
     /// room any more, the host hears that nobody wants it.
     pub(super) fn grant_pull(&mut self, ticket: Ticket, pull: Pull) {
-        if !self.has_room_for_pull(&pull.requester.proc, pull.procs.len()) {
+        if !self.has_room_for_pull(&pull.requester, pull.procs.len()) {
             self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
             return self.stop(pull);
         }

@@ -14,6 +14,7 @@ use super::outputs::{CallTicket, Ticket};
 use super::peer::Peer;
 use super::pending::Fetch;
 use super::registry::{Client, Job, Presence};
+use super::shares::Pool;
 use super::timers::Timer;
 use super::topology::TOPOLOGY;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
@@ -109,6 +110,12 @@ impl<S: Publish> Server<S> {
     pub(super) fn hold(&mut self, now: Time, mut waiter: Waiter) {
         let is_full = self.waiting.host_requests() >= self.config.limits.host_requests_max;
         if matches!(waiter.asker, Asker::Host(_) | Asker::Own(_)) && is_full {
+            return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let pool = Pool { max: self.config.limits.held_get_bytes_max, used: self.waiting.size_bytes() };
+        if let Some(uid) = waiter.wanted.user()
+            && !self.has_share(uid, pool, waiter.wanted.size_bytes(), || self.waiting.of_user(uid).bytes)
+        {
             return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
         }
         let deadline = waiter.deadline.or_else(|| self.end_of_patience(now, &waiter));

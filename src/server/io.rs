@@ -293,6 +293,16 @@ pub enum Refusal {
         /// The bound.
         peers_max: usize,
     },
+    /// A tool of an ordinary user brings a name, and there is no host to say that it may have it.
+    #[error(
+        "{proc} is the name that a tool of user {uid} brings; the host must vouch for it, or the tool come without a name"
+    )]
+    UnprovenName {
+        /// As claimed.
+        proc: ProcId,
+        /// According to the kernel.
+        uid: u32,
+    },
     /// The same connection introduced itself twice.
     #[error("the connection introduced itself a second time")]
     Repeated,
@@ -357,6 +367,7 @@ impl Refusal {
             | Self::Repeated
             | Self::NoTools
             | Self::ForeignTool { .. }
+            | Self::UnprovenName { .. }
             | Self::NoName
             | Self::NameTaken { .. }
             | Self::HostForTool { .. }
@@ -373,7 +384,7 @@ impl Refusal {
             }
             Self::Credentials { .. } => Status::ERR_INVALID_CRED,
             Self::NoTools | Self::NoName => Status::ERR_NOT_SUPPORTED,
-            Self::ForeignTool { .. } => Status::ERR_NO_PERMISSIONS,
+            Self::ForeignTool { .. } | Self::UnprovenName { .. } => Status::ERR_NO_PERMISSIONS,
             Self::NameTaken { .. } | Self::Taken { .. } => Status::ERR_EXISTS,
             Self::HostForTool { status } => *status,
             Self::TooManyPeers { .. }

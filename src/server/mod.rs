@@ -76,6 +76,7 @@ mod rendezvous;
 mod requests;
 mod resolve;
 mod session;
+mod shares;
 mod signature;
 mod slices;
 mod ties;

@@ -1,15 +1,17 @@
 //! What all operations of many processes have in common: arrival, the end of the local phase, the host's answer, release.
 
-use super::collective::{Answer, Operation, OperationId, Stage, brings_about};
+use super::collective::{Answer, Operation, OperationId, Stage, brings_about, size_of_infos, size_of_procs};
 use super::config::Capabilities;
 use super::core::Server;
 use super::directives::{flag, requires_more_than, timeout};
 use super::host::{FenceUpcall, HostReply, Upcall};
 use super::intake::Gathered;
+use super::io::PeerId;
 use super::outputs::Ticket;
 use super::pending::Purpose;
 use super::registry::{Registry, Remote};
 use super::requests::{Connect, GroupOperation, GroupRequest};
+use super::shares::Pool;
 use super::signature::{Kind, Signature};
 use super::timers::Timer;
 use super::transitions::Phase;
@@ -58,15 +60,40 @@ impl<S: Publish> Server<S> {
         if !signature.covers(&proc) {
             return self.turn_away(ticket, Status::ERR_NOT_A_MEMBER);
         }
-        let id = match open {
-            Some(id) => id,
-            None if self.collectives.is_full(&proc, &self.config.limits) => {
-                return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);
-            }
-            None => self.collectives.open(signature, directives.clone()),
+        let peer = ticket.peer();
+        let has_room = match open {
+            Some(_) if signature.kind.merges_directives() => self.has_room_in_operations(peer, &[], &directives),
+            Some(_) => true,
+            None => self.may_open(peer, &proc, &signature.procs, &directives),
         };
+        if !has_room {
+            return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let user = self.peers.get(peer).map(|peer| peer.credentials.uid);
+        let id = open.unwrap_or_else(|| self.collectives.open(signature, directives.clone(), user));
         self.enter(now, id, ticket, proc, directives);
         Some(id)
+    }
+
+    /// Whether a process may open another operation.
+    pub(super) fn may_open(&self, peer: PeerId, proc: &ProcId, procs: &[ProcId], directives: &[Info]) -> bool {
+        let Some(uid) = self.peers.get(peer).map(|peer| peer.credentials.uid) else { return false };
+        let limits = &self.config.limits;
+        let pool = Pool { max: limits.collectives_max, used: self.collectives.len() };
+        self.collectives.count_of_process(proc) < limits.collectives_per_process_max
+            && self.has_share(uid, pool, 1, || self.collectives.count_of_user(uid))
+            && self.has_room_in_operations(peer, procs, directives)
+    }
+
+    /// Whether what a connection adds to the participants and directives that are kept may be kept, too.
+    fn has_room_in_operations(&self, peer: PeerId, procs: &[ProcId], directives: &[Info]) -> bool {
+        let Some(uid) = self.peers.get(peer).map(|peer| peer.credentials.uid) else { return false };
+        let size_bytes = size_of_procs(procs).saturating_add(size_of_infos(directives));
+        let used = self.collectives.size_bytes().saturating_add(self.bootstraps.size_bytes());
+        let pool = Pool { max: self.config.limits.collective_bytes_max, used };
+        self.has_share(uid, pool, size_bytes, || {
+            self.collectives.size_bytes_of_user(uid).saturating_add(self.bootstraps.size_bytes_of_user(uid))
+        })
     }
 
     fn turn_away(&mut self, ticket: Ticket, status: Status) -> Option<OperationId> {
@@ -81,9 +108,7 @@ impl<S: Publish> Server<S> {
         let timeout = timeout(&directives);
         if operation.signature.kind.merges_directives() {
             operation.leaders.extend(leader);
-            let news = directives.into_iter().filter(|info| !operation.directives.contains(info));
-            let news: Vec<Info> = news.collect();
-            operation.directives.extend(news);
+            self.collectives.merge_directives(id, directives);
         }
         // The first contribution that carries a timeout starts the clock for everybody.
         if let Some(timeout) = timeout {
@@ -110,10 +135,12 @@ impl<S: Publish> Server<S> {
     ) {
         let proto::Collective { procs, directives } = request;
         let is_too_long = directives.len() > MERGED_DIRECTIVES_MAX || procs.len() > self.config.limits.participants_max;
-        if is_too_long || self.collectives.is_full(&proc, &self.config.limits) {
+        let peer = ticket.peer();
+        if is_too_long || !self.may_open(peer, &proc, &procs, &directives) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
-        let id = self.collectives.open(Signature::new(kind, vec![proc.clone()]), directives);
+        let user = self.peers.get(peer).map(|peer| peer.credentials.uid);
+        let id = self.collectives.open(Signature::new(kind, vec![proc.clone()]), directives, user);
         if let Some(operation) = self.collectives.arrive(id, proc, ticket) {
             operation.written = Some(procs);
         }

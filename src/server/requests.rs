@@ -222,13 +222,16 @@ impl Requester {
 impl Spawn {
     /// The wish of a client or tool: the server says who it is, whatever it has said itself.
     #[must_use]
-    pub fn of_peer(requester: Requester, is_tool: bool, job: Vec<Info>, apps: Vec<App>) -> Self {
+    pub fn of_peer(requester: Requester, is_tool: bool, job: Vec<Info>, mut apps: Vec<App>) -> Self {
         let mut job = requester.signed(job);
         set(&mut job, keys::SPAWNED, Value::Bool(true));
         set(&mut job, keys::PARENT_ID, Value::from(requester.proc.clone()));
         let kinds = [keys::REQUESTOR_IS_TOOL, keys::REQUESTOR_IS_CLIENT];
         job.retain(|info| !kinds.iter().any(|kind| kind.name() == info.key.as_str()));
         set(&mut job, if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, Value::Bool(true));
+        // A host may look for these among what is said of one program, too.
+        let ours = [keys::USERID.name(), keys::GRPID.name(), keys::PARENT_ID.name()];
+        apps.iter_mut().for_each(|app| app.info.retain(|info| !ours.contains(&info.key.as_str())));
         Self { requester, job, apps }
     }
 

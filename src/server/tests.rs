@@ -25,6 +25,7 @@ mod queries;
 mod registrations;
 mod search;
 mod sessions;
+mod shares;
 mod ties;
 mod tools;
 mod verdicts;

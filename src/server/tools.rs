@@ -84,6 +84,10 @@ impl<S: Publish> Server<S> {
             return Err(Refusal::ForeignTool { uid, ours: policy.own_uid });
         }
         let is_asked = self.config.capabilities.contains(Capabilities::TOOL_CONNECTED);
+        // It may be that of another user's job elsewhere, whose processes would be its own then.
+        if let Some(proc) = hello.claimed.as_ref().filter(|_| !is_announced && !is_asked && !self.is_trusted(uid)) {
+            return Err(Refusal::UnprovenName { proc: proc.clone(), uid });
+        }
         if hello.kind == ToolKind::Scheduler && !is_asked && !is_announced {
             return Err(Refusal::NoTools);
         }

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::collective::size_of_infos;
 use super::directives::GetDirectives;
 use super::host::UpcallId;
 use super::io::PeerId;
@@ -26,6 +27,17 @@ impl Wanted {
         self.proc.rank == Rank::Wildcard
             || !self.directives.realm.is_default()
             || self.key.as_ref().is_some_and(Key::is_reserved)
+    }
+
+    /// The user whose process asks.
+    pub(super) fn user(&self) -> Option<u32> {
+        self.reader.as_ref().map(|(_, uid)| *uid)
+    }
+
+    /// About what it takes while it is held, in bytes.
+    pub(super) fn size_bytes(&self) -> usize {
+        let key = self.key.as_ref().map_or(0, |key| key.as_str().len().saturating_mul(2));
+        size_of::<Waiter>().saturating_add(key).saturating_add(size_of_infos(&self.directives.qualifiers))
     }
 
     /// The key whose next value may be the answer; `None`: that of any key. Qualified values have names of their own.
@@ -62,7 +74,16 @@ pub(super) struct Waiting {
     by_peer: BTreeMap<PeerId, BTreeSet<WaitId>>,
     by_upcall: BTreeMap<UpcallId, BTreeSet<WaitId>>,
     host_requests: usize,
+    /// What the requests of processes take, by user.
+    of_users: BTreeMap<u32, Holding>,
     last: u64,
+}
+
+/// How many requests of a user are held, and about how many bytes they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holding {
+    pub(super) count: usize,
+    pub(super) bytes: usize,
 }
 
 /// Requests about one process by the key that they wait for; under `None` those that a value of any key may answer.
@@ -83,6 +104,11 @@ impl Waiting {
         if let Some(upcall) = waiter.via {
             self.by_upcall.entry(upcall).or_default().insert(id);
         }
+        if let Some(uid) = waiter.wanted.user() {
+            let Holding { count, bytes } = self.of_users.entry(uid).or_default();
+            *count = count.saturating_add(1);
+            *bytes = bytes.saturating_add(waiter.wanted.size_bytes());
+        }
         self.waiters.insert(id, waiter);
         id
     }
@@ -101,6 +127,15 @@ impl Waiting {
         }
         if let Some(upcall) = waiter.via {
             take_out(&mut self.by_upcall, &upcall, id);
+        }
+        if let Some(uid) = waiter.wanted.user()
+            && let Some(holding) = self.of_users.get_mut(&uid)
+        {
+            holding.count = holding.count.saturating_sub(1);
+            holding.bytes = holding.bytes.saturating_sub(waiter.wanted.size_bytes());
+            if holding.count == 0 {
+                self.of_users.remove(&uid);
+            }
         }
         Some(waiter)
     }
@@ -138,6 +173,15 @@ impl Waiting {
 
     pub(super) fn on_upcall(&self, upcall: UpcallId) -> Vec<WaitId> {
         self.by_upcall.get(&upcall).into_iter().flatten().copied().collect()
+    }
+
+    /// What all requests of processes take, in bytes.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.of_users.values().map(|holding| holding.bytes).fold(0, usize::saturating_add)
+    }
+
+    pub(super) fn of_user(&self, uid: u32) -> Holding {
+        self.of_users.get(&uid).copied().unwrap_or_default()
     }
 
     pub(super) const fn host_requests(&self) -> usize {

@@ -13,6 +13,8 @@ use crate::types::{Info, Key, Namespace, ProcId, Text, Value};
 pub(in crate::server) struct Groups {
     groups: BTreeMap<Text, Vec<Group>>,
     count: usize,
+    /// Members of all of them together.
+    member_count: usize,
     /// How many each process here is in.
     of_process: BTreeMap<ProcId, usize>,
     /// The last context number that was given out here.
@@ -120,6 +122,16 @@ impl Groups {
         (self.count, self.of_process.get(proc).copied().unwrap_or(0))
     }
 
+    /// Members of all of them together.
+    pub(super) const fn member_count(&self) -> usize {
+        self.member_count
+    }
+
+    /// Those with members here of a user.
+    pub(super) fn of_user(&self, uid: u32) -> impl Iterator<Item = &Group> {
+        self.groups.values().flatten().filter(move |group| group.users.contains(&uid))
+    }
+
     /// All of them, by name.
     pub(in crate::server) fn iter(&self) -> impl Iterator<Item = (&Text, &Group)> {
         self.groups.iter().flat_map(|(id, groups)| groups.iter().map(move |group| (id, group)))
@@ -148,14 +160,14 @@ impl Groups {
 
     /// A process that forms a group anew has left the one of that name.
     pub(super) fn insert(&mut self, id: &Text, group: Group) {
-        for proc in &group.here {
-            self.leavers.forget(proc, id);
-            self.abandon(id, proc);
-            let count = self.of_process.entry(proc.clone()).or_default();
-            *count = count.saturating_add(1);
-        }
-        self.groups.entry(id.clone()).or_default().push(group);
-        self.tidy();
+        group.here.iter().for_each(|proc| self.leavers.forget(proc, id));
+        self.revise(id, |groups, of_process| {
+            for proc in &group.here {
+                abandon(groups, of_process, proc);
+                count(of_process, proc);
+            }
+            groups.push(group);
+        });
     }
 
     /// A process here, of this user, is in the group of these members from now on.
@@ -167,77 +179,90 @@ impl Groups {
         (members, context_id): (Vec<ProcId>, Option<u64>),
     ) {
         self.leavers.forget(proc, id);
-        self.abandon(id, proc);
-        let groups = self.groups.entry(id.clone()).or_default();
-        match groups.iter_mut().find(|group| group.members == members && group.users.contains(&user)) {
-            Some(group) => drop(group.here.insert(proc.clone())),
-            None => groups.push(Group {
-                members,
-                users: BTreeSet::from([user]),
-                here: BTreeSet::from([proc.clone()]),
-                context_id,
-                doubtful: BTreeSet::new(),
-                survives_deaths: false,
-            }),
-        }
-        let count = self.of_process.entry(proc.clone()).or_default();
-        *count = count.saturating_add(1);
-        self.tidy();
+        self.revise(id, |groups, of_process| {
+            abandon(groups, of_process, proc);
+            groups.retain(|group| !group.here.is_empty());
+            count(of_process, proc);
+            match groups.iter_mut().find(|group| group.members == members && group.users.contains(&user)) {
+                Some(group) => drop(group.here.insert(proc.clone())),
+                None => groups.push(Group {
+                    members,
+                    users: BTreeSet::from([user]),
+                    here: BTreeSet::from([proc.clone()]),
+                    context_id,
+                    doubtful: BTreeSet::new(),
+                    survives_deaths: false,
+                }),
+            }
+        });
     }
 
     /// A process here leaves its group of this name; the members that remain. `None`: it is in none.
     pub(super) fn leave(&mut self, id: &Text, proc: &ProcId) -> Option<Vec<ProcId>> {
-        let groups = self.groups.get_mut(id)?;
-        let group = groups.iter_mut().find(|group| group.here.contains(proc))?;
-        group.members.retain(|member| member != proc);
-        let members = group.members.clone();
-        self.abandon(id, proc);
-        Some(members)
+        self.of_member(id, proc)?;
+        self.revise(id, |groups, of_process| {
+            let group = groups.iter_mut().find(|group| group.here.contains(proc))?;
+            group.members.retain(|member| member != proc);
+            let members = group.members.clone();
+            abandon(groups, of_process, proc);
+            Some(members)
+        })
     }
 
     /// A process elsewhere has left its group of this name.
     pub(super) fn note_left(&mut self, id: &Text, proc: &ProcId) {
-        for group in self.groups.get_mut(id).into_iter().flatten() {
-            group.members.retain(|member| member != proc);
-        }
+        self.revise(id, |groups, _| {
+            groups.iter_mut().for_each(|group| group.members.retain(|member| member != proc));
+        });
     }
 
     /// Ends the group of these members.
     pub(super) fn remove(&mut self, id: &Text, members: &[ProcId]) {
-        if let Some(groups) = self.groups.get_mut(id) {
-            retain(groups, &mut self.of_process, |group| !group.consists_of(members));
-        }
-        self.tidy();
+        self.revise(id, |groups, of_process| retain(groups, of_process, |group| !group.consists_of(members)));
     }
 
     /// Forgets groups that a job which is gone was part of.
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.leavers.forget_namespace(namespace);
         let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
-        for groups in self.groups.values_mut() {
-            retain(groups, &mut self.of_process, is_elsewhere);
+        for id in self.groups.keys().cloned().collect::<Vec<_>>() {
+            self.revise(&id, |groups, of_process| retain(groups, of_process, is_elsewhere));
         }
-        self.tidy();
     }
 
-    /// Takes a process off its group of this name, which the others still see as it was.
-    fn abandon(&mut self, id: &Text, proc: &ProcId) {
-        for group in self.groups.get_mut(id).into_iter().flatten() {
-            if group.here.remove(proc) {
-                discount(&mut self.of_process, proc);
-            }
+    /// Changes the groups of one name and the accounts with them. No others are looked at: another user may have many. A
+    /// group that nobody here is in is none of this server's.
+    fn revise<T>(&mut self, id: &Text, change: impl FnOnce(&mut Vec<Group>, &mut BTreeMap<ProcId, usize>) -> T) -> T {
+        let mut groups = self.groups.remove(id).unwrap_or_default();
+        self.account(&groups, usize::saturating_sub);
+        let result = change(&mut groups, &mut self.of_process);
+        groups.retain(|group| !group.here.is_empty());
+        self.account(&groups, usize::saturating_add);
+        if !groups.is_empty() {
+            self.groups.insert(id.clone(), groups);
         }
-        self.tidy();
+        result
     }
 
-    /// A group that nobody here is in is none of this server's.
-    fn tidy(&mut self) {
-        for groups in self.groups.values_mut() {
-            groups.retain(|group| !group.here.is_empty());
-        }
-        self.groups.retain(|_, groups| !groups.is_empty());
-        self.count = self.groups.values().map(Vec::len).fold(0, usize::saturating_add);
+    fn account(&mut self, groups: &[Group], change: impl Fn(usize, usize) -> usize) {
+        self.count = change(self.count, groups.len());
+        self.member_count = groups.iter().fold(self.member_count, |sum, group| change(sum, group.members.len()));
     }
+}
+
+/// Takes a process off its group of this name, which the others still see as it was.
+fn abandon(groups: &mut [Group], of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
+    for group in groups {
+        if group.here.remove(proc) {
+            discount(of_process, proc);
+        }
+    }
+}
+
+/// A process is in one more group.
+fn count(of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
+    let count = of_process.entry(proc.clone()).or_default();
+    *count = count.saturating_add(1);
 }
 
 /// Drops groups, and takes them off the accounts of those who are in them.

@@ -11,6 +11,7 @@ use super::{ABORTED, membership_in};
 use crate::gds::Publish;
 use crate::keys;
 use crate::proto;
+use crate::server::collective::{size_of_infos, size_of_procs};
 use crate::server::config::Limits;
 use crate::server::core::Server;
 use crate::server::directives::{find, timeout};
@@ -18,6 +19,7 @@ use crate::server::io::PeerId;
 use crate::server::outputs::Ticket;
 use crate::server::rendezvous::MERGED_DIRECTIVES_MAX;
 use crate::server::requests::GroupOperation;
+use crate::server::shares::Pool;
 use crate::server::signature::{Kind, Signature};
 use crate::server::timers::Timer;
 use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
@@ -57,6 +59,8 @@ struct Arrival {
     leads: bool,
     /// Without the members it adds and without its time limit: those count for all.
     directives: Vec<Info>,
+    /// What they and the members that it names take, in bytes.
+    size_bytes: usize,
 }
 
 impl Bootstraps {
@@ -77,6 +81,19 @@ impl Bootstraps {
     fn counts(&self, proc: &ProcId) -> (usize, usize) {
         let held = || self.open.values().flat_map(|open| &open.arrivals);
         (held().count(), held().filter(|arrival| arrival.proc == *proc).count())
+    }
+
+    /// What all have said takes so much, in bytes.
+    pub(in crate::server) fn size_bytes(&self) -> usize {
+        size_bytes(self.open.values())
+    }
+
+    pub(in crate::server) fn size_bytes_of_user(&self, uid: u32) -> usize {
+        size_bytes(self.of_user(uid))
+    }
+
+    fn of_user(&self, uid: u32) -> impl Iterator<Item = &Bootstrap> {
+        self.open.values().filter(move |open| open.user == uid)
     }
 
     fn named(&self, id: &Text, user: u32) -> Option<BootstrapId> {
@@ -147,13 +164,16 @@ impl<S: Publish> Server<S> {
         }
         let limit = timeout(&request.directives).map(|limit| now + limit);
         let (held, own) = self.bootstraps.counts(&proc);
-        let is_full = held >= limits.collectives_max || own >= limits.collectives_per_process_max;
+        let pool = Pool { max: limits.collectives_max, used: held };
+        let of_user = || self.bootstraps.of_user(user).map(|open| open.arrivals.len()).fold(0, usize::saturating_add);
+        let is_full = own >= limits.collectives_per_process_max || !self.has_share(user, pool, 1, of_user);
         let Some((named, directives)) = parted(request, limits).filter(|_| !is_full) else {
             return Err((ticket, Status::ERR_OUT_OF_RESOURCE));
         };
-        if self.collectives.is_full(&proc, limits) {
+        if !self.may_open(ticket.peer(), &proc, &named, &directives) {
             return Err((ticket, Status::ERR_OUT_OF_RESOURCE));
         }
+        let size_bytes = size_of_procs(&named).saturating_add(size_of_infos(&directives));
         let bootstrap = match self.bootstraps.named(&id, user) {
             Some(bootstrap) => bootstrap,
             None => self.open_bootstrap(now, id, user),
@@ -172,7 +192,7 @@ impl<S: Publish> Server<S> {
             open.members.insert(proc.clone());
             open.members.extend(named);
         }
-        open.arrivals.push(Arrival { ticket, proc, leads, directives });
+        open.arrivals.push(Arrival { ticket, proc, leads, directives, size_bytes });
         if let (Some(limit), false) = (limit, open.is_timed) {
             let earlier = std::mem::replace(&mut open.deadline, limit);
             open.is_timed = true;
@@ -212,6 +232,7 @@ impl<S: Publish> Server<S> {
         let whole = Signature::new(Kind::Group(GroupOperation::Construct, open.id), procs);
         let (mut operation, mut entered) = (None, BTreeSet::new());
         for Arrival { ticket, proc, directives, .. } in open.arrivals {
+            let peer = ticket.peer();
             if !whole.covers(&proc) {
                 self.outputs.reply_status(ticket, Status::ERR_NOT_A_MEMBER);
                 continue;
@@ -225,11 +246,11 @@ impl<S: Publish> Server<S> {
             let same = operation.filter(|id| self.collectives.takes(*id, ticket.peer(), &proc));
             let id = match same.or_else(|| self.collectives.of_set(&whole, ticket.peer(), &proc)) {
                 Some(id) => id,
-                None if self.collectives.is_full(&proc, &self.config.limits) => {
+                None if !self.may_open(peer, &proc, &whole.procs, &directives) => {
                     self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
                     continue;
                 }
-                None => self.collectives.open(whole.clone(), directives.clone()),
+                None => self.collectives.open(whole.clone(), directives.clone(), Some(open.user)),
             };
             self.enter(now, id, ticket, proc, directives);
             operation = Some(id);
@@ -275,6 +296,10 @@ impl<S: Publish> Server<S> {
         }
         tickets
     }
+}
+
+fn size_bytes<'a>(bootstraps: impl Iterator<Item = &'a Bootstrap>) -> usize {
+    bootstraps.flat_map(|open| &open.arrivals).map(|arrival| arrival.size_bytes).fold(0, usize::saturating_add)
 }
 
 /// Whom a leader names and adds, and what else it says; `None`: too much.

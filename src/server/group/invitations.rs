@@ -10,8 +10,8 @@ use crate::types::{Namespace, ProcId, Text};
 #[derive(Debug, Default)]
 pub(in crate::server) struct Invitations {
     open: BTreeMap<(ProcId, Text), Invited>,
-    /// There was no place for some: one that is not here may be open all the same.
-    pub(super) is_incomplete: bool,
+    /// Leaders here for some of whose invitations there was no place: one that is not here may be open all the same.
+    pub(super) incomplete: BTreeSet<ProcId>,
 }
 
 /// One invitation.
@@ -61,11 +61,12 @@ impl Invitations {
         self.open.len()
     }
 
-    /// How many there are, and how many of this leader.
-    pub(super) fn counts(&self, leader: &ProcId) -> (usize, usize) {
+    /// How many there are, how many of this leader, and how many processes these ask.
+    pub(super) fn counts(&self, leader: &ProcId) -> (usize, usize, usize) {
         let first = (leader.clone(), Text::from(""));
-        let own = self.open.range(first..).take_while(|((other, _), _)| other == leader);
-        (self.open.len(), own.count())
+        let own = || self.open.range(first.clone()..).take_while(|((other, _), _)| other == leader);
+        let invited = own().map(|(_, invited)| invited.answers.len()).fold(0, usize::saturating_add);
+        (self.open.len(), own().count(), invited)
     }
 
     /// A process answers a leader; without a name all that is open between the two. Gives the invitations that are
@@ -159,6 +160,7 @@ impl Invitations {
     /// A namespace is forgotten: its leaders' invitations are, and its processes have said no to others' and wait for none. What is
     /// about nobody here any more is dropped.
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace, is_here: impl Fn(&ProcId) -> bool) {
+        self.incomplete.retain(|leader| leader.namespace != *namespace);
         let stays = |proc: &ProcId| proc.namespace != *namespace && is_here(proc);
         self.open.retain(|(leader, _), invited| {
             for (_, answer) in invited.answers.iter_mut().filter(|(proc, _)| proc.namespace == *namespace) {

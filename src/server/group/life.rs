@@ -17,6 +17,7 @@ use crate::server::io::{PeerId, StoreOffer};
 use crate::server::outputs::Ticket;
 use crate::server::registry::{Presence, Remote};
 use crate::server::requests::GroupOperation;
+use crate::server::shares::Pool;
 use crate::server::signature::{Kind, Signature};
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
@@ -55,9 +56,17 @@ impl<S: Publish> Server<S> {
         Namespace::from_bytes(id.as_bytes()).is_ok_and(|namespace| self.registry.job(&namespace).is_some())
     }
 
-    pub(super) fn has_too_many_groups(&self, proc: &ProcId) -> bool {
+    /// Whether a process can't be in another group, of so many members as far as they are known.
+    pub(super) fn has_too_many_groups(&self, proc: &ProcId, uid: u32, member_count: usize) -> bool {
+        let limits = &self.config.limits;
         let (all, own) = self.groups.counts(proc);
-        all >= self.config.limits.groups_max || own >= self.config.limits.groups_per_process_max
+        let groups = Pool { max: limits.groups_max, used: all };
+        let members = Pool { max: limits.group_members_max, used: self.groups.member_count() };
+        own >= limits.groups_per_process_max
+            || !self.has_share(uid, groups, 1, || self.groups.of_user(uid).count())
+            || !self.has_share(uid, members, member_count, || {
+                self.groups.of_user(uid).map(|group| group.members.len()).fold(0, usize::saturating_add)
+            })
     }
 
     /// A process says that it is in a group that was formed by invitation. It speaks for itself alone.
@@ -69,12 +78,12 @@ impl<S: Publish> Server<S> {
         if !members.contains(proc) {
             return Status::ERR_NOT_A_MEMBER;
         }
-        if self.has_too_many_groups(proc) || members.len() > self.config.limits.participants_max {
+        let Some(peer) = self.peers.get(ticket.peer()) else { return Status::ERR_NOT_AVAILABLE };
+        let user = peer.credentials.uid;
+        if members.len() > self.config.limits.participants_max || self.has_too_many_groups(proc, user, members.len()) {
             return Status::ERR_OUT_OF_RESOURCE;
         }
-        let Some(peer) = self.peers.get(ticket.peer()) else { return Status::ERR_NOT_AVAILABLE };
         let context_id = find(directives, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
-        let user = peer.credentials.uid;
         self.untie_group(&id, &BTreeSet::from([proc.clone()]));
         self.tie_joined(&id, proc, &members);
         self.groups.join(&id, proc, user, (members, context_id));
@@ -168,7 +177,7 @@ impl<S: Publish> Server<S> {
             return;
         }
         let survives_deaths = left.iter().any(|proc| self.groups.leavers.of(proc, &id) == Some(true));
-        let operation = self.collectives.open(signature, Vec::new());
+        let operation = self.collectives.open(signature, Vec::new(), None);
         let table = self.collectives.table;
         for proc in &left {
             self.groups.leavers.forget(proc, &id);
@@ -283,31 +292,19 @@ impl<S: Publish> Server<S> {
     }
 
     fn note_invitation(&mut self, now: Time, event: &Event, leader: &ProcId, id: Text, origin: Option<PeerId>) {
-        let mut invited = Vec::new();
-        for target in event.targets() {
-            match (target.rank, self.job_size(&target.namespace)) {
-                (Rank::Process(_), _) => invited.push(target.clone()),
-                (Rank::Wildcard, Some(size)) => {
-                    let left = self.config.limits.participants_max.saturating_sub(invited.len());
-                    let ranks = (0..size).take(left).map(|rank| ProcId::new(target.namespace.clone(), rank));
-                    invited.extend(ranks);
-                }
-                _ => {
-                    self.invitations.is_incomplete |= origin.is_some();
-                    return;
-                }
-            }
-        }
-        let concerns_us = origin.is_some() || invited.iter().any(|proc| self.registry.client(proc).is_some());
-        let (all, own) = self.invitations.counts(leader);
         let limits = &self.config.limits;
-        let is_full = all >= limits.groups_max || own >= limits.groups_per_process_max;
+        let (all, own, own_invited) = self.invitations.counts(leader);
+        let room = limits.participants_max.saturating_sub(own_invited);
+        let Some(invited) = self.all_invited(event, room) else {
+            return self.miss_invitation(leader, origin);
+        };
+        let concerns_us = origin.is_some() || invited.iter().any(|proc| self.registry.client(proc).is_some());
+        let is_full = all >= limits.groups_max || own >= INVITATIONS_PER_LEADER_MAX;
         if !concerns_us {
             return;
         }
-        if is_full || invited.len() > self.config.limits.participants_max {
-            self.invitations.is_incomplete |= origin.is_some();
-            return;
+        if is_full {
+            return self.miss_invitation(leader, origin);
         }
         let peer = origin.and_then(|origin| self.peers.get(origin));
         // Our own client says that it tells; the first ones that did map segments.
@@ -328,12 +325,40 @@ impl<S: Publish> Server<S> {
         }
     }
 
+    /// There is no place for an invitation. That is remembered of this leader alone: others may be another user's.
+    fn miss_invitation(&mut self, leader: &ProcId, origin: Option<PeerId>) {
+        if origin.is_some() {
+            self.invitations.incomplete.insert(leader.clone());
+        }
+    }
+
+    /// The processes that an invitation asks, one by one, in the order of their first mention. `None`: too many, or it is not
+    /// known who they are. A wildcard counts once, however often it is repeated.
+    fn all_invited(&self, event: &Event, room: usize) -> Option<Vec<ProcId>> {
+        let (mut mentioned, mut invited) = (BTreeSet::new(), Vec::new());
+        for target in event.targets().into_iter().filter(|target| mentioned.insert(*target)) {
+            match (target.rank, self.job_size(&target.namespace)) {
+                (Rank::Process(_), _) => invited.push(target.clone()),
+                (Rank::Wildcard, Some(size)) => {
+                    let left = room.saturating_add(1).saturating_sub(invited.len());
+                    let numbered = |rank: u32| ProcId::new(target.namespace.clone(), rank);
+                    invited.extend((0..size).take(left).map(numbered));
+                }
+                _ => return None,
+            }
+            if invited.len() > room {
+                return None;
+            }
+        }
+        Some(invited)
+    }
+
     /// A process accepts an invitation of a leader here, and that invitation is over. An invitee listens only once it has accepted, so it
     /// has missed the end. An abort tells it of one that the leader concluded. Only where the leader ended before that is it told of the
     /// leader's end, which lets it volunteer for the place.
     fn answer_latecomer(&mut self, now: Time, leader: &ProcId, id: &Text, proc: &ProcId) {
         let Some(client) = self.registry.client(leader) else { return };
-        if self.invitations.is_incomplete || self.invitations.is_open(leader, id) {
+        if self.invitations.incomplete.contains(leader) || self.invitations.is_open(leader, id) {
             return;
         }
         let has_left = client.presence.is_gone() || client.presence == Presence::Finalized;
@@ -447,6 +472,9 @@ pub(super) fn processes(procs: Vec<ProcId>) -> Value {
     let elements = procs.into_iter().map(Value::from).collect();
     Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
 }
+
+/// Invitations that one leader has open at a time. When it ends all of them end, in one turn.
+const INVITATIONS_PER_LEADER_MAX: usize = 256;
 
 /// First release of the reference whose leaders tell the members how an invitation ended.
 const TELLS_ITSELF_SINCE: u8 = 7;

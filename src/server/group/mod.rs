@@ -50,7 +50,8 @@ impl<S: Publish> Server<S> {
             // It would stand for the job's processes in whatever they do together.
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
-        if self.has_too_many_groups(&proc) {
+        let user = self.peers.get(ticket.peer()).map(|peer| peer.credentials.uid);
+        if user.is_none_or(|uid| self.has_too_many_groups(&proc, uid, group.procs.len())) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let directives: Vec<Info> = group.directives.into_iter().map(|info| info_signed_by(&proc, info)).collect();

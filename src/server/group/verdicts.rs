@@ -23,7 +23,11 @@ use crate::types::{Namespace, ProcId, Status, Text, Time, Value};
 
 /// Invitations whose leader has ended.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Vacancies(BTreeMap<(ProcId, Text), Vacancy>);
+pub(in crate::server) struct Vacancies {
+    places: BTreeMap<(ProcId, Text), Vacancy>,
+    /// Of all places together.
+    candidate_count: usize,
+}
 
 /// Who could take a leader's place, and who has.
 #[derive(Debug)]
@@ -47,25 +51,31 @@ impl Vacancy {
 }
 
 impl Vacancies {
-    /// A leader has ended. Where the books are full a place that was taken makes room.
+    /// A leader has ended, and the places that it had taken are free. Where the books are full a place that was taken makes room.
     fn open(&mut self, leader: &ProcId, id: &Text, vacancy: Vacancy, vacancies_max: usize) {
-        self.reopen(leader);
-        if self.0.len() >= vacancies_max {
-            let taken = self.0.iter().find(|(_, vacancy)| vacancy.successor.is_some());
+        if self.places.len() >= vacancies_max {
+            let taken = self.places.iter().find(|(_, vacancy)| vacancy.successor.is_some());
             let Some(taken) = taken.map(|(vacancy, _)| vacancy.clone()) else { return };
-            self.0.remove(&taken);
+            self.places.remove(&taken);
+            self.count();
         }
-        self.0.insert((leader.clone(), id.clone()), vacancy);
+        let candidate_count = self.candidate_count.saturating_add(vacancy.candidates.len());
+        if candidate_count <= CANDIDATES_MAX {
+            self.candidate_count = candidate_count;
+            if let Some(earlier) = self.places.insert((leader.clone(), id.clone()), vacancy) {
+                self.candidate_count = self.candidate_count.saturating_sub(earlier.candidates.len());
+            }
+        }
     }
 
     /// Whether this leader ended before it concluded its invitation, and no successor has concluded one since.
     pub(super) fn contains(&self, leader: &ProcId, id: &Text) -> bool {
-        self.0.contains_key(&(leader.clone(), id.clone()))
+        self.places.contains_key(&(leader.clone(), id.clone()))
     }
 
     /// A process has ended: the places that it had taken are free again.
     pub(super) fn reopen(&mut self, successor: &ProcId) {
-        for vacancy in self.0.values_mut().filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
+        for vacancy in self.places.values_mut().filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
             vacancy.successor = None;
             vacancy.invites_until = None;
         }
@@ -80,7 +90,7 @@ impl Vacancies {
 
     /// The first who volunteers; gives all who must know.
     fn fill(&mut self, now: Time, leader: &ProcId, id: &Text, volunteer: &ProcId) -> Option<Vec<ProcId>> {
-        let vacancy = self.0.get_mut(&(leader.clone(), id.clone()))?;
+        let vacancy = self.places.get_mut(&(leader.clone(), id.clone()))?;
         if vacancy.holder(now).is_some() || !vacancy.candidates.contains(volunteer) {
             return None;
         }
@@ -99,29 +109,37 @@ impl Vacancies {
 
     /// Whether a lower one has the place already.
     fn is_outdone(&self, now: Time, id: &Text, proc: &ProcId) -> bool {
-        let mut same = self.0.iter().filter(|((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
+        let mut same =
+            self.places.iter().filter(|((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
         same.any(|(_, vacancy)| vacancy.holder(now).is_some_and(|holder| holder < proc))
     }
 
     /// Whoever took a place has told how its own invitation ended: that place is none any more.
     pub(super) fn close(&mut self, id: &Text, successor: &ProcId) {
-        self.0.retain(|(_, name), vacancy| name != id || vacancy.successor.as_ref() != Some(successor));
+        self.places.retain(|(_, name), vacancy| name != id || vacancy.successor.as_ref() != Some(successor));
+        self.count();
     }
 
     fn of(&mut self, id: &Text, proc: &ProcId) -> impl Iterator<Item = &mut Vacancy> {
         let same =
-            self.0.iter_mut().filter(move |((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
+            self.places.iter_mut().filter(move |((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
         same.map(|(_, vacancy)| vacancy)
     }
 
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.0.retain(|(leader, _), vacancy| {
+        self.places.retain(|(leader, _), vacancy| {
             leader.namespace != *namespace && vacancy.candidates.iter().all(|proc| proc.namespace != *namespace)
         });
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let counts = self.places.values().map(|vacancy| vacancy.candidates.len());
+        self.candidate_count = counts.fold(0, usize::saturating_add);
     }
 
     pub(in crate::server) fn len(&self) -> usize {
-        self.0.len()
+        self.places.len()
     }
 }
 
@@ -281,7 +299,7 @@ impl<S: Publish> Server<S> {
         let invites = successor.as_ref().is_some_and(|successor| self.invitations.is_open(successor, id));
         let invites_until = (successor.is_some() && !invites).then(|| now + SUCCESSOR_INVITES_WITHIN);
         let vacancy = Vacancy { candidates, successor, invites_until };
-        self.vacancies.open(leader, id, vacancy, self.config.limits.groups_max);
+        self.vacancies.open(leader, id, vacancy, self.config.limits.groups_per_process_max);
     }
 
     /// A process has become leader. That may be heard before the end of the one whose place it takes.
@@ -361,6 +379,8 @@ impl Operation {
     }
 }
 
+/// Candidates for all places together: a leader may have asked a million processes, and end, many times over.
+const CANDIDATES_MAX: usize = 1 << 20;
 /// How long the place of a leader is kept for one who has taken it, and has not invited anew.
 const SUCCESSOR_INVITES_WITHIN: Duration = Duration::from_secs(60);
 /// How long a construction waits for handlers to decide.

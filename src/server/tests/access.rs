@@ -105,7 +105,8 @@ fn listen(rig: &mut Rig, peer: PeerId) {
 /// A server that is not root's, with a job of Alice's, and everybody who wants something of that.
 fn world_with(capabilities: Capabilities, own_uid: u32) -> (Rig, Vec<(Who, PeerId)>) {
     let tools = ToolPolicy { admission: ToolAdmission::Named, any_user: true, own_uid, name_prefix: "t".to_owned() };
-    let config = Config { capabilities: capabilities | Capabilities::SPAWN, tools, ..Config::default() };
+    let capabilities = capabilities | Capabilities::SPAWN | Capabilities::TOOL_CONNECTED;
+    let config = Config { capabilities, tools, ..Config::default() };
     let mut rig = Rig::with(config, MapStore::new());
     join(&mut rig, HEARD, &alices(), ALICE);
     rig.put(HEARD, Scope::Global, "a", 1);
@@ -119,6 +120,8 @@ fn world_with(capabilities: Capabilities, own_uid: u32) -> (Rig, Vec<(Who, PeerI
             let hello =
                 crate::server::ToolHello { claimed: Some(who.proc()), credentials, claimed_gid: who.uid, ..hello };
             let outputs = super::tools::arrive(&mut rig, id, hello);
+            let (upcall, _) = upcall(&outputs);
+            let outputs = rig.complete(upcall, HostReply::Tool(None));
             assert!(matches!(outputs[..], [Output::AdmitTool(..)]), "{outputs:?}");
         } else {
             join(&mut rig, peer, &who.proc(), who.uid);

@@ -7,7 +7,7 @@ use crate::gds::model::MapStore;
 use crate::proto::{Commit, Reply, Request};
 use crate::server::{
     Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostResult, Input, Limits, Output, PeerId,
-    Refusal, RegisterClient, Version,
+    Refusal, RegisterClient, ToolPolicy, Version,
 };
 use crate::types::{Key, Kval, ProcId, Query, Scope, Status, Text, Value};
 
@@ -15,7 +15,9 @@ const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
 
 fn rig(limits: Limits) -> Rig {
     let capabilities = Capabilities::FENCE | Capabilities::DIRECT_MODEX;
-    Rig::with(Config { capabilities, limits, ..Config::default() }, MapStore::new())
+    // The user of all processes: one that may take everything.
+    let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
+    Rig::with(Config { capabilities, limits, tools, ..Config::default() }, MapStore::new())
 }
 
 #[test]

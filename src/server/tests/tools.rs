@@ -108,6 +108,22 @@ fn a_tool_of_another_user_is_refused_unless_every_user_may_come() {
     assert!(matches!(arrive(&mut open, 1, foreign).as_slice(), [Output::AdmitTool(..)]));
 }
 
+/// A tool named itself after a job that this server had not heard of. It was that job's process then: the host was asked to
+/// end the whole job, which was another user's on other nodes.
+#[test]
+fn a_tool_of_another_user_has_no_name_that_nobody_vouches_for() {
+    let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Named) };
+    let foreign = ToolHello { credentials: Credentials { uid: 1001, gid: 100 }, ..named("elsewhere", 0) };
+    let mut open = Rig::with(Config { tools: tools.clone(), ..Config::default() }, MapStore::new());
+    let refusal = Refusal::UnprovenName { proc: ProcId::new(namespace("elsewhere"), 0), uid: 1001 };
+    assert_eq!(arrive(&mut open, 1, foreign.clone()), [Output::Refuse(PeerId(1), refusal)]);
+    assert!(matches!(arrive(&mut open, 2, named("own", 0))[..], [Output::AdmitTool(..)]), "the server's user");
+    let capabilities = Capabilities::TOOL_CONNECTED;
+    let mut asked = Rig::with(Config { capabilities, tools, ..Config::default() }, MapStore::new());
+    let (id, _) = upcall(&arrive(&mut asked, 1, foreign));
+    assert!(matches!(asked.complete(id, HostReply::Tool(None))[..], [Output::AdmitTool(..)]), "the host's word");
+}
+
 #[test]
 fn no_tool_gets_into_a_job() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
