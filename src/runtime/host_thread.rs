@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use crossbeam::channel::Sender;
 
 use crate::server::{HostResult, Upcall, UpcallId};
+use crate::types::Namespace;
 
 use super::commands::{Callback, CommandSender};
 use super::events;
@@ -26,7 +27,7 @@ pub(super) struct HostThread {
 }
 
 struct Running {
-    jobs: JobSender<Job>,
+    jobs: JobSender<Lane, Job>,
     /// Not joined: a host's function may wait for as long as it likes, the end of the server does not wait for it.
     _thread: JoinHandle<()>,
 }
@@ -41,6 +42,41 @@ pub(super) enum Job {
     Run(events::Job),
 }
 
+/// Where jobs wait for each other. What one user asks of the host waits for none of what others ask; the rest keeps its order,
+/// because it may be about the same processes.
+#[derive(Debug, PartialEq, Eq)]
+enum Lane {
+    Common,
+    /// Requests of this user's processes that are answered to them alone.
+    User(u32),
+    /// Fetches of this job's data.
+    Job(Namespace),
+}
+
+impl Lane {
+    fn of(job: &Job) -> Self {
+        let Job::Upcall(_, upcall) = job else { return Self::Common };
+        let requester = match upcall {
+            Upcall::DirectModex { proc, .. } => return Self::Job(proc.namespace.clone()),
+            Upcall::Publish(request) => &request.requester,
+            Upcall::Lookup(request) => &request.requester,
+            Upcall::Unpublish(request) => &request.requester,
+            Upcall::Spawn(request) => &request.requester,
+            Upcall::Query(request) => &request.requester,
+            Upcall::Log(request) => &request.requester,
+            Upcall::Allocate(request) => &request.requester,
+            Upcall::JobControl(request) => &request.requester,
+            Upcall::Monitor(request) => &request.requester,
+            Upcall::GetCredential(request) => &request.requester,
+            Upcall::ValidateCredential(request) => &request.requester,
+            Upcall::IofPull(request) => &request.requester,
+            Upcall::PushStdin(request) => &request.requester,
+            _ => return Self::Common,
+        };
+        Self::User(requester.uid)
+    }
+}
+
 impl HostThread {
     pub(super) fn new(host: Arc<dyn Host>, commands: CommandSender, is_alive: Sender<()>) -> Self {
         Self { host, commands, is_alive, running: None }
@@ -51,7 +87,7 @@ impl HostThread {
         &self.commands
     }
 
-    /// Runs a job after those given before.
+    /// Runs a job after those given before of its lane.
     ///
     /// # Errors
     /// No thread could be started.
@@ -62,7 +98,7 @@ impl HostThread {
         };
         let running = self.running.insert(running);
         // The thread outlives its sender: it catches what the host's functions throw.
-        running.jobs.send(job);
+        running.jobs.send(Lane::of(&job), job);
         Ok(())
     }
 
@@ -88,7 +124,7 @@ pub(super) fn is_host_thread() -> bool {
     IS_HOST_THREAD.get()
 }
 
-fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Job>) {
+fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, Job>) {
     for job in jobs {
         // A panic costs the host this one request, whose responder is dropped on the way and answers with an error.
         let outcome = catch_unwind(AssertUnwindSafe(|| match job {
