@@ -36,6 +36,8 @@ pub(super) struct Outbox {
 enum Bytes {
     Own(Vec<u8>),
     Shared(Arc<[u8]>),
+    /// Those of many that count as each peer's own: nobody else counts them.
+    Copied(Arc<[u8]>),
 }
 
 #[derive(Debug)]
@@ -73,6 +75,13 @@ impl Outbox {
         Ok(())
     }
 
+    /// A message that many peers get, and that counts as this one's own.
+    pub(super) fn push_copied(&mut self, bytes: Arc<[u8]>, limit_bytes: usize) -> Result<(), QueueFull> {
+        self.make_room(bytes.len(), limit_bytes)?;
+        self.append(Bytes::Copied(bytes), None);
+        Ok(())
+    }
+
     fn make_room(&mut self, size_bytes: usize, limit_bytes: usize) -> Result<(), QueueFull> {
         // A message is accepted whole once there is any room at all: only what piles up behind a peer that does not
         // read counts, not the size of one large reply to a peer that does.
@@ -105,7 +114,7 @@ impl Outbox {
 
     const fn memory_of(&mut self, bytes: &Bytes) -> &mut usize {
         match bytes {
-            Bytes::Own(_) => &mut self.own_bytes,
+            Bytes::Own(_) | Bytes::Copied(_) => &mut self.own_bytes,
             Bytes::Shared(_) => &mut self.shared_bytes,
         }
     }
@@ -176,7 +185,7 @@ impl Bytes {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
+            Self::Shared(bytes) | Self::Copied(bytes) => bytes,
         }
     }
 }

@@ -331,6 +331,14 @@ impl Stream {
         self.outbox.push_shared(head, rest, self.limits.queued_bytes_max)
     }
 
+    /// Appends a message that many streams may have queued without a copy. It counts as this stream's own.
+    ///
+    /// # Errors
+    /// As [`Stream::queue`].
+    pub fn queue_copied(&mut self, bytes: Arc<[u8]>) -> Result<(), QueueFull> {
+        self.outbox.push_copied(bytes, self.limits.queued_bytes_max)
+    }
+
     /// Sends what waits, until the socket is full.
     ///
     /// # Errors

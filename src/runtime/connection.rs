@@ -17,7 +17,6 @@ use super::turns::Share;
 use crate::gds::AsStatus;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
-use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
@@ -510,16 +509,12 @@ impl Connection {
         }
     }
 
-    /// Tells the peer of an event. One that its encoding has no form for, or that is larger than it takes, is lost to it.
-    pub(super) fn notify(&mut self, event: &Event, unasked_bytes_max: usize) -> Result<(), Dropped> {
-        let Stage::Known(known) = &self.stage else { return Ok(()) };
-        match known.lines.write_event(event) {
-            Ok(bytes) => self.queue_unasked(bytes, unasked_bytes_max),
-            Err(error) => {
-                tracing::warn!(status = %event.status, %error, "an event can't be written for a peer");
-                Ok(())
-            }
+    /// Tells the peer of an event that was written for all who read alike.
+    pub(super) fn notify(&mut self, event: Arc<[u8]>, unasked_bytes_max: usize) -> Result<(), Dropped> {
+        if self.may_queue_unasked(event.len(), unasked_bytes_max) {
+            self.stream.queue_copied(event)?;
         }
+        Ok(())
     }
 
     /// Announces a segment, under the tag of its kind; without a descriptor it says that there is none to be had, with 0
@@ -551,14 +546,22 @@ impl Connection {
     /// Queues what others send, as long as that leaves room for answers. A process that is held by a debugger must not
     /// lose its connection because its peers are busy; it loses what they say meanwhile.
     fn queue_unasked(&mut self, bytes: Vec<u8>, unasked_bytes_max: usize) -> Result<(), Dropped> {
+        if self.may_queue_unasked(bytes.len(), unasked_bytes_max) {
+            self.stream.queue(bytes, None)?;
+        }
+        Ok(())
+    }
+
+    /// Whether something that the peer has not asked for may wait for it. Else it is lost to the peer.
+    fn may_queue_unasked(&mut self, size_bytes: usize, unasked_bytes_max: usize) -> bool {
         let queued_bytes = self.stream.queued_bytes();
-        if queued_bytes > 0 && queued_bytes.saturating_add(bytes.len()) > unasked_bytes_max {
+        if queued_bytes > 0 && queued_bytes.saturating_add(size_bytes) > unasked_bytes_max {
             if self.missed_count == 0 {
                 let pid = self.credentials.pid;
                 tracing::warn!(pid, queued_bytes, "a client does not read; it misses events and output of others");
             }
             self.missed_count = self.missed_count.saturating_add(1);
-            return Ok(());
+            return false;
         }
         if self.missed_count > 0 {
             let pid = self.credentials.pid;
@@ -569,7 +572,7 @@ impl Connection {
             );
             self.missed_count = 0;
         }
-        Ok(self.stream.queue(bytes, None)?)
+        true
     }
 
     /// Reads no more; what is queued still goes out.

@@ -14,6 +14,7 @@ use super::poller::{Poller, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::prover::{ProofError, Proofs};
 use super::turns::{Share, Turns};
+use super::written_event::WrittenEvent;
 use crate::gds::{NamespaceReader, Store, Told};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
@@ -52,6 +53,7 @@ pub(super) struct Connections {
     left: Vec<(Namespace, u32)>,
     inputs: VecDeque<Input>,
     job_info: JobInfoAnswers,
+    written_event: WrittenEvent,
     buffer: Box<[u8]>,
     refusals: Refusals,
     held: Held,
@@ -78,6 +80,7 @@ impl Connections {
             left: Vec::new(),
             inputs: VecDeque::new(),
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
+            written_event: WrittenEvent::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             refusals: Refusals::default(),
             held: Held::new(limits.held_bytes_max),
@@ -438,9 +441,14 @@ impl Connections {
         self.job_info.forget(namespace);
     }
 
-    pub(super) fn notify(&mut self, id: PeerId, event: &Event) {
+    /// Tells a peer of an event. One that its encoding has no form for, or that is larger than it takes, is lost to it.
+    pub(super) fn notify(&mut self, id: PeerId, event: &Arc<Event>) {
         let unasked_bytes_max = self.unasked_bytes_max();
-        self.write(id, |connection| connection.notify(event, unasked_bytes_max));
+        let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return };
+        match self.written_event.write(event, lines) {
+            Ok(bytes) => self.write(id, |connection| connection.notify(bytes, unasked_bytes_max)),
+            Err(error) => tracing::warn!(status = %event.status, %error, "an event can't be written for a peer"),
+        }
     }
 
     /// Hands over a namespace's segment. A client that gets none is told so and asks over the socket.
@@ -490,6 +498,7 @@ impl Connections {
 
     /// Writes to every connection that was given something, once.
     pub(super) fn flush(&mut self, poller: &Poller) {
+        self.written_event.forget();
         for id in std::mem::take(&mut self.dirty) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             match connection.flush() {

@@ -86,6 +86,7 @@ mod watchers;
 mod whereabouts;
 mod witness;
 mod work;
+mod written_event;
 
 #[cfg(feature = "capi")]
 pub(crate) use crate::shmem::ForkMark;
