@@ -34,6 +34,8 @@ pub(super) struct Events {
     /// Registrations that wait for the host.
     pending: BTreeMap<u64, PendingRegistration>,
     last_pending: u64,
+    /// Codes of registrations that were withdrawn, until it is looked whether anybody else wants them.
+    withdrawn: Vec<Status>,
     cache: Cache<Origin>,
 }
 
@@ -92,6 +94,7 @@ impl Default for Events {
             environment: BTreeMap::new(),
             pending: BTreeMap::new(),
             last_pending: 0,
+            withdrawn: Vec::new(),
             cache: Cache::new(EventCacheLimits::default()),
         }
     }
@@ -233,9 +236,9 @@ impl<S: Publish> Server<S> {
     pub(super) fn complete_environment(&mut self, now: Time, id: UpcallId, status: Status) {
         let is_granted = status == Status::SUCCESS;
         let codes = self.events.environment.extract_if(.., |_, standing| *standing == Standing::Asked(id));
-        let codes: Vec<Status> = codes.map(|(code, _)| code).collect();
+        let mut answered: Vec<Status> = codes.map(|(code, _)| code).collect();
         if is_granted {
-            self.events.environment.extend(codes.into_iter().map(|code| (code, Standing::Granted)));
+            self.events.environment.extend(answered.iter().map(|code| (*code, Standing::Granted)));
         }
         let pending = self.events.pending.iter_mut();
         let waiting: Vec<u64> = pending
@@ -249,10 +252,14 @@ impl<S: Publish> Server<S> {
             let Some(PendingRegistration { asker, codes, .. }) = self.events.pending.remove(&number) else { continue };
             match is_granted {
                 true => self.grant(now, asker, &codes),
-                false => self.answer_registration(asker, status),
+                false => {
+                    answered.extend(&codes.listed);
+                    self.answer_registration(asker, status);
+                }
             }
         }
-        self.settle_environment();
+        // Whoever wanted these may have gone meanwhile.
+        self.settle_environment(&answered);
     }
 
     /// A registration is complete: the answer first, then what the listener has missed.
@@ -263,7 +270,7 @@ impl<S: Publish> Server<S> {
             Listener::Host => None,
             Listener::Peer(id) => match self.peers.get(id) {
                 Some(peer) if peer.stage == Stage::Admitted => Some(peer.proc.clone()),
-                _ => return self.settle_environment(),
+                _ => return self.settle_environment(&codes.listed),
             },
         };
         self.events.cache.expire(now);
@@ -290,27 +297,30 @@ impl<S: Publish> Server<S> {
         }
         let pending = self.events.pending.values_mut();
         pending.filter(|of| listener_of(&of.asker) == listener).for_each(|of| of.codes.remove(&codes));
-        self.settle_environment();
+        self.settle_environment(&codes.listed);
     }
 
     /// A connection gets no events any more.
     pub(super) fn forget_listener(&mut self, id: PeerId) {
-        if self.events.interests.remove(&Listener::Peer(id)).is_some() {
-            self.settle_environment();
-        }
+        let mut given_up = std::mem::take(&mut self.events.withdrawn);
+        let interest = self.events.interests.remove(&Listener::Peer(id));
+        given_up.extend(interest.iter().flat_map(Interest::wanted_codes));
+        self.settle_environment(&given_up);
     }
 
-    /// Tells the host which codes of the environment nobody here wants any more.
-    fn settle_environment(&mut self) {
+    /// Tells the host which of these codes of the environment nobody here wants any more. No others are looked at, or whoever
+    /// gives up nothing would have all codes compared with what all listeners want.
+    fn settle_environment(&mut self, given_up: &[Status]) {
         let Events { environment, interests, pending, .. } = &mut self.events;
         let is_wanted = |code: &Status| {
             interests.values().any(|interest| interest.wants_code(*code))
                 || pending.values().any(|registration| registration.codes.listed.contains(code))
         };
-        let unwanted = environment
-            .extract_if(.., |code, standing| *standing == Standing::Granted && !is_wanted(code))
-            .map(|(code, _)| code)
-            .collect::<Vec<_>>();
+        let is_over = |code: &&Status| environment.get(code) == Some(&Standing::Granted) && !is_wanted(code);
+        let mut unwanted: Vec<Status> = given_up.iter().filter(is_over).copied().collect();
+        unwanted.sort_unstable();
+        unwanted.dedup();
+        environment.retain(|code, _| unwanted.binary_search(code).is_err());
         if !unwanted.is_empty() && self.config.capabilities.contains(Capabilities::DEREGISTER_EVENTS) {
             let id = self.upcalls.unawaited();
             self.outputs.push(Output::Upcall(id, Upcall::DeregisterEvents(unwanted)));
@@ -411,9 +421,12 @@ impl Events {
     pub(super) fn withdraw(&mut self, id: PeerId) -> Vec<Ticket> {
         let is_of_peer = |registration: &PendingRegistration| listener_of(&registration.asker) == Listener::Peer(id);
         let withdrawn = self.pending.extract_if(.., |_, registration| is_of_peer(registration));
-        let ticket = |(_, registration): (u64, PendingRegistration)| match registration.asker {
-            Asker::Peer(ticket) => Some(ticket),
-            Asker::Host(_) | Asker::Own(_) => None,
+        let ticket = |(_, registration): (u64, PendingRegistration)| {
+            self.withdrawn.extend(registration.codes.listed);
+            match registration.asker {
+                Asker::Peer(ticket) => Some(ticket),
+                Asker::Host(_) | Asker::Own(_) => None,
+            }
         };
         withdrawn.filter_map(ticket).collect()
     }

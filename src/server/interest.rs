@@ -73,6 +73,10 @@ impl Interest {
         self.codes.get(&code) == Some(&Standing::Wanted)
     }
 
+    pub(super) fn wanted_codes(&self) -> impl Iterator<Item = Status> {
+        self.codes.iter().filter(|(_, standing)| **standing == Standing::Wanted).map(|(code, _)| *code)
+    }
+
     /// Whether an event of the cache was delivered, live or afterwards.
     pub(super) fn has_got(&self, number: u64, event: &Event) -> bool {
         let by_code = self.codes.get(&event.status).is_some_and(|standing| standing.includes(number));

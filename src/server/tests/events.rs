@@ -232,6 +232,27 @@ fn a_wish_whose_owner_has_gone_is_taken_back_once_it_is_granted() {
     assert_eq!(upcall(&outputs).1, Upcall::DeregisterEvents(vec![SYSTEM]));
 }
 
+/// Whoever gave up one code, or nothing, had all codes compared with what all listeners want, and all others waited for that.
+/// Now only what is given up is looked at, and what a registration wanted whose owner has gone is.
+#[test]
+fn what_only_a_withdrawn_wish_wants_is_given_up_with_it() {
+    let other = Status::from_raw(SYSTEM.to_raw() - 1);
+    let mut rig = Rig::new(ALL);
+    let peers = rig.job(2, 2);
+    let (id, _) = upcall(&rig.request(peers[0], register(&[SYSTEM])));
+    rig.complete(id, HostReply::Status(Status::SUCCESS));
+    let (id, asked) = upcall(&rig.request(peers[1], register(&[SYSTEM, other])));
+    assert_eq!(asked, Upcall::RegisterEvents(Wish { codes: vec![other], directives: Vec::new() }));
+    assert_eq!(
+        upcalls(&rig.request(peers[0], Request::DeregisterEvents(vec![SYSTEM, CODE]))),
+        [],
+        "the other waits for it"
+    );
+    assert_eq!(upcall(&rig.lose(peers[1])).1, Upcall::DeregisterEvents(vec![SYSTEM]));
+    let outputs = rig.complete(id, HostReply::Status(Status::SUCCESS));
+    assert_eq!(upcall(&outputs).1, Upcall::DeregisterEvents(vec![other]));
+}
+
 #[test]
 fn without_a_host_for_them_events_stay_here_and_the_systems_are_not_promised() {
     let mut rig = Rig::new(Capabilities::empty());
