@@ -3,7 +3,6 @@
 //! wait for all of it: 110 s in the worst case that was found.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[expect(dead_code, reason = "the huge requests are the bench's")]
 #[path = "support/floods.rs"]
 mod floods;
 mod support;

@@ -185,7 +185,8 @@ impl<S: Publish> Server<S> {
     /// What is known here of a job, for a reply about something else. Nothing if it is more than a message should carry:
     /// whoever needs it asks.
     pub(super) fn job_data(&self, namespace: &Namespace) -> Vec<crate::types::Kval> {
-        if self.registry.registered(namespace).is_none() {
+        let job = self.registry.registered(namespace);
+        if job.is_none_or(|job| job.job_size.is_some_and(|size| size > JOB_DATA_RANKS_MAX)) {
             return Vec::new();
         }
         let entries = self.told_job(namespace).unwrap_or_default();
@@ -195,6 +196,8 @@ impl<S: Publish> Server<S> {
     }
 }
 
+/// Processes of a job that is described in an answer about something else.
+const JOB_DATA_RANKS_MAX: u32 = 4096;
 /// Qualifiers of queries, and queries, for each key that there may be.
 const QUALIFIERS_PER_KEY: usize = 4;
 

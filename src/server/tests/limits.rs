@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{Commit, Reply, Request};
+use crate::proto::{Commit, Reply, Request, Spawn};
 use crate::server::{
-    Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostResult, Input, Limits, Output, PeerId,
-    Refusal, RegisterClient, ToolPolicy, Version,
+    Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input, Limits,
+    Output, PeerId, Refusal, RegisterClient, ToolPolicy, Version,
 };
 use crate::types::{Key, Kval, ProcId, Query, Scope, Status, Text, Value};
 
@@ -241,4 +241,19 @@ fn many_deadlines_of_one_moment_take_several_inputs() {
         ended.push(rig.wait(1).len());
     }
     assert_eq!(ended, [256, 44]);
+}
+
+/// Whoever connected with a job of 100,000 processes held the server for 400 ms, while the description was made only to be
+/// found too large for the answer.
+#[test]
+fn the_description_of_a_large_job_is_no_part_of_other_answers() {
+    for (size, is_there) in [(4096, true), (4097, false)] {
+        let mut rig = Rig::new(Capabilities::SPAWN);
+        let peer = rig.job(2, 1)[0];
+        rig.register("large", Some(size), Some(0));
+        let (id, _) = upcall(&rig.request(peer, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
+        let answers = replies(&rig.complete(id, HostReply::Spawned(namespace("large"))));
+        let [(_, Reply::Spawned { entries, .. })] = answers.as_slice() else { panic!("{answers:?}") };
+        assert_eq!(!entries.is_empty(), is_there);
+    }
 }
