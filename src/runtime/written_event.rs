@@ -7,13 +7,16 @@ use super::lines::{Lines, WriteError};
 use crate::proto::Dialect;
 use crate::proto::notification::Event;
 
+/// What decides how a message is written: the dialect, and the largest payload that the peer takes.
+type Reading = (Dialect, usize);
+
 /// The event that was written last.
 #[derive(Debug, Default)]
 pub(super) struct WrittenEvent {
     /// Not kept alive: its place in memory is no other's as long as this is here.
     event: Weak<Event>,
     /// By what decides how it is written.
-    written: Vec<((Dialect, usize), Arc<[u8]>)>,
+    written: Vec<(Reading, Arc<[u8]>)>,
 }
 
 impl WrittenEvent {

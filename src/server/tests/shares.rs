@@ -1,9 +1,10 @@
 //! What one user may take of what all users share.
 //!
-//! Each process had a bound, and the server had one, but no user had. Four processes of one user opened as many fences as the
-//! server holds, and the fences of all other users were refused for as long as they stayed. Other things had a bound on their number alone: 1,024 fences with a directive of 30 MB each, and as many
-//! held Gets with such a qualifier, were 60 GB. Now a user may take more while it has less than what is left, and
-//! what is kept is counted in bytes. Found by an attacker with two user ids.
+//! Each process had a bound, and the server had one, but no user had. Four processes of one user opened as many fences as
+//! the server holds, and the fences of all other users were refused for as long as they stayed. Other things had a bound on
+//! their number alone: 1,024 fences with a directive of 30 MB each, and as many held Gets with such a qualifier, were 60 GB.
+//! Now a user may take more while it has less than what is left, and what is kept is counted in bytes. Found by an attacker
+//! with two user ids.
 
 use std::collections::BTreeSet;
 
