@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 
-#[expect(dead_code, reason = "nothing is launched")]
 #[path = "../support/command.rs"]
 mod command;
 mod faults;
