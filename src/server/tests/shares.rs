@@ -80,8 +80,8 @@ fn a_user_leaves_others_operations_fetches_and_pulls() {
     let limits = Limits { collectives_max: 8, direct_modex_max: 8, pulls_max: 8, ..Limits::default() };
     let mut rig = rig(limits);
     let fence_of = |own: ProcId, other: u32| fence(&[own, ProcId::new(namespace("nobodys"), other)], &[]);
-    let opened =
-        (0..8).filter(|&n| status(&rig.request(PeerId(1 + n % 3), fence_of(bobs(n as u32 % 3), n as u32))).is_none());
+    let bobs_peer = |n: u32| PeerId(u64::from(1 + n % 3));
+    let opened = (0..8).filter(|&n| status(&rig.request(bobs_peer(n), fence_of(bobs(n % 3), n))).is_none());
     assert_eq!(opened.count(), 4, "one half");
     let opened = (0..8).filter(|&n| status(&rig.request(PeerId(11), fence_of(alices(0), n))).is_none());
     assert_eq!(opened.count(), 2, "one half of what is left");
