@@ -491,7 +491,10 @@ impl Connections {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.close();
             self.dirty.insert(id);
-            self.turns.leave(id);
+            // The end of a peer that is gone keeps its turn: nothing else removes the connection before its deadline.
+            if !connection.is_ending() {
+                self.turns.leave(id);
+            }
             self.expect_by(id, Some(now + self.limits.handshake_time_max));
         }
     }
