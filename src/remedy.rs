@@ -12,7 +12,7 @@ pub(crate) fn explain(reason: &io::Error) -> String {
     }
 }
 
-/// As [`explain`], where a process or thread was to be started: there the system means a limit by what is else a wish to be
+/// As `explain`, where a process or thread was to be started: there the system means a limit by what is else a wish to be
 /// asked again.
 pub fn explain_start(reason: &io::Error) -> String {
     match reason.raw_os_error().map(Errno::from_raw) {
@@ -21,7 +21,7 @@ pub fn explain_start(reason: &io::Error) -> String {
     }
 }
 
-/// As [`explain`], where memory was to be mapped: the system gives one reason for three limits.
+/// As `explain`, where memory was to be mapped: the system gives one reason for three limits.
 pub(crate) fn explain_mapping(reason: &io::Error) -> String {
     match reason.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOMEM) => format!(
