@@ -146,7 +146,7 @@ fn show_notices() {
     notices::install(notices::Speaker::Command, std::env::var_os(notices::VARIABLE).as_deref());
 }
 
-/// What the main thread gets where the limit is lower: Linux's usual limit.
+/// Stack of the main thread where the limit is lower: Linux's usual limit.
 const STACK_BYTES: usize = 8 << 20;
 
 /// The status that the parser of the command line uses, too.

@@ -17,7 +17,7 @@ pub struct Cache<O> {
     last: u64,
 }
 
-/// What the events of one owner take.
+/// Memory of the events of one owner.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     count: usize,

@@ -378,7 +378,7 @@ fn lookup_error(namespace: &Namespace, key: &str, rank: Rank, error: ReadError) 
     }
 }
 
-/// What the host said about the size of the job, else what follows from the record. A process map with ranks beyond
+/// The size of the job as the host said it, else as it follows from the record. A process map with ranks beyond
 /// `PMIX_JOB_SIZE` adds these processes to the job.
 fn summary(record: &JobRecord) -> JobSummary {
     let said = |key: &str| record.job_value(key).and_then(Value::as_u32);

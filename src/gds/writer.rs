@@ -33,7 +33,7 @@ pub(crate) struct NamespaceWriter {
     pub(super) limits: StoreLimits,
     statistics: TableRef,
     keys: TableRef,
-    /// What is to take the place of `keys`.
+    /// The replacement for `keys`.
     larger_keys: Option<Growth>,
     key_count: u32,
     /// The names in the dictionary under which qualified values stand, so that a Get finds those of its key without a walk

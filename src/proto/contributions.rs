@@ -1,9 +1,9 @@
-//! What the members of a group give each other (`PMIX_GROUP_INFO`), as it lies in infos.
+//! Contributions of a group's members to each other (`PMIX_GROUP_INFO`), as infos carry them.
 
 use crate::keys;
 use crate::types::{Info, Key, ProcId, Value};
 
-/// Who gave what: member and key, and the value. An info is a member's bundle, whose first entry says whose it is, or holds
+/// A contribution: member and key, and the value. An info is a member's bundle, whose first entry says whose it is, or holds
 /// several bundles. Reserved keys are the host's to say and left out, but for the member's local context number.
 pub fn contributions(infos: &[Info]) -> impl Iterator<Item = ((ProcId, Key), Value)> {
     infos.iter().flat_map(given_by_one)

@@ -47,7 +47,7 @@ pub(super) struct Connection {
     large: Large,
     /// Whether the last request takes another turn.
     is_unfinished: bool,
-    /// What it has said of itself, until its turn comes.
+    /// The introduction of the peer, until its turn comes.
     introduction: Option<Introduction>,
 }
 
@@ -275,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// Who answers for it, with the user.
+    /// The account that answers for it, with the user.
     pub(super) fn holder(&self) -> (u32, Account) {
         (self.credentials.uid, self.account())
     }

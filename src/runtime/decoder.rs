@@ -30,7 +30,7 @@ pub(super) struct Decoder {
     working_for: Option<Share>,
 }
 
-/// What the thread is to do.
+/// Work for the thread.
 enum Job {
     Decode(PeerId, OwnedFrame, Lines),
     Encode(PeerId, Answer),

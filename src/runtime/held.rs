@@ -83,7 +83,7 @@ impl Held {
     }
 }
 
-/// What is held for one user.
+/// Memory held for one user.
 #[derive(Debug, Default)]
 struct UserShare {
     bytes: usize,

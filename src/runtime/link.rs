@@ -73,7 +73,7 @@ impl Link {
         self.fork_mark.is_of_this_process()
     }
 
-    /// What a call of a forked copy ends with. Another thread may have held the lock at the fork, and a fork copies no other
+    /// The error of every call of a forked copy. Another thread may have held the lock at the fork, and a fork copies no other
     /// thread: a copy that takes the lock may wait for ever.
     fn forked(&self, call: &Call) -> Option<CallError> {
         let lost = || CallError::Lost { command: call.command(), reason: LossReason::Forked };

@@ -285,7 +285,7 @@ impl std::fmt::Debug for ServerHandle {
     }
 }
 
-/// What processes find of a server with this environment.
+/// The name and address under which processes find a server with this environment.
 fn contact(environment: &ServerEnvironment) -> Contact {
     Contact { proc: environment.address.server.clone(), uri: Text::from(environment.uri()) }
 }

@@ -56,7 +56,7 @@ impl ToolSupport {
             tracing::warn!("the server does not listen on TCP; tools of other libraries can't connect to it");
         }
         let names = Names::new(&options.hostname)?;
-        // Those of other nodes are not looked at: where directories are shared, locks need not be.
+        // Files of other nodes are not looked at: where directories are shared, locks need not be.
         Files::remove_abandoned(&options.session_tmpdir, |name| names.is_tool_file(name));
         Files::write(&Announcement {
             paths: self.paths(&names, options)?,

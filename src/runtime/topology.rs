@@ -357,7 +357,7 @@ impl TopologyDesk {
 
     fn read_ahead(&mut self) {
         if self.ahead_at.take().is_some() {
-            // Who asks later is told why not.
+            // Later requests get the reason.
             let _ = self.topology.begin(Pace::Ahead);
         }
     }

@@ -102,7 +102,7 @@ impl Witness {
         }
     }
 
-    /// Who is behind an input, and how much it brings for the host. `request` tells the user and the size of a request.
+    /// The process behind an input, and the size of its work for the host. `request` tells the user and the size of a request.
     pub(super) fn origin(&self, input: &Input, request: impl FnOnce(PeerId, Tag) -> (u32, usize)) -> Option<Origin> {
         match input {
             Input::Connected(_, hello) => {

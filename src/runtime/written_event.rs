@@ -7,7 +7,7 @@ use super::lines::{Lines, WriteError};
 use crate::proto::Dialect;
 use crate::proto::notification::Event;
 
-/// What decides how a message is written: the dialect, and the largest payload that the peer takes.
+/// The form of a written message: the dialect, and the largest payload that the peer takes.
 type Reading = (Dialect, usize);
 
 /// The event that was written last.

@@ -70,9 +70,9 @@ pub(super) struct Operation {
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
     pub(super) ahead: Option<Ahead>,
-    /// Whose process has opened it; none: this server has.
+    /// The user whose process has opened it; none: this server has.
     user: Option<u32>,
-    /// What its participants and directives take, in bytes.
+    /// Memory of its participants and directives, in bytes.
     size_bytes: usize,
     tickets: BTreeMap<PeerId, Ticket>,
     /// Who is local, as of a revision of the registry.
@@ -439,7 +439,7 @@ impl Collectives {
         self.of_user(uid).count()
     }
 
-    /// What participants and directives take, in bytes.
+    /// Memory of participants and directives, in bytes.
     pub(super) const fn size_bytes(&self) -> usize {
         self.size_bytes
     }

@@ -16,7 +16,7 @@ use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, footprint};
 
-/// What is left of a commit. Its values are published in pieces, in order: readers see them as if they had come in as many
+/// The unpublished rest of a commit. Its values are published in pieces, in order: readers see them as if they had come in as many
 /// commits.
 #[derive(Debug)]
 pub(super) struct CommitRest {

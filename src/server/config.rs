@@ -88,7 +88,7 @@ pub struct Config {
     ///
     /// [`Output::ReplyTopology`]: super::Output::ReplyTopology
     pub answers_topology: bool,
-    /// What processes find when they look for this server. `None`: nothing.
+    /// The name and address under which processes find this server. `None`: they find none.
     pub contact: Option<Contact>,
 }
 

@@ -258,7 +258,7 @@ impl<S: Publish> Server<S> {
                 }
             }
         }
-        // Whoever wanted these may have gone meanwhile.
+        // The listener for these may have gone meanwhile.
         self.settle_environment(&answered);
     }
 

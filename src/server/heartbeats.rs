@@ -33,7 +33,7 @@ pub(super) struct WatchId {
     number: u64,
 }
 
-/// What is watched.
+/// All watches.
 #[derive(Debug, Default)]
 pub(super) struct Heartbeats {
     watches: BTreeMap<WatchId, Watch>,

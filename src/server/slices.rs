@@ -15,7 +15,7 @@ use super::query::Answering;
 use crate::gds::Publish;
 use crate::types::Time;
 
-/// What connections have begun and not finished.
+/// Unfinished requests of connections.
 #[derive(Debug, Default)]
 pub(super) struct Slices(BTreeMap<PeerId, VecDeque<Rest>>);
 

@@ -1,4 +1,4 @@
-//! What users may take of something that has a bound: it follows from what is left for others.
+//! Shares of users in something that has a bound: a share follows from what is left for others.
 //!
 //! Of what the other users do not have, a user may have one part of as many as there are users with something, and one
 //! more. So one user alone gets half of the whole, and whoever comes later always finds something. The message bus
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-/// What each user has.
+/// Amounts in use, by user.
 #[derive(Debug, Default)]
 pub(crate) struct UserShares {
     held: BTreeMap<u32, usize>,
@@ -40,7 +40,7 @@ impl UserShares {
         }
     }
 
-    /// What a user has.
+    /// The amount in use by a user.
     pub(crate) fn of(&self, uid: u32) -> usize {
         self.held.get(&uid).copied().unwrap_or_default()
     }

@@ -74,7 +74,7 @@ pub(super) struct Waiting {
     by_peer: BTreeMap<PeerId, BTreeSet<WaitId>>,
     by_upcall: BTreeMap<UpcallId, BTreeSet<WaitId>>,
     host_requests: usize,
-    /// What the requests of processes take, by user.
+    /// Memory of the requests of processes, by user.
     of_users: BTreeMap<u32, Holding>,
     last: u64,
 }
@@ -175,7 +175,7 @@ impl Waiting {
         self.by_upcall.get(&upcall).into_iter().flatten().copied().collect()
     }
 
-    /// What all requests of processes take, in bytes.
+    /// Memory of all requests of processes, in bytes.
     pub(super) fn size_bytes(&self) -> usize {
         self.of_users.values().map(|holding| holding.bytes).fold(0, usize::saturating_add)
     }

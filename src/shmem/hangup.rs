@@ -8,11 +8,11 @@ use nix::unistd::Pid;
 
 /// The kernel sends a process group this signal when the last writer of a pipe is gone.
 ///
-/// That holds as long as any process has the pipe's reading end open, or a copy of it. Writers must write nothing: each
+/// The signal comes as long as any process has the pipe's reading end open, or a copy of it. Writers must write nothing: each
 /// write sends the signal, too.
 ///
 /// # Errors
-/// Those of `fcntl`.
+/// The errors of `fcntl`.
 pub fn signal_group_on_hangup(reading_end: impl AsFd, group: Pid, signal: Signal) -> Result<(), Errno> {
     let fd = reading_end.as_fd();
     // SAFETY: the descriptor is open while it is borrowed. The command takes a number and touches no memory.

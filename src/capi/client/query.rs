@@ -110,7 +110,7 @@ fn divide(queries: Vec<Query>) -> (Vec<Info>, Vec<Query>) {
     (known, rest)
 }
 
-/// What others answer, after what is known here. If they answer nothing, that is a part of what was asked.
+/// The answers found here, then those of the server. If the server has none, a part of the question is answered.
 fn with_known(mut known: Vec<Info>, result: Result<Answer, Status>) -> Result<Answer, Status> {
     if known.is_empty() {
         return result;

@@ -54,7 +54,7 @@ impl Own {
         }
     }
 
-    /// What is known of this process that nobody has stored.
+    /// Facts about this process that nobody has stored.
     fn about_self(&self, key: &str) -> Option<Value> {
         let server = self.process.server();
         match key {

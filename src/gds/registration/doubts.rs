@@ -1,4 +1,4 @@
-//! What a description says that is kept, but that its host may not have meant.
+//! Doubtful parts of a description: they are kept, but the host may not have meant them.
 
 use crate::gds::job_record::{Column, ColumnValues, JobRecord};
 use crate::keys;

@@ -81,7 +81,7 @@ impl Files {
         let Ok(entries) = fs::read_dir(directory) else { return };
         for entry in entries.take(ENTRIES_MAX).flatten() {
             if entry.file_name().to_str().is_some_and(&is_wanted) {
-                // What can't be removed stays: nobody waits for it.
+                // A file that can't be removed stays: nobody waits for it.
                 let _ = remove_if_abandoned(&entry.path());
             }
         }

@@ -214,7 +214,7 @@ impl Session {
         self.groups.gifts.find(Meant { group, context_id }, &request.proc, key).filter(|_| is_plain)
     }
 
-    /// What this process knows of its server without asking, where the host has registered nothing else. As in other
+    /// Facts about the server that this process knows without asking, where the host has registered nothing else. As in other
     /// libraries it is a value of this process; whoever asks without a rank, or for the job, means it too.
     fn about_server(&self, request: &GetRequest) -> Option<Value> {
         let (key, address) = (request.key.as_ref()?.as_str(), self.address.as_ref()?);

@@ -127,7 +127,7 @@ impl Groups {
         self.member_count
     }
 
-    /// Those with members here of a user.
+    /// Groups that have members here of a user.
     pub(super) fn of_user(&self, uid: u32) -> impl Iterator<Item = &Group> {
         self.groups.values().flatten().filter(move |group| group.users.contains(&uid))
     }

@@ -59,7 +59,7 @@ struct Arrival {
     leads: bool,
     /// Without the members it adds and without its time limit: those count for all.
     directives: Vec<Info>,
-    /// What they and the members that it names take, in bytes.
+    /// Memory of these and of the members that it names, in bytes.
     size_bytes: usize,
 }
 
@@ -83,7 +83,7 @@ impl Bootstraps {
         (held().count(), held().filter(|arrival| arrival.proc == *proc).count())
     }
 
-    /// What all have said takes so much, in bytes.
+    /// Memory of all contributions, in bytes.
     pub(in crate::server) fn size_bytes(&self) -> usize {
         size_bytes(self.open.values())
     }

@@ -1,4 +1,4 @@
-//! What the members of groups gave each other (`PMIX_GROUP_INFO`), for clients that ask the server for it.
+//! Contributions of groups' members to each other (`PMIX_GROUP_INFO`), for clients that ask the server for them.
 //!
 //! Our clients and those of OpenPMIx 6 keep what the end of the construct brings them. Clients of OpenPMIx 4.2 and 5.0 ask
 //! their server, with the context number of the group as a qualifier, also after the group's end. So this table outlives the
@@ -10,7 +10,7 @@ use crate::keys;
 use crate::proto::contributions;
 use crate::types::{Info, Key, Namespace, ProcId, Text, Value, footprint};
 
-/// What is kept of the groups of one user.
+/// Contributions kept for the groups of one user.
 const BYTES_PER_USER_MAX: usize = 4 << 20;
 
 /// The oldest group first.
@@ -52,7 +52,7 @@ impl Given {
         self.0.push_back(OfGroup { id: id.clone(), context_id, users: users.clone(), values, size_bytes });
     }
 
-    /// What a process gave the newest group that the directives mean: by name, by context number, else any.
+    /// The contribution of a process to the newest group that the directives mean: by name, by context number, else any.
     pub(in crate::server) fn find(&self, directives: &[Info], proc: &ProcId, key: &Key) -> Option<&Value> {
         if self.0.is_empty() {
             return None;

@@ -158,8 +158,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// What a process gave a group, for a Get that the store does not answer. Qualifiers other than those of a group belong to
-    /// posted values.
+    /// The contribution of a process to a group, for a Get that the store does not answer. Other qualifiers than a group's belong
+    /// to posted values.
     pub(super) fn given_to_group(&self, wanted: &Wanted, directives: &[Info]) -> Option<Kval> {
         let key = wanted.key.as_ref()?;
         let value = self.given.find(directives, &wanted.proc, key)?;

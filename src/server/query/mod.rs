@@ -55,7 +55,7 @@ pub(in crate::server) struct Answering {
     progress: Progress,
 }
 
-/// What is known of the topology.
+/// The topology, as far as it is known.
 #[derive(Debug)]
 pub(in crate::server) enum Topology {
     /// Nobody has asked yet.
@@ -339,8 +339,8 @@ impl<S: Publish> Server<S> {
         None
     }
 
-    /// What a process finds of this server. As in other libraries it is a value of each process; without a rank, or for the
-    /// job, it is meant, too.
+    /// The name and address of this server, as a process finds them. As in other libraries they are values of each process.
+    /// A query without a rank, or for the job, means them, too.
     fn fact_about_server(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
         let (own, Wanted { proc, directives, .. }) = (&asking.requester.proc, &asking.wanted);
         let is_own_rank = [own.rank, Rank::Undefined, Rank::Wildcard].contains(&proc.rank);
@@ -431,9 +431,9 @@ fn state(client: &Client) -> u8 {
     }
 }
 
-/// What a step may do: a row of a table is one unit.
+/// Units of work in one step: a row of a table is one unit.
 const UNITS_PER_STEP: usize = 1024;
-/// What another key counts.
+/// Units of work for another key.
 const UNITS_PER_KEY: usize = 16;
 /// Of a process elsewhere, or of one that nobody has announced.
 const STATE_UNKNOWN: u8 = 0;

@@ -100,10 +100,13 @@ impl Rig {
         self.input(Input::Request(peer, Tag(self.last_tag), request))
     }
 
-    /// What comes of this and of all the steps that it leaves.
+    /// The outputs of a request, with those of all its further steps.
     pub(super) fn finish(&mut self, mut outputs: Vec<Output>) -> Vec<Output> {
-        while let Some(place) = outputs.iter().position(|output| matches!(output, Output::Unfinished(_))) {
-            let Output::Unfinished(peer) = outputs.remove(place) else { unreachable!() };
+        let unfinished = |output: &Output| if let Output::Unfinished(peer) = output { Some(*peer) } else { None };
+        while let Some((place, peer)) =
+            outputs.iter().enumerate().find_map(|(place, output)| Some((place, unfinished(output)?)))
+        {
+            outputs.remove(place);
             outputs.extend(self.input(Input::Proceed(peer)));
         }
         outputs

@@ -1,4 +1,4 @@
-//! What one user may take of what all users share.
+//! The share of one user of resources that all users share.
 //!
 //! Each process had a bound, and the server had one, but no user had. Four processes of one user opened as many fences as
 //! the server holds, and the fences of all other users were refused for as long as they stayed. Other things had a bound on

@@ -425,7 +425,7 @@ fn is_code(data_type: DataType) -> bool {
     .contains(&data_type)
 }
 
-/// What registration itself reads: a value of another type is refused here, and kept under every other key.
+/// Keys that registration itself reads refuse a value of another type. Every other key keeps it.
 fn is_needed(key: &str) -> bool {
     let maps = ["pmix.nmap", "pmix.pmap", "pmix.nmap.raw", "pmix.pmap.raw"];
     let names =

@@ -124,7 +124,7 @@ fn what_is_kept_although_it_does_not_fit_is_warned_of_once_a_key() {
     });
 }
 
-/// What is logged as a warning, line by line.
+/// The warnings in the log, line by line.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
