@@ -106,7 +106,7 @@ impl Rig {
         while let Some((place, peer)) =
             outputs.iter().enumerate().find_map(|(place, output)| Some((place, unfinished(output)?)))
         {
-            outputs.remove(place);
+            drop(outputs.remove(place));
             outputs.extend(self.input(Input::Proceed(peer)));
         }
         outputs
