@@ -74,8 +74,7 @@ impl Burdens {
         let is_full = |burden: &Burden| burden.count >= count_max || burden.bytes >= bytes_max;
         let wholes = [count_max, bytes_max].map(|max| max.saturating_mul(USERS_PARTS));
         let mut of_user = self.users.iter().zip(wholes);
-        self.accounts.get(account).is_some_and(is_full)
-            || of_user.any(|(shares, whole)| shares.of(*uid) >= shares.limit(whole, *uid))
+        self.accounts.get(account).is_some_and(is_full) || of_user.any(|(shares, whole)| !shares.permit(*uid, 1, whole))
     }
 
     /// The host has more to do.
@@ -158,7 +157,7 @@ mod tests {
             origins.map_while(|origin| (!burdens.is_full(&origin)).then(|| duty(burdens, origin))).collect::<Vec<_>>()
         };
         let first = add_all(&mut burdens, 1000);
-        assert_eq!((first.len(), add_all(&mut burdens, 1001).len(), add_all(&mut burdens, 1002).len()), (8, 2, 1));
+        assert_eq!((first.len(), add_all(&mut burdens, 1001).len(), add_all(&mut burdens, 1002).len()), (8, 3, 2));
         first.into_iter().for_each(|duty| burdens.remove(duty));
         assert!(!burdens.is_full(&origin(0, 1)) && !add_all(&mut burdens, 1001).is_empty());
     }

@@ -43,7 +43,7 @@ impl<S: Publish> Server<S> {
     fn may_fetch(&self, wanted: &Wanted) -> bool {
         let pool = Pool { max: self.config.limits.direct_modex_max, used: self.upcalls.fetch_count() };
         match wanted.user() {
-            Some(uid) => self.has_share(uid, pool, 1, || self.waiting.of_user(uid).count),
+            Some(uid) => self.has_share(uid, pool, 1, || self.waiting.counts.of(uid)),
             None => pool.used < pool.max,
         }
     }

@@ -112,9 +112,9 @@ impl<S: Publish> Server<S> {
         if matches!(waiter.asker, Asker::Host(_) | Asker::Own(_)) && is_full {
             return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
         }
-        let pool = Pool { max: self.config.limits.held_get_bytes_max, used: self.waiting.size_bytes() };
+        let pool = Pool { max: self.config.limits.held_get_bytes_max, used: self.waiting.bytes.sum() };
         if let Some(uid) = waiter.wanted.user()
-            && !self.has_share(uid, pool, waiter.wanted.size_bytes(), || self.waiting.of_user(uid).bytes)
+            && !self.has_share(uid, pool, waiter.wanted.size_bytes(), || self.waiting.bytes.of(uid))
         {
             return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
         }

@@ -85,7 +85,6 @@ mod tools;
 mod topology;
 mod transitions;
 mod upcalls;
-mod user_shares;
 mod waiting;
 
 pub use cleanup::{Cleanup, DirectoryRules};
@@ -105,8 +104,8 @@ pub use requests::{
     Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
     Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
 };
+pub(crate) use shares::UserShares;
 pub use topology::TOPOLOGY;
-pub(crate) use user_shares::UserShares;
 
 #[cfg(test)]
 mod tests;

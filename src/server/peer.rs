@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::io::{Credentials, Hello, PeerId, StoreOffer, Version};
-use super::user_shares::UserShares;
+use super::shares::UserShares;
 use crate::types::ProcId;
 
 /// Where a connection is in its life.
@@ -75,7 +75,7 @@ impl Peers {
     /// Whether a user may have so many more connections, of so many that there may be.
     pub(super) fn permit(&self, uid: u32, more: usize, peers_max: usize) -> bool {
         // One may always come, as long as there is room at all.
-        self.of_users.of(uid).saturating_add(more) <= self.of_users.limit(peers_max, uid).max(1)
+        self.of_users.permit(uid, more, peers_max) || more == 1 && self.of_users.of(uid) == 0
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {

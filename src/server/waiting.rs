@@ -5,6 +5,7 @@ use super::directives::GetDirectives;
 use super::host::UpcallId;
 use super::io::PeerId;
 use super::outputs::{CallTicket, Ticket};
+use super::shares::UserShares;
 use crate::types::{Key, Namespace, ProcId, Rank, Time};
 
 /// Names one held request for data.
@@ -75,15 +76,10 @@ pub(super) struct Waiting {
     by_upcall: BTreeMap<UpcallId, BTreeSet<WaitId>>,
     host_requests: usize,
     /// Memory of the requests of processes, by user.
-    of_users: BTreeMap<u32, Holding>,
+    pub(super) bytes: UserShares,
+    /// Number of the requests of processes, by user.
+    pub(super) counts: UserShares,
     last: u64,
-}
-
-/// How many requests of a user are held, and about how many bytes they take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Holding {
-    pub(super) count: usize,
-    pub(super) bytes: usize,
 }
 
 /// Requests about one process by the key that they wait for; under `None` those that a value of any key may answer.
@@ -105,9 +101,8 @@ impl Waiting {
             self.by_upcall.entry(upcall).or_default().insert(id);
         }
         if let Some(uid) = waiter.wanted.user() {
-            let Holding { count, bytes } = self.of_users.entry(uid).or_default();
-            *count = count.saturating_add(1);
-            *bytes = bytes.saturating_add(waiter.wanted.size_bytes());
+            self.counts.take(uid, 1);
+            self.bytes.take(uid, waiter.wanted.size_bytes());
         }
         self.waiters.insert(id, waiter);
         id
@@ -128,14 +123,9 @@ impl Waiting {
         if let Some(upcall) = waiter.via {
             take_out(&mut self.by_upcall, &upcall, id);
         }
-        if let Some(uid) = waiter.wanted.user()
-            && let Some(holding) = self.of_users.get_mut(&uid)
-        {
-            holding.count = holding.count.saturating_sub(1);
-            holding.bytes = holding.bytes.saturating_sub(waiter.wanted.size_bytes());
-            if holding.count == 0 {
-                self.of_users.remove(&uid);
-            }
+        if let Some(uid) = waiter.wanted.user() {
+            self.counts.give_back(uid, 1);
+            self.bytes.give_back(uid, waiter.wanted.size_bytes());
         }
         Some(waiter)
     }
@@ -173,15 +163,6 @@ impl Waiting {
 
     pub(super) fn on_upcall(&self, upcall: UpcallId) -> Vec<WaitId> {
         self.by_upcall.get(&upcall).into_iter().flatten().copied().collect()
-    }
-
-    /// Memory of all requests of processes, in bytes.
-    pub(super) fn size_bytes(&self) -> usize {
-        self.of_users.values().map(|holding| holding.bytes).fold(0, usize::saturating_add)
-    }
-
-    pub(super) fn of_user(&self, uid: u32) -> Holding {
-        self.of_users.get(&uid).copied().unwrap_or_default()
     }
 
     pub(super) const fn host_requests(&self) -> usize {

@@ -3,8 +3,8 @@
 //! Each process had a bound, and the server had one, but no user had. Four processes of one user opened as many fences as
 //! the server holds, and the fences of all other users were refused for as long as they stayed. Other things had a bound on
 //! their number alone: 1,024 fences with a directive of 30 MB each, and as many held Gets with such a qualifier, were 60 GB.
-//! Now a user may take more while it has less than what is left, and what is kept is counted in bytes. Found by an attacker
-//! with two user ids.
+//! Now what a user may have depends on what is left for others, and what is kept is counted in bytes. Found by an attacker with
+//! two user ids.
 
 use std::collections::BTreeSet;
 
@@ -84,7 +84,7 @@ fn a_user_leaves_others_operations_fetches_and_pulls() {
     let opened = (0..8).filter(|&n| status(&rig.request(bobs_peer(n), fence_of(bobs(n % 3), n))).is_none());
     assert_eq!(opened.count(), 4, "one half");
     let opened = (0..8).filter(|&n| status(&rig.request(PeerId(11), fence_of(alices(0), n))).is_none());
-    assert_eq!(opened.count(), 2, "one half of what is left");
+    assert_eq!(opened.count(), 2, "one quarter");
 
     let fetched = (10..18).filter(|&n| status(&rig.request(PeerId(1), get(&bobs(n), Some("a"), &[]))).is_none());
     assert_eq!(fetched.count(), 4);
