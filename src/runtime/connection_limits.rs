@@ -6,7 +6,7 @@ use super::burdens::BurdenLimits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// Connections that have not yet introduced themselves. One more drops one of them: the oldest of the user who has
-    /// most, so that nobody keeps others out.
+    /// most, so that nobody keeps others out. There are fewer where few descriptors are left.
     pub handshakes_max: usize,
     /// How long a connection may take to introduce itself, and to take its last bytes when it is closed.
     pub handshake_time_max: Duration,

@@ -62,7 +62,13 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(server: ProcId, limits: ConnectionLimits, proofs: Option<Proofs>, decoder: Decoder) -> Self {
+    pub(super) fn new(
+        server: ProcId,
+        limits: ConnectionLimits,
+        greeting: Greeting,
+        proofs: Option<Proofs>,
+        decoder: Decoder,
+    ) -> Self {
         Self {
             server,
             limits,
@@ -72,7 +78,7 @@ impl Connections {
             deadlines: BTreeSet::new(),
             turns: Turns::default(),
             decoder,
-            greeting: Greeting::default(),
+            greeting,
             dirty: BTreeSet::new(),
             ended: Vec::new(),
             process_ends: ProcessEnds::default(),
@@ -597,10 +603,7 @@ impl Connections {
     }
 
     fn make_room(&mut self) {
-        let handshakes_max = self.limits.handshakes_max;
-        while self.greeting.len() > handshakes_max.max(1)
-            && let Some(oldest) = self.greeting.oldest_of_the_largest()
-        {
+        while let Some((oldest, handshakes_max)) = self.greeting.surplus(self.connections.len()) {
             self.settle(oldest, Err(Dropped::Crowded { handshakes_max }));
         }
     }

@@ -6,14 +6,21 @@ use std::time::Duration;
 use crate::server::PeerId;
 use crate::types::Time;
 
-/// Who has connected and not yet said who it is, by user.
-#[derive(Debug, Default)]
+/// Connections that have not introduced themselves, by user.
+#[derive(Debug)]
 pub(super) struct Greeting {
+    handshakes_max: usize,
+    /// The most connections that there may be, with those that have introduced themselves.
+    connections_max: usize,
     of_users: BTreeMap<u32, BTreeSet<PeerId>>,
     users: BTreeMap<PeerId, u32>,
 }
 
 impl Greeting {
+    pub(super) const fn new(handshakes_max: usize, connections_max: usize) -> Self {
+        Self { handshakes_max, connections_max, of_users: BTreeMap::new(), users: BTreeMap::new() }
+    }
+
     pub(super) fn insert(&mut self, id: PeerId, uid: u32) {
         self.users.insert(id, uid);
         self.of_users.entry(uid).or_default().insert(id);
@@ -31,12 +38,15 @@ impl Greeting {
         true
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.users.len()
-    }
-
-    pub(super) fn oldest_of_the_largest(&self) -> Option<PeerId> {
-        self.of_users.values().max_by_key(|of_user| of_user.len())?.first().copied()
+    /// The connection that has to go, and how many may stay, if there are too many: the oldest of the user with the most.
+    ///
+    /// Introduced connections leave the others less room, because all take descriptors. A sixteenth is always for newcomers.
+    pub(super) fn surplus(&self, connection_count: usize) -> Option<(PeerId, usize)> {
+        let introduced = connection_count.saturating_sub(self.users.len());
+        let room = self.connections_max.saturating_sub(introduced).max(self.connections_max / NEWCOMERS_PART);
+        let max = self.handshakes_max.min(room).max(1);
+        let largest = self.of_users.values().max_by_key(|of_user| of_user.len())?;
+        largest.first().filter(|_| self.users.len() > max).map(|oldest| (*oldest, max))
     }
 }
 
@@ -60,6 +70,8 @@ impl Refusals {
     }
 }
 
+/// What part of all connections may always be without an introduction.
+const NEWCOMERS_PART: usize = 16;
 /// How long refused connections are only counted after one was reported.
 const REFUSALS_PAUSE: Duration = Duration::from_secs(10);
 
@@ -79,16 +91,29 @@ mod tests {
     /// Over TCP everybody can connect; one who does so and stays silent would have pushed out those who are on their way.
     #[test]
     fn who_crowds_the_door_makes_room_himself() {
-        let mut greeting = Greeting::default();
+        let mut greeting = Greeting::new(1, 100);
         greeting.insert(PeerId(1), 1000);
         (2..6).for_each(|id| greeting.insert(PeerId(id), 66));
         greeting.insert(PeerId(6), 1000);
-        assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (6, Some(PeerId(2))));
+        let oldest = |greeting: &Greeting| greeting.surplus(6).map(|(oldest, _)| oldest);
+        assert_eq!(oldest(&greeting), Some(PeerId(2)));
         assert!(greeting.remove(PeerId(2)) && !greeting.remove(PeerId(2)));
-        assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(3)));
+        assert_eq!(oldest(&greeting), Some(PeerId(3)));
         assert!((3..6).all(|id| greeting.remove(PeerId(id))));
-        assert_eq!(greeting.oldest_of_the_largest(), Some(PeerId(1)));
-        assert!(greeting.remove(PeerId(1)) && greeting.remove(PeerId(6)));
-        assert_eq!((greeting.len(), greeting.oldest_of_the_largest()), (0, None));
+        assert_eq!(oldest(&greeting), Some(PeerId(1)));
+        assert!(greeting.remove(PeerId(1)));
+        assert_eq!(oldest(&greeting), None);
+        assert!(greeting.remove(PeerId(6)) && greeting.users.is_empty() && greeting.of_users.is_empty());
+    }
+
+    /// Where a process may have 64 descriptors, 512 half introductions of one user took them all. Another user's connected
+    /// process got no segment for its first commit. All connections together have a bound now, with a part for newcomers.
+    #[test]
+    fn half_introductions_and_connections_share_the_descriptors() {
+        let mut greeting = Greeting::new(512, 56);
+        (0..40).for_each(|id| greeting.insert(PeerId(id), 66));
+        let max = |greeting: &Greeting, introduced: usize| greeting.surplus(40 + introduced).map(|(_, max)| max);
+        let told = [16, 17, 50, 53, 56, 1000].map(|introduced| max(&greeting, introduced));
+        assert_eq!(told, [None, Some(39), Some(6), Some(3), Some(3), Some(3)]);
     }
 }

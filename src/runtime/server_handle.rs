@@ -24,6 +24,7 @@ use super::host::Host;
 use super::host_thread::{HostThread, is_host_thread};
 use super::listeners::Listeners;
 use super::local::environment;
+use super::newcomers::Greeting;
 use super::poller::{Poller, Waker};
 use super::prover::{Proofs, Prover, TRIAL_TIME_MAX};
 use super::server_events::{FIRST_HANDLER, HostProcess};
@@ -169,6 +170,7 @@ impl ServerHandle {
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let work = WorkRecord::default();
         let decoder = Decoder::new(commands.clone(), clock);
+        let greeting = Greeting::new(connections.handshakes_max, core.limits.peers_max);
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
             core: Server::new(core, Store::new(store)),
@@ -180,7 +182,7 @@ impl ServerHandle {
             waker,
             listeners,
             commands: receiver,
-            connections: Connections::new(environment.address.server.clone(), connections, proofs, decoder),
+            connections: Connections::new(environment.address.server.clone(), connections, greeting, proofs, decoder),
             calls: Calls::default(),
             is_ending: false,
             events: Arc::clone(&events),
